@@ -55,7 +55,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has its background jobs ignore it
-os.environ["FRACTAL_TRUST"] = "all"  # what the folders ask for is the tests' own
+os.environ["FRACTAL_TRUST"] = "all"  # the folders belong to the tests
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def llm_server() -> Iterator[LlmServer]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """An empty folder beside which a test may keep more."""
+    """An empty folder in a directory that a test may use."""
     inside = tmp_path / "folder"
     inside.mkdir()
     return inside
@@ -75,13 +75,13 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def play(tmp_path: Path) -> Callable[..., Played]:
-    """Plays tasks in a folder of its own with a scripted model; see tests/playing.py."""
+    """Plays tasks in the folder `work` with a scripted model; see tests/playing.py."""
     return player(tmp_path / "work")
 
 
 @pytest.fixture
 def hostile(tmp_path: Path, play: Callable[..., Played]) -> Iterator[Hostile]:
-    """A workspace whose tool does its worst; see tests/hostile.py."""
+    """A workspace with a hostile tool; see tests/hostile.py."""
     made = Hostile(tmp_path / "work", play)
     yield made
     made.clear()

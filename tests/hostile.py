@@ -1,4 +1,4 @@
-"""A workspace with a tool that does its worst, and one run that calls it, in the real sandbox."""
+"""A workspace with a hostile tool, and runs that call it in the real sandbox."""
 
 from __future__ import annotations
 
@@ -61,20 +61,20 @@ with socket.create_connection(("127.0.0.1", int(sys.argv[1])), 2) as place:
 
 
 def bash(command: str) -> dict[str, Any]:
-    """A step that runs a command, whatever went before it."""
+    """A step that runs a command and needs no other step."""
     return {"tool": "bash", "args": {"command": command}, "needs": []}
 
 
 @contextmanager
 def listener() -> Iterator[tuple[int, list[bytes]]]:
-    """A port on loopback, and what it hears."""
+    """A port on loopback, and what it received."""
     with listening(socket.AF_INET, ("127.0.0.1", 0)) as (address, heard):
         yield address[1], heard
 
 
 @contextmanager
 def listening(family: int, address: Any) -> Iterator[tuple[Any, list[bytes]]]:
-    """The address of a server that keeps what it hears, and what it heard."""
+    """The address of a server, and what it received."""
     heard: list[bytes] = []
     with socket.socket(family) as server:
         server.bind(address)
@@ -96,7 +96,7 @@ def listening(family: int, address: Any) -> Iterator[tuple[Any, list[bytes]]]:
 
 
 def outside(text: str) -> str:
-    """A prompt without what stands between fences."""
+    """A prompt without its fenced blocks."""
     kept: list[str] = []
     fence = ""
     for line in text.split("\n"):
@@ -111,7 +111,7 @@ def outside(text: str) -> str:
 
 
 class Hostile:
-    """The workspace `work`, whose tool `hostile` is written anew for each attack."""
+    """The workspace `work` with a tool `hostile`, rewritten for each attack."""
 
     def __init__(self, work: Path, play: Callable[..., Played]) -> None:
         self.work, self._play = work, play
@@ -121,7 +121,7 @@ class Hostile:
         (work / "fractal.yaml").write_text("{}\n")
 
     def clear(self) -> None:
-        """Remove what Python could not: a folder thousands of levels deep, or one without permissions."""
+        """Remove folders that Python cannot: thousands of levels deep, or without permissions."""
         subprocess.run(["rm", "-rf", str(self.work)], check=False)
         if self.work.exists():
             subprocess.run(["chmod", "-R", "u+rwX", str(self.work)], check=False)
@@ -150,14 +150,14 @@ class Hostile:
     def play(
         self, answers: Callable[[Ask], Any], *, yes: bool = False, resume: str | None = None, **settings: Any
     ) -> Played:
-        """One run, or one more session of a run, with the model that is given."""
+        """Play a run, or another session of a run, with the given model."""
         settings = {"sandbox": "auto", "fsync": False, **settings}
         return self._play(answers, settings=settings, resume=resume, yes=yes)
 
     def run(
         self, *steps: Mapping[str, Any], seen: Callable[[Ask], Any] | None = None, **settings: Any
     ) -> Played:
-        """One run that calls the tool, or takes the steps that are given."""
+        """Play a run that calls the tool, or executes the given steps."""
         called = steps or ({"tool": "hostile", "args": {"how": "attack"}},)
 
         def answers(ask: Ask) -> Any:
@@ -170,18 +170,18 @@ class Hostile:
     def strike(
         self, program: str, *, shell: bool = False, settings: Mapping[str, Any] | None = None, **how: Any
     ) -> Step:
-        """Arm, run, and return the step as its document tells it."""
+        """Arm the tool, run it, and return its step of the document."""
         self.arm(program, shell=shell, **how)
         played = self.run(**(settings or {}))
         assert played.result.status in ("complete", "unverified", "escalated"), played.result
         return played.root.steps[1]
 
     def attempts(self, program: str, **how: Any) -> dict[str, str]:
-        """What became of each `attempt` of a body of Python."""
+        """The outcome of each `attempt` of a body of Python."""
         return self.told(self.strike(textwrap.dedent(program) + "\nprint(json.dumps(told))", **how))
 
     @staticmethod
     def told(step: Step) -> dict[str, str]:
-        """What a step's program told of its attempts; the sandbox may add a line."""
+        """The outcomes that a program printed; the sandbox may append a line."""
         assert step.state == "done", step
         return json.JSONDecoder().raw_decode(step.result or "")[0]

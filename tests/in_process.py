@@ -1,4 +1,4 @@
-"""Calls the `fractal` command in the process of the tests, which saves starting an interpreter each time."""
+"""Calls the `fractal` command inside the test process, which saves starting an interpreter."""
 
 from __future__ import annotations
 

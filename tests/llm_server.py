@@ -1,9 +1,9 @@
-"""A model provider on loopback that says what a test tells it to, in OpenAI's protocol and in Ollama's.
+"""A model provider on loopback with scripted answers, in the protocols of OpenAI and Ollama.
 
     server.say('{"a": 1}', prompt_tokens=120)       # the next answer
     server.fail(429, retry_after=0.2); server.say('{"a": 1}')
     server.always(lambda body: Answer('{"a": 1}'))  # when the queue is empty
-    server.bodies[0]["messages"]                    # what was asked
+    server.bodies[0]["messages"]                    # a request
 
 Answers are given in the order in which requests arrive. With an empty queue and nothing set, it answers 500.
 """
@@ -23,7 +23,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Answer:
-    """One answer: a message of the model, or with another status an error, or with `raw` those bytes."""
+    """One answer: a message of the model, an error with another status, or the bytes of `raw`."""
 
     text: str | None = "{}"
     status: int = 200
@@ -55,11 +55,11 @@ class LlmServer:
 
     @property
     def count(self) -> int:
-        """How many requests came."""
+        """The number of requests."""
         return len(self.requests)
 
     def wait_for(self, count: int, seconds: float = 10) -> None:
-        """Return when so many requests have come."""
+        """Wait until this many requests have arrived."""
         end = time.monotonic() + seconds
         while self.count < count:
             assert time.monotonic() < end, f"{self.count} requests came in {seconds} s"
@@ -67,11 +67,11 @@ class LlmServer:
 
     @property
     def bodies(self) -> list[Any]:
-        """What they asked."""
+        """The bodies of the requests."""
         return [body for _, _, body in self.requests]
 
     def queue(self, *answers: Answer) -> None:
-        """Give these answers next."""
+        """Queue these answers."""
         self._queue.extend(answers)
 
     def say(self, text: str | None, **more: Any) -> None:
@@ -86,11 +86,11 @@ class LlmServer:
         self.queue(Answer(status=status, error={"message": message, **error}, headers=headers))
 
     def always(self, answer: Callable[[Any], Answer]) -> None:
-        """What to answer when the queue is empty."""
+        """Set the answer for an empty queue."""
         self._otherwise = answer
 
     def _next(self, path: str, headers: dict[str, str], body: Any) -> Answer:
-        if path == "/api/show":  # Ollama is asked what its model can do
+        if path == "/api/show":  # litellm asks Ollama for the capabilities of a model
             return Answer(raw=b'{"capabilities": ["completion"], "model_info": {}, "template": ""}')
         with self._lock:
             self.requests.append((path, headers, body))
@@ -121,10 +121,10 @@ class LlmServer:
                     self.wfile.write(content[: len(content) // 2] if answer.cut else content)
                     self.close_connection = self.close_connection or answer.cut
                 except (BrokenPipeError, ConnectionResetError):
-                    self.close_connection = True  # the client did not wait
+                    self.close_connection = True  # the client closed the connection
 
             def log_message(self, format: str, *args: Any) -> None:
-                """Keep quiet."""
+                """Print no log."""
 
         return Handler
 

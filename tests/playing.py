@@ -1,4 +1,4 @@
-"""Playing a whole run with a scripted model, real files and the real engine."""
+"""Plays a whole run with a scripted model, real files and the real engine."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from runtime.workspace.runs import result_of
 
 
 def put(folder: Path, name: str, content: str | bytes = "") -> Path:
-    """A file below a folder, with what it holds."""
+    """Write a file below a folder."""
     path = folder / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
@@ -68,7 +68,7 @@ def player(work: Path) -> Callable[..., Played]:
         events: list[Event] = []
         rungs = answers if isinstance(answers, list) else [answers]
         ladder = Ladder(tuple(Scripted(each) if callable(each) else each for each in rungs))
-        # a loop without commands needs no sandbox: these tests run everywhere
+        # a loop without commands needs no sandbox
         fractal = Fractal(
             work, settings={"sandbox": "off", **(settings or {})}, ladder=ladder, on_event=events.append
         )
@@ -84,7 +84,7 @@ def player(work: Path) -> Callable[..., Played]:
 
 
 def plan(*steps: Mapping[str, Any], success: list[Any] | None = None, **more: Any) -> dict[str, Any]:
-    """A whole fused plan."""
+    """A complete fused plan."""
     return {
         "task": "do the work",
         "approach": "as scripted",
@@ -104,13 +104,13 @@ REVERSE = plan(
     open=[],
     approach="take the text over",
 )
-"""A plan that memory may learn: its words are all in the task, and code decides whether it is done."""
+"""A plan that memory may learn: all its values are in the task, and code checks it."""
 
 ACCEPT = {"validation": "pass", "issues": [], "decision": "ACCEPT", "output": "done"}
 
 
 def standing(folder: Path) -> dict[str, tuple[int, bytes]]:
-    """Everything in a folder: mode, and bytes or target."""
+    """Everything in a folder: path → mode, and bytes or link target."""
     found: dict[str, tuple[int, bytes]] = {}
     for where, folders, files in os.walk(folder):
         for name in (*folders, *files):

@@ -1,6 +1,7 @@
-"""What a person approved of is what is carried out, byte for byte, whatever a result holds.
+"""An approved call is executed byte for byte, whatever its results contain.
 
-Arguments are filled in once and stored; each session here is a new one, with everything read from the disk.
+Arguments are substituted once and stored. Each session here is a new one that reads everything from disk.
+
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ print("seen")
 
 
 class Runs:
-    """One run in a folder; each further session is a new one, with its own objects."""
+    """A run in a folder; each session has new objects."""
 
     def __init__(self, work: Path) -> None:
         self.work, self.play = work, player(work)
@@ -81,8 +82,8 @@ def stored(played: Played, n: int = 3) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", sorted(OPERATIONS))
-def test_every_operation_gets_the_arguments_that_were_approved(runs: Runs, name: str) -> None:
-    """The operation is replaced by a program with its signature that writes down what it got."""
+def test_every_operation_gets_the_approved_arguments(runs: Runs, name: str) -> None:
+    """A program with the same signature replaces the operation and records its input."""
     tool = OPERATIONS[name]
     place = runs.work / ".fractal" / "system" / "operations"
     place.mkdir(parents=True)
@@ -97,7 +98,9 @@ def test_every_operation_gets_the_arguments_that_were_approved(runs: Runs, name:
     texts = [key for key, schema in tool.args.items() if schema.get("type") == "string" and key != action]
     texts = [key for key in texts if "enum" not in tool.args[key]]
     args = {**tool.sample["args"], **dict.fromkeys(texts, f"<{REFERENCE}>")}
-    args |= {action: tool.sample["before"][0][action]} if action else {}  # what its first state allows
+    args |= (
+        {action: tool.sample["before"][0][action]} if action else {}
+    )  # an action that the first state allows
     waiting = runs.plan({"tool": name, "args": args, "needs": [1, 2]})
     approved = stored(waiting)
     assert all(approved[key] == f"<{HOSTILE}>" for key in texts)
@@ -110,10 +113,10 @@ def test_every_operation_gets_the_arguments_that_were_approved(runs: Runs, name:
     assert not (runs.work / "PWNED").exists()
 
 
-# ---- the kernel's own ------------------------------------------------------------------------------------
+# ---- builtins -------------------------------------------------------------------------------------------
 
 
-def test_what_is_written_is_what_was_approved(runs: Runs) -> None:
+def test_approved_content_is_written(runs: Runs) -> None:
     args = {"path": "out.txt", "content": f"a {REFERENCE} b"}
     waiting = runs.plan({"tool": "write", "args": args}, approve="write")
     approved = stored(waiting)
@@ -122,7 +125,7 @@ def test_what_is_written_is_what_was_approved(runs: Runs) -> None:
     assert (runs.work / "out.txt").read_text("utf-8") == approved["content"]
 
 
-def test_what_is_read_is_what_was_approved(runs: Runs) -> None:
+def test_approved_path_is_read(runs: Runs) -> None:
     waiting = runs.plan(
         {"tool": "bash", "args": {"command": "true"}, "needs": []},
         {"tool": "read", "args": {"path": "{{ steps[2].result }}"}},
@@ -132,7 +135,7 @@ def test_what_is_read_is_what_was_approved(runs: Runs) -> None:
     assert "no such file" in (ended.root.steps[4].result or "")
 
 
-def test_a_command_gets_the_results_that_were_approved_and_runs_none_of_them(runs: Runs) -> None:
+def test_command_gets_the_approved_results_and_runs_none_of_them(runs: Runs) -> None:
     command = 'printf %s "$RESULT_1" >text; cat "$RESULT_1_FILE" >file; cat >stdin; # {{ x }}'
     waiting = runs.plan({"tool": "bash", "args": {"command": command, "stdin": REFERENCE}})
     assert stored(waiting) == {"command": command, "stdin": HOSTILE}
@@ -143,7 +146,7 @@ def test_a_command_gets_the_results_that_were_approved_and_runs_none_of_them(run
     assert not (runs.work / "PWNED").exists()
 
 
-def test_a_call_whose_arguments_were_asked_for_is_carried_out_as_approved(runs: Runs) -> None:
+def test_arguments_completed_by_a_model_are_executed_as_approved(runs: Runs) -> None:
     args = {"path": "out.txt", "content": REFERENCE}
 
     def answer(ask: Ask) -> Any:
@@ -162,7 +165,7 @@ def test_a_call_whose_arguments_were_asked_for_is_carried_out_as_approved(runs: 
     assert (runs.work / "out.txt").read_text("utf-8") == HOSTILE
 
 
-# ---- when it would be another call -----------------------------------------------------------------------
+# ---- changed calls --------------------------------------------------------------------------------------
 
 
 def edited(played: Played, old: str, new: str) -> None:
@@ -172,7 +175,7 @@ def edited(played: Played, old: str, new: str) -> None:
     path.write_text(text.replace(old, new), "utf-8")
 
 
-def test_an_approval_is_void_when_a_result_was_changed_since(runs: Runs) -> None:
+def test_approval_is_void_when_a_result_changes(runs: Runs) -> None:
     waiting = runs.plan({"tool": "bash", "args": {"command": 'printf %s "$RESULT_2" >text'}})
     waiting.fractal.tell(waiting.result.run, "approve")
     edited(waiting, SECOND, "something else")
@@ -183,7 +186,7 @@ def test_an_approval_is_void_when_a_result_was_changed_since(runs: Runs) -> None
     assert (runs.work / "text").read_text("utf-8") == "something else"
 
 
-def test_an_approval_is_void_when_a_long_result_was_changed_on_the_disk(runs: Runs) -> None:
+def test_approval_is_void_when_a_long_result_changes_on_disk(runs: Runs) -> None:
     (runs.work / "second.txt").write_text("x" * 20_000, "utf-8")
     waiting = runs.plan({"tool": "bash", "args": {"command": 'cat "$RESULT_2_FILE" >text'}})
     waiting.fractal.tell(waiting.result.run, "approve")
@@ -195,7 +198,7 @@ def test_an_approval_is_void_when_a_long_result_was_changed_on_the_disk(runs: Ru
     assert not (runs.work / "text").exists()
 
 
-def test_other_stored_arguments_are_not_carried_out(runs: Runs) -> None:
+def test_changed_stored_arguments_are_not_executed(runs: Runs) -> None:
     waiting = runs.plan({"tool": "bash", "args": {"command": "echo one >text"}})
     first = stored(waiting)
     waiting.fractal.tell(waiting.result.run, "approve")
@@ -208,7 +211,7 @@ def test_other_stored_arguments_are_not_carried_out(runs: Runs) -> None:
     assert (runs.work / "text").read_text("utf-8") == "one\n"
 
 
-def test_an_approval_of_a_long_call_is_for_no_other_that_begins_like_it(runs: Runs) -> None:
+def test_approval_of_a_long_call_is_void_when_its_end_changes(runs: Runs) -> None:
     command = f"echo {'x' * 1000} >text; echo one >text"
     waiting = runs.plan({"tool": "bash", "args": {"command": command}})
     waiting.fractal.tell(waiting.result.run, "approve")

@@ -1,7 +1,8 @@
-"""No budget is exceeded: in random trees of loops, at random costs, through deaths and resumes.
+"""No budget is exceeded: in random trees of loops, at random costs, through crashes and resumes.
 
-Over the tree, what was spent and what is reserved stay within the limit and the recorded overrun at every
+Over the tree, spending and reservations stay within the limit plus the recorded overrun at every
 moment, and each loop stays within its share of the calls.
+
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ ENDS = {"complete", "unverified", "failed", "escalated", "exhausted"}
 
 @dataclass
 class Tree:
-    """A model that plans a random tree; what it says and costs depends on the seed and the ask alone."""
+    """A model that plans a random tree; replies and costs depend only on the seed and the ask."""
 
     seed: int
     overruns: bool = False
@@ -58,7 +59,7 @@ class Tree:
 
     async def answer(self, ask: Ask) -> Reply:
         self.calls += 1
-        for each in self.before:  # what is in flight now is charged whole when the process dies here
+        for each in self.before:  # a crash here charges the open call in full
             each()
         await asyncio.sleep(0)
         loop = ask.loop.rpartition("-")[2] if ask.document.meta.parent else "root"
@@ -91,9 +92,9 @@ class Tree:
 
 @dataclass
 class Calls:
-    """What a log says, added up here line by line, without the kernel's help."""
+    """The sums of a call log, computed independently of the kernel."""
 
-    spent: dict[str, Amount] = field(default_factory=dict)  # by loop; what never came back counts whole
+    spent: dict[str, Amount] = field(default_factory=dict)  # by loop; calls without a reply count in full
     overrun: dict[str, Amount] = field(default_factory=dict)
 
     @staticmethod
@@ -130,12 +131,12 @@ class Calls:
 
 
 def assert_ledger(run: Path) -> None:
-    """On the disk as it is: of each document, what it and all below it spent, and its open shares."""
+    """Check each document on disk: its spending with descendants, and its open shares."""
     calls, store = Calls.of(run), FileStore(run)
     for loop_id in store.list():
         document = store.peek(loop_id)
         if not document.meta.budget:
-            continue  # an operation's
+            continue  # an operation
         limit = Amount.limit(document.meta.budget)
         spent, over = calls.below(loop_id, calls.spent), calls.below(loop_id, calls.overrun)
         made = spent.calls
@@ -149,8 +150,8 @@ def assert_ledger(run: Path) -> None:
             assert (limit + over).covers(spent), f"{loop_id}: {spent} of {limit}, overrun {over}"
 
 
-def play(folder: Path, tree: Tree, limits: dict[str, Any], deaths: list[int]) -> RunResult:
-    """Play a run; at these moments its state is copied as a dead process leaves it, and the copy goes on."""
+def play(folder: Path, tree: Tree, limits: dict[str, Any], crashes: list[int]) -> RunResult:
+    """Play a run. At these moments copy its state, as a crash leaves it, and continue with the copy."""
     work = folder / "0"
     (work / ".fractal" / "state" / "runs").mkdir(parents=True)
     (work / "fractal.yaml").write_text(json.dumps(limits))
@@ -158,29 +159,29 @@ def play(folder: Path, tree: Tree, limits: dict[str, Any], deaths: list[int]) ->
     images: list[Path] = []
     moments = 0
 
-    def maybe_die(event: Event | None = None) -> None:
+    def maybe_crash(event: Event | None = None) -> None:
         nonlocal moments
         runs = [each for each in (work / ".fractal/state/runs").iterdir() if list(each.glob("system-*.md"))]
         for run in runs:
             assert_ledger(run)
         moments += 1
-        if runs and deaths and moments >= deaths[0] and not images:
+        if runs and crashes and moments >= crashes[0] and not images:
             images.append(folder / str(int(work.name) + 1))
             shutil.copytree(work, images[0])
 
-    tree.before = [maybe_die]
+    tree.before = [maybe_crash]
     result: RunResult | None = None
-    for _ in range(len(deaths) + 1):
+    for _ in range(len(crashes) + 1):
         fractal = Fractal(
             work,
             settings={"sandbox": "off", "fsync": False},
             ladder=Ladder((tree,)),
-            on_event=maybe_die,
+            on_event=maybe_crash,
         )
         result = asyncio.run(fractal.resume(result.run) if result else fractal.run("the task"))
         if not images:
             break
-        work, deaths, moments = images.pop(), deaths[1:], 0
+        work, crashes, moments = images.pop(), crashes[1:], 0
     for run in (work / ".fractal/state/runs").iterdir():
         assert_ledger(run)
         calls = Calls.of(run)
@@ -204,31 +205,31 @@ TREES = {
     "seed": st.integers(0, 10**6),
     "limits": LIMITS,
     "overruns": st.booleans(),
-    "deaths": st.lists(st.integers(1, 60), max_size=3),
+    "crashes": st.lists(st.integers(1, 60), max_size=3),
 }
 TREES_TRIED = 300 if os.environ.get("FRACTAL_SOAK") == "1" else 40
 CALM = {"deadline": None, "suppress_health_check": list(HealthCheck)}
 
 
-def holds(seed: int, limits: dict[str, Any], overruns: bool, deaths: list[int]) -> None:
-    """Play one tree; `play` looks at the ledger at every event."""
+def holds(seed: int, limits: dict[str, Any], overruns: bool, crashes: list[int]) -> None:
+    """Play one tree; `play` checks the ledger at every event."""
     with tempfile.TemporaryDirectory() as folder:
         tree = Tree(seed, overruns, priced=limits["usd"] is not None)
-        result = play(Path(folder), tree, limits, deaths)
+        result = play(Path(folder), tree, limits, crashes)
     assert result.status in ENDS, result
-    if not deaths:
+    if not crashes:
         assert tree.calls <= limits["calls"]
 
 
 @pytest.mark.timeout(1800)
 @settings(max_examples=TREES_TRIED, **CALM)
 @given(**TREES)
-def test_the_ledger_holds_in_any_tree_through_deaths(seed, limits, overruns, deaths):
-    holds(seed, limits, overruns, deaths)
+def test_ledger_holds_in_any_tree_through_crashes(seed, limits, overruns, crashes):
+    holds(seed, limits, overruns, crashes)
 
 
-def test_the_property_would_see_a_share_that_is_given_twice(tmp_path):
-    """What a run left is changed by hand so that its ledger does not hold: the check has to say so."""
+def test_property_detects_an_exceeded_limit(tmp_path):
+    """The check fails for a run whose limit was lowered by hand."""
     tree = next(t for t in map(Tree, range(100)) if _has_parts(tmp_path / str(t.seed), t))
     (run,) = (tmp_path / str(tree.seed) / "0/.fractal/state/runs").iterdir()
     assert_ledger(run)
@@ -244,13 +245,13 @@ def _has_parts(folder: Path, tree: Tree) -> bool:
     return result.exit == 0 and len(list(result.path.parent.glob("tool-*.md"))) > 1
 
 
-# ---- a budget that suffices is enough --------------------------------------------------------------------
+# ---- cost limits ----------------------------------------------------------------------------------------
 
-PRICE = Price(1.0, 15.0)  # USD for a million tokens; the longest reply costs 0.03
+PRICE = Price(1.0, 15.0)  # USD per million tokens; the longest reply costs 0.03
 
 
 def _job(ask: Ask) -> dict[str, Any]:
-    """Three parts, one after another, each of one reading that is asked for."""
+    """Three subtasks in sequence, each with one read step completed in DO."""
     if ask.phase == "check":
         return {"validation": "pass", "issues": [], "decision": "ACCEPT", "output": "done"}
     if ask.phase == "do":
@@ -269,19 +270,19 @@ def _priced(folder: Path, answer: Any, **limits: Any) -> RunResult:
     return asyncio.run(fractal.run("the task"))
 
 
-def test_a_job_that_costs_less_than_half_of_its_limit_is_finished(tmp_path):
+def test_run_within_its_cost_limit_completes(tmp_path):
     result = _priced(tmp_path, _job, usd=0.05)
     assert (result.status, result.spent["calls"]) == ("complete", 11), result.reason
     assert result.spent["usd"] == pytest.approx(0.0209)
 
 
-def test_a_job_that_costs_more_than_its_limit_is_not_and_stays_within_it(tmp_path):
+def test_run_beyond_its_cost_limit_is_exhausted_within_it(tmp_path):
     result = _priced(tmp_path, _job, usd=0.018)
     assert (result.status, int(result.exit)) == ("exhausted", 5)
     assert result.spent["usd"] <= 0.018
 
 
-def test_what_a_reply_takes_beyond_what_was_expected_is_recorded(tmp_path):
+def test_cost_beyond_the_estimate_is_recorded_as_overrun(tmp_path):
     def longer(ask: Ask) -> Reply:
         tokens = 1500 if ask.phase == "check" else 80
         return Reply(to_json(_job(ask)), "scripted", Usage(700, tokens, PRICE.of(700, tokens)))
@@ -295,9 +296,9 @@ def test_what_a_reply_takes_beyond_what_was_expected_is_recorded(tmp_path):
     assert_ledger(result.path.parent)
 
 
-def test_what_is_expected_of_a_reply_is_what_others_have_needed():
+def test_expected_reply_follows_earlier_replies():
     assert expected_reply([], 2000) == FIRST_REPLY
     assert expected_reply([], 200) == 200
     assert expected_reply([100] * 9 + [1000], 2000) == 125
     assert expected_reply([100, 100, 1000], 2000) == 1250
-    assert expected_reply([1900] * 5, 2000) == 2000, "never more than may be written"
+    assert expected_reply([1900] * 5, 2000) == 2000, "never more than the maximum"

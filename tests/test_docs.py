@@ -1,14 +1,14 @@
-"""The documentation does what it says: its blocks run, its settings load, its links lead somewhere.
+"""The documentation is correct: its blocks run, its settings load, its links resolve.
 
 Every page has a folder of its own, in which its blocks run in order. `7f3kq2` stands for its newest run.
-A comment right above a block says more:
+A comment directly above a block controls it:
 
     <!-- not run: why -->   the block needs a network, a key, or an installation
-    <!-- exit 6 -->         the exit code that its last command has (else 0)
+    <!-- exit 6 -->         the exit code of its last command (default 0)
     <!-- file: name -->     the block is written to that file
 
-A `text` block right below a `bash` or `python` block is what it prints on standard output; `…` in it stands
-for any text. A `yaml` block that begins with `# fractal.yaml` holds settings that must load.
+A `text` block directly below a `bash` or `python` block is its standard output; `…` stands for any text.
+A `yaml` block that begins with `# fractal.yaml` has settings that must load.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ PAGES = [
     *sorted((ROOT / "docs").glob("*.md")),
 ]
 RUN = make_docs.RUN
-NOT_RUN = 10  # blocks at most that are shown and not run; each says why
+NOT_RUN = 10  # the most blocks that may be shown without being run
 
 
 @dataclass(frozen=True)
@@ -53,14 +53,14 @@ class Block:
     language: str
     text: str
     comment: str
-    follows: str  # the language of the block right above, "" when there is prose between
+    follows: str  # the language of the block directly above, or ""
 
     @property
     def where(self) -> str:
         return f"{self.page.relative_to(ROOT)}:{self.line}"
 
     def said(self, what: str) -> str:
-        """What the comment says after `what`, "" when it says nothing."""
+        """The value of `what` in the comment, or ""."""
         found = re.search(rf"<!-- {what}:? (.+?) -->", self.comment)
         return found[1] if found else ""
 
@@ -92,16 +92,16 @@ def runnable(page: Path) -> list[Block]:
 
 
 def environment(home: Path) -> dict[str, str]:
-    """The commands of this environment, without keys or settings of whoever runs the tests."""
+    """The environment for commands, without keys or settings of the user."""
     kept = ("PATH", "LANG", "LC_ALL", "VIRTUAL_ENV", "TMPDIR")
     values = {name: value for name, value in os.environ.items() if name in kept}
     path = f"{Path(sys.executable).parent}:{values.get('PATH', '')}"
-    values["FRACTAL_TRUST"] = "all"  # at a terminal, a reader is asked
+    values["FRACTAL_TRUST"] = "all"  # at a terminal the user is asked
     return values | {"HOME": str(home), "PATH": path, "TZ": "UTC", "NO_COLOR": "1", "COLUMNS": "100"}
 
 
 def newest_run(folder: Path) -> str:
-    """The run that a page means by its example id; the id itself while there is none."""
+    """The newest run, which replaces the example id; the id itself while there is none."""
     places = [*folder.glob(".fractal/state/runs/*"), *folder.glob("state/runs/*")]
     return max(places, key=lambda each: each.stat().st_mtime_ns).name if places else RUN
 
@@ -109,7 +109,7 @@ def newest_run(folder: Path) -> str:
 NEWEST = (
     "newest() { ls -td .fractal/state/runs/* state/runs/* 2>/dev/null | head -n 1 | xargs -r basename; }\n"
 )
-"""The same inside a block of shell, whose first line may start the run that its second names."""
+"""The same as a shell function: the first line of a block may start the run that its second names."""
 
 
 def same(shown: str, printed: str) -> bool:
@@ -120,9 +120,7 @@ def same(shown: str, printed: str) -> bool:
 def play(block: Block, folder: Path, home: Path) -> str:
     """Run a block in the page's folder; returns its standard output."""
     if block.language == "bash":
-        code = re.sub(
-            r"^pip install .*?&& ", "", block.text, flags=re.M
-        )  # that has been done where tests run
+        code = re.sub(r"^pip install .*?&& ", "", block.text, flags=re.M)  # already installed where tests run
         command = ["bash", "-euo", "pipefail", "-c", NEWEST + code.replace(RUN, "$(newest)")]
     else:
         command = [sys.executable, "-c", block.text.replace(RUN, newest_run(folder))]
@@ -149,7 +147,7 @@ def copy_of_the_repository(folder: Path) -> None:
 @pytest.mark.parametrize(
     "page", [page for page in PAGES if runnable(page)], ids=lambda page: str(page.relative_to(ROOT))
 )
-def test_the_blocks_of_a_page_run_and_print_what_it_shows(page, tmp_path):
+def test_blocks_of_a_page_run_and_print_what_it_shows(page, tmp_path):
     folder = tmp_path / "work"
     folder.mkdir()
     if page.name == "README.md":
@@ -171,7 +169,7 @@ def test_the_blocks_of_a_page_run_and_print_what_it_shows(page, tmp_path):
     [each for page in PAGES for each in blocks(page) if each.text.startswith("# fractal.yaml")],
     ids=lambda block: block.where,
 )
-def test_settings_that_a_page_shows_load_and_make_a_ladder(block, tmp_path):
+def test_shown_settings_load_and_make_a_ladder(block, tmp_path):
     config = Config.model_validate(yaml.safe_load(block.text))
     rungs = [each for each in config.ladder if not each.model.startswith("llama:")]  # no model file is here
     ladder = build(config.model_copy(update={"ladder": tuple(rungs)}), [ROOT / "system"], tmp_path)
@@ -179,7 +177,7 @@ def test_settings_that_a_page_shows_load_and_make_a_ladder(block, tmp_path):
     assert all(getattr(rung, "price", 0) is not None for rung in ladder)
 
 
-def test_what_is_not_run_says_why_and_is_little():
+def test_blocks_that_are_not_run_are_few_and_say_why():
     skipped = [
         (each.where, each.said("not run")) for page in PAGES for each in blocks(page) if each.said("not run")
     ]
@@ -187,7 +185,7 @@ def test_what_is_not_run_says_why_and_is_little():
     assert [where for where, why in skipped if len(why.split()) < 3] == []
 
 
-def test_the_first_command_leaves_the_clone_tidy(tmp_path):
+def test_first_command_leaves_the_clone_clean(tmp_path):
     folder = tmp_path / "work"
     copy_of_the_repository(folder)
     for command in (["git", "init", "-q"], ["git", "add", "-A"]):
@@ -207,12 +205,12 @@ def test_the_first_command_leaves_the_clone_tidy(tmp_path):
     assert left == []
 
 
-def test_generated_places_and_the_example_run_are_fresh():
+def test_generated_parts_and_the_example_run_are_current():
     assert make_docs.stale(write=False) == [], "`make docs` writes them"
 
 
 def rows(page: str, head: str) -> list[str]:
-    """What stands in the first column of the table with that head, split at commas."""
+    """The first column of the table with this header, split at commas."""
     text = (ROOT / "docs" / page).read_text("utf-8")
     found = re.search(rf"^\| {head} \|.*\n\| ---.*\n((?:\|.*\n)+)", text, re.M)
     assert found, f"{page}: no table begins with {head}"
@@ -220,7 +218,7 @@ def rows(page: str, head: str) -> list[str]:
     return [name.strip("` ") for cell in cells for name in cell.split(",")]
 
 
-def test_tables_written_by_hand_list_what_the_code_has():
+def test_handwritten_tables_match_the_code():
     assert rows("commands.md", "exit code") == [str(int(code)) for code in Exit]
     assert sorted(rows("events.md", "field")) == sorted(each.name for each in fields(Event))
     assert sorted(rows("python-api.md", "field")) == sorted(each.name for each in fields(RunResult))
@@ -238,7 +236,7 @@ def anchors(page: Path) -> set[str]:
 @pytest.mark.parametrize(
     "page", [*PAGES, ROOT / "CHANGELOG.md", ROOT / "state/README.md"], ids=lambda page: page.name
 )
-def test_links_lead_somewhere(page):
+def test_links_resolve(page):
     inline = [
         token for token in MarkdownIt().enable("table").parse(page.read_text("utf-8")) if token.children
     ]
@@ -259,11 +257,11 @@ def test_links_lead_somewhere(page):
     assert broken == []
 
 
-def test_the_index_leads_to_every_page():
+def test_index_lists_every_page():
     text = (ROOT / "docs/README.md").read_text("utf-8")
     missing = [page.name for page in (ROOT / "docs").glob("*.md") if f"({page.name})" not in text]
     assert [name for name in missing if name != "README.md"] == []
 
 
-def test_the_readme_is_short():
+def test_readme_is_short():
     assert len((ROOT / "README.md").read_text("utf-8")) <= 9_000

@@ -1,4 +1,4 @@
-"""Every step that changes the folder can be undone: by operations, commands and tools, also after a death."""
+"""Every step that changes the folder can be undone: operations, commands and tools, also after a crash."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=list(COMMANDS))
-def test_a_command_is_undone(play: Play, work: Path, command: str) -> None:
+def test_command_is_undone(play: Play, work: Path, command: str) -> None:
     was = here(work)
     played = play(of(bash(command)), yes=True)
     assert here(work) != was, played.root.steps
@@ -114,13 +114,13 @@ CALLS: dict[str, dict[str, Any]] = {
 }
 
 
-def test_every_operation_that_may_write_is_called_below() -> None:
+def test_every_writing_operation_is_covered() -> None:
     tools = Catalogue([shipped_system()]).tools.values()
     writing = {tool.name for tool in tools if "write" in tool.effects and tool.scheme == "python"}
     assert writing - {"fetch", "bash"} <= CALLS.keys()
 
 
-def test_what_holds_no_file_is_undone_too(play: Play, work: Path) -> None:
+def test_removed_empty_folder_is_undone(play: Play, work: Path) -> None:
     was = here(work)
     played = play(of({"tool": "remove", "args": {"path": "sub/empty"}}), yes=True)
     assert here(work) != was, played.root.steps
@@ -129,7 +129,7 @@ def test_what_holds_no_file_is_undone_too(play: Play, work: Path) -> None:
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_an_operation_is_undone(play: Play, work: Path, name: str) -> None:
+def test_operation_is_undone(play: Play, work: Path, name: str) -> None:
     was = here(work)
     played = play(of({"tool": name, "args": CALLS[name]}), yes=True)
     assert played.root.steps[1].state == "done", played.root.steps[1].result
@@ -138,7 +138,7 @@ def test_an_operation_is_undone(play: Play, work: Path, name: str) -> None:
     assert here(work) == was
 
 
-def test_each_step_by_itself_and_in_any_order(play: Play, work: Path) -> None:
+def test_steps_are_undone_separately_in_any_order(play: Play, work: Path) -> None:
     was = here(work)
     played = play(of(bash("echo 1 > x"), bash("rm a.txt"), bash("echo 2 > y; echo more >> x")), yes=True)
     fractal = played.fractal
@@ -154,7 +154,7 @@ def test_each_step_by_itself_and_in_any_order(play: Play, work: Path) -> None:
         fractal.undo(step=9)
 
 
-def test_what_a_person_changed_since_is_named_and_forced_only_when_asked(play: Play, work: Path) -> None:
+def test_files_changed_since_are_overwritten_only_with_force(play: Play, work: Path) -> None:
     played = play(of(bash("rm a.txt; echo 1 > b.txt")), yes=True)
     (work / "b.txt").write_text("of a person")
     with pytest.raises(UsageError, match=r"changed since: b\.txt; nothing was put back"):
@@ -166,17 +166,17 @@ def test_what_a_person_changed_since_is_named_and_forced_only_when_asked(play: P
     assert (work / "b.txt").read_text() == "of a person"
 
 
-def test_the_step_says_what_went_and_how_it_comes_back(play: Play, work: Path) -> None:
+def test_step_names_deleted_files_and_the_undo_command(play: Play, work: Path) -> None:
     played = play(of(bash("rm a.txt b.txt .env; mv run.sh start.sh")), yes=True)
     run, step = played.result.run, played.root.steps[1]
     told = f"deleted 3 files (.env, a.txt, b.txt); `fractal undo {run} 1` brings them back"
     assert step.evidence["deleted"] == told
-    assert step.result == "", "a result is data, and nothing is added to it"
+    assert step.result == "", "results are data and stay unchanged"
     (ended,) = [event for event in played.events if event.kind == "step_finished"]
     assert ended.data["deleted"] == told
 
 
-def test_a_step_of_a_subtask_is_brought_back_by_the_step_of_the_root(play: Play, work: Path) -> None:
+def test_step_of_a_subtask_is_undone_with_the_step_of_the_root(play: Play, work: Path) -> None:
     def answer(ask: Ask) -> Any:
         if ask.phase == "check":
             return ACCEPT
@@ -195,13 +195,13 @@ COUNT = {"path": "t.csv", "query": "count"}
 COUNT_STEP = {"tool": "csv", "args": COUNT}
 
 
-def test_a_run_that_only_reads_keeps_nothing(play: Play, work: Path) -> None:
+def test_run_that_only_reads_takes_no_snapshot(play: Play, work: Path) -> None:
     played = play(of({"tool": "read", "args": {"path": "a.txt"}}, COUNT_STEP))
     assert [step.state for step in played.root.steps.values()] == ["done", "done"]
     assert not (work / ".fractal" / "state" / "snapshots").exists()
 
 
-def test_same_is_against_the_start_of_the_run_in_every_attempt(play: Play, work: Path) -> None:
+def test_same_compares_with_the_start_of_the_run(play: Play, work: Path) -> None:
     seen: list[str] = []
 
     def answer(ask: Ask) -> Any:
@@ -217,17 +217,17 @@ def test_same_is_against_the_start_of_the_run_in_every_attempt(play: Play, work:
     assert played.root.meta.attempt > 1
     assert all("FAIL" in text and "changed: a.txt" in text for text in seen), seen
     assert len(seen) > 1
-    assert "-one" in seen[-1], "the diff of the first attempt's change is seen by the second"
+    assert "-one" in seen[-1], "the second attempt sees the diff of the first"
 
 
-def test_check_sees_the_diff_of_a_command(play: Play) -> None:
+def test_check_sees_the_diff_of_a_command_step(play: Play) -> None:
     played = play(of(bash("sed -i s/one/1/ a.txt; rm b.txt")), yes=True)
     assert "changed a.txt" in played.root.text(4, "changes")
     assert "removed b.txt" in played.root.text(4, "changes")
     assert "-one\n+1" in played.root.text(4, "diff")
 
 
-def test_two_runs_in_one_folder_are_undone_each_by_itself(work: Path) -> None:
+def test_concurrent_runs_are_undone_separately(work: Path) -> None:
     def run(name: str) -> Any:
         steps = [bash(f"sleep 0.05; echo {n} > {name}{n}; echo {n} >> shared.{name}") for n in range(4)]
         here_ = Fractal(work, settings={"sandbox": "off"}, ladder=Ladder((Scripted(of(*steps)),)))
@@ -257,7 +257,7 @@ player(Path({work!r}))(of(bash("rm a.txt; echo half > b.txt; touch begun; sleep 
 """
 
 
-def test_a_command_that_died_in_its_middle_is_undone(work: Path) -> None:
+def test_interrupted_command_is_undone(work: Path) -> None:
     was = here(work)
     code = KILLED.format(path=sys.path, work=str(work))
     process = subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
@@ -279,7 +279,7 @@ def test_a_command_that_died_in_its_middle_is_undone(work: Path) -> None:
 
 
 @pytest.mark.parametrize("before", [[], [bash("touch x")]], ids=["at first", "later"])
-def test_a_large_file_is_read_only_until_somebody_agrees(play: Play, work: Path, before: list[Any]) -> None:
+def test_changing_a_large_file_needs_approval(play: Play, work: Path, before: list[Any]) -> None:
     (work / "huge.iso").write_bytes(b"x" * 20_000_001)
     steps = [*before, {"tool": "remove", "args": {"path": "huge.iso"}}]
     asked = play(of(*steps))
@@ -291,7 +291,7 @@ def test_a_large_file_is_read_only_until_somebody_agrees(play: Play, work: Path,
     assert done.evidence["deleted"] == "deleted 1 file (huge.iso), which nothing brings back"
 
 
-def test_an_approved_call_may_change_no_large_file_that_it_does_not_name(play: Play, work: Path) -> None:
+def test_approval_does_not_cover_large_files_that_the_call_does_not_name(play: Play, work: Path) -> None:
     (work / "sub" / "huge.iso").write_bytes(b"x" * 20_000_001)
     remove = {"tool": "remove", "args": {"path": "sub"}}
     played = play(of(remove), yes=True, settings={"approve": ["write"]})
@@ -299,7 +299,7 @@ def test_an_approved_call_may_change_no_large_file_that_it_does_not_name(play: P
     assert played.root.steps[1].state == "failed" and (work / "sub" / "huge.iso").exists()
 
 
-def test_a_file_that_became_too_large_is_put_back_by_force(play: Play, work: Path) -> None:
+def test_file_that_became_too_large_is_restored_with_force(play: Play, work: Path) -> None:
     played = play(of(bash("rm b.txt; head -c 20000001 /dev/zero > a.txt")), yes=True)
     said = played.fractal.undo()
     assert said == [
@@ -315,7 +315,7 @@ CHANGES = {"os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.chmod", "os.sym
 
 
 def killed_after(act: Callable[[], Any], work: Path, changes: int) -> bool:
-    """Whether a process that does this was still at work when it had made so many changes in the folder."""
+    """Whether the process was killed after this many changes, rather than finished."""
 
     def look(event: str, args: tuple[Any, ...]) -> None:
         nonlocal changes
@@ -333,7 +333,7 @@ def killed_after(act: Callable[[], Any], work: Path, changes: int) -> bool:
 
 
 @pytest.mark.parametrize("word", ["undo", "redo"])
-def test_an_undo_that_is_killed_anywhere_can_be_done_again(tmp_path: Path, word: str) -> None:
+def test_interrupted_undo_can_be_repeated(tmp_path: Path, word: str) -> None:
     work = tmp_path / "work"
     (work / "sub" / "empty").mkdir(parents=True)
     (work / "sub" / "in").write_text("x")
@@ -355,9 +355,9 @@ def test_an_undo_that_is_killed_anywhere_can_be_done_again(tmp_path: Path, word:
         killed = killed_after(forth, work, n)
         died += killed
         if killed and n % 2:
-            forth()  # goes on
+            forth()  # continues
         if killed and not n % 2:
-            back()  # takes back what was done of it
+            back()  # reverts the partial undo
             assert here(work) == other, n
             forth()
         assert here(work) == goal, n
@@ -368,7 +368,7 @@ def test_an_undo_that_is_killed_anywhere_can_be_done_again(tmp_path: Path, word:
     assert died > 8
 
 
-def test_another_undo_waits_for_the_one_that_was_cut_short(play: Play, work: Path) -> None:
+def test_interrupted_undo_must_finish_before_another(play: Play, work: Path) -> None:
     played = play(of(bash("rm a.txt; mkdir d"), bash("rm b.txt")), yes=True)
     assert killed_after(played.fractal.undo, work, 2)
     with pytest.raises(UsageError, match=f"cut short; first: fractal undo {played.result.run}$"):
@@ -376,7 +376,7 @@ def test_another_undo_waits_for_the_one_that_was_cut_short(play: Play, work: Pat
     played.fractal.undo()
 
 
-def test_what_was_undone_is_seen(play: Play, work: Path) -> None:
+def test_commands_show_what_was_undone(play: Play, work: Path) -> None:
     run = play(of(bash("rm a.txt"), bash("rm b.txt")), yes=True).result.run
 
     def fractal(*words: str) -> str:
@@ -395,7 +395,7 @@ def test_what_was_undone_is_seen(play: Play, work: Path) -> None:
     assert "undone" not in fractal("tree")
 
 
-def test_a_run_of_an_older_version_says_where_its_copies_lie(play: Play, work: Path) -> None:
+def test_run_of_an_older_version_names_its_copies(play: Play, work: Path) -> None:
     played = play(of({"tool": "write", "args": {"path": "a.txt", "content": "x"}}))
     path = played.result.path
     text = path.read_text("utf-8")

@@ -1,6 +1,7 @@
-"""Whatever comes in, from a model, a person or a file, no run dies of it: it ends or waits with a clear word.
+"""No input of a model, a person or a file crashes a run: it ends or waits with a clear message.
 
-Each poison is put in, the run comes to an end or a wait, and `resume` with an honest model goes on.
+Each test injects an invalid input; the run ends or waits, and `resume` with a correct model continues.
+
 """
 
 from __future__ import annotations
@@ -101,15 +102,15 @@ FINE = ("complete", "unverified", "escalated", "failed", "exhausted", "waiting")
 
 
 @pytest.mark.parametrize("poison", PLANS.values(), ids=PLANS)
-def test_no_plan_poisons_a_run(play: Play, poison: Any) -> None:
-    """A model that can do nothing else is given up in words; its run can be gone on with."""
+def test_invalid_plan_ends_the_run_cleanly(play: Play, poison: Any) -> None:
+    """A model that always replies so is given up with a reason."""
     stuck = play(lambda ask: ACCEPT if ask.phase == "check" else poison)
     assert stuck.result.status in FINE
     assert stuck.result.status in ("complete", "waiting") or stuck.result.reason
 
 
 @pytest.mark.parametrize("poison", VERDICTS.values(), ids=VERDICTS)
-def test_no_verdict_poisons_a_run(play: Play, poison: Any) -> None:
+def test_invalid_verdict_ends_the_run_cleanly(play: Play, poison: Any) -> None:
     stuck = play(lambda ask: poison if ask.phase == "check" else honest(ask))
     assert stuck.result.status in FINE
     assert stuck.result.status in ("complete", "waiting") or stuck.result.reason
@@ -118,22 +119,22 @@ def test_no_verdict_poisons_a_run(play: Play, poison: Any) -> None:
 @pytest.mark.parametrize(
     "name", ["a pattern with a count too large", "a reference with many digits", "no object"]
 )
-def test_no_logged_reply_poisons_the_resume(play: Play, name: str) -> None:
-    """The reply lies in the log of a process that died before it had read it."""
-    died = play(_dying)
-    assert died.result.status == "interrupted"
-    _log(died, PLANS[name])
-    resumed = play(honest, resume=died.result.run)
+def test_invalid_logged_reply_does_not_stop_resume(play: Play, name: str) -> None:
+    """The reply is in the log of a process that crashed before reading it."""
+    crashed = play(_crashing)
+    assert crashed.result.status == "interrupted"
+    _log(crashed, PLANS[name])
+    resumed = play(honest, resume=crashed.result.run)
     assert resumed.result.status == "complete"
     assert resumed.root.meta.rungs[0]["phase"] == "fused"
 
 
-def _dying(ask: Ask) -> Any:
+def _crashing(ask: Ask) -> Any:
     raise asyncio.CancelledError
 
 
 def _log(played: Played, poison: Any) -> None:
-    """Let the log say that the open ask was answered so."""
+    """Log this reply for the open ask."""
     log = played.folder / "calls.jsonl"
     asked = json.loads(log.read_text("utf-8").splitlines()[-1])
     reply = {"text": poison if isinstance(poison, str) else json.dumps(poison), "model": "scripted"}
@@ -156,7 +157,7 @@ MESSAGES: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("raw", MESSAGES.values(), ids=MESSAGES)
-def test_what_is_no_message_is_set_aside_and_told(play: Play, raw: bytes) -> None:
+def test_invalid_message_is_set_aside_with_a_warning(play: Play, raw: bytes) -> None:
     asked = play(lambda ask: plan(question="which?"))
     assert asked.result.status == "waiting"
     inbox = asked.folder / "inbox"
@@ -192,7 +193,7 @@ SAMPLES = {
 
 
 @pytest.mark.parametrize(("line", "told"), SAMPLES.items())
-def test_a_sample_of_a_wrong_kind_is_the_drafts_fault(play: Play, line: str, told: str) -> None:
+def test_invalid_sample_is_reported_as_a_fault_of_the_draft(play: Play, line: str, told: str) -> None:
     pattern = (
         '---\ndescription: counts\nrun: "command: ./c.sh"\neffects: [read]\n'
         f"sample: {{task: count, shows: one, {line}}}\n---\nIt counts.\n"
@@ -212,7 +213,7 @@ def test_a_sample_of_a_wrong_kind_is_the_drafts_fault(play: Play, line: str, tol
     assert f"tools/counts/pattern.md:1: sample: {told}" in "".join(seen)
 
 
-def test_a_sample_with_impossible_paths_is_the_drafts_fault(tmp_path: Path) -> None:
+def test_sample_with_impossible_paths_fails(tmp_path: Path) -> None:
     for path in ("a\0b", "x" * 5_000, "."):
         tool = Tool("t", tmp_path / "t.md", "d", run="command: ./t.sh", sample={"files": {path: "x"}})
         context = OperationContext(tmp_path, Sandbox("off"))
@@ -221,8 +222,8 @@ def test_a_sample_with_impossible_paths_is_the_drafts_fault(tmp_path: Path) -> N
         assert "sample: " in why
 
 
-def test_a_fault_of_our_own_that_comes_again_ends_the_loop_and_can_be_mended(tmp_path: Path) -> None:
-    """The listener stands for any code of ours that fails for a reason that nobody foresaw."""
+def test_repeated_internal_error_ends_the_loop_and_can_be_resumed_after_a_fix(tmp_path: Path) -> None:
+    """The listener stands for any code of ours with a bug."""
 
     def fractal(faulty: bool) -> Fractal:
         def listen(event: Event) -> None:
@@ -258,8 +259,8 @@ FILES: dict[str, bytes] = {
 
 @pytest.mark.parametrize("content", FILES.values(), ids=FILES)
 @pytest.mark.parametrize("name", ["system/phases/fused.md", "system/dangers.md", "fractal.yaml"])
-def test_a_file_of_the_system_that_cannot_be_read_is_named(tmp_path: Path, name: str, content: bytes) -> None:
-    """The run says so and goes on once the file is mended."""
+def test_unreadable_system_file_is_named(tmp_path: Path, name: str, content: bytes) -> None:
+    """The run reports the file and continues once it is fixed."""
     (tmp_path / ".fractal" / "state").mkdir(parents=True)
     path = tmp_path / ".fractal" / name
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -289,7 +290,7 @@ MATCHES = {
 
 
 @pytest.mark.parametrize("match", MATCHES.values(), ids=MATCHES)
-def test_a_rule_that_cannot_be_used_is_named_with_its_line(tmp_path: Path, match: str) -> None:
+def test_invalid_danger_rule_is_named_with_its_line(tmp_path: Path, match: str) -> None:
     (tmp_path / "dangers.md").write_text(RULE % match)
     with pytest.raises(ConfigurationError, match=rf"{re.escape(str(tmp_path))}/dangers\.md:\d+: "):
         together([tmp_path])
@@ -320,7 +321,7 @@ ARCHIVES: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("action", ["list", "extract"])
-def test_no_archive_poisons_a_run(play: Play, tmp_path: Path, action: str) -> None:
+def test_invalid_archive_fails_its_step(play: Play, tmp_path: Path, action: str) -> None:
     for name, raw in ARCHIVES.items():
         (tmp_path / "work" / name).write_bytes(raw)
     steps = [{"tool": "archive", "args": {"action": action, "path": name}, "needs": []} for name in ARCHIVES]
@@ -331,7 +332,7 @@ def test_no_archive_poisons_a_run(play: Play, tmp_path: Path, action: str) -> No
         assert step.state == "done" or str(step.args["path"]) in str(step.result), step.result
 
 
-def test_no_pipe_holds_a_run_up(play: Play, tmp_path: Path) -> None:
+def test_pipes_do_not_block_a_run(play: Play, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "work" / "pipe")
     (tmp_path / "work" / "a.txt").write_text("word\n")
     calls: list[tuple[str, dict[str, Any]]] = [

@@ -1,4 +1,4 @@
-"""Nothing that a tool, a page, a file or an earlier attempt said stands outside a fence of a prompt."""
+"""Text of a tool, a page, a file or an earlier attempt is always fenced in prompts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
 CATALOGUE = Catalogue([shipped_system()])
 PHASES = ("understand", "plan", "fused", "do", "check", "atomic")
 SAID = "HOSTILE"
-"""Stands in every line of words of the hostile texts, and nowhere else."""
+"""A word that every hostile line contains, and nothing else."""
 OURS = {
     "Task",
     "Asked and answered",
@@ -69,12 +69,12 @@ HOSTILE = st.tuples(st.lists(_LINES, min_size=1, max_size=6), st.integers(1, 40)
 
 @st.composite
 def asks(draw: st.DrawFn) -> tuple[Document, str, Mapping[str, Any]]:
-    """A document in the middle of its work, full of what others said, and the ask of one phase."""
+    """A document with foreign text in every part, and the ask of one phase."""
     reads = draw(st.integers(1, 70))
     texts = draw(st.lists(HOSTILE, min_size=1, max_size=4))
     ask_for = reads + 1
     planned = {n: Step(n, tool="read", args={"path": f"part-{n}.txt"}) for n in range(1, reads + 1)}
-    planned[1] = Step(1, tool="read", what="read the first")  # filled in by a model, with what it had seen
+    planned[1] = Step(1, tool="read", what="read the first")  # completed by a model that saw results
     needs = tuple(range(max(1, ask_for - draw(st.integers(1, 20))), ask_for))
     planned[ask_for] = Step(ask_for, tool="write", what="write what they say", needs=needs)
     done = {
@@ -90,7 +90,7 @@ def asks(draw: st.DrawFn) -> tuple[Document, str, Mapping[str, Any]]:
         return draw(st.sampled_from(texts))
 
     notes = [Note("task", "put it together", "person")]
-    if draw(st.booleans()):  # a subtask into which results were put
+    if draw(st.booleans()):  # a subtask with substituted results
         notes = [Note("task", f"Do this: {other()}", "tool:results", "system-x.md, step 2")]
     notes += [Note("context", other(), "tool:page", "page.html")]
     notes += [Note("context", other(), "kernel", "folder")]
@@ -123,7 +123,7 @@ def asks(draw: st.DrawFn) -> tuple[Document, str, Mapping[str, Any]]:
 
 
 def outside(prompt: str) -> str:
-    """What a reader of markdown sees outside all fences."""
+    """The text outside all fences, as a markdown parser sees it."""
     shown = [each for each in MarkdownIt("commonmark").parse(prompt) if each.type != "fence"]
     return "\n".join(each.content for each in shown)
 
@@ -144,7 +144,7 @@ def holds(drawn: tuple[Document, str, Mapping[str, Any]]) -> None:
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-def test_what_others_said_stays_in_its_fence_and_the_prompt_in_its_limit(drawn: Any) -> None:
+def test_foreign_text_stays_fenced_and_prompts_within_their_limit(drawn: Any) -> None:
     holds(drawn)
 
 
@@ -154,5 +154,5 @@ def test_what_others_said_stays_in_its_fence_and_the_prompt_in_its_limit(drawn: 
 @settings(
     max_examples=SOAK, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
-def test_what_others_said_stays_in_its_fence_in_2000_prompts(drawn: Any) -> None:
+def test_foreign_text_stays_fenced_in_2000_prompts(drawn: Any) -> None:
     holds(drawn)

@@ -1,4 +1,4 @@
-"""The rules of the house that no linter knows: sizes, directions, samples and a light command."""
+"""Rules of the repository that no linter checks: layout, imports, samples, start-up time."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from runtime.catalogue.catalogue import Catalogue
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("fractal", "kernel", "runtime", "bench")
 HEAVY = ("litellm", "llama_cpp", "rich", "pydantic", "numpy", "pint", "jinja2")
-# Machines have folders of their own and packages come from somewhere; neither belongs into what is published.
+# Paths of a machine and addresses of a registry do not belong into a published file.
 OURS_ALONE = re.compile(
     r"/(?:home|Users)/(?!me\b|you\b|user\b)[\w.-]+/|(?<!/proc/1)/root/(?=[\w.])|index-url"
 )
 
 
 def tracked() -> list[str]:
-    """Every file of the repository; in a copy without git, every file that git would take."""
+    """Every tracked file; in a copy without git, every file that is not ignored."""
     if (ROOT / ".git").exists() and shutil.which("git"):
         listed = subprocess.run(
             ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
@@ -49,7 +49,7 @@ def imported(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def tree_entries() -> dict[str, str]:
-    """The annotated tree as folder → phrase; an indented line belongs to the folder above it."""
+    """The annotated tree as folder → phrase; an indented line is inside the folder above it."""
     text = (ROOT / "docs/architecture.md").read_text("utf-8")
     found = re.search(r"<!-- tree -->\n+```text\n(.*?)```", text, re.S)
     assert found, "docs/architecture.md: the annotated tree is a text block below <!-- tree -->"
@@ -62,7 +62,7 @@ def tree_entries() -> dict[str, str]:
     return entries
 
 
-def test_the_annotated_tree_lists_the_folders_and_nothing_else():
+def test_annotated_tree_lists_exactly_the_folders():
     real: set[str] = set()
     for name in tracked():
         first, *rest = name.split("/")
@@ -76,7 +76,7 @@ def test_the_annotated_tree_lists_the_folders_and_nothing_else():
     assert [name for name, phrase in entries.items() if len(phrase) < 8] == []
 
 
-def test_every_module_opens_with_a_sentence():
+def test_every_module_has_a_docstring():
     silent = [
         str(path.relative_to(ROOT))
         for package in PACKAGES
@@ -86,12 +86,12 @@ def test_every_module_opens_with_a_sentence():
     assert silent == []
 
 
-def test_no_module_is_named_for_nothing():
+def test_no_module_has_a_vague_name():
     vague = {"utils", "util", "helpers", "helper", "manager", "misc", "common"}
     assert [path for package in PACKAGES for path in python_files(package) if path.stem in vague] == []
 
 
-def test_the_kernel_imports_nothing_of_the_runtime():
+def test_kernel_imports_nothing_of_the_runtime():
     wrong = [
         f"{path.relative_to(ROOT)}:{line} imports {name}"
         for path in python_files("kernel")
@@ -102,7 +102,7 @@ def test_the_kernel_imports_nothing_of_the_runtime():
 
 
 def import_circles() -> list[set[str]]:
-    """Groups of modules that import each other, also inside functions; not for types alone."""
+    """Groups of modules that import each other, also inside functions; type-only imports do not count."""
     graph = grimp.build_graph(*PACKAGES, exclude_type_checking_imports=True, cache_dir=None)
     imports = {name: graph.find_modules_directly_imported_by(name) for name in graph.modules}
     reached: dict[str, set[str]] = {}
@@ -118,11 +118,11 @@ def import_circles() -> list[set[str]]:
     return [set(group) for group in groups]
 
 
-def test_no_modules_import_each_other_in_a_circle():
+def test_there_are_no_import_cycles():
     assert import_circles() == []
 
 
-def test_no_operation_imports_a_responder():
+def test_operations_import_no_responder():
     wrong = [
         f"{path.relative_to(ROOT)}:{line} imports {name}"
         for path in python_files("runtime/operations")
@@ -132,11 +132,11 @@ def test_no_operation_imports_a_responder():
     assert wrong == []
 
 
-def test_no_tracked_file_names_a_machine_or_a_registry():
+def test_no_tracked_file_names_a_machine_or_registry():
     found = []
     for name in tracked():
         if name in ("tests/test_repository.py", "system/dangers.md", "tests/runtime/safety/later.tsv"):
-            continue  # the patterns, what is secret on any machine, and commands as an attacker writes them
+            continue  # these contain the patterns, secret places, and commands of attackers
         text = (ROOT / name).read_bytes().decode("utf-8", "replace")
         for number, line in enumerate(text.splitlines(), 1):
             if OURS_ALONE.search(line):
@@ -148,14 +148,14 @@ def operation_files() -> list[Path]:
     return sorted([*(ROOT / "system/kernel").glob("*.md"), *(ROOT / "system/operations").glob("*.md")])
 
 
-def test_the_catalogue_reads_everything_that_ships():
+def test_shipped_files_load_without_faults():
     catalogue = Catalogue([ROOT / "system"])
     assert [str(fault) for fault in catalogue.faults] == []
     assert {path.stem for path in operation_files()} <= set(catalogue.tools)
 
 
 @pytest.mark.parametrize("path", operation_files(), ids=lambda path: path.stem)
-def test_every_operation_brings_its_sample_and_its_code(path):
+def test_every_operation_has_a_sample_and_code(path):
     tool = Catalogue([ROOT / "system"]).tools[path.stem]
     assert callable(tool.function)
     assert len(tool.description.split()) <= 12, "the index has room for twelve words"

@@ -1,4 +1,4 @@
-"""What one space remembers, and all else that `state/` keeps, is seen by no operation and no command."""
+"""No operation and no command sees the memory of a space or anything else in `state/`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PLACES = ("spaces/other/memory/brain", "experiments/1", "runs/abcdef", "a-place-
 
 @pytest.fixture(params=["workspace", "folder"])
 def state(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """The folder `state` of a workspace that stands in the open, and of one in `.fractal/`."""
+    """The folder `state` of an open workspace, and of one in `.fractal/`."""
     work = tmp_path / "work"
     work.mkdir(exist_ok=True)
     if request.param == "workspace":
@@ -54,7 +54,7 @@ def step_of(played: Played) -> str:
     ],
     ids=lambda value: value if isinstance(value, str) else None,
 )
-def test_no_operation_sees_it(
+def test_no_operation_sees_state(
     play: Callable[..., Played], state: Path, tool: str, args: dict[str, Any]
 ) -> None:
     work = state.parent if state.parent.name == "work" else state.parent.parent
@@ -77,7 +77,7 @@ def test_no_operation_sees_it(
 
 
 @pytest.mark.skipif(WHY is not None, reason=f"no sandbox here: {WHY}")
-def test_no_command_sees_it(play: Callable[..., Played], state: Path) -> None:
+def test_no_command_sees_state(play: Callable[..., Played], state: Path) -> None:
     work = state.parent if state.parent.name == "work" else state.parent.parent
     command = (
         f"grep -r tulip . ; cat {state}/spaces/*/memory/brain/* ; find / -name kept.md 2>/dev/null; true"

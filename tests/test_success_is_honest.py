@@ -1,4 +1,4 @@
-"""What an accepted run is called: the same word and exit code wherever it is told."""
+"""The status and exit code of an accepted run: equal in every output, never better than the evidence."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PRICED = {"step": 1, "has": r"\$649"}
 
 @dataclass(frozen=True)
 class Case:
-    """A run: what its root plans, what its children plan, and what it must be called."""
+    """A run: the plans of its root and children, and the expected status."""
 
     word: str
     exit: int
@@ -102,7 +102,7 @@ def _fractal(place: Path, *words: str) -> Ran:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_run_is_called_the_same_wherever_it_is_told(tmp_path: Path, name: str) -> None:
+def test_every_output_shows_the_same_status(tmp_path: Path, name: str) -> None:
     case = CASES[name]
     (tmp_path / "work").mkdir()
     settings = {"model": _script(tmp_path, case), "ladder": None, **(case.settings or {})}
@@ -125,7 +125,7 @@ def test_a_run_is_called_the_same_wherever_it_is_told(tmp_path: Path, name: str)
 @pytest.mark.parametrize(
     "name", ["proven by code", "nothing to prove and nothing failed", "all steps failed"]
 )
-def test_the_last_line_and_the_exit_code_say_the_same(tmp_path: Path, name: str) -> None:
+def test_last_line_and_exit_code_agree(tmp_path: Path, name: str) -> None:
     case = CASES[name]
     (tmp_path / "work").mkdir()
     model = _script(tmp_path, case)
@@ -142,7 +142,7 @@ def test_the_last_line_and_the_exit_code_say_the_same(tmp_path: Path, name: str)
     assert (events.exit, last["status"], last["exit"]) == (case.exit, case.word, case.exit)
 
 
-def test_memory_does_not_count_an_accepted_failure_as_a_success(tmp_path: Path) -> None:
+def test_accepted_failure_is_not_a_success_in_memory(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     settings = {"sandbox": "off", "model": _script(tmp_path, CASES["all steps failed"])}
     fractal = Fractal(tmp_path / "work", settings=settings)
@@ -151,7 +151,7 @@ def test_memory_does_not_count_an_accepted_failure_as_a_success(tmp_path: Path) 
     assert experience.success is False and "step 1 failed" in experience.reason
 
 
-def test_an_old_document_that_was_complete_without_proof_is_read_as_unverified(tmp_path: Path) -> None:
+def test_old_complete_document_without_proof_is_unverified(tmp_path: Path) -> None:
     run = tmp_path / ".fractal" / "state" / "runs" / "7f3kq2"
     run.mkdir(parents=True)
     meta = Meta("system-7f3kq2", "7f3kq2", status="complete", phase="output", unverified=True)
@@ -173,7 +173,7 @@ def _left(*steps: Step) -> list[int]:
     return [each.n for each in unrepaired(Document(Meta("system-x", "x"), sections), ())]
 
 
-def test_a_failed_step_is_done_again_by_a_later_one_that_is_the_same() -> None:
+def test_failed_step_is_repaired_by_an_equal_later_step() -> None:
     failed = Step(1, "failed", "fetch", {"url": "http://a"})
     assert _left(failed) == [1]
     assert _left(failed, Step(2, "done", "fetch", {"url": "http://a"})) == []
@@ -185,17 +185,17 @@ def test_a_failed_step_is_done_again_by_a_later_one_that_is_the_same() -> None:
     assert _left(part, Step(2, "done", what="count the lines")) == [1]
 
 
-def test_a_step_that_a_person_struck_was_not_to_be_done() -> None:
+def test_step_skipped_by_a_person_needs_no_repair() -> None:
     assert _left(Step(1, "struck", "read", {"path": "a"}, origin="person")) == []
     assert _left(Step(1, "struck", "read", {"path": "a"}, origin="kernel")) == [1]
 
 
-def test_an_attempt_without_steps_answers_for_those_before_it() -> None:
+def test_attempt_without_steps_inherits_earlier_failures() -> None:
     earlier = Section(steps={1: Step(1, "failed", "read", {"path": "a"})})
     assert [each.n for each in unrepaired(Document(Meta("system-x", "x", base=1), {3: earlier}), ())] == [1]
 
 
-def test_a_verdict_that_finds_the_work_wanting_cannot_accept_it(tmp_path: Path) -> None:
+def test_failed_validation_cannot_accept(tmp_path: Path) -> None:
     fail = {**ACCEPT, "validation": "fail", "issues": ["half of it is missing"]}
     played = player(tmp_path)(lambda ask: fail if ask.phase == "check" else plan(WRITES))
     assert played.result.status == "escalated"

@@ -1,4 +1,4 @@
-"""The wheel is one package, with the instructions and with the line numbers of the repository."""
+"""The wheel: one package with the instructions and the line numbers of the repository."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def wheel(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def site(wheel, tmp_path_factory) -> Path:
-    """Where the wheel is installed, in an environment that borrows the libraries of this one."""
+    """The wheel installed in an environment that uses the libraries of this one."""
     environment = tmp_path_factory.mktemp("environment")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True)
     (packages,) = environment.glob("lib/python3*/site-packages")
     libraries = [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
-    # The .pth files in the borrowed folders do not count: an editable installation stays out.
+    # .pth files in the borrowed folders are ignored, so an editable install is not visible.
     (packages / "borrowed.pth").write_text("\n".join(libraries), "utf-8")
     pip = [sys.executable, "-m", "pip", "--python", str(environment / "bin" / "python"), "install", "--quiet"]
     variables = {**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
@@ -45,7 +45,7 @@ def site(wheel, tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def beside_others(tmp_path_factory) -> Path:
-    """A folder of a user, with modules called `kernel` and `runtime`."""
+    """A user's folder with modules called `kernel` and `runtime`."""
     folder = tmp_path_factory.mktemp("user")
     (folder / "kernel").mkdir()
     (folder / "kernel" / "__init__.py").write_text("raise RuntimeError('not yours')\n", "utf-8")
@@ -65,7 +65,7 @@ def ran(site: Path, folder: Path, *command: str, **variables: str) -> subprocess
     )
 
 
-def test_a_wheel_is_one_package_with_the_instructions(wheel):
+def test_wheel_is_one_package_with_the_instructions(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())
     assert {name.partition("/")[0] for name in names} - {"fractal"} == {"fractal_runtime-0.1.0.dist-info"}
     shipped = {
@@ -80,7 +80,7 @@ def test_a_wheel_is_one_package_with_the_instructions(wheel):
     assert not any(name.endswith(".pyc") for name in names)
 
 
-def test_its_modules_are_those_of_the_repository_but_for_imports(wheel):
+def test_modules_equal_the_repository_except_imports(wheel):
     with zipfile.ZipFile(wheel) as archive:
         for name in tracked():
             package = name.partition("/")[0]
@@ -94,13 +94,13 @@ def test_its_modules_are_those_of_the_repository_but_for_imports(wheel):
             assert not re.search(r"^\s*(?:from|import) (?:kernel|runtime)\b", packed, re.M), name
 
 
-def test_the_command_runs_where_the_user_has_modules_of_the_same_names(site, beside_others):
+def test_command_runs_beside_modules_of_the_same_names(site, beside_others):
     for command in (("fractal",), ("python", "-m", "fractal")):
         done = ran(site, beside_others, *command, "run", "what is 15% of 80?")
         assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "12"), done.stderr
 
 
-def test_the_public_api_is_imported_where_the_user_has_modules_of_the_same_names(site, beside_others):
+def test_public_api_is_imported_beside_modules_of_the_same_names(site, beside_others):
     program = (
         "import fractal, fractal.memory\n"
         "from fractal import *\n"
@@ -110,7 +110,7 @@ def test_the_public_api_is_imported_where_the_user_has_modules_of_the_same_names
     assert done.stdout == "fractal.runtime.api.fractal True\n", done.stderr
 
 
-def test_a_traceback_shows_the_lines_of_the_repository(site, beside_others):
+def test_traceback_shows_the_lines_of_the_repository(site, beside_others):
     done = ran(site, beside_others, "fractal", "show", "no-such-run", FRACTAL_DEBUG="1")
     frames = re.findall(
         r'/site-packages/fractal/((?:kernel|runtime)/.+)", line (\d+), .*\n +(.+)', done.stderr

@@ -1,7 +1,8 @@
-"""Whole processes of the command, one run that every test of faults can disturb, and what a run came to.
+"""`fractal` as separate processes, a run that fault tests disturb, and its result.
 
-The run writes a.txt, hands its inner part to a child that writes b.txt and reads it, and writes what the
-child said into c.txt. Its replies come from a script, so that it ends the same way whatever happens between.
+The run writes a.txt, gives its inner part to a child that writes and reads b.txt, and writes the result of
+the child into c.txt. Replies come from a script, so the run ends the same way whatever happens in between.
+
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ def start(folder: Path, *words: str, **more: str) -> subprocess.Popen[str]:
 
 
 def fractal(folder: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
-    """One command that nothing disturbs; it runs in the process of the tests."""
+    """Run one undisturbed command inside the test process."""
     ran = in_process(folder, words, environment(**more))
     assert "Traceback" not in ran.err and "internal error" not in ran.err, ran.err
     return subprocess.CompletedProcess(words, ran.exit, ran.out, ran.err)
@@ -89,7 +90,7 @@ def fractal(folder: Path, *words: str, **more: str) -> subprocess.CompletedProce
 
 @contextmanager
 def running(folder: Path, *words: str, **more: str) -> Generator[subprocess.Popen[str]]:
-    """A process that is at work; it is killed when the block ends, if it still is."""
+    """A running process; it is killed when the block ends."""
     process = start(folder, *words, **more)
     try:
         yield process
@@ -99,10 +100,10 @@ def running(folder: Path, *words: str, **more: str) -> Generator[subprocess.Pope
 
 
 def until(what: Callable[[], Any], seconds: float = 20) -> Any:
-    """What the function returns, as soon as that is true."""
+    """Wait until the function returns a true value, and return it."""
     end = time.monotonic() + seconds
     while not (got := what()):
-        assert time.monotonic() < end, "it did not come to pass in time"
+        assert time.monotonic() < end, "the condition did not become true in time"
         time.sleep(0.01)
     return got
 
@@ -117,19 +118,19 @@ def run_folder(folder: Path) -> Path:
 
 
 def document(folder: Path, kind: str) -> Path:
-    """The document of the run whose name begins so, as soon as it is there."""
+    """Wait for a document whose name begins with `kind`."""
     return until(lambda: next(runs(folder).glob(f"*/{kind}-*.md"), None))
 
 
 def inner_asked(folder: Path, count: int = 1) -> bool:
-    """Whether the child has asked so often."""
+    """Whether the child has asked at least `count` times."""
     logs = runs(folder).glob("*/calls.jsonl")
     lines = [line for log in logs for line in log.read_text(errors="replace").splitlines()]
     return sum('"asked"' in line and '"key": "tool-' in line for line in lines) >= count
 
 
 def stopped_in_child(folder: Path, at: str = "inner check") -> Path:
-    """A run whose process was killed while its child waited for the model; returns the run's folder."""
+    """A run whose process was killed while its child waited for the model. Returns its folder."""
     folder.mkdir(exist_ok=True)
     slow = script(folder.parent / f"{folder.name}-slow.json", slow=at)
     with running(folder, "run", "--model", f"scripted:{slow}", TASK):
@@ -138,7 +139,7 @@ def stopped_in_child(folder: Path, at: str = "inner check") -> Path:
 
 
 def came_to(folder: Path) -> dict[str, Any]:
-    """All that a run leaves which does not depend on when it was: its files, documents, steps, results."""
+    """The time-independent outcome of a run: files, documents, steps, results."""
     left: dict[str, Any] = {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))
@@ -152,7 +153,7 @@ def came_to(folder: Path) -> dict[str, Any]:
 
 
 def undisturbed(folder: Path) -> dict[str, Any]:
-    """What the run comes to when nothing happens."""
+    """The outcome of the run without faults."""
     folder.mkdir()
     ran = fractal(folder, "run", "--model", f"scripted:{script(folder.parent / 'calm.json')}", TASK)
     assert (ran.returncode, ran.stdout) == (Exit.ACCEPTED, "all done\n"), ran.stderr

@@ -1,4 +1,4 @@
-"""Days 0, 1 and 2 as a scripted model lives them: the bare workspace, the site on loopback, its words."""
+"""Helpers for tests in which a scripted model builds its own system: workspace, web site, replies."""
 
 from __future__ import annotations
 
@@ -80,8 +80,8 @@ text = " ".join(re.sub(r"<[^>]+>", " ", page).split())
 print(json.dumps({"result": "\\n".join([text, *(LINKS)])}))
 '''
 FIRST_PROGRAM = PROGRAM.replace("LINKS", "links")
-"""Gives links as they stand in the page: its own sample, which wants addresses, fails."""
-MENDED_PROGRAM = PROGRAM.replace("LINKS", "urllib.parse.urljoin(url, link) for link in links")
+"""Returns relative links, so its sample, which needs absolute addresses, fails."""
+FIXED_PROGRAM = PROGRAM.replace("LINKS", "urllib.parse.urljoin(url, link) for link in links")
 
 
 class Site(BaseHTTPRequestHandler):
@@ -109,7 +109,7 @@ def research_site() -> Iterator[str]:
 
 
 def bare(work: Path) -> Path:
-    """What `fractal init --bare` makes, with the network allowed for what is built there."""
+    """The result of `fractal init --bare`, with the network allowed."""
     made = CliRunner().invoke(cli, ["init", "--bare", str(work)])
     assert made.exit_code == 0, made.output
     settings = work / "fractal.yaml"
@@ -124,7 +124,7 @@ def write(name: str, content: str, **more: Any) -> dict[str, Any]:
 
 
 def by_loop(loops: Mapping[str, Mapping[str, Any]]) -> Callable[[Ask], Any]:
-    """A model that knows by its task which loop it is in; of a list it says one for each attempt."""
+    """A model with replies by task and phase; a list has one reply for each attempt."""
 
     def answer(ask: Ask) -> Any:
         task = ask.document.text(1, "task")
@@ -142,7 +142,7 @@ def separately(whole: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def builds_itself() -> Callable[[Ask], Any]:
-    """The model of Day 1: it reads the pattern, and a loop below it writes the phases and tries them."""
+    """The model of Day 1: it reads the pattern; a subtask writes the phases and tests them."""
     trial = "Note that the phases work"
     works = {"tool": "write", "args": {"path": "phases.txt", "content": "they work\n"}}
     return by_loop(
@@ -180,7 +180,7 @@ def builds_itself() -> Callable[[Ask], Any]:
 
 
 def adds_research(address: str, programs: list[str]) -> Callable[[Ask], Any]:
-    """The model of Day 2: it writes one of these programs at each attempt, and takes what CHECK finds."""
+    """The model of Day 2: it writes one of these programs in each attempt."""
     first = plan(
         {"tool": "read", "args": {"path": f"{SYSTEM}/pattern.md"}},
         write("tools/web-research/pattern.md", PATTERN.format(site=address)),
@@ -199,7 +199,7 @@ def adds_research(address: str, programs: list[str]) -> Callable[[Ask], Any]:
 
 
 def judged(ask: Ask, output: str) -> dict[str, Any]:
-    """ACCEPT where no draft's sample failed, else RETRY with what it printed."""
+    """ACCEPT if no sample of a draft failed, else RETRY with its output."""
     failed = [each for each in ask.evidence["criteria"] if each["after"] is False]
     if not failed:
         return {**ACCEPT, "output": output}
@@ -208,7 +208,7 @@ def judged(ask: Ask, output: str) -> dict[str, Any]:
 
 
 def asks_the_site(address: str) -> Callable[[Ask], Any]:
-    """The model of the day after: its plan uses what was built."""
+    """The model of the next day: its plan uses the built tool."""
     return by_loop(
         {
             "How hot is black tea": {
@@ -230,18 +230,18 @@ def asks_the_site(address: str) -> Callable[[Ask], Any]:
 
 
 def settings(**more: Any) -> dict[str, Any]:
-    """Settings of a played run: commands in the sandbox, wherever it works."""
+    """Settings with the sandbox on where it works."""
     return {"sandbox": SANDBOX, **more}
 
 
 def system_of(work: Path) -> dict[str, str]:
-    """The files of the workspace's system with their texts."""
+    """The files of the system folder with their texts."""
     folder = work / "system"
     found = (path for path in sorted(folder.rglob("*")) if path.is_file() and "__pycache__" not in path.parts)
     return {path.relative_to(folder).as_posix(): path.read_text("utf-8") for path in found}
 
 
 def trials_of(played: Played, loop: str = "") -> dict[str, str]:
-    """What §4 says of each draft: `pass`, `FAIL` or `judge`."""
+    """The result in §4 for each draft: `pass`, `FAIL` or `judge`."""
     text = played.documents[loop or played.result.id].text(4, "evidence")
     return {unit: word for word, unit in re.findall(r'- (\w+) \{"draft": "([^"]+)"\}', text)}

@@ -1,4 +1,4 @@
-"""The tool `build` in a workspace with all that ships: what it makes is mended, given up, used again."""
+"""The tool `build`: what it makes is tested, fixed, given up, and used again."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ output: the counts.
 def builder(
     attempts: list[Mapping[str, Any]], others: Mapping[str, Mapping[str, Any]]
 ) -> Callable[[Ask], Any]:
-    """A model that hands the task to `build`, whose loop it plays as well; `others` are further loops."""
+    """A model that delegates to `build` and replies in its loop; `others` are further loops."""
     root = {
         "fused": plan({"tool": "build", "what": "Write it and try it"}),
         "plan": plan({"tool": "build", "what": "Write it and try it"}),
@@ -78,7 +78,7 @@ def builder(
 
 
 def end(ask: Ask) -> dict[str, Any]:
-    """The root's verdict: what its step built, or that it was given up."""
+    """The verdict of the root: the result of its step, or ESCALATE if it failed."""
     if ask.evidence["failed_steps"]:
         why = ask.document.steps[1].result or ""
         return {"validation": "fail", "issues": [why], "decision": "ESCALATE", "output": ""}
@@ -90,9 +90,7 @@ def written(**files: str) -> dict[str, Any]:
     return plan(*(write(names[name], text, needs=[]) for name, text in files.items()))
 
 
-def test_a_new_capability_is_offered_build_and_its_loop_is_told_the_form_of_a_tool(
-    play: Play, tmp_path: Path
-) -> None:
+def test_build_writes_tests_and_fixes_a_tool(play: Play, tmp_path: Path) -> None:
     model = Scripted(builder([written(pattern=SLUG, tool=WRONG), written(tool=RIGHT)], {}))
     played = play(model, BUILD.sample["task"], settings=settings())
     assert played.result.exit == Exit.ACCEPTED, played.result.reason
@@ -100,7 +98,7 @@ def test_a_new_capability_is_offered_build_and_its_loop_is_told_the_form_of_a_to
     loop = f"tool-build-{played.result.run}-1"
     plans = [ask for ask in model.asks if (ask.loop, ask.phase) == (loop, "plan")]
     assert all('run: "command: ./tool.py"' in ask.user and "# PLAN (build)" in ask.system for ask in plans)
-    assert "does not show '^green-tea-1931$': green-tea--1931" in plans[1].user  # what RETRY has learned
+    assert "does not show '^green-tea-1931$': green-tea--1931" in plans[1].user  # learned by RETRY
     assert trials_of(played, loop) == trials_of(played) == {"tools/slug": "pass"}
     for name in BUILD.sample["leaves"]:
         assert (tmp_path / "work" / name).is_file()
@@ -110,7 +108,7 @@ def test_a_new_capability_is_offered_build_and_its_loop_is_told_the_form_of_a_to
     assert used.root.steps[1].result == "tea-more"
 
 
-def test_a_plan_may_use_what_its_own_later_written_steps_will_have_made(play: Play) -> None:
+def test_plan_may_call_a_tool_that_its_own_steps_write(play: Play) -> None:
     place = f"{SYSTEM}/tools/slug"
     whole = plan(
         {"tool": "bash", "args": {"command": "echo Green Tea"}, "needs": []},
@@ -136,14 +134,14 @@ def test_a_plan_may_use_what_its_own_later_written_steps_will_have_made(play: Pl
     played = play(model, "Build slug", settings=settings())
     assert played.result.exit == Exit.ACCEPTED, played.result.reason
     asked = [ask.user for ask in model.asks if ask.phase == "do"]
-    assert all('run: "command: ./tool.py"' in each for each in asked)  # the form of what is to be written
-    assert "green-tea-1931" in asked[1]  # what the step before has written
+    assert all('run: "command: ./tool.py"' in each for each in asked)  # the form of a tool
+    assert "green-tea-1931" in asked[1]  # the file that the step before wrote
     built = played.documents[f"tool-build-{played.result.run}-1"]
     assert built.steps[4].result == "green-tea-2"
     assert not [each for each in played.events if each.kind == "ask_refused"]
 
 
-def test_guidance_is_tried_by_a_loop_of_its_own_before_it_is_accepted(play: Play, tmp_path: Path) -> None:
+def test_guidance_is_tested_by_a_subtask_before_it_is_accepted(play: Play, tmp_path: Path) -> None:
     (tmp_path / "work" / "words.txt").write_text("tea\nmilk\ntea\n", "utf-8")
     task = "How often does each word stand in words.txt?"
     first = plan(write("tools/tally/pattern.md", TALLY))
@@ -175,9 +173,7 @@ def test_guidance_is_tried_by_a_loop_of_its_own_before_it_is_accepted(play: Play
     )
 
 
-def test_what_cannot_be_built_is_given_up_after_three_attempts_and_both_documents_say_why(
-    play: Play, tmp_path: Path
-) -> None:
+def test_build_gives_up_after_three_attempts_with_a_reason(play: Play, tmp_path: Path) -> None:
     attempts = [written(pattern=SLUG, tool=WRONG), written(tool=WRONG + "\n"), written(tool=WRONG + "\n\n")]
     played = play(builder(attempts, {}), "Build a tool slug", settings=settings())
     assert (played.result.status, played.result.exit) == ("escalated", Exit.FAILED)
@@ -191,7 +187,7 @@ def test_what_cannot_be_built_is_given_up_after_three_attempts_and_both_document
     assert "slug" not in played.fractal.catalogue().tools
 
 
-def test_a_tool_that_ships_is_mended_by_a_proposal(play: Play) -> None:
+def test_change_of_a_shipped_tool_becomes_a_proposal(play: Play) -> None:
     mended = BUILD.path.parents[1].joinpath("code", "pattern.md").read_text("utf-8") + "\nShow the diff.\n"
     task = "Mend cart.py"
     code = {
@@ -228,9 +224,7 @@ sort "$path" | uniq -c | sort -rn | sed 's/^ *//'
 """
 
 
-def test_on_day_n_what_was_improvised_three_times_is_built_as_an_operation_and_used(
-    play: Play, tmp_path: Path
-) -> None:
+def test_command_improvised_three_times_becomes_an_operation(play: Play, tmp_path: Path) -> None:
     files = plan(
         write("operations/top-words.md", TOP, needs=[]),
         write("operations/top-words.sh", TOP_PROGRAM, needs=[]),
@@ -253,7 +247,7 @@ def test_on_day_n_what_was_improvised_three_times_is_built_as_an_operation_and_u
         played = play(answer, f"the most frequent words of {name}", settings=settings(build="auto"))
         assert played.result.exit == Exit.ACCEPTED, played.result.reason
     assert "sort a.txt | uniq -c | sort -rn" in asked[0]
-    assert played.fractal.workshop.proposals.open() == []  # it was adopted by being built
+    assert played.fractal.workshop.proposals.open() == []  # building adopted it
     model = Scripted([plan({"tool": "top-words", "args": {"path": "a.txt"}}), ACCEPT])
     used = play(model, "the most frequent words of a.txt", settings=settings())
     assert "top-words(path)" in model.asks[0].system

@@ -1,4 +1,4 @@
-"""Children that end at the same moment, whose wakes are lost, and that were listed and never written."""
+"""Child loops that end at the same moment, lose wakes, or were never written."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WIDE = 4
 
 
 class Together(Scripted):
-    """A model whose asks of one phase are all answered at once, when nobody else asks any more."""
+    """A model that delays replies so that all asks of one phase are answered together."""
 
     async def answer(self, ask: Ask) -> Any:
         for _ in range(3):
@@ -79,7 +79,7 @@ def _drive(folder: Path, ways: Sequence[int], seed: int) -> tuple[Any, FileStore
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ways", [[1], [2], [0, 1, 2], [0]], ids=["once", "twice", "at random", "never"])
-def test_four_by_four_children_that_end_together_are_all_folded_in(tmp_path: Path, ways: list[int]) -> None:
+def test_children_that_end_together_all_return_results(tmp_path: Path, ways: list[int]) -> None:
     for seed in range(len(ways) + 1):
         got, store = _drive(tmp_path / str(seed), ways, seed)
         assert isinstance(got, Outcome) and got.exit == 0
@@ -98,8 +98,8 @@ def _answered(store: FileStore) -> int:
     return sum(json.loads(line)["kind"] == "replied" for line in lines)
 
 
-def test_a_child_that_was_listed_and_never_written_is_made_without_a_word(tmp_path: Path) -> None:
-    """Its parent died between its own line and the child's document: no fault, so no warning."""
+def test_unwritten_child_is_created_without_a_warning(tmp_path: Path) -> None:
+    """The parent crashed between its own line and the document of the child."""
     calm = undisturbed(tmp_path / "calm")
     work = tmp_path / "work"
     folder = stopped_in_child(work, "inner plan")

@@ -1,4 +1,4 @@
-"""The command as people run it: whole processes, a real provider on loopback, exit codes, Ctrl-C, kill."""
+"""The command as a separate process: a provider on loopback, exit codes, Ctrl-C, kill."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def newest(folder: Path) -> Document:
 
 
 @needs_litellm
-def test_a_model_behind_http_does_a_task_and_its_cost_is_told(tmp_path: Path, llm_server: LlmServer) -> None:
+def test_model_over_http_does_a_task_and_reports_its_cost(tmp_path: Path, llm_server: LlmServer) -> None:
     settings(tmp_path, llm_server)
     llm_server.always(answer)
     ran = fractal(tmp_path, "run", "write one line into a.txt")
@@ -94,7 +94,7 @@ def test_a_model_behind_http_does_a_task_and_its_cost_is_told(tmp_path: Path, ll
         (500, Exit.PROVIDER, "failed 2 times"),
     ],
 )
-def test_a_provider_that_fails_leaves_a_run_that_can_go_on(
+def test_failing_provider_leaves_a_resumable_run(
     tmp_path: Path, llm_server: LlmServer, status: int, exit_code: Exit, says: str
 ) -> None:
     settings(tmp_path, llm_server)
@@ -110,7 +110,7 @@ def test_a_provider_that_fails_leaves_a_run_that_can_go_on(
 
 
 @needs_litellm
-def test_a_killed_run_repeats_no_finished_call(tmp_path: Path, llm_server: LlmServer) -> None:
+def test_killed_run_repeats_no_finished_call(tmp_path: Path, llm_server: LlmServer) -> None:
     settings(tmp_path, llm_server)
     llm_server.always(lambda body: Answer(delay=30) if "# CHECK" in json.dumps(body) else answer(body))
     command = [
@@ -130,12 +130,12 @@ def test_a_killed_run_repeats_no_finished_call(tmp_path: Path, llm_server: LlmSe
     llm_server.always(answer)
     again = fractal(tmp_path, "resume")
     assert again.returncode == Exit.ACCEPTED, again.stderr
-    assert llm_server.count == 3  # PLAN once; CHECK, which was in flight, twice
+    assert llm_server.count == 3  # PLAN once; the interrupted CHECK twice
     assert newest(tmp_path).meta.spent["calls"] == 3
 
 
-def test_the_seconds_of_a_session_that_was_killed_are_not_forgotten(tmp_path: Path) -> None:
-    """In DO nothing but the steps is written: what their documents tell of the time is counted."""
+def test_time_of_a_killed_session_is_counted(tmp_path: Path) -> None:
+    """DO writes only the steps; their documents have the time."""
     steps = [{"tool": "bash", "args": {"command": f"sleep {seconds}"}} for seconds in (1.5, 4)]
     done = {**PLAN, "steps": steps, "success": [{"judge": "slept"}]}
     script = tmp_path / "script.json"
@@ -158,8 +158,8 @@ def test_the_seconds_of_a_session_that_was_killed_are_not_forgotten(tmp_path: Pa
     assert newest(tmp_path).meta.spent["seconds"] >= 1.5
 
 
-def test_the_time_between_two_sessions_is_no_activity(tmp_path: Path) -> None:
-    """Both sessions are killed, and only their steps write: what lies between them must not be counted."""
+def test_time_between_sessions_is_not_counted(tmp_path: Path) -> None:
+    """Both sessions are killed, and only their steps write."""
     steps = [{"tool": "bash", "args": {"command": f"sleep {seconds}"}} for seconds in (0.2, 0.3, 30)]
     done = {**PLAN, "steps": steps, "success": [{"judge": "slept"}]}
     script = tmp_path / "script.json"
@@ -186,7 +186,7 @@ def test_the_time_between_two_sessions_is_no_activity(tmp_path: Path) -> None:
     assert 0.5 <= active_before(folder, root) < 4
 
 
-def test_ctrl_c_saves_and_names_the_command_that_goes_on(tmp_path: Path) -> None:
+def test_ctrl_c_saves_and_names_the_resume_command(tmp_path: Path) -> None:
     command = [sys.executable, "-c", "from runtime.cli import main; main()", "-C", str(tmp_path)]
     process = subprocess.Popen(
         [*command, "run", "--model", "mailbox", "think about it"],
@@ -208,7 +208,7 @@ def test_ctrl_c_saves_and_names_the_command_that_goes_on(tmp_path: Path) -> None
     assert newest(tmp_path).meta.status == "interrupted"
 
 
-def test_what_no_reflex_covers_waits_and_says_how_to_set_a_model(tmp_path: Path) -> None:
+def test_task_without_a_model_waits_and_says_how_to_set_one(tmp_path: Path) -> None:
     ran = fractal(tmp_path, "run", "write a sonnet about rivers", OPENAI_API_KEY="")
     assert ran.returncode == Exit.WAITING
     assert ran.stdout == ""
@@ -227,7 +227,7 @@ def test_what_no_reflex_covers_waits_and_says_how_to_set_a_model(tmp_path: Path)
     assert (again.returncode, again.stdout) == (Exit.ACCEPTED, "a.txt holds one line\n"), again.stderr
 
 
-def test_an_answer_in_other_words_lets_a_reflex_do_it(tmp_path: Path) -> None:
+def test_rephrased_answer_lets_a_reflex_do_the_task(tmp_path: Path) -> None:
     fractal(tmp_path, "run", "tot up two and two for me", OPENAI_API_KEY="")
     run = Fractal(tmp_path).runs()[0].run
     fractal(tmp_path, "answer", run, "what is 2 + 2")
@@ -235,11 +235,11 @@ def test_an_answer_in_other_words_lets_a_reflex_do_it(tmp_path: Path) -> None:
     assert (again.returncode, again.stdout.strip()) == (Exit.ACCEPTED, "4"), again.stderr
 
 
-def test_an_unknown_price_is_refused_before_anything_is_spent(tmp_path: Path) -> None:
+def test_unknown_price_is_refused_before_any_call(tmp_path: Path) -> None:
     ran = fractal(tmp_path, "run", "--model", "openai/no-such-model-x", "think")
     assert ran.returncode == Exit.CONFIGURATION
     assert "no price is known for openai/no-such-model-x" in ran.stderr
-    (kept,) = Fractal(tmp_path).runs()  # it goes on once a price is given
+    (kept,) = Fractal(tmp_path).runs()  # it continues once a price is given
     assert (kept.status, kept.spent["calls"], kept.spent["usd"]) == ("interrupted", 0, 0)
     assert f" resume {kept.run}" in ran.stderr
     assert not Fractal(tmp_path).path(kept.run).with_name("calls.jsonl").exists()

@@ -1,4 +1,4 @@
-"""Several processes, and people, at one run or one workspace at the same time."""
+"""Several processes and people using one run or one workspace at the same time."""
 
 from __future__ import annotations
 
@@ -64,12 +64,10 @@ def scripted(folder: Path, answers: Callable[[Ask], Any], **settings: Any) -> Fr
     return Fractal(folder, settings={"sandbox": "off", **settings}, ladder=Ladder((Scripted(answers),)))
 
 
-# ---- who holds a run -------------------------------------------------------------------------------------
+# ---- locks ----------------------------------------------------------------------------------------------
 
 
-def test_of_two_resumers_one_is_told_who_holds_the_run(
-    tmp_path: Path, model: str, calm: dict[str, Any]
-) -> None:
+def test_second_resume_names_the_holder_of_the_run(tmp_path: Path, model: str, calm: dict[str, Any]) -> None:
     work = tmp_path / "work"
     folder = stopped_in_child(work)
     slow = f"scripted:{script(tmp_path / 'slow.json', slow='inner check')}"
@@ -87,7 +85,7 @@ def test_of_two_resumers_one_is_told_who_holds_the_run(
     assert came_to(work) == calm
 
 
-def test_six_resumers_at_once_do_the_work_once(tmp_path: Path, model: str, calm: dict[str, Any]) -> None:
+def test_concurrent_resumes_do_the_work_once(tmp_path: Path, model: str, calm: dict[str, Any]) -> None:
     work = tmp_path / "work"
     folder = stopped_in_child(work)
     resumers = [start(work, "resume", folder.name, "--model", model) for _ in range(6)]
@@ -102,8 +100,8 @@ def test_six_resumers_at_once_do_the_work_once(tmp_path: Path, model: str, calm:
     assert set(Counter(each["key"] for each in lines if each["kind"] == "replied").values()) == {1}
 
 
-def test_nobody_resumes_a_run_that_is_at_work(tmp_path: Path, calm: dict[str, Any]) -> None:
-    """From the moment its folder is there, however early."""
+def test_running_run_cannot_be_resumed(tmp_path: Path, calm: dict[str, Any]) -> None:
+    """Even right after its folder was created."""
     work = tmp_path / "work"
     work.mkdir()
     slow = script(tmp_path / "slow.json", slow="inner plan", seconds=0.3)
@@ -136,8 +134,8 @@ def _look(folder: Path, seconds: float) -> None:
         is_locked(folder)
 
 
-def test_who_only_looks_whether_a_run_is_held_holds_nobody_up(tmp_path: Path) -> None:
-    """As `answer` does, to say who will take it."""
+def test_checking_a_lock_does_not_block_it(tmp_path: Path) -> None:
+    """`answer` checks the lock to say who will read the answer."""
     with run_lock(tmp_path):
         pass
     lookers = [multiprocessing.Process(target=_look, args=(tmp_path, 0.6)) for _ in range(3)]
@@ -157,21 +155,21 @@ def _drop(folder: Path, name: int) -> None:
         drop(folder, ("answer", "approve", "cancel")[number % 3], text=f"{name}/{number}")
 
 
-def test_messages_of_eight_processes_are_neither_lost_nor_doubled(tmp_path: Path) -> None:
+def test_messages_of_several_processes_are_neither_lost_nor_duplicated(tmp_path: Path) -> None:
     writers = [multiprocessing.Process(target=_drop, args=(tmp_path, name)) for name in range(8)]
     for each in writers:
         each.start()
     while any(each.is_alive() for each in writers):
         for _, message in Inbox(tmp_path).messages(("answer", "approve", "cancel")):
-            assert "text" in message  # what is there is whole
+            assert "text" in message  # messages are complete
     read = [message["text"] for _, message in Inbox(tmp_path).messages(("answer", "approve", "cancel"))]
     assert sorted(read) == sorted(f"{name}/{number}" for name in range(8) for number in range(25))
-    for name in range(8):  # and each writer's in its order
+    for name in range(8):  # in the order of each writer
         mine = [int(text.partition("/")[2]) for text in read if text.startswith(f"{name}/")]
         assert mine == sorted(mine)
 
 
-def test_of_answers_given_at_once_one_is_taken(tmp_path: Path, model: str) -> None:
+def test_one_of_several_concurrent_answers_is_taken(tmp_path: Path, model: str) -> None:
     work = tmp_path / "work"
     work.mkdir()
     asking = tmp_path / "asking.json"
@@ -182,19 +180,19 @@ def test_of_answers_given_at_once_one_is_taken(tmp_path: Path, model: str) -> No
     resumer = start(work, "resume", run, "--model", model)
     for each in givers:
         _, told = each.communicate(timeout=60)
-        # who comes when the question is answered is told so
+        # a late answer is refused with a message
         assert (
             each.returncode == Exit.ACCEPTED or "there is nothing to answer" in told or "waits for no" in told
         )
     resumer.communicate(timeout=60)
-    assert resumer.returncode in (Exit.ACCEPTED, Exit.WAITING)  # it may have come before any answer
+    assert resumer.returncode in (Exit.ACCEPTED, Exit.WAITING)  # it may run before any answer
     again = fractal(work, "resume", run, "--model", model)
     assert again.returncode == Exit.ACCEPTED, again.stderr
     answers = [note.text for note in root_of(work).section(1).notes if note.key == "answer"]
     assert len(answers) == 1 and answers[0] in {f"answer {n}" for n in range(6)}
 
 
-def test_a_run_that_is_cancelled_by_several_ends_once(tmp_path: Path) -> None:
+def test_concurrently_cancelled_run_ends_once(tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()
     slow = script(tmp_path / "slow.json", slow="inner check")
@@ -211,7 +209,7 @@ def test_a_run_that_is_cancelled_by_several_ends_once(tmp_path: Path) -> None:
     assert root_of(work).meta.status == "cancelled"
 
 
-# ---- a person's editor -----------------------------------------------------------------------------------
+# ---- editors --------------------------------------------------------------------------------------------
 
 READS = [{"tool": "read", "args": {"path": "a.txt"}} for _ in range(2)]
 
@@ -228,11 +226,11 @@ def _in_place(path: Path, raw: bytes) -> None:
 
 
 class AtEvent:
-    """Calls a function when this process is about to open its nth file."""
+    """Calls a function when this process opens its nth file."""
 
     def __init__(self) -> None:
         self.left, self.act = 0, lambda: None
-        sys.addaudithook(self.hear)  # which stays for good
+        sys.addaudithook(self.hear)  # audit hooks cannot be removed
 
     def hear(self, event: str, args: tuple[Any, ...]) -> None:
         if self.left and event == "open":
@@ -243,10 +241,10 @@ class AtEvent:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("save", [_as_vim, _in_place])
-def test_what_an_editor_saves_while_a_run_works_is_never_overwritten(
+def test_saved_edits_during_a_run_are_never_overwritten(
     tmp_path: Path, save: Callable[[Path, bytes], None]
 ) -> None:
-    """At each moment at which the run is about to open a file."""
+    """An editor saves at each moment at which the run opens a file."""
     at, ends, moment = AtEvent(), Counter[str](), 0
     while ends["not reached"] < 1:
         moment += 1
@@ -274,14 +272,16 @@ def test_what_an_editor_saves_while_a_run_works_is_never_overwritten(
             continue
         folder = run_folder(work)
         left = (folder / f"system-{folder.name}.md").read_bytes()
-        # what is saved before the run takes its document up is a person's part of it
+        # an edit saved before the run loads its document is part of it
         assert left == saved[0] if end == "stopped" else f"my words {moment}\n".encode() in left, moment
-        if all(path.name.encode() in saved[0] for path in folder.glob("op-*.md")):  # theirs lacks no step
+        if all(
+            path.name.encode() in saved[0] for path in folder.glob("op-*.md")
+        ):  # the edited version has all steps
             assert asyncio.run(here.resume(folder.name)).exit == 0
     assert ends["stopped"] >= 20, ends
 
 
-def test_a_version_that_lacks_finished_steps_goes_on_with_what_they_left(tmp_path: Path) -> None:
+def test_edited_document_without_finished_steps_continues(tmp_path: Path) -> None:
     work = tmp_path / "work"
     stopped_in_child(work, "inner check")
     model = script(tmp_path / "model.json")
@@ -306,8 +306,8 @@ def _reading(ask: Ask) -> Any:
 
 
 @pytest.mark.slow
-def test_many_runs_in_one_process_all_end(tmp_path: Path) -> None:
-    """With fewer files open than runs, however few the system allows."""
+def test_many_runs_in_one_process_all_finish(tmp_path: Path) -> None:
+    """The limit of open files is below the number of runs."""
     code = f"""
 import asyncio, resource, sys
 sys.path[:0] = {[str(Path(__file__).parent), str(Path(__file__).parents[1])]!r}
@@ -320,7 +320,7 @@ async def main():
 results = asyncio.run(main())
 print(len({{each.run for each in results}}), {{each.status for each in results}})
 """
-    memory = Path("/dev/shm")  # where it is there, so that the disk is not what takes the time
+    memory = Path("/dev/shm")  # if it exists, so that the disk is not the bottleneck
     with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else tmp_path) as work:
         (Path(work) / "a.txt").write_text("a")
         ran = subprocess.run([sys.executable, "-c", code, work], capture_output=True, text=True)
@@ -340,10 +340,10 @@ def _many(folder: Path, count: int) -> None:
 @pytest.mark.parametrize(
     ("memory", "before", "most"), [("remember=False, recall=False", 3, 0), ("", 2 * READ, READ)]
 )
-def test_however_many_runs_there_are_it_is_no_slower_for_them(
+def test_cost_of_a_run_does_not_grow_with_earlier_runs(
     tmp_path: Path, memory: str, before: int, most: int
 ) -> None:
-    """A run reads no document of another; its memory, those of the tasks most like its own and no more."""
+    """A run reads no document of another; its memory reads those of the most similar tasks only."""
     code = f"""
 import asyncio, sys
 sys.path[:0] = {[str(Path(__file__).parent), str(Path(__file__).parents[1])]!r}
@@ -363,10 +363,10 @@ print(second.run in documents, len(others & {{*documents}}))
     own, count = ran.stdout.split()
     assert own == "True", ran.stderr
     assert int(count) <= most
-    assert bool(int(count)) is bool(most), "the memory that is measured is one that reads"
+    assert bool(int(count)) is bool(most), "the measured memory does read"
 
 
-def test_eight_processes_start_runs_in_a_workspace_that_none_of_them_made(tmp_path: Path) -> None:
+def test_processes_start_runs_in_a_new_workspace_concurrently(tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()
     (work / "a.txt").write_text("a")
@@ -379,8 +379,8 @@ def test_eight_processes_start_runs_in_a_workspace_that_none_of_them_made(tmp_pa
     assert Counter(each.status for each in Fractal(work).runs()) == {"unverified": 8 * 12}
 
 
-def test_folders_that_come_and_go_are_no_fault_of_a_look_at_them(tmp_path: Path) -> None:
-    """As a run's folder does that is being archived."""
+def test_listing_tolerates_run_folders_that_come_and_go(tmp_path: Path) -> None:
+    """As the folder of a run does while it is archived."""
     runs = tmp_path / ".fractal" / "state" / "runs"
     root = runs / "abcdef" / "system-abcdef.md"
 
@@ -401,9 +401,7 @@ def test_folders_that_come_and_go_are_no_fault_of_a_look_at_them(tmp_path: Path)
         assert len(store.list()) <= 1
 
 
-def test_old_runs_are_archived_once_while_a_run_works(
-    tmp_path: Path, model: str, calm: dict[str, Any]
-) -> None:
+def test_old_runs_are_archived_once_during_a_run(tmp_path: Path, model: str, calm: dict[str, Any]) -> None:
     work = tmp_path / "work"
     work.mkdir()
     (work / "a.txt").write_text("one\n")

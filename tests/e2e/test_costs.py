@@ -1,4 +1,4 @@
-"""Money: with a price, without one, and with a provider that reports other figures than were reserved."""
+"""Costs of model calls: with a price, without one, and with unexpected usage."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PRICE = {"input": 10.0, "output": 30.0}  # USD per million tokens
 
 
 def answer(body: Any, **usage: Any) -> Answer:
-    """A plan of one read, asked for when it is reached; then its arguments; then ACCEPT."""
+    """A plan with one described read step; then its arguments; then ACCEPT."""
     text = "\n".join(str(message["content"]) for message in body["messages"])
     if "Evidence (runtime)" in text:
         said: Any = {"validation": "pass", "issues": [], "decision": "ACCEPT", "output": "read"}
@@ -46,14 +46,14 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
 
 
-def test_what_a_call_costs_is_its_tokens_at_the_price(tmp_path, llm_server):
+def test_cost_is_tokens_times_price(tmp_path, llm_server):
     llm_server.always(lambda body: answer(body, prompt_tokens=1000, completion_tokens=100))
     result = play(tmp_path, llm_server)
     assert result.exit == 0, result
     assert result.spent["usd"] == pytest.approx(3 * (1000 * 10 + 100 * 30) / 1e6)
 
 
-def test_a_limit_of_money_stops_before_the_call_that_could_pass_it(tmp_path, llm_server):
+def test_cost_limit_stops_before_the_call_that_could_exceed_it(tmp_path, llm_server):
     llm_server.always(lambda body: answer(body, prompt_tokens=1000, completion_tokens=100))
     result = play(tmp_path, llm_server, usd=0.03)
     assert result.status == "exhausted" and "USD" in result.reason
@@ -62,19 +62,19 @@ def test_a_limit_of_money_stops_before_the_call_that_could_pass_it(tmp_path, llm
     assert play(tmp_path, llm_server, usd=10.0).status == "complete"
 
 
-def test_a_provider_that_takes_more_than_was_reserved_is_recorded_as_overrun(tmp_path, llm_server):
+def test_usage_above_the_reservation_is_recorded_as_overrun(tmp_path, llm_server):
     llm_server.always(lambda body: answer(body, prompt_tokens=50_000, completion_tokens=100))
     result = play(tmp_path, llm_server, usd=0.3)
     assert result.status == "exhausted"
-    assert llm_server.count == 1, "the next call sees what is left"
+    assert llm_server.count == 1, "the next call sees the remaining budget"
     assert result.spent["usd"] == pytest.approx((50_000 * 10 + 100 * 30) / 1e6)
     reserved = result.spent["usd"] - result.spent["overrun_usd"]
     assert 0 < reserved <= 0.3
     assert result.spent["overrun_tokens"] > 40_000
 
 
-def test_what_was_reserved_and_not_used_is_free_again(tmp_path, llm_server):
-    """The limit has room for one call at its most, and all three are made, as none of them costs that."""
+def test_unused_reservation_is_released(tmp_path, llm_server):
+    """The limit covers one call at its maximum; three calls fit because each costs less."""
     llm_server.always(lambda body: answer(body, prompt_tokens=100, completion_tokens=10))
     result = play(tmp_path, llm_server, usd=0.075)
     assert result.exit == 0, result
@@ -82,7 +82,7 @@ def test_what_was_reserved_and_not_used_is_free_again(tmp_path, llm_server):
     assert "overrun_usd" not in result.spent
 
 
-def test_a_provider_that_reports_nothing_is_charged_by_estimate(tmp_path, llm_server):
+def test_missing_usage_is_charged_by_estimate(tmp_path, llm_server):
     llm_server.always(lambda body: answer(body, usage=False))
     result = play(tmp_path, llm_server)
     assert result.exit == 0
@@ -90,29 +90,29 @@ def test_a_provider_that_reports_nothing_is_charged_by_estimate(tmp_path, llm_se
 
 
 def remote(folder: Path, **settings: Any) -> Fractal:
-    """A model of unknown price behind an address that is not on this machine; nothing answers there."""
+    """A model of unknown price at a remote address where nothing answers."""
     rungs = [{"model": "reflex"}, {"model": "openai/no-such-model", "api_base": "http://models.invalid/v1"}]
     return Fractal(folder, settings={"sandbox": "off", "ladder": rungs, **settings})
 
 
-def test_a_model_without_a_price_is_refused_when_it_would_be_called(tmp_path):
+def test_model_without_a_price_is_refused_before_its_call(tmp_path):
     with pytest.raises(ConfigurationError, match="no price is known for openai/no-such-model"):
         asyncio.run(remote(tmp_path).run("write a poem about the sea"))
     (root,) = remote(tmp_path).runs()
     assert (root.status, root.spent["calls"]) == ("interrupted", 0)
 
 
-def test_what_needs_no_model_needs_no_price(tmp_path):
+def test_reflex_needs_no_price(tmp_path):
     assert asyncio.run(remote(tmp_path).run("what is 2+2")).output == "4"
 
 
-def test_a_server_on_this_machine_costs_nothing_unless_a_price_is_given(tmp_path, llm_server):
+def test_local_server_is_free_without_a_price(tmp_path, llm_server):
     llm_server.always(lambda body: answer(body, prompt_tokens=1000, completion_tokens=100))
     result = play(tmp_path, llm_server, price=None)
     assert (result.exit, result.spent["usd"], llm_server.count) == (0, 0, 3)
 
 
-def test_doctor_warns_of_a_model_without_a_price(tmp_path, monkeypatch):
+def test_doctor_warns_about_a_model_without_a_price(tmp_path, monkeypatch):
     monkeypatch.setenv("FRACTAL_MODEL", "openai/no-such-model")
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
 

@@ -1,4 +1,4 @@
-"""Documents, the log, artifacts and the lock, damaged while no process works on the run."""
+"""Damaged documents, logs, artifacts and locks of a stopped run."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _other(old: str, new: str) -> Callable[[Path], object]:
 
 
 def _cut(seed: int) -> Callable[[Path], object]:
-    """Cut off anywhere but behind the last commit line, where nothing would be missing."""
+    """Cut anywhere except after the last commit line, where nothing would be missing."""
     return lambda path: path.write_bytes(
         path.read_bytes()[: random.Random(seed).randrange(path.stat().st_size - 2)]
     )
@@ -62,7 +62,7 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 
 @dataclass
 class Stopped:
-    """A run as it was left, and what it comes to when it is undisturbed."""
+    """A stopped run, and its outcome without faults."""
 
     folder: Path
     calm: dict[str, Any]
@@ -75,7 +75,7 @@ class Stopped:
         return sorted(self.run.glob(f"{kind}-*.md"))[0]
 
     def resume(self, model: Path | None = None, run: str | None = None) -> tuple[RunResult, list[str]]:
-        """Go on; returns the result and the warnings."""
+        """Resume; returns the result and the warnings."""
         events: list[Event] = []
         model = model or script(self.folder.parent / "model.json")
         ladder = Ladder((Scripted.from_file(model, "scripted"),))
@@ -94,7 +94,7 @@ class Stopped:
 
 @pytest.fixture(scope="module")
 def templates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Stopped]:
-    """The run, killed while its child, or its root, waited for the model to say what CHECK thinks."""
+    """The run, killed at three points: PLAN or CHECK of its child, CHECK of its root."""
     base = tmp_path_factory.mktemp("templates")
     calm = undisturbed(base / "calm")
     made: dict[str, Stopped] = {}
@@ -115,7 +115,7 @@ def _asked(folder: Path) -> int:
 @pytest.fixture
 def stopped(tmp_path: Path, templates: dict[str, Stopped]) -> Callable[[str], Stopped]:
     def copy(at: str) -> Stopped:
-        # the folder it ran in is gone, so it goes on in the copy
+        # the original folder is gone, so the run continues in the copy
         return Stopped(shutil.copytree(templates[at].folder, tmp_path / "work"), templates[at].calm)
 
     return copy
@@ -125,7 +125,7 @@ def stopped(tmp_path: Path, templates: dict[str, Stopped]) -> Callable[[str], St
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_broken_root_is_named_and_left_alone(stopped: Callable[[str], Stopped], damage: str) -> None:
+def test_broken_root_is_named_and_left_alone(stopped: Callable[[str], Stopped], damage: str) -> None:
     here = stopped("inner check")
     before = {path: path.read_bytes() for path in here.folder.rglob("*") if path.is_file()}
     root = here.path("system")
@@ -142,7 +142,7 @@ def test_a_broken_root_is_named_and_left_alone(stopped: Callable[[str], Stopped]
     here.ends_as_undisturbed()
 
 
-def test_a_root_that_is_gone_is_named(stopped: Callable[[str], Stopped]) -> None:
+def test_missing_root_is_named(stopped: Callable[[str], Stopped]) -> None:
     here = stopped("inner check")
     root = here.path("system")
     raw = root.read_bytes()
@@ -156,9 +156,7 @@ def test_a_root_that_is_gone_is_named(stopped: Callable[[str], Stopped]) -> None
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_broken_child_at_work_makes_its_step_unknown(
-    stopped: Callable[[str], Stopped], damage: str
-) -> None:
+def test_broken_running_child_makes_its_step_unknown(stopped: Callable[[str], Stopped], damage: str) -> None:
     here = stopped("inner check")
     child = here.path("tool-task")
     DAMAGES[damage](child)
@@ -170,7 +168,7 @@ def test_a_broken_child_at_work_makes_its_step_unknown(
     assert f"{child}:" in str(step.result)
     assert any(f"{child}:" in each for each in warnings)
     assert child.read_bytes() == damaged
-    assert step.evidence["spent"]["calls"] == 2  # its plan, and the call that was in flight
+    assert step.evidence["spent"]["calls"] == 2  # its plan and the interrupted call
 
 
 @pytest.mark.parametrize(
@@ -181,7 +179,9 @@ def test_a_broken_child_at_work_makes_its_step_unknown(
         *(("op-read", damage) for damage in ("garbage", "cut off (1)", "gone")),
     ],
 )
-def test_what_has_ended_is_needed_no_more(stopped: Callable[[str], Stopped], kind: str, damage: str) -> None:
+def test_documents_of_ended_loops_are_not_needed(
+    stopped: Callable[[str], Stopped], kind: str, damage: str
+) -> None:
     here = stopped("check")
     path = here.path(kind)
     whole = path.read_bytes()
@@ -194,7 +194,9 @@ def test_what_has_ended_is_needed_no_more(stopped: Callable[[str], Stopped], kin
     assert came_to(here.folder) == here.calm
 
 
-def test_a_child_that_had_only_asked_is_made_again_and_said_so(stopped: Callable[[str], Stopped]) -> None:
+def test_missing_child_that_only_asked_is_created_again_with_a_warning(
+    stopped: Callable[[str], Stopped],
+) -> None:
     here = stopped("inner plan")
     child = here.path("tool-task")
     child.unlink()
@@ -204,7 +206,7 @@ def test_a_child_that_had_only_asked_is_made_again_and_said_so(stopped: Callable
     assert came_to(here.folder) == here.calm
 
 
-def test_a_child_that_may_have_acted_is_not_made_again(stopped: Callable[[str], Stopped]) -> None:
+def test_missing_child_that_may_have_acted_is_not_created_again(stopped: Callable[[str], Stopped]) -> None:
     here = stopped("inner check")
     child = here.path("tool-task")
     raw = child.read_bytes()
@@ -221,7 +223,7 @@ def test_a_child_that_may_have_acted_is_not_made_again(stopped: Callable[[str], 
 
 
 def test_grandchildren_of_a_broken_child_are_left_alone(tmp_path: Path) -> None:
-    """They would act for nobody, and wake a loop that cannot be read."""
+    """Nobody would use their results, and they would wake an unreadable loop."""
     work = tmp_path / "work"
     work.mkdir()
     write = {"tool": "write", "args": {"path": "deep.txt", "content": "x"}}
@@ -250,7 +252,7 @@ def test_grandchildren_of_a_broken_child_are_left_alone(tmp_path: Path) -> None:
 # ---- the log, artifacts, the lock ------------------------------------------------------------------------
 
 
-def test_a_log_that_is_gone_is_told_and_its_calls_stay_charged(stopped: Callable[[str], Stopped]) -> None:
+def test_missing_log_is_reported_and_its_calls_stay_charged(stopped: Callable[[str], Stopped]) -> None:
     here = stopped("check")
     spent = here.root().meta.spent["calls"]
     (here.run / "calls.jsonl").unlink()
@@ -258,10 +260,10 @@ def test_a_log_that_is_gone_is_told_and_its_calls_stay_charged(stopped: Callable
     assert result.exit == Exit.ACCEPTED
     assert came_to(here.folder) == here.calm
     assert any("calls.jsonl: calls that documents know are missing" in each for each in warnings)
-    assert here.root().meta.spent["calls"] == spent + 1  # CHECK, asked again
+    assert here.root().meta.spent["calls"] == spent + 1  # CHECK again
 
 
-def test_the_limit_of_calls_holds_though_the_log_is_gone(stopped: Callable[[str], Stopped]) -> None:
+def test_call_limit_holds_without_the_log(stopped: Callable[[str], Stopped]) -> None:
     here = stopped("check")
     root = here.path("system")
     spent = here.root().meta.spent["calls"]
@@ -274,7 +276,7 @@ def test_the_limit_of_calls_holds_though_the_log_is_gone(stopped: Callable[[str]
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_log_that_was_cut_off_keeps_what_it_has(stopped: Callable[[str], Stopped], seed: int) -> None:
+def test_truncated_log_keeps_its_complete_lines(stopped: Callable[[str], Stopped], seed: int) -> None:
     here = stopped("inner check")
     log = here.run / "calls.jsonl"
     raw = log.read_bytes()
@@ -282,7 +284,7 @@ def test_a_log_that_was_cut_off_keeps_what_it_has(stopped: Callable[[str], Stopp
     result, _ = here.resume()
     assert result.exit == Exit.ACCEPTED
     assert came_to(here.folder) == here.calm
-    assert here.root().meta.spent["calls"] >= 4  # as many as without the damage
+    assert here.root().meta.spent["calls"] >= 4  # at least as many as without damage
 
 
 NONSENSE = [
@@ -298,7 +300,7 @@ NONSENSE = [
 ]
 
 
-def test_lines_of_nonsense_in_the_log_are_named_and_left_out(stopped: Callable[[str], Stopped]) -> None:
+def test_invalid_log_lines_are_named_and_skipped(stopped: Callable[[str], Stopped]) -> None:
     here = stopped("inner check")
     log = here.run / "calls.jsonl"
     lines = log.read_bytes().splitlines()
@@ -310,10 +312,10 @@ def test_lines_of_nonsense_in_the_log_are_named_and_left_out(stopped: Callable[[
     assert came_to(here.folder) == here.calm
     assert any(f"{log}:1: skipped" in each for each in warnings)
     assert any("more lines were left out" in each for each in warnings)
-    assert all(each in log.read_bytes() for each in NONSENSE)  # nothing of a person's is thrown away
+    assert all(each in log.read_bytes() for each in NONSENSE)  # the lines are kept in the file
 
 
-def test_a_log_that_cannot_be_read_is_named(stopped: Callable[[str], Stopped]) -> None:
+def test_unreadable_log_is_named(stopped: Callable[[str], Stopped]) -> None:
     here = stopped("inner check")
     log = here.run / "calls.jsonl"
     aside = log.rename(here.folder.parent / "aside")
@@ -326,9 +328,7 @@ def test_a_log_that_cannot_be_read_is_named(stopped: Callable[[str], Stopped]) -
 
 
 @pytest.mark.parametrize("damaged", ["index", "last.json", "objects", ""])
-def test_without_what_was_kept_of_its_folder_a_loop_goes_on(
-    stopped: Callable[[str], Stopped], damaged: str
-) -> None:
+def test_run_continues_with_damaged_snapshots(stopped: Callable[[str], Stopped], damaged: str) -> None:
     here = stopped("inner plan")
     for home in (here.run.parents[1] / "snapshots").iterdir():
         path = home / damaged
@@ -338,7 +338,7 @@ def test_without_what_was_kept_of_its_folder_a_loop_goes_on(
     assert came_to(here.folder) == here.calm
 
 
-def test_a_result_whose_artifact_is_gone_fails_the_step_that_needs_it(tmp_path: Path) -> None:
+def test_step_that_needs_a_missing_artifact_fails(tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()
     (work / "long.txt").write_text("word " * 2000)
@@ -362,21 +362,21 @@ def test_a_result_whose_artifact_is_gone_fails_the_step_that_needs_it(tmp_path: 
     step = here.root().steps[3]
     assert step.state == "failed" and f"{artifact}: cannot be read" in str(step.result)
     assert not (work / "c.txt").exists()
-    (mended.folder / "long.txt").unlink()  # the result is taken from the artifact, and nothing is read again
+    (mended.folder / "long.txt").unlink()  # the result comes from the artifact; the file is not read again
     shutil.rmtree(work)
     assert mended.resume(model)[0].exit == Exit.ACCEPTED
     assert (mended.folder / "c.txt").read_bytes() == raw
 
 
 @pytest.mark.parametrize("pid", ["", "1", "999999999", "not a number"])
-def test_a_lock_without_a_holder_holds_nobody_up(stopped: Callable[[str], Stopped], pid: str) -> None:
+def test_stale_lock_is_ignored(stopped: Callable[[str], Stopped], pid: str) -> None:
     here = stopped("inner check")
     lock = here.run / "lock"
     lock.write_text(f"{pid}\n") if pid else lock.unlink()
     here.ends_as_undisturbed()
 
 
-def test_a_folder_in_the_place_of_the_lock_is_named(stopped: Callable[[str], Stopped]) -> None:
+def test_folder_in_place_of_the_lock_is_named(stopped: Callable[[str], Stopped]) -> None:
     here = stopped("inner check")
     lock = here.run / "lock"
     lock.unlink()
@@ -388,7 +388,7 @@ def test_a_folder_in_the_place_of_the_lock_is_named(stopped: Callable[[str], Sto
     here.ends_as_undisturbed()
 
 
-def test_a_lock_that_is_removed_under_a_run_lets_nobody_overwrite_anything(
+def test_removed_lock_does_not_let_runs_overwrite_each_other(
     tmp_path: Path, templates: dict[str, Stopped]
 ) -> None:
     work = tmp_path / "work"

@@ -1,4 +1,4 @@
-"""A model that wants to do harm: what waits, what an approval does, and what is refused outright."""
+"""Danger rules in runs: what waits for approval, and what is refused."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def answers(*steps: dict[str, Any], check: Any = ACCEPT, **more: Any) -> Callabl
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home that may be lost, if anything goes wrong."""
+    """A disposable home directory."""
     folder = tmp_path / "home"
     (folder / ".config").mkdir(parents=True)
     (folder / "letters.txt").write_text("dear")
@@ -50,7 +50,7 @@ def dangers(played: Played) -> str:
 
 
 @boxed
-def test_deleting_the_home_waits_for_a_person_and_harms_nothing_when_approved(play: Play, home: Path) -> None:
+def test_deleting_the_home_waits_for_approval_and_is_harmless_in_the_sandbox(play: Play, home: Path) -> None:
     played = play(answers(HOME), settings=BOX)
     assert (played.result.exit, played.result.waiting) == (Exit.WAITING, "approval")
     assert played.root.steps[1].state == "waiting"
@@ -60,10 +60,10 @@ def test_deleting_the_home_waits_for_a_person_and_harms_nothing_when_approved(pl
     played = play(answers(HOME), settings=BOX, resume=played.result.run)
     assert played.result.exit == Exit.ACCEPTED
     assert "gone" in str(played.root.steps[1].result)
-    assert (home / "letters.txt").read_text() == "dear"  # in the sandbox it is another home
+    assert (home / "letters.txt").read_text() == "dear"  # the sandbox has its own home
 
 
-def test_a_rejected_step_has_failed_and_was_not_run(play: Play, home: Path) -> None:
+def test_rejected_step_fails_and_does_not_run(play: Play, home: Path) -> None:
     played = play(answers(HOME))
     played.fractal.tell(played.result.run, "reject", why="never")
     played = play(answers(HOME), resume=played.result.run)
@@ -72,17 +72,17 @@ def test_a_rejected_step_has_failed_and_was_not_run(play: Play, home: Path) -> N
     assert (home / "letters.txt").exists()
 
 
-def test_what_is_harmless_does_not_wait(play: Play) -> None:
+def test_harmless_command_does_not_wait(play: Play) -> None:
     played = play(answers(HARMLESS))
     assert played.result.exit == Exit.ACCEPTED
 
 
 @boxed
-def test_yes_covers_a_danger_and_nothing_serious(play: Play, home: Path) -> None:
+def test_yes_covers_a_danger_but_no_serious_one(play: Play, home: Path) -> None:
     waits = play(answers(PUSH), settings=BOX)
     assert (waits.result.waiting, "danger: force-push" in dangers(waits)) == ("approval", True)
     assert play(answers(PUSH), settings=BOX, yes=True).result.exit == Exit.ACCEPTED
-    assert play(answers(HOME), settings=BOX, yes=True).result.exit == Exit.ACCEPTED  # the sandbox holds it
+    assert play(answers(HOME), settings=BOX, yes=True).result.exit == Exit.ACCEPTED  # the sandbox contains it
     for step, settings in ((HOME, {"sandbox": "off"}), (ENV, BOX)):
         played = play(answers(step), settings=settings, yes=True)
         assert (played.result.waiting, played.root.steps[1].state) == ("approval", "waiting")
@@ -90,7 +90,7 @@ def test_yes_covers_a_danger_and_nothing_serious(play: Play, home: Path) -> None
 
 
 @boxed
-def test_a_loss_inside_the_folder_does_not_wait_for_undo_brings_it_back(play: Play, home: Path) -> None:
+def test_deletion_inside_the_folder_does_not_wait_and_can_be_undone(play: Play, home: Path) -> None:
     notes = home.parent / "work" / "notes.txt"
     notes.parent.mkdir(exist_ok=True)
     notes.write_text("mine")
@@ -102,7 +102,7 @@ def test_a_loss_inside_the_folder_does_not_wait_for_undo_brings_it_back(play: Pl
     assert notes.read_text() == "mine"
 
 
-def test_a_criterion_that_does_harm_is_refused(play: Play, home: Path) -> None:
+def test_dangerous_criterion_is_refused(play: Play, home: Path) -> None:
     def answer(ask: Ask) -> Any:
         if ask.phase == "check":
             return ACCEPT
@@ -116,7 +116,7 @@ def test_a_criterion_that_does_harm_is_refused(play: Play, home: Path) -> None:
     assert (home / "letters.txt").exists()
 
 
-def test_a_look_at_secrets_is_refused(play: Play, home: Path) -> None:
+def test_look_at_secrets_is_refused(play: Play, home: Path) -> None:
     (home / ".netrc").write_text("password 4711")
 
     def check(ask: Ask) -> Any:
@@ -129,7 +129,7 @@ def test_a_look_at_secrets_is_refused(play: Play, home: Path) -> None:
     assert "4711" not in str([event.data for event in played.events])
 
 
-def test_the_step_of_a_child_waits_as_well(play: Play, home: Path) -> None:
+def test_step_of_a_child_waits(play: Play, home: Path) -> None:
     def answer(ask: Ask) -> Any:
         if ask.phase == "check":
             return ACCEPT
@@ -143,21 +143,21 @@ def test_the_step_of_a_child_waits_as_well(play: Play, home: Path) -> None:
     assert (home / "letters.txt").exists()
 
 
-def test_a_loop_that_is_one_operation_waits_as_well(play: Play, home: Path) -> None:
+def test_atomic_loop_waits(play: Play, home: Path) -> None:
     played = play(lambda ask: HOME, settings={"max_depth": 0})
     assert (played.result.exit, played.result.waiting) == (Exit.WAITING, "approval")
     assert "delete-everything" in (played.result.question or "")
     assert (home / "letters.txt").exists()
 
 
-def test_a_files_operation_waits_like_a_command(play: Play, home: Path) -> None:
+def test_file_operation_waits_like_a_command(play: Play, home: Path) -> None:
     step = {"tool": "read", "args": {"path": ".env"}}
     (home.parent / "work" / ".env").write_text("KEY=4711\n")
     played = play(answers(step))
     assert (played.result.waiting, "serious: credentials" in dangers(played)) == ("approval", True)
 
 
-def test_a_workspace_switches_a_rule_off(play: Play, home: Path) -> None:
+def test_workspace_switches_a_rule_off(play: Play, home: Path) -> None:
     system = home.parent / "work" / ".fractal" / "system"
     system.mkdir(parents=True)
     (system / "dangers.md").write_text("### credentials\n\n```yaml\nseverity: off\n```\n")
@@ -166,7 +166,7 @@ def test_a_workspace_switches_a_rule_off(play: Play, home: Path) -> None:
     assert played.result.exit == Exit.ACCEPTED
 
 
-def test_the_shipped_rules_stay_where_nothing_else_ships(play: Play, home: Path) -> None:
+def test_shipped_rules_apply_without_the_shipped_system(play: Play, home: Path) -> None:
     system = home.parent / "work" / ".fractal" / "system"
     shutil.copytree(shipped_system() / "kernel", system / "kernel")
     shutil.copyfile(shipped_system() / "pattern.md", system / "pattern.md")
@@ -174,7 +174,7 @@ def test_the_shipped_rules_stay_where_nothing_else_ships(play: Play, home: Path)
     assert "delete-everything" in dangers(played)
 
 
-def test_on_the_command_line(tmp_path: Path, home: Path) -> None:
+def test_danger_on_the_command_line(tmp_path: Path, home: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()
     script = tmp_path / "script.json"
@@ -197,7 +197,7 @@ FIRST = {"tool": "write", "args": {"path": "first.txt", "content": "x"}}
 LATER = {"tool": "bash", "args": {"command": "sudo reboot"}}
 
 
-def test_a_serious_step_is_asked_for_before_anything_of_the_plan_is_done(play: Play, home: Path) -> None:
+def test_serious_step_is_approved_before_the_plan_starts(play: Play, home: Path) -> None:
     played = play(answers(FIRST, LATER))
     assert (played.result.exit, played.result.waiting) == (Exit.WAITING, "approval")
     assert "step 2" in (played.result.question or "") and "serious: privilege" in (
@@ -212,7 +212,7 @@ def test_a_serious_step_is_asked_for_before_anything_of_the_plan_is_done(play: P
     assert ended.root.steps[2].state == "failed"
 
 
-def test_a_plan_tells_its_dangers(play: Play, home: Path) -> None:
+def test_plan_lists_its_dangers(play: Play, home: Path) -> None:
     played = play(answers(FIRST, PUSH), plan_only=True)
     assert (played.result.waiting, played.result.question) == ("approval", "the plan")
     note = played.root.text(2, "dangers")
@@ -220,7 +220,7 @@ def test_a_plan_tells_its_dangers(play: Play, home: Path) -> None:
     assert "git push --force origin main" in note
 
 
-def test_a_danger_that_is_none_for_a_plan_is_asked_for_when_its_step_comes(play: Play, home: Path) -> None:
+def test_danger_known_only_at_its_step_waits_there(play: Play, home: Path) -> None:
     hidden = {"tool": "read", "args": {"path": "{{ steps[1].result }}"}, "needs": [1]}
     played = play(answers({"tool": "bash", "args": {"command": "printf .env"}}, hidden))
     assert played.root.text(2, "dangers") == ""

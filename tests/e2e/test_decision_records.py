@@ -1,4 +1,4 @@
-"""Who answered, approved or rejected stands in the document, and a serious danger needs a person."""
+"""Records of decisions: who answered, approved or rejected; serious dangers need a person."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def serious(play: Play, tmp_path: Path, **settings: Any) -> Played:
         (Decider("command"), "command without terminal"),
     ],
 )
-def test_an_approval_says_whose_it_was(play: Play, by: Decider, told: str) -> None:
+def test_approval_records_its_author(play: Play, by: Decider, told: str) -> None:
     played = play(answers(MAKES), settings=WRITES)
     played.fractal.tell(played.result.run, "approve", by=by)
     ended = play(answers(MAKES), settings=WRITES, resume=played.result.run)
@@ -56,7 +56,7 @@ def test_an_approval_says_whose_it_was(play: Play, by: Decider, told: str) -> No
     assert f"approved by {'an' if by is CLIENT else 'a'} {told}" in why
 
 
-def test_what_yes_approved_says_so_and_what_wanted_no_approval_says_nothing(play: Play) -> None:
+def test_yes_is_recorded_only_where_approval_was_needed(play: Play) -> None:
     yes = play(answers(MAKES), settings=WRITES, yes=True)
     assert yes.root.steps[1].evidence["approved"] == "policy --yes"
     why = "\n".join(each.answer for each in reasons([yes.root], yes.root.meta.id))
@@ -66,7 +66,7 @@ def test_what_yes_approved_says_so_and_what_wanted_no_approval_says_nothing(play
 
 
 @pytest.mark.parametrize(("by", "told"), [(TERMINAL, "person at terminal"), (CLIENT, str(CLIENT))])
-def test_a_rejection_says_whose_it_was(play: Play, by: Decider, told: str) -> None:
+def test_rejection_records_its_author(play: Play, by: Decider, told: str) -> None:
     played = play(answers(MAKES), settings=WRITES)
     played.fractal.tell(played.result.run, "reject", by=by, why="not that file")
     ended = play(answers(MAKES), settings=WRITES, resume=played.result.run)
@@ -74,7 +74,7 @@ def test_a_rejection_says_whose_it_was(play: Play, by: Decider, told: str) -> No
     assert (step.result, step.origin) == (f"rejected by {told}: not that file", by.origin)
 
 
-def test_an_answer_says_whose_it_was(play: Play) -> None:
+def test_answer_records_its_author(play: Play) -> None:
     def asks(ask: Ask) -> Any:
         if ask.phase == "check":
             return ACCEPT
@@ -90,7 +90,7 @@ def test_an_answer_says_whose_it_was(play: Play) -> None:
     assert "### answer · client:claude-code" in ended.result.path.read_text()
 
 
-def test_an_approved_plan_says_who_approved_it(play: Play) -> None:
+def test_approved_plan_records_its_author(play: Play) -> None:
     played = play(answers(MAKES), plan_only=True)
     played.fractal.tell(played.result.run, "approve", by=CLIENT)
     ended = play(answers(MAKES), resume=played.result.run)
@@ -104,7 +104,7 @@ def test_an_approved_plan_says_who_approved_it(play: Play) -> None:
 
 
 @pytest.mark.parametrize("by", [CLIENT, Decider("program"), Decider("command"), Decider("policy", "--yes")])
-def test_a_serious_danger_is_approved_by_nobody_but_a_person(play: Play, tmp_path: Path, by: Decider) -> None:
+def test_serious_danger_is_approved_only_by_a_person(play: Play, tmp_path: Path, by: Decider) -> None:
     played = serious(play, tmp_path)
     with pytest.raises(UsageError, match="a serious danger needs a person's approval at a terminal"):
         played.fractal.tell(played.result.run, "approve", by=by)
@@ -115,7 +115,7 @@ def test_a_serious_danger_is_approved_by_nobody_but_a_person(play: Play, tmp_pat
     assert ended.root.steps[1].evidence["approved"] == "person at terminal"
 
 
-def test_a_client_that_the_settings_name_may_approve_of_it(play: Play, tmp_path: Path) -> None:
+def test_trusted_client_may_approve_a_serious_danger(play: Play, tmp_path: Path) -> None:
     settings = {"trusted_clients": ["claude-code"]}
     played = serious(play, tmp_path, **settings)
     with pytest.raises(UsageError, match='MCP client "other"'):
@@ -126,9 +126,7 @@ def test_a_client_that_the_settings_name_may_approve_of_it(play: Play, tmp_path:
 
 
 @pytest.mark.parametrize("by", [None, {"kind": "root"}, ["terminal"], {"kind": "client", "name": ["x"]}, 5])
-def test_a_message_that_somebody_wrote_by_hand_approves_of_nothing_serious(
-    play: Play, tmp_path: Path, by: Any
-) -> None:
+def test_handwritten_message_approves_no_serious_danger(play: Play, tmp_path: Path, by: Any) -> None:
     played = serious(play, tmp_path)
     inbox = played.folder / "inbox"
     inbox.mkdir(exist_ok=True)
@@ -140,7 +138,7 @@ def test_a_message_that_somebody_wrote_by_hand_approves_of_nothing_serious(
     assert not list(inbox.glob("*.json"))
 
 
-def test_whoever_asks_a_person_while_a_run_goes_on_speaks_for_them(play: Play, tmp_path: Path) -> None:
+def test_person_asked_during_a_run_may_approve(play: Play, tmp_path: Path) -> None:
     asked: list[str] = []
     played = serious(play, tmp_path)
 
@@ -163,7 +161,7 @@ def test_whoever_asks_a_person_while_a_run_goes_on_speaks_for_them(play: Play, t
 
 
 @pytest.mark.parametrize("name", ["x" * 500, 'a"b`c\n## §3 DO', "\x1b[2J", "claude-code 1.0", "日本"])
-def test_no_name_of_a_client_breaks_a_document(play: Play, name: str) -> None:
+def test_client_names_cannot_break_a_document(play: Play, name: str) -> None:
     by = Decider("client", plain_name(name))
     played = play(answers(MAKES), settings=WRITES)
     played.fractal.tell(played.result.run, "reject", by=by, why="no")

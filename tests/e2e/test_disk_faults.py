@@ -1,4 +1,4 @@
-"""A full disk, a folder or file that cannot be written: said clearly, nothing lost, gone on with later."""
+"""A full disk, unwritable folders and files: a clear error, nothing lost, resumable."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from kernel.store.files import FileStore
 
 ROOT = os.geteuid() == 0
 LEFT = (2, 3, 5, 8, 9, 11, 13) if os.environ.get("FRACTAL_SOAK") == "1" else (2, 5, 9, 13)
-"""Pages that are free when a run begins on a disk that gets full."""
+"""Free pages at the start of a run on a disk that fills up."""
 NO_SPACE, READ_ONLY = os.strerror(errno.ENOSPC), os.strerror(errno.EROFS if ROOT else errno.EACCES)
 
 
@@ -48,7 +48,7 @@ def _mount(*words: str) -> None:
 
 @contextmanager
 def small_disk(folder: Path, size: str = "400k") -> Generator[None]:
-    """A disk of that size in the folder's place."""
+    """Mount a disk of this size at the folder."""
     if not ROOT:
         pytest.skip("a disk can only be mounted by root; see the test that takes a namespace of its own")
     folder.mkdir(parents=True)
@@ -61,7 +61,7 @@ def small_disk(folder: Path, size: str = "400k") -> Generator[None]:
 
 @contextmanager
 def read_only(path: Path) -> Generator[None]:
-    """Nothing below the path can be written: by a mount for root, whom no mode holds, else by its mode."""
+    """Make a path read-only: by a mount for root, who ignores modes, else by its mode."""
     mode = path.stat().st_mode
     if ROOT:
         _mount("--bind", str(path), str(path))
@@ -78,7 +78,7 @@ def read_only(path: Path) -> Generator[None]:
 
 
 def fill(folder: Path, leave: int = 0) -> Path:
-    """Fill a disk but for so many pages; who removes the file has made room."""
+    """Fill a disk except for this many pages. Removing the file makes room."""
     filler = folder / "filler"
     with filler.open("wb", buffering=0) as file:
         try:
@@ -90,13 +90,13 @@ def fill(folder: Path, leave: int = 0) -> Path:
 
 
 def paid(folder: Path) -> Counter[str]:
-    """How often each ask was answered."""
+    """How often each ask got a reply."""
     lines = (run_folder(folder) / "calls.jsonl").read_text().splitlines()
     return Counter(record["key"] for record in map(json.loads, lines) if record["kind"] == "replied")
 
 
 def _without_operations(left: dict[str, Any]) -> dict[str, Any]:
-    """An operation whose end could not be written is looked at and found done, in other words than it has."""
+    """Drop operations and results: a recovered operation has another text than a recorded one."""
     kept = {name: each for name, each in left.items() if not name.startswith("op-")}
     for name, each in kept.items():
         if isinstance(each, tuple):
@@ -105,8 +105,8 @@ def _without_operations(left: dict[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def goes_on(folder: Path, model: str, calm: dict[str, Any]) -> None:
-    """The run is resumed and ends as if nothing had happened, and no reply was paid for twice."""
+def resumes(folder: Path, model: str, calm: dict[str, Any]) -> None:
+    """Resume: the run ends as without faults, and no reply is paid twice."""
     again = fractal(folder, "resume", "--model", model)
     assert (again.returncode, again.stdout) == (Exit.ACCEPTED, "all done\n"), again.stderr
     assert _without_operations(came_to(folder)) == _without_operations(calm)
@@ -127,31 +127,29 @@ def model(tmp_path: Path) -> str:
 
 
 @pytest.mark.skipif(ROOT or not shutil.which("unshare"), reason="root mounts as it is")
-def test_the_tests_that_mount_run_in_a_namespace_of_their_own() -> None:
+def test_mount_tests_run_in_their_own_namespace() -> None:
     if subprocess.run(["unshare", "-rm", "true"], capture_output=True).returncode:
         pytest.skip("this machine allows no user namespaces")
-    words = ["unshare", "-rm", sys.executable, "-m", "pytest", "-q", "-k", "disk", __file__]
+    words = ["unshare", "-rm", sys.executable, "-m", "pytest", "-q", "-k", "disk_full", __file__]
     ran = subprocess.run(words, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stdout
 
 
-def test_a_disk_that_is_full_at_the_start_leaves_nothing_behind(tmp_path: Path, model: str) -> None:
+def test_disk_full_at_the_start_leaves_nothing_behind(tmp_path: Path, model: str) -> None:
     work = tmp_path / "work"
     with small_disk(work / ".fractal" / "state"):
         filler = fill(work / ".fractal" / "state")
         ran = fractal(work, "run", "--model", model, TASK)
         assert ran.returncode == Exit.CONFIGURATION
         assert NO_SPACE in ran.stderr and "free space" in ran.stderr and str(runs(work)) in ran.stderr
-        assert "resume" not in ran.stderr  # there is nothing to continue with
+        assert "resume" not in ran.stderr  # no run to resume
         assert not list(runs(work).iterdir())
         filler.unlink()
         assert fractal(work, "run", "--model", model, TASK).returncode == Exit.ACCEPTED
 
 
 @pytest.mark.slow
-def test_a_disk_that_gets_full_anywhere_in_a_run_loses_nothing(
-    tmp_path: Path, model: str, calm: dict[str, Any]
-) -> None:
+def test_disk_full_during_a_run_loses_nothing(tmp_path: Path, model: str, calm: dict[str, Any]) -> None:
     full: list[str] = []
     for leave in LEFT:
         work = tmp_path / f"work-{leave}"
@@ -162,16 +160,16 @@ def test_a_disk_that_gets_full_anywhere_in_a_run_loses_nothing(
             assert NO_SPACE in ran.stderr and "continue with" in ran.stderr
             full.append(ran.stderr.partition(": cannot be written")[0].rpartition("/")[2].split("-")[0])
             filler.unlink()
-            goes_on(work, model, calm)
-    # Which files it was full for depends on their sizes, so on the length of this folder's name.
+            resumes(work, model, calm)
+    # Which files fail depends on their sizes, so on the length of the folder's name.
     assert len(full) == len(LEFT) and len(set(full)) >= 2, full
 
 
-def test_a_disk_without_room_for_the_log_of_replies(tmp_path: Path, model: str, calm: dict[str, Any]) -> None:
+def test_disk_full_while_a_reply_is_logged(tmp_path: Path, model: str, calm: dict[str, Any]) -> None:
     work = tmp_path / "work"
     slow = script(tmp_path / "slow.json", slow="inner plan", seconds=0.5)
     entries = json.loads(slow.read_text())
-    entries[2]["reply"]["approach"] += "; at length" * 1000  # more than the page that is begun has room for
+    entries[2]["reply"]["approach"] += "; at length" * 1000  # more than the rest of the current page
     slow.write_text(json.dumps(entries))
     with small_disk(work / ".fractal" / "state"):
         with running(work, "run", "--model", f"scripted:{slow}", TASK) as process:
@@ -181,10 +179,10 @@ def test_a_disk_without_room_for_the_log_of_replies(tmp_path: Path, model: str, 
         assert process.returncode == Exit.CONFIGURATION
         assert f"calls.jsonl: cannot be written: {NO_SPACE}" in told and "internal error" not in told
         filler.unlink()
-        goes_on(work, model, calm)
+        resumes(work, model, calm)
 
 
-def test_a_disk_that_is_full_below_the_work_folder_fails_the_step_and_not_the_run(tmp_path: Path) -> None:
+def test_disk_full_in_the_work_folder_fails_only_the_step(tmp_path: Path) -> None:
     work = tmp_path / "work"
     big = [{"tool": "write", "args": {"path": "disk/a.txt", "content": "x" * 6000}}]
     model = f"scripted:{script(tmp_path / 'model.json', outer=big)}"
@@ -205,13 +203,13 @@ def root_of(folder: Path) -> Document:
     return FileStore(run).peek(f"system-{run.name}")
 
 
-# ---- what cannot be written ------------------------------------------------------------------------------
+# ---- read-only paths ------------------------------------------------------------------------------------
 
 
-def test_a_state_folder_that_cannot_be_written(tmp_path: Path, model: str) -> None:
+def test_unwritable_state_folder(tmp_path: Path, model: str) -> None:
     work = tmp_path / "work"
     (work / ".fractal" / "state").mkdir(parents=True)
-    # a mode that keeps its owner out of state/ is set right when a run starts
+    # a run repairs the mode of state/ when it starts
     for place in (".fractal/state", ".fractal/state/runs") if ROOT else (".fractal/state/runs",):
         (work / place).mkdir(parents=True, exist_ok=True)
         with read_only(work / place):
@@ -223,9 +221,7 @@ def test_a_state_folder_that_cannot_be_written(tmp_path: Path, model: str) -> No
 
 
 @pytest.mark.parametrize("name", ["calls.jsonl", "artifacts", "lock", "tool-task-*.md", "."])
-def test_a_part_of_a_run_that_cannot_be_written(
-    tmp_path: Path, model: str, calm: dict[str, Any], name: str
-) -> None:
+def test_unwritable_part_of_a_run(tmp_path: Path, model: str, calm: dict[str, Any], name: str) -> None:
     work = tmp_path / "work"
     folder = stopped_in_child(work, "inner plan")
     shutil.rmtree(folder / "artifacts")
@@ -235,7 +231,7 @@ def test_a_part_of_a_run_that_cannot_be_written(
     with read_only(path):
         ran = fractal(work, "resume", "--model", model)
         if name == "lock" and not ROOT:
-            return  # its owner may write it whatever its mode says to others
+            return  # the owner may still write it
         if name == "tool-task-*.md" and not ROOT:
             assert READ_ONLY in ran.stderr or ran.returncode == Exit.ACCEPTED
         else:
@@ -243,10 +239,10 @@ def test_a_part_of_a_run_that_cannot_be_written(
             assert str(path) in ran.stderr and "cannot be" in ran.stderr, ran.stderr
     if name == ".":
         assert before == {each: each.read_bytes() for each in folder.glob("*.md")}
-    goes_on(work, model, calm)
+    resumes(work, model, calm)
 
 
-def test_an_inbox_that_cannot_be_written(tmp_path: Path) -> None:
+def test_unwritable_inbox(tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()
     asking = tmp_path / "asking.json"
@@ -262,7 +258,7 @@ def test_an_inbox_that_cannot_be_written(tmp_path: Path) -> None:
     assert not list(inbox.iterdir())
     assert fractal(work, "answer", run_folder(work).name, "this one").returncode == Exit.ACCEPTED
     model = f"scripted:{script(tmp_path / 'model.json')}"
-    with read_only(inbox):  # the answer can be read, and not taken out
+    with read_only(inbox):  # the answer can be read but not removed
         told = fractal(work, "resume", "--model", model)
         assert told.returncode == Exit.CONFIGURATION
         assert str(inbox) in told.stderr and READ_ONLY in told.stderr
@@ -272,7 +268,7 @@ def test_an_inbox_that_cannot_be_written(tmp_path: Path) -> None:
     assert [note.text for note in root.section(1).notes if note.key == "answer"] == ["this one"]
 
 
-def test_a_work_folder_that_cannot_be_written_fails_the_step(tmp_path: Path) -> None:
+def test_unwritable_work_folder_fails_the_step(tmp_path: Path) -> None:
     work = tmp_path / "work"
     (work / "sub").mkdir(parents=True)
     step = [{"tool": "write", "args": {"path": "sub/a.txt", "content": "x"}}]

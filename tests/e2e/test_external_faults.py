@@ -1,4 +1,4 @@
-"""What a run leans on and does not hold in its hands: the model's server, commands it starts, the clock."""
+"""Faults outside the run: a failing model server, commands that do not end, a wrong clock."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ BAD: dict[str, Answer] = {
 
 
 @pytest.mark.parametrize("fault", BAD)
-def test_a_model_server_that_fails_and_comes_back(
+def test_run_continues_after_a_model_server_recovers(
     tmp_path: Path, llm_server: LlmServer, fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("litellm")
@@ -79,7 +79,7 @@ def test_a_model_server_that_fails_and_comes_back(
     llm_server.always(lambda body: Answer(json.dumps(ACCEPT)))
     result = asyncio.run(here.resume())
     assert (result.exit, result.output) == (Exit.ACCEPTED, "done")
-    assert llm_server.count == before + 1  # the plan is taken from the log
+    assert llm_server.count == before + 1  # the plan comes from the log
     assert result.spent["calls"] <= llm_server.count
 
 
@@ -90,7 +90,7 @@ STUBBORN = "trap '' TERM INT HUP; (sleep {s} & sleep {s} & wait) & echo > begun;
 
 @pytest.fixture
 def stubborn(tmp_path: Path) -> Callable[[], list[str]]:
-    """The processes of the command that are there; a number of its own tells them from all others."""
+    """Finds the processes of the command by a unique number."""
     number = f"4{os.getpid()}.{abs(hash(str(tmp_path))) % 10**6:06d}"
     (tmp_path / "number").write_text(number)
 
@@ -125,7 +125,7 @@ def root_of(folder: Path) -> Document:
 
 
 @pytest.mark.parametrize("sandbox", _sandboxes())
-def test_a_command_that_will_not_end_is_ended_at_its_time(
+def test_stubborn_command_is_killed_at_its_timeout(
     tmp_path: Path, sandbox: str, stubborn: Callable[[], list[str]]
 ) -> None:
     work = tmp_path / "work"
@@ -149,7 +149,7 @@ def test_a_command_that_will_not_end_is_ended_at_its_time(
     "why",
     ["Ctrl-C", "Ctrl-C twice", "Ctrl-C at once with a hang-up", "its time is up", "cancelled", "killed"],
 )
-def test_a_command_that_will_not_end_ends_with_its_run(
+def test_stubborn_command_ends_with_its_run(
     tmp_path: Path, sandbox: str, stubborn: Callable[[], list[str]], why: str
 ) -> None:
     if why == "killed" and sandbox == "off":
@@ -163,7 +163,7 @@ def test_a_command_that_will_not_end_ends_with_its_run(
             process.send_signal(signal.SIGINT)
         if why == "Ctrl-C twice":
             process.send_signal(signal.SIGINT)
-        if "at once" in why:  # the second is there before the first is heeded
+        if "at once" in why:  # both signals arrive before the first is handled
             for each in (signal.SIGSTOP, signal.SIGINT, signal.SIGHUP, signal.SIGCONT):
                 process.send_signal(each)
         if why == "killed":
@@ -208,7 +208,7 @@ int clock_gettime(clockid_t which, struct timespec *now) {
 
 @pytest.fixture(scope="module")
 def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A library that lets a process's wall clock jump when a file says so; what is monotonic stays so."""
+    """A library that shifts the wall clock of a process, but no monotonic clock, by the seconds in a file."""
     if not shutil.which("cc"):
         pytest.skip("no C compiler is here, so the clock of a process cannot be made to jump")
     folder = tmp_path_factory.mktemp("shim")
@@ -229,9 +229,7 @@ def calm(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("seconds", [YEAR, -YEAR])
-def test_a_clock_that_jumps_in_mid_run_uses_up_no_time(
-    tmp_path: Path, shim: Path, calm: dict[str, Any], seconds: int
-) -> None:
+def test_clock_jump_uses_no_run_time(tmp_path: Path, shim: Path, calm: dict[str, Any], seconds: int) -> None:
     work = tmp_path / "work"
     work.mkdir()
     jump, clock = _clock(shim, tmp_path)
@@ -246,11 +244,11 @@ def test_a_clock_that_jumps_in_mid_run_uses_up_no_time(
     assert came_to(work) == calm
     root = root_of(work)
     apart = abs(int(root.meta.updated[:4]) - int(root.meta.created[:4]))
-    assert apart == 1  # the jump did happen
+    assert apart == 1  # the clock did jump
     assert pause <= root.meta.spent["seconds"] < 10
 
 
-def test_a_clock_that_is_put_back_gives_no_time(tmp_path: Path, shim: Path) -> None:
+def test_clock_set_back_extends_no_limit(tmp_path: Path, shim: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()
     jump, clock = _clock(shim, tmp_path)
@@ -265,9 +263,7 @@ def test_a_clock_that_is_put_back_gives_no_time(tmp_path: Path, shim: Path) -> N
     assert time.monotonic() - begun < 10
 
 
-def test_a_clock_that_was_put_back_between_two_sessions(
-    tmp_path: Path, shim: Path, calm: dict[str, Any]
-) -> None:
+def test_clock_set_back_between_sessions(tmp_path: Path, shim: Path, calm: dict[str, Any]) -> None:
     work = tmp_path / "work"
     folder = stopped_in_child(work)
     jump, clock = _clock(shim, tmp_path)
@@ -291,7 +287,7 @@ MOMENTS = [
 ]
 
 
-def test_times_that_make_no_sense_stop_no_command(tmp_path: Path, calm: dict[str, Any]) -> None:
+def test_invalid_times_stop_no_command(tmp_path: Path, calm: dict[str, Any]) -> None:
     work = tmp_path / "work"
     folder = stopped_in_child(work)
     for moment in MOMENTS:

@@ -1,4 +1,4 @@
-"""What a run may not build: a draft that reaches for more than it may is refused, or reaches nothing."""
+"""Hostile drafts: a draft that exceeds its rights is refused or reaches nothing."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def pattern(body: str = "", **fields: Any) -> str:
 
 @pytest.fixture
 def build(tmp_path: Path, play: Play) -> Callable[..., Played]:
-    """Has a run write files of the system, and then insist that all is well."""
+    """Plays a run that writes files of the system and always accepts."""
     work = bare(tmp_path / "work")
 
     def run(files: Mapping[str, str], *steps: Mapping[str, Any], **more: Any) -> Played:
@@ -72,37 +72,35 @@ def build(tmp_path: Path, play: Play) -> Callable[..., Played]:
 
 
 def refused(played: Played) -> str:
-    """What §4 says of a draft that failed; nothing of it is part of the system."""
+    """The evidence for a failed draft, which is not part of the system."""
     assert played.result.exit == Exit.FAILED
     assert list(trials_of(played).values()) == ["FAIL"]
     assert system_of(played.fractal.workspace.folder) == played.before  # type: ignore[attr-defined]
     return played.root.text(4, "evidence")
 
 
-# ---- what a draft may be ---------------------------------------------------------------------------------
+# ---- files ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("run", ["python: os:system", "python: kernel.tools.builtin.bash:bash", "mcp: a/b"])
-def test_a_draft_runs_nothing_inside_the_kernel(build: Callable[..., Played], run: str) -> None:
+def test_draft_runs_no_python_in_the_kernel(build: Callable[..., Played], run: str) -> None:
     played = build({"tools/thing/pattern.md": pattern(run=run)})
     assert "a draft is guidance or command:" in refused(played)
 
 
 @pytest.mark.parametrize("run", ["command: ../../kernel/bash.md", "command: /bin/sh", "command: ./none.py"])
-def test_a_program_lies_beside_its_pattern(build: Callable[..., Played], run: str) -> None:
+def test_program_must_be_inside_the_tool_folder(build: Callable[..., Played], run: str) -> None:
     assert "there is no program" in refused(build({"tools/thing/pattern.md": pattern(run=run)}))
 
 
 @pytest.mark.parametrize("name", ["bash", "read", "write"])
-def test_no_tool_takes_the_place_of_one_of_the_hands(build: Callable[..., Played], name: str) -> None:
+def test_draft_of_a_builtin_name_is_refused(build: Callable[..., Played], name: str) -> None:
     files = {f"tools/{name}/pattern.md": pattern(name=name), f"tools/{name}/tool.py": ECHO}
     assert "is one of the kernel's own" in refused(build(files))
 
 
 @pytest.mark.parametrize("run", [None, "command: ./evil.py"])
-def test_a_run_cannot_change_the_hands_that_it_works_with(
-    build: Callable[..., Played], run: str | None
-) -> None:
+def test_run_cannot_change_its_builtins(build: Callable[..., Played], run: str | None) -> None:
     files = {"kernel/bash.md": pattern("## DO\nAs you like.\n", name="bash", run=run), "kernel/evil.py": ECHO}
     played = build(files, {"tool": "bash", "args": {"command": "echo still here"}, "needs": [1, 2]})
     assert (played.root.steps[3].state, played.root.steps[3].result) == ("done", "still here")
@@ -110,7 +108,7 @@ def test_a_run_cannot_change_the_hands_that_it_works_with(
     assert system_of(played.fractal.workspace.folder) == played.before  # type: ignore[attr-defined]
 
 
-def test_the_rules_of_danger_are_a_persons(build: Callable[..., Played]) -> None:
+def test_run_cannot_change_the_danger_rules(build: Callable[..., Played]) -> None:
     played = build({"dangers.md": "# none\n"})
     assert played.root.steps[1].state == "failed"
     assert "only a person changes this file" in str(played.root.steps[1].result)
@@ -125,7 +123,7 @@ def test_the_rules_of_danger_are_a_persons(build: Callable[..., Played]) -> None
         "tools/x/../../../../../outside.md",
     ],
 )
-def test_a_path_that_leads_out_of_the_system_is_no_draft(build: Callable[..., Played], path: str) -> None:
+def test_path_outside_the_system_is_refused(build: Callable[..., Played], path: str) -> None:
     played = build({path: "# mine\n"})
     work = played.fractal.workspace.folder
     assert played.root.steps[1].state == "failed"
@@ -135,15 +133,15 @@ def test_a_path_that_leads_out_of_the_system_is_no_draft(build: Callable[..., Pl
 
 
 @pytest.mark.parametrize("name", ["../../evil", "Evil Tool", "x" * 65, ""])
-def test_a_name_is_a_name(build: Callable[..., Played], name: str) -> None:
+def test_invalid_tool_name_is_refused(build: Callable[..., Played], name: str) -> None:
     files = {"tools/thing/pattern.md": pattern(name=name), "tools/thing/tool.py": ECHO}
     if name:
         assert "is not a name of a-z, 0-9 and -" in refused(build(files))
-    else:  # it is called after its folder
+    else:  # the folder name is used
         assert build(files).result.exit == Exit.ACCEPTED
 
 
-def test_a_sample_writes_no_file_outside_its_folder(build: Callable[..., Played], tmp_path: Path) -> None:
+def test_sample_writes_no_file_outside_its_folder(build: Callable[..., Played], tmp_path: Path) -> None:
     for where in ("../outside.txt", str(tmp_path / "outside.txt")):
         sample = {**FIELDS["sample"], "files": {where: "x"}}  # type: ignore[dict-item]
         files = {"tools/thing/pattern.md": pattern(sample=sample), "tools/thing/tool.py": ECHO}
@@ -151,11 +149,11 @@ def test_a_sample_writes_no_file_outside_its_folder(build: Callable[..., Played]
         assert not (tmp_path / "outside.txt").exists()
 
 
-# ---- what its program may do -----------------------------------------------------------------------------
+# ---- programs -------------------------------------------------------------------------------------------
 
 
 @boxed
-def test_a_sample_reads_no_secret_and_leaves_nothing(
+def test_sample_reads_no_secret_and_leaves_nothing(
     build: Callable[..., Played], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = tmp_path / "home"
@@ -184,12 +182,12 @@ def test_a_sample_reads_no_secret_and_leaves_nothing(
     }
     evidence = refused(build(files))
     assert "does not show" in evidence
-    assert evidence.count("refused") >= 3  # its note shows head and tail of what was printed
+    assert evidence.count("refused") >= 3  # the note has head and tail of the output
     assert not list(tmp_path.rglob("left.txt"))
 
 
 @boxed
-def test_a_sample_has_no_network_unless_its_settings_and_its_effects_allow_it(
+def test_sample_network_needs_the_effect_and_the_setting(
     build: Callable[..., Played],
 ) -> None:
     program = """import urllib.request
@@ -210,7 +208,7 @@ print(urllib.request.urlopen("{site}/", timeout=5).read().decode())
                 assert "URLError" in refused(played)
 
 
-def test_what_needs_a_persons_approval_is_not_tried_without_it(
+def test_draft_that_needs_approval_is_not_tested_without_it(
     build: Callable[..., Played], tmp_path: Path
 ) -> None:
     files = {"tools/thing/pattern.md": pattern(), "tools/thing/tool.py": ECHO + "open('/tmp/x','a')"}

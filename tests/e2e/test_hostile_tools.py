@@ -1,4 +1,4 @@
-"""A tool that does its worst: what it can reach. docs/security.md names these tests."""
+"""A hostile tool: what it can reach. docs/security.md names these tests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def contents(folder: Path) -> dict[str, str]:
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A person's home directory with a key in it."""
+    """A home directory with keys."""
     folder = tmp_path / "home"
     for name in (".ssh/id_rsa", ".aws/credentials", ".netrc", ".config/fractal/fractal.yaml"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -62,7 +62,7 @@ print(json.dumps(told))
 # ---- writing ----------------------------------------------------------------------------------------------
 
 
-def test_a_tool_writes_in_the_folder_and_nowhere_else(hostile: Hostile, home: Path, tmp_path: Path) -> None:
+def test_tool_writes_only_in_the_folder(hostile: Hostile, home: Path, tmp_path: Path) -> None:
     work = hostile.work
     (work / ".git" / "hooks").mkdir(parents=True)
     (work / ".git" / "config").write_text("[core]\n")
@@ -72,8 +72,8 @@ def test_a_tool_writes_in_the_folder_and_nowhere_else(hostile: Hostile, home: Pa
     told = hostile.told(played.root.steps[1])
     assert (work / "inside" / "a.txt").read_text() == "hostile"
     reached = {name for name, outcome in told.items() if not outcome.startswith("refused")}
-    # in its own view it has an empty home and an empty /tmp, in memory, which are gone with it; what it puts
-    # at a protected name that was free is moved aside
+    # it sees an empty home and /tmp in memory, which end with it; a file at a free protected name is
+    # moved aside
     assert reached == {"inside", "absolute", "up", "link", "link to home", ".mcp.json"}
     assert {name: contents(work / name) for name in ("system", ".git")} | {"home": contents(home)} == before
     assert (work / "fractal.yaml").read_text() == "{}\n"
@@ -83,7 +83,7 @@ def test_a_tool_writes_in_the_folder_and_nowhere_else(hostile: Hostile, home: Pa
     assert not (work / "state" / "x").exists()
 
 
-def test_a_tool_that_only_reads_cannot_write_even_in_the_folder(hostile: Hostile) -> None:
+def test_read_only_tool_cannot_write_in_the_folder(hostile: Hostile) -> None:
     told = hostile.attempts('attempt("inside", lambda: Path("a.txt").write_text("x"))', effects=["read"])
     assert "Read-only" in told["inside"]
     assert not (hostile.work / "a.txt").exists()
@@ -101,22 +101,22 @@ def opened():
                 os.close(os.open(f"{where}/{name}", os.O_WRONLY | os.O_NONBLOCK))
             except OSError:
                 continue
-            if not where.startswith("/proc/pressure"):  # anybody may: a file for those who wait
+            if not where.startswith("/proc/pressure"):  # writable by anybody, and harmless
                 found.append(f"{where}/{name}")
     return found
 attempt("machine", opened)
 """
 
 
-def test_no_setting_of_the_machine_can_be_opened_to_be_changed(hostile: Hostile) -> None:
-    """By opening alone: were it to fail for root, a write would change the machine that tests it."""
+def test_machine_settings_cannot_be_opened_for_writing(hostile: Hostile) -> None:
+    """Only opened: a write would change the machine if the test failed."""
     assert hostile.attempts(OPENED)["machine"] == "[]"
 
 
 # ---- reading ----------------------------------------------------------------------------------------------
 
 
-def test_a_tool_reads_no_secret(
+def test_tool_reads_no_secret(
     hostile: Hostile, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "of-another-user.txt").write_text(SECRET)
@@ -124,7 +124,7 @@ def test_a_tool_reads_no_secret(
     (hostile.work / "state" / "mailbox" / "ask.md").write_text(SECRET)
     earlier = hostile.run({"tool": "write", "args": {"path": "a.txt", "content": SECRET}})
     (hostile.work / "a.txt").unlink()
-    assert SECRET in earlier.result.path.read_text()  # there is something to be read
+    assert SECRET in earlier.result.path.read_text()  # the secret is in the record
     monkeypatch.setenv("MY_API_KEY", SECRET)
     monkeypatch.setenv("PLAIN_LOOKING", "value-of-a-plain-name")
     told = hostile.attempts(
@@ -161,7 +161,7 @@ def test_a_tool_reads_no_secret(
     assert int(told["host"]) < 10
 
 
-def test_neither_does_a_read_or_a_command_of_a_model_see_other_runs(hostile: Hostile) -> None:
+def test_operations_and_commands_do_not_see_other_runs(hostile: Hostile) -> None:
     earlier = hostile.run({"tool": "write", "args": {"path": "a.txt", "content": SECRET}})
     path = earlier.result.path.relative_to(hostile.work).as_posix()
     hostile.strike(f"os.symlink({path!r}, 'link.md'); os.symlink('state', 'link')")
@@ -187,17 +187,15 @@ def test_neither_does_a_read_or_a_command_of_a_model_see_other_runs(hostile: Hos
     assert not (hostile.work / "stolen.zip").exists()
 
 
-def test_what_a_tool_prints_of_a_known_secret_is_redacted(
-    hostile: Hostile, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_printed_known_secret_is_redacted(hostile: Hostile, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_API_KEY", SECRET)
-    (hostile.work / ".env").write_text(f"MY_API_KEY={SECRET}\n")  # in the folder: the command may read it
+    (hostile.work / ".env").write_text(f"MY_API_KEY={SECRET}\n")  # the command may read files of the folder
     step = hostile.strike("print(Path('.env').read_text())")
     assert step.result == "MY_API_KEY=[redacted MY_API_KEY]\n" or "[redacted" in (step.result or "")
     assert SECRET not in (step.result or "")
 
 
-# ---- other ways out ---------------------------------------------------------------------------------------
+# ---- network, processes------------------------------------------------------------------------------------
 
 
 CONNECT = """
@@ -212,7 +210,7 @@ def send(family, address):
 @pytest.mark.parametrize(
     ("effects", "allowed", "heard"), [("read", True, 0), ("network", False, 0), ("network", True, 1)]
 )
-def test_the_network_is_there_where_tool_and_settings_say_so(
+def test_network_needs_the_effect_and_the_setting(
     hostile: Hostile, tmp_path: Path, effects: str, allowed: bool, heard: int
 ) -> None:
     abstract, plain = f"\0hostile-{os.getpid()}", str(tmp_path / "bus")
@@ -233,7 +231,7 @@ attempt("path", lambda: send(socket.AF_UNIX, {plain!r}))
         assert by_abstract == []
 
 
-def test_a_tool_cannot_end_trace_or_leave_what_runs_it(hostile: Hostile) -> None:
+def test_tool_cannot_kill_trace_or_escape_its_runner(hostile: Hostile) -> None:
     step = hostile.strike(
         f"""
         import ctypes
@@ -263,10 +261,10 @@ def test_a_tool_cannot_end_trace_or_leave_what_runs_it(hostile: Hostile) -> None
     assert (hostile.work / "fractal.yaml").read_text() == "{}\n"
 
 
-# ---- what is said of all this -----------------------------------------------------------------------------
+# ---- docs/security.md ------------------------------------------------------------------------------------
 
 
-def test_each_line_of_the_security_page_names_a_test_that_there_is() -> None:
+def test_every_row_of_the_security_page_names_an_existing_test() -> None:
     root = Path(__file__).parents[2]
     named = set(re.findall(r"`(test_\w+)`", (root / "docs" / "security.md").read_text("utf-8")))
     there = set(

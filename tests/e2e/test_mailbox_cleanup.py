@@ -1,4 +1,4 @@
-"""A run that has stopped leaves no open asks in the mailbox, however it stopped."""
+"""A stopped run leaves no open asks in the mailbox."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def asking(folder):
     return running(folder, "run", "--model", "mailbox", "have a look at the notes")
 
 
-def test_an_interrupted_run_takes_its_asks_back(work):
+def test_interrupted_run_removes_its_asks(work):
     with asking(work) as process:
         until(lambda: asks(work))
         process.send_signal(signal.SIGINT)
@@ -33,7 +33,7 @@ def test_an_interrupted_run_takes_its_asks_back(work):
     assert asks(work) == []
 
 
-def test_a_cancelled_run_takes_its_asks_back(work):
+def test_cancelled_run_removes_its_asks(work):
     with asking(work) as process:
         until(lambda: asks(work))
         fractal(work, "cancel", run_folder(work).name)
@@ -41,10 +41,10 @@ def test_a_cancelled_run_takes_its_asks_back(work):
     assert asks(work) == []
 
 
-def test_what_a_killed_process_asked_is_gone_once_its_run_has_ended(work):
+def test_asks_of_a_killed_process_are_removed_when_its_run_ends(work):
     with asking(work):
         until(lambda: asks(work))
-    assert len(asks(work)) == 1, "nobody was there to take it back"
+    assert len(asks(work)) == 1, "the process could not remove it"
     other = work / ".fractal" / "state" / "mailbox" / "system-other.1.plan.md"
     other.write_text('---\nformat: 1\nrun: "other"\n---\nanother run\n')
     fractal(work, "cancel", run_folder(work).name)

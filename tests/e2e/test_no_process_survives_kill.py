@@ -1,4 +1,4 @@
-"""A run that is killed while its command starts leaves no process behind, whatever bubblewrap was doing."""
+"""A run killed while its command starts leaves no process behind."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(
 )
 KILLS, SOAK = 40, 300
 LONGEST = 0.06
-"""Seconds after the start within which the set-up is over."""
+"""Seconds within which the set-up of a command ends."""
 PROGRAM = """
 import asyncio, sys
 from pathlib import Path
@@ -41,7 +41,7 @@ asyncio.run(main())
 
 
 def _having(marker: str) -> list[str]:
-    """The command lines that hold the marker."""
+    """The command lines that contain the marker."""
     found: list[str] = []
     for each in Path("/proc").iterdir():
         if each.name.isdigit() and int(each.name) != os.getpid():
@@ -55,7 +55,7 @@ def _having(marker: str) -> list[str]:
 
 
 def _left(folder: Path, kills: int) -> list[str]:
-    """What is left of commands whose runs were killed at random moments of their start."""
+    """Kill runs at random moments of the start of their command; returns the remaining processes."""
     chance = random.Random(5)
     marker = f"outlives-{uuid.uuid4().hex}"
     for number in range(kills):
@@ -80,11 +80,11 @@ def _left(folder: Path, kills: int) -> list[str]:
     return left
 
 
-def test_a_run_killed_while_its_command_starts_leaves_no_process(tmp_path: Path) -> None:
+def test_killed_run_leaves_no_process(tmp_path: Path) -> None:
     assert _left(tmp_path, KILLS) == []
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(600)
-def test_hundreds_of_runs_killed_while_their_commands_start_leave_no_process(tmp_path: Path) -> None:
+def test_hundreds_of_killed_runs_leave_no_process(tmp_path: Path) -> None:
     assert _left(tmp_path, SOAK) == []

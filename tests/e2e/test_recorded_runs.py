@@ -1,4 +1,4 @@
-"""A run again from its log, from the first ask to what memory keeps of it."""
+"""Replaying a run from its log; memory keeps nothing of a replay."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _learned(folder: Path) -> int:
         brain.close()
 
 
-def test_a_run_is_done_again_from_its_log_and_memory_keeps_nothing_of_it(tmp_path, recorded):
+def test_run_is_replayed_from_its_log_without_a_memory(tmp_path, recorded):
     before = _learned(tmp_path)
     (tmp_path / "a.txt").unlink()
     (tmp_path / "new.txt").write_text("the listing of the folder is another now")
@@ -44,7 +44,7 @@ def test_a_run_is_done_again_from_its_log_and_memory_keeps_nothing_of_it(tmp_pat
     assert before == 1 and _learned(tmp_path) == before
 
 
-def test_a_recording_does_not_answer_another_task(tmp_path, recorded):
+def test_recording_does_not_answer_another_task(tmp_path, recorded):
     before = _learned(tmp_path)
     (tmp_path / "a.txt").unlink()
     fractal = Fractal(tmp_path, settings={**SETTINGS, "recall": False, "model": f"replay:{recorded}"})

@@ -1,4 +1,4 @@
-"""`--reuse`: the result of the same task on the same files, without a step; anything else is a new run."""
+"""`--reuse`: the same task on the same files returns the earlier result; anything else is a new run."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def do(work: Path) -> Do:
     return run
 
 
-def test_the_same_task_has_the_result_that_it_had(do: Do, work: Path) -> None:
+def test_same_task_reuses_its_result(do: Do, work: Path) -> None:
     first = do()
     again = do()
     assert not first.reused and again.reused
@@ -69,7 +69,7 @@ def test_the_same_task_has_the_result_that_it_had(do: Do, work: Path) -> None:
     assert len(list((work / ".fractal" / "state" / "runs").iterdir())) == 1
 
 
-def test_without_the_option_it_is_done_again(do: Do) -> None:
+def test_task_runs_again_without_the_option(do: Do) -> None:
     first = do()
     assert do(reuse=False).run != first.run
 
@@ -84,13 +84,13 @@ def test_without_the_option_it_is_done_again(do: Do) -> None:
     ],
     ids=["another text", "a new file", "a file below", "one less"],
 )
-def test_a_changed_folder_is_read_again(do: Do, work: Path, change: Callable[[Path], Any]) -> None:
+def test_changed_folder_is_a_new_run(do: Do, work: Path, change: Callable[[Path], Any]) -> None:
     first = do()
     change(work)
     assert do().run != first.run
 
 
-def test_another_task_or_context_is_no_repetition(do: Do) -> None:
+def test_other_task_or_context_is_a_new_run(do: Do) -> None:
     first = do()
     assert do("Give the wording of notes.md now").run != first.run
     assert do(context=[("file a.txt", "more")]).run != first.run
@@ -98,7 +98,7 @@ def test_another_task_or_context_is_no_repetition(do: Do) -> None:
     assert given.reused
 
 
-def test_changed_instructions_are_followed(do: Do, work: Path) -> None:
+def test_changed_instructions_are_a_new_run(do: Do, work: Path) -> None:
     first = do()
     phases = work / ".fractal" / "system" / "phases"
     phases.mkdir(parents=True)
@@ -109,7 +109,7 @@ def test_changed_instructions_are_followed(do: Do, work: Path) -> None:
     assert do().run != first.run
 
 
-def test_what_a_person_has_edited_is_no_result(do: Do) -> None:
+def test_edited_document_is_not_reused(do: Do) -> None:
     first = do()
     path = first.path
     planned = path.read_text("utf-8").replace('"path": "notes.md"', '"path": "other.md"', 1)
@@ -117,7 +117,7 @@ def test_what_a_person_has_edited_is_no_result(do: Do) -> None:
     assert do().run != first.run
 
 
-def test_what_had_effects_is_done_again(work: Path) -> None:
+def test_run_with_effects_is_not_reused(work: Path) -> None:
     writing = {
         **READ,
         "steps": [{"tool": "write", "args": {"path": "out.md", "content": "{{ 1 }}"}}],
@@ -135,7 +135,7 @@ def test_what_had_effects_is_done_again(work: Path) -> None:
     assert len(set(runs)) == 2
 
 
-def test_only_runs_of_the_same_task_are_opened_as_runs(do: Do, work: Path) -> None:
+def test_only_runs_of_the_same_task_are_opened(do: Do, work: Path) -> None:
     first = do()
     do("Give the wording of notes.md now")
     fractal = Fractal(work)
@@ -150,7 +150,7 @@ def test_only_runs_of_the_same_task_are_opened_as_runs(do: Do, work: Path) -> No
 
 
 @pytest.mark.parametrize("created", ["yesterday", "", "2025-13-45T00:00:00Z"])
-def test_a_beginning_that_cannot_be_read_is_no_ground_to_repeat_nothing(do: Do, created: str) -> None:
+def test_invalid_start_time_prevents_reuse(do: Do, created: str) -> None:
     first = do()
     text = first.path.read_text("utf-8")
     first.path.write_text(re.sub(r"(?m)^created: .*$", f'created: "{created}"', text, count=1), "utf-8")
@@ -158,7 +158,7 @@ def test_a_beginning_that_cannot_be_read_is_no_ground_to_repeat_nothing(do: Do, 
 
 
 class Vanishing(list[Path]):
-    """Files that are gone once the walk has listed them."""
+    """Files that are removed once the walk has listed them."""
 
     def __contains__(self, place: object) -> bool:
         for path in self:
@@ -166,7 +166,7 @@ class Vanishing(list[Path]):
         return False
 
 
-def test_what_vanishes_while_it_is_looked_at_has_changed(work: Path) -> None:
+def test_file_that_vanishes_during_the_check_counts_as_changed(work: Path) -> None:
     began = datetime.now(UTC) + timedelta(seconds=60)
     assert not changed_since(work, began, ())
     assert changed_since(work, began, Vanishing([work / "notes.md"]))

@@ -1,6 +1,7 @@
-"""The trace that the design began with, played end to end: the cheapest laptop, from four shops on loopback.
+"""The example trace of the design: the cheapest laptop, from four shops on loopback.
 
-The documents are kept as golden files, to be read and reviewed as prose. `UPDATE_GOLDEN=1` writes them anew.
+The documents are compared with golden files. `UPDATE_GOLDEN=1` rewrites them.
+
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ def trace(play: Callable[..., Played], shop: str) -> Played:
     )
 
 
-def test_the_trace_ends_with_the_cheapest_although_one_shop_refuses(trace: Played) -> None:
+def test_trace_finds_the_cheapest_although_one_shop_refuses(trace: Played) -> None:
     assert trace.result.exit == Exit.ACCEPTED
     assert trace.result.output.splitlines()[1].startswith("1. MSI Thin 15 - $649")
     run = trace.result.run
@@ -123,7 +124,7 @@ def test_the_trace_ends_with_the_cheapest_although_one_shop_refuses(trace: Playe
     assert trace.documents[f"op-fetch-{run}-1.4"].meta.status == "failed"
 
 
-def test_its_documents_are_the_golden_ones(trace: Played, shop: str) -> None:
+def test_documents_equal_the_golden_files(trace: Played, shop: str) -> None:
     written = {
         path.name.replace(trace.result.run, "7f3kq2"): _plain(path.read_text("utf-8"), trace, shop)
         for path in sorted(trace.folder.glob("*.md"))
@@ -137,14 +138,14 @@ def test_its_documents_are_the_golden_ones(trace: Played, shop: str) -> None:
 
 
 def _plain(text: str, trace: Played, shop: str) -> str:
-    """Without what differs from run to run: ids, times, the port, the folder, seconds."""
+    """Replace what differs between runs: ids, times, the port, the folder, seconds."""
     text = text.replace(trace.result.run, "7f3kq2").replace(shop, "http://shop.example")
     text = text.replace(str(trace.fractal.workspace.folder), "/home/you/work")
     text = re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)", "2026-01-27T10:00:00Z", text)
     text = re.sub(r'("[a-z_]*seconds": )[\d.]+', r"\g<1>0.1", text)
     text = re.sub(r'("(?:milliseconds|ms)": )[\d.]+', r"\g<1>1", text)
-    text = re.sub(r'"[0-9a-f]{16}"', '"0123456789abcdef"', text)  # hashes of texts that hold the port
-    text = re.sub(r"(?m)^(rev: |<!-- rev )\d+", r"\g<1>9", text)  # how writes are put together is timing
+    text = re.sub(r'"[0-9a-f]{16}"', '"0123456789abcdef"', text)  # hashes of texts that contain the port
+    text = re.sub(r"(?m)^(rev: |<!-- rev )\d+", r"\g<1>9", text)  # the number of writes depends on timing
     text = re.sub(r'"server": "[^"]*", "date": "[^"]*"', '"server": "shop", "date": "today"', text)
     return re.sub(
         r'("(?:prompt|out|instr|instruction_tokens|tokens|prompt_tokens|completion_tokens)": )\d+',

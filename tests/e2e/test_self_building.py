@@ -1,6 +1,7 @@
 """The system builds itself, with a scripted model on real files: Day 1 writes phases, Day 2 a tool.
 
-The built workspace is kept as a golden tree, to be read. `UPDATE_GOLDEN=1` writes it anew.
+The built workspace is compared with a golden tree. `UPDATE_GOLDEN=1` rewrites it.
+
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from self_building import (
     ADD_RESEARCH,
     BUILD_YOURSELF,
     FIRST_PROGRAM,
-    MENDED_PROGRAM,
+    FIXED_PROGRAM,
     PHASES,
     SYSTEM,
     adds_research,
@@ -60,7 +61,7 @@ def build_yourself(play: Play) -> Played:
 # ---- Day 0 -----------------------------------------------------------------------------------------------
 
 
-def test_on_day_0_a_task_is_done_with_the_pattern_and_the_three_hands_alone(work: Path, play: Play) -> None:
+def test_day_0_does_a_task_with_pattern_and_builtins_alone(work: Path, play: Play) -> None:
     pattern = system_of(work)["pattern.md"]
     (work / "n.txt").write_text("3\n4\n", "utf-8")
     model = Scripted(
@@ -79,13 +80,13 @@ def test_on_day_0_a_task_is_done_with_the_pattern_and_the_three_hands_alone(work
     assert played.result.exit == Exit.ACCEPTED
     assert (work / "sum.txt").read_text() == "7\n"
     assert [ask.phase for ask in model.asks] == ["understand", "plan", "do", "check"]
-    for ask in model.asks:  # read section by section
+    for ask in model.asks:  # the sections of the pattern
         assert ask.system.startswith(f"{preamble(pattern)}\n\n{section(pattern, ask.phase)}\n\nReply: {{")
     index = model.asks[1].system.partition("Tools:\n")[2]
     assert [line.partition("(")[0] for line in index.splitlines()] == ["read", "write", "bash"]
 
 
-def test_on_day_0_nothing_of_the_shipped_system_is_reached(work: Path, play: Play) -> None:
+def test_day_0_does_not_read_the_shipped_system(work: Path, play: Play) -> None:
     played = play(
         by_loop(
             {
@@ -110,7 +111,7 @@ def test_on_day_0_nothing_of_the_shipped_system_is_reached(work: Path, play: Pla
 # ---- Day 1 -----------------------------------------------------------------------------------------------
 
 
-def test_on_day_1_it_writes_its_phases_and_proves_them_on_a_small_task(work: Path, play: Play) -> None:
+def test_day_1_writes_phases_and_tests_them_on_a_small_task(work: Path, play: Play) -> None:
     model = Scripted(builds_itself())
     played = play(model, BUILD_YOURSELF, settings=settings())
     assert played.result.exit == Exit.ACCEPTED, played.result.reason
@@ -121,14 +122,14 @@ def test_on_day_1_it_writes_its_phases_and_proves_them_on_a_small_task(work: Pat
         level: [ask for ask in model.asks if ask.document.meta.level == level]
         for level in ("system", "operation")
     }
-    assert all("One loop at every scale" in ask.system for ask in by_level["system"])  # never its own drafts
+    assert all("One loop at every scale" in ask.system for ask in by_level["system"])  # not its own drafts
     assert [ask.phase for ask in by_level["operation"]] == ["fused", "do", "check"]
     for ask in by_level["operation"]:
         assert ask.system.startswith(f"{PHASES['base.md']}\n\n{PHASES[f'{ask.phase}.md']}\n\nReply: ")
     assert (work / "phases.txt").read_text() == "they work\n"
 
 
-def test_what_day_1_built_is_in_the_system_and_the_next_run_goes_by_it(work: Path, play: Play) -> None:
+def test_next_run_uses_the_phases_of_day_1(work: Path, play: Play) -> None:
     before = system_of(work)
     built = build_yourself(play)
     after = system_of(work)
@@ -146,7 +147,7 @@ def test_what_day_1_built_is_in_the_system_and_the_next_run_goes_by_it(work: Pat
     assert model.asks[0].system.startswith("\n\n".join(parts))
 
 
-def test_phases_that_no_loop_went_through_are_not_accepted(work: Path, play: Play) -> None:
+def test_untested_phases_are_not_accepted(work: Path, play: Play) -> None:
     said: list[str] = []
 
     def check(ask: Ask) -> object:
@@ -169,11 +170,9 @@ def test_phases_that_no_loop_went_through_are_not_accepted(work: Path, play: Pla
 # ---- Day 2 -----------------------------------------------------------------------------------------------
 
 
-def test_on_day_2_a_tool_is_written_fails_its_sample_is_mended_and_used_by_the_very_next_run(
-    work: Path, play: Play, site: str
-) -> None:
+def test_day_2_writes_fixes_and_uses_a_tool(work: Path, play: Play, site: str) -> None:
     build_yourself(play)
-    programs = [FIRST_PROGRAM, MENDED_PROGRAM]
+    programs = [FIRST_PROGRAM, FIXED_PROGRAM]
     added = play(adds_research(site, programs), ADD_RESEARCH, settings=settings())
     assert added.result.exit == Exit.ACCEPTED, added.result.reason
     folds = added.root.section(2).folds
@@ -182,7 +181,7 @@ def test_on_day_2_a_tool_is_written_fails_its_sample_is_mended_and_used_by_the_v
     assert trials_of(added) == {"tools/web-research": "pass"}
     built = {name: text for name, text in system_of(work).items() if name.startswith("tools/")}
     assert sorted(built) == ["tools/web-research/pattern.md", "tools/web-research/tool.py"]
-    assert built["tools/web-research/tool.py"] == MENDED_PROGRAM
+    assert built["tools/web-research/tool.py"] == FIXED_PROGRAM
 
     model = Scripted(asks_the_site(site))
     used = play(model, "How hot is black tea brewed?", settings=settings())
@@ -191,9 +190,9 @@ def test_on_day_2_a_tool_is_written_fails_its_sample_is_mended_and_used_by_the_v
     assert "web-research(url)" in model.asks[0].system
 
 
-def test_the_built_workspace_is_the_golden_one(work: Path, play: Play, site: str) -> None:
+def test_built_workspace_equals_the_golden_one(work: Path, play: Play, site: str) -> None:
     build_yourself(play)
-    play(adds_research(site, [MENDED_PROGRAM]), ADD_RESEARCH, settings=settings())
+    play(adds_research(site, [FIXED_PROGRAM]), ADD_RESEARCH, settings=settings())
     written = {name: text.replace(site, "http://site.example") for name, text in system_of(work).items()}
     if os.environ.get("UPDATE_GOLDEN"):
         for name, text in written.items():
@@ -207,9 +206,7 @@ def test_the_built_workspace_is_the_golden_one(work: Path, play: Play, site: str
     assert written == golden
 
 
-def test_a_draft_that_cannot_pass_is_given_up_after_three_attempts_and_nothing_is_registered(
-    work: Path, play: Play, site: str
-) -> None:
+def test_failing_draft_is_given_up_after_three_attempts(work: Path, play: Play, site: str) -> None:
     before = system_of(work)
     programs = [FIRST_PROGRAM, FIRST_PROGRAM + "\n", FIRST_PROGRAM + "\n\n"]
     played = play(adds_research(site, programs), ADD_RESEARCH, settings=settings())

@@ -1,7 +1,4 @@
-"""The tools that ship, each played to its end: its own sample, on real files, with a scripted model.
-
-The model's words are scripted; what is searched, read, run, edited and compared is real.
-"""
+"""The shipped tools: the sample of each, on real files, with a scripted model."""
 
 from __future__ import annotations
 
@@ -32,11 +29,11 @@ FOLDERS = sorted(path.name for path in (shipped_system() / "tools").iterdir() if
 SANDBOX = "off" if Sandbox("auto").available() else "auto"
 Play = Callable[..., Played]
 Loop = Mapping[str, Any]
-"""What a tool's loop is answered: by phase, and in DO by step; a function gets the ask."""
+"""Replies in the loop of a tool: by phase, and in DO by step; functions get the ask."""
 
 
 @pytest.mark.parametrize("name", FOLDERS)
-def test_each_folder_has_a_pattern_a_sample_and_a_line_in_the_docs(name: str) -> None:
+def test_shipped_tool_has_a_pattern_a_sample_and_documentation(name: str) -> None:
     tool = CATALOGUE.tools[name]
     assert tool.path.parent.name == name
     assert sample_missing(tool) == ""
@@ -48,7 +45,7 @@ def test_each_folder_has_a_pattern_a_sample_and_a_line_in_the_docs(name: str) ->
 
 
 @pytest.mark.parametrize("name", [name for name in FOLDERS if CATALOGUE.tools[name].guided])
-def test_a_guided_tool_speaks_in_every_phase_of_operations_that_exist(name: str) -> None:
+def test_guided_tool_has_text_for_every_phase_and_names_existing_operations(name: str) -> None:
     tool = CATALOGUE.tools[name]
     for phase in ("understand", "plan", "do", "check"):
         assert len(tool.section(phase).split()) >= 5, phase
@@ -63,7 +60,7 @@ def put(folder: Path, files: Mapping[str, str]) -> None:
 
 
 def model(tool: str, what: str, loop: Loop, *, has: str = "^") -> Callable[[Ask], Any]:
-    """A model whose plan is one step of the tool, and who plays the tool's loop."""
+    """A model that plans one step of the tool and replies in its loop."""
     root = {
         "fused": plan({"tool": tool, "what": what}, success=[{"step": 1, "has": has}]),
         "check": {**ACCEPT, "output": "{{ steps[1].result }}"},
@@ -101,7 +98,7 @@ def text_of(ask: Ask, step: int) -> str:
     return ask.document.steps[step].result or ""
 
 
-def test_research_searches_reads_around_the_hits_and_names_its_sources(play: Play, tmp_path: Path) -> None:
+def test_research_reads_around_hits_and_names_its_sources(play: Play, tmp_path: Path) -> None:
     def read(step: int) -> Callable[[Ask], Any]:
         def action(ask: Ask) -> Any:
             path, line, _ = text_of(ask, step).split(":", 2)
@@ -133,7 +130,7 @@ def test_research_searches_reads_around_the_hits_and_names_its_sources(play: Pla
     assert evidence.count("- pass") == 2
 
 
-def test_research_without_a_web_search_goes_on_with_what_it_can_reach(play: Play, tmp_path: Path) -> None:
+def test_research_works_without_a_web_search(play: Play, tmp_path: Path) -> None:
     def check(ask: Ask) -> Any:
         assert "no web search is configured" in text_of(ask, 1)
         return {**ACCEPT, "issues": ["no web search"], "output": text_of(ask, 2).partition("\n")[0]}
@@ -151,7 +148,7 @@ def test_research_without_a_web_search_goes_on_with_what_it_can_reach(play: Play
     assert result.result.output.startswith("notes/alder.md:3: ")
 
 
-def test_web_takes_a_table_from_a_page_into_a_file(play: Play, tmp_path: Path) -> None:
+def test_web_writes_a_table_of_a_page_to_a_file(play: Play, tmp_path: Path) -> None:
     tool = CATALOGUE.tools["web"]
     address = tool.sample["task"].partition(": ")[2]
     loop = {
@@ -190,7 +187,7 @@ def site() -> Iterator[str]:
     server.shutdown()
 
 
-def test_web_follows_a_link_that_a_page_shows(play: Play, tmp_path: Path, site: str) -> None:
+def test_web_follows_a_link(play: Play, tmp_path: Path, site: str) -> None:
     def follow(ask: Ask) -> Any:
         link = next(line for line in text_of(ask, 1).splitlines() if line.startswith("Opening hours"))
         return {"tool": "fetch", "args": {"url": link.rpartition(" — ")[2], "part": "table"}}
@@ -221,7 +218,7 @@ CODE_PLAN = plan(
 )
 
 
-def test_code_mends_what_the_tests_say_and_shows_the_diff(play: Play, tmp_path: Path) -> None:
+def test_code_fixes_a_failing_test_and_shows_the_diff(play: Play, tmp_path: Path) -> None:
     def mend(ask: Ask) -> Any:
         assert "test_discount_is_a_percentage" in text_of(ask, 1)
         old = next(line for line in text_of(ask, 2).splitlines() if "return" in line)
@@ -240,13 +237,13 @@ def test_code_mends_what_the_tests_say_and_shows_the_diff(play: Play, tmp_path: 
     )
     evidence = loop_of(result, "code").text(4, "evidence")
     assert '{"same": "test_cart.py"} (before: pass)' in evidence
-    if SANDBOX != "off":  # without one no command is run before anybody agreed
+    if SANDBOX != "off":  # without a sandbox no command runs before approval
         assert '- pass {"run": "python3 -m unittest"} (before: FAIL)' in evidence
     assert loop_of(result, "code").text(4, "changes").startswith("changed cart.py")
 
 
 @pytest.mark.skipif(SANDBOX == "off", reason="no sandbox here")
-def test_code_that_changes_a_test_to_make_it_pass_is_not_accepted(play: Play, tmp_path: Path) -> None:
+def test_code_that_changes_a_test_is_not_accepted(play: Play, tmp_path: Path) -> None:
     def cheat(ask: Ask) -> Any:
         args = {"path": "test_cart.py", "old": "10), 90)", "new": "10), 99.9)"}
         return {"tool": "edit", "args": args}
@@ -272,10 +269,10 @@ def test_code_that_changes_a_test_to_make_it_pass_is_not_accepted(play: Play, tm
     evidence = loop_of(result, "code").text(4, "evidence")
     assert '- FAIL {"same": "test_cart.py"}' in evidence
     refused = [event for event in result.events if "ACCEPT is not open" in str(event.data)]
-    assert refused or len(result.asks("check")) >= 3  # the false ACCEPT was asked for again
+    assert refused or len(result.asks("check")) >= 3  # the false ACCEPT was refused
 
 
-def test_data_joins_two_files_and_prints_what_it_used(play: Play, tmp_path: Path) -> None:
+def test_data_joins_two_files(play: Play, tmp_path: Path) -> None:
     program = (
         "import csv, json; rates = json.load(open('rates.json')); "
         "rows = list(csv.DictReader(open('orders.csv'))); "
@@ -301,7 +298,7 @@ def test_data_joins_two_files_and_prints_what_it_used(play: Play, tmp_path: Path
     assert result.result.output.startswith("30.0 3 rows used")
 
 
-def test_data_asks_a_database_for_its_tables_and_then_the_question(play: Play, tmp_path: Path) -> None:
+def test_data_queries_a_database(play: Play, tmp_path: Path) -> None:
     (tmp_path / "work").mkdir(exist_ok=True)
     with sqlite3.connect(tmp_path / "work" / "crm.db") as database:
         database.execute("CREATE TABLE people (name TEXT, country TEXT)")
@@ -334,7 +331,7 @@ QUESTION = "Shall the label be A red or B blue? It is printed today. I would tak
 
 
 def asking(ask: Ask) -> Any:
-    """A model that gives the question to `ask`, hands it up, and acts by the answer."""
+    """A model that delegates the question to `ask`, passes it up, and acts on the answer."""
     if ask.document.meta.type == "ask":
         return {"understand": {"task": "red or blue", "context": []}, "plan": {"question": QUESTION}}[
             ask.phase
@@ -357,7 +354,7 @@ def asking(ask: Ask) -> Any:
             {"tool": "ask", "what": "whether the label is red or blue"},
             success=[{"step": 1, "has": "red|blue"}],
         )
-    assert answer.text in ask.user  # the person's words are in the prompt
+    assert answer.text in ask.user  # the answer is in the prompt
     colour = answer.text.split()[-1]
     return plan(
         {"tool": "write", "args": {"path": "label.txt", "content": f"{colour}\n"}},
@@ -365,7 +362,7 @@ def asking(ask: Ask) -> Any:
     )
 
 
-def test_ask_waits_for_a_person_and_goes_on_with_the_answer(play: Play, tmp_path: Path) -> None:
+def test_ask_waits_for_a_person_and_continues_with_the_answer(play: Play, tmp_path: Path) -> None:
     tool = CATALOGUE.tools["ask"]
     first = play(asking, tool.sample["task"])
     assert first.result.exit == Exit.WAITING

@@ -1,4 +1,4 @@
-"""What was solved once costs nothing the next time: real runs, real files, a scripted model."""
+"""A task solved before costs nothing: real runs, real files, a scripted model."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def work(tmp_path: Path) -> Path:
 
 
 def once(work: Path, task: str, script: Mapping[str, Any], settings: Mapping[str, Any]) -> RunResult:
-    """A run as a process of its own would do it: nothing is shared with the run before but the files."""
+    """A run that shares only files with earlier runs, as a separate process would."""
     place = work.parent / f"script-{len(list(work.parent.iterdir()))}.json"
     place.write_text(json.dumps(script))
     values = {"sandbox": "off", "embedder": "lexical", "model": f"scripted:{place}", **settings}
@@ -83,10 +83,10 @@ def root(work: Path, result: RunResult) -> Any:
     return Fractal(work).document(result.id)
 
 
-# ---- solved twice ----------------------------------------------------------------------------------------
+# ---- repetition ----------------------------------------------------------------------------------------
 
 
-def test_the_second_time_no_model_is_called(work: Path, do: Do) -> None:
+def test_repeated_task_calls_no_model(work: Path, do: Do) -> None:
     assert calls(do()) == 2
     for remove in (True, False):
         if remove:
@@ -100,7 +100,7 @@ def test_the_second_time_no_model_is_called(work: Path, do: Do) -> None:
     assert document.note(2, "approach").text.startswith("as in run ")
 
 
-def test_with_other_files_no_model_is_called(work: Path, do: Do) -> None:
+def test_same_task_with_other_files_calls_no_model(work: Path, do: Do) -> None:
     do()
     again = do("Reverse the lines of other.md into there.md")
     assert (calls(again), again.status) == (0, "complete")
@@ -119,12 +119,12 @@ def test_with_other_files_no_model_is_called(work: Path, do: Do) -> None:
         "Reverse the last lines of notes.md into back.md",
     ],
 )
-def test_another_task_is_the_models(work: Path, do: Do, task: str) -> None:
+def test_different_task_calls_the_model(work: Path, do: Do, task: str) -> None:
     do()
     assert calls(do(task, plan={**PLAN, "task": task})) > 0
 
 
-def test_what_code_cannot_decide_is_checked_by_the_model(work: Path, do: Do) -> None:
+def test_model_checks_what_code_cannot_decide(work: Path, do: Do) -> None:
     judged = {**PLAN, "success": [{"judge": "the lines are all there"}]}
     assert calls(do(plan=judged)) == 2
     again = do("Reverse the lines of other.md into there.md", plan=judged)
@@ -133,7 +133,7 @@ def test_what_code_cannot_decide_is_checked_by_the_model(work: Path, do: Do) -> 
     assert phases["plan"] == "memory" and phases["check"].startswith("scripted:")
 
 
-def test_a_person_without_a_model_gets_what_was_learned(work: Path, do: Do) -> None:
+def test_learned_task_works_without_a_model(work: Path, do: Do) -> None:
     judged = {**PLAN, "success": [{"judge": "the lines are all there"}]}
     do(plan=judged)
     again = do("Reverse the lines of other.md into there.md", model="reflex")
@@ -141,10 +141,10 @@ def test_a_person_without_a_model_gets_what_was_learned(work: Path, do: Do) -> N
     assert (work / "there.md").read_text() == "number two\n"
 
 
-# ---- what goes wrong -------------------------------------------------------------------------------------
+# ---- failures ------------------------------------------------------------------------------------------
 
 
-def test_a_failed_replay_is_taken_back_and_handed_to_the_model(work: Path, do: Do) -> None:
+def test_failed_replay_is_undone_and_passed_to_the_model(work: Path, do: Do) -> None:
     do()
     (work / "blank.md").write_text("nothing like it\n")
     (work / "there.md").write_text("before\n")
@@ -165,7 +165,7 @@ def test_a_failed_replay_is_taken_back_and_handed_to_the_model(work: Path, do: D
     assert first.ledger.incorrect > 0
 
 
-def test_what_fails_again_and_again_is_not_tried_any_more(work: Path, do: Do) -> None:
+def test_solution_that_fails_repeatedly_is_not_used(work: Path, do: Do) -> None:
     do()
     (work / "blank.md").write_text("nothing like it\n")
     for number in range(2):
@@ -176,24 +176,24 @@ def test_what_fails_again_and_again_is_not_tried_any_more(work: Path, do: Do) ->
     assert calls(again) > 0
 
 
-def test_a_persons_word_moves_the_ledger(work: Path, do: Do) -> None:
+def test_feedback_changes_the_ledger_once(work: Path, do: Do) -> None:
     first = do()
     fractal = Fractal(work)
     for bad in (False, False):
         fractal.feedback(first.run, bad)
     fractal.brain.close()
     (tree,) = records(work, NeuronTree)
-    assert tree.ledger.incorrect == 1, "the same person saying the same of the same run counts once"
+    assert tree.ledger.incorrect == 1, "equal feedback of one person on one run counts once"
 
 
-def test_what_stood_in_the_folder_and_not_in_the_task_is_not_learned(work: Path, do: Do) -> None:
+def test_values_from_the_folder_are_not_learned(work: Path, do: Do) -> None:
     do("Reverse the only file here", plan={**PLAN, "task": "Reverse the only file here"})
     assert records(work, NeuronTree) == []
     (decision,) = records(work, Decision)
     assert "not in the task" in decision.why
 
 
-def test_what_the_model_judged_of_what_it_read_is_not_learned(work: Path, do: Do) -> None:
+def test_judgements_of_the_model_are_not_learned(work: Path, do: Do) -> None:
     task = "In which language is notes.md"
     plan = {**PLAN, "task": task, "steps": [PLAN["steps"][0]], "success": [{"step": 1, "has": "one"}]}
     do(task, plan=plan, verdict={**ACCEPT, "output": "French"})
@@ -202,7 +202,7 @@ def test_what_the_model_judged_of_what_it_read_is_not_learned(work: Path, do: Do
     assert "'French'" in decision.why
 
 
-def test_what_was_filled_in_once_results_were_seen_is_not_learned(work: Path, do: Do) -> None:
+def test_arguments_completed_after_results_are_not_learned(work: Path, do: Do) -> None:
     steps = [PLAN["steps"][0], {"tool": "write", "what": "the number of its lines to back.md"}]
     plan = {**PLAN, "steps": steps, "success": [{"file": "back.md", "has": "2"}]}
     do(plan=plan, step={"tool": "write", "args": {"path": "back.md", "content": "2"}})
@@ -212,7 +212,7 @@ def test_what_was_filled_in_once_results_were_seen_is_not_learned(work: Path, do
     assert "after results had been seen" in decision.why
 
 
-def test_a_text_of_the_models_own_answers_the_very_same_task_alone(work: Path, do: Do) -> None:
+def test_generated_text_is_reused_only_for_the_same_task(work: Path, do: Do) -> None:
     poem = "Cold winter evening, silent branches carry snow, morning brings sparrows"
     plan = {
         **PLAN,
@@ -227,7 +227,7 @@ def test_a_text_of_the_models_own_answers_the_very_same_task_alone(work: Path, d
     assert calls(do("Write a haiku on summer to poem.md", plan=plan)) > 0
 
 
-def test_a_broken_store_is_said_and_hinders_no_run(work: Path, do: Do) -> None:
+def test_broken_store_is_reported_and_stops_no_run(work: Path, do: Do) -> None:
     do()
     store = work / ".fractal" / "state" / "memory" / "brain.sqlite3"
     store.write_bytes(b"no database at all" * 1000)
@@ -239,7 +239,7 @@ def test_a_broken_store_is_said_and_hinders_no_run(work: Path, do: Do) -> None:
     assert "is not remembered yet" in told(work) and "brain.sqlite3" in told(work)
 
 
-def test_what_could_not_be_kept_when_a_run_ended_is_kept_with_the_next(work: Path, do: Do) -> None:
+def test_unremembered_run_is_remembered_with_the_next(work: Path, do: Do) -> None:
     (work / "other.md").write_text("two\n")
     other = {
         **PLAN,
@@ -267,7 +267,7 @@ def test_what_could_not_be_kept_when_a_run_ended_is_kept_with_the_next(work: Pat
     assert calls(do()) == 0
 
 
-def test_memory_can_be_switched_off(work: Path, do: Do) -> None:
+def test_memory_can_be_turned_off(work: Path, do: Do) -> None:
     do(remember=False)
     assert not (work / ".fractal" / "state" / "memory").exists()
     do()
@@ -275,7 +275,7 @@ def test_memory_can_be_switched_off(work: Path, do: Do) -> None:
     assert calls(do(recall=False)) == 2
 
 
-def test_what_is_given_beside_the_task_is_nothing_that_memory_knows(work: Path, do: Do) -> None:
+def test_task_with_extra_context_calls_the_model(work: Path, do: Do) -> None:
     do()
     script = work.parent / "given.json"
     script.write_text(json.dumps({"fused": PLAN, "check": ACCEPT}))
@@ -286,7 +286,7 @@ def test_what_is_given_beside_the_task_is_nothing_that_memory_knows(work: Path, 
     assert calls(result) == 2
 
 
-def test_processes_learn_at_once(work: Path) -> None:
+def test_processes_learn_concurrently(work: Path) -> None:
     tasks = [f"Reverse the lines of notes.md into back{chr(97 + n)}.md" for n in range(4)]
     script = {"check": ACCEPT}
     jobs = [
@@ -309,7 +309,7 @@ def _writing(name: str) -> dict[str, Any]:
     return {**PLAN, "steps": steps, "success": [{"file": name, "has": "two"}]}
 
 
-def test_another_embedder_makes_its_own_vectors(work: Path, do: Do) -> None:
+def test_another_embedder_computes_its_own_vectors(work: Path, do: Do) -> None:
     pytest.importorskip("tokenizers")
     from runtime.memory.embed.weights import find
 
@@ -323,7 +323,7 @@ def test_another_embedder_makes_its_own_vectors(work: Path, do: Do) -> None:
     assert {"lexical-1", "minilm"} <= tree.vectors.keys()
 
 
-def test_a_model_sees_how_tasks_like_its_own_were_solved(work: Path, do: Do) -> None:
+def test_prompt_shows_solutions_of_similar_tasks(work: Path, do: Do) -> None:
     do()
     other = do("Reverse the lines of notes.md into back.md unless it exists", plan={**PLAN, "task": "other"})
     (note,) = [note for note in root(work, other).section(1).notes if note.source == SIMILAR]
@@ -342,14 +342,14 @@ def _tally(number: int) -> tuple[str, dict[str, Any]]:
     return task, {**PLAN, "task": task, "steps": steps, "success": success}
 
 
-def test_five_solved_alike_become_a_method_that_is_looked_at_while_it_is_new(work: Path, do: Do) -> None:
+def test_five_similar_solutions_become_a_method_that_is_checked(work: Path, do: Do) -> None:
     for number in range(7):
         (work / f"f{number}.md").write_text("x\n" * (number + 1))
     for number in range(5):
         task, plan = _tally(number)
         assert calls(do(task, plan=plan, recall=False)) == 2
     task, plan = _tally(5)
-    do(task, plan=plan)  # what the five taught is taken in here
+    do(task, plan=plan)  # the method is born here
     method = work / ".fractal" / "state" / "memory" / "methods" / "tally-lines.md"
     assert "tally the lines of {path} into {to}" in method.read_text("utf-8")
     task, plan = _tally(6)
@@ -357,7 +357,7 @@ def test_five_solved_alike_become_a_method_that_is_looked_at_while_it_is_new(wor
     rungs = [
         (each["phase"], each["rung"]) for each in root(work, seventh).meta.rungs if not each.get("passed")
     ]
-    assert ("plan", "reflex") in rungs and calls(seventh) == 1, "a new method's work is judged by the model"
+    assert ("plan", "reflex") in rungs and calls(seventh) == 1, "the model checks a new method"
     assert (work / "out6.txt").read_text() == "7"
     (decision,) = [each for each in records(work, Decision) if each.run == seventh.run]
     assert (decision.path, decision.method, decision.outcome) == ("method", "tally-lines", True)
@@ -367,7 +367,7 @@ def test_five_solved_alike_become_a_method_that_is_looked_at_while_it_is_new(wor
 
 
 def _used(work: Path, times: int) -> None:
-    """As if each solved task had gone well so often."""
+    """Set the number of correct uses of each solved task."""
     fractal = Fractal(work)
     shelf = fractal.brain.shelf
     for tree in list(shelf.scan(NeuronTree)):
@@ -375,28 +375,28 @@ def _used(work: Path, times: int) -> None:
     fractal.brain.close()
 
 
-def test_trust_comes_by_stages(work: Path, do: Do) -> None:
+def test_trust_grows_in_stages(work: Path, do: Do) -> None:
     judged = {**PLAN, "success": [{"judge": "the lines are all there"}]}
     do(plan=judged)
     asked: dict[int, int] = {}
     for times in (0, 12):
         _used(work, times)
         asked[times] = calls(do("Reverse the lines of other.md into there.md", plan=judged))
-    assert asked == {0: 1, 12: 1}, "new, and then proven but without a second way"
+    assert asked == {0: 1, 12: 1}, "new, then proven without a second way"
     samples: list[int] = []
     for times in range(60, 100):
         _used(work, times)
         samples.append(calls(do("Reverse the lines of other.md into there.md", plan=judged)))
-    assert sum(samples) <= 6, "one use in twenty is looked at"
+    assert sum(samples) <= 6, "one use in twenty is checked"
 
 
 @pytest.mark.parametrize("text", ["x" * 1_000_000, "a." * 400_000, "1a" * 400_000, "word " * 200_000])
-def test_what_is_very_long_is_not_kept_and_takes_no_time(work: Path, do: Do, text: str) -> None:
+def test_very_long_texts_are_not_learned(work: Path, do: Do, text: str) -> None:
     (work / "notes.md").write_text(text)
     steps = [{"tool": "write", "args": {"path": "back.md", "content": text}}]
     began = time.perf_counter()
     do(plan={**PLAN, "steps": steps, "success": [{"file": "back.md"}]}, verdict={**ACCEPT, "output": text})
-    with suppress(ProviderError):  # it is too long to be planned at once, and the script has no more
+    with suppress(ProviderError):  # too long to be planned in one call, and the script is exhausted
         do("Reverse the lines of notes.md into back.md " + text[:100_000])
     assert time.perf_counter() - began < 20
     assert records(work, NeuronTree) == []

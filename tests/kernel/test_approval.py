@@ -64,7 +64,7 @@ def refused(loop: Session, name: str, args: Mapping[str, Any]) -> str:
     return ""
 
 
-# ---- calls that are refused ---------------------------------------------------------------------------------
+# ---- refused calls ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A tool that does its worst: what it can take of the machine, and what it can print."""
+"""A hostile tool: limits of time, processes, memory, disk and output."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = boxed
 
 
 def alive(mark: str) -> list[str]:
-    """The processes of this machine that have the mark among their words."""
+    """The processes that have the mark among their arguments."""
     found: list[str] = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
@@ -27,7 +27,7 @@ def alive(mark: str) -> list[str]:
 
 
 def gone(mark: str) -> bool:
-    """Whether none of them is left a moment later."""
+    """Whether they end within three seconds."""
     end = time.monotonic() + 3
     while alive(mark) and time.monotonic() < end:
         time.sleep(0.02)
@@ -48,7 +48,7 @@ print("begun", flush=True)
 """
 
 
-def test_a_tool_that_never_ends_is_ended_with_all_that_it_started(hostile: Hostile) -> None:
+def test_endless_tool_is_killed_with_its_children(hostile: Hostile) -> None:
     step = hostile.strike(ENDLESS.format(mark="01") + "time.sleep(72)", timeout=4)
     assert step.state == "failed"
     assert (step.result or "").startswith("begun\n[stopped after 2 s]")
@@ -56,7 +56,7 @@ def test_a_tool_that_never_ends_is_ended_with_all_that_it_started(hostile: Hosti
     assert gone("71.01")
 
 
-def test_a_daemon_does_not_outlive_its_tool(hostile: Hostile) -> None:
+def test_daemon_ends_with_its_tool(hostile: Hostile) -> None:
     step = hostile.strike(ENDLESS.format(mark="02"))
     assert (step.state, step.result) == ("done", "begun")
     assert step.evidence["seconds"] < 5
@@ -76,7 +76,7 @@ BOMBS = {
 
 
 @pytest.mark.parametrize("kind", BOMBS)
-def test_a_fork_bomb_is_stopped(hostile: Hostile, kind: str) -> None:
+def test_fork_bomb_is_stopped(hostile: Hostile, kind: str) -> None:
     program, shell = BOMBS[kind]
     step = hostile.strike(program, shell=shell, settings={"processes": 100})
     assert step.state == "failed"
@@ -108,9 +108,7 @@ time.sleep(60)
 
 
 @pytest.mark.parametrize("kind", HOGS)
-def test_memory_is_bounded_for_one_process_for_all_and_for_folders_in_memory(
-    hostile: Hostile, kind: str
-) -> None:
+def test_memory_is_bounded(hostile: Hostile, kind: str) -> None:
     limits = {"process_mb": 300, "memory_mb": 250, "scratch_mb": 100}
     step = hostile.strike(HOGS[kind], settings=limits)
     assert step.state == "failed"
@@ -133,7 +131,7 @@ for n in range(10_000):
 
 
 @pytest.mark.parametrize("kind", FILLERS)
-def test_the_disk_is_not_filled(hostile: Hostile, kind: str) -> None:
+def test_disk_usage_is_bounded(hostile: Hostile, kind: str) -> None:
     if kind == "many small files" and not os.statvfs(hostile.work).f_favail:
         pytest.skip("this file system does not tell how many files there may be")
     step = hostile.strike(FILLERS[kind], settings={"file_mb": 20, "disk_mb": 60, "files": 2_000})
@@ -149,7 +147,7 @@ def test_the_disk_is_not_filled(hostile: Hostile, kind: str) -> None:
 
 
 @pytest.mark.parametrize("where", ["stdout", "stderr"])
-def test_a_gigabyte_of_output_is_cut_off(hostile: Hostile, where: str) -> None:
+def test_output_is_bounded(hostile: Hostile, where: str) -> None:
     step = hostile.strike(f"for _ in range(1_000):\n    sys.{where}.write('x' * 1_000_000)")
     assert step.state == "failed"
     assert "[stopped: more than 100 MB of output]" in whole(hostile, step)
@@ -158,7 +156,7 @@ def test_a_gigabyte_of_output_is_cut_off(hostile: Hostile, where: str) -> None:
 
 
 def whole(hostile: Hostile, step: Step) -> str:
-    """A result as it was before it was cut for the document."""
+    """The result before it was cut for the document."""
     if "whole" not in step.evidence:
         return step.result or ""
     return next((hostile.work / "state" / "runs").glob(f"*/{step.evidence['whole']}")).read_text()
@@ -180,7 +178,7 @@ PRINTED = {
 
 
 @pytest.mark.parametrize("kind", PRINTED)
-def test_whatever_is_printed_becomes_a_result_that_the_document_holds(hostile: Hostile, kind: str) -> None:
+def test_any_output_round_trips_through_the_document(hostile: Hostile, kind: str) -> None:
     step = hostile.strike(f"print({PRINTED[kind]})")
     text = step.result or ""
     assert step.state == ("failed" if kind == "escapes in an error" else "done"), text
@@ -193,14 +191,12 @@ def test_whatever_is_printed_becomes_a_result_that_the_document_holds(hostile: H
     assert len((step.link and text) or "") < 20_000
 
 
-def test_invalid_utf8_is_shown_as_such(hostile: Hostile) -> None:
+def test_invalid_utf8_is_replaced(hostile: Hostile) -> None:
     step = hostile.strike("sys.stdout.buffer.write(b'a\\xff\\xfe\\xc3 b')")
     assert step.result == "a\ufffd\ufffd\ufffd b"
 
 
-def test_what_a_tool_wants_kept_is_bounded_and_no_secret_stands_in_it(
-    hostile: Hostile, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_kept_values_are_bounded_and_redacted(hostile: Hostile, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_API_KEY", "a-secret-of-4711")
     (hostile.work / ".env").write_text("a-secret-of-4711")
     hostile.arm("print(json.dumps({'result': 'x', 'keep': {'big': 'y' * 900_000}}))")

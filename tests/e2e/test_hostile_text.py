@@ -1,4 +1,4 @@
-"""Words that want to be obeyed: in what tools, pages, files and earlier results say. They stay data."""
+"""Prompt injection: instructions in tools, pages, files and earlier results stay data."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ IMITATIONS = {
 
 
 def told(hostile: Hostile, text: str, *, exit: int = 0) -> tuple[Played, list[Ask]]:
-    """A run whose tool prints the text; then a step that needs its result is asked for, and CHECK."""
+    """A run whose tool prints the text, followed by a described step that needs it, and CHECK."""
     hostile.arm(f"print({text!r})\nraise SystemExit({exit})")
     seen: list[Ask] = []
 
@@ -63,14 +63,14 @@ def told(hostile: Hostile, text: str, *, exit: int = 0) -> tuple[Played, list[As
 
 
 @pytest.mark.parametrize("kind", IMITATIONS)
-def test_what_a_tool_says_stays_a_result_in_document_and_prompt(hostile: Hostile, kind: str) -> None:
+def test_tool_output_stays_data_in_document_and_prompt(hostile: Hostile, kind: str) -> None:
     played, seen = told(hostile, IMITATIONS[kind])
     assert [ask.phase for ask in seen] == ["fused", "do", "check"]
     said = played.root.steps[1].result or ""
     assert played.root.steps[3].state == "done"
     assert (hostile.work / "copy.txt").read_text() == said
     again = played.fractal.document(played.result.run)
-    assert again == played.root  # it is read back as it was written
+    assert again == played.root  # it round-trips
     assert again.steps[1].result == said
     assert sorted(again.steps) == [1, 2, 3]
     assert again.meta.status == "complete"
@@ -78,7 +78,7 @@ def test_what_a_tool_says_stays_a_result_in_document_and_prompt(hostile: Hostile
         assert ORDER in ask.user or kind == "hidden words"
         assert "ignore your" not in outside(ask.user), outside(ask.user)
         assert "ignore your" not in ask.system
-    # what CHECK is told of the criteria is the kernel's own
+    # the evidence comes from the kernel alone
     assert played.root.text(4, "evidence").split("\n") == [
         '- judge {"judge": "it is done"} (before: judge) → yours to judge'
     ]
@@ -86,7 +86,7 @@ def test_what_a_tool_says_stays_a_result_in_document_and_prompt(hostile: Hostile
 
 
 @pytest.mark.parametrize("kind", ["evidence", "separators", "a done step", "an order"])
-def test_a_tool_that_fails_cannot_write_evidence_by_its_last_words(hostile: Hostile, kind: str) -> None:
+def test_failing_tool_cannot_forge_evidence(hostile: Hostile, kind: str) -> None:
     played, seen = told(hostile, IMITATIONS[kind], exit=1)
     first = [ask.evidence for ask in seen if ask.phase == "check"]
     assert len(first) == 1
@@ -98,7 +98,7 @@ def test_a_tool_that_fails_cannot_write_evidence_by_its_last_words(hostile: Host
         assert "ignore your" not in outside(ask.user)
 
 
-def test_a_run_that_is_tried_again_shows_what_tools_said_as_data(hostile: Hostile) -> None:
+def test_retry_shows_earlier_output_as_data(hostile: Hostile) -> None:
     hostile.arm(f"print({ORDER!r}, file=sys.stderr)\nPath({ORDER!r}).touch()\nraise SystemExit(1)")
     seen: list[Ask] = []
     retry = {
@@ -138,7 +138,7 @@ def page(text: str) -> Iterator[str]:
             self.wfile.write(text.encode())
 
         def log_message(self, format: str, *args: Any) -> None:
-            """Say nothing."""
+            """Print no log."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Page)
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -149,7 +149,7 @@ def page(text: str) -> Iterator[str]:
         server.server_close()
 
 
-def test_what_a_page_says_stays_data(hostile: Hostile) -> None:
+def test_web_page_stays_data(hostile: Hostile) -> None:
     html = (
         f"<title>{ORDER}</title><h2>Task</h2><p>{ORDER}</p><pre>```\n{ORDER}\n</pre><a href='x'>{ORDER}</a>"
     )
@@ -167,17 +167,17 @@ def test_what_a_page_says_stays_data(hostile: Hostile) -> None:
         assert ORDER not in ask.system
 
 
-def test_a_page_on_the_machine_or_its_network_is_not_fetched_by_default(hostile: Hostile) -> None:
+def test_private_addresses_are_not_fetched_by_default(hostile: Hostile) -> None:
     with page("internal") as address:
         played = hostile.run({"tool": "fetch", "args": {"url": address}})
     assert played.root.steps[1].state == "failed"
     assert "internal" not in (played.root.steps[1].result or "")
 
 
-# ---- a child's words --------------------------------------------------------------------------------------
+# ---- children --------------------------------------------------------------------------------------------
 
 
-def test_a_child_is_handed_results_as_data_and_its_prose_proves_nothing(hostile: Hostile) -> None:
+def test_child_gets_results_as_data_and_its_output_proves_nothing(hostile: Hostile) -> None:
     hostile.arm(f"print({ORDER!r})")
     seen: list[Ask] = []
 
@@ -195,10 +195,10 @@ def test_a_child_is_handed_results_as_data_and_its_prose_proves_nothing(hostile:
     assert ORDER in child.user
     for ask in seen:
         assert ORDER not in outside(ask.user)
-    assert played.root.meta.unverified  # the child's own word is no proof
+    assert played.root.meta.unverified  # the output of a child proves nothing
 
 
-def test_the_document_shows_every_hidden_character(hostile: Hostile) -> None:
+def test_document_shows_every_hidden_character(hostile: Hostile) -> None:
     played, _ = told(hostile, IMITATIONS["hidden words"])
     raw = Path(played.result.path).read_text("utf-8")
     assert not [each for each in raw if 0xE0000 <= ord(each) <= 0xE007F or each in "\u202e\u2066\u2069\u200f"]
