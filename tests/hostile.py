@@ -12,15 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
 from playing import ACCEPT, Played, plan
 
 from kernel.asking.responder import Ask
 from kernel.document.model import Step
-from runtime.sandbox.sandbox import Sandbox
-
-WHY = Sandbox("auto").available()
-boxed = pytest.mark.skipif(WHY is not None, reason=f"no sandbox here: {WHY}")
 
 PATTERN = """---
 description: does its worst

@@ -6,18 +6,25 @@ import asyncio
 import os
 import stat
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from kernel.asking.responder import Ask, Ladder, Responder
 from kernel.document.model import Document
 from kernel.errors import Exit
 from kernel.events import Event
 from kernel.loop.advance import Outcome
+from kernel.store.files import FileStore
 from runtime.api.fractal import Fractal, RunResult
 from runtime.models.scripted import Scripted
+from runtime.sandbox.sandbox import Sandbox
 from runtime.workspace.runs import result_of
+
+NO_SANDBOX = Sandbox("auto").available()
+boxed = pytest.mark.skipif(NO_SANDBOX is not None, reason=f"no sandbox here: {NO_SANDBOX}")
 
 
 def put(folder: Path, name: str, content: str | bytes = "") -> Path:
@@ -107,6 +114,39 @@ REVERSE = plan(
 """A plan that memory may learn: all its values are in the task, and code checks it."""
 
 ACCEPT = {"validation": "pass", "issues": [], "decision": "ACCEPT", "output": "done"}
+
+
+def doing(*steps: Mapping[str, Any], **more: Any) -> Answers:
+    """A model that plans these steps and accepts the result."""
+    return lambda ask: ACCEPT if ask.phase == "check" else plan(*steps, **more)
+
+
+def read(path: str | Path, **more: Any) -> dict[str, Any]:
+    return {"tool": "read", "args": {"path": str(path)}, **more}
+
+
+def write(path: str, content: str, **more: Any) -> dict[str, Any]:
+    return {"tool": "write", "args": {"path": path, "content": content}, **more}
+
+
+def bash(command: str, **more: Any) -> dict[str, Any]:
+    return {"tool": "bash", "args": {"command": command}, **more}
+
+
+def rewind(played: Played, n: int) -> None:
+    """Reset a run to the point where step `n` has started and has no result."""
+    store = FileStore(played.folder)
+    document = store.load(played.result.id)
+    old = document.steps[n]
+    sections = {number: section for number, section in document.sections.items() if number < 3}
+    back = Document(document.meta, sections).having(phase="do", status="running")
+    for step in (
+        *(document.steps[k] for k in range(1, n)),
+        replace(old, state="running", result=None, link=""),
+    ):
+        back = back.with_step(step)
+    store.save(back)
+    (played.folder / old.link).unlink()
 
 
 def standing(folder: Path) -> dict[str, tuple[int, bytes]]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playing import ACCEPT, Played, plan, player, standing
+from playing import ACCEPT, Played, bash, doing, plan, player, standing
 
 from kernel.asking.responder import Ask, Ladder
 from kernel.errors import Exit, UsageError
@@ -53,14 +53,6 @@ def play(work: Path) -> Play:
     return player(work)
 
 
-def of(*steps: dict[str, Any]) -> Callable[[Ask], Any]:
-    return lambda ask: ACCEPT if ask.phase == "check" else plan(*steps)
-
-
-def bash(command: str) -> dict[str, Any]:
-    return {"tool": "bash", "args": {"command": command}}
-
-
 def here(work: Path) -> dict[str, tuple[int, bytes]]:
     return {path: each for path, each in standing(work).items() if not path.startswith(".fractal")}
 
@@ -87,7 +79,7 @@ COMMANDS = {
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=list(COMMANDS))
 def test_command_is_undone(play: Play, work: Path, command: str) -> None:
     was = here(work)
-    played = play(of(bash(command)), yes=True)
+    played = play(doing(bash(command)), yes=True)
     assert here(work) != was, played.root.steps
     became = here(work)
     assert played.fractal.undo(step=1)
@@ -122,7 +114,7 @@ def test_every_writing_operation_is_covered() -> None:
 
 def test_removed_empty_folder_is_undone(play: Play, work: Path) -> None:
     was = here(work)
-    played = play(of({"tool": "remove", "args": {"path": "sub/empty"}}), yes=True)
+    played = play(doing({"tool": "remove", "args": {"path": "sub/empty"}}), yes=True)
     assert here(work) != was, played.root.steps
     played.fractal.undo()
     assert here(work) == was
@@ -131,7 +123,7 @@ def test_removed_empty_folder_is_undone(play: Play, work: Path) -> None:
 @pytest.mark.parametrize("name", CALLS)
 def test_operation_is_undone(play: Play, work: Path, name: str) -> None:
     was = here(work)
-    played = play(of({"tool": name, "args": CALLS[name]}), yes=True)
+    played = play(doing({"tool": name, "args": CALLS[name]}), yes=True)
     assert played.root.steps[1].state == "done", played.root.steps[1].result
     assert here(work) != was
     played.fractal.undo()
@@ -140,7 +132,7 @@ def test_operation_is_undone(play: Play, work: Path, name: str) -> None:
 
 def test_steps_are_undone_separately_in_any_order(play: Play, work: Path) -> None:
     was = here(work)
-    played = play(of(bash("echo 1 > x"), bash("rm a.txt"), bash("echo 2 > y; echo more >> x")), yes=True)
+    played = play(doing(bash("echo 1 > x"), bash("rm a.txt"), bash("echo 2 > y; echo more >> x")), yes=True)
     fractal = played.fractal
     fractal.undo(step=2)
     assert (work / "a.txt").read_text() == "one\ntwo\n" and (work / "y").exists()
@@ -155,7 +147,7 @@ def test_steps_are_undone_separately_in_any_order(play: Play, work: Path) -> Non
 
 
 def test_files_changed_since_are_overwritten_only_with_force(play: Play, work: Path) -> None:
-    played = play(of(bash("rm a.txt; echo 1 > b.txt")), yes=True)
+    played = play(doing(bash("rm a.txt; echo 1 > b.txt")), yes=True)
     (work / "b.txt").write_text("of a person")
     with pytest.raises(UsageError, match=r"changed since: b\.txt; nothing was put back"):
         played.fractal.undo()
@@ -167,7 +159,7 @@ def test_files_changed_since_are_overwritten_only_with_force(play: Play, work: P
 
 
 def test_step_names_deleted_files_and_the_undo_command(play: Play, work: Path) -> None:
-    played = play(of(bash("rm a.txt b.txt .env; mv run.sh start.sh")), yes=True)
+    played = play(doing(bash("rm a.txt b.txt .env; mv run.sh start.sh")), yes=True)
     run, step = played.result.run, played.root.steps[1]
     told = f"deleted 3 files (.env, a.txt, b.txt); `fractal undo {run} 1` brings them back"
     assert step.evidence["deleted"] == told
@@ -196,7 +188,7 @@ COUNT_STEP = {"tool": "csv", "args": COUNT}
 
 
 def test_run_that_only_reads_takes_no_snapshot(play: Play, work: Path) -> None:
-    played = play(of({"tool": "read", "args": {"path": "a.txt"}}, COUNT_STEP))
+    played = play(doing({"tool": "read", "args": {"path": "a.txt"}}, COUNT_STEP))
     assert [step.state for step in played.root.steps.values()] == ["done", "done"]
     assert not (work / ".fractal" / "state" / "snapshots").exists()
 
@@ -221,7 +213,7 @@ def test_same_compares_with_the_start_of_the_run(play: Play, work: Path) -> None
 
 
 def test_check_sees_the_diff_of_a_command_step(play: Play) -> None:
-    played = play(of(bash("sed -i s/one/1/ a.txt; rm b.txt")), yes=True)
+    played = play(doing(bash("sed -i s/one/1/ a.txt; rm b.txt")), yes=True)
     assert "changed a.txt" in played.root.text(4, "changes")
     assert "removed b.txt" in played.root.text(4, "changes")
     assert "-one\n+1" in played.root.text(4, "diff")
@@ -230,7 +222,7 @@ def test_check_sees_the_diff_of_a_command_step(play: Play) -> None:
 def test_concurrent_runs_are_undone_separately(work: Path) -> None:
     def run(name: str) -> Any:
         steps = [bash(f"sleep 0.05; echo {n} > {name}{n}; echo {n} >> shared.{name}") for n in range(4)]
-        here_ = Fractal(work, settings={"sandbox": "off"}, ladder=Ladder((Scripted(of(*steps)),)))
+        here_ = Fractal(work, settings={"sandbox": "off"}, ladder=Ladder((Scripted(doing(*steps)),)))
         return here_, here_.run("do the work", yes=True)
 
     was = here(work)
@@ -250,10 +242,9 @@ def test_concurrent_runs_are_undone_separately(work: Path) -> None:
 KILLED = """
 import asyncio, sys
 sys.path[:0] = {path!r}
-from test_every_step_can_be_undone import bash, of
-from playing import player
+from playing import bash, doing, player
 from pathlib import Path
-player(Path({work!r}))(of(bash("rm a.txt; echo half > b.txt; touch begun; sleep 60; rm run.sh")), yes=True)
+player(Path({work!r}))(doing(bash("rm a.txt; echo half > b.txt; touch begun; sleep 60; rm run.sh")), yes=True)
 """
 
 
@@ -282,11 +273,11 @@ def test_interrupted_command_is_undone(work: Path) -> None:
 def test_changing_a_large_file_needs_approval(play: Play, work: Path, before: list[Any]) -> None:
     (work / "huge.iso").write_bytes(b"x" * 20_000_001)
     steps = [*before, {"tool": "remove", "args": {"path": "huge.iso"}}]
-    asked = play(of(*steps))
+    asked = play(doing(*steps))
     assert asked.result.waiting == "approval"
     assert "huge.iso: too large to be kept" in asked.result.question
     assert (work / "huge.iso").stat().st_size == 20_000_001
-    done = play(of(*steps), yes=True).root.steps[len(steps)]
+    done = play(doing(*steps), yes=True).root.steps[len(steps)]
     assert done.state == "done" and not (work / "huge.iso").exists()
     assert done.evidence["deleted"] == "deleted 1 file (huge.iso), which nothing brings back"
 
@@ -294,13 +285,13 @@ def test_changing_a_large_file_needs_approval(play: Play, work: Path, before: li
 def test_approval_does_not_cover_large_files_that_the_call_does_not_name(play: Play, work: Path) -> None:
     (work / "sub" / "huge.iso").write_bytes(b"x" * 20_000_001)
     remove = {"tool": "remove", "args": {"path": "sub"}}
-    played = play(of(remove), yes=True, settings={"approve": ["write"]})
+    played = play(doing(remove), yes=True, settings={"approve": ["write"]})
     assert played.root.steps[1].evidence["approved"] == "policy --yes"
     assert played.root.steps[1].state == "failed" and (work / "sub" / "huge.iso").exists()
 
 
 def test_file_that_became_too_large_is_restored_with_force(play: Play, work: Path) -> None:
-    played = play(of(bash("rm b.txt; head -c 20000001 /dev/zero > a.txt")), yes=True)
+    played = play(doing(bash("rm b.txt; head -c 20000001 /dev/zero > a.txt")), yes=True)
     said = played.fractal.undo()
     assert said == [
         "b.txt: put back",
@@ -344,7 +335,7 @@ def test_interrupted_undo_can_be_repeated(tmp_path: Path, word: str) -> None:
     command = (
         "rm -r sub link; mkdir link; echo x > link/in; ln -s link sub; echo new > run.sh; chmod 700 run.sh"
     )
-    fractal = player(work)(of(bash(command)), yes=True).fractal
+    fractal = player(work)(doing(bash(command)), yes=True).fractal
     became = here(work)
     goal, other = (was, became) if word == "undo" else (became, was)
     forth, back = (fractal.undo, fractal.redo) if word == "undo" else (fractal.redo, fractal.undo)
@@ -369,7 +360,7 @@ def test_interrupted_undo_can_be_repeated(tmp_path: Path, word: str) -> None:
 
 
 def test_interrupted_undo_must_finish_before_another(play: Play, work: Path) -> None:
-    played = play(of(bash("rm a.txt; mkdir d"), bash("rm b.txt")), yes=True)
+    played = play(doing(bash("rm a.txt; mkdir d"), bash("rm b.txt")), yes=True)
     assert killed_after(played.fractal.undo, work, 2)
     with pytest.raises(UsageError, match=f"cut short; first: fractal undo {played.result.run}$"):
         played.fractal.undo(step=2)
@@ -377,7 +368,7 @@ def test_interrupted_undo_must_finish_before_another(play: Play, work: Path) -> 
 
 
 def test_commands_show_what_was_undone(play: Play, work: Path) -> None:
-    run = play(of(bash("rm a.txt"), bash("rm b.txt")), yes=True).result.run
+    run = play(doing(bash("rm a.txt"), bash("rm b.txt")), yes=True).result.run
 
     def fractal(*words: str) -> str:
         command = [sys.executable, "-m", "runtime.cli", *words]
@@ -396,7 +387,7 @@ def test_commands_show_what_was_undone(play: Play, work: Path) -> None:
 
 
 def test_run_of_an_older_version_names_its_copies(play: Play, work: Path) -> None:
-    played = play(of({"tool": "write", "args": {"path": "a.txt", "content": "x"}}))
+    played = play(doing({"tool": "write", "args": {"path": "a.txt", "content": "x"}}))
     path = played.result.path
     text = path.read_text("utf-8")
     for key in ("tree_before", "tree_after"):

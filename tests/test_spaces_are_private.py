@@ -8,12 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playing import ACCEPT, Played, plan
-
-from runtime.sandbox.sandbox import Sandbox
+from playing import Played, boxed, doing
 
 SECRET = "the-tulip-is-black"
-WHY = Sandbox("auto").available()
 PLACES = ("spaces/other/memory/brain", "experiments/1", "runs/abcdef", "a-place-of-tomorrow")
 
 
@@ -68,7 +65,7 @@ def test_no_operation_sees_state(
             return value.format(**names) if isinstance(value, str) else value
 
         step = {"tool": tool, "args": {key: filled(value) for key, value in args.items()}}
-        said = step_of(play(lambda ask, step=step: ACCEPT if ask.phase == "check" else plan(step)))
+        said = step_of(play(doing(step)))
         assert SECRET not in said and "kept.md\n" not in said
         stolen = [path for path in work.glob("stolen*/**/*") if path.is_file()]
         assert not [path for path in stolen if SECRET in path.read_text("utf-8")]
@@ -76,13 +73,13 @@ def test_no_operation_sees_state(
             assert not [n for n in zipfile.ZipFile(work / "stolen.zip").namelist() if "kept" in n]
 
 
-@pytest.mark.skipif(WHY is not None, reason=f"no sandbox here: {WHY}")
+@boxed
 def test_no_command_sees_state(play: Callable[..., Played], state: Path) -> None:
     work = state.parent if state.parent.name == "work" else state.parent.parent
     command = (
         f"grep -r tulip . ; cat {state}/spaces/*/memory/brain/* ; find / -name kept.md 2>/dev/null; true"
     )
     step = {"tool": "bash", "args": {"command": command}}
-    played = play(lambda ask: ACCEPT if ask.phase == "check" else plan(step), settings={"sandbox": "auto"})
+    played = play(doing(step), settings={"sandbox": "auto"})
     said = step_of(played)
     assert SECRET not in said and f"{work}/" not in said.replace(f"{state}/spaces/*", "")

@@ -20,6 +20,7 @@ from typing import Any
 from in_process import in_process
 from playing import plan
 
+from kernel.document.model import Document
 from kernel.errors import Exit
 from runtime.api.fractal import Fractal
 
@@ -115,6 +116,11 @@ def runs(folder: Path) -> Path:
 def run_folder(folder: Path) -> Path:
     (only,) = [each for each in runs(folder).iterdir() if each.is_dir()]
     return only
+
+
+def root_of(folder: Path) -> Document:
+    """The root document of the only run."""
+    return Fractal(folder).document(run_folder(folder).name)
 
 
 def document(folder: Path, kind: str) -> Path:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 from click.testing import CliRunner
 from playing import ACCEPT, Played, plan
+from web_site import web_site
 
 from kernel.asking.responder import Ask
 from runtime.cli import cli
@@ -84,28 +83,9 @@ FIRST_PROGRAM = PROGRAM.replace("LINKS", "links")
 FIXED_PROGRAM = PROGRAM.replace("LINKS", "urllib.parse.urljoin(url, link) for link in links")
 
 
-class Site(BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        page = PAGES.get(self.path)
-        self.send_response(200 if page else 404)
-        self.send_header("Content-Type", "text/html; charset=utf-8")
-        self.end_headers()
-        self.wfile.write((page or "there is no such page").encode())
-
-    def log_message(self, *_: Any) -> None:
-        pass
-
-
-@contextmanager
-def research_site() -> Iterator[str]:
-    """The address of a site about tea, on loopback."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Site)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
+def research_site() -> AbstractContextManager[str]:
+    """A site about tea, on loopback."""
+    return web_site(PAGES)
 
 
 def bare(work: Path) -> Path:

@@ -17,25 +17,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playing import ACCEPT, plan
+from playing import doing, read
 from processes import (
     TASK,
     came_to,
     document,
     fractal,
     inner_asked,
+    root_of,
     run_folder,
     running,
     runs,
     script,
     start,
     stopped_in_child,
-    undisturbed,
     until,
 )
 
 from kernel.asking.responder import Ask, Ladder
-from kernel.document.model import ENDED, Document
+from kernel.document.model import ENDED
 from kernel.errors import Exit, ForeignEdit, FractalError, RunLocked, UsageError
 from kernel.store.files import FileStore
 from runtime.api.fractal import Fractal
@@ -43,20 +43,6 @@ from runtime.memory.context.knowing import READ
 from runtime.models.scripted import Scripted
 from runtime.workspace.inbox import Inbox, drop
 from runtime.workspace.workspace import is_locked, run_lock
-
-
-@pytest.fixture(scope="module")
-def calm(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    return undisturbed(tmp_path_factory.mktemp("calm") / "work")
-
-
-@pytest.fixture
-def model(tmp_path: Path) -> str:
-    return f"scripted:{script(tmp_path / 'model.json')}"
-
-
-def root_of(folder: Path) -> Document:
-    return Fractal(folder).document(run_folder(folder).name)
 
 
 def scripted(folder: Path, answers: Callable[[Ask], Any], **settings: Any) -> Fractal:
@@ -211,7 +197,7 @@ def test_concurrently_cancelled_run_ends_once(tmp_path: Path) -> None:
 
 # ---- editors --------------------------------------------------------------------------------------------
 
-READS = [{"tool": "read", "args": {"path": "a.txt"}} for _ in range(2)]
+READS = [read("a.txt")] * 2
 
 
 def _as_vim(path: Path, raw: bytes) -> None:
@@ -259,7 +245,7 @@ def test_saved_edits_during_a_run_are_never_overwritten(
                 saved.append(root.read_bytes() + words)
                 save(root, saved[0])
 
-        here = scripted(work, lambda ask: ACCEPT if ask.phase == "check" else plan(*READS))
+        here = scripted(work, doing(*READS))
         at.left, at.act = moment, edit
         try:
             end = asyncio.run(here.run("read")).status
@@ -281,16 +267,15 @@ def test_saved_edits_during_a_run_are_never_overwritten(
     assert ends["stopped"] >= 20, ends
 
 
-def test_edited_document_without_finished_steps_continues(tmp_path: Path) -> None:
+def test_edited_document_without_finished_steps_continues(tmp_path: Path, model: str) -> None:
     work = tmp_path / "work"
     stopped_in_child(work, "inner check")
-    model = script(tmp_path / "model.json")
     child = document(work, "tool-task")
     text = child.read_text()
     head, _, tail = text.partition("## §3 DO")
     head = head.replace('phase: "check"', 'phase: "do"')
     child.write_text(f"{head}## §3 DO\n\n{tail[tail.index('<!-- rev') :]}")
-    ran = fractal(work, "resume", "--model", f"scripted:{model}")
+    ran = fractal(work, "resume", "--model", model)
     assert ran.returncode == Exit.ACCEPTED, ran.stderr
     assert root_of(work).steps[2].state == "done"
 
@@ -301,8 +286,7 @@ def test_edited_document_without_finished_steps_continues(tmp_path: Path) -> Non
 RUNS = 1000 if os.environ.get("FRACTAL_SOAK") == "1" else 300
 
 
-def _reading(ask: Ask) -> Any:
-    return ACCEPT if ask.phase == "check" else plan({"tool": "read", "args": {"path": "a.txt"}})
+_reading = doing(read("a.txt"))
 
 
 @pytest.mark.slow

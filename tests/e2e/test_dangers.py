@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hostile import boxed
-from playing import ACCEPT, Played, plan
+from playing import ACCEPT, Played, boxed, plan
 from processes import fractal, run_folder
 
 from kernel.asking.responder import Ask

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playing import ACCEPT, Played, plan
+from playing import ACCEPT, Played, doing, plan, read, write
 
 from kernel.asking.responder import Ask
 from kernel.errors import UsageError
@@ -20,19 +20,15 @@ from runtime.workspace.inbox import Person, Said
 
 Play = Callable[..., Played]
 CLIENT = Decider("client", "claude-code")
-MAKES = {"tool": "write", "args": {"path": "a.txt", "content": "x"}}
-READS = {"tool": "read", "args": {"path": ".env"}}
+MAKES = write("a.txt", "x")
+READS = read(".env")
 WRITES = {"approve": ["write"]}
-
-
-def answers(*steps: dict[str, Any]) -> Callable[[Ask], Any]:
-    return lambda ask: ACCEPT if ask.phase == "check" else plan(*steps)
 
 
 def serious(play: Play, tmp_path: Path, **settings: Any) -> Played:
     """A run that waits because its step reads credentials."""
     (tmp_path / "work" / ".env").write_text("KEY=4711\n")
-    played = play(answers(READS), settings=settings)
+    played = play(doing(READS), settings=settings)
     assert "serious: credentials" in played.result.question
     return played
 
@@ -47,9 +43,9 @@ def serious(play: Play, tmp_path: Path, **settings: Any) -> Played:
     ],
 )
 def test_approval_records_its_author(play: Play, by: Decider, told: str) -> None:
-    played = play(answers(MAKES), settings=WRITES)
+    played = play(doing(MAKES), settings=WRITES)
     played.fractal.tell(played.result.run, "approve", by=by)
-    ended = play(answers(MAKES), settings=WRITES, resume=played.result.run)
+    ended = play(doing(MAKES), settings=WRITES, resume=played.result.run)
     assert ended.root.steps[1].evidence["approved"] == told
     assert f'"approved": {json.dumps(told)}' in ended.result.path.read_text()
     why = "\n".join(each.answer for each in reasons([ended.root], ended.root.meta.id))
@@ -57,19 +53,19 @@ def test_approval_records_its_author(play: Play, by: Decider, told: str) -> None
 
 
 def test_yes_is_recorded_only_where_approval_was_needed(play: Play) -> None:
-    yes = play(answers(MAKES), settings=WRITES, yes=True)
+    yes = play(doing(MAKES), settings=WRITES, yes=True)
     assert yes.root.steps[1].evidence["approved"] == "policy --yes"
     why = "\n".join(each.answer for each in reasons([yes.root], yes.root.meta.id))
     assert "approved by policy --yes" in why
-    free = play(answers({"tool": "list", "args": {}}), settings=WRITES, yes=True)
+    free = play(doing({"tool": "list", "args": {}}), settings=WRITES, yes=True)
     assert "approved" not in free.root.steps[1].evidence
 
 
 @pytest.mark.parametrize(("by", "told"), [(TERMINAL, "person at terminal"), (CLIENT, str(CLIENT))])
 def test_rejection_records_its_author(play: Play, by: Decider, told: str) -> None:
-    played = play(answers(MAKES), settings=WRITES)
+    played = play(doing(MAKES), settings=WRITES)
     played.fractal.tell(played.result.run, "reject", by=by, why="not that file")
-    ended = play(answers(MAKES), settings=WRITES, resume=played.result.run)
+    ended = play(doing(MAKES), settings=WRITES, resume=played.result.run)
     step = ended.root.steps[1]
     assert (step.result, step.origin) == (f"rejected by {told}: not that file", by.origin)
 
@@ -91,9 +87,9 @@ def test_answer_records_its_author(play: Play) -> None:
 
 
 def test_approved_plan_records_its_author(play: Play) -> None:
-    played = play(answers(MAKES), plan_only=True)
+    played = play(doing(MAKES), plan_only=True)
     played.fractal.tell(played.result.run, "approve", by=CLIENT)
-    ended = play(answers(MAKES), resume=played.result.run)
+    ended = play(doing(MAKES), resume=played.result.run)
     note = ended.root.note(2, "approved")
     assert note is not None and (note.text, note.origin) == (f"by {CLIENT}", "client:claude-code")
     why = "\n".join(each.answer for each in reasons([ended.root], ended.root.meta.id))
@@ -108,9 +104,9 @@ def test_serious_danger_is_approved_only_by_a_person(play: Play, tmp_path: Path,
     played = serious(play, tmp_path)
     with pytest.raises(UsageError, match="a serious danger needs a person's approval at a terminal"):
         played.fractal.tell(played.result.run, "approve", by=by)
-    assert play(answers(READS), resume=played.result.run).result.waiting == "approval"
+    assert play(doing(READS), resume=played.result.run).result.waiting == "approval"
     played.fractal.tell(played.result.run, "approve", by=TERMINAL)
-    ended = play(answers(READS), resume=played.result.run)
+    ended = play(doing(READS), resume=played.result.run)
     assert ended.result.exit == 0 and ended.root.steps[1].state == "done"
     assert ended.root.steps[1].evidence["approved"] == "person at terminal"
 
@@ -121,7 +117,7 @@ def test_trusted_client_may_approve_a_serious_danger(play: Play, tmp_path: Path)
     with pytest.raises(UsageError, match='MCP client "other"'):
         played.fractal.tell(played.result.run, "approve", by=Decider("client", "other"))
     played.fractal.tell(played.result.run, "approve", by=CLIENT)
-    ended = play(answers(READS), settings=settings, resume=played.result.run)
+    ended = play(doing(READS), settings=settings, resume=played.result.run)
     assert ended.root.steps[1].evidence["approved"] == str(CLIENT)
 
 
@@ -131,7 +127,7 @@ def test_handwritten_message_approves_no_serious_danger(play: Play, tmp_path: Pa
     inbox = played.folder / "inbox"
     inbox.mkdir(exist_ok=True)
     (inbox / "0000-approve.json").write_text(json.dumps({"kind": "approve", "by": by}))
-    again = play(answers(READS), resume=played.result.run)
+    again = play(doing(READS), resume=played.result.run)
     assert again.result.waiting == "approval"
     told = [event.data["message"] for event in again.events if event.kind == "warning"]
     assert any("the approval is not taken: a serious danger needs a person" in text for text in told)
@@ -163,8 +159,8 @@ def test_person_asked_during_a_run_may_approve(play: Play, tmp_path: Path) -> No
 @pytest.mark.parametrize("name", ["x" * 500, 'a"b`c\n## §3 DO', "\x1b[2J", "claude-code 1.0", "日本"])
 def test_client_names_cannot_break_a_document(play: Play, name: str) -> None:
     by = Decider("client", plain_name(name))
-    played = play(answers(MAKES), settings=WRITES)
+    played = play(doing(MAKES), settings=WRITES)
     played.fractal.tell(played.result.run, "reject", by=by, why="no")
-    ended = play(answers(MAKES), settings=WRITES, resume=played.result.run)
+    ended = play(doing(MAKES), settings=WRITES, resume=played.result.run)
     assert ended.root.steps[1].origin == by.origin
     assert len(str(by)) < 100 and "\n" not in str(by)

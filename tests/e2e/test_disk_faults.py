@@ -21,18 +21,16 @@ from processes import (
     document,
     fractal,
     inner_asked,
+    root_of,
     run_folder,
     running,
     runs,
     script,
     stopped_in_child,
-    undisturbed,
     until,
 )
 
-from kernel.document.model import Document
 from kernel.errors import Exit
-from kernel.store.files import FileStore
 
 ROOT = os.geteuid() == 0
 LEFT = (2, 3, 5, 8, 9, 11, 13) if os.environ.get("FRACTAL_SOAK") == "1" else (2, 5, 9, 13)
@@ -113,16 +111,6 @@ def resumes(folder: Path, model: str, calm: dict[str, Any]) -> None:
     assert set(paid(folder).values()) == {1}
 
 
-@pytest.fixture(scope="module")
-def calm(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    return undisturbed(tmp_path_factory.mktemp("calm") / "work")
-
-
-@pytest.fixture
-def model(tmp_path: Path) -> str:
-    return f"scripted:{script(tmp_path / 'model.json')}"
-
-
 # ---- a full disk -----------------------------------------------------------------------------------------
 
 
@@ -196,11 +184,6 @@ def test_disk_full_in_the_work_folder_fails_only_the_step(tmp_path: Path) -> Non
         assert NO_SPACE in str(step.result) and "nothing was changed" in str(step.result)
         assert (work / "disk" / "a.txt").read_text() == "as it was"
         assert sorted(each.name for each in (work / "disk").iterdir()) == ["a.txt", filler.name]
-
-
-def root_of(folder: Path) -> Document:
-    run = run_folder(folder)
-    return FileStore(run).peek(f"system-{run.name}")
 
 
 # ---- read-only paths ------------------------------------------------------------------------------------

@@ -18,20 +18,20 @@ import pytest
 from click.testing import CliRunner
 from llm_server import Answer, LlmServer
 from playing import ACCEPT, plan
+from process_list import alive
 from processes import (
     TASK,
     came_to,
     fractal,
     inner_asked,
+    root_of,
     run_folder,
     running,
     script,
     stopped_in_child,
-    undisturbed,
     until,
 )
 
-from kernel.document.model import Document
 from kernel.errors import Exit, ProviderError
 from runtime.api.fractal import Fractal, shipped_system
 from runtime.cli import cli
@@ -94,18 +94,7 @@ def stubborn(tmp_path: Path) -> Callable[[], list[str]]:
     number = f"4{os.getpid()}.{abs(hash(str(tmp_path))) % 10**6:06d}"
     (tmp_path / "number").write_text(number)
 
-    def left() -> list[str]:
-        found: list[str] = []
-        for each in Path("/proc").glob("[0-9]*/cmdline"):
-            try:
-                words = each.read_bytes().split(b"\0")
-            except OSError:
-                continue
-            if b"sleep" in words and number.encode() in words:
-                found.append(each.parent.name)
-        return found
-
-    return left
+    return lambda: alive(number)
 
 
 def _stubborn_script(tmp_path: Path) -> str:
@@ -118,10 +107,6 @@ def _stubborn_script(tmp_path: Path) -> str:
 def _sandboxes() -> list[str]:
     works = shutil.which("bwrap") and not subprocess.run(["bwrap", "--ro-bind", "/", "/", "true"]).returncode
     return ["off", "bwrap"] if works else ["off"]
-
-
-def root_of(folder: Path) -> Document:
-    return Fractal(folder).document(run_folder(folder).name)
 
 
 @pytest.mark.parametrize("sandbox", _sandboxes())
@@ -223,11 +208,6 @@ def _clock(shim: Path, folder: Path) -> tuple[Path, dict[str, str]]:
     return jump, {"LD_PRELOAD": str(shim), "CLOCK_JUMP": str(jump)}
 
 
-@pytest.fixture(scope="module")
-def calm(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    return undisturbed(tmp_path_factory.mktemp("calm") / "work")
-
-
 @pytest.mark.parametrize("seconds", [YEAR, -YEAR])
 def test_clock_jump_uses_no_run_time(tmp_path: Path, shim: Path, calm: dict[str, Any], seconds: int) -> None:
     work = tmp_path / "work"
@@ -263,12 +243,13 @@ def test_clock_set_back_extends_no_limit(tmp_path: Path, shim: Path) -> None:
     assert time.monotonic() - begun < 10
 
 
-def test_clock_set_back_between_sessions(tmp_path: Path, shim: Path, calm: dict[str, Any]) -> None:
+def test_clock_set_back_between_sessions(
+    tmp_path: Path, shim: Path, model: str, calm: dict[str, Any]
+) -> None:
     work = tmp_path / "work"
     folder = stopped_in_child(work)
     jump, clock = _clock(shim, tmp_path)
     jump.write_text(str(-YEAR))
-    model = f"scripted:{script(tmp_path / 'model.json')}"
     again = fractal(work, "resume", "--model", model, **clock)
     assert again.returncode == Exit.ACCEPTED, again.stderr
     assert came_to(work) == calm
@@ -287,7 +268,7 @@ MOMENTS = [
 ]
 
 
-def test_invalid_times_stop_no_command(tmp_path: Path, calm: dict[str, Any]) -> None:
+def test_invalid_times_stop_no_command(tmp_path: Path, model: str, calm: dict[str, Any]) -> None:
     work = tmp_path / "work"
     folder = stopped_in_child(work)
     for moment in MOMENTS:
@@ -298,7 +279,7 @@ def test_invalid_times_stop_no_command(tmp_path: Path, calm: dict[str, Any]) -> 
         for words in (["ls"], ["tree", folder.name], ["show", folder.name], ["cost", folder.name], ["gc"]):
             ran = CliRunner().invoke(cli, ["-C", str(work), *words])
             assert ran.exit_code == 0, (moment, words, ran.output, ran.exception)
-    again = fractal(work, "resume", "--model", f"scripted:{script(tmp_path / 'model.json')}")
+    again = fractal(work, "resume", "--model", model)
     assert again.returncode == Exit.ACCEPTED, again.stderr
     assert came_to(work) == calm
     for moment in MOMENTS:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hostile import Hostile, boxed, outside
-from playing import ACCEPT, plan
+from hostile import Hostile, outside
+from playing import ACCEPT, boxed, plan
 
 from kernel.asking.responder import Ask
 from kernel.errors import OperationFailed

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hostile import SEND, Hostile, bash, boxed, listener
-from playing import ACCEPT, plan
+from hostile import SEND, Hostile, bash, listener
+from playing import ACCEPT, boxed, plan
 
 from kernel.asking.responder import Ask
 from runtime.api.fractal import Fractal

@@ -3,35 +3,15 @@
 from __future__ import annotations
 
 import os
-import time
-from pathlib import Path
 
 import pytest
-from hostile import Hostile, boxed
+from hostile import Hostile
+from playing import boxed
+from process_list import gone
 
 from kernel.document.model import Step
 
 pytestmark = boxed
-
-
-def alive(mark: str) -> list[str]:
-    """The processes that have the mark among their arguments."""
-    found: list[str] = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            if mark.encode() in (process / "cmdline").read_bytes().split(b"\0"):
-                found.append(process.name)
-        except OSError:
-            continue
-    return found
-
-
-def gone(mark: str) -> bool:
-    """Whether they end within three seconds."""
-    end = time.monotonic() + 3
-    while alive(mark) and time.monotonic() < end:
-        time.sleep(0.02)
-    return not alive(mark)
 
 
 # ---- time -------------------------------------------------------------------------------------------------

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hostile import Hostile, boxed, outside
-from playing import ACCEPT, Played, plan
+from hostile import Hostile, outside
+from playing import ACCEPT, Played, boxed, plan
+from web_site import web_site
 
 from kernel.asking.responder import Ask
 
@@ -126,37 +123,14 @@ def test_retry_shows_earlier_output_as_data(hostile: Hostile) -> None:
 # ---- a web page -------------------------------------------------------------------------------------------
 
 
-@contextmanager
-def page(text: str) -> Iterator[str]:
-    """The address of a page on loopback."""
-
-    class Page(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.send_header("Content-Type", "text/html; charset=utf-8")
-            self.end_headers()
-            self.wfile.write(text.encode())
-
-        def log_message(self, format: str, *args: Any) -> None:
-            """Print no log."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Page)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/"
-    finally:
-        server.shutdown()
-        server.server_close()
-
-
 def test_web_page_stays_data(hostile: Hostile) -> None:
     html = (
         f"<title>{ORDER}</title><h2>Task</h2><p>{ORDER}</p><pre>```\n{ORDER}\n</pre><a href='x'>{ORDER}</a>"
     )
-    with page(html) as address:
+    with web_site({"/": html}) as address:
         seen: list[Ask] = []
         played = hostile.run(
-            {"tool": "fetch", "args": {"url": address}},
+            {"tool": "fetch", "args": {"url": f"{address}/"}},
             seen=seen.append,
             operations={"fetch": {"allow_private": True}},
         )
@@ -168,8 +142,8 @@ def test_web_page_stays_data(hostile: Hostile) -> None:
 
 
 def test_private_addresses_are_not_fetched_by_default(hostile: Hostile) -> None:
-    with page("internal") as address:
-        played = hostile.run({"tool": "fetch", "args": {"url": address}})
+    with web_site({"/": "internal"}) as address:
+        played = hostile.run({"tool": "fetch", "args": {"url": f"{address}/"}})
     assert played.root.steps[1].state == "failed"
     assert "internal" not in (played.root.steps[1].result or "")
 

@@ -8,7 +8,8 @@ import socket
 from pathlib import Path
 
 import pytest
-from hostile import Hostile, boxed, listening
+from hostile import Hostile, listening
+from playing import boxed
 
 pytestmark = boxed
 SECRET = "a-secret-of-4711"

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import os
 import re
-import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 from playing import Played
+from web_site import web_site
 
 from kernel.asking.responder import Ask
 from kernel.errors import Exit
@@ -29,24 +28,14 @@ PAGES = {
 }
 
 
-class Shop(BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        page = PAGES.get(self.path)
-        self.send_response(200 if page else 403)
-        self.send_header("Content-Type", "text/html; charset=utf-8")
-        self.end_headers()
-        self.wfile.write(f"<html><body>{page or 'blocked'}</body></html>".encode())
-
-    def log_message(self, *_: Any) -> None:
-        pass
-
-
 @pytest.fixture
 def shop() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Shop)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
+    def html(text: str) -> str:
+        return f"<html><body>{text}</body></html>"
+
+    pages = {path: html(page) for path, page in PAGES.items()}
+    with web_site(pages, missing=(403, html("blocked"))) as address:
+        yield address
 
 
 def model(shop: str) -> Callable[[Ask], Any]:

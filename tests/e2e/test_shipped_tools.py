@@ -6,14 +6,13 @@ import csv
 import io
 import re
 import sqlite3
-import threading
 from collections.abc import Callable, Iterator, Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 from playing import ACCEPT, Played, plan
+from web_site import web_site
 
 from kernel.asking.responder import Ask
 from kernel.errors import Exit
@@ -163,28 +162,16 @@ def test_web_writes_a_table_of_a_page_to_a_file(play: Play, tmp_path: Path) -> N
     assert (tmp_path / "work" / "prices.csv").read_text() == "item,price\ntea,3\nmilk,2\n"
 
 
-class Site(BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        pages = {
-            "/": "<h1>Town</h1><a href='/news'>News</a> <a href='/baths'>Opening <b>hours</b></a>",
-            "/baths": "<table><tr><th>day<th>open<tr><td>Mo<td>9-17<tr><td>Su<td>closed</table>",
-        }
-        page = pages.get(self.path)
-        self.send_response(200 if page else 404)
-        self.send_header("Content-Type", "text/html; charset=utf-8")
-        self.end_headers()
-        self.wfile.write(f"<html><body>{page or 'gone'}</body></html>".encode())
-
-    def log_message(self, *_: Any) -> None:
-        pass
+TOWN = {
+    "/": "<h1>Town</h1><a href='/news'>News</a> <a href='/baths'>Opening <b>hours</b></a>",
+    "/baths": "<table><tr><th>day<th>open<tr><td>Mo<td>9-17<tr><td>Su<td>closed</table>",
+}
 
 
 @pytest.fixture
 def site() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Site)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
+    with web_site({path: f"<html><body>{page}</body></html>" for path, page in TOWN.items()}) as address:
+        yield address
 
 
 def test_web_follows_a_link(play: Play, tmp_path: Path, site: str) -> None:

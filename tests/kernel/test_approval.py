@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playing import ACCEPT, Played, plan
+from playing import ACCEPT, Played, doing, plan, write
 
 from kernel.asking.responder import Ask, Ladder
 from kernel.document.escaping import to_json
@@ -184,36 +184,32 @@ def test_long_call_is_abbreviated(tmp_path: Path) -> None:
 # ---- in a run --------------------------------------------------------------------------------------------
 
 
-def answers(*steps: dict[str, Any]) -> Callable[[Ask], Any]:
-    return lambda ask: ACCEPT if ask.phase == "check" else plan(*steps)
-
-
-MAKES = {"tool": "write", "args": {"path": "a.txt", "content": "x"}}
+MAKES = write("a.txt", "x")
 
 
 def test_step_waits_until_it_is_approved(play: Play, tmp_path: Path) -> None:
     settings = {"approve": ["write"]}
-    played = play(answers(MAKES), settings=settings)
+    played = play(doing(MAKES), settings=settings)
     assert played.result.waiting == "approval"
     assert not (tmp_path / "work" / "a.txt").exists()
-    again = play(answers(MAKES), settings=settings, resume=played.result.run)
+    again = play(doing(MAKES), settings=settings, resume=played.result.run)
     assert again.result.waiting == "approval", "it was not approved yet"
     played.fractal.tell(played.result.run, "approve")
-    ended = play(answers(MAKES), settings=settings, resume=played.result.run)
+    ended = play(doing(MAKES), settings=settings, resume=played.result.run)
     assert ended.result.exit == 0 and (tmp_path / "work" / "a.txt").exists()
 
 
 def test_rejected_step_is_not_executed(play: Play, tmp_path: Path) -> None:
     settings = {"approve": ["write"]}
-    played = play(answers(MAKES), settings=settings)
+    played = play(doing(MAKES), settings=settings)
     played.fractal.tell(played.result.run, "reject", reason="not that file")
-    ended = play(answers(MAKES), settings=settings, resume=played.result.run)
+    ended = play(doing(MAKES), settings=settings, resume=played.result.run)
     assert ended.root.steps[1].state != "done"
     assert not (tmp_path / "work" / "a.txt").exists()
 
 
 def test_yes_approves_in_advance(play: Play, tmp_path: Path) -> None:
-    assert play(answers(MAKES), settings={"approve": ["write"]}, yes=True).result.exit == 0
+    assert play(doing(MAKES), settings={"approve": ["write"]}, yes=True).result.exit == 0
 
 
 def test_look_that_needs_approval_is_refused(play: Play) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from playing import boxed
 
 from kernel.errors import OperationFailed
 from kernel.tools.builtin.bash import bash
@@ -24,11 +25,7 @@ from runtime.catalogue.catalogue import Catalogue
 from runtime.sandbox.sandbox import Sandbox
 
 BOXED = Sandbox("auto")
-WHY = BOXED.available()
-MODES = [
-    pytest.param("auto", marks=pytest.mark.skipif(WHY is not None, reason=f"no sandbox here: {WHY}")),
-    "off",
-]
+MODES = [pytest.param("auto", marks=boxed), "off"]
 SYSTEM = Path(__file__).parents[2] / "system"
 
 
@@ -111,7 +108,7 @@ def test_invalid_line_ranges_are_refused(ctx: OperationContext, lines: str, why:
     st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\n\0"), max_size=5), max_size=8),
     st.data(),
 )
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 def test_line_ranges_add_up_to_the_file(ctx: OperationContext, rows: list[str], data: Any) -> None:
     text = "".join(f"{row}\n" for row in rows)
     put(ctx, "a.txt", text)
@@ -173,7 +170,7 @@ def test_folders_pipes_and_outside_paths_are_refused(ctx: OperationContext) -> N
 
 
 @given(st.text(st.characters(codec="utf-8")), st.text(st.characters(codec="utf-8")))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 def test_content_is_written_exactly(ctx: OperationContext, one: str, two: str) -> None:
     write(ctx, "a.txt", one)
     assert (ctx.folder / "a.txt").read_bytes() == one.encode()
@@ -309,16 +306,15 @@ async def test_terminal_escapes_are_made_visible(ctx: OperationContext) -> None:
     assert (await bash(ctx, r"printf 'a\033[31mred\r\n'")).text == "a␛[31mred\r"
 
 
-@pytest.mark.skipif(WHY is not None, reason=f"no sandbox here: {WHY}")
+@boxed
 @pytest.mark.parametrize("allowed", [False, True])
 async def test_network_follows_the_setting(ctx: OperationContext, allowed: bool) -> None:
     result = await bash(replace(ctx, sandbox=BOXED, network=allowed), "readlink /proc/self/ns/net")
     assert (result.text == str(Path("/proc/self/ns/net").readlink())) is allowed
 
 
+@boxed
 async def test_sandbox_protects_paths_of_the_workspace(ctx: OperationContext) -> None:
-    if WHY is not None:
-        pytest.skip(f"no sandbox here: {WHY}")
     put(ctx, "state/a", "old")
     ctx = replace(ctx, sandbox=BOXED, protected=(ctx.folder.resolve() / "state",))
     result = await bash(ctx, "echo new > state/a")

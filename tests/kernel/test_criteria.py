@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playing import put
+from playing import boxed, put
 
 from kernel.errors import OperationFailed
 from kernel.loop.criteria import Verdict, check_criterion, reason, search
@@ -21,8 +21,6 @@ from kernel.tools.operations import OperationContext
 from runtime.sandbox.sandbox import Sandbox
 
 BOXED = Sandbox("auto")
-WHY = BOXED.available()
-boxed = pytest.mark.skipif(WHY is not None, reason=f"no sandbox here: {WHY}")
 Check = Callable[..., Verdict]
 
 

@@ -6,13 +6,14 @@ import asyncio
 import json
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from playing import ACCEPT, Played, plan, player
+from playing import ACCEPT, Played, bash, doing, plan, player, read, rewind, write
 
 from kernel.asking.responder import Ask, Ladder, Usage
 from kernel.document.model import Document, Meta, Note, Section, Step
@@ -48,7 +49,7 @@ def tree(shape: Any, side_by_side: bool) -> Callable[[Ask], Any]:
 
     def answer(ask: Ask) -> Any:
         if ask.phase in ("do", "atomic"):
-            return {"tool": "read", "args": {"path": "a.txt"}}
+            return read("a.txt")
         if ask.phase == "check":
             return ACCEPT
         task = ask.document.text(1, "task")
@@ -163,7 +164,7 @@ def test_missing_child_document_is_created_again(play: Play) -> None:
         if ask.document.meta.depth == 0:
             return ACCEPT if ask.phase == "check" else plan({"subtask": "write"})
         if ask.phase == "fused":
-            return plan({"tool": "write", "args": {"path": "a.txt", "content": "x"}})
+            return plan(write("a.txt", "x"))
         return ACCEPT
 
     played = play(Stopping(answer, after="loop_started", loop="tool-task"))
@@ -183,7 +184,7 @@ def test_broken_child_is_reported_and_other_steps_continue(play: Play) -> None:
                 {"tool": "read", "args": {"path": "b.txt"}, "needs": []},
             ]
             return ACCEPT if ask.phase == "check" else plan(*steps)
-        return plan({"tool": "write", "args": {"path": "a.txt", "content": "x"}})
+        return plan(write("a.txt", "x"))
 
     played = play(Stopping(answer, after="loop_started", loop="tool-task"))
     child = played.folder / f"tool-task-{played.result.run}-1.md"
@@ -214,11 +215,11 @@ class Stopping(Scripted):
 
 
 def test_resume_repeats_no_finished_call(play: Play) -> None:
-    steps = [{"tool": "write", "args": {"path": "a.txt", "content": "x"}}, {"tool": "read", "what": "look"}]
+    steps = [write("a.txt", "x"), {"tool": "read", "what": "look"}]
 
     def answer(ask: Ask) -> Any:
         if ask.phase == "do":
-            return {"tool": "read", "args": {"path": "a.txt"}}
+            return read("a.txt")
         return ACCEPT if ask.phase == "check" else plan(*steps)
 
     class AtDo(Stopping):
@@ -265,10 +266,8 @@ def test_waiting_for_a_person_uses_no_run_time(play: Play) -> None:
             await asyncio.sleep(0.5)
             return await super().answer(ask)
 
-    step = {"tool": "write", "args": {"path": "a.txt", "content": "x"}}
-    played = play(
-        Person(lambda ask: ACCEPT if ask.phase == "check" else plan(step)), settings={"seconds": 0.6}
-    )
+    step = write("a.txt", "x")
+    played = play(Person(doing(step)), settings={"seconds": 0.6})
     assert played.result.exit == Exit.ACCEPTED
     assert played.root.meta.spent["seconds"] < 0.6
 
@@ -286,7 +285,7 @@ def test_bug_in_a_responder_stops_all_loops(play: Play, tmp_path: Path) -> None:
     def answer(ask: Ask) -> Any:
         if ask.document.meta.depth == 0:
             return plan({"subtask": "break", "needs": []}, {"subtask": "write", "needs": []})
-        return plan({"tool": "write", "args": {"path": "a.txt", "content": "x"}})
+        return plan(write("a.txt", "x"))
 
     async def watch() -> None:
         fractal = Fractal(tmp_path, settings={"sandbox": "off"}, ladder=Ladder((Faulty(answer),)))
@@ -305,10 +304,10 @@ def test_resumed_step_is_not_substituted_twice(play: Play, tmp_path: Path) -> No
         {"tool": "read", "args": {"path": "r.txt"}},
         {"tool": "write", "args": {"path": "o.txt", "content": "{{ steps[1].result }}"}},
     ]
-    answers = lambda ask: ACCEPT if ask.phase == "check" else plan(*steps)  # noqa: E731
+    answers = doing(*steps)
     played = play(answers)
     (tmp_path / "work" / "o.txt").unlink()
-    _rewind(played, 2)
+    rewind(played, 2)
     play(answers, resume=played.result.run)
     assert (tmp_path / "work" / "o.txt").read_text() == "<{{ steps[1].result }}>"
 
@@ -320,7 +319,7 @@ def test_stopped_run_records_states_and_cost_of_steps(play: Play) -> None:
                 await asyncio.sleep(30)
             return await super().answer(ask)
 
-    read = {"tool": "write", "args": {"path": "a.txt", "content": "x"}}
+    read = write("a.txt", "x")
     played = play(
         Slow(lambda ask: plan(read) if ask.document.meta.depth else plan({"subtask": "s"})),
         settings={"seconds": 1.0},
@@ -345,11 +344,7 @@ def test_external_edit_stops_the_run_and_keeps_both_versions(play: Play) -> None
         if ask.phase == "check":
             path = next(where[0].glob("*/system-*.md"))
             path.write_text(path.read_text() + "\nmy own words\n")
-        return (
-            ACCEPT
-            if ask.phase == "check"
-            else plan({"tool": "write", "args": {"path": "a.txt", "content": "x"}})
-        )
+        return doing(write("a.txt", "x"))(ask)
 
     fractal_runs = play(lambda ask: {"task": "t", "question": "?"}).fractal.workspace.runs
     for old in fractal_runs.iterdir():
@@ -364,12 +359,10 @@ def test_external_edit_stops_the_run_and_keeps_both_versions(play: Play) -> None
 
 def test_interrupted_command_is_decided_by_a_person(play: Play) -> None:
     """The process crashed while a command ran: only a person knows whether it took effect."""
-    answers = scripted_bash()
+    answers = doing(bash("echo x >> counter"))
     played = play(answers, plan_only=True)
     store = FileStore(played.folder)
     document = store.load(played.result.id)
-    from dataclasses import replace
-
     step = replace(document.planned[1], state="running")
     begun = document.having(waiting=None, status="running").with_step(step)
     store.save(begun.with_notes(2, Note("approved", "by a person", "person")))
@@ -383,11 +376,6 @@ def test_interrupted_command_is_decided_by_a_person(play: Play) -> None:
     assert not (folder / "counter").exists()
 
 
-def scripted_bash() -> Callable[[Ask], Any]:
-    step = {"tool": "bash", "args": {"command": "echo x >> counter"}}
-    return lambda ask: ACCEPT if ask.phase == "check" else plan(step)
-
-
 @pytest.mark.parametrize(("happened", "content"), [(True, "new"), (False, "new")])
 def test_interrupted_edit_is_inspected_before_it_is_repeated(
     play: Play, tmp_path: Path, happened: bool, content: str
@@ -395,10 +383,10 @@ def test_interrupted_edit_is_inspected_before_it_is_repeated(
     file = tmp_path / "work" / "a.txt"
     file.write_text("old")
     step = {"tool": "edit", "args": {"path": "a.txt", "old": "old", "new": "new"}}
-    answers = lambda ask: ACCEPT if ask.phase == "check" else plan(step)  # noqa: E731
+    answers = doing(step)
     played = play(answers)
     assert file.read_text() == "new"
-    _rewind(played, 1)
+    rewind(played, 1)
     if not happened:
         file.write_text("old")
     again = play(answers, resume=played.result.run)
@@ -406,31 +394,8 @@ def test_interrupted_edit_is_inspected_before_it_is_repeated(
     assert file.read_text() == content
 
 
-def _rewind(played: Played, n: int) -> None:
-    """Reset a run to the point where step `n` has started and has no result."""
-    from dataclasses import replace
-
-    store = FileStore(played.folder)
-    document = store.load(played.result.id)
-    old = document.steps[n]
-    running = replace(old, state="running", result=None, link="")
-    sections = {number: section for number, section in document.sections.items() if number < 3}
-    back = Document(document.meta, sections).having(phase="do", status="running")
-    for step in (*(document.steps[k] for k in range(1, n)), running):
-        back = back.with_step(step)
-    store.save(back)
-    (played.folder / old.link).unlink()
-
-
 def test_document_has_the_whole_usage(play: Play) -> None:
-    def answer(ask: Ask) -> Any:
-        return (
-            ACCEPT
-            if ask.phase == "check"
-            else plan({"tool": "write", "args": {"path": "a.txt", "content": "x"}})
-        )
-
-    played = play(answer)
+    played = play(doing(write("a.txt", "x")))
     spent = played.root.meta.spent
     assert spent["calls"] == 2
     assert spent["prompt_tokens"] == sum(rung["prompt"] for rung in played.root.meta.rungs)
@@ -442,7 +407,7 @@ def test_document_size_is_linear_in_the_steps(tmp_path: Path) -> None:
     steps = [{"tool": "read", "args": {"path": "a.txt"}, "needs": []} for _ in range(200)]
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "a.txt").write_text("a")
-    played = player(tmp_path / "work")(lambda ask: ACCEPT if ask.phase == "check" else plan(*steps))
+    played = player(tmp_path / "work")(doing(*steps))
     assert played.result.exit == Exit.ACCEPTED
     assert isinstance(played.fractal, Fractal)
     raw = played.result.path.stat().st_size

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from playing import ACCEPT, Played, plan
+from playing import ACCEPT, Played, doing, plan, write
 
 from kernel.asking.responder import Ask
 from kernel.document.markdown import render
@@ -24,12 +24,8 @@ FORMS = "postgres://app:password@db\nAuthorization: Bearer YOUR_ACCESS_TOKEN_HER
 LONG = "".join(f"line {n} of a long text\n" for n in range(1_000))
 
 
-def steps(*planned: dict[str, Any]) -> Callable[[Ask], Any]:
-    return lambda ask: ACCEPT if ask.phase == "check" else plan(*planned)
-
-
 def test_secret_form_is_written_exactly_and_shown_redacted(play: Play) -> None:
-    played = play(steps({"tool": "write", "args": {"path": "a", "content": FORMS}}))
+    played = play(doing(write("a", FORMS)))
     assert (played.fractal.workspace.folder / "a").read_text("utf-8") == FORMS
     for path in played.folder.glob("*.md"):
         assert "password@" not in path.read_text("utf-8") and "YOUR_ACCESS" not in path.read_text("utf-8")
@@ -37,12 +33,12 @@ def test_secret_form_is_written_exactly_and_shown_redacted(play: Play) -> None:
 
 def test_secret_form_in_a_result_reaches_files_exactly_and_no_prompt(play: Play, tmp_path: Path) -> None:
     prompts: list[str] = []
-    copy = {"tool": "write", "args": {"path": "b", "content": "{{ steps[1].result }}"}}
+    copy = write("b", "{{ steps[1].result }}")
 
     def answer(ask: Ask) -> Any:
         prompts.append(ask.user)
         if ask.phase == "do":
-            return {"tool": "write", "args": {"path": "c", "content": "{{ steps[1].result }}"}}
+            return write("c", "{{ steps[1].result }}")
         asked = {"tool": "write", "what": "write c", "needs": [1]}
         if ask.phase == "check":
             return {**ACCEPT, "output": "{{ steps[1].result }}"}
@@ -68,8 +64,8 @@ def test_secret_form_in_a_result_reaches_files_exactly_and_no_prompt(play: Play,
 def test_exact_value_of_the_evidence_is_substituted(play: Play, tmp_path: Path, call: dict[str, Any]) -> None:
     (tmp_path / "work").mkdir(exist_ok=True)
     (tmp_path / "work" / "t.csv").write_text("n\n3\n4\n", "utf-8")
-    copy = {"tool": "write", "args": {"path": "b", "content": "{{ steps[1].result }}"}}
-    played = play(steps(call, copy))
+    copy = write("b", "{{ steps[1].result }}")
+    played = play(doing(call, copy))
     assert played.root.steps[1].evidence["exact"] == "7"
     assert (tmp_path / "work" / "b").read_text("utf-8") == "7"
 
@@ -78,7 +74,7 @@ def test_environment_secret_is_never_written(
     play: Play, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MY_API_KEY", "the-value-of-the-key")
-    played = play(steps({"tool": "write", "args": {"path": "a", "content": "it is the-value-of-the-key"}}))
+    played = play(doing(write("a", "it is the-value-of-the-key")))
     assert (tmp_path / "work" / "a").read_text("utf-8") == "it is [redacted MY_API_KEY]"
     kept = [path for path in played.folder.rglob("*") if path.is_file()]
     assert not any(b"the-value-of-the-key" in path.read_bytes() for path in kept)
@@ -88,12 +84,12 @@ def test_environment_secret_is_never_written(
 def test_abbreviated_argument_is_executed_whole_after_a_restart(
     play: Play, tmp_path: Path, content: str
 ) -> None:
-    first = {"tool": "write", "args": {"path": "a", "content": content}}
-    played = play(steps(first), plan_only=True)
+    first = write("a", content)
+    played = play(doing(first), plan_only=True)
     raw = played.result.path.read_text("utf-8")
     assert "arg content → artifacts/args/" in raw and len(raw) < 8_000
     drop(played.folder, "approve")
-    assert play(steps(), resume=played.result.run).root.meta.status == "complete"
+    assert play(doing(), resume=played.result.run).root.meta.status == "complete"
     assert (tmp_path / "work" / "a").read_text("utf-8") == content
 
 

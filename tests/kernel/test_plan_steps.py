@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playing import ACCEPT, Played, plan
+from playing import ACCEPT, Played, bash, boxed, plan, read, write
 
 from kernel.asking.responder import Ask
 from kernel.tools.operations import OperationContext
@@ -21,18 +21,6 @@ from runtime.sandbox.sandbox import Sandbox
 
 Play = Callable[..., Played]
 RETRY = {"validation": "fail", "decision": "RETRY", "learned": "another way"}
-
-
-def read(path: str, **more: Any) -> dict[str, Any]:
-    return {"tool": "read", "args": {"path": path}, **more}
-
-
-def write(path: str, content: str, **more: Any) -> dict[str, Any]:
-    return {"tool": "write", "args": {"path": path, "content": content}, **more}
-
-
-def bash(command: str, **more: Any) -> dict[str, Any]:
-    return {"tool": "bash", "args": {"command": command}, **more}
 
 
 def in_turn(*plans: Any, output: str = "done") -> Callable[[Ask], Any]:
@@ -153,12 +141,10 @@ def test_results_are_not_visible_in_the_process_list(play: Play, tmp_path: Path)
     assert (played.root.steps[2].result or "").split() == ["0", "10"]
 
 
+@boxed
 def test_result_files_are_readable_in_the_sandbox_and_removed_afterwards(tmp_path: Path) -> None:
-    box = Sandbox("auto")
-    if why := box.available():
-        pytest.skip(f"no sandbox here: {why}")
     command = 'echo "$RESULT_1_FILE"; cat "$RESULT_1_FILE"; printf " %s" "$RESULT_1"'
-    ran = asyncio.run(box.run(command, folder=tmp_path, results={1: "it's $(x)"}))
+    ran = asyncio.run(Sandbox("auto").run(command, folder=tmp_path, results={1: "it's $(x)"}))
     place, text = ran.output.splitlines()
     assert text == "it's $(x) it's $(x)"
     assert not Path(place).exists()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from playing import boxed
 
 from kernel.errors import ConfigurationError, OperationFailed
 from kernel.tools.operations import OperationContext, Result
@@ -17,7 +17,6 @@ from kernel.tools.tool import Tool
 from runtime.catalogue.catalogue import Catalogue
 from runtime.sandbox.sandbox import Sandbox
 
-needs_bwrap = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
 PATTERN = """---
 name: made
 description: made for a test
@@ -150,7 +149,7 @@ def test_registered_runner_receives_the_call(bench: Bench) -> None:
     assert asyncio.run(act(there, tool, {"text": "x"}, {"mcp": runner})).text == "made {'text': 'x'}"
 
 
-@needs_bwrap
+@boxed
 def test_program_writes_only_with_effect_write_and_never_to_its_own_folder(bench: Bench) -> None:
     program = """import os, sys
 for place in (os.getcwd(), os.path.dirname(sys.argv[0])):
@@ -169,7 +168,7 @@ for place in (os.getcwd(), os.path.dirname(sys.argv[0])):
     assert not (bench.system / "tools" / "made" / "made.txt").exists()
 
 
-@needs_bwrap
+@boxed
 def test_sandboxed_program_has_no_network_and_no_secrets(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from crashing import crashes
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from playing import ACCEPT, Played, plan, player
 from state_machine_tools import call, logged, till
 
-from bench.crash import faults
 from kernel.asking.responder import Ask
 from kernel.document.model import Step
 from kernel.errors import Exit
@@ -294,7 +294,7 @@ def test_crash_at_any_write_keeps_the_state(tmp_path: Path) -> None:
         work = tmp_path / str(at) / "work"
         reader(work, states, "abc")
         at += 3
-        ended = not crashes(lambda work=work: player(work)(attempts(steps)), at)
+        ended = not crashes(lambda work=work: player(work)(attempts(steps)), at, "after")
         runs = work / "state" / "runs"
         if not list(runs.glob("*/system-*.md")):
             continue  # it had not started
@@ -303,20 +303,6 @@ def test_crash_at_any_write_keeps_the_state(tmp_path: Path) -> None:
         assert [step.evidence["state"]["at"] for step in done] == ["b", "c", "a", "b"], at
         assert [step.evidence["state"]["calls"] for step in done] == [1, 2, 3, 4], at
     assert at > 20
-
-
-def crashes(act: Callable[[], object], at: int) -> bool:
-    """Crash a fork after its `at`th call that changes files. False: it made fewer calls."""
-    child = os.fork()
-    if not child:
-        try:
-            faults.install()
-            faults.arm(at, "after", os.open(os.devnull, os.O_WRONLY), every=False)
-            act()
-        finally:
-            os._exit(0)
-    _, status = os.waitpid(child, 0)
-    return os.waitstatus_to_exitcode(status) == faults.EXIT
 
 
 @pytest.mark.parametrize(("assume", "paid", "total"), [("done", 1, 0), ("rerun", 2, 4)])

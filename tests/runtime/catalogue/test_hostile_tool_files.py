@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from playing import boxed
 
 from kernel.errors import FractalError
 from kernel.tools.operations import OperationContext
@@ -199,7 +200,7 @@ SAMPLES = {
 }
 
 
-@pytest.mark.skipif(Sandbox().available() is not None, reason=f"no sandbox here: {Sandbox().available()}")
+@boxed
 @pytest.mark.parametrize("kind", SAMPLES)
 async def test_sample_stays_in_its_folder_and_ends(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch

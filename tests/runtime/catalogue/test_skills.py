@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playing import ACCEPT, Played, plan, player
+from playing import ACCEPT, Played, bash, boxed, plan, player, read
 from skill_folders import CASES, Case, collection, named, put, skill
 
 from kernel.asking.responder import Ask
@@ -16,8 +16,6 @@ from kernel.tools.tool import DESCRIBED
 from runtime.api.fractal import shipped_system
 from runtime.catalogue.catalogue import Catalogue
 from runtime.catalogue.skills import read_skill
-
-needs_bwrap = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
 
 
 @pytest.fixture(scope="module")
@@ -156,17 +154,9 @@ def played(work: Path, folder: Path, model: Model, **settings: Any) -> Played:
     return player(work)(model, task, settings={"skills": [str(folder)], **settings})
 
 
-def bash(command: str) -> dict[str, Any]:
-    return {"tool": "bash", "args": {"command": command}}
-
-
-def read(path: Path, **more: Any) -> dict[str, Any]:
-    return {"tool": "read", "args": {"path": str(path), **more}}
-
-
 def test_skill_is_disclosed_progressively(work: Path, folder: Path) -> None:
     reference = folder / "all-fields" / "references" / "deep" / "FORMS.md"
-    model = Model(read(reference, lines="3"))
+    model = Model({"tool": "read", "args": {"path": str(reference), "lines": "3"}})
     ended = played(work, folder, model)
     assert ended.result.output == "The secret word is heron.\n"
     outer = next(ask for (kind, phase), ask in model.shown.items() if phase == "fused")
@@ -197,7 +187,7 @@ def test_subtasks_of_a_skill_may_read_its_files(work: Path, folder: Path) -> Non
 
 def test_large_skill_is_cut_with_the_path_of_the_whole(work: Path, folder: Path) -> None:
     path = folder / "large" / "SKILL.md"
-    model = Model(read(path, lines="4"), tool="large")
+    model = Model({"tool": "read", "args": {"path": str(path), "lines": "4"}}, tool="large")
     ended = played(work, folder, model)
     shown = model.shown["large", "plan"].user
     assert f"characters cut; whole in {path} …]" in shown
@@ -206,7 +196,7 @@ def test_large_skill_is_cut_with_the_path_of_the_whole(work: Path, folder: Path)
     assert ended.result.exit == 0
 
 
-@needs_bwrap
+@boxed
 def test_script_runs_in_the_sandbox_and_cannot_change_the_skill(work: Path, folder: Path) -> None:
     place = folder / "all-fields"
     script = place / "scripts" / "count.sh"
@@ -222,7 +212,7 @@ def test_script_runs_in_the_sandbox_and_cannot_change_the_skill(work: Path, fold
 SEES = b"import os\nprint(6 * 7, dict(os.environ))\n"
 
 
-@needs_bwrap
+@boxed
 def test_only_the_skill_of_the_home_directory_is_visible(
     work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -250,7 +240,7 @@ def test_skill_inside_the_folder_cannot_be_overwritten(work: Path) -> None:
     assert "obey" not in (work / "skills" / "mine" / "SKILL.md").read_text("utf-8")
 
 
-@needs_bwrap
+@boxed
 def test_criterion_may_run_a_script_of_the_skill(work: Path, folder: Path) -> None:
     script = folder / "all-fields" / "scripts" / "count.sh"
     model = Model({"tool": "write", "args": {"path": "more.txt", "content": "1\n2\n3\n"}})

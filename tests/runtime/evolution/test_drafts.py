@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playing import Played, plan
+from playing import Played, bash, boxed, plan, put, read, write
 
 from kernel.asking.replies import built_by
 from kernel.asking.responder import Ask
@@ -27,18 +27,12 @@ PATTERN = (
 )
 
 
-def put(path: Path, text: str) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, "utf-8")
-    return path
-
-
 @pytest.fixture
 def drafts(tmp_path: Path) -> Drafts:
-    put(tmp_path / "own" / "tools" / "web" / "pattern.md", "own web")
-    put(tmp_path / "own" / "tools" / "web" / "part.md", "part")
-    put(tmp_path / "shipped" / "tools" / "web" / "pattern.md", "shipped web")
-    put(tmp_path / "shipped" / "phases" / "do.md", "do it")
+    put(tmp_path, "own/tools/web/pattern.md", "own web")
+    put(tmp_path, "own/tools/web/part.md", "part")
+    put(tmp_path, "shipped/tools/web/pattern.md", "shipped web")
+    put(tmp_path, "shipped/phases/do.md", "do it")
     return Drafts(tmp_path / "drafts", (tmp_path / "own", tmp_path / "shipped"))
 
 
@@ -71,7 +65,7 @@ def test_unchanged_copy_is_not_a_draft(drafts: Drafts) -> None:
 
 def test_copy_interrupted_by_a_crash_is_not_a_draft(drafts: Drafts) -> None:
     for n in range(300):
-        put(drafts.system / "tools" / "web" / f"{n}.md", "x" * 5000)
+        put(drafts.system, f"tools/web/{n}.md", "x" * 5000)
     child = os.fork()
     if not child:
         drafts.writable("tools/web/pattern.md")
@@ -174,19 +168,15 @@ def steps(*given: dict[str, Any]) -> Callable[[Ask], Any]:
     return answer
 
 
-def write(path: str, content: str, tool: str = "write", **more: Any) -> dict[str, Any]:
-    return {"tool": tool, "args": {"path": path, "content": content, **more}}
-
-
 def test_draft_is_visible_only_to_its_run(play: Play, tmp_path: Path) -> None:
     path = ".fractal/system/tools/greet/pattern.md"
-    played = play(steps(write(path, PATTERN), {"tool": "read", "args": {"path": path}}))
+    played = play(steps(write(path, PATTERN), read(path)))
     assert played.root.steps[2].result == PATTERN
     draft = played.folder / "drafts" / "tools" / "greet" / "pattern.md"
     assert draft.read_text("utf-8") == PATTERN
     assert not (tmp_path / "work" / ".fractal" / "system").exists()
     assert "greet" not in played.fractal.catalogue().tools
-    other = play(steps({"tool": "read", "args": {"path": path}}))
+    other = play(steps(read(path)))
     assert "there is no such file" in (other.root.steps[1].result or "")
 
 
@@ -206,11 +196,7 @@ def test_danger_rules_cannot_be_drafted_in_a_run(play: Play) -> None:
 @pytest.mark.parametrize("name", ["bash", "read"])
 def test_draft_cannot_replace_a_builtin(play: Play, name: str) -> None:
     text = PATTERN.replace("greet", name)
-    played = play(
-        steps(
-            write(f".fractal/system/tools/{name}/pattern.md", text), {"tool": "read", "args": {"path": "x"}}
-        )
-    )
+    played = play(steps(write(f".fractal/system/tools/{name}/pattern.md", text), read("x")))
     assert "is one of the kernel's own" in played.root.text(4, "evidence")
     assert "x: there is no such file" in (played.root.steps[2].result or "")
 
@@ -218,58 +204,59 @@ def test_draft_cannot_replace_a_builtin(play: Play, name: str) -> None:
 # ---- commands -------------------------------------------------------------------------------------------
 
 
-def bash(command: str) -> dict[str, Any]:
-    return {"tool": "bash", "args": {"command": command}}
-
-
-def boxed(play: Play, answer: Callable[[Ask], Any]) -> Played:
+def sandboxed(play: Play, answer: Callable[[Ask], Any]) -> Played:
     return play(answer, settings={"sandbox": "auto"}, yes=True)
 
 
 GREET = ".fractal/system/tools/greet/pattern.md"
 
 
+@boxed
 def test_commands_see_drafts(play: Play, tmp_path: Path) -> None:
     shipped = ".fractal/system/pattern.md"
     commands = [bash(f"cat {GREET}"), bash(f"head -1 {shipped}"), bash("cd .fractal; cat sys*/tools/greet/*")]
-    played = boxed(play, steps(write(GREET, PATTERN), *commands))
+    played = sandboxed(play, steps(write(GREET, PATTERN), *commands))
     got = [played.root.steps[n].result for n in (2, 3, 4)]
     assert got == [PATTERN.rstrip("\n"), "# The pattern", PATTERN.rstrip("\n")]
     assert not (tmp_path / "work" / ".fractal" / "system").exists()
 
 
+@boxed
 def test_commands_write_drafts(play: Play, tmp_path: Path) -> None:
     make = f"mkdir -p $(dirname {GREET}); printf 'made' > {GREET}; chmod 700 {GREET}"
-    played = boxed(
+    played = sandboxed(
         play,
-        steps(bash(make), bash(f"sed -i s/made/mended/ {GREET}"), {"tool": "read", "args": {"path": GREET}}),
+        steps(bash(make), bash(f"sed -i s/made/mended/ {GREET}"), read(GREET)),
     )
     draft = played.folder / "drafts" / "tools" / "greet" / "pattern.md"
     assert played.root.steps[3].result == draft.read_text("utf-8") == "mended"
     assert os.access(draft, os.X_OK)
     assert played.root.steps[2].evidence["drafted"] == ["tools/greet"]
     assert not (tmp_path / "work" / ".fractal" / "system").exists()
-    gone = boxed(play, steps(write(GREET, PATTERN), bash(f"rm {GREET}")))
+    gone = sandboxed(play, steps(write(GREET, PATTERN), bash(f"rm {GREET}")))
     assert not (gone.folder / "drafts" / "tools" / "greet" / "pattern.md").exists()
 
 
+@boxed
 @pytest.mark.parametrize(
     "command", ["echo x > .fractal/system/dangers.md", "rm .fractal/system/phases/do.md"]
 )
 def test_commands_cannot_change_protected_system_files(play: Play, command: str) -> None:
-    played = boxed(play, steps(bash(command)))
+    played = sandboxed(play, steps(bash(command)))
     assert played.root.steps[1].state == "failed"
     assert re.search(r"only a person changes|cannot be deleted", played.root.steps[1].result or "")
     assert [each for each in (played.folder / "drafts").rglob("*.md") if "dangers" in each.name] == []
 
 
+@boxed
 def test_links_and_pipes_of_commands_are_not_drafts(play: Play) -> None:
-    played = boxed(
+    played = sandboxed(
         play, steps(bash("ln -s /etc/hostname .fractal/system/phases/x.md; mkfifo .fractal/system/pipe"))
     )
     assert [path for path in (played.folder / "drafts").rglob("*") if path.name in ("x.md", "pipe")] == []
 
 
+@boxed
 def test_criteria_see_drafts(play: Play) -> None:
     success = [{"run": f"grep -q 'Say hello' {GREET}"}, {"file": GREET, "has": "Say hello"}]
     seen: list[Any] = []
@@ -280,13 +267,14 @@ def test_criteria_see_drafts(play: Play) -> None:
             return {"validation": "fail", "decision": "ESCALATE", "issues": ["enough"], "output": ""}
         return plan(write(GREET, PATTERN), success=success)
 
-    boxed(play, answer)
+    sandboxed(play, answer)
     assert seen[0][-2:] == [True, True]
 
 
+@boxed
 async def test_system_folder_of_a_workspace_is_drafted_too(tmp_path: Path) -> None:
     work = tmp_path / "work"
-    own = put(work / "system" / "phases" / "do.md", "do it\n")
+    own = put(work, "system/phases/do.md", "do it\n")
     drafts = Drafts(tmp_path / "drafts", (work / "system",))
     there = OperationContext(work, Sandbox("auto"), drafts=drafts, protected=(work / "system",))
     ran = await run_bash(there, "sed -i s/it/more/ system/phases/do.md; cat .fractal/system/phases/do.md")

@@ -19,6 +19,8 @@ from typing import Any, cast
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from playing import boxed
+from process_list import gone
 
 from kernel.document.redaction import cut, neutralise, redact
 from kernel.errors import ConfigurationError, OperationFailed
@@ -30,34 +32,14 @@ from runtime.sandbox.sandbox import Sandbox
 
 BOXED = Sandbox("auto")
 BARE = Sandbox("off")
-WHY = BOXED.available()
-boxed = pytest.mark.skipif(WHY is not None, reason=f"no sandbox here: {WHY}")
 both = pytest.mark.parametrize(
     "sandbox", [pytest.param(BOXED, marks=boxed, id="bwrap"), pytest.param(BARE, id="off")]
 )
 
 
-def alive(mark: str) -> bool:
-    """Whether a process has the mark among its arguments."""
-    for process in Path("/proc").iterdir():
-        if process.name.isdigit():
-            try:
-                words = (process / "cmdline").read_bytes().split(b"\0")
-                state = (process / "stat").read_text().rpartition(")")[2].split()[0]
-            except OSError:
-                continue
-            if mark.encode() in words and state != "Z":
-                return True
-    return False
-
-
-async def gone(mark: str) -> bool:
-    """Whether such a process ends within a second."""
-    for _ in range(50):
-        if not alive(mark):
-            return True
-        await asyncio.sleep(0.02)
-    return False
+async def ended(mark: str) -> bool:
+    """Whether these processes end within a second."""
+    return await asyncio.to_thread(gone, mark, 1)
 
 
 # ---- input and output ------------------------------------------------------------------------------------
@@ -140,7 +122,7 @@ async def test_timeout_ends_the_whole_process_group(sandbox: Sandbox, folder: Pa
     assert ran.output == "begun\n"
     assert ran.exit == 128 + 15
     assert ran.seconds < 5
-    assert await gone("61.07")
+    assert await ended("61.07")
 
 
 @both
@@ -149,21 +131,21 @@ async def test_command_may_clean_up_at_its_timeout(sandbox: Sandbox, folder: Pat
     ran = await sandbox.run(command, folder=folder, timeout=0.6)
     assert (ran.exit, ran.timed_out) == (7, True)
     assert (folder / "left.txt").read_text() == "tidied\n"
-    assert await gone("62.07")
+    assert await ended("62.07")
 
 
 @both
 async def test_command_that_ignores_sigterm_is_killed(sandbox: Sandbox, folder: Path) -> None:
     ran = await sandbox.run("trap '' TERM; echo begun; sleep 63.07; sleep 63.07", folder=folder, timeout=0.5)
     assert (ran.exit, ran.timed_out) == (137, True)
-    assert await gone("63.07")
+    assert await ended("63.07")
 
 
 @boxed
 async def test_process_that_leaves_its_group_ends_with_the_sandbox(folder: Path) -> None:
     ran = await BOXED.run("setsid sleep 64.07 & setsid sleep 64.07 & echo begun", folder=folder)
     assert ran.output == "begun\n"
-    assert await gone("64.07")
+    assert await ended("64.07")
 
 
 @both
@@ -171,7 +153,7 @@ async def test_background_processes_end_with_the_command(sandbox: Sandbox, folde
     ran = await sandbox.run("sleep 65.07 & echo begun", folder=folder, timeout=30)
     assert (ran.exit, ran.output, ran.timed_out) == (0, "begun\n", False)
     assert ran.seconds < 5
-    assert await gone("65.07")
+    assert await ended("65.07")
 
 
 def test_process_with_a_reused_id_is_not_killed() -> None:
@@ -200,7 +182,7 @@ async def test_cancelling_kills_and_reaps_all_processes(sandbox: Sandbox, folder
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert await gone("66.07")
+    assert await ended("66.07")
     assert sorted(path.name for path in folder.iterdir()) == ["begun"]
 
 

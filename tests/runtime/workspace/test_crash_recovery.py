@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playing import ACCEPT, Played, plan
+from crashing import crashes
+from playing import ACCEPT, Played, doing, plan, rewind
 
-from bench.crash import faults
 from kernel.asking.responder import Ask
 from kernel.document.model import Document
 from kernel.errors import Exit
@@ -33,20 +31,6 @@ Play = Callable[..., Played]
 
 def workspace(folder: Path) -> Workspace:
     return Workspace.find(folder, shipped_system())
-
-
-def crashes(act: Callable[[], object], at: int, where: str) -> bool:
-    """Crash a fork at its `at`th call that changes files. False: it made fewer calls."""
-    child = os.fork()
-    if not child:
-        try:
-            faults.install()
-            faults.arm(at, where, os.open(os.devnull, os.O_WRONLY), every=False)
-            act()
-        finally:
-            os._exit(0)
-    _, status = os.waitpid(child, 0)
-    return os.waitstatus_to_exitcode(status) == faults.EXIT
 
 
 def at_each_call(act: Callable[[], object], check: Callable[[], None]) -> int:
@@ -132,9 +116,9 @@ def test_interrupted_change_of_several_files_is_completed(play: Play, tmp_path: 
     for name in names:
         (work / name).write_text("old")
     change = {"path": ".", "old": "old", "new": "not so old", "glob": "*.txt"}
-    answers = lambda ask: ACCEPT if ask.phase == "check" else plan({"tool": "replace", "args": change})  # noqa: E731
+    answers = doing({"tool": "replace", "args": change})
     played = play(answers)
-    _rewind(played, 1)
+    rewind(played, 1)
     (work / "b.txt").write_text("old")  # the crash was between the two
     again = play(answers, resume=played.result.run)
     assert again.result.exit == Exit.ACCEPTED
@@ -146,29 +130,13 @@ def test_interrupted_change_with_external_edits_asks(play: Play, tmp_path: Path)
     for name in ("a.txt", "b.txt"):
         (work / name).write_text("old")
     change = {"path": ".", "old": "old", "new": "new", "glob": "*.txt"}
-    answers = lambda ask: ACCEPT if ask.phase == "check" else plan({"tool": "replace", "args": change})  # noqa: E731
+    answers = doing({"tool": "replace", "args": change})
     played = play(answers)
-    _rewind(played, 1)
+    rewind(played, 1)
     (work / "b.txt").write_text("a person's own")
     again = play(answers, resume=played.result.run)
     assert again.result.exit == Exit.WAITING
     assert (work / "a.txt").read_text() == "new" and (work / "b.txt").read_text() == "a person's own"
-
-
-def _rewind(played: Played, n: int) -> None:
-    """Reset a run to the point where step `n` has started and has no result."""
-    store = FileStore(played.folder)
-    document = store.load(played.result.id)
-    old = document.steps[n]
-    sections = {number: section for number, section in document.sections.items() if number < 3}
-    back = Document(document.meta, sections).having(phase="do", status="running")
-    for step in (
-        *(document.steps[k] for k in range(1, n)),
-        replace(old, state="running", result=None, link=""),
-    ):
-        back = back.with_step(step)
-    store.save(back)
-    (played.folder / old.link).unlink()
 
 
 def test_refused_step_is_repeated_while_children_hold_budget(play: Play) -> None:
@@ -208,7 +176,7 @@ def test_recorded_evidence_is_not_taken_for_inputs(play: Play, tmp_path: Path) -
         {"tool": "copy", "args": {"from": "a.txt", "to": "b.txt"}},
         {"tool": "move", "args": {"from": "b.txt", "to": "c.txt"}},
     ]
-    played = play(lambda ask: ACCEPT if ask.phase == "check" else plan(*steps))
+    played = play(doing(*steps))
     store = FileStore(played.folder)
     document = store.load(played.result.id)
     done = {number: section for number, section in document.sections.items() if number < 4}
