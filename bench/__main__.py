@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -16,55 +17,43 @@ from runtime.memory.tasks import NAMES
 FILE = click.Path(dir_okay=False, exists=True, path_type=Path)
 NEW_FILE = click.Path(dir_okay=False, path_type=Path)
 COUNT = click.IntRange(min=1)
+SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True}
+option = click.option
 
 
-class Numbers(click.ParamType):
+@click.group(context_settings=SETTINGS)
+def bench() -> None:
+    """Measure what Fractal itself costs and what its parts contribute. Missed goals are printed."""
+
+
+def sizes(text: str) -> list[int]:
     """Whole numbers from 1, separated by commas."""
-
-    name = "numbers"
-
-    def __init__(self, most: int | None, optional: bool) -> None:
-        self.most, self.optional = most, optional
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> list[int]:
-        """The numbers as a list."""
-        if isinstance(value, list):
-            return value
-        if self.optional and not value:
-            return []
-        numbers = [int(each) if each.isdecimal() else 0 for each in value.split(",")]
-        if not all(0 < each <= (self.most or each) for each in numbers):
-            upto = f" to {self.most}" if self.most else ""
-            self.fail(f"{value}: expected whole numbers from 1{upto}, separated by commas", param, ctx)
-        return numbers
+    numbers = [int(each) if each.isdecimal() else 0 for each in text.split(",")]
+    if not all(numbers):
+        raise ValueError
+    return numbers
 
 
-class Points(click.ParamType):
-    """`all`, or a number."""
-
-    name = "points"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> int | None:
-        """None for all."""
-        return None if value in (None, "all") else click.IntRange(min=0).convert(value, param, ctx)
-
-
-def numbers(name: str, parameter: str, default: str, text: str, most: int | None = None) -> Any:
-    """An option that takes several sizes."""
-    kind = Numbers(most, optional=not default)
-    return click.option(
-        name, parameter, type=kind, default=default, show_default=bool(default), metavar="N,…", help=text
-    )
+def points(text: str) -> int | None:
+    """A number of points; None for all."""
+    if text == "all":
+        return None
+    if not text.isdecimal():
+        raise ValueError
+    return int(text)
 
 
-def option(*names: str, **more: Any) -> Any:
-    """An option that shows its default if it has one."""
-    return click.option(*names, show_default=more.get("default") is not None, **more)
+# ---- options of several benchmarks -----------------------------------------------------------------------
 
 
 def flag(name: str, text: str) -> Any:
     """An option without a value."""
-    return click.option(name, is_flag=True, help=text)
+    return option(name, is_flag=True, help=text)
+
+
+def numbers(name: str, parameter: str, default: str | None, text: str) -> Any:
+    """An option that takes several sizes."""
+    return option(name, parameter, type=sizes, default=default, metavar="N,…", help=text)
 
 
 def half(*names: str) -> Any:
@@ -74,42 +63,29 @@ def half(*names: str) -> Any:
 
 def data(text: str, metavar: str = "FILE") -> Any:
     """`--data`."""
-    return click.option("--data", "path", type=FILE, metavar=metavar, help=text)
+    return option("--data", "path", type=FILE, metavar=metavar, help=text)
 
 
-def seed() -> Any:
-    """`--seed`."""
-    return option("--seed", type=int, default=1, metavar="N", help="Seed of the random choices.")
+JSON = flag("--json", "Print the figures as an object.")
+SEED = option("--seed", type=int, default=1, metavar="N", help="Seed of the random choices.")
+EMBEDDER = option("--embedder", default="auto", metavar="NAME", help="lexical, minilm, auto.")
+EMBEDDERS = option("--embedder", "embedders", multiple=True, type=click.Choice(["lexical", "minilm"]))
 
 
-def embedder() -> Any:
-    """`--embedder` with one name."""
-    return option("--embedder", default="auto", metavar="NAME", help="lexical, minilm, auto.")
+# ---- commands --------------------------------------------------------------------------------------------
 
 
-def embedders() -> Any:
-    """`--embedder`, several times."""
-    return click.option("--embedder", "embedders", multiple=True, type=click.Choice(["lexical", "minilm"]))
-
-
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-def bench() -> None:
-    """Measure what Fractal itself costs and what its parts contribute. Missed goals are printed."""
-
-
-JSON = click.option("--json", "as_json", is_flag=True, help="Print the figures as an object.")
-
-
-def command(name: str, text: str, *options: Any, run: Callable[..., None] | None = None) -> None:
+def command(name: str, text: str, *options: Any, run: Callable[..., object] | None = None) -> None:
     """Add a command. Without `run`, it measures the benchmark of that name."""
 
-    def measure(as_json: bool, **chosen: Any) -> None:
-        report(name, as_json, **chosen)
+    act = run or partial(report, name)
 
-    act = run or measure
+    def measure(json: bool, **chosen: Any) -> None:
+        act(json, **chosen)
+
     for each in reversed((JSON, *options)):
-        act = each(act)
-    bench.command(name, help=text)(act)
+        measure = each(measure)
+    bench.command(name, help=text)(measure)
 
 
 def report(
@@ -144,9 +120,9 @@ def _pairs(as_json: bool, *, calibrate: bool, embedders: list[str], **options: A
         report("pairs", as_json, embedders=embedders, **options)
 
 
-def _learning(as_json: bool, *, report_path: Path | None, **options: Any) -> None:
-    if report_path:
-        import_module("bench.learning").write_page(report_path, options["first"], options["rounds"])
+def _learning(as_json: bool, *, page: Path | None, **options: Any) -> None:
+    if page:
+        import_module("bench.learning").write_page(page, options["first"], options["rounds"])
     else:
         report("learning", as_json, **options)
 
@@ -155,14 +131,6 @@ def _week(as_json: bool, *, plot: Path | None, embedder: str) -> None:
     figures = report("week", as_json, embedder=embedder)
     if plot:
         import_module("bench.week_shown").draw(figures, plot)
-
-
-def _resume(as_json: bool, **options: Any) -> None:
-    import_module("bench.resume").main(as_json, **options)
-
-
-def _dangers(as_json: bool, path: Path | None) -> None:
-    report("dangers", as_json, goals=path is None, path=path)
 
 
 command(
@@ -174,11 +142,11 @@ command(
     "resume",
     "Crash a run at every call that changes a file, resume it, and count what is lost or repeated.",
     flag("--quick", "A few points of each kind, in about two minutes."),
-    click.option("--kills", type=click.IntRange(min=0), metavar="N", help="SIGKILLs at random moments."),
-    click.option("--points", type=Points(), metavar="all|N", help="The number of calls to crash at."),
-    seed(),
-    click.option("--report", type=NEW_FILE, metavar="FILE.md", help="Write a page about it."),
-    run=_resume,
+    option("--kills", type=click.IntRange(min=0), metavar="N", help="SIGKILLs at random moments."),
+    option("--points", type=points, metavar="all|N", help="The number of calls to crash at."),
+    SEED,
+    option("--report", type=NEW_FILE, metavar="FILE.md", help="Write a page about it."),
+    run=lambda as_json, **options: import_module("bench.resume").main(as_json, **options),
 )
 command(
     "many",
@@ -195,33 +163,33 @@ command(
     "Recall solved tasks for variations with other numbers, names, nouns and words: answered, right, fooled.",
     option("--families", "part", type=click.Choice(["all", "even", "odd"]), default="all"),
     data("Other families than the default ones.", "FILE.jsonl"),
-    embedders(),
-    click.option(
+    EMBEDDERS,
+    option(
         "--without",
         multiple=True,
         type=click.Choice(NAMES),
         metavar="PART",
         help=f"Disable a part of the memory: {', '.join(NAMES)}.",
     ),
-    numbers("--trees", "trees", "", "Also measure the time of a recall among so many stored tasks."),
+    numbers("--trees", "trees", None, "Also measure the time of a recall among so many stored tasks."),
 )
 command(
     "tools",
     "Choose among many tools: tokens and time of a plan's index, and how often it has the best one.",
-    numbers("--tools", "sizes", "10,100,500", "The numbers of tools.", most=500),
+    numbers("--tools", "sizes", "10,100,500", "The numbers of tools, at most 500."),
 )
 command(
     "dangers",
     "Apply the danger rules to a labelled list of commands. No command is run.",
     data("Another list: a label (leaves, undoable, harmless), a tab, and a command on each line."),
-    run=_dangers,
+    run=lambda as_json, path: report("dangers", as_json, goals=path is None, path=path),
 )
 command(
     "ablation",
     "Play streams of tasks with all parts of procedural memory, and without each of them.",
     option("--families", "count", default=60, type=COUNT, metavar="N"),
-    embedder(),
-    seed(),
+    EMBEDDER,
+    SEED,
 )
 command(
     "everyday",
@@ -232,17 +200,17 @@ command(
     "locomo",
     "Find the turns of long conversations that answer a question (LoCoMo): recall and MRR, by part.",
     data("Conversations of LoCoMo; default: those in the folder FRACTAL_DATA."),
-    embedder(),
+    EMBEDDER,
     flag("--leave-one-out", "Measure each conversation with weights fitted on the others."),
     flag("--fit", "First fit the weights of retrieval on these conversations, and save them."),
     flag("--quick", "Without the figures by part."),
-    click.option(
+    option(
         "--stores",
         type=click.Path(file_okay=False, path_type=Path),
         metavar="DIR",
         help="Keep the embedded conversations in this folder.",
     ),
-    numbers("--turns", "turns", "", "Measure only the time of a question among so many turns."),
+    numbers("--turns", "turns", None, "Measure only the time of a question among so many turns."),
     run=_locomo,
 )
 command(
@@ -264,9 +232,9 @@ command(
         metavar="N",
         help="Seed of the first stream; learning was tuned on those before 2.",
     ),
-    click.option(
+    option(
         "--report",
-        "report_path",
+        "page",
         type=NEW_FILE,
         metavar="FILE.md",
         help="Measure nothing; write a page with ten patterns that the streams teach.",
@@ -278,7 +246,7 @@ command(
     "Retrieval and answers before and after a dream, without each stage, and seconds by size.",
     data("Other conversations (.json) or families (.jsonl) than the default ones."),
     half("talk", "trees"),
-    embedder(),
+    EMBEDDER,
     option("--families", default=60, type=COUNT, metavar="N"),
     numbers("--records", "sizes", "1000,10000", "Measure the time of a dream with so many records."),
 )
@@ -287,20 +255,20 @@ command(
     "Separate duplicates from contradictions: which pairs of statements merge, are linked, or are new.",
     half("build", "unseen"),
     data("Other pairs than the default ones.", "FILE.jsonl"),
-    embedders(),
+    EMBEDDERS,
     flag("--calibrate", "Instead, fit the thresholds of the gate and compare slopes."),
     run=_pairs,
 )
 command(
     "week",
     "Simulate a week: what is due, fades and stays; what a goal changes; what is noticed.",
-    click.option(
+    option(
         "--plot",
         type=NEW_FILE,
         metavar="FILE.png",
         help="Draw the curves into a picture; needs the extra `plot`.",
     ),
-    embedder(),
+    EMBEDDER,
     run=_week,
 )
 

@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 
 from bench import store
+from bench.dreaming_trees import brain_in
 from bench.harness import CachedEmbedder, Figures, cost, data_file, embedded, made_up_word, markdown
 from bench.locomo import DATA, DEEP, Answer, Conversation, figures_of, read_conversations
 from runtime.api.fractal import shipped_system
-from runtime.memory.brain import Brain, Settings
 from runtime.memory.dream.dreamer import Dreamer
 from runtime.memory.dream.stage import Dream, Stage
 from runtime.memory.dream.stages import ALL
@@ -35,8 +35,6 @@ from runtime.memory.facts.records import MadeBy, Memory, Observation, moment, st
 from runtime.memory.facts.retrieval import Retrieval, Scope, observed, once
 from runtime.memory.facts.terms import names_of
 from runtime.memory.store import Shelf, open_shelf, pack
-from runtime.reflexes.trial import Trial
-from runtime.workspace.settings import Config
 
 MOST_NODES, LEAST_BOUND, GROWTH = 0.70, -0.005, 12.0
 """Goals: nodes left, lower bound, and how much longer a dream may take with ten times the records."""
@@ -84,10 +82,7 @@ def talks_of(conversations: Sequence[Conversation], embedder: Embedder) -> Itera
 
 def lived(talk: Talk, embedder: Embedder, nights: Sequence[Stage]) -> Shelf:
     """A shelf that received the sessions one after another, each followed by a dream of these stages."""
-    system = shipped_system()
-    brain = Brain(
-        Settings(Path(), (system,), lambda: Trial([system]), Config.model_validate({"store": "memory"}))
-    )
+    brain = brain_in(Path(), store="memory")
     brain.__dict__["embedder"] = embedder
     shelf = brain.__dict__["_shelf"] = open_shelf("memory", Path())
     shelf.put(MadeBy(id="semantic", embedder=embedder.name))
@@ -176,10 +171,8 @@ def lower_bound(before: Sequence[float], after: Sequence[float]) -> float:
 
 def seconds(size: int) -> dict[str, float]:
     """CPU seconds of each semantic stage over so many new records, on the default store, with archive."""
-    system = shipped_system()
     with tempfile.TemporaryDirectory() as folder:
-        config = Config.model_validate({"embedder": "lexical", "fsync": False})
-        brain = Brain(Settings(Path(folder), (system,), lambda: Trial([system]), config))
+        brain = brain_in(Path(folder))
         for batch in _generated(size, brain.embedder.name):
             brain.shelf.put(*batch)
         brain.shelf.put(MadeBy(id="semantic", embedder=brain.embedder.name))

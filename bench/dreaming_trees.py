@@ -94,15 +94,21 @@ def _measure(families: Sequence[Family], embedder: CachedEmbedder, *, imported: 
         }
 
 
+def brain_in(folder: Path, **settings: Any) -> Brain:
+    """A memory with the instructions that ship, the lexical embedder and without fsync."""
+    systems = (shipped_system(),)
+    trial = Trial(systems)
+    config = Config.model_validate({"embedder": "lexical", "fsync": False, **settings})
+    return Brain(Settings(folder, systems, lambda: trial, config))
+
+
 class Memory:
     """A memory that learns, answers and dreams, in a folder of its own."""
 
     def __init__(self, place: Path, embedder: CachedEmbedder) -> None:
         self.place, self.embedder = place, embedder
         self.trial = Trial((shipped_system(),))
-        config = Config.model_validate({"store": "memory", "embedder": "lexical", "fsync": False})
-        settings = Settings(place / "memory", (shipped_system(),), lambda: self.trial, config)
-        self.brain = Brain(settings)
+        self.brain = brain_in(place / "memory", store="memory")
         self.brain.__dict__["embedder"] = embedder
         self.asked = 0
 
@@ -210,12 +216,9 @@ class Memory:
 
 def _seconds(size: int, path: Path | None) -> float:
     """CPU seconds of the procedural stages over so many trees, in SQLite."""
-    systems = (shipped_system(),)
     with TemporaryDirectory() as place:
         recalling.fill(Path(place), size, path)
-        config = Config.model_validate({"embedder": "lexical", "fsync": False})
-        settings = Settings(Path(place), systems, lambda: Trial(systems), config)
-        brain = Brain(settings)
+        brain = brain_in(Path(place))
         _ = brain.memory  # indexes the trees, which is not part of a dream
         with cost() as spent:
             dreamer = Dreamer(brain, clock=lambda: DREAMT)

@@ -13,8 +13,9 @@ from statistics import mean, median
 from typing import Any
 
 from bench.harness import Figures, markdown, timed, tokenizer
-from bench.toolbox import tasks, write_tools
+from bench.toolbox import ALL, tasks, write_tools
 from kernel.asking.prompt import INDEX_TOKENS
+from kernel.errors import UsageError
 from runtime.api.fractal import shipped_system
 from runtime.catalogue.catalogue import Catalogue
 
@@ -23,6 +24,8 @@ REFRESHES = 25
 
 def measure(sizes: Sequence[int]) -> dict[str, Any]:
     """The figures by number of generated tools."""
+    if max(sizes) > ALL:
+        raise UsageError(f"{max(sizes)} tools: there are {ALL}")
     count, name = tokenizer()
     return {"tokenizer": name, "by_tools": {str(n): _with(n, count) for n in sorted(sizes)}}
 

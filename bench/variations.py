@@ -43,7 +43,7 @@ def measure(
     part: str = "all",
     embedders: Sequence[str] = (),
     without: Sequence[str] = (),
-    trees: Sequence[int] = (),
+    trees: Sequence[int] | None = None,
 ) -> dict[str, Any]:
     """The figures by embedder, with one exemplar and, as `two`, with a second one; `trees` by store size."""
     families = read_families(path, part)

@@ -205,17 +205,17 @@ class Week:
         return round(steps.count(WANTED) / max(len(steps), 1), 4)
 
     def tear(self) -> dict[str, Any]:
-        """Connect all memories, cut the graph in two, and compare the reports of two dreams."""
+        """Connect all memories in a ring, cut it in two, and compare the reports of two dreams."""
         only = [stage for stage in stages() if stage.name == "report"]
         self._set_clock(DAYS + 1, 23)
         ids = sorted(memory.id for memory in self.mind.memories())
-        for at, id in enumerate(ids):  # a ring with chords, as the graph of a week has many components
+        for at, id in enumerate(ids):  # with chords, as the graph of a week has many components
             for step in (1, 3):
                 if (other := ids[(at + step) % len(ids)]) != id:
                     self.mind.link(id, other, text="joined on purpose")
         self.dream("before", only)
         edges = [each for each in self.shelf.scan(Edge) if each.source in ids and each.target in ids]
-        half = _half(edges)
+        half = set(ids[: len(ids) // 2])
         crossing = [each.id for each in edges if (each.source in half) != (each.target in half)]
         self.shelf.delete(Edge, *crossing)
         self._set_clock(DAYS + 2, 23)
@@ -243,29 +243,6 @@ class Week:
 
 def _subject(observation: Observation) -> str:
     return observation.thread.rpartition(" ")[2]
-
-
-def _half(edges: Sequence[Edge]) -> set[str]:
-    """The first half of the largest component, by distance from a node at its edge."""
-    near: dict[str, set[str]] = {}
-    for edge in edges:
-        near.setdefault(edge.source, set()).add(edge.target)
-        near.setdefault(edge.target, set()).add(edge.source)
-    components: list[list[str]] = []
-    left = set(near)
-    while left:
-        components.append(_outwards(_outwards(min(left), near)[-1], near))
-        left -= set(components[-1])
-    largest = max(components, key=len, default=[])
-    return set(largest[: len(largest) // 2])
-
-
-def _outwards(start: str, near: Mapping[str, set[str]]) -> list[str]:
-    """The nodes of a component in breadth-first order."""
-    nodes = [start]
-    for node in nodes:
-        nodes += sorted(near[node] - set(nodes))
-    return nodes
 
 
 def measure(embedder: str = "auto") -> dict[str, Any]:

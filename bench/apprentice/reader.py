@@ -37,6 +37,7 @@ class Hazard:
     """A mistake: its rate, and the patterns of text for the right way and for the wrong one."""
 
     rate: float
+    about: str  # words that make a line relevant, whatever the words of the task
     right: tuple[str, ...]
     wrong: tuple[str, ...] = ()
     shunned: tuple[str, ...] = ()  # for the right way where the text warns of it
@@ -46,6 +47,7 @@ class Hazard:
 HAZARDS: Mapping[str, Hazard] = {
     "edit": Hazard(
         0.6,
+        "edit edits editing",
         (
             r"\bread\w*\b.{0,80}\b(edit|chang|replac|modif)",
             r"\b(before|prior to)\b.{0,40}\b(edit|chang)\w*.{0,60}\b(read|look|open|view)",
@@ -61,30 +63,35 @@ HAZARDS: Mapping[str, Hazard] = {
     ),
     "report": Hazard(
         0.6,
+        "summary report reports",
         (r"\breports?/", r"\breports? (folder|directory)", r"\b(folder|directory)\b.{0,20}\breports?\b"),
         (r"\b(top|root|main|current|working|same) (folder|directory|level)\b",),
         shown=r"reports/",
     ),
     "label": Hazard(
         0.5,
+        "json label labels",
         (r"\bunits?\b", r"\bkg\b|\bkilogram"),
         (r"\b(number|figure|value|weight) (alone|only|by itself)\b", r"\bwithout\b.{0,20}\bunit"),
         shown=r"\bunit\b",
     ),
     "ranking": Hazard(
         0.5,
+        "sort sorted sorting",
         (r"\bdesc(ending)?\b", r"\b(largest|highest|best|most|greatest|biggest) first\b", r"\brevers"),
         (r"\basc(ending)?\b", r"\b(smallest|lowest) first\b"),
         shown=r"\bdesc",
     ),
     "rows": Hazard(
         0.5,
+        "table tables",
         (r"\bheader", r"\bcolumn names\b", r"\bfirst (line|row)\b", r"(?<![.\w/-])csv\b"),
         (r"\bgrep\b", r"\bbash\b"),
         shown=r"(?<![.\w/-])csv \{",
     ),
     "fix": Hazard(
         0.6,
+        "edit code test tests",
         (
             r"\b(run|ran|running|execut|start)\w*\b.{0,40}\btests?\b",
             r"\btests?\b.{0,40}\b(run|pass|execut)",
@@ -96,6 +103,7 @@ HAZARDS: Mapping[str, Hazard] = {
     ),
     "setting": Hazard(
         0.5,
+        "settings config edit",
         (r"\b(edit|replace|patch)\b", r"\bkeep\b.{0,40}\b(other|rest|keys)"),
         (r"\boverwrit", r"\bwhole file\b"),
         shunned=(r"\bwrit(e|ing)\b",),
@@ -103,6 +111,7 @@ HAZARDS: Mapping[str, Hazard] = {
     ),
     "errors": Hazard(
         0.5,
+        "count counting matches",
         (r"ignor\w*.{0,6}case|case.?insensitiv", r"upper and lower|(either|any) case", r"\(\?i\)"),
         (r"case.?sensitiv",),
         shown=r"\(\?i\)",
@@ -137,7 +146,7 @@ def advice_in(prompt: str, kind: str, task: str) -> Advice:
         similar, weight = False, 0.0
         if part != "similar tasks":
             words = _words(line)
-            if words & _words(task) or words & TOOLS[kind]:
+            if words & _words(task) or words & set(hazard.about.split()):
                 weight = PATTERN * _sign(line, hazard)
         elif similar := _common(line, task) >= SIMILAR:
             weight = EXAMPLE * (1 if re.search(hazard.shown, line, re.I) else -1 if "{" in line else 0)
@@ -165,19 +174,6 @@ def _sign(line: str, hazard: Hazard) -> int:
         else:
             total += (right and not wrong) - wrong
     return (total > 0) - (total < 0)
-
-
-TOOLS: Mapping[str, frozenset[str]] = {
-    "edit": frozenset({"edit", "edits", "editing"}),
-    "report": frozenset({"summary", "report", "reports"}),
-    "label": frozenset({"json", "label", "labels"}),
-    "ranking": frozenset({"sort", "sorted", "sorting"}),
-    "rows": frozenset({"table", "tables"}),
-    "fix": frozenset({"edit", "code", "test", "tests"}),
-    "setting": frozenset({"settings", "config", "edit"}),
-    "errors": frozenset({"count", "counting", "matches"}),
-}
-"""Words that make a line relevant to a type of task, whatever the words of the task."""
 
 
 def _common(line: str, task: str) -> float:

@@ -66,14 +66,17 @@ def answer(system: str, user: str) -> str:
     return reply if isinstance(reply, str) else json.dumps(reply)
 
 
+def _call(tool: str, needs: list[int], **args: Any) -> dict[str, Any]:
+    return {"tool": tool, "args": args, "needs": needs}
+
+
 def _bash(name: str, needs: list[int]) -> dict[str, Any]:
     """A command that must not run twice: it adds a line to a file of its own in `ledger/`."""
-    command = f"mkdir -p ledger && echo {name} >> ledger/{name}.txt"
-    return {"tool": "bash", "args": {"command": command}, "needs": needs}
+    return _call("bash", needs, command=f"mkdir -p ledger && echo {name} >> ledger/{name}.txt")
 
 
 def _write(path: str, content: str, needs: list[int], **more: Any) -> dict[str, Any]:
-    return {"tool": "write", "args": {"path": path, "content": content, **more}, "needs": needs}
+    return _call("write", needs, path=path, content=content, **more)
 
 
 def _planned(job: str, steps: list[dict[str, Any]], success: list[dict[str, Any]]) -> dict[str, Any]:
@@ -91,21 +94,17 @@ def _plan(job: str, user: str) -> Any:
             _write("parts/a.txt", "part a\n", []),
             _bash("a", []),
             {"subtask": "JOB-A1: add a line to parts/a1.txt", "needs": [1]},
-            {"tool": "read", "args": {"path": "parts/a1.txt"}, "needs": [3]},
+            _call("read", [3], path="parts/a1.txt"),
         ]
         return _planned(job, steps, [{"file": "parts/a1.txt", "has": "line"}])
     if job == "JOB-B":
         if "## Refused" not in user:
             return "I would rather say this in prose."
         steps = [
-            {"tool": "copy", "args": {"from": "notes.txt", "to": "parts/copied.txt"}, "needs": []},
-            {"tool": "move", "args": {"from": "parts/copied.txt", "to": "parts/moved.txt"}, "needs": [1]},
+            _call("copy", [], **{"from": "notes.txt", "to": "parts/copied.txt"}),
+            _call("move", [1], **{"from": "parts/copied.txt", "to": "parts/moved.txt"}),
             _write("parts/b.txt", "the first\n", []),
-            {
-                "tool": "replace",
-                "args": {"path": "parts", "old": "the first", "new": "not the first", "glob": "*[bd].txt"},
-                "needs": [2, 3],
-            },
+            _call("replace", [2, 3], path="parts", old="the first", new="not the first", glob="*[bd].txt"),
             _bash("b", [4]),
         ]
         return _planned(job, steps, [{"file": "parts/b.txt", "has": "not the first"}])
@@ -115,17 +114,13 @@ def _plan(job: str, user: str) -> Any:
 
 def _first_plan() -> dict[str, Any]:
     steps = [
-        {"tool": "read", "args": {"path": "notes.txt"}, "needs": []},
-        {"tool": "bash", "args": {"command": "cat big.txt"}, "needs": []},
+        _call("read", [], path="notes.txt"),
+        _call("bash", [], command="cat big.txt"),
         {"subtask": "JOB-A: make part a. The notes: {{ steps[1].result }}", "needs": [1]},
         {"subtask": "JOB-B: make part b", "needs": []},
         _bash("root1", [2]),
         {"tool": "write", "what": "put the port into out/port.txt", "needs": [1]},
-        {
-            "tool": "edit",
-            "args": {"path": "config.txt", "old": "port = 80", "new": "port = 8080"},
-            "needs": [5],
-        },
+        _call("edit", [5], path="config.txt", old="port = 80", new="port = 8080"),
         _write("log.txt", "a: {{ steps[3].result }}\n", [3, 4, 7], append=True),
     ]
     return _planned("JOB-ROOT", steps, [{"file": "log.txt", "has": "a:"}])
