@@ -1,4 +1,4 @@
-"""The file store: atomic documents, torn tails, external edits; locks, inbox and workspace folders."""
+"""The file store: atomic documents, torn tails, and external edits."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernel.document.model import Document, Meta, Note, Section, Step, child_id
-from kernel.errors import DocumentError, ForeignEdit, RunLocked, UsageError
+from kernel.errors import DocumentError, ForeignEdit
 from kernel.store.files import FileStore
-from runtime.workspace.inbox import Inbox, drop
-from runtime.workspace.workspace import Workspace, is_locked, run_lock
 
 ID = "system-7f3kq2"
 
@@ -125,46 +123,3 @@ def test_child_ids_show_the_tree() -> None:
     assert child == "tool-research-7f3kq2-1"
     assert child_id(child, "7f3kq2", "operation", "fetch", 2) == "op-fetch-7f3kq2-1.2"
     assert child_id(ID, "7f3kq2", "tool", "../Evil name", 1) == "tool-evil-name-7f3kq2-1"
-
-
-def test_lock_names_its_holder_and_is_released(tmp_path: Path) -> None:
-    with run_lock(tmp_path):
-        assert is_locked(tmp_path)
-        with pytest.raises(RunLocked, match=str(os.getpid())), run_lock(tmp_path):
-            pass
-    assert not is_locked(tmp_path)
-
-
-def test_messages_are_read_in_order(tmp_path: Path) -> None:
-    for text in ("one", "two"):
-        drop(tmp_path, "answer", text=text)
-    drop(tmp_path, "cancel")
-    assert [message["text"] for _, message in Inbox(tmp_path).messages(("answer",))] == ["one", "two"]
-    assert len(list((tmp_path / "inbox").iterdir())) == 3
-
-
-def test_folder_gets_a_workspace_when_a_run_starts(tmp_path: Path) -> None:
-    shipped = tmp_path / "shipped"
-    work = tmp_path / "work"
-    work.mkdir()
-    workspace = Workspace.find(work, shipped)
-    assert not (work / ".fractal").exists()
-    run = workspace.new_run()
-    assert (work / ".fractal" / ".gitignore").read_text() == "*\n"
-    assert (work / ".fractal" / "state" / "runs" / run).is_dir()
-    assert (work / ".fractal" / "state").stat().st_mode & 0o077 == 0
-    (work / "deep").mkdir()
-    assert Workspace.find(work / "deep", shipped).root == work / ".fractal"
-    pattern = work.resolve() / "system" / "pattern.md"  # creating it would make the folder a workspace
-    assert workspace.protected == ((work / ".fractal").resolve(), pattern)
-
-
-def test_workspace_protects_state_system_and_settings(tmp_path: Path) -> None:
-    (tmp_path / "fractal.yaml").touch()
-    workspace = Workspace.find(tmp_path, tmp_path / "shipped")
-    assert {path.name for path in workspace.protected} == {"state", "system", "fractal.yaml"}
-
-
-def test_missing_folder_is_a_usage_error(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="is not a folder"):
-        Workspace.find(tmp_path / "missing", tmp_path)
