@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from llm_server import Answer, LlmServer
+from processes import command, environment, running, until
 
 from kernel.document.model import Document
 from kernel.errors import Exit
@@ -32,23 +31,14 @@ PLAN = {
     "success": [{"file": "a.txt", "has": "one"}],
 }
 CHECK = {"validation": "pass", "issues": [], "decision": "ACCEPT", "output": "a.txt holds one line"}
-
-
-def environment(**more: str) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.endswith("_API_KEY")}
-    return {**kept, "NO_COLOR": "1", "OPENAI_API_KEY": "sk-test-0123456789", **more}
+KEY = {"OPENAI_API_KEY": "sk-test-0123456789"}
 
 
 def fractal(folder: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from runtime.cli import main; main()", "-C", str(folder), *words]
-    return subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        timeout=100,
-        env=environment(**more),
-        stdin=subprocess.DEVNULL,
-    )
+    """One command in a process of its own."""
+    env = environment(**{**KEY, "FRACTAL_SANDBOX": "auto", **more})
+    options: dict[str, Any] = {"env": env, "capture_output": True, "text": True, "timeout": 100}
+    return subprocess.run(command(folder, *words), stdin=subprocess.DEVNULL, **options)
 
 
 def answer(body: Any) -> Answer:
@@ -113,19 +103,8 @@ def test_failing_provider_leaves_a_resumable_run(
 def test_killed_run_repeats_no_finished_call(tmp_path: Path, llm_server: LlmServer) -> None:
     settings(tmp_path, llm_server)
     llm_server.always(lambda body: Answer(delay=30) if "# CHECK" in json.dumps(body) else answer(body))
-    command = [
-        sys.executable,
-        "-c",
-        "from runtime.cli import main; main()",
-        "-C",
-        str(tmp_path),
-        "run",
-        "write a.txt",
-    ]
-    process = subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    llm_server.wait_for(2, 60)
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
+    with running(tmp_path, "run", "write a.txt", **KEY):
+        llm_server.wait_for(2, 60)
     assert newest(tmp_path).meta.status == "running"
     llm_server.always(answer)
     again = fractal(tmp_path, "resume")
@@ -134,75 +113,54 @@ def test_killed_run_repeats_no_finished_call(tmp_path: Path, llm_server: LlmServ
     assert newest(tmp_path).meta.spent["calls"] == 3
 
 
+def sleeping(folder: Path, *seconds: float) -> list[str]:
+    """The options of a run with a command for each of these times."""
+    steps = [{"tool": "bash", "args": {"command": f"sleep {each}"}} for each in seconds]
+    done = {**PLAN, "steps": steps, "success": [{"judge": "slept"}]}
+    script = folder / "script.json"
+    script.write_text(json.dumps([{"phase": "check", "reply": CHECK}, {"reply": done, "times": 9}]))
+    return ["--sandbox", "off", "--model", f"scripted:{script}"]
+
+
+def killed_after_step(folder: Path, step: int, *words: str) -> Document:
+    """Kill a process when a step has ended; returns the root document."""
+    with running(folder, *words) as process:
+        ended = f".fractal/state/runs/*/op-bash-*-{step}.md"
+        until(lambda: process.poll() is not None or list(folder.glob(ended)), 30)
+        assert process.poll() is None
+    return newest(folder)
+
+
+def active_of(folder: Path, root: Document) -> float:
+    return active_before(folder / ".fractal" / "state" / "runs" / root.meta.run, root)
+
+
 def test_time_of_a_killed_session_is_counted(tmp_path: Path) -> None:
     """DO writes only the steps; their documents have the time."""
-    steps = [{"tool": "bash", "args": {"command": f"sleep {seconds}"}} for seconds in (1.5, 4)]
-    done = {**PLAN, "steps": steps, "success": [{"judge": "slept"}]}
-    script = tmp_path / "script.json"
-    script.write_text(json.dumps([{"phase": "check", "reply": CHECK}, {"reply": done, "times": 9}]))
-    command = [sys.executable, "-c", "from runtime.cli import main; main()", "-C", str(tmp_path), "run"]
-    options = ["--sandbox", "off", "--model", f"scripted:{script}", "sleep twice"]
-    process = subprocess.Popen([*command, *options], env=environment(), stderr=subprocess.DEVNULL)
-    end = time.monotonic() + 30
-    while not list(tmp_path.glob(".fractal/state/runs/*/op-bash-*-1.md")):
-        assert time.monotonic() < end and process.poll() is None
-        time.sleep(0.02)
-    process.kill()
-    process.wait()
-    root = newest(tmp_path)
+    options = sleeping(tmp_path, 1.5, 4)
+    root = killed_after_step(tmp_path, 1, "run", *options, "sleep twice")
     assert root.meta.spent["seconds"] < 1
-    folder = tmp_path / ".fractal" / "state" / "runs" / root.meta.run
-    assert 1.5 <= active_before(folder, root) < 10
-    again = fractal(tmp_path, "resume", "--assume", "2=done", "--model", f"scripted:{script}")
+    assert 1.5 <= active_of(tmp_path, root) < 10
+    again = fractal(tmp_path, "resume", "--assume", "2=done", *options[2:])
     assert again.returncode == Exit.ACCEPTED, again.stderr
     assert newest(tmp_path).meta.spent["seconds"] >= 1.5
 
 
 def test_time_between_sessions_is_not_counted(tmp_path: Path) -> None:
     """Both sessions are killed, and only their steps write."""
-    steps = [{"tool": "bash", "args": {"command": f"sleep {seconds}"}} for seconds in (0.2, 0.3, 30)]
-    done = {**PLAN, "steps": steps, "success": [{"judge": "slept"}]}
-    script = tmp_path / "script.json"
-    script.write_text(json.dumps([{"phase": "check", "reply": CHECK}, {"reply": done, "times": 9}]))
-    command = [sys.executable, "-c", "from runtime.cli import main; main()", "-C", str(tmp_path)]
-    options = ["--sandbox", "off", "--model", f"scripted:{script}"]
-
-    def until_killed(*words: str, ended: int) -> None:
-        process = subprocess.Popen(
-            [*command, words[0], *options, *words[1:]], env=environment(), stderr=subprocess.DEVNULL
-        )
-        end = time.monotonic() + 30
-        while not list(tmp_path.glob(f".fractal/state/runs/*/op-bash-*-{ended}.md")):
-            assert time.monotonic() < end and process.poll() is None
-            time.sleep(0.02)
-        process.kill()
-        process.wait()
-
-    until_killed("run", "sleep", ended=1)
+    options = sleeping(tmp_path, 0.2, 0.3, 30)
+    killed_after_step(tmp_path, 1, "run", *options, "sleep")
     time.sleep(4)
-    until_killed("resume", "--assume", "rerun", ended=2)
-    root = newest(tmp_path)
-    folder = tmp_path / ".fractal" / "state" / "runs" / root.meta.run
-    assert 0.5 <= active_before(folder, root) < 4
+    root = killed_after_step(tmp_path, 2, "resume", *options, "--assume", "rerun")
+    assert 0.5 <= active_of(tmp_path, root) < 4
 
 
 def test_ctrl_c_saves_and_names_the_resume_command(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", "from runtime.cli import main; main()", "-C", str(tmp_path)]
-    process = subprocess.Popen(
-        [*command, "run", "--model", "mailbox", "think about it"],
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        stdin=subprocess.DEVNULL,
-        text=True,
-    )
     mailbox = tmp_path / ".fractal" / "state" / "mailbox"
-    end = time.monotonic() + 30
-    while not list(mailbox.glob("*.md")):
-        assert time.monotonic() < end and process.poll() is None
-        time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
-    _, told = process.communicate(timeout=20)
+    with running(tmp_path, "run", "--model", "mailbox", "think about it") as process:
+        until(lambda: process.poll() is not None or list(mailbox.glob("*.md")), 30)
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate(timeout=20)
     assert process.returncode == Exit.INTERRUPTED
     assert "resume" in told and "Traceback" not in told
     assert newest(tmp_path).meta.status == "interrupted"

@@ -86,10 +86,12 @@ class Stopped:
     def root(self) -> Document:
         return Fractal(self.folder).document(self.run.name)
 
-    def ends_as_undisturbed(self) -> None:
-        result, _ = self.resume()
+    def ends_as_undisturbed(self) -> list[str]:
+        """Resume and compare with the run without faults; returns the warnings."""
+        result, warnings = self.resume()
         assert (result.exit, result.output) == (Exit.ACCEPTED, "all done")
         assert came_to(self.folder) == self.calm
+        return warnings
 
 
 @pytest.fixture(scope="module")
@@ -200,10 +202,8 @@ def test_missing_child_that_only_asked_is_created_again_with_a_warning(
     here = stopped("inner plan")
     child = here.path("tool-task")
     child.unlink()
-    result, warnings = here.resume()
-    assert result.exit == Exit.ACCEPTED
+    warnings = here.ends_as_undisturbed()
     assert any(f"{child.name} was missing and is made again" in each for each in warnings)
-    assert came_to(here.folder) == here.calm
 
 
 def test_missing_child_that_may_have_acted_is_not_created_again(stopped: Callable[[str], Stopped]) -> None:
@@ -256,9 +256,7 @@ def test_missing_log_is_reported_and_its_calls_stay_charged(stopped: Callable[[s
     here = stopped("check")
     spent = here.root().meta.spent["calls"]
     (here.run / "calls.jsonl").unlink()
-    result, warnings = here.resume()
-    assert result.exit == Exit.ACCEPTED
-    assert came_to(here.folder) == here.calm
+    warnings = here.ends_as_undisturbed()
     assert any("calls.jsonl: calls that documents know are missing" in each for each in warnings)
     assert here.root().meta.spent["calls"] == spent + 1  # CHECK again
 
@@ -281,9 +279,7 @@ def test_truncated_log_keeps_its_complete_lines(stopped: Callable[[str], Stopped
     log = here.run / "calls.jsonl"
     raw = log.read_bytes()
     log.write_bytes(raw[: random.Random(seed).randrange(len(raw))])
-    result, _ = here.resume()
-    assert result.exit == Exit.ACCEPTED
-    assert came_to(here.folder) == here.calm
+    here.ends_as_undisturbed()
     assert here.root().meta.spent["calls"] >= 4  # at least as many as without damage
 
 
@@ -307,9 +303,7 @@ def test_invalid_log_lines_are_named_and_skipped(stopped: Callable[[str], Stoppe
     for number, each in enumerate(NONSENSE):
         lines.insert(number * 2 % len(lines), each)
     log.write_bytes(b"\n".join(lines) + b"\n")
-    result, warnings = here.resume()
-    assert result.exit == Exit.ACCEPTED
-    assert came_to(here.folder) == here.calm
+    warnings = here.ends_as_undisturbed()
     assert any(f"{log}:1: skipped" in each for each in warnings)
     assert any("more lines were left out" in each for each in warnings)
     assert all(each in log.read_bytes() for each in NONSENSE)  # the lines are kept in the file
@@ -333,9 +327,7 @@ def test_run_continues_with_damaged_snapshots(stopped: Callable[[str], Stopped],
     for home in (here.run.parents[1] / "snapshots").iterdir():
         path = home / damaged
         shutil.rmtree(path) if path.is_dir() else path.write_bytes(b"nonsense")
-    result, _ = here.resume()
-    assert result.exit == Exit.ACCEPTED
-    assert came_to(here.folder) == here.calm
+    here.ends_as_undisturbed()
 
 
 def test_step_that_needs_a_missing_artifact_fails(tmp_path: Path) -> None:
