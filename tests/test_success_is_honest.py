@@ -18,7 +18,6 @@ from kernel.document.markdown import render
 from kernel.document.model import Document, Meta, Note, Section, Step
 from kernel.loop.check import unrepaired
 from runtime.api.fractal import Fractal
-from runtime.mcp.server.mcp import state_of
 from runtime.mcp.server.runs import Runs
 from runtime.memory.episodes.experience import experiences_of
 
@@ -115,7 +114,7 @@ def test_every_output_shows_the_same_status(tmp_path: Path, name: str) -> None:
     (listed,) = json.loads(_fractal(tmp_path, "ls", "--json").out)
     assert listed["status"] == case.word
     assert f" {case.word} " in _fractal(tmp_path, "tree", result.run).out.splitlines()[0]
-    served = state_of(Runs(tmp_path / "work").standing(result.run))
+    served = Runs(tmp_path / "work").state(result.run)
     assert (served.status, served.reason) == (case.word, result.reason)
     shown = _fractal(tmp_path, "show", result.run).out
     assert f'status: "{case.word}"' in shown or ("unverified: true" in shown and case.word == "unverified")
@@ -161,7 +160,7 @@ def test_old_complete_document_without_proof_is_unverified(tmp_path: Path) -> No
     (run / "system-7f3kq2.md").write_bytes(render(document))
     (found,) = Fractal(tmp_path).runs()
     assert found.status == "unverified"
-    served = state_of(Runs(tmp_path).standing("7f3kq2"))
+    served = Runs(tmp_path).state("7f3kq2")
     assert (served.status, served.result) == ("unverified", "r")
 
 
