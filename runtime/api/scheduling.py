@@ -68,4 +68,5 @@ class Scheduler:
     def _there(self) -> dict[str, int]:
         """The numbers of records by kind."""
         memory = self.fractal.memory
-        return {k: n for k, n in memory.brain.shelf.kinds().items() if k != "dream"} if memory.there else {}
+        kinds = memory.brain.shelf.kinds() if memory.there else {}
+        return {kind: n for kind, n in kinds.items() if kind not in ("dream", "before-image")}

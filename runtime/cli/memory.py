@@ -353,7 +353,7 @@ def _dream_once(order: Order, quiet: bool) -> int:
 
 
 def _stages(found: Mapping[str, Done]) -> dict[str, Any]:
-    return {name: each.model_dump(mode="json", exclude={"part"}) for name, each in found.items()}
+    return {name: each.model_dump(mode="json") for name, each in found.items()}
 
 
 def _print_rehearsal(found: Mapping[str, Done]) -> int:

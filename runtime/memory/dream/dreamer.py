@@ -13,21 +13,18 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from secrets import token_hex
-from typing import cast
 
 from kernel import disk
 from kernel.errors import UsageError
-from kernel.store.call_log import Totals
 from runtime.memory.brain import Brain
-from runtime.memory.dream.archive import FILES, Archive, Noting, Undone
+from runtime.memory.dream.archive import FILES, Archive, Change, Undone, noting
 from runtime.memory.dream.stage import Done, Dream, Dreamt, Stage, Told
 from runtime.memory.dream.stages import ALL
 from runtime.memory.prompting import Ahead, Asking
-from runtime.memory.store.shelf import Keeper
 from runtime.workspace.workspace import DEFAULT, space_of, state_of
 
 LOCK = "dream.lock"
@@ -51,24 +48,6 @@ class Rehearsed:
     done: Done
 
 
-@dataclass
-class _Work:
-    """A stage in progress."""
-
-    stage: Stage
-    ahead: Ahead | None
-    restored: Sequence[str]  # files that a killed process had changed
-    spent: Totals | None  # on models, before
-    files: Mapping[str, bytes] = field(default_factory=dict[str, bytes])  # as they were
-    part: str = ""
-    began: float = field(default_factory=time.monotonic)
-    tries: int = TRIES  # that are left
-
-    def waits(self) -> bool:
-        """Whether a model must be asked before this can be done."""
-        return self.tries > 0 and self.ahead is not None and self.ahead.wants
-
-
 class _RollBack(Exception):
     """The rehearsal is over, or a model must be asked first."""
 
@@ -87,7 +66,7 @@ class Dreamer:
         self.brain, self.clock, self.asking = brain, clock, asking
         self.stages: Mapping[str, Stage] = {stage.name: stage for stage in stages}
         self.memory = brain.settings.folder
-        self.archive = Archive(self.memory, fsync=brain.config.fsync)
+        self.archive = Archive(brain)
         self._held: tuple[str, ExitStack] | None = None
 
     # ---- one dream at a time -----------------------------------------------------------------------------
@@ -132,79 +111,73 @@ class Dreamer:
         if stage is None:
             raise UsageError(f"there is no stage {name}; there are {', '.join(self.stages)}")
         self.hold(id)
-        self.archive.finish_undo(self.brain)
-        known = self.brain.shelf.get(Dreamt, id)
-        done = known.stages.get(name) if known else None
+        self.archive.finish_undo()
+        dream = self.brain.shelf.get(Dreamt, id)
+        done = dream.stages.get(name) if dream else None
         if done is None:
-            known = known or Dreamt(id=id, at=self.clock().isoformat(timespec="seconds"), since=since)
-            done = self._do(known, stage)
-        if done.counts.get(WORSE):  # less is found than before: undo all that this dream did so far
-            known = self.brain.shelf.get(Dreamt, id)
-            if known:
-                self.archive.take_back(self.brain, known)
+            dream = dream or Dreamt(id=id, at=self.clock().isoformat(timespec="seconds"), since=since)
+            done = self._do(dream, stage)
+        if done.counts.get(WORSE) and (dream := self.brain.shelf.get(Dreamt, id)):
+            self.archive.take_back(dream)  # less is found than before
         return done
 
-    def _do(self, known: Dreamt, stage: Stage) -> Done:
-        ahead, spent = (Ahead(self.asking), self.asking.spent()) if self.asking else (None, None)
-        work = _Work(stage, ahead, self.archive.recover(self.brain), spent)
-        work.part = f"{stage.name}/{token_hex(6)}"
-        while (found := self._tried(known, work)) is None:
-            if work.ahead:
-                work.ahead.catch_up()
-        return found
+    def _do(self, dream: Dreamt, stage: Stage) -> Done:
+        """Repeat the stage while it waits for a model; the last attempt does not wait."""
+        asking = self.asking
+        ahead, spent = (Ahead(asking), asking.spent()) if asking else (None, None)
+        restored, began = self.archive.recover(), time.monotonic()
+        for left in reversed(range(TRIES)):
+            waits = partial(_waits, ahead if left else None)
+            files = self.archive.begin()
+            try:
+                with suppress(_RollBack), self.brain.shelf.transaction():
+                    told, changes = self._run(dream, stage, files, ahead, waits)
+                    done = _done(told, self.clock(), len(changes), began, restored)
+                    if asking and spent is not None:
+                        trouble = tuple(asking.troubles)
+                        done = done.model_copy(update={"asked": asking.told(spent), "trouble": trouble})
+                        asking.troubles.clear()
+                    self.archive.keep(dream, changes)
+                    stages = {**dream.stages, stage.name: done}
+                    self.brain.shelf.put(dream.model_copy(update={"stages": stages}))
+                    return done
+            except BaseException:
+                self.archive.restore(files)
+                self.archive.end()  # only now: what could not be restored, the next stage recovers
+                raise
+            finally:
+                self.brain.refresh()
+            self.archive.end()
+            if ahead:
+                ahead.catch_up()
+        raise AssertionError("the last attempt does not wait")
 
-    def _tried(self, known: Dreamt, work: _Work) -> Done | None:
-        """One attempt; None, and nothing of it is left, if a model must be asked first."""
-        work.files = self.archive.seen()
-        work.tries -= 1
-        self.archive.begin(known.id, work.part, work.files)
-        done = None
-        try:
-            with suppress(_RollBack), self.brain.shelf.transaction():
-                done = self._in_transaction(known, work)
-        except BaseException:
-            self.archive.restore(known.id, work.files)
-            self.archive.end()  # only now: what could not be restored, the next stage recovers
-            raise
-        finally:
-            self.brain.refresh()
-        self.archive.end()
-        return done
-
-    def _in_transaction(self, known: Dreamt, work: _Work) -> Done:
-        """The stage; its before-images are on the disk before the transaction is committed."""
-        shelf = self.brain.shelf
-        noting = Noting(shelf.keeper)
-        shelf.keeper = cast(Keeper, noting)
-        try:
-            at = datetime.fromisoformat(known.at)
-            told = work.stage.run(Dream(known.id, self.brain, shelf, at, known.since, work.ahead, work.waits))
-            if work.waits():
+    def _run(
+        self,
+        dream: Dreamt,
+        stage: Stage,
+        files: Mapping[str, bytes],
+        ahead: Ahead | None,
+        waits: Callable[[], bool],
+    ) -> tuple[Told, list[Change]]:
+        """Run a stage in an open transaction; returns its result, and what it changed."""
+        at = datetime.fromisoformat(dream.at)
+        with noting(self.brain.shelf) as noted:
+            told = stage.run(Dream(dream.id, self.brain, self.brain.shelf, at, dream.since, ahead, waits))
+            if waits():
                 raise _RollBack
-            changed = [*noting.changed(work.part), *self.archive.changed_files(work.part, work.files)]
-        finally:
-            shelf.keeper = noting.inner
-        self.archive.keep(known.id, changed)
-        done = _done(told, work.part, self.clock(), len(changed), work.began, work.restored)
-        if self.asking and work.spent is not None:
-            trouble, asked = tuple(self.asking.troubles), self.asking.told(work.spent)
-            done = done.model_copy(update={"asked": asked, "trouble": trouble})
-            self.asking.troubles.clear()
-        shelf.put(known.model_copy(update={"stages": {**known.stages, work.stage.name: done}}))
-        return done
+            return told, [*noted.changed(), *self.archive.changed_files(files)]
 
     def undo(self) -> Undone:
         """Take back the last dream. Raises `UsageError` if there is none."""
         self.hold("undo")
         try:
-            self.archive.recover(self.brain)
-            undone = self.archive.finish_undo(self.brain)
-            if undone is None:
-                last = self.last()
-                if last is None:
-                    raise UsageError("there is no dream to undo")
-                undone = self.archive.take_back(self.brain, last)
-            return undone
+            self.archive.recover()
+            if undone := self.archive.finish_undo():
+                return undone
+            if (last := self.last()) is None:
+                raise UsageError("there is no dream to undo")
+            return self.archive.take_back(last)
         finally:
             self.let_go("undo")
 
@@ -226,29 +199,28 @@ class Dreamer:
                     if each.is_dir():
                         shutil.copytree(each, Path(place) / each.relative_to(state))
             copy = Path(place) / self.memory.relative_to(state)
-            brain, files = self.brain.elsewhere(copy), Archive(copy)
-            shelf = brain.shelf
+            brain = self.brain.elsewhere(copy)
+            archive, shelf = Archive(brain), brain.shelf
             with suppress(_RollBack), shelf.transaction():
                 for stage in stages:
-                    noting, before, began = Noting(shelf.keeper), files.seen(), time.monotonic()
-                    shelf.keeper = cast(Keeper, noting)
-                    try:
+                    files, began = archive.files(), time.monotonic()
+                    with noting(shelf) as noted:
                         told = stage.run(Dream("rehearsal", brain, shelf, at, since))
-                    finally:
-                        shelf.keeper = noting.inner
-                    changed = len(noting.changed("")) + len(files.changed_files("", before))
-                    found.append(Rehearsed(stage, _done(told, "", at, changed, began)))
+                        changed = len(noted.changed()) + len(archive.changed_files(files))
+                    found.append(Rehearsed(stage, _done(told, at, changed, began)))
                 raise _RollBack
         self.brain.refresh()
         return found
 
 
-def _done(
-    told: Told, part: str, at: datetime, changed: int, began: float, restored: Sequence[str] = ()
-) -> Done:
+def _waits(ahead: Ahead | None) -> bool:
+    """Whether a model must be asked before the stage can be done."""
+    return ahead is not None and ahead.wants
+
+
+def _done(told: Told, at: datetime, changed: int, began: float, restored: Sequence[str] = ()) -> Done:
     repaired = tuple(f"restored {name}, which a killed process had left half done" for name in restored)
     return Done(
-        part=part,
         at=at.isoformat(),
         did=(*repaired, *told.did),
         counts=dict(told.counts),

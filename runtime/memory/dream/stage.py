@@ -53,11 +53,10 @@ class Stage:
 
 
 class Done(BaseModel):
-    """What one stage did; `part` identifies its lines in the archive."""
+    """What one stage did."""
 
     model_config = ConfigDict(frozen=True)
 
-    part: str
     at: str = ""
     did: tuple[str, ...] = ()
     counts: dict[str, int | float] = Field(default_factory=dict[str, int | float])
@@ -76,6 +75,7 @@ class Dreamt(Record):
     at: str = ""  # the time that its stages read
     since: str = ""
     stages: dict[str, Done] = Field(default_factory=dict[str, Done])
+    undoing: bool = False  # an undo has begun
 
     @property
     def latest(self) -> str:

@@ -90,7 +90,7 @@ class AffectedRows:
 
     def _rows(self) -> Iterator[Row]:
         for kind in self.shelf.kinds():
-            if kind != "forgotten":
+            if kind not in ("forgotten", "before-image"):
                 yield from self.shelf.rows(kind)
 
     def _goes(self, row: Row, told: Mapping[str, Any]) -> None:

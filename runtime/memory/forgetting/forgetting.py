@@ -29,7 +29,7 @@ class Preview:
     # memories by id: old and new text
     files: Sequence[Path] = ()  # methods and patterns
     strays: Sequence[Path] = ()  # quarantined files and old copies
-    archived: int = 0  # lines of archives
+    archived: int = 0  # before-images of dreams
     runs: Sequence[str] = ()  # whose documents contain it
     elsewhere: Sequence[Path] = ()
     spaces: Sequence[str] = ()  # other spaces whose memory contains it
@@ -82,7 +82,7 @@ class Forgetting:
             self._reworded(found),
             removal.markdown(self.memory, wanted, found),
             removal.strays(self.memory, self.store, wanted, found),
-            removal.archived(self.memory, wanted, found, change=False),
+            len(removal.archived(self.brain.shelf, wanted, found)),
             documents.telling(self.state, found.runs, tells, words=words),
             documents.elsewhere(self.state, tells) if words else (),
             documents.spaces(self.state, self.memory, tells) if words else (),
@@ -102,7 +102,7 @@ class Forgetting:
         dreamer = Dreamer(self.brain)
         dreamer.hold("forget")
         try:
-            dreamer.archive.recover(self.brain)
+            dreamer.archive.recover()
             preview = self.look(wanted)
             return self._done(preview, with_documents)
         finally:
@@ -111,7 +111,6 @@ class Forgetting:
     def _done(self, preview: Preview, with_documents: bool) -> Forgot:
         wanted, found = preview.wanted, preview.found
         removal.files(self.memory, preview.files)
-        removal.archived(self.memory, wanted, found, change=True)
         _remove(preview.strays)
         at_work = documents.remove(self.state, preview.runs) if with_documents else []
         removal.rows(self.brain, wanted, found)

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from base64 import b64decode
-from binascii import Error as NotBase64
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,20 +12,20 @@ from kernel import disk
 from kernel.errors import StorageError
 from kernel.events import now
 from runtime.memory.brain import Brain
+from runtime.memory.dream.archive import BeforeImage
 from runtime.memory.episodes.episodes import Forgotten
 from runtime.memory.facts.records import Memory, Observation
 from runtime.memory.forgetting.affected import Found, without
 from runtime.memory.forgetting.request import Request, fields, strings
 from runtime.memory.store import Shelf, pack
-from runtime.memory.store.record import Row
+from runtime.memory.store.record import Row, parsed
 from runtime.memory.tasks.types import Stamp
 
-ARCHIVE, METHODS, PATTERNS, KNOWN = "archive", "methods", "patterns", ".known"
+METHODS, PATTERNS, KNOWN = "methods", "patterns", ".known"
 LOCKS = (".lock", "dream.lock")
 LARGEST = 20_000_000
 """Bytes up to which a file beside the store is searched."""
 _LINKED = re.compile(r"\b((?:system|tool)-[a-z0-9-]+(?:\.\d+)*)\.md\b")
-_BASE64 = re.compile(r"[A-Za-z0-9+/]{16,}={0,2}")
 
 
 # ---- rows ------------------------------------------------------------------------------------------------
@@ -40,6 +37,7 @@ def rows(brain: Brain, wanted: Request, found: Found) -> None:
     with shelf.transaction():
         for kind in dict.fromkeys(kind for kind, _ in found.gone):
             shelf.keeper.erase(kind, [id for of, id in found.gone if of == kind])
+        shelf.delete(BeforeImage, *archived(shelf, wanted, found))
         _reword(brain, found)
         for kind in dict.fromkeys(kind for kind, _ in found.taken_out):
             ids = [id for of, id in found.taken_out if of == kind]
@@ -132,44 +130,26 @@ def files(memory: Path, chosen: Sequence[Path]) -> None:
             disk.put(known, "".join(left).encode())
 
 
-def archived(memory: Path, wanted: Request, found: Found, *, change: bool) -> int:
-    """Count the lines of dream archives that contain removed text; with `change`, remove them."""
-    tells, count = says(wanted, found), 0
-    ids = {*found.ids, *found.reworded}
-    for path in sorted((memory / ARCHIVE).glob("*.jsonl")) if (memory / ARCHIVE).is_dir() else ():
-        lines = path.read_bytes().splitlines(keepends=True)
-        left = [line for line in lines if not _archives(line, ids, tells)]
-        count += len(lines) - len(left)
-        if change and len(left) < len(lines):
-            disk.put(path, b"".join(left), mode=0o600)
-    return count
+def archived(shelf: Shelf, wanted: Request, found: Found) -> list[str]:
+    """The ids of the before-images of dreams that contain what to forget."""
+    tells, ids = says(wanted, found), {*found.ids, *found.reworded}
+    return [
+        image.id
+        for image in shelf.scan(BeforeImage)
+        if image.name in ids or any(text in ids or tells(text) for text in _texts(image))
+    ]
 
 
-def _archives(line: bytes, ids: set[str], tells: Callable[[str], bool]) -> bool:
-    """Whether to remove a line. Torn lines are removed too."""
-    try:
-        told = json.loads(line)
-    except ValueError:
-        return True
-    return any(text in ids or tells(text) for text in _deep(told))
-
-
-def _deep(value: Any) -> Iterator[str]:
-    """The texts of a JSON value, including those inside JSON and base64."""
-    for text in strings(value):
-        yield text
-        if text[:1] in "{[":
-            with suppress(ValueError, RecursionError):
-                yield from strings(json.loads(text))
-        elif _BASE64.fullmatch(text):
-            with suppress(ValueError, NotBase64):
-                yield b64decode(text, validate=True).decode("utf-8")
+def _texts(image: BeforeImage) -> Iterator[str]:
+    yield image.name
+    yield from strings(parsed(image.body or ""))
+    yield (image.content or b"").decode("utf-8", "replace")
 
 
 def strays(memory: Path, store: Path, wanted: Request, found: Found) -> list[Path]:
     """Other files in the memory folder that contain removed text: quarantined files, old copies."""
     tells = says(wanted, found)
-    known = {memory / METHODS, memory / PATTERNS, memory / ARCHIVE, store}
+    known = {memory / METHODS, memory / PATTERNS, store}
     chosen: list[Path] = []
     for path in sorted(memory.rglob("*")):
         inside = {path, *path.parents} & known and "quarantine" not in path.parts
@@ -195,6 +175,8 @@ def pages(shelf: Shelf, memory: Path, store: Path) -> str:
     for path in sorted(memory.glob(f"{store.stem}.*")):
         if path.suffix in (".json", ".recall", ".matrix", ".usearch"):  # the last two of earlier versions
             path.unlink(missing_ok=True)  # copies of vectors and words
+    for path in (memory / "archive").glob("*.jsonl"):
+        path.unlink()  # before-images of earlier versions
     shelf.rebuild()
     log = store.with_name(f"{store.name}-wal")
     if log.is_file() and log.stat().st_size:

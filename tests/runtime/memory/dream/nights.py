@@ -41,7 +41,7 @@ HONEY = (
     "much money does the farmer make with all of these jars?"
 )
 PAIRS = [("a.md", "n.txt"), ("b.md", "m.txt"), ("docs/c.md", "m.txt"), ("d.md", "o.txt"), ("e.md", "p.txt")]
-OF_DREAMS = ("dream", "decayed", "type-stamp")
+OF_DREAMS = ("dream", "before-image", "decayed", "type-stamp")
 OF_MEMORY = [stage for stage in ALL if stage.group == "p" or stage.name == "decay"]
 PROCEDURAL = [stage.name for stage in ALL if stage.group == "p"] + ["decay"]
 
@@ -259,7 +259,7 @@ def killed(folder: Path, kind: str, what: str, name: str = "", when: str = "") -
 def _main(folder: Path, kind: str, what: str, name: str, when: str) -> None:
     brain = brain_in(folder, kind)
     if what == "undo":
-        brain.shelf.keeper = cast(Any, Dying(brain.shelf.keeper, name))
+        brain.shelf.keeper = cast(Any, Dying(brain.shelf.keeper, name, 2))  # the first notes the undo
         dreamer(brain).undo()
         return
     stages = [dying(each, when) if each.name == name else each for each in ALL]

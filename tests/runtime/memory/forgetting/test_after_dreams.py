@@ -15,6 +15,7 @@ import pytest
 from bench.week import stages
 from runtime.api.fractal import Fractal
 from runtime.api.knowledge import mind_of, recall
+from runtime.memory.dream.archive import BeforeImage
 from runtime.memory.facts.records import Memory, Observation
 from runtime.memory.facts.retrieval import Passage
 from runtime.memory.forgetting.forgetting import Forgetting
@@ -50,7 +51,7 @@ def holders(word: str, state: Path) -> list[str]:
 
 def test_what_was_dreamt_of_is_gone_with_what_the_dreams_made_and_archived(dreamt: Fractal):
     state, shelf = dreamt.workspace.state, dreamt.brain.shelf
-    assert any("archive" in name for name in holders("zebedee", state)) and shelf.count(Passage)
+    assert any("Zebedee" in (image.body or "") for image in shelf.scan(BeforeImage)) and shelf.count(Passage)
     made = shelf.count(Memory)
     done = Forgetting(dreamt.brain, state).do(Request("zebedee"))
     assert holders("zebedee", state) == [] and done.preview.archived > 0 and not done.hindered

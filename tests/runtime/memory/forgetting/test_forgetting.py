@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import gzip
-import json
 import sqlite3
-from base64 import b64encode
 from pathlib import Path
 
 import pytest
@@ -13,6 +11,7 @@ from playing import ACCEPT, plan
 
 from kernel.errors import UsageError
 from runtime.api.fractal import Fractal
+from runtime.memory.dream.archive import BeforeImage
 from runtime.memory.episodes.episodes import Forgotten
 from runtime.memory.episodes.experience import Experience
 from runtime.memory.facts import graph
@@ -72,25 +71,13 @@ def test_forgotten_words_are_in_no_byte_of_memory(tmp_path, store):
     mind.remember("Zebedee owes me 90 crowns")
     mind.observe("Zebedee called about the crowns", thread="phone")
     mind.set_goal("get my crowns from Zebedee")
+    fractal.brain.shelf.put(
+        BeforeImage(id="d/1", dream="d", kind_of="memory", name="x" * 24, body='{"text": "Zebedee owed 80"}'),
+        BeforeImage(id="d/2", dream="d", name="methods/z.md", content=b"ask Zebedee for it"),
+        BeforeImage(id="d/3", dream="d", kind_of="memory", name="y" * 24, body='{"text": "no"}'),
+    )
     (memory / "archive").mkdir(exist_ok=True)
-    before = {"body": json.dumps({"text": "Zebedee owed 80"}), "text": "Zebedee owed 80", "vectors": {}}
-    lines = [
-        {"part": "a", "after": "", "kind": "memory", "id": "x" * 24, "before": before},
-        {
-            "part": "a",
-            "after": "",
-            "file": "methods/z.md",
-            "before": b64encode(b"ask Zebedee for it").decode(),
-        },
-        {
-            "part": "a",
-            "after": "",
-            "kind": "memory",
-            "id": "y" * 24,
-            "before": {**before, "body": "{}", "text": "no"},
-        },
-    ]
-    (memory / "archive" / "d.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (memory / "archive" / "of-an-earlier-version.jsonl").write_text('{"body": "Zebedee"}\n')
     (memory / "patterns").mkdir(exist_ok=True)
     (memory / "patterns" / "zeb.md").write_text("# Ask Zebedee first\n")
     (memory / "brain.sqlite3.quarantine").write_text('{"body": "Zebedee"}\n')
@@ -99,7 +86,7 @@ def test_forgotten_words_are_in_no_byte_of_memory(tmp_path, store):
     assert done.preview.counts["memory"] == 1 and done.preview.archived == 2 and not done.hindered
     assert fractal.brain.shelf.count(Memory) == 40
     assert fractal.brain.shelf.check() == []
-    assert len((memory / "archive" / "d.jsonl").read_text().splitlines()) == 1
+    assert [image.id for image in fractal.brain.shelf.scan(BeforeImage)] == ["d/3"]
 
 
 def test_no_vector_and_no_row_that_hung_on_it_is_left(tmp_path):
