@@ -118,8 +118,6 @@ class Brain:
         other.__dict__["embedder"] = self.embedder
         return other
 
-    # ---- asking ------------------------------------------------------------------------------------------
-
     def recall(self, task: str) -> Recall | None:
         """What is remembered for a task; None if nothing is, or if recall is off."""
         if task not in self._recalled and self._recalls(task):
@@ -206,8 +204,6 @@ class Brain:
                 self.shelf.put(memory.outline(tree))
         self.shelf.put(Indexed(id="trees", made_by=self._made_by))
 
-    # ---- its parts -----------------------------------------------------------------------------------------
-
     @cached_property
     def embedder(self) -> Embedder:
         """The embedder of the settings, loaded at the first question and shared by the runs of a process."""
@@ -251,8 +247,6 @@ class Brain:
         words, files = words_of(self.settings.systems), self.settings.files()
         return Methods(self.shelf, self.embedder, words, self.methods_folder, files, self.settings.parts)
 
-    # ---- trust -------------------------------------------------------------------------------------------
-
     def trusted(self, found: Recall) -> bool:
         """Whether a replay needs no verification, by how often the solved task went well.
 
@@ -276,8 +270,6 @@ class Brain:
             if plain(steps) != plain(found.steps):
                 return "recall would do it in another way"
         return ""
-
-    # ---- learning ----------------------------------------------------------------------------------------
 
     def end(self, documents: Iterable[Document], at: str) -> None:
         """After a run, or a part of it: record what its loops taught, and the outcomes of recalls.

@@ -86,8 +86,6 @@ class Knowing:
         near = [each for each in near if not (self.runs / (each[0].run or "-")).is_dir()]
         return [Line(example(tree), f"run {tree.run}", f"{score:.2f} like the task") for tree, score in near]
 
-    # ---- files and facts ---------------------------------------------------------------------------------
-
     def _files(self, near: Sequence[tuple[Experience, float]]) -> list[Line]:
         """Existing files that similar tasks used clearly more often than others."""
         alike = [each for each, score in near if score >= LIKE and each.success]
@@ -140,8 +138,6 @@ class Knowing:
             if not alike or each.origin != "distilled" or each.fixed or alike & {*each.sources}
         ]
 
-    # ---- solved tasks, and others ------------------------------------------------------------------------
-
     def _guided(self, task: str) -> Iterator[Line]:
         if text := self.brain.guided(task):
             yield Line(text, "a learned method", "the method for tasks like it")
@@ -184,9 +180,6 @@ def _head(place: Path) -> str:
         return ""
     text = raw.decode("utf-8", "replace")[:HEAD_CHARS]
     return "\n".join(shown_name(line)[:LONGEST_LINE] for line in text.splitlines()[:HEAD_LINES])
-
-
-# ---- facts ---------------------------------------------------------------------------------------------
 
 
 MOST_FACTS = 5

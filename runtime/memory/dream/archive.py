@@ -160,8 +160,6 @@ class Archive:
     def __init__(self, brain: Brain) -> None:
         self.brain, self.memory, self._fsync = brain, brain.settings.folder, brain.config.fsync
 
-    # ---- files -------------------------------------------------------------------------------------------
-
     def files(self) -> dict[str, bytes]:
         """The markdown files that stages may write to: its own, and patterns shared by all."""
         shared = space_of(state_of(self.memory), DEFAULT)
@@ -201,8 +199,6 @@ class Archive:
                 path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
                 disk.put(path, content, fsync=self._fsync)
 
-    # ---- a stage that may be killed ----------------------------------------------------------------------
-
     def begin(self) -> Mapping[str, bytes]:
         """Before a stage: record the files, and return them."""
         files = self.files()
@@ -241,8 +237,6 @@ class Archive:
         restored = self.restore(begun.files)
         self.end()
         return restored
-
-    # ---- undo --------------------------------------------------------------------------------------------
 
     def take_back(self, dream: Dreamt) -> Undone:
         """Restore what a dream changed, except what others have changed since.

@@ -69,8 +69,6 @@ class Dreamer:
         self.archive = Archive(brain)
         self._held: tuple[str, ExitStack] | None = None
 
-    # ---- one dream at a time -----------------------------------------------------------------------------
-
     def hold(self, dream: str) -> None:
         """Lock the memory until `let_go` or the end of the process. Raises `UsageError` if it is locked."""
         if self._held:
@@ -93,8 +91,6 @@ class Dreamer:
         if self._held and dream in ("", self._held[0]):
             self._held[1].close()
             self._held = None
-
-    # ---- doing -------------------------------------------------------------------------------------------
 
     def dream(self, id: str, stages: Sequence[Stage], since: str = "") -> Dreamt:
         """All of these stages, without a document; finished ones are skipped."""
@@ -185,8 +181,6 @@ class Dreamer:
         """The dream that did something last."""
         dreams = [each for each in self.brain.shelf.scan(Dreamt) if each.stages]
         return max(dreams, key=lambda each: (each.latest, each.id), default=None)
-
-    # ---- rehearsing --------------------------------------------------------------------------------------
 
     def rehearse(self, stages: Sequence[Stage], since: str = "") -> list[Rehearsed]:
         """What these stages would do, without a model; no row and no file changes."""

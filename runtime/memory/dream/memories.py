@@ -20,8 +20,6 @@ from runtime.memory.store import Record, pack
 HELD = {"superseded": "", "until": ""}
 """The filter of memories that hold."""
 
-# ---- connect ---------------------------------------------------------------------------------------------
-
 LATELY = timedelta(days=7)
 RECENT = 15
 """Memories of which every pair is compared. Source: the reference engine, as are the days and the cosine."""
@@ -110,8 +108,6 @@ def _why(work: Work, later: Memory, earlier: Memory, telling: Sequence[str]) -> 
     )
 
 
-# ---- score -----------------------------------------------------------------------------------------------
-
 BATCH = 500
 
 
@@ -137,8 +133,6 @@ def score(dream: Dream) -> Told:
             dream.shelf.put(found.memory)
     return Told(did, counts)
 
-
-# ---- abstract --------------------------------------------------------------------------------------------
 
 NEWEST = 60
 """Memories that are looked at. Source: the reference engine, as are the four below."""
@@ -255,8 +249,6 @@ def _abstraction(work: Work, word: str, sources: Sequence[tuple[Memory, str]]) -
     examples = "\n".join(f"[{memory.since[:10]}] {sentence}" for memory, sentence in sources)
     return work.reply("abstract", {"theme": theme, "examples": examples}, plain, sentences, ABSTRACT)
 
-
-# ---- decay -----------------------------------------------------------------------------------------------
 
 HALF = {"related": 90.0, "mentions": 180.0, "follows": 180.0}
 """Days after which half of the weight is left, by relation; others keep theirs, as do invalidated edges."""

@@ -17,8 +17,6 @@ from runtime.memory.facts.graph import FIRST, digest, edges_of, link, merge
 from runtime.memory.facts.mind import Mind
 from runtime.memory.facts.records import Edge, Memory, Observation, moment
 
-# ---- exchanges -------------------------------------------------------------------------------------------
-
 MOST = 4
 """Turns of an exchange that say something: question, answer, reaction. Of 2, 3 and 4, 4 left the fewest
 nodes, and found most again."""
@@ -60,8 +58,6 @@ def _belongs(group: Sequence[Observation], each: Observation, near: float, work:
     one, other = last.vector(work.name), each.vector(work.name)
     return one is not None and other is not None and float(one @ other) >= near
 
-
-# ---- cluster ---------------------------------------------------------------------------------------------
 
 DENSE = 0.15
 """How much density raises the threshold: where memories lie dense, what is near is near to everything."""
@@ -111,8 +107,6 @@ def _home(work: Work, group: Sequence[Observation]) -> tuple[Memory | None, str]
             return memory, ""
     return None, reason
 
-
-# ---- refine ----------------------------------------------------------------------------------------------
 
 EDGES = 5
 """Edges of a memory that are checked again."""
@@ -167,8 +161,6 @@ def _broken(work: Work, memory: Memory, other: Memory, edge: Edge) -> str:
     together = keywords(memory.text, work.empty) & keywords(other.text, work.empty)
     return "" if together else "no word in common"
 
-
-# ---- create ----------------------------------------------------------------------------------------------
 
 SALIENT = 0.2
 """The salience from which a single turn may become a memory."""

@@ -46,9 +46,6 @@ _WEAK = re.compile(r'"weight":\s*(?:0\.0[0-4]|\d[\d.]*e-)')
 _JUDGED = re.compile(r'"(?:right|wrong)":\s*(?!0[,}\s])')
 
 
-# ---- trees -----------------------------------------------------------------------------------------------
-
-
 def merge_neurons(dream: Dream) -> Told:
     """Trees that are one procedure become one: those whose tasks have the same words."""
     alike: dict[tuple[str, str], list[str]] = defaultdict(list)
@@ -164,9 +161,6 @@ def fade_synapses(dream: Dream, last: str) -> int:
     return count
 
 
-# ---- types and methods -----------------------------------------------------------------------------------
-
-
 def mitosis(dream: Dream) -> Told:
     """Split a problem type with many neurons and little in common."""
     neurons: Counter[str] = Counter()
@@ -224,9 +218,6 @@ def birth_methods(dream: Dream) -> Told:
     return _told([f"the method {name} was born" for name in born], born=len(born))
 
 
-# ---- learned patterns ------------------------------------------------------------------------------------
-
-
 def compress_patterns(dream: Dream) -> Told:
     """Merge patterns that say the same, generalise many of a kind, drop the least certain."""
     did, counts = Merging(_library(dream), dream.brain.embedder).compress(dream.now)
@@ -243,9 +234,6 @@ def promote(dream: Dream) -> Told:
 def _library(dream: Dream) -> Library:
     settings = dream.brain.settings
     return Library(settings.folder / "patterns", systems=settings.systems, fsync=settings.config.fsync)
-
-
-# ---- reading ---------------------------------------------------------------------------------------------
 
 
 def _trees(dream: Dream, may: re.Pattern[str] | None = None) -> Iterator[NeuronTree]:

@@ -72,8 +72,6 @@ class Work:
         """The words that decide whether statements agree."""
         return language_of(self.systems)
 
-    # ---- what is new -------------------------------------------------------------------------------------
-
     def new(self) -> list[Observation]:
         """Observations that no memory leads to, those that concern a goal first, then by time.
 
@@ -101,8 +99,6 @@ class Work:
             and (vector := each.vector(self.name)) is not None
             and max(float(wish @ vector) for wish in wishes) >= GOAL
         }
-
-    # ---- what is near ------------------------------------------------------------------------------------
 
     @cached_property
     def near(self) -> dict[str, Nearness]:
@@ -135,8 +131,6 @@ class Work:
         rows: list[Any] = [each.vector(self.name) for each in group]
         total = np.sum(rows, axis=0)
         return total / max(float(np.linalg.norm(total)), 1e-9)
-
-    # ---- agreement ---------------------------------------------------------------------------------------
 
     def may_join(self, group: Sequence[Observation], memory: Memory) -> str:
         """Why these observations may not become evidence of a memory; "" if their values agree."""
@@ -185,8 +179,6 @@ class Work:
                 settle(self.shelf, memory, other, found, self.language, self.now)
                 count += 1
         return count
-
-    # ---- wordings ----------------------------------------------------------------------------------------
 
     def wording(self, evidence: Sequence[Observation], before: str = "") -> str:
         """What some evidence says: by a model if there is one and its answer is grounded."""

@@ -64,8 +64,6 @@ class Episodes:
         self.memory = brain.settings.folder
         self.runs = state_of(self.memory) / "runs"
 
-    # ---- indexing ----------------------------------------------------------------------------------------
-
     @property
     def waiting(self) -> list[str]:
         """The runs that are not indexed yet."""
@@ -189,8 +187,6 @@ class Episodes:
 
     def _feedback(self, folder: Path) -> Iterator[Mapping[str, Any]]:
         return (message for _, message in Inbox(folder).messages(("feedback",), lambda _: None))
-
-    # ---- queries -----------------------------------------------------------------------------------------
 
     def all(self, where: Where | None = None) -> Iterator[Experience]:
         """The experiences that match the filter, including those of the last runs."""

@@ -28,9 +28,6 @@ LARGEST = 20_000_000
 _LINKED = re.compile(r"\b((?:system|tool)-[a-z0-9-]+(?:\.\d+)*)\.md\b")
 
 
-# ---- rows ------------------------------------------------------------------------------------------------
-
-
 def rows(brain: Brain, wanted: Request, found: Found) -> None:
     """Remove and change rows and write the marks, in one transaction."""
     shelf = brain.shelf
@@ -93,9 +90,6 @@ def _without(row: Row, found: Found, wanted: Request) -> Row:
         left["until"] = ""  # its successor is gone, so it holds again
     text = str(left.get("text", ""))
     return Row(row.kind, row.id, json.dumps(left), text, row.vectors if text == row.text else {})
-
-
-# ---- files of memory -------------------------------------------------------------------------------------
 
 
 def says(wanted: Request, found: Found) -> Callable[[str], bool]:
@@ -165,9 +159,6 @@ def _text(path: Path) -> str:
         return path.read_bytes().decode("utf-8", "replace")
     except OSError as error:
         raise StorageError(f"{path}: cannot be read: {error.strerror}; fix the cause and retry") from error
-
-
-# ---- free pages ------------------------------------------------------------------------------------------
 
 
 def pages(shelf: Shelf, memory: Path, store: Path) -> str:

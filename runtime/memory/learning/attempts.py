@@ -21,9 +21,6 @@ from runtime.memory.learning.trajectories import Act, Trajectory, habits_of, tra
 from runtime.memory.store import Record
 from runtime.memory.tasks.rewards import RELIABILITY
 
-# ---- outcomes ------------------------------------------------------------------------------------------
-
-
 VALUES: Mapping[str, tuple[int, str]] = {
     "user_approved": (1, "person"),
     "user_rejected": (-1, "person"),
@@ -68,9 +65,6 @@ def advantages(rewards: Sequence[float]) -> list[float]:
 def differs(goods: Sequence[bool]) -> bool:
     """Whether a group has both successes and failures."""
     return 0 < sum(goods) < len(goods)
-
-
-# ---- attempts ------------------------------------------------------------------------------------------
 
 
 GUIDANCE = "memory: patterns"

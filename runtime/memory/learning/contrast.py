@@ -10,9 +10,6 @@ from operator import itemgetter
 from runtime.memory.learning.attempts import Tried, advantages, differs
 from runtime.memory.learning.rules import KINDS, Offered, Rule, candidates
 
-# ---- Fisher's exact test, for one table or several strata ----------------------------------------------
-
-
 Table = tuple[int, int, int, int]
 """Counts: followed and succeeded, followed and failed, not followed and succeeded, not and failed."""
 
@@ -63,9 +60,6 @@ def testable(leasts: Sequence[float], alpha: float) -> int:
     while sum(each <= alpha / k for each in leasts) > k:
         k += 1
     return k
-
-
-# ---- contrasts -----------------------------------------------------------------------------------------
 
 
 SAMPLE = 60

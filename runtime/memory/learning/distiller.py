@@ -128,9 +128,6 @@ def _habits(tried: Tried) -> Iterator[tuple[str, tuple[str, ...]]]:
         yield habit, tuple(names)
 
 
-# ---- patterns from a model -----------------------------------------------------------------------------
-
-
 PROMPT = "contrast"
 """The prompt's name in `system/memory/`."""
 CONFIDENCE = {"high": 0.7, "medium": 0.5, "low": 0.3}

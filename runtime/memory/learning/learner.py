@@ -64,8 +64,6 @@ class Learning:
         """What the tools offer; read on first use."""
         return self._ask()
 
-    # ---- after a run -------------------------------------------------------------------------------------
-
     def end(
         self, documents: Iterable[Document], said: Mapping[str, bool] | None = None, ask: Ask | None = None
     ) -> list[Pattern]:
@@ -132,8 +130,6 @@ class Learning:
         near = [each for each in shelf.pick(Tried, names) if each.type == tried.type]
         return sorted(near, key=lambda each: (each.at, each.id))[-SAMPLE:]
 
-    # ---- credit ------------------------------------------------------------------------------------------
-
     def _credited(self, tried: Tried, known: Tried | None) -> Tried:
         """Count the outcome for the patterns that it was shown and followed, replacing earlier counts."""
         before = known.counted if known else {}
@@ -182,8 +178,6 @@ class Learning:
         return self.library.update(
             pattern.name, status="off", why=f"{pattern.why}\n\nSwitched off by learning: {why}".strip()
         )
-
-    # ---- new patterns ------------------------------------------------------------------------------------
 
     def _pattern(self, finding: Finding, type: str) -> Pattern:
         """A finding as a pattern."""

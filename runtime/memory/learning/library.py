@@ -31,9 +31,6 @@ from runtime.memory.learning.patterns import (
 from runtime.text.sections import sections
 from runtime.workspace.workspace import state_of
 
-# ---- conflicts -----------------------------------------------------------------------------------------
-
-
 ALIKE = 0.75
 """The word overlap (Jaccard) from which two texts have the same subject."""
 _SPECIFIC = {"agent": 2, "space": 1, "all": 0}
@@ -91,9 +88,6 @@ def worth(pattern: Pattern) -> tuple[float, float, float, str]:
     return (-_SPECIFIC[pattern.scope], -pattern.confidence, -pattern.success_rate, pattern.name)
 
 
-# ---- the library ---------------------------------------------------------------------------------------
-
-
 SHOWN = 500
 """Tokens of patterns in a context, at most."""
 KNOWN = ".known"
@@ -126,8 +120,6 @@ class Library:
         self.state = state or state_of(folder.parent)
         self.faults: dict[Path, PatternError] = {}
         self._read: dict[Path, tuple[tuple[int, int] | None, Pattern]] = {}
-
-    # ---- reading -----------------------------------------------------------------------------------------
 
     def all(self) -> list[Pattern]:
         """Every pattern of this folder, of any agent, by name; unreadable files are in `faults`."""
@@ -177,8 +169,6 @@ class Library:
         if known is None or known[0] != version:
             known = self._read[path] = (version, read(path))
         return known[1]
-
-    # ---- writing -----------------------------------------------------------------------------------------
 
     def add(self, pattern: Pattern) -> Pattern | None:
         """Write a new file; returns the pattern with its final name.

@@ -58,8 +58,6 @@ class Merging:
             self.prune(type)
         return added
 
-    # ---- equality ----------------------------------------------------------------------------------------
-
     def same(self, one: Pattern, other: Pattern) -> bool:
         """Whether two patterns are equal: by rule, else by similar guidance.
 
@@ -80,8 +78,6 @@ class Merging:
     def equal(self, pattern: Pattern, among: Iterable[Pattern]) -> Pattern | None:
         """The first of these patterns that is equal to one."""
         return next((each for each in among if self.same(each, pattern)), None)
-
-    # ---- compressing -------------------------------------------------------------------------------------
 
     def compress(self, now: datetime) -> tuple[list[str], dict[str, int]]:
         """Merge, generalize and prune the library; returns a line per change, and the counts."""
@@ -210,9 +206,6 @@ def _terms(pattern: Pattern) -> frozenset[str]:
     return frozenset(re.findall(r"`[^`]+`|\d+(?:\.\d+)?", pattern.guidance))
 
 
-# ---- promotion -----------------------------------------------------------------------------------------
-
-
 AGENTS = 2
 """Agents that must have used a pattern. Source: learning.md, "Scopes"."""
 SPACES = 3
@@ -233,8 +226,6 @@ class Promotion:
     def promote(self) -> list[str]:
         """Promote what is due; returns a line per pattern."""
         return [*self._to_the_space(), *self._to_all()]
-
-    # ---- agent → space -----------------------------------------------------------------------------------
 
     def _to_the_space(self) -> list[str]:
         """Promote agents' patterns that two or more agents have used successfully, equal ones as one."""
@@ -259,8 +250,6 @@ class Promotion:
             told = ", ".join(sorted(uses))
             done.append(f"{each.name} promoted to the space: used successfully by {told}")
         return done
-
-    # ---- space → all -------------------------------------------------------------------------------------
 
     def _to_all(self) -> list[str]:
         """Move patterns that succeed in three or more spaces to the default space."""

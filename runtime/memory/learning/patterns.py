@@ -145,9 +145,6 @@ def named(title: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:60].strip("-") or "pattern"
 
 
-# ---- writing ---------------------------------------------------------------------------------------------
-
-
 def write(pattern: Pattern, up: str = "../../") -> str:
     """The text of the file; `up` is the relative path from its folder to `state`."""
     front = [f"{KEYS[key]}: {value}\n" for key in KEYS if (value := _value(pattern, key)) is not None]
@@ -205,9 +202,6 @@ def _blocks(text: str) -> tuple[dict[str, str], dict[str, str]]:
     first, *rest = re.split(r"(?m)^(?=## )", text[head.end() :])
     sections = {each.partition("\n")[0][3:].strip().lower(): each for each in rest}
     return {each.partition(":")[0]: each for each in entries}, {"": first, **sections}
-
-
-# ---- reading ---------------------------------------------------------------------------------------------
 
 
 def read(path: Path) -> Pattern:
@@ -336,9 +330,6 @@ def _refuse_unfit(guidance: str, avoid: str, path: Path, line: int) -> None:
 
 def _line(text: str) -> str:
     return " ".join(text.split())
-
-
-# ---- one file of good practice -------------------------------------------------------------------------
 
 
 LARGEST_PRACTICE = 1_000_000

@@ -147,9 +147,6 @@ def _holds(kind: str, names: tuple[str, ...], trajectory: Trajectory) -> bool | 
     return len(acts) <= int(names[0]) if kind == "few" else (kind, names) in trajectory.facts
 
 
-# ---- wording -------------------------------------------------------------------------------------------
-
-
 _LINE = re.compile(r"(?m)^(title|do|avoid): *(.*)$")
 _WORD = re.compile(r"(?m)^- ([a-z-]+): (.+)$")
 _SLOT = re.compile(r"\{(tools?|other|name|value|n|plain|ending|form|folder)\}")

@@ -208,9 +208,6 @@ def _criteria(text: str) -> tuple[str, ...]:
     return tuple(sorted(kinds))
 
 
-# ---- habits of writing ---------------------------------------------------------------------------------
-
-
 LOOKED_AT = 20_000
 """Characters of a written file that are read."""
 ONE_LINE = 100
