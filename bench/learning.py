@@ -146,7 +146,7 @@ async def play(folder: Path, arm: str, seed: int, rounds: int) -> Arm:
             true = arm != "poisoned" or poison.random() >= POISON
             fractal.feedback(run.run, done is true)
     if memory:
-        kinds, library = fractal.memory.kinds, fractal.memory.library
+        kinds, library = fractal.memory.brain.kinds, fractal.memory.library
         known = [bool(library.relevant(kinds.of(task.text))) for task in stream(-1, 1)]
         result.coverage.append(sum(known) / len(known))
     return result

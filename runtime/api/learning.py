@@ -118,7 +118,7 @@ async def act(fractal: Fractal, run_context: RunContext | None, args: Mapping[st
         if not run:
             raise UsageError("action from needs `run`: the run to learn from")
         return Result(lines(from_run(fractal, run)) or "nothing new: no difference beyond chance")
-    types = fractal.memory.kinds.of(str(args["task"])) if args.get("task") else ()
+    types = fractal.brain.kinds.of(str(args["task"])) if args.get("task") else ()
     library = fractal.memory.library
     found = library.relevant(types) if types else library.patterns()
     return Result(lines(found) or "nothing was learned yet")

@@ -5,7 +5,6 @@ A run only records its solved task; neurons and vectors are made before the next
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -14,7 +13,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from kernel.document.model import Document
 from runtime.memory import DIRECT, methods_of
-from runtime.memory.context.ways import EXAMPLE_CHARS, flat, shortened
 from runtime.memory.embed.choosing import Deferred, told
 from runtime.memory.episodes.attempts import Attempt, attempts, decision_of, lesson_of
 from runtime.memory.store import Record, Shelf, share_shelf
@@ -36,11 +34,6 @@ if TYPE_CHECKING:
     from runtime.memory.learning.kinds import Kinds
     from runtime.memory.tasks.methods import Files, Methods
     from runtime.memory.tasks.recall import ProceduralMemory, Recall
-
-EXAMPLES = 3
-"""Solved tasks that a model is shown. Source: learning.md."""
-LIKE = 0.5
-"""The least cosine of a solved task that a model is shown."""
 
 
 class Untaken(Record):
@@ -140,17 +133,6 @@ class Brain:
         """The best of the possible ways to ask a model about a recognised task."""
         known = self._recognised.get(task)
         return self.ways.choose(known.type if known else "", possible)
-
-    def similar(self, task: str, most: int = EXAMPLES) -> list[tuple[NeuronTree, float]]:
-        """The solved tasks most like this one, with their cosine; without those in quarantine."""
-        if not self._recalls(task):
-            return []
-        memory = self.memory
-        (vector,) = memory.embedder.embed([task])
-        hits = self.shelf.nearest(NeuronTree, memory.embedder.name, vector, most)
-        scores = {hit.id: hit.score for hit in hits if hit.score >= LIKE}
-        near = self.shelf.pick(NeuronTree, scores)
-        return [(tree, scores[tree.id]) for tree in near if not tree.ledger.quarantined]
 
     def guided(self, task: str) -> str:
         """The guidance of the method that suits a task; "" if there is none."""
@@ -372,9 +354,3 @@ def _embedder(setting: str, folder: str | None, found: tuple[str, str]) -> Embed
 def _used(decision: Decision) -> bool:
     """Whether a verdict on the run applies to this decision, and not to an earlier failed attempt."""
     return bool(decision.tree or decision.method or (decision.way and decision.outcome))
-
-
-def example(tree: NeuronTree) -> str:
-    """A solved task and its steps, shortened."""
-    calls = (f"{step['tool']} {json.dumps(step['args'], ensure_ascii=False)}" for step in tree.exemplar.steps)
-    return shortened(f"“{flat(tree.exemplar.task)}” was solved by: {'; '.join(calls)}", EXAMPLE_CHARS)

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from runtime.memory.context.context import Context
     from runtime.memory.dream.dreamer import Dreamer
     from runtime.memory.dream.stage import Ask
-    from runtime.memory.learning.kinds import Kinds
     from runtime.memory.learning.learner import Learning
     from runtime.memory.learning.library import Library
     from runtime.memory.learning.rules import Offered
@@ -47,15 +46,13 @@ class Remembering:
         self.folder = space_of(workspace.state, config.space)
         self.config = config
         self._systems = tuple(systems)
-        self._brain: Brain | None = None
-        self._dreamer: Dreamer | None = None
         self.ladder: Callable[[], Sequence[Responder]] | None = None  # the responders that learning may ask
         self.clock: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     @property
     def there(self) -> bool:
         """Whether there is a memory."""
-        return self._brain is not None or brain_place(self.config.store, self.folder).exists()
+        return "brain" in vars(self) or brain_place(self.config.store, self.folder).exists()
 
     @property
     def taught(self) -> bool:
@@ -97,32 +94,23 @@ class Remembering:
         return profiles(self.brain.episodes.all() if self.there else ())
 
     @property
-    def kinds(self) -> Kinds:
-        """The types of tasks."""
-        return self.brain.kinds
-
-    @property
     def methods(self) -> Path:
         """The folder of learned methods, which are reflexes."""
         return self.folder / "methods"
 
-    @property
+    @cached_property
     def brain(self) -> Brain:
         """The memory itself."""
-        if self._brain is None:
-            from runtime.memory.brain import Brain, Settings
+        from runtime.memory.brain import Brain, Settings
 
-            self._brain = Brain(Settings(self.folder, self._systems, self._files, self.config))
-        return self._brain
+        return Brain(Settings(self.folder, self._systems, self._files, self.config))
 
-    @property
+    @cached_property
     def dreamer(self) -> Dreamer:
         """The dreamer that consolidates it."""
-        if self._dreamer is None:
-            from runtime.memory.dream.dreamer import Dreamer
+        from runtime.memory.dream.dreamer import Dreamer
 
-            self._dreamer = Dreamer(self.brain, clock=lambda: self.clock())
-        return self._dreamer
+        return Dreamer(self.brain, clock=lambda: self.clock())
 
     def known(self, document: Document) -> Sequence[tuple[str, str]]:
         """What a loop is shown of memory, by part; nothing if memory is empty or unreadable."""
@@ -161,15 +149,13 @@ class Remembering:
 
         workspace = self._workspace
         hidden = (*workspace.protected, *workspace.private)
-        knowing = Knowing(
-            self.brain, folder, workspace.runs, hidden, self.library, self.kinds.of, self.config.shown
-        )
+        knowing = Knowing(self.brain, folder, workspace.runs, hidden, self.library, self.config.shown)
         return knowing.context(task, room, run=run)
 
     def end(self, folder: Path, warn: Callable[[str], None]) -> None:
         """After a run, or a part of it: keep what its loops taught; `warn` of what prevents that."""
-        if self._dreamer:
-            self._dreamer.let_go(root_id(folder.name))
+        if "dreamer" in vars(self):
+            self.dreamer.let_go(root_id(folder.name))
         if not self.config.remember:
             return
         store = FileStore(folder)
@@ -183,15 +169,10 @@ class Remembering:
                 self.brain.episodes.teach(folder.name, documents)
             if others and all(each.ended for each in documents if not each.meta.parent):
                 self.brain.episodes.catch_up({folder.name: documents})  # a run that goes on is taken in later
-                self._learn(documents, folder)
+                if self.config.learn != "off":
+                    self.learning.end(documents, self.word_on(folder.name), self.asked(folder.name))
         except (FractalError, OSError) as error:
             warn(f"what this run taught is not remembered yet: {error}")
-
-    def _learn(self, documents: Sequence[Document], folder: Path) -> None:
-        """Learn patterns from the loops."""
-        if self.config.learn == "off":
-            return
-        self.learning.end(documents, self.word_on(folder.name), self.asked(folder.name))
 
     def word_on(self, run: str) -> dict[str, bool]:
         """A person's last verdict on a run, by its id; empty if there is none."""

@@ -6,6 +6,7 @@ Active runs are found by their locks and documents; nothing has to be announced.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -84,16 +85,10 @@ class Profile:
 
     agent: str
     space: str
-    tools: dict[str, int] = field(default_factory=dict[str, int])
-    recent: list[str] = field(default_factory=list[str])
     last_seen: str = ""
+    tools: Counter[str] = field(default_factory=Counter[str])
+    recent: list[str] = field(default_factory=list[str])
     by_type: dict[str, Record] = field(default_factory=dict[str, Record])
-
-    def as_dict(self) -> dict[str, Any]:
-        """As `--json` shows it."""
-        types = {name: record.as_dict() for name, record in sorted(self.by_type.items())}
-        told = {"agent": self.agent, "space": self.space, "last_seen": self.last_seen}
-        return {**told, "tools": self.tools, "recent": self.recent, "by_type": types}
 
 
 def agent_of(document: Document) -> tuple[str, str]:
@@ -142,10 +137,10 @@ def profiles(
         record.successes += bool(each.success)
         record.failures += not each.success
         record.seconds += each.seconds
-        for tool in each.tools:
-            profile.tools[tool] = profile.tools.get(tool, 0) + 1
+        profile.tools.update(each.tools)
         profile.recent = [*profile.recent, each.text][-RECENT:]
         profile.last_seen = max(profile.last_seen, each.at)
+        profile.by_type = dict(sorted(profile.by_type.items()))
     return [found[key] for key in sorted(found)]
 
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from kernel.document.redaction import redactor, shown_name
 from kernel.loop.budget import estimate_tokens
-from runtime.memory.brain import EXAMPLES, LIKE, example
 from runtime.memory.context import awareness
 from runtime.memory.context.context import (
     FILES,
@@ -32,6 +31,8 @@ if TYPE_CHECKING:
     from runtime.memory.learning.library import Library
 
 
+LIKE = 0.5
+"""The least cosine of a solved task that a model is shown."""
 LOOKED_AT = 40
 """Experiences to consider, those most like a new task."""
 READ = 16
@@ -58,7 +59,6 @@ class Knowing:
     runs: Path
     hidden: Sequence[Path] = ()  # what no operation reads
     library: Library | None = None
-    kinds: Callable[[str], Sequence[str]] | None = None  # the types that a task may be of
     parts: Collection[str] = tuple(SHARES)  # that are shown
 
     def context(self, task: str, room: int, *, run: str = "", count: Count = estimate_tokens) -> Context:
@@ -70,7 +70,7 @@ class Knowing:
         made: dict[str, Callable[[], Sequence[Line]]] = {
             FILES: lambda: [*facts(self.brain, task), *self._files(near)],
             PATTERNS: lambda: self._patterns(task, near),
-            TASKS: lambda: [*self._guided(task), *map(_line, found)] or self._trees(task, run),
+            TASKS: lambda: [*self._guided(task), *map(_line, found)],
             OTHERS: lambda: [*self._others(run), *_best(near)],
         }
         offers = {name: make() for name, make in made.items() if name in self.parts}
@@ -79,12 +79,6 @@ class Knowing:
     def _near(self, task: str, run: str) -> list[tuple[Experience, float]]:
         """Experiences of other runs, the most similar task first."""
         return [each for each in self.brain.episodes.similar(task, LOOKED_AT) if each[0].run != run]
-
-    def _trees(self, task: str, run: str) -> list[Line]:
-        """Solved tasks whose runs are gone."""
-        near = [each for each in self.brain.similar(task, EXAMPLES) if each[0].run != run]
-        near = [each for each in near if not (self.runs / (each[0].run or "-")).is_dir()]
-        return [Line(example(tree), f"run {tree.run}", f"{score:.2f} like the task") for tree, score in near]
 
     def _files(self, near: Sequence[tuple[Experience, float]]) -> list[Line]:
         """Existing files that similar tasks used clearly more often than others."""
@@ -120,16 +114,11 @@ class Knowing:
         return None if any(each == place or each in place.parents for each in hidden) else place
 
     def _patterns(self, task: str, near: Sequence[tuple[Experience, float]]) -> list[Line]:
-        """What was learned for tasks of this one's types, the surest first.
-
-        A mere habit (distilled, not found by comparing) is left out where tasks like this one are known and
-        it was learned from others: it would only take room.
-        """
+        """What was learned for such tasks, without habits that only other tasks have."""
         if self.library is None:
             return []
         alike = {each.document for each, score in near if score >= LIKE and each.success}
-        types = self.kinds(task) if self.kinds else ()
-        fitting = self.library.relevant(types, ALL_PATTERNS)
+        fitting = self.library.relevant(self.brain.kinds.of(task), ALL_PATTERNS)
         return [
             Line(
                 each.told()[2:], each.source, f"for {', '.join(each.types)}; confidence {each.confidence:.2f}"

@@ -184,7 +184,7 @@ def contrast(
     for column, rules in sides.items():
         p, rule = min(1.0, 2 * p_value(counted[column])), _wording(rules, offered)
         if rule is not None and p * count <= alpha and str(rule) not in refused:
-            ranked.append(((p, -KINDS[rule.kind].says, str(rule)), rule, column))
+            ranked.append(((p, -KINDS[rule.kind][1], str(rule)), rule, column))
     ranked.sort(key=itemgetter(0))
     findings = (_finding(found, rule, column, rank[0], count) for rank, rule, column in ranked)
     return next((each for each in findings if len(each.followers) >= SUCCESSES), None)
@@ -196,7 +196,7 @@ def _wording(rules: Sequence[Rule], offered: Offered) -> Rule | None:
     None if every rule forbids a tool that only reads: reading cannot cause a failure.
     """
     said = [rule for rule in rules if not rule.refuses_a_look(offered.looking)]
-    return min(said, key=lambda rule: (rule.refuses - 2 * KINDS[rule.kind].says, str(rule)), default=None)
+    return min(said, key=lambda rule: (rule.refuses - 2 * KINDS[rule.kind][1], str(rule)), default=None)
 
 
 def _column(rule: Rule, found: Sample) -> Column:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from statistics import fmean
-from typing import Any
 
 from runtime.memory.learning.attempts import Tried
 from runtime.memory.learning.patterns import GENERAL, Pattern
@@ -71,28 +70,19 @@ class Report:
     of: int = 0
     best: Sequence[Best] = ()
 
-    def as_dict(self) -> dict[str, Any]:
-        """The report for `--json`."""
-        return asdict(self)
-
 
 def report(tried: Iterable[Tried], patterns: Sequence[Pattern]) -> Report:
     """The report on all attempts and an agent's patterns, including inactive ones."""
     ends = [each for each in tried if each.last and each.good is not None and not each.parent]
     active = [each for each in patterns if each.active]
-    since = _since(patterns)
     types: list[ByType] = []
     for name in sorted({each.type for each in ends}):
-        mine = [each for each in ends if each.type == name]
-        before, after = _parted(mine, since)
-        own = [each.name for each in active if name in each.types or GENERAL in each.types]
-        types.append(ByType(name, _side(before), _side(after), own))
-    all_before, all_after = _parted(ends, since)
+        own = [each.name for each in active if {name, GENERAL} & {*each.types}]
+        types.append(ByType(name, *_sides([each for each in ends if each.type == name], patterns), own))
     counted = [each for each in types if each.before.attempts + each.after.attempts >= COVERED_FROM]
     covered = sum(bool(each.patterns) for each in counted)
     return Report(
-        _side(all_before),
-        _side(all_after),
+        *_sides(ends, patterns),
         types,
         [found for each in patterns if (found := _mistake(each, ends)).of],
         len(active),
@@ -103,22 +93,18 @@ def report(tried: Iterable[Tried], patterns: Sequence[Pattern]) -> Report:
     )
 
 
-def _since(patterns: Sequence[Pattern]) -> Mapping[str, str]:
-    """When the first pattern of each type was learned."""
-    found: dict[str, str] = {}
-    for each in patterns:
-        for type in each.types if each.created else ():
-            found[type] = min(found.get(type, each.created), each.created)
-    return found
-
-
-def _parted(tried: Iterable[Tried], since: Mapping[str, str]) -> tuple[list[Tried], list[Tried]]:
+def _sides(tried: Iterable[Tried], patterns: Iterable[Pattern]) -> tuple[Side, Side]:
+    """The attempts before the first pattern of their type was learned, and those after it."""
+    learned: dict[str, str] = {}  # by type: when
+    for pattern in sorted((each for each in patterns if each.created), key=lambda each: each.created):
+        for type in pattern.types:
+            learned.setdefault(type, pattern.created)
     before: list[Tried] = []
     after: list[Tried] = []
     for each in tried:
-        first = min((at for type in (each.type, GENERAL) if (at := since.get(type))), default="")
+        first = min((learned[type] for type in (each.type, GENERAL) if type in learned), default="")
         (after if first and each.at > first else before).append(each)
-    return before, after
+    return _side(before), _side(after)
 
 
 def _side(tried: Sequence[Tried]) -> Side:
@@ -135,13 +121,13 @@ def _side(tried: Sequence[Tried]) -> Side:
 
 def _mistake(pattern: Pattern, tried: Sequence[Tried]) -> Mistake:
     rule = parsed(pattern.rule)
-    repeated = unseen = of = 0
-    for each in tried if rule else ():
-        if not pattern.created or each.at <= pattern.created or not {each.type, GENERAL} & {*pattern.types}:
-            continue
-        followed = rule.holds(each.trajectory) if rule else None
-        of += followed is not None
-        if followed is False and each.good is False:
-            repeated += pattern.name in each.shown
-            unseen += pattern.name not in each.shown
-    return Mistake(pattern.name, repeated, unseen, of)
+    later = [each for each in tried if pattern.created and each.at > pattern.created]
+    told = [
+        (each, followed)
+        for each in later
+        if rule and {each.type, GENERAL} & {*pattern.types}
+        if (followed := rule.holds(each.trajectory)) is not None
+    ]
+    failed = [each for each, followed in told if not followed and each.good is False]
+    repeated = sum(pattern.name in each.shown for each in failed)
+    return Mistake(pattern.name, repeated, len(failed) - repeated, len(told))

@@ -33,32 +33,25 @@ class Offered:
 _NAMES = re.compile(r"[A-Za-z0-9_-]+(?:,[A-Za-z0-9_-]+)*|\.")
 
 
-@dataclass(frozen=True)
-class Kind:
-    """A kind of rule: its number of names, and its preference among rules with equal evidence."""
-
-    names: int
-    says: int
-
-
-KINDS: Mapping[str, Kind] = {
-    "before-same": Kind(2, 20),  # TOOL OTHER: other on the same file before each tool
-    "after-same": Kind(2, 18),  # other on the same file after the last tool
-    "before": Kind(2, 16),  # TOOL OTHER
-    "after": Kind(2, 14),
-    "argument": Kind(2, 11),  # TOOL NAME: each call gives the argument
-    "flag": Kind(2, 12),  # TOOL NAME: each call sets it to true
-    "choice": Kind(3, 13),  # TOOL NAME VALUE: each call chooses it; values are the tool's own
-    "form": Kind(3, 13),  # TOOL NAME FORM: each call's argument has it; see `FORMS`
-    "folder": Kind(2, 13),  # TOOL FOLDER: each call's path begins with it
-    "word": Kind(3, 10),  # TOOL NAME WORD: some call's argument is this one plain word
-    "uses": Kind(1, 9),  # TOOL
-    "checks": Kind(1, 8),  # KIND of criterion
-    "first": Kind(1, 6),  # TOOL
-    "last": Kind(1, 6),
-    "once": Kind(1, 4),  # TOOL: no more than one call
-    "few": Kind(1, 2),  # N: no more than N steps
+KINDS: Mapping[str, tuple[int, int]] = {
+    "before-same": (2, 20),  # TOOL OTHER: other on the same file before each tool
+    "after-same": (2, 18),  # other on the same file after the last tool
+    "before": (2, 16),  # TOOL OTHER
+    "after": (2, 14),
+    "argument": (2, 11),  # TOOL NAME: each call gives the argument
+    "flag": (2, 12),  # TOOL NAME: each call sets it to true
+    "choice": (3, 13),  # TOOL NAME VALUE: each call chooses it; values are the tool's own
+    "form": (3, 13),  # TOOL NAME FORM: each call's argument has it; see `FORMS`
+    "folder": (2, 13),  # TOOL FOLDER: each call's path begins with it
+    "word": (3, 10),  # TOOL NAME WORD: some call's argument is this one plain word
+    "uses": (1, 9),  # TOOL
+    "checks": (1, 8),  # KIND of criterion
+    "first": (1, 6),  # TOOL
+    "last": (1, 6),
+    "once": (1, 4),  # TOOL: no more than one call
+    "few": (1, 2),  # N: no more than N steps
 }
+"""Kinds of rules: the number of their names, and the preference among rules with equal evidence."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +95,7 @@ def parsed(text: str) -> Rule | None:
     """The rule in a text; None if it is not a rule."""
     refuses = text.startswith("not ")
     kind, *names = text.removeprefix("not ").split(" ")
-    if kind not in KINDS or len(names) != KINDS[kind].names or not all(map(_NAMES.fullmatch, names)):
+    if kind not in KINDS or len(names) != KINDS[kind][0] or not all(map(_NAMES.fullmatch, names)):
         return None
     if kind == "few" and not names[0].isdigit():
         return None
@@ -115,7 +108,7 @@ def candidates(trajectories: Iterable[Trajectory], offered: Offered | None = Non
     found = {
         Rule(*fact) for trajectory in trajectories for fact in trajectory.facts if _tells(*fact, offered)
     }
-    return sorted(found, key=lambda rule: (-KINDS[rule.kind].says, str(rule)))
+    return sorted(found, key=lambda rule: (-KINDS[rule.kind][1], str(rule)))
 
 
 def _tells(kind: str, names: tuple[str, ...], offered: Offered) -> bool:
