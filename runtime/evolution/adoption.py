@@ -294,13 +294,13 @@ class ChangeTrials:
 
 def _pattern(library: Library, name: str) -> tuple[Pattern, bool]:
     """The pattern of that name, or one from a file, and whether it is new. Raises `UsageError`."""
-    from runtime.memory.learning.patterns import parse
+    from runtime.memory.learning.patterns import read
 
     if known := library.get(name):
         return known, False
     path = Path(name)
     if path.suffix == ".md" and path.is_file():
-        return parse(path.read_text("utf-8", "replace"), path), True
+        return read(path), True
     names = ", ".join(each.name for each in library.all()[:8]) or "none yet"
     raise UsageError(f"{name} is no proposal, no entry, no learned pattern ({names}), and no file")
 

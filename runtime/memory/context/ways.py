@@ -40,14 +40,8 @@ class Way:
     score: float  # how like the new task the most similar one is
     good: list[str] = field(default_factory=list[str])  # runs
     bad: int = 0
-    files: tuple[str, ...] = ()
     tools: str = ""
     weight: float = 0.0  # runs that it went well in, by how often its tools did
-
-    @property
-    def helps(self) -> bool:
-        """Whether it went well more often than not."""
-        return len(self.good) > self.bad
 
 
 def ways(
@@ -65,16 +59,16 @@ def ways(
         steps = _steps(each, state)
         shape = shaped(steps, each.text) if steps else ", ".join(each.moves)
         tools = " ".join(step.tool for step in steps) if steps else shape
-        way = found.setdefault(shape, Way("", score, files=each.files, tools=tools))
+        way = found.setdefault(shape, Way("", score, tools=tools))
         told = by_tools.setdefault(tools, [0, 0])
         told[0 if each.success else 1] += 1
         if not each.success:
             way.bad += 1
             continue
         if not way.good:
-            way.text, way.files, way.score = redact(_told(each, steps)), each.files, score
+            way.text, way.score = redact(_told(each, steps)), score
         way.good.append(each.run)
-    helping = [way for way in found.values() if way.helps]
+    helping = [way for way in found.values() if len(way.good) > way.bad]
     for way in helping:
         well, badly = by_tools[way.tools]
         way.weight = len(way.good) * (well + 1) / (well + badly + 2)

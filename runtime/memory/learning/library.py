@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -119,7 +119,6 @@ class Library:
         self.systems = tuple(systems)
         self.state = state or state_of(folder.parent)
         self.faults: dict[Path, PatternError] = {}
-        self._read: dict[Path, tuple[tuple[int, int] | None, Pattern]] = {}
 
     def all(self) -> list[Pattern]:
         """Every pattern of this folder, of any agent, by name; unreadable files are in `faults`."""
@@ -159,16 +158,10 @@ class Library:
         self.faults = {path: fault for path, fault in self.faults.items() if path.parent != folder}
         for path in sorted(folder.glob("*.md")):
             try:
-                found.append(self._kept(path))
+                found.append(_read(path, disk.version(path)))
             except PatternError as fault:
                 self.faults[path] = fault
         return found
-
-    def _kept(self, path: Path) -> Pattern:
-        version, known = disk.version(path), self._read.get(path)
-        if known is None or known[0] != version:
-            known = self._read[path] = (version, read(path))
-        return known[1]
 
     def add(self, pattern: Pattern) -> Pattern | None:
         """Write a new file; returns the pattern with its final name.
@@ -285,6 +278,11 @@ class Library:
     def _put(self, path: Path, text: str) -> None:
         with disk.of_the_state(path):
             disk.put(path, text.encode("utf-8"), fsync=self.fsync)
+
+
+@lru_cache(1_000)
+def _read(path: Path, version: tuple[int, int] | None) -> Pattern:
+    return read(path)
 
 
 def _read_or_none(path: Path) -> Pattern | None:

@@ -222,43 +222,32 @@ def text_of(path: Path, most: int = LARGEST) -> str:
     except UnicodeDecodeError as error:
         line = raw[: error.start].count(b"\n") + 1
         raise PatternError("not UTF-8 text; save the file as UTF-8", path, line) from None
-    _refuse_hidden(text, path)
-    return text
-
-
-def _refuse_hidden(text: str, path: Path) -> None:
     if hidden := _HIDDEN.search(text):
         line = text.count("\n", 0, hidden.start()) + 1
         raise PatternError(f"the invisible character U+{ord(hidden[0]):04X}; remove it", path, line)
+    return text
 
 
 def parse(text: str, path: Path) -> Pattern:
     """The pattern of a file's text."""
-    text = text.removeprefix("\ufeff").replace("\r\n", "\n")
     if not NAMES.fullmatch(path.stem):
         raise PatternError("the file name must be of a-z, 0-9 and -, at most 60 long; rename it", path)
-    _refuse_hidden(text, path)
     head = _END.match(text)
     if head is None:
         fix = "begin with a line ---, keys such as `task types: [code]`, and a line ---"
         raise PatternError(f"no frontmatter; {fix}", path)
-    values, written = _values(head[1], path)
+    front = _yaml(head[1], path)
+    lines = {line.partition(":")[0]: number for number, line in enumerate(head[1].splitlines(), 2)}
+    values = {
+        name: _value_of(name, front[key], path, lines.get(key, 2))
+        for name, key in KEYS.items()
+        if key in front and name not in ("tokens", "written")
+    }
+    if values.get("scope") == "agent" and not values.get("agent"):
+        raise PatternError("scope is agent, but the key `agent:` is missing", path, lines.get("scope", 2))
     words = _words(text[head.end() :], text.count("\n", 0, head.end()) + 1, path)
     pattern = Pattern(name=path.stem, path=path, **values, **words)
-    own = _written(pattern).strip('"')
-    return replace(pattern, edited=bool(written) and written != own)
-
-
-def _values(front: str, path: Path) -> tuple[dict[str, Any], str]:
-    told = _yaml(front, path)
-    values: dict[str, Any] = {}
-    for field_name, key in KEYS.items():
-        if key in told and field_name not in ("tokens", "written") and told[key] is not None:
-            line = _line_of(front, key)
-            values[field_name] = _understood(field_name, key, told[key], path, line)
-    if values.get("scope") == "agent" and not values.get("agent"):
-        raise PatternError("scope is agent, but the key `agent:` is missing", path, _line_of(front, "scope"))
-    return values, str(told.get("written") or "")
+    return replace(pattern, edited=front.get("written") not in (None, "", _written(pattern).strip('"')))
 
 
 def _yaml(front: str, path: Path) -> Mapping[str, Any]:
@@ -266,34 +255,26 @@ def _yaml(front: str, path: Path) -> Mapping[str, Any]:
 
     try:
         loader: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)  # strings only: keeps `off` a string
-        told = yaml.load(front, loader)
-    except yaml.YAMLError as error:
+        found = yaml.load(front, loader) or {}
+    except (yaml.YAMLError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         line = mark.line + 2 if mark else 2
         problem = getattr(error, "problem", None) or "not understood"
         hint = "quote text with a colon, comma or bracket"
         raise PatternError(f"the frontmatter is not YAML: {problem}; {hint}", path, line) from None
-    except RecursionError:
-        raise PatternError("the frontmatter is nested too deeply", path, 2) from None
-    if told is None or told == "":
-        return {}
-    if not isinstance(told, dict):
+    if not isinstance(found, dict):
         raise PatternError("the frontmatter is not a list of `key: value`", path, 2)
-    return {str(key): value for key, value in told.items()}
+    return found
 
 
-def _line_of(front: str, key: str) -> int:
-    return next((n for n, line in enumerate(front.splitlines(), 2) if line.startswith(key)), 2)
-
-
-def _understood(name: str, key: str, value: Any, path: Path, line: int) -> Any:
+def _value_of(name: str, value: Any, path: Path, line: int) -> Any:
     several = name in ("types", "agents")
     form, wanted = _FORMS.get(name, (r"(?s).*", "one value"))
     if several and isinstance(value, str):
         value = [each.strip() for each in value.split(",")]
     each: Any = [one for one in value if one] if several and isinstance(value, list) else [value]
     if not all(isinstance(one, str) and re.fullmatch(form, one) for one in each):
-        raise PatternError(f"{key}: {str(value)[:40]!r} is not {wanted}", path, line)
+        raise PatternError(f"{KEYS[name]}: {str(value)[:40]!r} is not {wanted}", path, line)
     if several:
         return tuple(dict.fromkeys(each)) or ((GENERAL,) if name == "types" else ())
     return type(Pattern.__dataclass_fields__[name].default)(value)
