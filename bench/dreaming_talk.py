@@ -26,8 +26,7 @@ from bench.harness import CachedEmbedder, Figures, cost, data_file, embedded, ma
 from bench.locomo import DATA, DEEP, Answer, Conversation, figures_of, read_conversations
 from runtime.api.fractal import shipped_system
 from runtime.memory.dream.dreamer import Dreamer
-from runtime.memory.dream.stage import Dream, Stage
-from runtime.memory.dream.stages import ALL
+from runtime.memory.dream.stages import ALL, Dream, Stage
 from runtime.memory.embed import Embedder
 from runtime.memory.facts.gate import salience_of
 from runtime.memory.facts.language import language_of

@@ -22,8 +22,7 @@ from bench.week_shown import GRADES, table
 from runtime.api.fractal import Fractal
 from runtime.api.knowledge import mind_of, recall
 from runtime.memory.dream.report import Standing, trend
-from runtime.memory.dream.stage import Dream, Dreamt, Stage
-from runtime.memory.dream.stages import ALL
+from runtime.memory.dream.stages import ALL, Dream, Dreamt, Stage
 from runtime.memory.dream.work import Work
 from runtime.memory.facts.records import Edge, Memory, Observation
 from runtime.memory.facts.review import retrievability

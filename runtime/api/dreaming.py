@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from runtime.api.fractal import Fractal
     from runtime.memory.dream.archive import Undone
     from runtime.memory.dream.dreamer import Rehearsed
-    from runtime.memory.dream.stage import Done
+    from runtime.memory.dream.stages import Done
 
 LONGEST = 6 * 3600.0
 """Seconds of a dream, at least; the setting `seconds` limits other runs."""
@@ -118,7 +118,7 @@ def unfinished(fractal: Fractal) -> str:
 
 def done(fractal: Fractal, id: str) -> dict[str, Done]:
     """What each stage of a dream did, in order."""
-    from runtime.memory.dream.stage import Dreamt
+    from runtime.memory.dream.stages import Dreamt
 
     known = fractal.brain.shelf.get(Dreamt, id)
     return known.stages if known else {}

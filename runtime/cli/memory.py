@@ -20,7 +20,7 @@ from runtime.api.scheduling import Scheduler
 from runtime.cli.output import count, emit, line, picked, print_line, put, tell
 from runtime.cli.session import Session, command, json_option, opened, text_of
 from runtime.memory.context.context import NAMES, Context, room_for
-from runtime.memory.dream.stage import Done
+from runtime.memory.dream.stages import Done
 from runtime.memory.facts.records import Goal
 from runtime.memory.forgetting.forgetting import Forgetting, Forgot, Preview
 from runtime.memory.forgetting.request import ASKED, Request

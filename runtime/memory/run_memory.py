@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from runtime.memory.context.awareness import Profile
     from runtime.memory.context.context import Context
     from runtime.memory.dream.dreamer import Dreamer
-    from runtime.memory.dream.stage import Ask
+    from runtime.memory.dream.stages import Ask
     from runtime.memory.learning.learner import Learning
     from runtime.memory.learning.library import Library
     from runtime.memory.learning.rules import Offered

@@ -21,7 +21,7 @@ from pydantic import Field
 from kernel import disk
 from kernel.errors import StorageError
 from runtime.memory.brain import Brain
-from runtime.memory.dream.stage import Dreamt
+from runtime.memory.dream.stages import Dreamt
 from runtime.memory.store import Record, Shelf
 from runtime.memory.store.record import Row
 from runtime.memory.store.shelf import Keeper

@@ -22,8 +22,7 @@ from kernel import disk
 from kernel.errors import UsageError
 from runtime.memory.brain import Brain
 from runtime.memory.dream.archive import FILES, Archive, Change, Undone, noting
-from runtime.memory.dream.stage import Done, Dream, Dreamt, Stage, Told
-from runtime.memory.dream.stages import ALL
+from runtime.memory.dream.stages import ALL, Done, Dream, Dreamt, Stage, Told
 from runtime.memory.prompting import Ahead, Asking
 from runtime.workspace.workspace import DEFAULT, space_of, state_of
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from runtime.memory.dream.gist import ABSTRACT, counted, keywords, spelled, split
 from runtime.memory.dream.solved_tasks import fade_synapses
-from runtime.memory.dream.stage import Dream, Told, short
+from runtime.memory.dream.stages import Dream, Told, short
 from runtime.memory.dream.work import Work
 from runtime.memory.facts.graph import digest, edge_id, edges_of, link
 from runtime.memory.facts.records import Edge, Memory, Observation, days_between, stamp

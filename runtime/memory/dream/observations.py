@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from runtime.memory.dream.gist import LONGEST, keywords
-from runtime.memory.dream.stage import Dream, Told, short
+from runtime.memory.dream.stages import Dream, Told, short
 from runtime.memory.dream.work import MUCH, Work
 from runtime.memory.facts import gate
 from runtime.memory.facts.graph import FIRST, digest, edges_of, link, merge

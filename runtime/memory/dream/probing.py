@@ -13,7 +13,7 @@ from random import Random
 from typing import ClassVar
 
 from runtime.memory.dream.gist import counted
-from runtime.memory.dream.stage import Dream, Told
+from runtime.memory.dream.stages import Dream, Told
 from runtime.memory.facts.records import DEFAULT, Memory, Observation
 from runtime.memory.facts.retrieval import Retrieval, Scope, observed, once
 from runtime.memory.store import Record

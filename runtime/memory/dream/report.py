@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from kernel.document.escaping import amount
-from runtime.memory.dream.stage import Done, Dream, Dreamt, Told
+from runtime.memory.dream.stages import Done, Dream, Dreamt, Told
 from runtime.memory.facts.health import SELF, Connectivity, fiedler, saturation
 from runtime.memory.facts.records import Edge, Memory, Observation, stamp
 from runtime.memory.store import Record

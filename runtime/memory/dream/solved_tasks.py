@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 
-from runtime.memory.dream.stage import Dream, Told, short
+from runtime.memory.dream.stages import Dream, Told, short
 from runtime.memory.learning.library import Library
 from runtime.memory.learning.merging import Merging, Promotion
 from runtime.memory.store import Shelf

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from runtime.memory.dream.gist import GROUNDED, fillers, gist, grounded, keywords
 from runtime.memory.dream.nearness import Nearness
-from runtime.memory.dream.stage import Dream, Form
+from runtime.memory.dream.stages import Dream, Form
 from runtime.memory.facts import gate
 from runtime.memory.facts.agreement import Agreement, Said, agreement
 from runtime.memory.facts.graph import settle

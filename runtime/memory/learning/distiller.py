@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
-from runtime.memory.dream.stage import Ask
+from runtime.memory.dream.stages import Ask
 from runtime.memory.learning.attempts import Tried
 from runtime.memory.learning.contrast import SUCCESSES, Sample, pairs
 from runtime.memory.learning.patterns import GENERAL, Pattern

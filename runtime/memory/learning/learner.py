@@ -14,7 +14,7 @@ from typing import Any
 
 from kernel.document.model import Document
 from runtime.memory.brain import Brain
-from runtime.memory.dream.stage import Ask
+from runtime.memory.dream.stages import Ask
 from runtime.memory.episodes.experience import Experience
 from runtime.memory.learning.attempts import Tried, by_person, tried_of
 from runtime.memory.learning.contrast import SAMPLE, Finding, Sample, contrast, sample, standing

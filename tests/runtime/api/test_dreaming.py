@@ -25,8 +25,7 @@ from kernel.errors import UsageError
 from runtime.api.dreaming import dream, moment, seconds, undo
 from runtime.api.fractal import Fractal
 from runtime.api.scheduling import Scheduler
-from runtime.memory.dream.stage import Dream, Stage, Told
-from runtime.memory.dream.stages import ALL
+from runtime.memory.dream.stages import ALL, Dream, Stage, Told
 from runtime.memory.tasks.decisions import Decision
 from runtime.models.scripted import Scripted
 from runtime.reflexes.dreaming import Order, order_of

@@ -10,8 +10,7 @@ from typing import Any
 
 from runtime.api.fractal import shipped_system
 from runtime.memory.brain import Brain, Settings
-from runtime.memory.dream.stage import Ask, Dream, Told
-from runtime.memory.dream.stages import ALL
+from runtime.memory.dream.stages import ALL, Ask, Dream, Told
 from runtime.memory.facts.mind import Mind
 from runtime.memory.facts.records import Memory, Observation, stamp
 from runtime.reflexes.trial import Trial

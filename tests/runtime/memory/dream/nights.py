@@ -20,8 +20,7 @@ import numpy as np
 from runtime.api.fractal import shipped_system
 from runtime.memory.brain import Brain, Settings
 from runtime.memory.dream.dreamer import Dreamer
-from runtime.memory.dream.stage import Dream, Stage, Told
-from runtime.memory.dream.stages import ALL
+from runtime.memory.dream.stages import ALL, Dream, Stage, Told
 from runtime.memory.facts.mind import Mind
 from runtime.memory.store import pack
 from runtime.memory.store.moving import lines

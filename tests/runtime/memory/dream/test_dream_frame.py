@@ -9,8 +9,7 @@ from nights import NOW, brain_in, dreamer, exported, filled, killed
 
 from kernel.errors import FractalError, StorageError, UsageError
 from runtime.memory.dream.dreamer import Dreamer
-from runtime.memory.dream.stage import Done, Dream, Dreamt, Stage, Told
-from runtime.memory.dream.stages import ALL
+from runtime.memory.dream.stages import ALL, Done, Dream, Dreamt, Stage, Told
 from runtime.memory.tasks.trees import NeuronTree
 
 NAMES = [stage.name for stage in ALL]

@@ -13,7 +13,7 @@ from runtime.api.fractal import shipped_system
 from runtime.memory.brain import Brain
 from runtime.memory.dream.dreamer import Dreamer
 from runtime.memory.dream.report import Standing
-from runtime.memory.dream.stage import Dream
+from runtime.memory.dream.stages import Dream
 from runtime.memory.dream.work import Work
 from runtime.memory.facts.graph import degrees, link
 from runtime.memory.facts.mind import Mind

@@ -8,7 +8,7 @@ import pytest
 from nights import NOW, OF_MEMORY, PROCEDURAL, brain_in, dreamer, exported, filled
 
 from runtime.memory.brain import Brain
-from runtime.memory.dream.stage import Dreamt
+from runtime.memory.dream.stages import Dreamt
 from runtime.memory.tasks.decisions import Decision
 from runtime.memory.tasks.merging import tree_by
 from runtime.memory.tasks.methods import Method

@@ -9,7 +9,7 @@ from runtime.memory.brain import Brain
 from runtime.memory.dream.dreamer import Dreamer
 from runtime.memory.dream.nearness import FEW, Nearness
 from runtime.memory.dream.probing import Probe, probe, verify
-from runtime.memory.dream.stage import Dream, Dreamt, Stage, Told
+from runtime.memory.dream.stages import Dream, Dreamt, Stage, Told
 from runtime.memory.facts.mind import Mind
 from runtime.memory.facts.records import Observation
 from runtime.memory.store.moving import lines
