@@ -37,7 +37,7 @@ LARGEST = 4_000_000
 
 Key = tuple[str, str]
 """Kind and id of a row; "" and the path of a file relative to the memory's folder."""
-Change = tuple[Key, Row | bytes | None, str]
+Change = tuple[Key, Row | str | None, str]
 """What was changed, what it was, and the hash of what it became ("": deleted)."""
 
 
@@ -49,8 +49,7 @@ class BeforeImage(Record):
     dream: str
     kind_of: str = ""
     name: str
-    body: str | None = None  # of a row that existed
-    content: bytes | None = None  # of a file that existed
+    body: str | None = None  # of a row, or the content of a file; None: it did not exist
     after: str = ""  # the hash of what it became; "" if deleted
 
     @property
@@ -59,14 +58,16 @@ class BeforeImage(Record):
         return self.kind_of, self.name
 
     @property
-    def row(self) -> Row | None:
-        """The row; None if there was none."""
-        return None if self.body is None else Row(*self.key, self.body, None, self.vectors)
+    def before(self) -> Row | str | None:
+        """The row, or the content of the file."""
+        if self.body is None or not self.kind_of:
+            return self.body
+        return Row(*self.key, self.body, None, self.vectors)
 
     @property
     def hash_before(self) -> str:
         """The hash of what it was."""
-        return hash_of(self.row if self.kind_of else self.content)
+        return hash_of(self.before)
 
 
 class Begun(Record):
@@ -74,7 +75,7 @@ class Begun(Record):
 
     KIND: ClassVar[str] = "dream-begun"
 
-    files: dict[str, bytes] = Field(default_factory=dict[str, bytes])
+    files: dict[str, str] = Field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True)
@@ -87,12 +88,12 @@ class Undone:
     left: tuple[str, ...] = ()
 
 
-def hash_of(thing: Row | bytes | None) -> str:
+def hash_of(thing: Row | str | None) -> str:
     """A hash of a row or a file; "" for none."""
     if thing is None:
         return ""
-    if isinstance(thing, bytes):
-        return hashlib.sha256(thing).hexdigest()[:32]
+    if isinstance(thing, str):
+        return hashlib.sha256(thing.encode("utf-8", "surrogateescape")).hexdigest()[:32]
     try:  # stores of files write JSON their own way
         body = json.dumps(json.loads(thing.body), sort_keys=True)
     except (ValueError, RecursionError):
@@ -160,11 +161,11 @@ class Archive:
     def __init__(self, brain: Brain) -> None:
         self.brain, self.memory, self._fsync = brain, brain.settings.folder, brain.config.fsync
 
-    def files(self) -> dict[str, bytes]:
+    def files(self) -> dict[str, str]:
         """The markdown files that stages may write to: its own, and patterns shared by all."""
         shared = space_of(state_of(self.memory), DEFAULT)
         others = [] if shared == self.memory else [shared / "patterns"]
-        found: dict[str, bytes] = {}
+        found: dict[str, str] = {}
         for root in (*(self.memory / name for name in FILES), *others):
             for path in sorted(root.rglob("*.md")):
                 name = Path(os.path.relpath(path, self.memory)).as_posix()
@@ -172,7 +173,7 @@ class Archive:
                     found[name] = content
         return found
 
-    def restore(self, files: Mapping[str, bytes]) -> list[str]:
+    def restore(self, files: Mapping[str, str]) -> list[str]:
         """Restore the files that differ, and copy what they are now; returns their names."""
         now = self.files()
         wrong = [name for name in sorted({*now, *files}) if now.get(name) != files.get(name)]
@@ -183,13 +184,13 @@ class Archive:
             self._put(name, files.get(name))
         return wrong
 
-    def changed_files(self, before: Mapping[str, bytes]) -> list[Change]:
+    def changed_files(self, before: Mapping[str, str]) -> list[Change]:
         """The files that differ now."""
         now = self.files()
         changes = ((("", name), before.get(name), hash_of(now.get(name))) for name in sorted({*now, *before}))
         return [each for each in changes if hash_of(each[1]) != each[2]]
 
-    def _put(self, name: str, content: bytes | None) -> None:
+    def _put(self, name: str, content: str | None) -> None:
         """Write a file; None removes it."""
         path = self.memory / name
         with disk.of_the_state(path):
@@ -197,9 +198,9 @@ class Archive:
                 disk.remove(path)
             else:
                 path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-                disk.put(path, content, fsync=self._fsync)
+                disk.put(path, content.encode("utf-8", "surrogateescape"), fsync=self._fsync)
 
-    def begin(self) -> Mapping[str, bytes]:
+    def begin(self) -> Mapping[str, str]:
         """Before a stage: record the files, and return them."""
         files = self.files()
         self.brain.shelf.put(Begun(id="stage", files=files))
@@ -215,9 +216,8 @@ class Archive:
                     dream=dream.id,
                     kind_of=kind,
                     name=name,
-                    body=before.body if isinstance(before, Row) else None,
+                    body=before.body if isinstance(before, Row) else before,
                     vectors=dict(before.vectors) if isinstance(before, Row) else {},
-                    content=before if isinstance(before, bytes) else None,
                     after=after,
                 )
                 for place, ((kind, name), before, after) in enumerate(changes)
@@ -258,7 +258,7 @@ class Archive:
         for name, (after, image) in [(name, goal) for (kind, name), goal in goals.items() if not kind]:
             now = hash_of(_content(self.memory / name))
             if now == after:
-                self._put(name, image.content)
+                self._put(name, image.body)
             if now in (after, image.hash_before):
                 files += 1
             else:
@@ -281,10 +281,10 @@ class Archive:
                 after, image = goals[key]
                 if hash_of(now) == after:
                     count += 1
-                    if image.row is None:
-                        shelf.keeper.erase(key[0], [key[1]])
+                    if isinstance(image.before, Row):
+                        shelf.keeper.write([image.before])
                     else:
-                        shelf.keeper.write([image.row])
+                        shelf.keeper.erase(key[0], [key[1]])
                 elif hash_of(now) != image.hash_before:
                     left[_name(key)] = None
             shelf.delete(BeforeImage, *images)
@@ -304,10 +304,12 @@ def _name(key: Key) -> str:
     return " ".join(key).strip()
 
 
-def _content(path: Path) -> bytes | None:
+def _content(path: Path) -> str | None:
     """The content of a file; None if it does not exist, is too large or is no file."""
     try:
-        return path.read_bytes() if path.is_file() and path.stat().st_size <= LARGEST else None
+        if not path.is_file() or path.stat().st_size > LARGEST:
+            return None
+        return path.read_bytes().decode("utf-8", "surrogateescape")
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -151,7 +151,7 @@ class Dreamer:
         self,
         dream: Dreamt,
         stage: Stage,
-        files: Mapping[str, bytes],
+        files: Mapping[str, str],
         ahead: Ahead | None,
         waits: Callable[[], bool],
     ) -> tuple[Told, list[Change]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from importlib import import_module
 from typing import Any, ClassVar, Literal
 
@@ -120,25 +121,18 @@ _TABLE: tuple[tuple[Group, str, str, str], ...] = (
 """Group, name, module, and what it does. The function is the name with underscores."""
 
 
-def _run(module: str, name: str) -> Callable[[Dream], Told]:
-    def run(dream: Dream) -> Told:
-        return getattr(import_module(f"{__package__}.{module}"), name)(dream)
-
-    return run
+def _run(module: str, name: str, dream: Dream) -> Told:
+    return getattr(import_module(f"{__package__}.{module}"), name.replace("-", "_"))(dream)
 
 
-ALL = tuple(
-    Stage(name, group, does, _run(module, name.replace("-", "_"))) for group, name, module, does in _TABLE
-)
+ALL = tuple(Stage(name, group, does, partial(_run, module, name)) for group, name, module, does in _TABLE)
 
 
-def chosen(
-    phases: Sequence[str] = (), without: Sequence[str] = (), stages: Sequence[Stage] = ALL
-) -> tuple[Stage, ...]:
+def chosen(phases: Sequence[str] = (), without: Sequence[str] = ()) -> tuple[Stage, ...]:
     """The stages of these phases (none named: all) without those switched off. Raises `UsageError`."""
-    names = [stage.name for stage in stages]
+    names = [stage.name for stage in ALL]
     if unknown := [each for each in without if each not in names]:
         raise UsageError(f"there is no stage {', '.join(unknown)}; there are {', '.join(names)}")
     if wrong := [each for each in phases if each not in GROUPS]:
         raise UsageError(f"there is no phase {', '.join(wrong)}; there are {', '.join(GROUPS)}")
-    return tuple(each for each in stages if (not phases or each.group in phases) and each.name not in without)
+    return tuple(each for each in ALL if (not phases or each.group in phases) and each.name not in without)

@@ -136,8 +136,8 @@ def archived(shelf: Shelf, wanted: Request, found: Found) -> list[str]:
 
 def _texts(image: BeforeImage) -> Iterator[str]:
     yield image.name
+    yield image.body or ""
     yield from strings(parsed(image.body or ""))
-    yield (image.content or b"").decode("utf-8", "replace")
 
 
 def strays(memory: Path, store: Path, wanted: Request, found: Found) -> list[Path]:

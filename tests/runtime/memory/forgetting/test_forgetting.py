@@ -73,7 +73,7 @@ def test_forgotten_words_are_in_no_byte_of_memory(tmp_path, store):
     mind.set_goal("get my crowns from Zebedee")
     fractal.brain.shelf.put(
         BeforeImage(id="d/1", dream="d", kind_of="memory", name="x" * 24, body='{"text": "Zebedee owed 80"}'),
-        BeforeImage(id="d/2", dream="d", name="methods/z.md", content=b"ask Zebedee for it"),
+        BeforeImage(id="d/2", dream="d", name="methods/z.md", body="ask Zebedee for it"),
         BeforeImage(id="d/3", dream="d", kind_of="memory", name="y" * 24, body='{"text": "no"}'),
     )
     (memory / "archive").mkdir(exist_ok=True)
