@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import comb
-from operator import itemgetter
 
 from runtime.memory.learning.attempts import Tried, advantages, differs
 from runtime.memory.learning.rules import KINDS, Offered, Rule, candidates
@@ -89,69 +88,54 @@ class Finding:
     followers: tuple[Tried, ...]  # that follow the rule and are accepted
 
     @property
-    def corrected(self) -> float:
-        """The p-value corrected for all comparisons."""
-        return min(1.0, self.p * self.comparisons)
-
-    @property
     def confidence(self) -> float:
-        """The confidence, lower for few attempts."""
+        """The confidence by the p-value corrected for all comparisons; lower for few attempts."""
         size = len(self.attempts)
-        return (1 - self.corrected) * size / (size + 4)
+        return (1 - min(1.0, self.p * self.comparisons)) * size / (size + 4)
 
 
-@dataclass(frozen=True)
-class Sample:
-    """Attempts with their strata. Only differences inside a stratum count."""
+def sample(tried: Iterable[Tried]) -> list[Tried]:
+    """The attempts to compare.
 
-    tried: tuple[Tried, ...]
-    strata: tuple[str, ...]
-
-    @property
-    def ready(self) -> bool:
-        """Whether there are two accepted successes and a failure."""
-        accepted = sum(each.accepted and each.good is True for each in self.tried)
-        return accepted >= SUCCESSES and sum(each.good is False for each in self.tried) >= FAILURES
-
-
-def sample(tried: Sequence[Tried]) -> Sample:
-    """The attempts to compare, with their strata.
-
-    Deliberate attempts at one task (a group) are a stratum of their own and count only if their outcomes
-    differ. Of a loop whose attempts all have the same outcome only the last counts.
+    Deliberate attempts at one task (a group) count only if their outcomes differ, and are compared among
+    themselves. Of a loop whose attempts all have the same outcome only the last counts.
     """
     groups: dict[str, list[Tried]] = {}
     for each in tried:
         if each.good is not None and each.acts:
             groups.setdefault(each.group or each.loop, []).append(each)
     kept: list[Tried] = []
-    strata: list[str] = []
     for members in groups.values():
         if differs([bool(each.good) for each in members]):
             kept += members
-            strata += [members[0].group] * len(members)
         elif not members[0].group:
             kept.append(members[-1])
-            strata.append("")
-    return Sample(tuple(kept), tuple(strata))
+    return kept
 
 
-def pairs(found: Sample) -> tuple[list[Tried], list[Tried]]:
+def ready(tried: Sequence[Tried]) -> bool:
+    """Whether there are two accepted successes and a failure."""
+    accepted = sum(each.accepted for each in tried)
+    return accepted >= SUCCESSES and sum(each.good is False for each in tried) >= FAILURES
+
+
+def pairs(tried: Iterable[Tried]) -> tuple[list[Tried], list[Tried]]:
     """Up to three successes and two failures with the greatest group-relative advantage, groups first."""
-    by_stratum: dict[str, list[Tried]] = {}
-    for each, stratum in zip(found.tried, found.strata, strict=True):
-        by_stratum.setdefault(stratum, []).append(each)
-    ranked: list[tuple[bool, float, Tried]] = []
-    for stratum, members in by_stratum.items():
-        worths = advantages([each.reward for each in members])
-        ranked += [(not stratum, worth, each) for worth, each in zip(worths, members, strict=True)]
+    groups: dict[str, list[Tried]] = {}
+    for each in tried:
+        groups.setdefault(each.group, []).append(each)
+    ranked = [
+        (not group, advantage, each)
+        for group, members in groups.items()
+        for each, advantage in zip(members, advantages([one.reward for one in members]), strict=True)
+    ]
     best = sorted((each for each in ranked if each[2].accepted and each[1] > 0), key=lambda e: (e[0], -e[1]))
     worst = sorted((each for each in ranked if each[2].good is False and each[1] < 0), key=lambda e: e[:2])
     return [each for _, _, each in best[: SHOWN[0]]], [each for _, _, each in worst[: SHOWN[1]]]
 
 
 def contrast(
-    found: Sample,
+    tried: Sequence[Tried],
     known: Sequence[Rule] = (),
     offered: Offered | None = None,
     alpha: float = ALPHA,
@@ -159,35 +143,36 @@ def contrast(
 ) -> Finding | None:
     """The rule that best separates successes from failures; None if none is significant.
 
-    `known` rules become strata, so that their effect is not found again. `refused` rules are never returned.
+    Only differences inside a stratum count: a group, and what `known` rules divide, so that their effect is
+    not found again. `refused` rules are never returned.
     """
-    if not found.ready:
+    if not ready(tried):
         return None
     offered = offered or Offered()
-    told = [_column(rule, found) for rule in known]
-    explained = [column for column in told if len({*column}) > 1]
-    strata = [
-        "|".join([stratum, *(str(column[at]) for column in explained)])
-        for at, stratum in enumerate(found.strata)
-    ]
+    explained = [_column(rule, tried) for rule in known]
+    dividing = [column for column in explained if len({*column}) > 1]
+    strata = [(each.group, *(column[at] for column in dividing)) for at, each in enumerate(tried)]
     sides: dict[Column, list[Rule]] = {}  # every division of the attempts, followed by the opposite one
-    for rule in candidates([each.trajectory for each in found.tried], offered):
-        column = _column(rule, found)
-        if rule in known or {True, False} - {*column} or any(_agree(column, other) for other in told):
+    for rule in candidates([each.trajectory for each in tried], offered):
+        column = _column(rule, tried)
+        if (
+            rule in known
+            or {True, False} - {*column}
+            or any(_agree(column, other) for other in explained)
+        ):
             continue
         sides.setdefault(column, []).append(rule)
         sides.setdefault(_turned(column), []).append(replace(rule, refuses=True))
-    counted = {column: tables(column, found, strata) for column in sides}
+    counted = {column: tables(column, tried, strata) for column in sides}
     leasts = [least(each) for each in counted.values()]
     count = testable([2 * min(pair) for pair in zip(leasts[::2], leasts[1::2], strict=True)], alpha)
-    ranked: list[tuple[tuple[float, int, str], Rule, Column]] = []
+    findings: list[Finding] = []
     for column, rules in sides.items():
         p, rule = min(1.0, 2 * p_value(counted[column])), _wording(rules, offered)
         if rule is not None and p * count <= alpha and str(rule) not in refused:
-            ranked.append(((p, -KINDS[rule.kind][1], str(rule)), rule, column))
-    ranked.sort(key=itemgetter(0))
-    findings = (_finding(found, rule, column, rank[0], count) for rank, rule, column in ranked)
-    return next((each for each in findings if len(each.followers) >= SUCCESSES), None)
+            findings.append(_finding(tried, rule, column, p, count))
+    enough = [each for each in findings if len(each.followers) >= SUCCESSES]
+    return min(enough, key=lambda each: (each.p, -KINDS[each.rule.kind][1], str(each.rule)), default=None)
 
 
 def _wording(rules: Sequence[Rule], offered: Offered) -> Rule | None:
@@ -195,13 +180,13 @@ def _wording(rules: Sequence[Rule], offered: Offered) -> Rule | None:
 
     None if every rule forbids a tool that only reads: reading cannot cause a failure.
     """
-    said = [rule for rule in rules if not rule.refuses_a_look(offered.looking)]
-    return min(said, key=lambda rule: (rule.refuses - 2 * KINDS[rule.kind][1], str(rule)), default=None)
+    fitting = [rule for rule in rules if not rule.refuses_a_look(offered.looking)]
+    return min(fitting, key=lambda rule: (rule.refuses - 2 * KINDS[rule.kind][1], str(rule)), default=None)
 
 
-def _column(rule: Rule, found: Sample) -> Column:
+def _column(rule: Rule, tried: Iterable[Tried]) -> Column:
     """Whether each attempt follows a rule."""
-    return tuple(rule.holds(each.trajectory) for each in found.tried)
+    return tuple(rule.holds(each.trajectory) for each in tried)
 
 
 def _turned(column: Column) -> Column:
@@ -209,26 +194,25 @@ def _turned(column: Column) -> Column:
     return tuple(None if did is None else not did for did in column)
 
 
-def tables(column: Column, found: Sample, strata: Sequence[str]) -> list[Table]:
+def tables(column: Column, tried: Sequence[Tried], strata: Sequence[object]) -> list[Table]:
     """A two-by-two table for each stratum, of the attempts that the rule applies to."""
-    counted: dict[str, list[int]] = {}
-    for did, each, stratum in zip(column, found.tried, strata, strict=True):
+    counted: dict[object, list[int]] = {}
+    for did, each, stratum in zip(column, tried, strata, strict=True):
         if did is not None:
             counted.setdefault(stratum, [0, 0, 0, 0])[2 * (not did) + (not each.good)] += 1
     return [(row[0], row[1], row[2], row[3]) for row in counted.values()]
 
 
-def _finding(found: Sample, rule: Rule, column: Column, p: float, count: int) -> Finding:
-    told = [(each, did) for each, did in zip(found.tried, column, strict=True) if did is not None]
-    did = [each for each, follows in told if follows]
-    did_not = [each for each, follows in told if not follows]
+def _finding(tried: Sequence[Tried], rule: Rule, column: Column, p: float, count: int) -> Finding:
+    did = [each for each, follows in zip(tried, column, strict=True) if follows]
+    did_not = [each for each, follows in zip(tried, column, strict=True) if follows is False]
     return Finding(
         rule,
         (sum(bool(each.good) for each in did), len(did)),
         (sum(bool(each.good) for each in did_not), len(did_not)),
         p,
         count,
-        tuple(each for each, _ in told),
+        tuple(each for each, follows in zip(tried, column, strict=True) if follows is not None),
         tuple(each for each in did if each.accepted),
     )
 
@@ -240,10 +224,11 @@ def _agree(one: Column, other: Column) -> bool:
     return bool(both) and max(same, len(both) - same) >= SAME * len(both)
 
 
-def standing(rule: Rule, found: Sample) -> tuple[float, float, Finding | None]:
+def standing(rule: Rule, tried: Sequence[Tried]) -> tuple[float, float, Finding | None]:
     """A known rule on these attempts: the p-values that it helps and that it harms, and its figures."""
-    column = _column(rule, found)
+    column = _column(rule, tried)
     if {True, False} - {*column}:
         return 1.0, 1.0, None
-    helps, harms = (p_value(tables(each, found, found.strata)) for each in (column, _turned(column)))
-    return helps, harms, _finding(found, rule, column, helps, 1)
+    groups = [each.group for each in tried]
+    helps, harms = (p_value(tables(each, tried, groups)) for each in (column, _turned(column)))
+    return helps, harms, _finding(tried, rule, column, helps, 1)

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from runtime.memory.dream.stages import Ask
 from runtime.memory.learning.attempts import Tried
-from runtime.memory.learning.contrast import SUCCESSES, Sample, pairs
+from runtime.memory.learning.contrast import SUCCESSES, pairs
 from runtime.memory.learning.patterns import GENERAL, Pattern
 from runtime.memory.learning.rules import Said, Wording
 from runtime.memory.learning.trajectories import Act
@@ -141,9 +141,9 @@ _FOREIGN = re.compile(
 _NAMED = re.compile(r"`([^`]+)`")
 
 
-def extracted(found: Sample, type: str, ask: Ask) -> Pattern | None:
+def extracted(tried: Sequence[Tried], type: str, ask: Ask) -> Pattern | None:
     """The pattern that a model finds in `pairs`; None if there is none or the reply is rejected."""
-    successes, failures = pairs(found)
+    successes, failures = pairs(tried)
     if len(successes) < SUCCESSES or not failures:
         return None
     slots = {"task_type": type, "successes": _told(successes), "failures": _told(failures)}

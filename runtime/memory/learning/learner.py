@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cache
 from typing import Any
 
 from kernel.document.model import Document
@@ -17,7 +17,7 @@ from runtime.memory.brain import Brain
 from runtime.memory.dream.stages import Ask
 from runtime.memory.episodes.experience import Experience
 from runtime.memory.learning.attempts import Tried, by_person, tried_of
-from runtime.memory.learning.contrast import SAMPLE, Finding, Sample, contrast, sample, standing
+from runtime.memory.learning.contrast import SAMPLE, Finding, contrast, ready, sample, standing
 from runtime.memory.learning.distiller import Distiller, extracted
 from runtime.memory.learning.library import Library
 from runtime.memory.learning.merging import Merging
@@ -57,12 +57,7 @@ class Learning:
         self.wording = Wording(systems)
         self.merging = Merging(library, brain.embedder)
         self.distiller = Distiller(brain.shelf, self.wording)
-        self._ask = offered
-
-    @cached_property
-    def offered(self) -> Offered:
-        """What the tools offer; read on first use."""
-        return self._ask()
+        self.offered = cache(offered)
 
     def end(
         self, documents: Iterable[Document], said: Mapping[str, bool] | None = None, ask: Ask | None = None
@@ -108,9 +103,9 @@ class Learning:
         changed: list[Pattern | None] = [self._reviewed(each, found) for each in patterns]
         known = [rule for each in patterns if each.active and (rule := parsed(each.rule))]
         gone = frozenset(each.rule for each in patterns if not each.active)
-        if finding := contrast(found, known, self.offered, refused=gone):
+        if finding := contrast(found, known, self.offered(), refused=gone):
             changed.append(self._add(self._pattern(finding, tried.type)))
-        elif ask is not None and found.ready:
+        elif ask is not None and ready(found):
             changed.append(self._add(extracted(found, tried.type, ask)))
         return [each for each in changed if each is not None]
 
@@ -150,7 +145,7 @@ class Learning:
                 self.library.update(name, confidence=min(max(moved, 0.05), 0.95))
         return tried.model_copy(update={"counted": counted})
 
-    def _reviewed(self, pattern: Pattern, found: Sample) -> Pattern | None:
+    def _reviewed(self, pattern: Pattern, found: Sequence[Tried]) -> Pattern | None:
         """Update or switch off a pattern by the new evidence; None if nothing changes."""
         rule = parsed(pattern.rule)
         if not pattern.active or pattern.fixed:

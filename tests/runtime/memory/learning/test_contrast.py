@@ -182,8 +182,8 @@ def test_a_group_whose_attempts_all_come_to_the_same_teaches_nothing() -> None:
 def test_a_loop_that_failed_twice_counts_once() -> None:
     one = attempt(1, "edit.0", False)
     again = one.model_copy(update={"id": "loop1/2"})
-    assert len(sample([one, again]).tried) == 1
-    assert len(sample([one, again.judged("tests_passed", None)]).tried) == 2
+    assert len(sample([one, again])) == 1
+    assert len(sample([one, again.judged("tests_passed", None)])) == 2
 
 
 def test_at_most_three_successes_and_two_failures_are_shown_the_best_and_the_worst() -> None:
