@@ -12,13 +12,21 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
 from kernel.asking.responder import FREE, Ask, Reply, Responder, Usage, Waits
 from kernel.document.model import Document, Meta, Note, Section
-from kernel.errors import ConfigurationError, Declined, FractalError, LimitReached, ProviderError, ReplyError
+from kernel.errors import (
+    ConfigurationError,
+    Declined,
+    FractalError,
+    LimitReached,
+    ProviderError,
+    ReplyError,
+    raised_as,
+)
 from kernel.loop.budget import Amount, Bounds
 from kernel.store.call_log import ReplyLog, Totals
 from runtime.text.json_reader import read_reply
@@ -63,13 +71,9 @@ def read_prompt(name: str, systems: Sequence[Path]) -> Prompt:
         raise ConfigurationError(f"the prompt system/memory/{name}.md is missing")
     import frontmatter
 
-    try:
+    with raised_as(ConfigurationError, str(path)):
         post = frontmatter.loads(path.read_text("utf-8"))
         tokens = int(cast(Any, post.metadata.get("tokens", TOKENS)))
-    except (OSError, ValueError, TypeError) as error:
-        raise ConfigurationError(f"{path}: {error}") from None
-    except Exception as error:  # YAML raises its own family
-        raise ConfigurationError(f"{path}: the frontmatter is not YAML: {error}") from None
     reply = post.metadata.get("reply") or {}
     if not isinstance(reply, Mapping) or not all(isinstance(each, Mapping) for each in reply.values()):
         raise ConfigurationError(f"{path}: reply: a mapping of names to JSON Schemas is needed")
@@ -184,16 +188,15 @@ class Asking:
         self._reserve(most)
         self.log.asked(ask.key, rung.name, most)
         try:
-            reply = asyncio.run(_answer(rung, ask))
-        except Exception as error:
+            with raised_as(ProviderError):
+                reply = asyncio.run(rung.answer(ask))
+            if isinstance(reply, Waits):
+                raise Declined(f"it waits for {reply.reason}")
+        except FractalError as error:
             usage = getattr(error, "usage", None)
             self.log.failed(ask.key, self.redact(str(error)), usage if isinstance(usage, Usage) else FREE)
-            raise (
-                error
-                if isinstance(error, FractalError)
-                else ProviderError(f"{type(error).__name__}: {error}")
-            ) from error
-        reply = Reply(self.redact(reply.text), reply.model, reply.usage, reply.truncated)
+            raise
+        reply = replace(reply, text=self.redact(reply.text))
         self.log.replied(ask.key, reply)
         return reply
 
@@ -235,13 +238,6 @@ class Ahead:
         wanted, self._wanted = self._wanted, {}
         for key, slots in wanted.items():
             self._known[key] = self._asking(key[0], slots)
-
-
-async def _answer(rung: Responder, ask: Ask) -> Reply:
-    reply = await rung.answer(ask)
-    if isinstance(reply, Waits):
-        raise Declined(f"it waits for {reply.reason}")
-    return reply
 
 
 def _read(prompt: Prompt, reply: Reply) -> str:

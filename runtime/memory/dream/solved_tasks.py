@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 
 from runtime.memory.dream.stages import Dream, Told, short
+from runtime.memory.facts.records import stamp
 from runtime.memory.learning.library import Library
 from runtime.memory.learning.merging import Merging, Promotion
 from runtime.memory.store import Shelf
@@ -168,7 +169,7 @@ def mitosis(dream: Dream) -> Told:
     for tree in _trees(dream):
         neurons[tree.type] += len(tree.neurons)
         of[tree.type, tree.text].append(tree.id)
-    found = split(dream.shelf, dream.brain.embedder.name, neurons, _iso(dream.now))
+    found = split(dream.shelf, dream.brain.embedder.name, neurons, stamp(dream.now))
     for each in found:
         ids = [id for task in each.moved for id in of.get((each.kept, task), ())]
         for tree in dream.shelf.pick(NeuronTree, ids):
@@ -189,7 +190,7 @@ def cluster_substrates(dream: Dream) -> Told:
     for start in range(0, len(some), BATCH):
         trees = dream.shelf.pick(NeuronTree, some[start : start + BATCH])
         lessons = [Lesson(tree.text, tree.vector(brain.embedder.name)) for tree in trees]
-        typed = zip(trees, brain.types.learn_all(lessons, _iso(dream.now)), strict=True)
+        typed = zip(trees, brain.types.learn_all(lessons, stamp(dream.now)), strict=True)
         dream.shelf.put(*(tree.model_copy(update={"type": type}) for tree, type in typed))
         count += len(trees)
     left = len(waiting) - len(some)
@@ -257,10 +258,6 @@ def _time(text: str) -> datetime | None:
     except ValueError:
         return None
     return found if found.tzinfo else found.replace(tzinfo=UTC)
-
-
-def _iso(at: datetime) -> str:
-    return at.isoformat(timespec="seconds")
 
 
 def _told(did: list[str], **counts: int) -> Told:

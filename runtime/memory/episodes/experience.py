@@ -27,14 +27,7 @@ _PATHS = ("path", "file", "from", "to", "source", "target", "folder", "paths", "
 """Arguments of operations that name files."""
 
 Signal = Literal[
-    "",
-    "user_approved",
-    "user_rejected",
-    "tests_passed",
-    "tests_failed",
-    "no_errors",
-    "timeout",
-    "escalation",
+    "", "user_approved", "user_rejected", "tests_passed", "tests_failed", "no_errors", "timeout", "escalation"
 ]
 """The evidence for the outcome; "" if it is unknown."""
 
@@ -112,9 +105,9 @@ def _experience(
         files=tuple(dict.fromkeys(redact(name) for step in steps for name in files_of(step)))[:MOST_FILES],
         rungs=tuple(dict.fromkeys(str(each.get("rung", "")) for each in meta.rungs if each.get("rung"))),
         attempts=meta.attempt,
-        calls=whole(spent.get("calls")),
-        tokens=whole(spent.get("prompt_tokens")) + whole(spent.get("completion_tokens")),
-        usd=float(number(spent.get("usd"))),
+        calls=int(spent.get("calls", 0)),
+        tokens=tokens_of(document),
+        usd=float(spent.get("usd", 0.0)),
         seconds=_seconds(document),
         at=meta.updated,
         rev=meta.rev,
@@ -156,25 +149,18 @@ def files_of(step: Step) -> Iterator[str]:
                     yield each
 
 
+def tokens_of(document: Document) -> int:
+    """The tokens of prompts and replies that a loop has spent."""
+    return int(sum(document.meta.spent.get(f"{part}_tokens", 0) for part in ("prompt", "completion")))
+
+
 def _seconds(document: Document) -> float:
-    """Counted seconds of activity, else the time from creation to the last update."""
-    told = document.meta.spent.get("seconds")
-    if isinstance(told, int | float) and not isinstance(told, bool):
-        return round(float(told), 3)
+    """Counted seconds of activity; of a child, which counts none, from its creation to its last update."""
+    meta = document.meta
+    if "seconds" in meta.spent:
+        return round(float(meta.spent["seconds"]), 3)
     try:
-        began, ended = (
-            datetime.fromisoformat(text) for text in (document.meta.created, document.meta.updated)
-        )
+        began, ended = (datetime.fromisoformat(text) for text in (meta.created, meta.updated))
         return round(max((ended - began).total_seconds(), 0.0), 3)
     except (TypeError, ValueError):
         return 0.0
-
-
-def number(value: Any) -> float:
-    """A number from a document; 0 for anything else."""
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else 0
-
-
-def whole(value: Any) -> int:
-    """`number` as an integer."""
-    return int(number(value))

@@ -13,7 +13,7 @@ from kernel.document.model import ENDED, Document
 from kernel.tools.tool import Tool
 from runtime.memory import DIRECT, RUNG
 from runtime.memory.episodes.attempts import answered
-from runtime.memory.episodes.experience import signal_of, whole
+from runtime.memory.episodes.experience import signal_of, tokens_of
 from runtime.memory.learning.kinds import Kinds
 from runtime.memory.learning.patterns import DEFAULT, GENERAL
 from runtime.memory.learning.rules import Offered
@@ -153,7 +153,6 @@ def tried_of(documents: Iterable[Document], kinds: Kinds, said: Mapping[str, boo
 
 def _tried(document: Document, number: int, way: Trajectory, kinds: Kinds) -> Tried:
     meta, last = document.meta, number == document.meta.attempt
-    spent = meta.spent if last else {}
     return Tried(
         id=f"{meta.id}/{number}",
         run=meta.run,
@@ -167,9 +166,9 @@ def _tried(document: Document, number: int, way: Trajectory, kinds: Kinds) -> Tr
         habits=tuple(habits_of(document)) if last and meta.status == "complete" else (),
         shown=shown_in(document),
         at=meta.updated,
-        calls=whole(spent.get("calls")),
-        tokens=whole(spent.get("prompt_tokens")) + whole(spent.get("completion_tokens")),
-        seconds=float(spent.get("seconds") or 0.0),
+        calls=int(meta.spent.get("calls", 0)) if last else 0,
+        tokens=tokens_of(document) if last else 0,
+        seconds=float(meta.spent.get("seconds", 0.0)) if last else 0.0,
     )
 
 

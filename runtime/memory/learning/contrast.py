@@ -155,11 +155,7 @@ def contrast(
     sides: dict[Column, list[Rule]] = {}  # every division of the attempts, followed by the opposite one
     for rule in candidates([each.trajectory for each in tried], offered):
         column = _column(rule, tried)
-        if (
-            rule in known
-            or {True, False} - {*column}
-            or any(_agree(column, other) for other in explained)
-        ):
+        if rule in known or {True, False} - {*column} or any(_agree(column, other) for other in explained):
             continue
         sides.setdefault(column, []).append(rule)
         sides.setdefault(_turned(column), []).append(replace(rule, refuses=True))
