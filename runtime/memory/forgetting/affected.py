@@ -33,6 +33,7 @@ GONE = "[forgotten]"
 class Found:
     """What forgetting would do to rows."""
 
+    wanted: Request
     gone: dict[Key, str] = field(default_factory=dict[Key, str])  # removed rows, with their text
     reworded: dict[str, tuple[str, ...]] = field(default_factory=dict[str, "tuple[str, ...]"])
     # memories, with the remaining evidence of each
@@ -40,6 +41,10 @@ class Found:
     texts: Texts = field(default_factory=Texts)
     runs: dict[str, None] = field(default_factory=dict[str, None])  # whose documents contain it
     marks: set[str] = field(default_factory=set[str])  # keep documents from being indexed again
+
+    def tells(self, text: str) -> bool:
+        """Whether a text contains what to forget."""
+        return self.texts.within(text) or self.wanted.says(text)
 
     @property
     def ids(self) -> set[str]:
@@ -52,7 +57,7 @@ class AffectedRows:
 
     def __init__(self, shelf: Shelf, wanted: Request) -> None:
         self.shelf, self.wanted = shelf, wanted
-        self.found = Found()
+        self.found = Found(wanted)
         self._memories: dict[str, Mapping[str, Any]] = {}
         self._drawn: dict[str, list[str]] = {}  # abstractions, with their source memories
         self._asked: set[str] = set()  # memories that match the request
@@ -185,10 +190,7 @@ class AffectedRows:
         return (same or row.kind == "edge") and any(map(self.found.texts.within, strings(told)))
 
     def _mentions(self, told: Mapping[str, Any], ids: set[str]) -> bool:
-        return any(
-            text in ids or self.found.texts.within(text) or self.wanted.says(text)
-            for text in (*strings(told), *_keys(told))
-        )
+        return any(text in ids or self.found.tells(text) for text in (*strings(told), *_keys(told)))
 
 
 def _keys(told: Mapping[str, Any]) -> Iterator[str]:
@@ -197,18 +199,14 @@ def _keys(told: Mapping[str, Any]) -> Iterator[str]:
             yield from (str(key) for key in value)
 
 
-def without(value: Any, ids: set[str], texts: Texts, wanted: Request) -> Any:
+def without(value: Any, ids: set[str], found: Found) -> Any:
     """A JSON value without mentions: list entries and object keys are dropped, texts are blanked."""
     if isinstance(value, str):
         if value in ids:
             return ""
-        return GONE if texts.within(value) or wanted.says(value) else value
+        return GONE if found.tells(value) else value
     if isinstance(value, Mapping):
-        return {key: without(each, ids, texts, wanted) for key, each in value.items() if str(key) not in ids}
+        return {key: without(each, ids, found) for key, each in value.items() if str(key) not in ids}
     if isinstance(value, list | tuple):
-        return [each for each in value if not _holds(each, ids, texts, wanted)]
+        return [each for each in value if not any(text in ids or found.tells(text) for text in strings(each))]
     return value
-
-
-def _holds(value: Any, ids: set[str], texts: Texts, wanted: Request) -> bool:
-    return any(text in ids or texts.within(text) or wanted.says(text) for text in strings(value))

@@ -23,7 +23,6 @@ from runtime.workspace.workspace import brain_place
 class Preview:
     """What forgetting would do."""
 
-    wanted: Request
     found: Found
     reworded: Mapping[str, tuple[str, str]] = field(default_factory=dict[str, "tuple[str, str]"])
     # memories by id: old and new text
@@ -74,18 +73,16 @@ class Forgetting:
         if wanted.run:
             found.marks.add(f"run {wanted.run}")
             found.runs[wanted.run] = None
-        tells = removal.says(wanted, found)
         words = bool(wanted.words)
         return Preview(
-            wanted,
             found,
             self._reworded(found),
-            removal.markdown(self.memory, wanted, found),
-            removal.strays(self.memory, self.store, wanted, found),
-            len(removal.archived(self.brain.shelf, wanted, found)),
-            documents.telling(self.state, found.runs, tells, words=words),
-            documents.elsewhere(self.state, tells) if words else (),
-            documents.spaces(self.state, self.memory, tells) if words else (),
+            removal.markdown(self.memory, found),
+            removal.strays(self.memory, self.store, found),
+            len(removal.archived(self.brain.shelf, found)),
+            documents.telling(self.state, found.runs, found.tells, words=words),
+            documents.elsewhere(self.state, found.tells) if words else (),
+            documents.spaces(self.state, self.memory, found.tells) if words else (),
         )
 
     def _reworded(self, found: Found) -> dict[str, tuple[str, str]]:
@@ -109,13 +106,12 @@ class Forgetting:
             dreamer.let_go("forget")
 
     def _done(self, preview: Preview, with_documents: bool) -> Forgot:
-        wanted, found = preview.wanted, preview.found
         removal.files(self.memory, preview.files)
         _remove(preview.strays)
         at_work = documents.remove(self.state, preview.runs) if with_documents else []
-        removal.rows(self.brain, wanted, found)
+        removal.rows(self.brain, preview.found)
         hindered = removal.pages(self.brain.shelf, self.memory, self.store)
-        _remove(removal.strays(self.memory, self.store, wanted, found))  # just quarantined
+        _remove(removal.strays(self.memory, self.store, preview.found))  # just quarantined
         left = at_work if with_documents else preview.runs
         removed = [run for run in preview.runs if run not in left]
         return Forgot(preview, removed, left, at_work, preview.elsewhere, hindered)

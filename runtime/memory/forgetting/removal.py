@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from runtime.memory.dream.archive import BeforeImage
 from runtime.memory.episodes.episodes import Forgotten
 from runtime.memory.facts.records import Memory, Observation
 from runtime.memory.forgetting.affected import Found, without
-from runtime.memory.forgetting.request import Request, fields, strings
+from runtime.memory.forgetting.request import fields, strings
 from runtime.memory.store import Shelf, pack
 from runtime.memory.store.record import Row, parsed
 from runtime.memory.tasks.types import Stamp
@@ -28,18 +28,18 @@ LARGEST = 20_000_000
 _LINKED = re.compile(r"\b((?:system|tool)-[a-z0-9-]+(?:\.\d+)*)\.md\b")
 
 
-def rows(brain: Brain, wanted: Request, found: Found) -> None:
+def rows(brain: Brain, found: Found) -> None:
     """Remove and change rows and write the marks, in one transaction."""
-    shelf = brain.shelf
+    shelf, gone = brain.shelf, found.ids
     with shelf.transaction():
         for kind in dict.fromkeys(kind for kind, _ in found.gone):
             shelf.keeper.erase(kind, [id for of, id in found.gone if of == kind])
-        shelf.delete(BeforeImage, *archived(shelf, wanted, found))
+        shelf.delete(BeforeImage, *archived(shelf, found))
         _reword(brain, found)
         for kind in dict.fromkeys(kind for kind, _ in found.taken_out):
             ids = [id for of, id in found.taken_out if of == kind]
             there = shelf.keeper.read(kind, ids).values()
-            shelf.keeper.write([_without(row, found, wanted) for row in there])
+            shelf.keeper.write([_without(row, found, gone) for row in there])
         shelf.put(*(Forgotten(id=mark, at=now()) for mark in sorted(found.marks)))
         if any(kind in ("problem-type", "type-member") for kind, _ in found.gone):
             shelf.put(Stamp.another())  # every process rebuilds its gate
@@ -82,9 +82,9 @@ def wording(brain: Brain, evidence: Sequence[Observation]) -> str:
     return gist(in_order, fillers(brain.settings.systems)) or in_order[-1].text
 
 
-def _without(row: Row, found: Found, wanted: Request) -> Row:
+def _without(row: Row, found: Found, gone: set[str]) -> Row:
     told = fields(row)
-    left: dict[str, Any] = without(told, found.ids, found.texts, wanted)
+    left: dict[str, Any] = without(told, gone, found)
     left["id"] = row.id
     if row.kind == "memory" and told.get("superseded") and not left.get("superseded"):
         left["until"] = ""  # its successor is gone, so it holds again
@@ -92,23 +92,17 @@ def _without(row: Row, found: Found, wanted: Request) -> Row:
     return Row(row.kind, row.id, json.dumps(left), text, row.vectors if text == row.text else {})
 
 
-def says(wanted: Request, found: Found) -> Callable[[str], bool]:
-    """A predicate: whether a text contains what to forget."""
-    return lambda text: wanted.says(text) or found.texts.within(text)
-
-
-def markdown(memory: Path, wanted: Request, found: Found) -> list[Path]:
+def markdown(memory: Path, found: Found) -> list[Path]:
     """The files of methods and patterns that derive from removed rows or contain their text."""
     loops = {id for kind, id in found.gone if kind == "experience"}
     methods = {id for kind, id in found.gone if kind == "method"}
-    tells = says(wanted, found)
     chosen: list[Path] = []
     for folder in (METHODS, PATTERNS):
         for path in sorted((memory / folder).rglob("*.md")) if (memory / folder).is_dir() else ():
             text = _text(path)
             linked = set(_LINKED.findall(text))
             made_of = folder == METHODS and path.stem in methods
-            if made_of or (linked and linked <= loops) or tells(text):
+            if made_of or (linked and linked <= loops) or found.tells(text):
                 chosen.append(path)
     return chosen
 
@@ -124,13 +118,13 @@ def files(memory: Path, chosen: Sequence[Path]) -> None:
             disk.put(known, "".join(left).encode())
 
 
-def archived(shelf: Shelf, wanted: Request, found: Found) -> list[str]:
+def archived(shelf: Shelf, found: Found) -> list[str]:
     """The ids of the before-images of dreams that contain what to forget."""
-    tells, ids = says(wanted, found), {*found.ids, *found.reworded}
+    ids = {*found.ids, *found.reworded}
     return [
         image.id
         for image in shelf.scan(BeforeImage)
-        if image.name in ids or any(text in ids or tells(text) for text in _texts(image))
+        if image.name in ids or any(text in ids or found.tells(text) for text in _texts(image))
     ]
 
 
@@ -140,16 +134,15 @@ def _texts(image: BeforeImage) -> Iterator[str]:
     yield from strings(parsed(image.body or ""))
 
 
-def strays(memory: Path, store: Path, wanted: Request, found: Found) -> list[Path]:
+def strays(memory: Path, store: Path, found: Found) -> list[Path]:
     """Other files in the memory folder that contain removed text: quarantined files, old copies."""
-    tells = says(wanted, found)
     known = {memory / METHODS, memory / PATTERNS, store}
     chosen: list[Path] = []
     for path in sorted(memory.rglob("*")):
         inside = {path, *path.parents} & known and "quarantine" not in path.parts
         if inside or not path.is_file() or path.name in LOCKS or path.name.startswith(f"{store.name}-"):
             continue
-        if path.stat().st_size <= LARGEST and tells(_text(path)):
+        if path.stat().st_size <= LARGEST and found.tells(_text(path)):
             chosen.append(path)
     return chosen
 
