@@ -317,17 +317,15 @@ LARGEST_PRACTICE = 1_000_000
 """Bytes of a file of good practice, at most."""
 MOST = 500
 """Patterns in one such file, at most."""
-_HEADING = re.compile(r"^#{1,6} +(.*?) *#*$")
-_POINT = re.compile(r"^[-*+] +(.*)$")
+_HEADING = re.compile(r"(?m)^#{1,6} +(.*?) *#*$")
+_POINT = re.compile(r"(?m)^[-*+] +(.*)$")
 _FIELD = re.compile(r"^\**(applies to|avoid)\**\s*:\**\s*(.*)$", re.IGNORECASE)
 
 
 def read_practice(path: Path, now: str = "") -> list[Pattern]:
     """The patterns in a file of good practice. Raises `PatternError` with file and line."""
     text = text_of(path, LARGEST_PRACTICE)
-    front = _END.match(text)
-    start = text.count("\n", 0, front.end()) if front else 0
-    found = [_pattern(*each, path, now) for each in _sections(text.split("\n")[start:], start + 1)]
+    found = [_pattern(*each, path, now) for each in _sections(text)]
     if not found:
         raise PatternError("no heading with text under it and no list: nothing to learn from", path)
     if len(found) > MOST:
@@ -335,43 +333,37 @@ def read_practice(path: Path, now: str = "") -> list[Pattern]:
     return found
 
 
-def _sections(lines: list[str], first: int) -> Iterator[tuple[str, list[str], int]]:
-    """Title, lines and line number of each section with text; without any, the items of its list."""
-    sections: list[tuple[str, list[str], int]] = [("", [], first)]
-    points: list[tuple[str, list[str], int]] = []
-    for number, line in enumerate(lines, first):
-        if heading := _HEADING.match(line):
-            sections.append((heading[1].strip("* "), [], number))
-            continue
-        sections[-1][1].append(line)
-        if point := _POINT.match(line):
-            points.append((point[1], [point[1]], number))
-    whole = [each for each in sections if each[0] and any(map(str.strip, each[1]))]
-    a_list = len(whole) <= 1 < len(points) or not whole  # one heading above a list is its title
-    yield from points if a_list else whole
+def _sections(text: str) -> Iterator[tuple[str, str, int]]:
+    """Title, text and line number of each section with text; without any, the items of its list."""
+    front = _END.match(text)
+    headings = [*_HEADING.finditer(text, front.end() if front else 0)]
+    ends = [*(each.start() for each in headings[1:]), len(text)]
+    sections = [(hit, text[hit.end() : end]) for hit, end in zip(headings, ends, strict=False)]
+    sections = [(hit, body) for hit, body in sections if hit[1].strip("* ") and body.strip()]
+    points = [(hit, hit[1]) for hit in _POINT.finditer(text, front.end() if front else 0)]
+    is_list = len(sections) <= 1 < len(points) or not sections  # one heading above a list is its title
+    for hit, body in points if is_list else sections:
+        yield hit[1].strip("* "), body, text.count("\n", 0, hit.start()) + 1
 
 
-def _pattern(title: str, lines: list[str], line: int, path: Path, now: str) -> Pattern:
+def _pattern(title: str, body: str, line: int, path: Path, now: str) -> Pattern:
     fields: dict[str, str] = {}
     words: list[str] = []
-    for each in lines:
+    for each in body.splitlines():
         if field := _FIELD.match(each.strip().removeprefix("- ")):
             fields[field[1].lower()] = field[2].strip()
         elif not each.startswith("(learned:"):
             words.append(each)
     guidance, avoid = "\n".join(words).strip(), fields.get("avoid", "")
     _refuse_unfit(guidance, avoid, path, line)
-    types = [
-        re.sub(r"[^a-z0-9]+", "-", each.lower()).strip("-")
-        for each in fields.get("applies to", "").split(",")
-    ]
+    types = (named(each) for each in fields.get("applies to", "").split(",") if each.strip())
     short = title if len(title) <= 60 else " ".join(title[:60].split()[:-1])
     return Pattern(
         named(short),
         guidance,
         avoid,
         short,
-        types=tuple(dict.fromkeys(each[:60] for each in types if each)) or (GENERAL,),
+        types=tuple(dict.fromkeys(types)) or (GENERAL,),
         confidence=0.6,
         origin="imported",
         created=now,
