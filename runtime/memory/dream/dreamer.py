@@ -22,7 +22,7 @@ from kernel import disk
 from kernel.errors import UsageError
 from runtime.memory.brain import Brain
 from runtime.memory.dream.archive import FILES, Archive, Change, Undone, noting
-from runtime.memory.dream.stages import ALL, Done, Dream, Dreamt, Stage, Told
+from runtime.memory.dream.stages import ALL, Done, Dream, Dreamt, Stage, StageResult
 from runtime.memory.prompting import Ahead, Asking
 from runtime.workspace.workspace import DEFAULT, space_of, state_of
 
@@ -154,7 +154,7 @@ class Dreamer:
         files: Mapping[str, str],
         ahead: Ahead | None,
         waits: Callable[[], bool],
-    ) -> tuple[Told, list[Change]]:
+    ) -> tuple[StageResult, list[Change]]:
         """Run a stage in an open transaction; returns its result, and what it changed."""
         at = datetime.fromisoformat(dream.at)
         with noting(self.brain.shelf) as noted:
@@ -211,7 +211,7 @@ def _waits(ahead: Ahead | None) -> bool:
     return ahead is not None and ahead.wants
 
 
-def _done(told: Told, at: datetime, changed: int, began: float, restored: Sequence[str] = ()) -> Done:
+def _done(told: StageResult, at: datetime, changed: int, began: float, restored: Sequence[str] = ()) -> Done:
     repaired = tuple(f"restored {name}, which a killed process had left half done" for name in restored)
     return Done(
         at=at.isoformat(),

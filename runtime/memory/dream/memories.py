@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from runtime.memory.dream.gist import ABSTRACT, counted, keywords, spelled, split
 from runtime.memory.dream.solved_tasks import fade_synapses
-from runtime.memory.dream.stages import Dream, Told, short
+from runtime.memory.dream.stages import Dream, StageResult, short
 from runtime.memory.dream.work import Work
 from runtime.memory.facts.graph import digest, edge_id, edges_of, link
 from runtime.memory.facts.records import Edge, Memory, Observation, days_between, stamp
@@ -34,7 +34,7 @@ RARE = 0.05
 SHOWN = 4
 
 
-def connect(dream: Dream) -> Told:
+def connect(dream: Dream) -> StageResult:
     """Link memories made, changed or used lately that are near and share rare words, which the edge names."""
     work = Work(dream)
     least = stamp(dream.now - LATELY)
@@ -46,7 +46,7 @@ def connect(dream: Dream) -> Told:
     did: list[str] = []
     for agent in sorted(recent):
         _connect(work, sorted(recent[agent], key=_age)[-CONNECTED:], counts, did)
-    return Told([*did, *work.refused], counts, work.form)
+    return StageResult([*did, *work.refused], counts, work.form)
 
 
 def _age(memory: Memory) -> tuple[str, str, str]:
@@ -111,7 +111,7 @@ def _why(work: Work, later: Memory, earlier: Memory, telling: Sequence[str]) -> 
 BATCH = 500
 
 
-def score(dream: Dream) -> Told:
+def score(dream: Dream) -> StageResult:
     """Review the memories that are due (FSRS-6), and nothing else."""
     wanted = [each for each in dream.shelf.scan(Memory, HELD) if due(each, dream.now)]
     counts = {"due": len(wanted), **dict.fromkeys(GRADES, 0), "lapsed": 0}
@@ -131,7 +131,7 @@ def score(dream: Dream) -> Told:
             if found.lapsed:
                 did.append(f"“{short(memory.text)}” is nearly forgotten")
             dream.shelf.put(found.memory)
-    return Told(did, counts)
+    return StageResult(did, counts)
 
 
 NEWEST = 60
@@ -149,7 +149,7 @@ Theme = tuple[str, list[tuple[Memory, str]]]
 """A word, and for each occasion a memory and its sentence with the word."""
 
 
-def abstract(dream: Dream) -> Told:
+def abstract(dream: Dream) -> StageResult:
     """Make a memory of what the newest memories have in common across occasions, with edges to them.
 
     Without a model it quotes a sentence of each occasion. At most one new abstraction per agent and dream.
@@ -165,7 +165,7 @@ def abstract(dream: Dream) -> Told:
         plain = [each for each in held[agent] if each.id not in known]
         plain.sort(key=lambda each: (each.created, each.since, each.id))
         _abstract(work, agent, plain[-NEWEST:], known, counts, did)
-    return Told([*did, *work.refused], counts, work.form)
+    return StageResult([*did, *work.refused], counts, work.form)
 
 
 def _abstract(
@@ -266,10 +266,10 @@ class Decayed(Record):
     at: str = ""
 
 
-def decay(dream: Dream) -> Told:
+def decay(dream: Dream) -> StageResult:
     """Edges weaken with age, and the weakest are removed; credit and blame of synapses count less."""
     weaker, dropped = _decay_edges(dream)
-    return Told(counts={"weaker": weaker, "dropped": dropped, "faded": _decay_synapses(dream)})
+    return StageResult(counts={"weaker": weaker, "dropped": dropped, "faded": _decay_synapses(dream)})
 
 
 def _decay_edges(dream: Dream) -> tuple[int, int]:

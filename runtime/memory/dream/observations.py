@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from runtime.memory.dream.gist import LONGEST, keywords
-from runtime.memory.dream.stages import Dream, Told, short
+from runtime.memory.dream.stages import Dream, StageResult, short
 from runtime.memory.dream.work import MUCH, Work
 from runtime.memory.facts import gate
 from runtime.memory.facts.graph import FIRST, digest, edges_of, link, merge
@@ -63,7 +63,7 @@ DENSE = 0.15
 """How much density raises the threshold: where memories lie dense, what is near is near to everything."""
 
 
-def cluster(dream: Dream) -> Told:
+def cluster(dream: Dream) -> StageResult:
     """Make new observations evidence of the memories that they are near to and agree with.
 
     An exchange stays together. Those that concern a goal come first, the others by time.
@@ -83,7 +83,7 @@ def cluster(dream: Dream) -> Told:
             did.append(f"“{short(group[0].text)}” is evidence of “{short(memory.text)}”")
         elif why in counts:
             counts[why] += len(group)
-    return Told(did, counts)
+    return StageResult(did, counts)
 
 
 def _home(work: Work, group: Sequence[Observation]) -> tuple[Memory | None, str]:
@@ -116,7 +116,7 @@ GENERIC = ("related", "follows", "derived")
 """Relations that say nothing a wording could contradict."""
 
 
-def refine(dream: Dream) -> Told:
+def refine(dream: Dream) -> StageResult:
     """Reword memories whose wording does not cover their evidence; edges that no longer hold weigh less."""
     work = Work(dream)
     stale = [each for each in work.shelf.scan(Memory) if each.unread]
@@ -134,7 +134,7 @@ def refine(dream: Dream) -> Told:
         if text != memory.text and not dream.waits():
             did.append(f"“{short(memory.text)}” is now “{short(text)}”")
             _check_edges(work, new, counts, did)
-    return Told([*did, *work.refused], {**counts, "refused": len(work.refused)}, work.form)
+    return StageResult([*did, *work.refused], {**counts, "refused": len(work.refused)}, work.form)
 
 
 def _check_edges(work: Work, memory: Memory, counts: dict[str, int], did: list[str]) -> None:
@@ -171,7 +171,7 @@ RELATED = 0.6
 """Weights of the edges to what was said before, and to what is known about the same."""
 
 
-def create(dream: Dream) -> Told:
+def create(dream: Dream) -> StageResult:
     """Make memories of what is new and belongs to none, exchanges as one.
 
     The reference engine makes ten a cycle; here the only bound is how many observations one dream looks at. A
@@ -194,7 +194,7 @@ def create(dream: Dream) -> Told:
             link(work.shelf, memory.id, last.id, "follows", text=text, weight=FOLLOWS, at=work.now)
             counts["edges"] += 1
         before[thread] = memory
-    return Told([*did, *work.refused], {**counts, "refused": len(work.refused)}, work.form)
+    return StageResult([*did, *work.refused], {**counts, "refused": len(work.refused)}, work.form)
 
 
 def _placed(

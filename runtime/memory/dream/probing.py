@@ -13,7 +13,7 @@ from random import Random
 from typing import ClassVar
 
 from runtime.memory.dream.gist import counted
-from runtime.memory.dream.stages import Dream, Told
+from runtime.memory.dream.stages import Dream, StageResult
 from runtime.memory.facts.records import DEFAULT, Memory, Observation
 from runtime.memory.facts.retrieval import Retrieval, Scope, observed, once
 from runtime.memory.store import Record
@@ -40,7 +40,7 @@ class Probe(Record):
     found: bool = False
 
 
-def probe(dream: Dream) -> Told:
+def probe(dream: Dream) -> StageResult:
     """Draw observations, search for them, and store which are found."""
     shelf = dream.shelf
     shelf.delete(Probe, *[each.id for each in shelf.scan(Probe)])
@@ -63,21 +63,21 @@ def probe(dream: Dream) -> Told:
     ]
     there = _found(dream, probes)
     shelf.put(*(each.model_copy(update={"found": there[each.id]}) for each in probes))
-    return Told(counts={"asked": len(probes), "found": sum(there.values())})
+    return StageResult(counts={"asked": len(probes), "found": sum(there.values())})
 
 
-def verify(dream: Dream) -> Told:
+def verify(dream: Dream) -> StageResult:
     """Search again; `worse` is 1 if so much less is found that the dream must be taken back."""
     probes = list(dream.shelf.scan(Probe, {"dream": dream.id}))
     if not probes:
-        return Told(counts={"asked": 0, "worse": 0})
+        return StageResult(counts={"asked": 0, "worse": 0})
     before, after = sum(each.found for each in probes), sum(_found(dream, probes).values())
     worse = after < before - WORSE * len(probes)
     dream.shelf.delete(Probe, *(each.id for each in probes))
     did = [f"{after} of {len(probes)} observations are found by their words, {before} were before"]
     if worse:
         did.append("less is found than before: the dream is taken back")
-    return Told(did, {"asked": len(probes), "before": before, "found": after, "worse": int(worse)})
+    return StageResult(did, {"asked": len(probes), "before": before, "found": after, "worse": int(worse)})
 
 
 def _found(dream: Dream, probes: Sequence[Probe]) -> Mapping[str, bool]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from kernel.document.escaping import amount
-from runtime.memory.dream.stages import Done, Dream, Dreamt, Told
+from runtime.memory.dream.stages import Done, Dream, Dreamt, StageResult
 from runtime.memory.facts.health import SELF, Connectivity, fiedler, saturation
 from runtime.memory.facts.records import Edge, Memory, Observation, stamp
 from runtime.memory.store import Record
@@ -31,7 +31,7 @@ class Standing(Record):
     saturated: tuple[str, ...] = ()  # agents
 
 
-def report(dream: Dream) -> Told:
+def report(dream: Dream) -> StageResult:
     """Describe the state of memory, and store it for the next dream to compare with."""
     shelf = dream.shelf
     held = {each.id: None for each in shelf.scan(Memory, {"superseded": "", "until": ""})}
@@ -69,7 +69,7 @@ def report(dream: Dream) -> Told:
     counts = {
         name: getattr(standing, name) for name in ("fiedler", "components", "memories", "edges", "nodes")
     }
-    return Told(did, {**counts, "saturated": len(standing.saturated)}, "extractive")
+    return StageResult(did, {**counts, "saturated": len(standing.saturated)}, "extractive")
 
 
 def trend(now: Standing, before: Standing | None) -> str:

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 
-from runtime.memory.dream.stages import Dream, Told, short
+from runtime.memory.dream.stages import Dream, StageResult, short
 from runtime.memory.facts.records import stamp
 from runtime.memory.learning.library import Library
 from runtime.memory.learning.merging import Merging, Promotion
@@ -47,7 +47,7 @@ _WEAK = re.compile(r'"weight":\s*(?:0\.0[0-4]|\d[\d.]*e-)')
 _JUDGED = re.compile(r'"(?:right|wrong)":\s*(?!0[,}\s])')
 
 
-def merge_neurons(dream: Dream) -> Told:
+def merge_neurons(dream: Dream) -> StageResult:
     """Trees that are one procedure become one: those whose tasks have the same words."""
     alike: dict[tuple[str, str], list[str]] = defaultdict(list)
     fresh: set[str] = set()
@@ -73,17 +73,17 @@ def merge_neurons(dream: Dream) -> Told:
     return _told(did, merged=len(did))
 
 
-def prune_synapses(dream: Dream) -> Told:
+def prune_synapses(dream: Dream) -> StageResult:
     """Remove weak synapses, and what depends on them alone."""
     return _trimmed(dream, _WEAK, without_weak)
 
 
-def prune_branches(dream: Dream) -> Told:
+def prune_branches(dream: Dream) -> StageResult:
     """Cut a branch that misled too often back to a stump that keeps the blame."""
     return _trimmed(dream, _JUDGED, cut_back)
 
 
-def _trimmed(dream: Dream, may: re.Pattern[str], trim: Callable[[NeuronTree], NeuronTree]) -> Told:
+def _trimmed(dream: Dream, may: re.Pattern[str], trim: Callable[[NeuronTree], NeuronTree]) -> StageResult:
     counts = {"trees": 0, "synapses": 0, "neurons": 0}
     for tree in _trees(dream, may):
         made = trim(tree) if _after(tree.created, dream.since) else tree
@@ -95,7 +95,7 @@ def _trimmed(dream: Dream, may: re.Pattern[str], trim: Callable[[NeuronTree], Ne
     return _told([], **counts)
 
 
-def delete_weak_trees(dream: Dream) -> Told:
+def delete_weak_trees(dream: Dream) -> StageResult:
     """Forget what is in quarantine and was never right; the archive keeps it."""
     gone = {tree.id: tree for tree in _quarantined(dream) if not tree.ledger.correct}
     dream.shelf.delete(NeuronTree, *gone)
@@ -104,7 +104,7 @@ def delete_weak_trees(dream: Dream) -> Told:
     return _told(did, deleted=len(gone))
 
 
-def rehabilitate(dream: Dream) -> Told:
+def rehabilitate(dream: Dream) -> StageResult:
     """Release what has been in quarantine for long and was right at least once."""
     held = [tree for tree in _quarantined(dream) if tree.ledger.correct]
     used = _last_used(dream.shelf) if held else {}
@@ -134,7 +134,7 @@ def _last_used(shelf: Shelf) -> dict[str, str]:
     return found
 
 
-def prune_events(dream: Dream) -> Told:
+def prune_events(dream: Dream) -> StageResult:
     """Keep the newest decisions on each tree and method."""
     by: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for each in dream.shelf.scan(Decision):
@@ -162,7 +162,7 @@ def fade_synapses(dream: Dream, last: str) -> int:
     return count
 
 
-def mitosis(dream: Dream) -> Told:
+def mitosis(dream: Dream) -> StageResult:
     """Split a problem type with many neurons and little in common."""
     neurons: Counter[str] = Counter()
     of: dict[tuple[str, str], list[str]] = defaultdict(list)
@@ -178,7 +178,7 @@ def mitosis(dream: Dream) -> Told:
     return _told(did, split=len(found))
 
 
-def cluster_substrates(dream: Dream) -> Told:
+def cluster_substrates(dream: Dream) -> StageResult:
     """Assign a problem type to trees without one, or with one that no longer exists."""
     brain = dream.brain
     known = {row.id for row in dream.shelf.rows(ProblemType.KIND)}
@@ -197,7 +197,7 @@ def cluster_substrates(dream: Dream) -> Told:
     return _told([f"{left} more are left to the next dream"] if left and some else [], typed=count)
 
 
-def birth_methods(dream: Dream) -> Told:
+def birth_methods(dream: Dream) -> StageResult:
     """Make a method where five solved tasks have one operation and none exists."""
     methods = dream.brain.methods
     if not dream.brain.settings.parts.methods:
@@ -219,17 +219,17 @@ def birth_methods(dream: Dream) -> Told:
     return _told([f"the method {name} was born" for name in born], born=len(born))
 
 
-def compress_patterns(dream: Dream) -> Told:
+def compress_patterns(dream: Dream) -> StageResult:
     """Merge patterns that say the same, generalise many of a kind, drop the least certain."""
     did, counts = Merging(_library(dream), dream.brain.embedder).compress(dream.now)
-    return Told(did, counts)
+    return StageResult(did, counts)
 
 
-def promote(dream: Dream) -> Told:
+def promote(dream: Dream) -> StageResult:
     """Share what two agents, or three spaces, have used with success."""
     state = state_of(dream.brain.settings.folder)
     did = Promotion(dream.shelf, _library(dream), dream.brain.embedder, state).promote()
-    return Told(did, {"promoted": len(did)})
+    return StageResult(did, {"promoted": len(did)})
 
 
 def _library(dream: Dream) -> Library:
@@ -260,6 +260,6 @@ def _time(text: str) -> datetime | None:
     return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
-def _told(did: list[str], **counts: int) -> Told:
+def _told(did: list[str], **counts: int) -> StageResult:
     more = [f"… and {len(did) - SHOWN} more"] if len(did) > SHOWN else []
-    return Told([*did[:SHOWN], *more], counts)
+    return StageResult([*did[:SHOWN], *more], counts)

@@ -39,7 +39,7 @@ class Dream:
 
 
 @dataclass(frozen=True)
-class Told:
+class StageResult:
     """The result of a stage: a line for each thing done, and counts."""
 
     did: Sequence[str] = ()
@@ -54,7 +54,7 @@ class Stage:
     name: str
     group: Group
     does: str  # a phrase for the plan in the dream's document
-    run: Callable[[Dream], Told]
+    run: Callable[[Dream], StageResult]
 
 
 class Done(BaseModel):
@@ -121,7 +121,7 @@ _TABLE: tuple[tuple[Group, str, str, str], ...] = (
 """Group, name, module, and what it does. The function is the name with underscores."""
 
 
-def _run(module: str, name: str, dream: Dream) -> Told:
+def _run(module: str, name: str, dream: Dream) -> StageResult:
     return getattr(import_module(f"{__package__}.{module}"), name.replace("-", "_"))(dream)
 
 

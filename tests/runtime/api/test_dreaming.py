@@ -25,7 +25,7 @@ from kernel.errors import UsageError
 from runtime.api.dreaming import dream, moment, seconds, undo
 from runtime.api.fractal import Fractal
 from runtime.api.scheduling import Scheduler
-from runtime.memory.dream.stages import ALL, Dream, Stage, Told
+from runtime.memory.dream.stages import ALL, Dream, Stage, StageResult
 from runtime.memory.tasks.decisions import Decision
 from runtime.models.scripted import Scripted
 from runtime.reflexes.dreaming import Order, order_of
@@ -100,7 +100,7 @@ def test_killed_in_a_stage_the_run_is_resumed_with_the_stages_that_are_left(
 
 
 def test_a_stage_that_goes_wrong_is_told_and_the_others_are_done(fractal: Fractal) -> None:
-    def fails(given: Dream) -> Told:
+    def fails(given: Dream) -> StageResult:
         raise ValueError("what a surprise")
 
     stages = fractal.memory.dreamer.stages
@@ -128,7 +128,7 @@ def test_it_asks_for_no_approval_and_needs_its_tool(fractal: Fractal) -> None:
 
 
 def greeted(
-    fractal: Fractal, model: Callable[[Ask], Any], greets: Callable[[Dream], Told]
+    fractal: Fractal, model: Callable[[Ask], Any], greets: Callable[[Dream], StageResult]
 ) -> tuple[Fractal, RunResult, Step]:
     """A dream in which a stage asks a model, by a prompt of its own; with what its step came to."""
     system = fractal.workspace.root / "system" / "memory"
@@ -145,9 +145,9 @@ def greeted(
 
 
 def test_a_model_is_asked_at_the_cost_of_the_dream(fractal: Fractal) -> None:
-    def greets(given: Dream) -> Told:
+    def greets(given: Dream) -> StageResult:
         assert given.ask
-        return Told([given.ask("greet", {"who": "the sleeper"})], {"greeted": 1}, "model")
+        return StageResult([given.ask("greet", {"who": "the sleeper"})], {"greeted": 1}, "model")
 
     _, result, told = greeted(fractal, lambda ask: {"text": f"hello, {ask.phase}"}, greets)
     assert (
@@ -182,12 +182,12 @@ def test_others_write_to_memory_while_a_model_thinks(fractal: Fractal) -> None:
         wrote.append(ran.stdout.strip() or ran.stderr)
         return {"text": f"{len(wrote)}"}
 
-    def greets(given: Dream) -> Told:
+    def greets(given: Dream) -> StageResult:
         assert given.ask
         first = given.ask("greet", {"who": "the sleeper"})
         second = given.ask("greet", {"who": first}) if first else ""
         given.shelf.put(Decision(id=f"dreamt of {second}", path="novel"))
-        return Told([first, second], {"greeted": 2}, "model")
+        return StageResult([first, second], {"greeted": 2}, "model")
 
     with_model, result, _ = greeted(fractal, thinks, greets)
     assert wrote == ["the shed is green"] * 2
@@ -203,11 +203,11 @@ def test_others_write_to_memory_while_a_model_thinks(fractal: Fractal) -> None:
 def test_a_stage_that_never_has_enough_is_done_with_what_it_knows(fractal: Fractal) -> None:
     tries: list[int] = []
 
-    def greets(given: Dream) -> Told:
+    def greets(given: Dream) -> StageResult:
         assert given.ask
         tries.append(len(tries))
         told = [given.ask("greet", {"who": f"sleeper {n}"}) for n in range(len(tries))]
-        return Told(told, {"greeted": len(told)}, "model")
+        return StageResult(told, {"greeted": len(told)}, "model")
 
     _, result, told = greeted(fractal, lambda ask: {"text": "good night"}, greets)
     assert (told.result or "").count("- good night") == 3

@@ -10,7 +10,7 @@ from typing import Any
 
 from runtime.api.fractal import shipped_system
 from runtime.memory.brain import Brain, Settings
-from runtime.memory.dream.stages import ALL, Ask, Dream, Told
+from runtime.memory.dream.stages import ALL, Ask, Dream, StageResult
 from runtime.memory.facts.mind import Mind
 from runtime.memory.facts.records import Memory, Observation, stamp
 from runtime.reflexes.trial import Trial
@@ -46,10 +46,10 @@ def tell(brain: Brain, text: str, at: datetime = MONDAY, **more: Any) -> Observa
     return Mind.of(brain, clock=lambda: stamp(at)).observe(text, at=stamp(at), **more)
 
 
-def night(brain: Brain, *names: str, at: datetime = MONDAY, ask: Ask | None = None) -> dict[str, Told]:
+def night(brain: Brain, *names: str, at: datetime = MONDAY, ask: Ask | None = None) -> dict[str, StageResult]:
     """These stages of a dream in the night after, all those that work on meaning when none is named."""
     chosen = names or ("cluster", "refine", "create", "connect", "score", "abstract", "decay", "report")
-    told: dict[str, Told] = {}
+    told: dict[str, StageResult] = {}
     dream = Dream(f"night-{at:%m-%d}", brain, brain.shelf, at + timedelta(hours=15), ask=ask)
     for name in chosen:
         with brain.shelf.transaction():

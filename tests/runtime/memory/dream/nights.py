@@ -20,7 +20,7 @@ import numpy as np
 from runtime.api.fractal import shipped_system
 from runtime.memory.brain import Brain, Settings
 from runtime.memory.dream.dreamer import Dreamer
-from runtime.memory.dream.stages import ALL, Dream, Stage, Told
+from runtime.memory.dream.stages import ALL, Dream, Stage, StageResult
 from runtime.memory.facts.mind import Mind
 from runtime.memory.store import pack
 from runtime.memory.store.moving import lines
@@ -227,7 +227,7 @@ class Dying:
 def dying(stage: Stage, when: str) -> Stage:
     """A stage in which the process dies: in its first write, or when all its work is done but kept."""
 
-    def run(dream: Dream) -> Told:
+    def run(dream: Dream) -> StageResult:
         shelf = dream.shelf
         if when == "first write":
             noting = cast(Any, shelf.keeper)

@@ -9,7 +9,7 @@ from nights import NOW, brain_in, dreamer, exported, filled, killed
 
 from kernel.errors import FractalError, StorageError, UsageError
 from runtime.memory.dream.dreamer import Dreamer
-from runtime.memory.dream.stages import ALL, Done, Dream, Dreamt, Stage, Told
+from runtime.memory.dream.stages import ALL, Done, Dream, Dreamt, Stage, StageResult
 from runtime.memory.tasks.trees import NeuronTree
 
 NAMES = [stage.name for stage in ALL]
@@ -53,13 +53,13 @@ def test_what_could_not_be_put_back_after_a_stage_went_wrong_is_put_back_by_the_
     file.parent.mkdir(exist_ok=True)
     file.write_text("as it was")
 
-    def wrecks(dream: Dream) -> Told:
+    def wrecks(dream: Dream) -> StageResult:
         file.unlink()
         file.mkdir()
         (file / "in the way").touch()
         raise ValueError("wrecked")
 
-    stages = [Stage("wreck", "a", "", wrecks), Stage("rest", "a", "", lambda dream: Told())]
+    stages = [Stage("wreck", "a", "", wrecks), Stage("rest", "a", "", lambda dream: StageResult())]
     sleeper = Dreamer(brain, clock=lambda: NOW, stages=stages)
     with pytest.raises((ValueError, StorageError)):
         sleeper.do("one", "wreck")
@@ -77,7 +77,7 @@ def test_a_file_edited_after_a_crash_is_restored_and_the_edit_is_copied(tmp_path
     (half,) = (tmp_path / "memory" / "methods").glob("*.md")
     half.write_text("mine", "utf-8")
     brain = brain_in(tmp_path)
-    nothing = [Stage("nothing", "a", "does nothing", lambda dream: Told())]
+    nothing = [Stage("nothing", "a", "does nothing", lambda dream: StageResult())]
     dreamer(brain, nothing).dream("another", nothing)
     assert not half.exists()
     (copy,) = (tmp_path / "memory" / "archive").glob("*.md")
@@ -136,7 +136,7 @@ def test_what_a_killed_stage_had_made_of_files_is_taken_back_by_whoever_comes_ne
     half = list(methods.glob("*.md"))
     assert half
     brain = brain_in(tmp_path)
-    nothing = [Stage("nothing", "a", "does nothing", lambda dream: Told())]
+    nothing = [Stage("nothing", "a", "does nothing", lambda dream: StageResult())]
     done = dreamer(brain, nothing).dream("another", nothing)
     assert list(methods.glob("*.md")) == []
     assert any("restored" in line for line in done.stages["nothing"].did)
@@ -194,7 +194,7 @@ def test_a_stage_that_fails_leaves_nothing_and_the_next_try_is_whole(tmp_path: P
     before = exported(brain)
     broken = True
 
-    def run(dream: Dream) -> Told:
+    def run(dream: Dream) -> StageResult:
         tree = next(iter(dream.shelf.scan(NeuronTree)))
         dream.shelf.delete(NeuronTree, tree.id)
         made = dream.brain.methods_folder / "half.md"
@@ -202,7 +202,7 @@ def test_a_stage_that_fails_leaves_nothing_and_the_next_try_is_whole(tmp_path: P
         made.write_text("half a method", "utf-8")
         if broken:
             raise StorageError("the disk is full")
-        return Told(["all done"])
+        return StageResult(["all done"])
 
     sleeper = dreamer(brain, stages := [Stage("fails", "p", "fails", run)])
     with pytest.raises(FractalError, match="the disk is full"):
@@ -218,10 +218,10 @@ def test_a_stage_is_done_once(tmp_path: Path) -> None:
     brain = filled(tmp_path)
     count = 0
 
-    def run(dream: Dream) -> Told:
+    def run(dream: Dream) -> StageResult:
         nonlocal count
         count += 1
-        return Told([f"{count}"])
+        return StageResult([f"{count}"])
 
     sleeper = dreamer(brain, stages := [Stage("counts", "p", "counts", run)])
     assert sleeper.dream("one", stages).stages == sleeper.dream("one", stages).stages
@@ -236,11 +236,11 @@ def test_what_a_space_gives_to_all_is_taken_back_and_only_rehearsed(tmp_path: Pa
     brain = brain_in(own.parent)
     assert brain.settings.folder == own
 
-    def give(dream: Dream) -> Told:
+    def give(dream: Dream) -> StageResult:
         folder = dream.brain.settings.folder.parents[2] / "memory" / "patterns"
         (folder / "old.md").unlink()
         (folder / "new.md").write_text("new", "utf-8")
-        return Told()
+        return StageResult()
 
     sleeper = dreamer(brain, stages := [Stage("gives", "b", "gives", give)])
     assert sleeper.rehearse(stages)[0].done.changed == 2
@@ -252,7 +252,7 @@ def test_what_a_space_gives_to_all_is_taken_back_and_only_rehearsed(tmp_path: Pa
 
 
 def worse(name: str) -> Stage:
-    return Stage(name, "a", "finds it worse", lambda dream: Told(["it is worse"], {"worse": 1}))
+    return Stage(name, "a", "finds it worse", lambda dream: StageResult(["it is worse"], {"worse": 1}))
 
 
 def test_a_dream_that_makes_memory_worse_is_taken_back_and_the_later_stages_are_done(tmp_path: Path) -> None:
@@ -282,7 +282,7 @@ def test_an_undo_that_was_cut_short_is_finished_before_the_next_dream(tmp_path: 
     brain.close()
     assert killed(tmp_path, "sqlite", "undo", "commit")
     brain = brain_in(tmp_path)
-    nothing = [Stage("nothing", "a", "does nothing", lambda dream: Told())]
+    nothing = [Stage("nothing", "a", "does nothing", lambda dream: StageResult())]
     dreamer(brain, nothing).dream("two", nothing)
     assert dreamer(brain).undo().dream == "two"
     assert exported(brain) == before

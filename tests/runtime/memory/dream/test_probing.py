@@ -9,7 +9,7 @@ from runtime.memory.brain import Brain
 from runtime.memory.dream.dreamer import Dreamer
 from runtime.memory.dream.nearness import FEW, Nearness
 from runtime.memory.dream.probing import Probe, probe, verify
-from runtime.memory.dream.stages import Dream, Dreamt, Stage, Told
+from runtime.memory.dream.stages import Dream, Dreamt, Stage, StageResult
 from runtime.memory.facts.mind import Mind
 from runtime.memory.facts.records import Observation
 from runtime.memory.store.moving import lines
@@ -33,11 +33,11 @@ def test_a_dream_that_finds_less_is_taken_back(tmp_path: Path) -> None:
     before = [row.id for kind in ("observation", "memory") for row in brain.shelf.rows(kind)]
     texts = {each.id: (each.text, each.memory) for each in brain.shelf.scan(Observation)}
 
-    def reword(dream: Dream) -> Told:
+    def reword(dream: Dream) -> StageResult:
         """A stage that words everything so that nobody finds it."""
         for each in list(dream.shelf.scan(Observation)):
             dream.shelf.put(each.model_copy(update={"text": "Nobody knows."}))
-        return Told()
+        return StageResult()
 
     stages = [
         Stage("probe", "a", "", probe),
