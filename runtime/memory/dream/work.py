@@ -114,8 +114,7 @@ class Work:
         """Prepare for memories of these observations, so that no later search looks at all of them."""
         rows: dict[str, list[Any]] = {}
         for each in coming:
-            if (vector := each.vector(self.name)) is not None:
-                rows.setdefault(each.agent, []).append(vector)
+            rows.setdefault(each.agent, []).append(each.vector(self.name))
         for agent, new in rows.items():
             known = self.near.get(agent)
             self.near[agent] = Nearness(known.items() if known else [], new)

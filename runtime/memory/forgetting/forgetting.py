@@ -54,7 +54,6 @@ class Forgot:
     removed: Sequence[str] = ()  # runs whose documents are gone
     left: Sequence[str] = ()  # runs whose documents still contain it
     at_work: Sequence[str] = ()  # of these, runs that are locked by a process
-    elsewhere: Sequence[Path] = ()
     hindered: str = ""  # why erased data may still be on disk
 
 
@@ -86,11 +85,11 @@ class Forgetting:
         )
 
     def _reworded(self, found: Found) -> dict[str, tuple[str, str]]:
-        told: dict[str, tuple[str, str]] = {}
-        for memory in self.brain.shelf.pick(Memory, found.reworded):
-            evidence = self.brain.shelf.pick(Observation, found.reworded[memory.id])
-            told[memory.id] = (memory.text, removal.wording(self.brain, evidence) if evidence else "")
-        return told
+        shelf, texts = self.brain.shelf, dict[str, tuple[str, str]]()
+        for memory in shelf.pick(Memory, found.reworded):
+            evidence = shelf.pick(Observation, found.reworded[memory.id])
+            texts[memory.id] = (memory.text, removal.wording(self.brain, evidence) if evidence else "")
+        return texts
 
     def do(self, wanted: Request, *, with_documents: bool = False) -> Forgot:
         """Forget all of it, or nothing if the store fails. Raises `FractalError`."""
@@ -100,8 +99,7 @@ class Forgetting:
         dreamer.hold("forget")
         try:
             dreamer.archive.recover()
-            preview = self.look(wanted)
-            return self._done(preview, with_documents)
+            return self._done(self.look(wanted), with_documents)
         finally:
             dreamer.let_go("forget")
 
@@ -114,7 +112,7 @@ class Forgetting:
         _remove(removal.strays(self.memory, self.store, preview.found))  # just quarantined
         left = at_work if with_documents else preview.runs
         removed = [run for run in preview.runs if run not in left]
-        return Forgot(preview, removed, left, at_work, preview.elsewhere, hindered)
+        return Forgot(preview, removed, left, at_work, hindered)
 
 
 def _remove(paths: Iterable[Path]) -> None:

@@ -103,13 +103,11 @@ def types_of(systems: tuple[Path, ...]) -> Mapping[str, Type]:
     """The types that these folders define; a folder without the file adds nothing."""
     found: dict[str, Type] = {}
     for name, body in sections(systems, "task-types.md"):
-        if NAMES.fullmatch(name):
-            _read(found.setdefault(name, Type()), body)
+        if not NAMES.fullmatch(name):
+            continue
+        type = found.setdefault(name, Type())
+        for key, words in (("verbs", type.verbs), ("things", type.things)):
+            if listed := re.search(rf"(?m)^{key}:(.*(?:\n[ \t]+.*)*)", body):
+                words.update(stem(word) for word in listed[1].lower().split())
+        type.examples += [line[2:].strip() for line in body.splitlines() if line.startswith("- ")]
     return found
-
-
-def _read(type: Type, body: str) -> None:
-    for key, words in (("verbs", type.verbs), ("things", type.things)):
-        if listed := re.search(rf"(?m)^{key}:(.*(?:\n[ \t]+.*)*)", body):
-            words.update(stem(word) for word in listed[1].lower().split())
-    type.examples += [line[2:].strip() for line in body.splitlines() if line.startswith("- ")]

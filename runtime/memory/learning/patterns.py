@@ -222,16 +222,20 @@ def text_of(path: Path, most: int = LARGEST) -> str:
     except UnicodeDecodeError as error:
         line = raw[: error.start].count(b"\n") + 1
         raise PatternError("not UTF-8 text; save the file as UTF-8", path, line) from None
+    return text
+
+
+def _refuse_hidden(text: str, path: Path) -> None:
     if hidden := _HIDDEN.search(text):
         line = text.count("\n", 0, hidden.start()) + 1
         raise PatternError(f"the invisible character U+{ord(hidden[0]):04X}; remove it", path, line)
-    return text
 
 
 def parse(text: str, path: Path) -> Pattern:
     """The pattern of a file's text."""
     if not NAMES.fullmatch(path.stem):
         raise PatternError("the file name must be of a-z, 0-9 and -, at most 60 long; rename it", path)
+    _refuse_hidden(text, path)
     head = _END.match(text)
     if head is None:
         fix = "begin with a line ---, keys such as `task types: [code]`, and a line ---"
@@ -325,6 +329,7 @@ _FIELD = re.compile(r"^\**(applies to|avoid)\**\s*:\**\s*(.*)$", re.IGNORECASE)
 def read_practice(path: Path, now: str = "") -> list[Pattern]:
     """The patterns in a file of good practice. Raises `PatternError` with file and line."""
     text = text_of(path, LARGEST_PRACTICE)
+    _refuse_hidden(text, path)
     found = [_pattern(*each, path, now) for each in _sections(text)]
     if not found:
         raise PatternError("no heading with text under it and no list: nothing to learn from", path)
