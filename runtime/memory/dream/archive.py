@@ -19,7 +19,7 @@ from typing import Any, ClassVar, cast
 from pydantic import Field
 
 from kernel import disk
-from kernel.errors import StorageError
+from kernel.errors import StorageError, UsageError
 from runtime.memory.brain import Brain
 from runtime.memory.dream.stages import Dreamt
 from runtime.memory.store import Record, Shelf
@@ -241,13 +241,19 @@ class Archive:
     def take_back(self, dream: Dreamt) -> Undone:
         """Restore what a dream changed, except what others have changed since.
 
-        If the process is killed, `finish_undo` does it again: files that are restored already stay.
+        If the process is killed, `finish_undo` does it again: files that are restored already stay. Raises
+        `UsageError` if there are no before-images.
         """
         shelf = self.brain.shelf
+        images = list(shelf.scan(BeforeImage, {"dream": dream.id}))
+        if not images and any(done.changed for done in dream.stages.values()):
+            raise UsageError(
+                f"dream {dream.id} cannot be undone: the store has no before-images of it; they were "
+                "forgotten, or an earlier version made them"
+            )
         shelf.put(dream.model_copy(update={"undoing": True}))
         left: dict[str, None] = {}
         goals: dict[Key, tuple[str, BeforeImage]] = {}  # the hash after the dream, the image before it
-        images = list(shelf.scan(BeforeImage, {"dream": dream.id}))
         for image in reversed(images):
             after, later = goals.setdefault(image.key, (image.after, image))
             if image is later or image.after == later.hash_before:

@@ -47,6 +47,14 @@ def test_dreams_are_taken_back_one_by_one(tmp_path: Path) -> None:
     assert exported(brain) == before
 
 
+def test_a_dream_without_before_images_is_not_undone(tmp_path: Path) -> None:
+    brain = filled(tmp_path)
+    brain.shelf.put(Dreamt(id="old", stages={"decay": Done(changed=3)}))
+    with pytest.raises(UsageError, match="no before-images"):
+        dreamer(brain).undo()
+    assert brain.shelf.get(Dreamt, "old")
+
+
 def test_what_could_not_be_put_back_after_a_stage_went_wrong_is_put_back_by_the_next(tmp_path: Path) -> None:
     brain = filled(tmp_path)
     file = tmp_path / "memory" / "patterns" / "kept.md"
