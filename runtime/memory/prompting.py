@@ -149,13 +149,13 @@ class Asking:
         """What this loop has spent."""
         return self.log.spent(self.loop)
 
-    def told(self, before: Totals) -> dict[str, Any]:
+    def spent_since(self, before: Totals) -> dict[str, Any]:
         """What was spent since `before`, for a document."""
         since = self.spent() - before
         if not since.calls:
             return {}
-        told = {"calls": since.calls, "tokens": since.prompt_tokens + since.completion_tokens}
-        return {**told, "usd": round(since.usd, 9)} if not since.unpriced else told
+        figures = {"calls": since.calls, "tokens": since.prompt_tokens + since.completion_tokens}
+        return {**figures, "usd": round(since.usd, 9)} if not since.unpriced else figures
 
     def _trouble(self, text: str) -> None:
         if text not in self.troubles:

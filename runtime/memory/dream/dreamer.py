@@ -126,11 +126,13 @@ class Dreamer:
             files = self.archive.begin()
             try:
                 with suppress(_RollBack), self.brain.shelf.transaction():
-                    told, changes = self._run(dream, stage, files, ahead, waits)
-                    done = _done(told, self.clock(), len(changes), began, restored)
+                    result, changes = self._run(dream, stage, files, ahead, waits)
+                    done = _done(result, self.clock(), len(changes), began, restored)
                     if asking and spent is not None:
                         trouble = tuple(asking.troubles)
-                        done = done.model_copy(update={"asked": asking.told(spent), "trouble": trouble})
+                        done = done.model_copy(
+                            update={"asked": asking.spent_since(spent), "trouble": trouble}
+                        )
                         asking.troubles.clear()
                     self.archive.keep(dream, changes)
                     stages = {**dream.stages, stage.name: done}
@@ -158,10 +160,10 @@ class Dreamer:
         """Run a stage in an open transaction; returns its result, and what it changed."""
         at = datetime.fromisoformat(dream.at)
         with noting(self.brain.shelf) as noted:
-            told = stage.run(Dream(dream.id, self.brain, self.brain.shelf, at, dream.since, ahead, waits))
+            result = stage.run(Dream(dream.id, self.brain, self.brain.shelf, at, dream.since, ahead, waits))
             if waits():
                 raise _RollBack
-            return told, [*noted.changed(), *self.archive.changed_files(files)]
+            return result, [*noted.changed(), *self.archive.changed_files(files)]
 
     def undo(self) -> Undone:
         """Take back the last dream. Raises `UsageError` if there is none."""
@@ -198,9 +200,9 @@ class Dreamer:
                 for stage in stages:
                     files, began = archive.files(), time.monotonic()
                     with noting(shelf) as noted:
-                        told = stage.run(Dream("rehearsal", brain, shelf, at, since))
+                        result = stage.run(Dream("rehearsal", brain, shelf, at, since))
                         changed = len(noted.changed()) + len(archive.changed_files(files))
-                    found.append(Rehearsed(stage, _done(told, at, changed, began)))
+                    found.append(Rehearsed(stage, _done(result, at, changed, began)))
                 raise _RollBack
         self.brain.refresh()
         return found
@@ -211,13 +213,15 @@ def _waits(ahead: Ahead | None) -> bool:
     return ahead is not None and ahead.wants
 
 
-def _done(told: StageResult, at: datetime, changed: int, began: float, restored: Sequence[str] = ()) -> Done:
+def _done(
+    result: StageResult, at: datetime, changed: int, began: float, restored: Sequence[str] = ()
+) -> Done:
     repaired = tuple(f"restored {name}, which a killed process had left half done" for name in restored)
     return Done(
         at=at.isoformat(),
-        did=(*repaired, *told.did),
-        counts=dict(told.counts),
-        form=told.form,
+        did=(*repaired, *result.did),
+        counts=dict(result.counts),
+        form=result.form,
         changed=changed,
         seconds=round(time.monotonic() - began, 3),
     )

@@ -93,11 +93,11 @@ def _pairs(work: Work, some: Sequence[Memory]) -> list[tuple[Memory, Memory]]:
 def _why(work: Work, later: Memory, earlier: Memory, telling: Sequence[str]) -> str:
     """What an edge rests on; "" for nothing."""
     if work.asks():
-        told = work.answer("connect", {"one": later.text, "other": earlier.text})
-        if isinstance(told.get("related"), bool):
-            why = short(str(told.get("why", "")), 200)
+        reply = work.answer("connect", {"one": later.text, "other": earlier.text})
+        if isinstance(reply.get("related"), bool):
+            why = short(str(reply.get("why", "")), 200)
             said = keywords(why, work.empty)
-            if not told["related"]:
+            if not reply["related"]:
                 return ""
             if all(said & keywords(each.text, work.empty) for each in (later, earlier)):
                 work.form = "model"

@@ -154,10 +154,10 @@ def _broken(work: Work, memory: Memory, other: Memory, edge: Edge) -> str:
     """Why an edge no longer holds; "" while it does. Without a model: the two have no word in common."""
     if work.asks():
         slots = {"relation": edge.relation, "one": memory.text, "other": other.text}
-        told = work.answer("edge", {**slots, "evidence": edge.text or "none"})
-        if isinstance(told.get("holds"), bool):
+        reply = work.answer("edge", {**slots, "evidence": edge.text or "none"})
+        if isinstance(reply.get("holds"), bool):
             work.form = "model"
-            return "" if told["holds"] else short(str(told.get("why", ""))) or "a model says so"
+            return "" if reply["holds"] else short(str(reply.get("why", ""))) or "a model says so"
     together = keywords(memory.text, work.empty) & keywords(other.text, work.empty)
     return "" if together else "no word in common"
 

@@ -125,9 +125,9 @@ _SUMMARY = {
 
 
 def _done(stages: Mapping[str, Done]) -> str:
-    told = [
+    parts = [
         f"{amount(int(stages[name].counts[key]), one, many)} {done}"
         for name, (key, one, many, done) in _SUMMARY.items()
         if name in stages and stages[name].counts.get(key, 0)
     ]
-    return f"{'; '.join(told)}." if told else "There was nothing to do."
+    return f"{'; '.join(parts)}." if parts else "There was nothing to do."

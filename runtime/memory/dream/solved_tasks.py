@@ -70,7 +70,7 @@ def merge_neurons(dream: Dream) -> StageResult:
             kept = [held if each.id == held.id else each for each in kept]
             dream.shelf.delete(Outline, tree.id)
             did.append(f"{tree.id[:8]} became part of {held.id[:8]}: {short(tree.text)}")
-    return _told(did, merged=len(did))
+    return _result(did, merged=len(did))
 
 
 def prune_synapses(dream: Dream) -> StageResult:
@@ -92,7 +92,7 @@ def _trimmed(dream: Dream, may: re.Pattern[str], trim: Callable[[NeuronTree], Ne
             counts["trees"] += 1
             counts["synapses"] += len(tree.synapses) - len(made.synapses)
             counts["neurons"] += len(tree.neurons) - len(made.neurons)
-    return _told([], **counts)
+    return _result([], **counts)
 
 
 def delete_weak_trees(dream: Dream) -> StageResult:
@@ -101,7 +101,7 @@ def delete_weak_trees(dream: Dream) -> StageResult:
     dream.shelf.delete(NeuronTree, *gone)
     dream.shelf.delete(Outline, *gone)
     did = [f"{id[:8]} was never right: {short(tree.text)}" for id, tree in gone.items()]
-    return _told(did, deleted=len(gone))
+    return _result(did, deleted=len(gone))
 
 
 def rehabilitate(dream: Dream) -> StageResult:
@@ -114,7 +114,7 @@ def rehabilitate(dream: Dream) -> StageResult:
         if last is not None and dream.now - last >= RESTED:
             dream.shelf.put(tree.model_copy(update={"ledger": tree.ledger.released()}))
             did.append(f"{tree.id[:8]} may be used again: {short(tree.text)}")
-    return _told(did, released=len(did))
+    return _result(did, released=len(did))
 
 
 def _quarantined(dream: Dream) -> list[NeuronTree]:
@@ -143,7 +143,7 @@ def prune_events(dream: Dream) -> StageResult:
     old = [id for each in by.values() for _, id in sorted(each)[:-EVENTS]]
     for start in range(0, len(old), BATCH):
         dream.shelf.delete(Decision, *old[start : start + BATCH])
-    return _told([], decisions=len(old))
+    return _result([], decisions=len(old))
 
 
 def fade_synapses(dream: Dream, last: str) -> int:
@@ -175,7 +175,7 @@ def mitosis(dream: Dream) -> StageResult:
         for tree in dream.shelf.pick(NeuronTree, ids):
             dream.shelf.put(tree.model_copy(update={"type": each.made}))
     did = [f"{each.kept} keeps {each.sizes[0]} tasks, {each.made} has {each.sizes[1]}" for each in found]
-    return _told(did, split=len(found))
+    return _result(did, split=len(found))
 
 
 def cluster_substrates(dream: Dream) -> StageResult:
@@ -194,14 +194,14 @@ def cluster_substrates(dream: Dream) -> StageResult:
         dream.shelf.put(*(tree.model_copy(update={"type": type}) for tree, type in typed))
         count += len(trees)
     left = len(waiting) - len(some)
-    return _told([f"{left} more are left to the next dream"] if left and some else [], typed=count)
+    return _result([f"{left} more are left to the next dream"] if left and some else [], typed=count)
 
 
 def birth_methods(dream: Dream) -> StageResult:
     """Make a method where five solved tasks have one operation and none exists."""
     methods = dream.brain.methods
     if not dream.brain.settings.parts.methods:
-        return _told([], born=0)
+        return _result([], born=0)
     before = {row.id for row in dream.shelf.rows(Method.KIND)}
     taken = {id for method in dream.shelf.scan(Method) for id in method.trees}
     free: dict[str, list[tuple[str, str]]] = defaultdict(list)
@@ -216,7 +216,7 @@ def birth_methods(dream: Dream) -> StageResult:
             if methods.consider(tree, tree.type):
                 break
     born = sorted({row.id for row in dream.shelf.rows(Method.KIND)} - before)
-    return _told([f"the method {name} was born" for name in born], born=len(born))
+    return _result([f"the method {name} was born" for name in born], born=len(born))
 
 
 def compress_patterns(dream: Dream) -> StageResult:
@@ -260,6 +260,6 @@ def _time(text: str) -> datetime | None:
     return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
-def _told(did: list[str], **counts: int) -> StageResult:
+def _result(did: list[str], **counts: int) -> StageResult:
     more = [f"… and {len(did) - SHOWN} more"] if len(did) > SHOWN else []
     return StageResult([*did[:SHOWN], *more], counts)

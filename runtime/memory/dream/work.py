@@ -136,11 +136,11 @@ class Work:
         if len(memory.evidence) + len(group) > FULL:
             return MUCH
         known = self.shelf.pick(Observation, memory.evidence)
-        told = [(said(each), each.vector(self.name)) for each in known]
-        told = told or [(gate.said_by(memory), memory.vector(self.name))]
+        statements = [(said(each), each.vector(self.name)) for each in known]
+        statements = statements or [(gate.said_by(memory), memory.vector(self.name))]
         for each in group:
             vector = each.vector(self.name)
-            found = [(_cosine(row, vector), self._agreement(one, said(each))) for one, row in told]
+            found = [(_cosine(row, vector), self._agreement(one, said(each))) for one, row in statements]
             closest = max(cosine for cosine, _ in found)
             for cosine, verdict in found:
                 near = cosine >= self.joins or cosine == closest
@@ -204,20 +204,20 @@ class Work:
     ) -> str:
         """A model's text, if it is grounded in these texts; else `otherwise`."""
         assert self.dream.ask is not None
-        told = " ".join(self.dream.ask(prompt, slots).split())
-        if why := grounded(told, texts, self.empty, least):
+        text = " ".join(self.dream.ask(prompt, slots).split())
+        if why := grounded(text, texts, self.empty, least):
             self.refused.append(f"the reply to {prompt} was refused: {why}")
             return otherwise
         self.form = "model"
-        return told
+        return text
 
     def answer(self, prompt: str, slots: Mapping[str, str]) -> Mapping[str, Any]:
         """The object that a model replies with; an empty one if the reply is unusable."""
-        told: Any = None
+        reply: Any = None
         if self.dream.ask is not None:
             with suppress(ValueError, RecursionError):
-                told = json.loads(self.dream.ask(prompt, slots))
-        return cast(Mapping[str, Any], told) if isinstance(told, dict) else {}
+                reply = json.loads(self.dream.ask(prompt, slots))
+        return cast(Mapping[str, Any], reply) if isinstance(reply, dict) else {}
 
     def placed(self, memory: Memory, evidence: Sequence[Observation]) -> Memory:
         """A memory with the mean of its evidence as its vector, so that each part of it is near.
