@@ -95,5 +95,5 @@ def draw(figures: Figures, path: Path) -> None:
     below.bar(days, [each["due"] for each in figures["days"]], label="due", width=0.5)
     below.set(xlabel="day", ylabel="memories")
     below.legend(loc="upper left")
-    with disk.of_the_state(path):
+    with disk.writing_state(path):
         figure.savefig(path, format="png")

@@ -34,7 +34,7 @@ SKIPPED = frozenset(
 """Folders that snapshots and listings skip: histories, caches, installed packages."""
 
 
-class Leave:
+class WritePermission:
     """A call's permission to change files. Once it is withdrawn, the call starts no further change."""
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class Leave:
             yield
 
 
-leave: ContextVar[Leave | None] = ContextVar("leave", default=None)
+write_permission: ContextVar[WritePermission | None] = ContextVar("write_permission", default=None)
 """The permission of the current call, which its threads inherit."""
 
 
@@ -72,8 +72,8 @@ def handle_of(path: Path, flags: int, mode: int = 0o600) -> Generator[int]:
 @contextmanager
 def committing() -> Generator[None]:
     """Wrap the moment when a change takes effect, so that a stopped call changes nothing later."""
-    given = leave.get()
-    with given.using() if given else nullcontext():
+    permission = write_permission.get()
+    with permission.using() if permission else nullcontext():
         yield
 
 
@@ -92,7 +92,7 @@ def put(
     replaces it immediately.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = beside(path)
+    temporary = temporary_path(path)
     try:
         written = _fill(temporary, raw, mode, like=path, fsync=fsync)
         guard()
@@ -102,19 +102,19 @@ def put(
         temporary.unlink(missing_ok=True)
         raise
     if fsync:
-        settle(path.parent)
+        sync(path.parent)
     return written
 
 
 def create(path: Path, raw: bytes) -> None:
     """Write a new file, completely or not at all. Raises `FileExistsError`."""
-    temporary = beside(path)
+    temporary = temporary_path(path)
     try:
         _fill(temporary, raw, 0o600, like=None, fsync=True)
         os.link(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
-    settle(path.parent)
+    sync(path.parent)
 
 
 def read(path: Path, most: int | None = None) -> bytes:
@@ -191,24 +191,24 @@ def move(path: Path, target: Path) -> None:
     """Rename a file durably. Creates missing folders."""
     target.parent.mkdir(parents=True, exist_ok=True)
     os.replace(path, target)  # noqa: PTH105
-    settle(target.parent)
-    settle(path.parent)
+    sync(target.parent)
+    sync(path.parent)
 
 
 def remove(path: Path) -> None:
     """Remove a file durably, if it exists."""
     path.unlink(missing_ok=True)
     if path.parent.is_dir():
-        settle(path.parent)
+        sync(path.parent)
 
 
-def allow(path: Path, executable: bool) -> None:
+def set_executable(path: Path, executable: bool) -> None:
     """Make a file executable for everyone who may read it, or for nobody; durably."""
     mode = stat.S_IMODE(path.stat().st_mode)
     wanted = mode | (mode & 0o444) >> 2 if executable else mode & ~0o111
     if wanted != mode:
         os.chmod(path, wanted)  # noqa: PTH101
-        settle(path)
+        sync(path)
 
 
 def cut(path: Path, size: int) -> tuple[int, int, int]:
@@ -221,16 +221,16 @@ def cut(path: Path, size: int) -> tuple[int, int, int]:
 
 
 @contextmanager
-def of_the_state(path: Path) -> Generator[None]:
+def writing_state(path: Path) -> Generator[None]:
     """Raise an `OSError` while writing a file of a run's state as `StorageError`."""
     try:
         yield
     except OSError as error:
-        raise refused(path, error.strerror or str(error)) from error
+        raise storage_error(path, error.strerror or str(error)) from error
 
 
 @contextmanager
-def reading_of_the_state(path: Path) -> Generator[None]:
+def reading_state(path: Path) -> Generator[None]:
     """Raise an `OSError` while reading a file of a run's state as `DocumentError`."""
     try:
         yield
@@ -238,19 +238,19 @@ def reading_of_the_state(path: Path) -> Generator[None]:
         raise DocumentError(f"cannot be read: {error.strerror}; fix the cause and retry", str(path)) from None
 
 
-def refused(path: Path, reason: str) -> StorageError:
+def storage_error(path: Path, reason: str) -> StorageError:
     """The error for a file of a run's state that cannot be written, with what to do."""
     fix = "free space on that disk" if reason in FULL else "fix the cause"
     return StorageError(f"{path}: cannot be written: {reason}; {fix} and retry")
 
 
-def settle(path: Path) -> None:
+def sync(path: Path) -> None:
     """Flush a folder's entries or a file's mode to the disk."""
     with handle_of(path, os.O_RDONLY) as handle:
         os.fsync(handle)
 
 
-def beside(path: Path) -> Path:
+def temporary_path(path: Path) -> Path:
     """The name of a temporary file for `path`, which `sweep` recognises."""
     return path.with_name(f".{path.name[:40]}.{secrets.token_hex(4)}.tmp")
 
@@ -346,7 +346,7 @@ def _write_all(handle: int, raw: bytes) -> None:
 
 
 @contextmanager
-def hold(path: Path, patience: float, busy: Callable[[], Exception]) -> Generator[None]:
+def lock(path: Path, patience: float, busy: Callable[[], Exception]) -> Generator[None]:
     """Hold the lock on a file, which is created if missing. The lock ends with the process.
 
     A folder can be locked as well, which creates no file. If another process holds the lock for more than
@@ -365,7 +365,7 @@ def hold(path: Path, patience: float, busy: Callable[[], Exception]) -> Generato
 def lock_file(path: Path, *, folder: bool = False) -> Generator[int]:
     """The descriptor of a lock file, created if missing, or of a folder; `try_lock` locks it."""
     with ExitStack() as stack:
-        with of_the_state(path):
+        with writing_state(path):
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             flags = os.O_RDONLY if folder else os.O_RDWR | os.O_CREAT
             handle = stack.enter_context(handle_of(path, flags))

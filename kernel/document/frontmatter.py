@@ -70,46 +70,46 @@ EVIDENCE: Shape = {
 }
 
 
-def misfit(value: Any, shape: Shape, name: str) -> str:
+def mismatch(value: Any, shape: Shape, name: str) -> str:
     """What is wrong with a value, and where; "" if nothing is."""
     if isinstance(shape, list):
         if not isinstance(value, list):
-            return _misfit_is(value, name, "a list")
-        found = (misfit(each, shape[0], f"{name}[{at}]") for at, each in enumerate(cast(list[Any], value)))
+            return _mismatch_text(value, name, "a list")
+        found = (mismatch(each, shape[0], f"{name}[{at}]") for at, each in enumerate(cast(list[Any], value)))
         return next(filter(None, found), "")
     if isinstance(shape, dict):
-        return _misfit_within(value, cast(dict[Any, Shape], shape), name)
+        return _mismatch_within(value, cast(dict[Any, Shape], shape), name)
     if isinstance(shape, re.Pattern):
         fits = isinstance(value, str) and cast(re.Pattern[str], shape).fullmatch(value)
-        return "" if fits else _misfit_is(value, name, "a name such as reviewer-2")
+        return "" if fits else _mismatch_text(value, name, "a name such as reviewer-2")
     if isinstance(value, bool) and shape in (int, int | float, NUMBER):
-        return _misfit_is(value, name, "a number")
+        return _mismatch_text(value, name, "a number")
     if not isinstance(value, cast("type | UnionType", shape)):
-        return _misfit_is(value, name, "a text" if shape is str else "a number")
+        return _mismatch_text(value, name, "a text" if shape is str else "a number")
     if shape is not object and isinstance(value, int | float) and not -MOST < value < MOST:
-        return _misfit_is(value, name, f"a number below {MOST}")
+        return _mismatch_text(value, name, f"a number below {MOST}")
     return ""
 
 
-def _misfit_within(value: Any, shape: dict[Any, Shape], name: str) -> str:
+def _mismatch_within(value: Any, shape: dict[Any, Shape], name: str) -> str:
     if not isinstance(value, dict):
-        return _misfit_is(value, name, "an object")
+        return _mismatch_text(value, name, "an object")
     values = cast(dict[str, Any], value)
     if int in shape and (odd := [key for key in values if not key.isdecimal() or len(key) > 9]):
-        return _misfit_is(odd[0], f"a name in {name}", "a whole number")
+        return _mismatch_text(odd[0], f"a name in {name}", "a whole number")
     for each, inner in shape.items():
         if not isinstance(each, str):
-            wrongs = [misfit(value, inner, f"{name}.{key}") for key, value in values.items()]
+            wrongs = [mismatch(value, inner, f"{name}.{key}") for key, value in values.items()]
             return next(filter(None, wrongs), "")
         key = each.removesuffix("!")
-        if key in values and (wrong := misfit(values[key], inner, f"{name}.{key}")):
+        if key in values and (wrong := mismatch(values[key], inner, f"{name}.{key}")):
             return wrong
         if key not in values and key != each:
             return f"{name} has no {key}"
     return ""
 
 
-def _misfit_is(value: Any, name: str, right: str) -> str:
+def _mismatch_text(value: Any, name: str, right: str) -> str:
     return f"{name} cannot be {_short(value)}; {right} is needed"
 
 
@@ -147,7 +147,7 @@ def head(path: Path) -> list[str]:
 
     Raises `DocumentError` if the file cannot be read.
     """
-    with disk.reading_of_the_state(path), path.open("rb") as handle:
+    with disk.reading_state(path), path.open("rb") as handle:
         raw = handle.read(HEAD)
         while b"\n---" not in raw[3:] and (more := handle.read(HEAD)):
             raw += more
@@ -226,7 +226,7 @@ def _wrong(name: str, value: Any) -> str:
     if name in _CHOICES and value not in _CHOICES[name]:
         return f"{name} cannot be {_short(value)}; one of {', '.join(sorted(map(str, _CHOICES[name])))}"
     none = name == "waiting" and value is None
-    return misfit(value, META[name], name) if name in META and not none else ""
+    return mismatch(value, META[name], name) if name in META and not none else ""
 
 
 def _is_kind(name: str, value: Any) -> bool:

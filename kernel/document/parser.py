@@ -15,7 +15,7 @@ from typing import Any, NoReturn, cast
 
 from kernel.document import markdown
 from kernel.document.escaping import COMMIT, read_block
-from kernel.document.frontmatter import AMOUNTS, EVIDENCE, head, misfit, read_frontmatter
+from kernel.document.frontmatter import AMOUNTS, EVIDENCE, head, mismatch, read_frontmatter
 from kernel.document.model import (
     NAMES,
     STEP_STATES,
@@ -282,7 +282,7 @@ class _Reader:
 
     def _json_part(self, name: str, text: str) -> Any:
         value = self._json(text)
-        if wrong := misfit(value, AMOUNTS if name == "share" else EVIDENCE, name):
+        if wrong := mismatch(value, AMOUNTS if name == "share" else EVIDENCE, name):
             self._fail(f"the step's {wrong}")
         return value
 

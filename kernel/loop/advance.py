@@ -17,14 +17,14 @@ from kernel.document.model import Document, Note, Step
 from kernel.document.references import references
 from kernel.errors import Exit, LimitReached, UsageError
 from kernel.loop import criteria
-from kernel.loop.approval import ask_first, known_dangers
-from kernel.loop.ask import Answer, NobodyLeft, PersonNeeded, ask, current
+from kernel.loop.approval import ask_before_start, known_dangers
+from kernel.loop.ask import Answer, NobodyLeft, PersonNeeded, ask, current_rung
 from kernel.loop.budget import estimate_tokens
 from kernel.loop.check import atomic, check
-from kernel.loop.do import Doing, Waiting
-from kernel.loop.end import clarify, climb, finish
+from kernel.loop.do import StepRunner, Waiting
+from kernel.loop.end import clarify, escalate, finish
 from kernel.loop.run_context import RunContext, Session
-from kernel.loop.step_cache import derive
+from kernel.loop.step_cache import record_inputs
 
 PLAN_WAITS = "the plan"
 """The question of a run that stops after PLAN and waits for approval."""
@@ -77,12 +77,13 @@ def _still_waits(session: Session) -> Waiting | None:
     ):
         return None
     question = session.doc.note(1, "question")
-    if question is not None and question.origin == "kernel" and _other_taker(session):  # no rung could answer
+    unanswered = question is not None and question.origin == "kernel"  # no rung could answer
+    if unanswered and _new_responder(session):
         return None
     return Waiting(str(waits["for"]), str(waits.get("question", "")))
 
 
-def _other_taker(session: Session) -> bool:
+def _new_responder(session: Session) -> bool:
     ladder = session.run.ladder
     taker = ladder.taker(session.doc)
     if taker is None or ladder.rungs[taker].tier == "human":
@@ -108,7 +109,7 @@ def outcome(document: Document) -> Outcome:
 
 async def understand(session: Session) -> Waiting | None:
     """Fill §1: the task with every reference made explicit, and the relevant context."""
-    taker = current(session)
+    taker = current_rung(session)
     if taker is None:
         finish(
             session,
@@ -129,7 +130,7 @@ async def understand(session: Session) -> Waiting | None:
     answer = await ask(session, "understand")
     _write_understanding(session, answer.reply, answer.origin)
     session.meta(phase="plan")
-    derive(session, "understand", answer.read)
+    record_inputs(session, "understand", answer.read)
     session.save()
     session.phase_finished("understand", "PROCEED")
     return None
@@ -165,7 +166,7 @@ async def plan(session: Session) -> Waiting | None:
     """Fill §2: approach, steps and success criteria. The gate is PROCEED, CLARIFY, or "cannot"."""
     session.run.catalogue.refresh()
     session.meta(status="running", waiting=None)
-    taker = current(session)
+    taker = current_rung(session)
     reads_prompt = taker is not None and session.run.ladder.rungs[taker].reads_prompt
     if reads_prompt:
         session.offer_context()
@@ -197,12 +198,12 @@ async def plan(session: Session) -> Waiting | None:
         # every higher rung was asked too, so a person decides
         return clarify(session, _uncertain(session, reply), answer.origin)
     if reply.cannot:
-        return climb(session, "cannot", Note("learned", f"cannot: {reply.cannot}", answer.origin))
+        return escalate(session, "cannot", Note("learned", f"cannot: {reply.cannot}", answer.origin))
     _write_plan(session, in_document(reply, session.doc.meta.base), answer, before)
     session.meta(phase="do")
     if fused:
-        derive(session, "understand")
-    derive(session, "plan", answer.read)
+        record_inputs(session, "understand")
+    record_inputs(session, "plan", answer.read)
     session.save()
     session.phase_finished("plan", "PROCEED", steps=sorted(session.doc.planned))
     return None
@@ -230,17 +231,17 @@ def _write_plan(session: Session, reply: Plan, answer: Answer, before: list[bool
     session.note(2, "approach", reply.approach, origin)
     session.note(2, "confidence", reply.confidence, origin)
     session.note(2, "success criteria", "\n".join(to_json(dict(each)) for each in reply.success), origin)
-    session.note(2, "baseline", criteria.marks(reply.success, before))
+    session.note(2, "baseline", criteria.baseline_note(reply.success, before))
     if reply.rationale:
         session.note(2, "rationale", reply.rationale, origin)
     base = session.doc.meta.base
-    steps = {n: _planned(n, base, each) for n, each in enumerate(reply.steps, base + 1)}
+    steps = {n: _to_step(n, base, each) for n, each in enumerate(reply.steps, base + 1)}
     session.doc = session.doc.with_section(2, replace(session.doc.section(2), steps=steps))
     if dangers := known_dangers(session):
         session.note(2, "dangers", dangers)
 
 
-def _planned(n: int, base: int, step: PlanStep) -> Step:
+def _to_step(n: int, base: int, step: PlanStep) -> Step:
     """A step of §2. Without `needs` it depends on the previous step, so that a failure stops the plan."""
     default = (n - 1,) if n - 1 > base else ()
     needs = {*(default if step.needs is None else step.needs), *references(step.model_dump())}
@@ -259,9 +260,9 @@ async def do(session: Session) -> Waiting | None:
     if session.doc.meta.extra.get("plan_only") and not session.doc.note(2, "approved"):
         return Waiting("approval", PLAN_WAITS)
     session.run.catalogue.refresh()
-    if asks := ask_first(session):
+    if asks := ask_before_start(session):
         return Waiting("approval", asks)
-    waiting = await Doing(session).run()
+    waiting = await StepRunner(session).run()
     if waiting:
         return waiting
     session.save(phase="check", status="running", waiting=None)

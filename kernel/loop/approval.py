@@ -80,7 +80,7 @@ def serious(steps: Iterable[Step]) -> list[str]:
     return [danger for danger in dangers if danger.startswith("serious:")]
 
 
-def barred(by: Decider, steps: Iterable[Step], trusted: Iterable[str]) -> str:
+def why_not_approver(by: Decider, steps: Iterable[Step], trusted: Iterable[str]) -> str:
     """Why this decider may not approve the waiting steps; "" if it may.
 
     A serious danger requires a person at a terminal or page, or an MCP client that the settings trust.
@@ -98,7 +98,7 @@ SHOWN_CHARS = 300
 """Maximum characters of a call in an approval question."""
 
 
-async def refuse(session: Session, step: Step, tool: Tool, args: Mapping[str, Any]) -> None:
+async def check_call(session: Session, step: Step, tool: Tool, args: Mapping[str, Any]) -> None:
     """Raise `OperationFailed` for a call that cannot be made, even with approval."""
     if problem := tool.problem(args, filled=True):
         raise OperationFailed(problem)
@@ -132,9 +132,11 @@ def effects_of(tool: Tool) -> set[str]:
     return {*tool.effects, *(["shell"] if tool.scheme == "command" else [])}
 
 
-def ungranted(run_context: RunContext, tool: Tool, args: Mapping[str, Any]) -> tuple[list[str], list[Danger]]:
+def unapproved(
+    run_context: RunContext, tool: Tool, args: Mapping[str, Any]
+) -> tuple[list[str], list[Danger]]:
     """The effects and dangers not approved in advance. `yes` never approves serious dangers."""
-    guarded, dangers = _wanting(run_context, tool, args)
+    guarded, dangers = _need_approval(run_context, tool, args)
     return ([], _serious(dangers)) if run_context.policy.yes else (guarded, dangers)
 
 
@@ -142,7 +144,9 @@ def _serious(dangers: Iterable[Danger]) -> list[Danger]:
     return [danger for danger in dangers if danger.severity == "serious"]
 
 
-def _wanting(run_context: RunContext, tool: Tool, args: Mapping[str, Any]) -> tuple[list[str], list[Danger]]:
+def _need_approval(
+    run_context: RunContext, tool: Tool, args: Mapping[str, Any]
+) -> tuple[list[str], list[Danger]]:
     """The effects and dangers of a call that require approval."""
     guarded = [effect for effect in run_context.policy.approve if effect in effects_of(tool)]
     dangers = [*run_context.guard(tool, args)]
@@ -164,12 +168,12 @@ def large_named(run_context: RunContext, tool: Tool, args: Mapping[str, Any]) ->
     return [path for path in large if path.name in said]
 
 
-def shown(tool: Tool, args: Mapping[str, Any]) -> str:
+def call_text(tool: Tool, args: Mapping[str, Any]) -> str:
     """A call in the form that a question shows."""
     return _short(f"{tool.name} {to_json(dict(args))}")
 
 
-def call_of(tool: Tool, args: Mapping[str, Any], results: Mapping[int, str]) -> str:
+def call_digest(tool: Tool, args: Mapping[str, Any], results: Mapping[int, str]) -> str:
     """The digest of what a person approves: a call, its arguments, and the results passed to it."""
     given = {str(n): text for n, text in sorted(results.items())}
     return fingerprint([tool.name, dict(args), given])
@@ -187,8 +191,8 @@ def approval(
     The step records who has approved, or that it waits. An approval is for one call with these arguments and
     results. If they have changed, it is asked for again.
     """
-    guarded, dangers = _wanting(session.run, tool, args)
-    call = call_of(tool, args, results or {})
+    guarded, dangers = _need_approval(session.run, tool, args)
+    call = call_digest(tool, args, results or {})
     if not (guarded or dangers) or (step.evidence.get("approved") and step.evidence.get("call") == call):
         return step, ""
     if session.run.policy.yes:
@@ -200,13 +204,13 @@ def approval(
     evidence |= {"dangers": [str(danger) for danger in dangers]} if dangers else {}
     waiting = replace(step, state="waiting", evidence={**evidence, "call": call})
     session.put(waiting)
-    asked = shown(tool, args)
+    asked = call_text(tool, args)
     may = f"may {' and '.join(guarded)}: {asked}" if guarded else asked
     with_results = [f"- with RESULT_{n} = {_short(to_json(text))}" for n, text in (results or {}).items()]
     return waiting, "\n".join([f"step {step.n} {may}", *with_results, *(f"- {each}" for each in dangers)])
 
 
-def foreseen(session: Session) -> list[tuple[Step, Tool, list[Danger]]]:
+def planned_dangers(session: Session) -> list[tuple[Step, Tool, list[Danger]]]:
     """The planned steps with known arguments that have dangers: each with its tool and dangers."""
     found: list[tuple[Step, Tool, list[Danger]]] = []
     for n, planned in session.doc.planned.items():
@@ -217,7 +221,7 @@ def foreseen(session: Session) -> list[tuple[Step, Tool, list[Danger]]]:
         if tool is None or tool.guided or references(step.args) or problem_in(step.args):
             continue
         args = dict(step.args) if step.state == "waiting" else tool.typed(substitute(step.args, {}))
-        _, dangers = ungranted(session.run, tool, args)
+        _, dangers = unapproved(session.run, tool, args)
         if dangers and not tool.problem(args, filled=True):
             found.append((replace(step, args=args), tool, dangers))
     return found
@@ -227,17 +231,17 @@ def known_dangers(session: Session) -> str:
     """The dangers of the plan that are known before it starts, one per line."""
     return "\n".join(
         f"step {step.n} ({tool.name}): {each}"
-        for step, tool, dangers in foreseen(session)
+        for step, tool, dangers in planned_dangers(session)
         for each in dangers
     )
 
 
-def ask_first(session: Session) -> str:
+def ask_before_start(session: Session) -> str:
     """The question about the plan's serious steps before it starts; "" if there are none."""
     steps = session.doc.steps
     if any(n in steps and steps[n].state not in ("planned", "waiting") for n in session.doc.planned):
         return ""  # the plan has started: later steps are asked for one by one
-    serious = [(step, tool) for step, tool, dangers in foreseen(session) if _serious(dangers)]
+    serious = [(step, tool) for step, tool, dangers in planned_dangers(session) if _serious(dangers)]
     return "\n".join(approval(session, step, tool, dict(step.args or {}))[1] for step, tool in serious)
 
 

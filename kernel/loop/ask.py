@@ -19,7 +19,7 @@ from kernel.asking.responder import FREE, Ask, Reply, Responder, Usage, Waits
 from kernel.document.model import root_id
 from kernel.document.redaction import cut
 from kernel.errors import ConfigurationError, Declined, LimitReached, ProviderError, ReplyError, raised_as
-from kernel.loop.budget import Amount, expected_reply, kept_for_checks, used_up
+from kernel.loop.budget import Amount, expected_reply, reserve_for_checks, shortage
 from kernel.loop.run_context import Session
 
 REASON_CHARS = 1_000
@@ -54,34 +54,34 @@ async def ask(
     evidence: Mapping[str, Any] | None = None,
 ) -> Answer:
     """Ask the rung of this attempt, and the higher ones if it hands over. Raises `PersonNeeded`."""
-    rung = current(session)
+    rung = current_rung(session)
     why = "no rung offers"
     while rung is not None:
         responder = session.run.ladder.rungs[rung]
-        if not _fills(responder, phase):  # a higher rung answers this phase; META keeps the taker
-            rung = above(session, rung, phase=phase)
+        if not _answers_phase(responder, phase):  # a higher rung answers this phase; META keeps the taker
+            rung = higher_rung(session, rung, phase=phase)
             continue
         session.emit("ask_started", phase=phase, step=step, rung=responder.name)
         try:
             answer = await _ask_rung(session, responder, phase, step, gate, evidence or {})
-            higher = above(session, rung, human=False, phase=phase)
+            higher = higher_rung(session, rung, human=False, phase=phase)
             if higher is None or not _unsure(answer.reply):
                 return answer
             why = "unsure: it gave its plan a low confidence"
         except (ProviderError, ConfigurationError) as error:
-            higher = above(session, rung, human=False, phase=phase)
+            higher = higher_rung(session, rung, human=False, phase=phase)
             if higher is None:
                 raise
             why = str(error)
         except (Declined, ReplyError) as error:
-            higher = above(session, rung, phase=phase)
+            higher = higher_rung(session, rung, phase=phase)
             why = str(error)
         hand_over(session, phase, rung, higher, why)
         rung = higher
     raise NobodyLeft(f"no configured responder could answer: {why}")
 
 
-def current(session: Session) -> int | None:
+def current_rung(session: Session) -> int | None:
     """The rung of this attempt: the taker in META, else the lowest one that accepts the task."""
     ladder = session.run.ladder
     name = session.doc.meta.taker
@@ -91,16 +91,16 @@ def current(session: Session) -> int | None:
     return ladder.taker(session.doc)
 
 
-def above(session: Session, rung: int, *, human: bool = True, phase: str = "plan") -> int | None:
+def higher_rung(session: Session, rung: int, *, human: bool = True, phase: str = "plan") -> int | None:
     """The next rung that accepts the task and may answer the phase; `human=False` excludes people."""
 
     def suits(responder: Responder) -> bool:
-        return (human or responder.tier != "human") and _fills(responder, phase)
+        return (human or responder.tier != "human") and _answers_phase(responder, phase)
 
     return session.run.ladder.taker(session.doc, rung, suits)
 
 
-def _fills(responder: Responder, phase: str) -> bool:
+def _answers_phase(responder: Responder, phase: str) -> bool:
     """Whether this rung may answer the phase. Only some rungs are limited to certain phases."""
     return phase in getattr(responder, "phases", (phase,))
 
@@ -165,7 +165,7 @@ async def _ask_rung(
         try:
             if reply.truncated:
                 raise ReplyError(f"it was cut off at {request.max_tokens} tokens; answer in fewer words")
-            value = await accepted(session.run.parse, phase, reply.text, gate)
+            value = await parsed_reply(session.run.parse, phase, reply.text, gate)
             return Answer(value, _origin(responder, reply), phase if responder.reads_prompt else "")
         except ReplyError as error:
             why = cut(str(error), REASON_CHARS, "")
@@ -176,7 +176,7 @@ async def _ask_rung(
     raise ReplyError(f"no usable reply: {refused[-1][1].removeprefix('reply: ')}")
 
 
-async def accepted(parse: Parse, phase: str, text: str, gate: Gate | None) -> Typed:
+async def parsed_reply(parse: Parse, phase: str, text: str, gate: Gate | None) -> Typed:
     """Parse a reply and check it with its gate. Raises `ReplyError`."""
     with raised_as(ReplyError):
         value = typed(phase, parse(text))
@@ -207,13 +207,13 @@ async def _reply(session: Session, responder: Responder, request: Ask) -> tuple[
         raise  # the call may have cost something: without a log record of its end, it is charged in full
     except Exception as error:
         usage = getattr(error, "usage", None)
-        cost = _sound(usage, most) if isinstance(usage, Usage) else replace(FREE, calls=most.calls)
+        cost = _valid_usage(usage, most) if isinstance(usage, Usage) else replace(FREE, calls=most.calls)
         log.failed(key, session.run.redact(str(error)), cost)
         raise
     if isinstance(reply, Waits):
         log.failed(key, f"waits for {reply.reason}")
         return reply, False
-    reply = replace(reply, text=session.run.redact_values(reply.text), usage=_sound(reply.usage, most))
+    reply = replace(reply, text=session.run.redact_values(reply.text), usage=_valid_usage(reply.usage, most))
     log.replied(key, reply)
     return reply, False
 
@@ -230,15 +230,15 @@ def _reserve(session: Session, responder: Responder, request: Ask) -> Usage:
         raise ConfigurationError(unpriced(responder.name, limit.usd))
     last = request.phase in ("check", "atomic")  # an atomic loop has no CHECK to keep a call for
     spent = session.spent_by(root_id(session.run.id))
-    free = limit - spent - kept_for_checks(spent, session.doc.meta.depth + (not last))
+    free = limit - spent - reserve_for_checks(spent, session.doc.meta.depth + (not last))
     if not free.covers(Amount.of(most)):
         longest = expected_reply(session.run.log.sizes(request.key), request.max_tokens)
         most = responder.estimate(replace(request, max_tokens=longest))
         if not free.covers(needed := Amount.of(most)):
-            raise LimitReached(used_up(free, needed))
+            raise LimitReached(shortage(free, needed))
     calls = Amount(most.calls + (not last))  # one call is kept for CHECK
     if (left := Amount(session.free_calls())).calls < calls.calls:
-        raise LimitReached(used_up(left, calls))
+        raise LimitReached(shortage(left, calls))
     return most
 
 
@@ -251,7 +251,7 @@ def unpriced(name: str, usd: float) -> str:
     )
 
 
-def _sound(usage: Usage, most: Usage) -> Usage:
+def _valid_usage(usage: Usage, most: Usage) -> Usage:
     """The usage that a provider reports, with invalid values replaced by the reserved ones."""
 
     def sound(name: str) -> Any:

@@ -108,7 +108,7 @@ def expected_reply(sizes: Iterable[int], longest: int) -> int:
     return min(ceil(known[ceil(QUANTILE * len(known)) - 1] * MARGIN) or 1, longest)
 
 
-def kept_for_checks(spent: Amount, checks: int) -> Amount:
+def reserve_for_checks(spent: Amount, checks: int) -> Amount:
     """Tokens and money reserved for this many CHECK calls, each at the average cost of a call."""
     each = checks / max(spent.calls, 1)
     return Amount(0, ceil(spent.tokens * each), spent.usd * each)
@@ -124,7 +124,7 @@ def free_calls(document: Document, spent_by: Callable[[str], Amount]) -> int:
     return Amount.limit(document.meta.budget).calls - spent_by(document.meta.id).calls - assigned
 
 
-def part_of(free: int, children: int, asks: int) -> int:
+def equal_share(free: int, children: int, asks: int) -> int:
     """An equal part of a loop's free calls for one of `children` that are still to be started.
 
     The loop keeps one call for CHECK and one for each of its `asks`; if there are enough, two more per ask,
@@ -134,7 +134,7 @@ def part_of(free: int, children: int, asks: int) -> int:
     kept = max(asks, min(3 * asks, free // 4))
     part = max(free - kept, min(free, children)) // children
     if part < 1:
-        raise LimitReached(used_up(Amount(free), Amount(children)))
+        raise LimitReached(shortage(Amount(free), Amount(children)))
     return part
 
 
@@ -145,7 +145,7 @@ def open_shares(steps: Iterable[Step]) -> Iterable[tuple[Step, int]]:
     )
 
 
-def used_up(free: Amount, needed: Amount) -> str:
+def shortage(free: Amount, needed: Amount) -> str:
     """The error message for calls that need more than what is left."""
     parts = [
         f"{needed.calls} calls needed, {max(free.calls, 0)} left" if needed.calls > free.calls else "",

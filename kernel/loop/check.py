@@ -10,14 +10,14 @@ from kernel.document.escaping import to_json
 from kernel.document.model import Document, Note, Step
 from kernel.errors import DocumentError, FractalError, OperationFailed, ReplyError
 from kernel.loop import criteria
-from kernel.loop.approval import refuse, ungranted
-from kernel.loop.ask import Gate, above, ask, current
+from kernel.loop.approval import check_call, unapproved
+from kernel.loop.ask import Gate, ask, current_rung, higher_rung
 from kernel.loop.criteria import Finding, reason
-from kernel.loop.do import GOOD, Doing, Waiting, ask_for_call
-from kernel.loop.end import clarify, climb, finish, what_was_done
-from kernel.loop.operation import adopted, operate
+from kernel.loop.do import SUCCEEDED, StepRunner, Waiting, ask_for_call
+from kernel.loop.end import attempt_notes, clarify, escalate, finish
+from kernel.loop.operation import operate, recorded_outcome
 from kernel.loop.run_context import Session
-from kernel.loop.step_cache import derive
+from kernel.loop.step_cache import record_inputs
 from kernel.tools.state_machine import moves
 from kernel.tools.tool import Tool
 
@@ -29,7 +29,7 @@ async def check(session: Session) -> Waiting | None:
     session.meta(status="running", waiting=None)
     if not session.doc.note(4, "evidence"):
         await _write_evidence(session)
-        derive(session, "check")
+        record_inputs(session, "check")
         session.save()
     findings = [
         found for line in session.doc.text(4, "evidence").splitlines() if (found := Finding.read(line))
@@ -47,12 +47,12 @@ async def check(session: Session) -> Waiting | None:
         if verdict.look is None:
             break
         await _look(session, verdict.look)
-    derive(session, "check", answer.read)
+    record_inputs(session, "check", answer.read)
     return await _decide(session, verdict, answer.origin, findings)
 
 
 async def _write_evidence(session: Session) -> None:
-    findings, changed, diffs = await criteria.gather(session)
+    findings, changed, diffs = await criteria.gather_evidence(session)
     lines = [finding.line() for finding in findings]
     lines += [
         f"- step {step.n} {step.state}: {reason(step.result or '')[:200]}"
@@ -83,7 +83,7 @@ def _gate_check(session: Session, broken: bool) -> Gate:
                     f"{reply.look.tool} does not only look; these do: {', '.join(sorted(lookers))}"
                 )
             try:
-                await refuse(session, Step(0, tool=tool.name), tool, reply.look.args)
+                await check_call(session, Step(0, tool=tool.name), tool, reply.look.args)
             except OperationFailed as error:
                 raise ReplyError(str(error)) from None
             if tool.states and moves(tool.states, tool.name, reply.look.args, session.doc.steps.values()):
@@ -91,7 +91,7 @@ def _gate_check(session: Session, broken: bool) -> Gate:
                 raise ReplyError(
                     f"{tool.name}: {action!r} would change its state, and a look changes nothing"
                 )
-            if any(ungranted(session.run, tool, reply.look.args)):
+            if any(unapproved(session.run, tool, reply.look.args)):
                 raise ReplyError(f"{tool.name} needs a person's approval here; decide without it")
         elif reply.decision == "ACCEPT" and broken:
             raise ReplyError("a criterion that the runtime checked failed, so ACCEPT is not open")
@@ -109,7 +109,7 @@ async def _look(session: Session, look: Look) -> None:
     last = max([*session.doc.planned, *session.doc.steps], default=0)
     unused = last + 1000 * session.doc.meta.attempt
     step = Step(unused, "running", tool.name, look.args)
-    step = adopted(session, step) or await operate(session, step, tool, listed=False)
+    step = recorded_outcome(session, step) or await operate(session, step, tool, listed=False)
     session.note(
         4, "look", f"{tool.name} {to_json(dict(step.args or {}))} → {step.state}\n{step.result}", step.origin
     )
@@ -140,18 +140,18 @@ async def _decide(session: Session, verdict: Verdict, origin: str, findings: lis
             )
             return None
         _hand_up_for_retry(session)
-        session.fold("retry", learned, *what_was_done(session))
+        session.fold("retry", learned, *attempt_notes(session))
         session.save()
         return None
     if verdict.question and session.root:
-        session.fold("escalate", learned, *what_was_done(session))
+        session.fold("escalate", learned, *attempt_notes(session))
         found = f"\n\nFound so far:\n{output}" if output else ""
         return clarify(session, verdict.question + found, origin)
     if limit := _child_limit(session.attempted()):
         finish(session, "exhausted", error=limit, partial=output)
         return None
     reason = "\n".join(verdict.issues) or verdict.learned or "CHECK escalated"
-    return climb(session, "escalate", learned, reason=reason, partial=output, question=verdict.question)
+    return escalate(session, "escalate", learned, reason=reason, partial=output, question=verdict.question)
 
 
 def _accept(session: Session, findings: list[Finding], output: str, origin: str) -> None:
@@ -220,7 +220,7 @@ def _failed(step: Step) -> bool:
     """Whether a step did not do what it was planned for, or is a child that ended with such a step."""
     if step.state == "struck" and step.origin == "person":
         return False
-    return step.state not in GOOD or step.evidence.get("status") == "unverified"
+    return step.state not in SUCCEEDED or step.evidence.get("status") == "unverified"
 
 
 def _same(one: Step, other: Step) -> bool:
@@ -231,7 +231,7 @@ def _same(one: Step, other: Step) -> bool:
 
 def _how(step: Step) -> str:
     """How a step failed, in one line."""
-    if step.state in GOOD:
+    if step.state in SUCCEEDED:
         return "was accepted although a step of its own had failed"
     return f"{step.state}: {reason(step.result or '')[:160]}"
 
@@ -268,11 +268,11 @@ async def _undone(session: Session) -> str:
 
 def _hand_up_for_retry(session: Session) -> None:
     """Give the next attempt to the next rung, unless that is a person. Code never retries itself."""
-    taker = current(session)
+    taker = current_rung(session)
     if taker is None:
         return
     code = not session.run.ladder.rungs[taker].reads_prompt
-    higher = above(session, taker, human=code)
+    higher = higher_rung(session, taker, human=code)
     if higher is not None:
         session.meta(taker=session.run.ladder.rungs[higher].name)
 
@@ -300,9 +300,9 @@ async def atomic(session: Session) -> Waiting | None:
     step = Step(session.doc.meta.base + 1, "planned", action.tool, action.args)
     session.doc = session.doc.with_section(2, replace(session.doc.section(2), steps={step.n: step}))
     session.meta(phase="do")
-    derive(session, "understand", answer.read)
+    record_inputs(session, "understand", answer.read)
     session.save()
-    if waiting := await Doing(session).run():
+    if waiting := await StepRunner(session).run():
         return waiting
     return judge_atomic(session)
 
@@ -311,7 +311,7 @@ def judge_atomic(session: Session) -> None:
     """CHECK by code: the loop ends as its operation did."""
     step = session.doc.steps[max(session.doc.steps)]
     good = step.state in ("done", "skipped")
-    derive(session, "check")
+    record_inputs(session, "check")
     session.note(4, "decision", "ACCEPT" if good else "ESCALATE")
     if good:
         finish(session, "complete", result=session.whole(step))

@@ -10,7 +10,7 @@ from kernel.document.model import ACCEPTED, Document, Meta, Note, Section, Step,
 from kernel.document.redaction import cut
 from kernel.document.references import references
 from kernel.errors import DocumentError
-from kernel.loop.budget import estimate_tokens, part_of
+from kernel.loop.budget import equal_share, estimate_tokens
 from kernel.loop.run_context import Session, skills_of
 
 HANDED_CHARS = 1200
@@ -22,7 +22,7 @@ def share_of(session: Session, step: Step, children: int, asks: int = 0) -> dict
     """The share of a step's child: its calls, its work context in tokens, and the maximum depth."""
     # also the calls already made by this child, or by an earlier one at its place
     made = session.spent_by(step.link.removesuffix(".md")).calls
-    calls = made + part_of(session.free_calls(), max(children, 1), asks)
+    calls = made + equal_share(session.free_calls(), max(children, 1), asks)
     depth = session.doc.meta.depth + 1
     passed = sum(estimate_tokens(note.text) for note in _context(session, step))
     bounds = session.run.bounds
@@ -37,7 +37,7 @@ def child_document(session: Session, step: Step) -> Document:
     parent = session.doc.meta
     depth = parent.depth + 1
     meta = Meta(
-        child_of(session, step),
+        child_id_at(session, step),
         parent.run,
         level=_LEVELS[min(depth, 2)],
         type=step.tool or "task",
@@ -80,7 +80,7 @@ def _context(session: Session, step: Step) -> list[Note]:
     return notes
 
 
-def tried(session: Session, step: Step) -> dict[str, Any]:
+def drafts_used(session: Session, step: Step) -> dict[str, Any]:
     """The evidence of which drafts of this run a child uses, which shows that they were tried."""
     drafts = session.run.drafts
     if drafts is None or not drafts.units():
@@ -110,7 +110,7 @@ def ended_child(session: Session, step: Step, child: Document) -> Step:
     return _with_result(session, replace(step, state="failed", evidence=evidence), "\n".join(parts))
 
 
-def child_of(session: Session, step: Step) -> str:
+def child_id_at(session: Session, step: Step) -> str:
     """The id of the child at a step."""
     level = _LEVELS[min(session.doc.meta.depth + 1, 2)]
     return child_id(session.id, session.run.id, level, step.tool or "task", step.n)

@@ -26,9 +26,9 @@ from kernel.errors import (
     ReplyError,
     explained,
 )
-from kernel.loop.approval import ungranted
-from kernel.loop.do import GOOD
-from kernel.loop.run_context import Session, Since, results_of, skills_of
+from kernel.loop.approval import unapproved
+from kernel.loop.do import SUCCEEDED
+from kernel.loop.run_context import FolderChanges, Session, results_of, skills_of
 from kernel.tools.operations import OperationContext
 
 SEARCHED = 1_000_000
@@ -52,7 +52,7 @@ _MARK = re.compile(r"\[(?:exit \d+|stopped after [^\]]*)\]")
 """The last line of a failed command's result."""
 
 
-class Verdict(NamedTuple):
+class CriterionResult(NamedTuple):
     """Whether a criterion holds (None: code cannot decide), and what was found."""
 
     passed: bool | None
@@ -63,8 +63,8 @@ async def check_criterion(
     criterion: Mapping[str, Any],
     context: OperationContext,
     result_of: Callable[[int], str | None],
-    since: Since | None,
-) -> Verdict:
+    since: FolderChanges | None,
+) -> CriterionResult:
     """Check {run}, {file, has?}, {step, has} or {same}; {judge} is left to the responder of CHECK.
 
     `result_of` returns a step's result, or None. `since` is the change of the folder, None if no step could
@@ -82,10 +82,10 @@ async def check_criterion(
         if "same" in criterion:
             return _same(str(criterion["same"]), context, since)
     except Exception as error:
-        return Verdict(False, explained(error))
+        return CriterionResult(False, explained(error))
     if "judge" in criterion:
-        return Verdict(None, "yours to judge")
-    return Verdict(False, f"none of run, file, step, same, judge: {to_json(dict(criterion))[:200]}")
+        return CriterionResult(None, "yours to judge")
+    return CriterionResult(False, f"none of run, file, step, same, judge: {to_json(dict(criterion))[:200]}")
 
 
 def reason(result: str) -> str:
@@ -98,65 +98,65 @@ def reason(result: str) -> str:
     return " ".join([words[-1], *marks]) if marks else words[0]
 
 
-async def _run(command: str, context: OperationContext) -> Verdict:
+async def _run(command: str, context: OperationContext) -> CriterionResult:
     try:
         with context.system(command) as system:
             ran = await context.run(command, system=system, timeout=context.timeout, read_only=True)
     except (ConfigurationError, OperationFailed) as error:
-        return Verdict(None, f"could not be run: {error}")
+        return CriterionResult(None, f"could not be run: {error}")
     passed = ran.exit == 0 and not ran.timed_out
     ended = f"stopped after {context.timeout:g} s" if ran.timed_out else f"exit {ran.exit}"
     if ran.mode == "off":
         ended += ", without a sandbox"
     printed = redact(neutralise(ran.output), os.environ).strip()
     printed = cut(printed, TAIL // 2 if passed else TAIL, "")
-    return Verdict(passed, f"{ended}: {printed}" if printed else ended)
+    return CriterionResult(passed, f"{ended}: {printed}" if printed else ended)
 
 
-async def _file(name: str, has: Any, context: OperationContext) -> Verdict:
+async def _file(name: str, has: Any, context: OperationContext) -> CriterionResult:
     path = context.readable(name)
     try:
         if path.is_dir():
             return _folder(path, has)
         if not path.exists():
-            return Verdict(False, "missing")
+            return CriterionResult(False, "missing")
         if not path.is_file():
-            return Verdict(False, "not an ordinary file")
+            return CriterionResult(False, "not an ordinary file")
         size = path.stat().st_size
         if not has:
-            return Verdict(size > 0, f"{size} bytes" if size else "empty")
+            return CriterionResult(size > 0, f"{size} bytes" if size else "empty")
         with path.open(encoding="utf-8", errors="replace", newline="") as handle:
             text = handle.read(SEARCHED)
     except OSError as error:
-        return Verdict(False, f"cannot be read: {error.strerror}")
+        return CriterionResult(False, f"cannot be read: {error.strerror}")
     return await _matches(str(has), text, f"{size} bytes, ")
 
 
-def _folder(path: Path, has: Any) -> Verdict:
+def _folder(path: Path, has: Any) -> CriterionResult:
     if has:
-        return Verdict(False, "a folder, which has no text")
+        return CriterionResult(False, "a folder, which has no text")
     filled = any(path.iterdir())
-    return Verdict(filled, "a folder" if filled else "an empty folder")
+    return CriterionResult(filled, "a folder" if filled else "an empty folder")
 
 
-async def _step(n: Any, has: Any, result_of: Callable[[int], str | None]) -> Verdict:
+async def _step(n: Any, has: Any, result_of: Callable[[int], str | None]) -> CriterionResult:
     result = result_of(int(n)) if str(n).isdecimal() else None
     if result is None:
-        return Verdict(False, f"step {n} has no result")
+        return CriterionResult(False, f"step {n} has no result")
     if not has:
-        return Verdict(bool(result.strip()), f"{len(result)} characters")
+        return CriterionResult(bool(result.strip()), f"{len(result)} characters")
     return await _matches(str(has), result, "")
 
 
-async def _matches(pattern: str, text: str, seen: str) -> Verdict:
+async def _matches(pattern: str, text: str, seen: str) -> CriterionResult:
     try:
         found = await search(pattern, text[:SEARCHED])
     except OperationFailed as error:
-        return Verdict(False, seen + str(error))
+        return CriterionResult(False, seen + str(error))
     if found is None:
         beyond = f" in the first {SEARCHED} characters" if len(text) >= SEARCHED else ""
-        return Verdict(False, f"{seen}no match{beyond}")
-    return Verdict(True, f"{seen}matched {redact(found, os.environ)!r}")
+        return CriterionResult(False, f"{seen}no match{beyond}")
+    return CriterionResult(True, f"{seen}matched {redact(found, os.environ)!r}")
 
 
 async def search(pattern: str, text: str) -> str | None:
@@ -204,11 +204,11 @@ async def _search_apart(pattern: str, text: str) -> bytes:
     return printed
 
 
-def _same(name: str, context: OperationContext, since: Since | None) -> Verdict:
+def _same(name: str, context: OperationContext, since: FolderChanges | None) -> CriterionResult:
     if since is None:
-        return Verdict(True, "nothing in the plan could change it")
+        return CriterionResult(True, "nothing in the plan could change it")
     if since.unknown:
-        return Verdict(None, f"not known: {since.unknown}")
+        return CriterionResult(None, f"not known: {since.unknown}")
     path = context.shown(context.readable(name))
 
     def inside(paths: Collection[str]) -> list[str]:
@@ -216,11 +216,11 @@ def _same(name: str, context: OperationContext, since: Since | None) -> Verdict:
 
     old = inside(since.there())
     if not old:
-        return Verdict(False, "was not there when the run began, or is not looked at")
+        return CriterionResult(False, "was not there when the run began, or is not looked at")
     if differing := inside(since.moved):
         more = f" and {len(differing) - _NAMED} more" if len(differing) > _NAMED else ""
-        return Verdict(False, f"changed: {', '.join(differing[:_NAMED])}{more}")
-    return Verdict(True, f"{len(old)} file{'s' if len(old) > 1 else ''} unchanged")
+        return CriterionResult(False, f"changed: {', '.join(differing[:_NAMED])}{more}")
+    return CriterionResult(True, f"{len(old)} file{'s' if len(old) > 1 else ''} unchanged")
 
 
 DIFF_CHARS = 2000
@@ -302,11 +302,11 @@ def _not_granted(session: Session, criterion: Mapping[str, Any]) -> str:
     bash = session.run.catalogue.tools.get("bash")
     if session.run.sandbox.mode != "off" or bash is None:
         return ""
-    effects, dangers = ungranted(session.run, bash, {"command": criterion["run"]})
+    effects, dangers = unapproved(session.run, bash, {"command": criterion["run"]})
     return "; ".join([*(f"it may {effect}" for effect in effects), *map(str, dangers)])
 
 
-async def gather(session: Session) -> tuple[list[Finding], list[str], str]:
+async def gather_evidence(session: Session) -> tuple[list[Finding], list[str], str]:
     """After the last step: the findings, one line per changed file, and the diffs of changed text.
 
     Changes are relative to the start of the run, in every attempt and loop.
@@ -323,13 +323,13 @@ async def gather(session: Session) -> tuple[list[Finding], list[str], str]:
     return findings, list(since.lines), "\n".join(diffs)
 
 
-async def _since_the_start(session: Session) -> Since | None:
+async def _since_the_start(session: Session) -> FolderChanges | None:
     """The change of the folder since the start of the run; None if no step could change it."""
     try:
         return await session.run.snapshots.since_start(session.run.id) if session.run.snapshots else None
     except FractalError as error:
         session.emit("warning", message=f"no changes can be shown: {error}")
-        return Since(unknown=str(error))
+        return FolderChanges(unknown=str(error))
 
 
 def _criteria(session: Session) -> list[tuple[dict[str, Any], bool | None]]:
@@ -349,7 +349,7 @@ def _criterion(line: str) -> dict[str, Any]:
     return cast(dict[str, Any], value) if isinstance(value, dict) else {"judge": line}
 
 
-async def _after(session: Session, criterion: dict[str, Any], since: Since | None) -> Verdict:
+async def _after(session: Session, criterion: dict[str, Any], since: FolderChanges | None) -> CriterionResult:
     context = session.run.context(None, skills_of(session.doc))
     if "run" in criterion:
         try:
@@ -357,18 +357,18 @@ async def _after(session: Session, criterion: dict[str, Any], since: Since | Non
             criterion = {**criterion, "run": command}
             context = replace(context, results=results_of(session, command))
         except (OperationFailed, DocumentError) as error:
-            return Verdict(False, str(error))
+            return CriterionResult(False, str(error))
         if why := _not_granted(session, criterion):
-            return Verdict(None, f"not run: that needs a person's approval ({why})")
+            return CriterionResult(None, f"not run: that needs a person's approval ({why})")
 
     def result_of(n: int) -> str | None:
         step = session.doc.steps.get(n)
-        return session.whole(step) if step and step.state in GOOD else None
+        return session.whole(step) if step and step.state in SUCCEEDED else None
 
     return await check_criterion(criterion, context, result_of, since)
 
 
-def marks(success: Sequence[Mapping[str, Any]], before: Sequence[bool | None]) -> str:
+def baseline_note(success: Sequence[Mapping[str, Any]], before: Sequence[bool | None]) -> str:
     """The note `baseline` of §2: one line per criterion."""
     words: Mapping[bool | None, str] = {True: "holds now", False: "fails now", None: "to be judged"}
     return "\n".join(

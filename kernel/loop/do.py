@@ -23,18 +23,18 @@ from kernel.errors import (
     raised_as,
 )
 from kernel.loop import step_cache
-from kernel.loop.approval import approval, refuse
+from kernel.loop.approval import approval, check_call
 from kernel.loop.ask import Answer, NobodyLeft, PersonNeeded, ask
 from kernel.loop.child import (
     child_document,
-    child_of,
+    child_id_at,
+    drafts_used,
     ended_child,
     repeatable_below,
     share_of,
     traces,
-    tried,
 )
-from kernel.loop.operation import may_change, operate, recovered, warn_of_wait, with_changes
+from kernel.loop.operation import may_change, operate, recover_call, warn_of_wait, with_changes
 from kernel.loop.run_context import Session, results_of, unready
 from kernel.store.files import missing
 from kernel.tools.tool import Tool
@@ -80,7 +80,7 @@ async def _arguments(session: Session, step: Step) -> Step:
     return replace(step, tool=action.tool, args=action.args, evidence=evidence)
 
 
-async def prepared(session: Session, step: Step, tool: Tool, again: Step | None) -> Call | Step | Waiting:
+async def prepare_call(session: Session, step: Step, tool: Tool, again: Step | None) -> Call | Step | Waiting:
     """The call of a step that may start now; an ended step if no call is needed; or a wait for a person.
 
     References in its arguments are filled in once, so that the approved arguments are the executed ones.
@@ -104,13 +104,15 @@ async def prepared(session: Session, step: Step, tool: Tool, again: Step | None)
     if lost := missing(step):
         raise OperationFailed(lost)
     args = dict(step.args or {}) if stored else tool.typed(session.filled(step.args, exact=True))
-    await refuse(session, step, tool, args)
+    await check_call(session, step, tool, args)
     results = results_of(session, str(args.get("command"))) if tool.name == "bash" else {}
-    filled = replace(step, args=args, evidence={**step.evidence, **step_cache.made_from(session, step.n)})
+    filled = replace(
+        step, args=args, evidence={**step.evidence, **step_cache.recorded_inputs(session, step.n)}
+    )
     if not begun:
-        went = step_cache.went_before(session, filled, again, tool.repeatable(args))
-        if went is not None:
-            return Waiting("person", went) if isinstance(went, str) else went
+        earlier = step_cache.earlier_outcome(session, filled, again, tool.repeatable(args))
+        if earlier is not None:
+            return Waiting("person", earlier) if isinstance(earlier, str) else earlier
     await _look_for_large(session, filled, tool)
     allowed, asks = approval(session, filled, tool, args, results)
     if asks:
@@ -136,17 +138,17 @@ def _ask_person(session: Session, question: str) -> Waiting:
     return Waiting("person", question)
 
 
-GOOD = frozenset({"done", "skipped"})
+SUCCEEDED = frozenset({"done", "skipped"})
 
 
-class Doing:
+class StepRunner:
     """The DO phase of one loop in one call of `advance`."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
         self.tasks: dict[int, asyncio.Task[Step]] = {}
         self.children: set[int] = set()  # started and not ended
-        self.able: list[int] = []  # may start now
+        self.ready: list[int] = []  # may start now
         self.waiting: Waiting | None = None  # for a person: no further step starts, running ones go on
         self.needs: dict[int, set[int]] = {}  # of each step that had not ended at the beginning
         self.order = TopologicalSorter[int]()
@@ -173,12 +175,12 @@ class Doing:
         while True:
             self._sort_ready()
             self._fold_children()
-            self.waiting = self.waiting or await self._start_able()
+            self.waiting = self.waiting or await self._start_ready()
             if self.tasks:
                 self.session.flush()
                 await asyncio.wait(self.tasks.values(), return_when=asyncio.FIRST_COMPLETED)
                 self._collect()
-            elif self.waiting or not self.able or self.children:
+            elif self.waiting or not self.ready or self.children:
                 if not (self.waiting or self.children):
                     for n in self._open():  # a plan edited by a person may contain a dependency cycle
                         planned = self.session.doc.planned[n]
@@ -202,11 +204,11 @@ class Doing:
         while ready := self.order.get_ready():
             for n in ready:
                 step = self._step(n)
-                lost = [need for need in sorted(self.needs[n]) if self._state(need) not in GOOD]
+                lost = [need for need in sorted(self.needs[n]) if self._state(need) not in SUCCEEDED]
                 if step.share is not None and step.state == "running":
                     self.children.add(n)
                 elif step.state == "running" or not lost:
-                    self.able.append(n)
+                    self.ready.append(n)
                 else:
                     state = self._state(lost[0])  # planned: a step of a rejected plan
                     why = f"not run: step {lost[0]} {'was never started' if state == 'planned' else state}"
@@ -214,13 +216,13 @@ class Doing:
 
     # ---- starting ----
 
-    async def _start_able(self) -> Waiting | None:
+    async def _start_ready(self) -> Waiting | None:
         """Start steps up to the limit of parallel ones. A step that ends at once may enable others."""
         while len(self.tasks) + len(self.children) < self.session.run.bounds.side_by_side:
             self._sort_ready()
-            if (n := next((n for n in self.able if not self._must_wait(n)), None)) is None:
+            if (n := next((n for n in self.ready if not self._must_wait(n)), None)) is None:
                 break
-            self.able.remove(n)
+            self.ready.remove(n)
             step = self._step(n)
             with self._failing(step):
                 if waiting := await self._start(step):
@@ -263,7 +265,7 @@ class Doing:
         return catalogue.get(step.tool)
 
     async def _start_operation(self, step: Step, tool: Tool, again: Step | None) -> Waiting | None:
-        call = await prepared(self.session, step, tool, again)
+        call = await prepare_call(self.session, step, tool, again)
         if isinstance(call, Waiting):
             return call
         if isinstance(call, Step):
@@ -276,17 +278,17 @@ class Doing:
     def _start_child(self, step: Step, again: Step | None) -> Waiting | None:
         session = self.session
         step = replace(step, state="running", what=session.filled(step.what))
-        child_id = child_of(session, step)
+        child_id = child_id_at(session, step)
         step = replace(step, link=f"{child_id}.md")
-        went = step_cache.went_before(session, step, again, repeatable_below(session, child_id))
-        if isinstance(went, str):
-            return Waiting("person", went)
-        if went:
-            self._end(went)
+        earlier = step_cache.earlier_outcome(session, step, again, repeatable_below(session, child_id))
+        if isinstance(earlier, str):
+            return Waiting("person", earlier)
+        if earlier:
+            self._end(earlier)
             return None
         # a child whose step entry was lost continues with a new share
         child = session.run.store.load(child_id) if session.run.store.exists(child_id) else None
-        made_from = {**step_cache.made_from(session, step.n), **tried(session, step)}
+        made_from = {**step_cache.recorded_inputs(session, step.n), **drafts_used(session, step)}
         step = replace(step, evidence={**step.evidence, **made_from})
         unshared = [n for n in self._open() if self._is_child(n) and n not in self.children]
         asks = sum(not self._is_child(n) and self._step(n).args is None for n in self._open())
@@ -337,7 +339,7 @@ class Doing:
             known = {key: value for key, value in step.evidence.items() if key not in ("was", "limit", "now")}
             planned = self.session.doc.planned[step.n]
             step = replace(planned, link=step.link, share=step.share, evidence=known)
-        evidence = {**step.evidence, **step_cache.made_from(self.session, step.n)}
+        evidence = {**step.evidence, **step_cache.recorded_inputs(self.session, step.n)}
         evidence |= {"limit": True} if limit else {}
         self._end(replace(step, state="failed", result=why, origin="kernel", evidence=evidence))
 
@@ -383,14 +385,16 @@ class Doing:
                 step = await with_changes(self.session, step)
             self.session.put(step)
         try:
-            became = recovered(self.session, step)
+            became = recover_call(self.session, step)
         except Exception as error:
             self._unknown(step, f"interrupted, and its outcome is unknown: {explained(error)}")
             return None
         if isinstance(became, str):
             return Waiting("person", became)
         if step_cache.why_stale(self.session, step.n):  # its call was changed in the meantime
-            self.session.put(step_cache.stale(became) if became.ended else self.session.doc.planned[step.n])
+            self.session.put(
+                step_cache.marked_stale(became) if became.ended else self.session.doc.planned[step.n]
+            )
         elif became.ended:
             self._end(became)
         return None

@@ -6,21 +6,21 @@ from kernel.asking.prompt import FOLDER
 from kernel.document.escaping import to_json
 from kernel.document.model import ACCEPTED, Note, Section, Step
 from kernel.document.redaction import redact_forms
-from kernel.loop.ask import above, current, hand_over
+from kernel.loop.ask import current_rung, hand_over, higher_rung
 from kernel.loop.criteria import reason
 from kernel.loop.do import Waiting
 from kernel.loop.run_context import Session
 
 
-def climb(
+def escalate(
     session: Session, decision: str, learned: Note, *, reason: str = "", partial: str = "", question: str = ""
 ) -> Waiting | None:
     """Escalate: to the next rung with a new attempt, else to the parent or the caller."""
-    taker = current(session)
-    higher = above(session, taker, human=session.root) if taker is not None else None
+    taker = current_rung(session)
+    higher = higher_rung(session, taker, human=session.root) if taker is not None else None
     if taker is not None and higher is not None:  # not counted as a retry: the ladder is finite
         hand_over(session, session.doc.meta.phase, taker, higher, reason or learned.text)
-        session.fold(decision, learned, *what_was_done(session))
+        session.fold(decision, learned, *attempt_notes(session))
         session.save()
         return None
     finish(session, "escalated", error=reason or learned.text, partial=partial, question=question)
@@ -65,7 +65,7 @@ def clarify(session: Session, question: str, origin: str) -> Waiting | None:
     return Waiting("person", question)
 
 
-def heed_answer(session: Session) -> None:
+def use_answer(session: Session) -> None:
     """Use a person's answer as the new task if no rung accepted the old one."""
     question, answer = session.doc.note(1, "question"), session.doc.note(1, "answer")
     kernels = question is not None and question.origin == "kernel"
@@ -74,7 +74,7 @@ def heed_answer(session: Session) -> None:
         session.meta(taker="", phase="understand")
 
 
-def _why(step: Step) -> str:
+def _failure_reason(step: Step) -> str:
     """Why a step failed, in one line, so that the next plan does not repeat the mistake."""
     return "" if step.state in ("done", "skipped") else f": {reason(step.result or '')[:160]}"
 
@@ -83,11 +83,11 @@ def _call(step: Step) -> str:
     return to_json(dict(step.args)) if step.args else step.what
 
 
-def what_was_done(session: Session) -> list[Note]:
+def attempt_notes(session: Session) -> list[Note]:
     """The notes for the next attempt: steps, passed criteria and changes of this one."""
     lines = [
         redact_forms(f"{step.n}. {step.tool or 'subtask'} {_call(step)}")[:160]
-        + f" → {step.state}{_why(step)}"
+        + f" → {step.state}{_failure_reason(step)}"
         for step in session.attempted()
     ]
     notes = [Note("steps then", "\n".join(lines))]

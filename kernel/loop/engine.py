@@ -67,7 +67,7 @@ class Engine:
         self._again: set[str] = set()
         self._waiting: dict[str, Waiting] = {}
         self._left: set[str] = set()
-        self._moved = 0  # loops that ended in this session
+        self._ended_loops = 0  # loops that ended in this session
         self._seen: tuple[tuple[str, ...], int] | None = None
 
     def wake(self, loop_id: str) -> None:
@@ -83,16 +83,16 @@ class Engine:
         Cancellation saves the run as interrupted. So does an internal error; if the same one occurs again in
         a loop, that loop ends as failed.
         """
-        self._take_up()
+        self._wake_unfinished()
         try:
             if self._cancelled():
                 await self._stop("cancelled")
-            self._hear()
-            while self._pending or self._tasks or self._look_again():
+            self._apply_messages()
+            while self._pending or self._tasks or self._wake_waiting():
                 self._start()
                 await asyncio.wait(self._tasks.values(), timeout=POLL, return_when=asyncio.FIRST_COMPLETED)
                 await self._collect()
-                self._hear()
+                self._apply_messages()
                 if self._out_of_time():
                     await self._stop("exhausted")
                 elif self._cancelled():
@@ -119,17 +119,17 @@ class Engine:
                 raise
             except Exception as error:
                 with raised_as(DocumentError, f"{loop_id}.md cannot be continued"):
-                    await self._stumbled(loop_id, error)
+                    await self._record_fault(loop_id, error)
                 continue
             if isinstance(got, Waiting):
                 self._waiting[loop_id] = got
             else:
-                self._moved += 1
+                self._ended_loops += 1
             if loop_id in self._again:
                 self._again.discard(loop_id)
                 self.wake(loop_id)
 
-    async def _stumbled(self, loop_id: str, error: Exception) -> None:
+    async def _record_fault(self, loop_id: str, error: Exception) -> None:
         """Record an internal error in a loop's document; a repeated one ends the loop as failed."""
         session = Session(self.run_context, self.run_context.store.load(loop_id))  # as last saved
         where = f"{session.doc.meta.phase.upper()}, attempt {session.doc.meta.attempt}"
@@ -148,12 +148,12 @@ class Engine:
                 if not session.doc.ended:
                     _end(session, "failed", what)
 
-    def _look_again(self) -> bool:
+    def _wake_waiting(self) -> bool:
         """Wake the loops that wait for children, in case a wake was lost; false if that changes nothing."""
         if self.run_context.stopping or self.run_context.store.ended(self.root):
             return False
         left = self.run_context.store.unfinished()
-        if (seen := (tuple(left), self._moved)) == self._seen:
+        if (seen := (tuple(left), self._ended_loops)) == self._seen:
             return False
         self._seen = seen
         for loop_id in reversed(left):
@@ -162,7 +162,7 @@ class Engine:
                 self.wake(loop_id)
         return bool(self._pending)
 
-    def _take_up(self) -> None:
+    def _wake_unfinished(self) -> None:
         """Wake the loops of an earlier session, children before parents."""
         open_, self._left = open_loops(self.run_context)
         if root := open_.get(self.root):
@@ -173,7 +173,7 @@ class Engine:
             if waits and waits["for"] != "children":
                 self._waiting[loop_id] = Waiting(str(waits["for"]), str(waits.get("question", "")))
 
-    def _hear(self) -> None:
+    def _apply_messages(self) -> None:
         waiting = [
             loop_id
             for loop_id, waits in self._waiting.items()
@@ -204,7 +204,7 @@ class Engine:
         self._pending.clear()
         for loop_id in reversed(self.run_context.store.unfinished()):
             with suppress(FractalError):
-                _say_stopped(Session(self.run_context, self.run_context.store.load(loop_id)), why)
+                _record_stop(Session(self.run_context, self.run_context.store.load(loop_id)), why)
         self._pending.clear()
 
     def _result(self) -> Outcome | Waiting:
@@ -245,7 +245,7 @@ def _awaited(document: Document, parent: Document | None) -> bool:
     return parent is not None and any(step.link == link and not step.ended for step in parent.steps.values())
 
 
-def _say_stopped(session: Session, why: str) -> None:
+def _record_stop(session: Session, why: str) -> None:
     if why == "interrupted":
         meta = session.doc.meta
         if meta.status in ("running", "ready") or (meta.waiting or {}).get("for") == "children":

@@ -10,10 +10,10 @@ from typing import Any, Protocol
 from kernel.document.model import Note, root_id
 from kernel.errors import UsageError, raised_as
 from kernel.loop.advance import PLAN_WAITS
-from kernel.loop.approval import Decider, barred
-from kernel.loop.end import finish, heed_answer
+from kernel.loop.approval import Decider, why_not_approver
+from kernel.loop.end import finish, use_answer
 from kernel.loop.run_context import RunContext, Session
-from kernel.loop.step_cache import took_note
+from kernel.loop.step_cache import accept_notes
 
 KINDS = ("answer", "approve", "reject")
 
@@ -78,7 +78,7 @@ def _may(session: Session, message: Mapping[str, Any]) -> bool:
     if message["kind"] != "approve":
         return True
     by = Decider.read(message)
-    if why := barred(by, session.doc.steps.values(), session.run.policy.trusted_clients):
+    if why := why_not_approver(by, session.doc.steps.values(), session.run.policy.trusted_clients):
         session.emit("warning", message=f"the approval is not taken: {why}")
     return not why
 
@@ -88,8 +88,8 @@ def _apply(session: Session, message: Mapping[str, Any]) -> None:
     why, by = str(message.get("why", "")), Decider.read(message)
     if message["kind"] == "answer":
         session.note(1, "answer", str(message.get("text", "")), by.origin, str(by))
-        heed_answer(session)
-        took_note(session)
+        use_answer(session)
+        accept_notes(session)
     elif (session.doc.meta.waiting or {}).get("question") == PLAN_WAITS:
         _decide_plan(session, approved, why, by)
     else:

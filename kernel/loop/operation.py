@@ -20,7 +20,7 @@ from kernel.document.escaping import fingerprint, to_json
 from kernel.document.model import Document, Meta, Note, Section, Step, child_id, now
 from kernel.document.redaction import cut, redact_forms, redacted
 from kernel.errors import DocumentError, FractalError, OperationFailed, raised_as
-from kernel.loop.approval import effects_of, large_named, shown
+from kernel.loop.approval import call_text, effects_of, large_named
 from kernel.loop.run_context import Session, skills_of
 from kernel.tools.operations import OperationContext, Result, Touch, file_hash
 from kernel.tools.running import carry_out
@@ -37,7 +37,7 @@ def prepare(session: Session, step: Step, tool: Tool) -> Step:
     """PLAN: record the hashes of the files that the call will change, before its effect starts."""
     if not tool.run.startswith("python:") or not (name := getattr(tool.function, "prepare", None)):
         return step
-    if step.evidence.get("touched") and happened(session, step) != "not done":
+    if step.evidence.get("touched") and observed_effect(session, step) != "not done":
         return step  # started before an interruption
     touches: tuple[Touch, ...] = name(context_of(session, tool, step), **(step.args or {}))
     files = [
@@ -90,7 +90,7 @@ async def operate(
     async with snapshots.turn(partial(warn_of_wait, session, step)) if snapshots else alone:
         try:
             with raised_as(OperationFailed):
-                step = await _kept_before(session, step) if snapshots else step
+                step = await _with_snapshot(session, step) if snapshots else step
                 step = prepare(session, step, tool)
         except (OperationFailed, DocumentError) as error:
             return replace(step, state="failed", result=str(error), origin="kernel")
@@ -130,7 +130,7 @@ def warn_of_wait(session: Session, step: Step) -> None:
     session.emit("warning", message=f"step {step.n} waits: another run is changing {session.run.folder}")
 
 
-async def _kept_before(session: Session, step: Step) -> Step:
+async def _with_snapshot(session: Session, step: Step) -> Step:
     """Take a snapshot of the folder. An interrupted call keeps its first one."""
     snapshots = session.run.snapshots
     tree = await snapshots.taken(session.run.id) if snapshots else ""
@@ -202,7 +202,7 @@ def _document(session: Session, step: Step, tool: Tool, began: str) -> Document:
     )
 
 
-def adopted(session: Session, step: Step) -> Step | None:
+def recorded_outcome(session: Session, step: Step) -> Step | None:
     """The ended step from its operation's document, if the operation had ended before a crash."""
     loop_id = operation_id(session, step.n, step.tool)
     if not session.run.store.exists(loop_id):
@@ -217,7 +217,7 @@ def adopted(session: Session, step: Step) -> Step | None:
     return replace(step, origin=f"tool:{step.tool}", link=f"{loop_id}.md")
 
 
-def sweep_after(session: Session, step: Step) -> None:
+def clean_up_after(session: Session, step: Step) -> None:
     """Remove the temporary files and sandbox folders of an interrupted call."""
     folder = session.run.folder.resolve()
     session.run.sandbox.clear(folder, session.run.protected)
@@ -226,21 +226,21 @@ def sweep_after(session: Session, step: Step) -> None:
         disk.sweep(path.parent, path.name)
 
 
-def recovered(session: Session, step: Step) -> Step | str:
+def recover_call(session: Session, step: Step) -> Step | str:
     """The outcome of a call that an earlier process had started.
 
     Returns the ended step, the step itself if the call can be made again, or a question if only a person can
     know.
     """
     tool = session.run.catalogue.get(step.tool)
-    if ended := adopted(session, step):
+    if ended := recorded_outcome(session, step):
         return ended
-    sweep_after(session, step)
+    clean_up_after(session, step)
     if tool.scheme == "python" and (settle := getattr(tool.function, "settle", None)):
         settle(context_of(session, tool, step), **(step.args or {}))
-    seen = happened(session, step)
+    seen = observed_effect(session, step)
     if seen == "half":
-        seen = "not done" if _put_back(session, step) else ""
+        seen = "not done" if _restore_files(session, step) else ""
     assume = session.run.policy.assumed(session.id, step.n)
     if tool.repeatable(step.args or {}) or seen == "not done" or (not seen and assume == "rerun"):
         return step
@@ -248,19 +248,19 @@ def recovered(session: Session, step: Step) -> Step | str:
         how = "its files are as it leaves them" if seen else "as the person said"
         done = replace(step, state="done", result=f"done before the interruption: {how}", origin="kernel")
         return with_state(session, done)
-    how = how_to_state(session, step)
-    call = shown(tool, step.args or {})
+    how = assume_command(session, step)
+    call = call_text(tool, step.args or {})
     return f"step {step.n} ({call}) was interrupted and may have happened. Look, then {how}"
 
 
-def how_to_state(session: Session, step: Step) -> str:
+def assume_command(session: Session, step: Step) -> str:
     """The commands by which a person states the outcome of an interrupted step."""
     place = str(step.n) if session.root else f"{session.id}:{step.n}"
     again = f"`fractal resume {session.run.id} --assume {place}=rerun`"
     return f"{again} to have it done again, or `--assume {place}=done`"
 
 
-def happened(session: Session, step: Step) -> str:
+def observed_effect(session: Session, step: Step) -> str:
     """Whether an interrupted call happened, by its files' hashes: `done`, `not done`, "" (unknown).
 
     `half`: some files have changed and the others have not.
@@ -278,13 +278,13 @@ def happened(session: Session, step: Step) -> str:
     return "half" if halves else ""
 
 
-def undone(session: Session, step: Step) -> bool:
+def undo_call(session: Session, step: Step) -> bool:
     """Undo a call's changes if possible; whether its files are now as before it."""
-    seen = happened(session, step)
-    return seen == "not done" or (seen in ("half", "done") and _put_back(session, step))
+    seen = observed_effect(session, step)
+    return seen == "not done" or (seen in ("half", "done") and _restore_files(session, step))
 
 
-def _put_back(session: Session, step: Step) -> bool:
+def _restore_files(session: Session, step: Step) -> bool:
     """Restore the files that a call changed; whether all could be restored."""
     snapshots, tree = session.run.snapshots, step.evidence.get("tree_before", "")
     was = {each["path"]: each["before"] for each in step.evidence.get("touched", [])}

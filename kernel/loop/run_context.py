@@ -34,7 +34,7 @@ Offered = Callable[[Document], Iterable[Note]]
 
 
 @dataclass(frozen=True)
-class Since:
+class FolderChanges:
     """The changes of the folder since the start of the run."""
 
     moved: Collection[str] = ()  # the paths that differ
@@ -72,7 +72,7 @@ class Snapshots(Protocol):
         """The evidence of what a step changed since a snapshot; within a turn."""
         ...
 
-    async def since_start(self, run: str) -> Since | None:
+    async def since_start(self, run: str) -> FolderChanges | None:
         """The changes since the start of the run; None if no step could change anything."""
         ...
 

@@ -16,7 +16,7 @@ from kernel.document.model import Document, Step
 from kernel.document.references import references
 from kernel.errors import DocumentError, OperationFailed
 from kernel.loop.child import subtree
-from kernel.loop.operation import adopted, how_to_state, operation_id, undone, with_state
+from kernel.loop.operation import assume_command, operation_id, recorded_outcome, undo_call, with_state
 from kernel.loop.run_context import Session
 from kernel.tools.state_machine import machine_state
 from kernel.tools.tool import CHANGING
@@ -24,7 +24,7 @@ from kernel.tools.tool import CHANGING
 _SAID = ("fact", "answer", "guidance", "open")
 
 
-def derive(session: Session, phase: str, read: str = "") -> None:
+def record_inputs(session: Session, phase: str, read: str = "") -> None:
     """Record the hashes of a phase's inputs; `read` names the instructions that a model has read."""
     hashes: dict[str, Any] = {name: fingerprint(value) for name, value in _inputs(session, phase).items()}
     if read:
@@ -32,14 +32,14 @@ def derive(session: Session, phase: str, read: str = "") -> None:
     session.meta(derived={**session.doc.meta.derived, phase: hashes})
 
 
-def took_note(session: Session) -> None:
+def accept_notes(session: Session) -> None:
     """Accept the current notes as inputs of the existing plan, so that they do not make it stale."""
     if plan := session.doc.meta.derived.get("plan"):
         said = {"said": fingerprint(_inputs(session, "plan")["said"])}
         session.meta(derived={**session.doc.meta.derived, "plan": {**plan, **said}})
 
 
-def changed(session: Session, phase: str) -> list[str]:
+def changed_inputs(session: Session, phase: str) -> list[str]:
     """The names of the inputs of a phase that have changed since; empty if none are recorded."""
     recorded = session.doc.meta.derived.get(phase)
     if not isinstance(recorded, dict):
@@ -59,7 +59,7 @@ def _inputs(session: Session, phase: str) -> dict[str, Any]:
         return {"task": doc.text(1, "task"), "context": _notes(doc, "context")}
     if phase == "plan":
         return {"task": doc.task, "said": _notes(doc, *_SAID)}
-    steps = [[step.n, step.state, product(session, step.n)] for step in session.attempted()]
+    steps = [[step.n, step.state, outcome_hash(session, step.n)] for step in session.attempted()]
     return {"criteria": doc.text(2, "success criteria"), "results": steps}
 
 
@@ -75,7 +75,7 @@ def _instructions(session: Session, read: str) -> str:
     return fingerprint([instructions(session.doc, read, catalogue), *texts])
 
 
-LOST = ("needed", "was", "spent", "limit", "tree_before", "tree_after", "files", "deleted")
+PER_EXECUTION = ("needed", "was", "spent", "limit", "tree_before", "tree_after", "files", "deleted")
 """Evidence of one execution of a step that does not belong to its result."""
 
 
@@ -84,7 +84,7 @@ def needs_of(step: Step) -> set[int]:
     return {*step.needs, *references([step.args, step.what])}
 
 
-def product(session: Session, n: int) -> str:
+def outcome_hash(session: Session, n: int) -> str:
     """A fingerprint of a step's outcome: its result, changed files, and its call if that changes anything."""
     step = session.doc.steps.get(n)
     if step is None:
@@ -97,13 +97,13 @@ def product(session: Session, n: int) -> str:
     return fingerprint(value)[:8]
 
 
-def made_from(session: Session, n: int) -> dict[str, Any]:
+def recorded_inputs(session: Session, n: int) -> dict[str, Any]:
     """The evidence of a step's inputs: the products of the steps that it needs."""
-    needs = sorted(needs_of(session.doc.planned[n]) | _after(session, n))
-    return {"needed": {str(need): product(session, need) for need in needs}} if needs else {}
+    needs = sorted(needs_of(session.doc.planned[n]) | _previous_call(session, n))
+    return {"needed": {str(need): outcome_hash(session, need) for need in needs}} if needs else {}
 
 
-def _after(session: Session, n: int) -> set[int]:
+def _previous_call(session: Session, n: int) -> set[int]:
     """The previous call of the same state machine, even if the plan does not name it in `needs`."""
     tool = session.run.catalogue.tools.get(session.doc.planned[n].tool)
     if tool is None or tool.states is None:
@@ -136,19 +136,19 @@ def why_stale(session: Session, n: int) -> str:
         if filled is not None and dict(step.args or {}) != tool.typed(filled):
             references_ = bool(references(dict(planned.args)))
             return "a result in its arguments was changed" if references_ else "its arguments were changed"
-    return changed_below(session, step)
+    return changed_input(session, step)
 
 
-def may_run(session: Session, n: int) -> bool:
+def needs_met(session: Session, n: int) -> bool:
     """Whether all needed steps have succeeded."""
     steps = [session.doc.steps.get(need) for need in needs_of(session.doc.planned[n])]
     return all(step is not None and step.state in ("done", "skipped") for step in steps)
 
 
-def changed_below(session: Session, step: Step) -> str:
+def changed_input(session: Session, step: Step) -> str:
     """Which needed step has a different outcome now; "" if none has."""
     for need, seen in step.evidence.get("needed", {}).items():
-        if int(need) in session.doc.steps and product(session, int(need)) != seen:
+        if int(need) in session.doc.steps and outcome_hash(session, int(need)) != seen:
             return f"step {need}, which it needs, came to something else"
     return ""
 
@@ -161,7 +161,7 @@ def _filled(session: Session, value: Any) -> Any:
         return None
 
 
-def stale(step: Step) -> Step:
+def marked_stale(step: Step) -> Step:
     """The step while it is unknown whether it keeps its result."""
     return replace(step, state="stale", evidence={**step.evidence, "was": step.state})
 
@@ -169,7 +169,9 @@ def stale(step: Step) -> Step:
 def restored(session: Session, step: Step) -> Step:
     """A stale step that keeps its result."""
     evidence = {key: value for key, value in step.evidence.items() if key != "was"}
-    return replace(step, state=step.evidence["was"], evidence={**evidence, **made_from(session, step.n)})
+    return replace(
+        step, state=step.evidence["was"], evidence={**evidence, **recorded_inputs(session, step.n)}
+    )
 
 
 def downstream(session: Session, first: Iterable[int], *, planned: bool = False) -> set[int]:
@@ -198,44 +200,44 @@ def same_call(session: Session, step: Step) -> Step | None:
     return None
 
 
-def taken_over(session: Session, step: Step, old: Step) -> Step:
+def reused(session: Session, step: Step, old: Step) -> Step:
     """A step with the result of the same call in the plan before the edit."""
-    evidence = {key: value for key, value in old.evidence.items() if key not in LOST}
-    evidence |= {"same as": old.n, **made_from(session, step.n)}
+    evidence = {key: value for key, value in old.evidence.items() if key not in PER_EXECUTION}
+    evidence |= {"same as": old.n, **recorded_inputs(session, step.n)}
     taken = replace(
         step, state=old.state, result=old.result, origin=old.origin, link=old.link, evidence=evidence
     )
     return with_state(session, taken, evidence.get("state", {}).get("kept"))
 
 
-def same_products(session: Session, step: Step, old: Step) -> bool:
+def same_inputs(session: Session, step: Step, old: Step) -> bool:
     """Whether two steps have equal inputs, whatever the numbers of the needed steps."""
-    now: Mapping[str, str] = made_from(session, step.n).get("needed", {})
+    now: Mapping[str, str] = recorded_inputs(session, step.n).get("needed", {})
     return sorted(now.values()) == sorted(old.evidence.get("needed", {}).values())
 
 
 # ---- calls that were made before -------------------------------------------------------------------------
 
 
-def went_before(session: Session, step: Step, again: Step | None, repeatable: bool) -> Step | str | None:
+def earlier_outcome(session: Session, step: Step, again: Step | None, repeatable: bool) -> Step | str | None:
     """The ended step if the same call was made before, or a question if it must not be made twice.
 
     None: the call is to be made, and a document in its place has been put aside. `step` has its references
     filled in, and a child its link. `again` is the entry in §3 of a step that is repeated.
     """
     if again is not None:
-        return _once_more(session, step, again, repeatable)
+        return _repeat(session, step, again, repeatable)
     if same := same_call(session, step):
         assume = session.run.policy.assumed(session.id, step.n)
-        if same_products(session, step, same) or (not repeatable and assume == "done"):
-            return taken_over(session, step, same)
+        if same_inputs(session, step, same) or (not repeatable and assume == "done"):
+            return reused(session, step, same)
         if repeatable or assume == "rerun":
             return None
         return _question(session, step, f"was done before as step {same.n}, after other steps")
-    return _line_lost(session, step, repeatable)
+    return _without_entry(session, step, repeatable)
 
 
-def _once_more(session: Session, step: Step, again: Step, repeatable: bool) -> Step | str | None:
+def _repeat(session: Session, step: Step, again: Step, repeatable: bool) -> Step | str | None:
     why = why_stale(session, step.n) if again.state == "stale" else ""  # "": a person asked for it
     if not repeatable:
         assume = session.run.policy.assumed(session.id, step.n)
@@ -244,17 +246,17 @@ def _once_more(session: Session, step: Step, again: Step, repeatable: bool) -> S
             kept = same.evidence.get("state", {}).get("kept")
             return with_state(session, same, kept) if same.state == "done" else same
         made = again.link or again.evidence.get("was") != "failed"  # else it failed before it started
-        if not undone(session, again) and why and made and assume != "rerun":
+        if not undo_call(session, again) and why and made and assume != "rerun":
             return _question(session, step, f"is done already, and {why}")
     _retire(session, again.link.removesuffix(".md"))
     return None
 
 
 def _question(session: Session, step: Step, why: str) -> str:
-    return f"step {step.n} ({step.tool or 'subtask'}) {why}: {how_to_state(session, step)}"
+    return f"step {step.n} ({step.tool or 'subtask'}) {why}: {assume_command(session, step)}"
 
 
-def _line_lost(session: Session, step: Step, repeatable: bool) -> Step | None:
+def _without_entry(session: Session, step: Step, repeatable: bool) -> Step | None:
     """Handle a document whose entry in the parent is missing, after an edit or a torn file."""
     store = session.run.store
     loop_id = step.link.removesuffix(".md") or operation_id(session, step.n, step.tool)
@@ -264,7 +266,7 @@ def _line_lost(session: Session, step: Step, repeatable: bool) -> Step | None:
         if store.load(loop_id).text(1, "task") != step.what:
             _retire(session, loop_id)
         return None  # the child continues
-    if not repeatable and (ended := adopted(session, step)):
+    if not repeatable and (ended := recorded_outcome(session, step)):
         return ended
     store.retire(loop_id)
     return None

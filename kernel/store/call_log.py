@@ -176,7 +176,7 @@ class ReplyLog:
             if kind != "asked" and key in self._open:
                 head["rung"] = self._open[key][0]
             line = (to_json(head | record) + "\n").encode()
-            with disk.of_the_state(self.path):
+            with disk.writing_state(self.path):
                 if self._torn or not self.path.exists():
                     self._begin_on_a_fresh_line()
                 disk.append(self.path, line, fsync=self._fsync)
@@ -202,7 +202,7 @@ class ReplyLog:
     def _load(self) -> None:
         if self._loaded:
             return
-        with disk.reading_of_the_state(self.path):
+        with disk.reading_state(self.path):
             lines = (self.path.read_bytes() if self.path.exists() else b"").split(b"\n")
         self._torn = lines.pop() != b""
         for number, line in enumerate(lines, 1):

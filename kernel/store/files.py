@@ -23,7 +23,7 @@ from kernel.errors import DocumentError, ForeignEdit
 
 SHOWN = 4_000
 """Maximum characters of an argument in a document. Source: kernel.md, "The state document"."""
-PLACE = "args"
+ARGUMENTS_FOLDER = "args"
 """The folder of whole arguments in `artifacts/`."""
 
 
@@ -47,7 +47,7 @@ def missing(step: Step) -> str:
     return f"{'; '.join(lost)}; put it back, or write the whole argument into the document" if lost else ""
 
 
-LEFT = ENDED | {"waiting", "interrupted"}
+EDITABLE = ENDED | {"waiting", "interrupted"}
 """Statuses in which people may edit a document: a copy is kept to detect their changes."""
 CHANGED = "modified or removed externally; kept the external version"
 
@@ -177,7 +177,7 @@ class FileStore:
             raise ForeignEdit(f"{path}: {CHANGED}. Look at it, then `fractal resume {self.folder.name}`")
         if (known := self._known.get(loop_id)) and known.read:
             return known.read
-        with disk.reading_of_the_state(path):
+        with disk.reading_state(path):
             stat = disk.signature(path)  # before reading, so that a later check detects a concurrent write
             raw = path.read_bytes()
         body, tail = committed(raw)
@@ -185,7 +185,7 @@ class FileStore:
         if tail.strip():
             self._put_aside(loop_id, tail)
         if tail:
-            with disk.of_the_state(path):
+            with disk.writing_state(path):
                 stat = disk.cut(path, len(body))
         ended = document if document.ended else None
         self._known[loop_id] = _Known(stat, hashlib.sha256(body), document.meta.rev, ended, document)
@@ -247,7 +247,7 @@ class FileStore:
             shown = cut(redact_forms(text), SHOWN, "")
             if shown != text:
                 ending = "txt" if isinstance(value, str) else "json"
-                file = f"{PLACE}/{_hash(text)}-{_hash(shown)}.{ending}"
+                file = f"{ARGUMENTS_FOLDER}/{_hash(text)}-{_hash(shown)}.{ending}"
                 there = (self.folder / "artifacts" / file).is_file()
                 whole[name] = f"artifacts/{file}" if there else self.shelve(file, text)
                 args[name] = shown
@@ -280,12 +280,12 @@ class FileStore:
         rev = (known.rev if known else document.meta.rev) + 1
         raw = render(_with_steps(document, self._excerpt), rev)
         ended = document if document.ended else None
-        for_people = document.meta.status in LEFT or document.meta.phase == "do"
+        for_people = document.meta.status in EDITABLE or document.meta.phase == "do"
         if for_people and (rev > 1 or not ended):  # not for an operation, which is written once
             left = self._left(loop_id)
-            with disk.of_the_state(self.path(loop_id)):
+            with disk.writing_state(self.path(loop_id)):
                 self._refuse_foreign(loop_id, raw)
-            with disk.of_the_state(left):  # before the document, which a crash here leaves unchanged
+            with disk.writing_state(left):  # before the document, which a crash here leaves unchanged
                 disk.put(left, gzip.compress(raw, 1, mtime=0), mode=0o600, fsync=False)
         stat = self._write(self.path(loop_id), raw, lambda: self._refuse_foreign(loop_id, raw))
         self._known[loop_id] = _Known(stat, hashlib.sha256(raw), rev, ended)
@@ -302,7 +302,7 @@ class FileStore:
         document = document.with_section(3, replace(document.section(3), steps=before))
         raw = render_steps(document, steps, known.rev + 1)
         path = self.path(loop_id)
-        with disk.of_the_state(path):
+        with disk.writing_state(path):
             self._refuse_foreign(loop_id, raw)
             try:
                 known.stat = disk.append(path, raw, fsync=self._fsync, expected=known.stat)
@@ -316,7 +316,7 @@ class FileStore:
     def _write(
         self, path: Path, raw: bytes, guard: Callable[[], None] = lambda: None
     ) -> tuple[int, int, int]:
-        with disk.of_the_state(path):
+        with disk.writing_state(path):
             return disk.put(path, raw, mode=0o600, fsync=self._fsync, guard=guard)
 
     def _refuse_foreign(self, loop_id: str, ours: bytes) -> None:
@@ -367,5 +367,5 @@ def _depth_first(loop_id: str) -> tuple[int, ...]:
 
 
 def _read(path: Path) -> bytes:
-    with disk.reading_of_the_state(path):
+    with disk.reading_state(path):
         return path.read_bytes()

@@ -64,13 +64,13 @@ async def _function(context: OperationContext, tool: Tool, args: Mapping[str, An
 
 async def _in_a_thread(act: Callable[[], Any]) -> Any:
     """Run in a thread. A thread cannot be stopped, but it cannot change files once this returns."""
-    given = disk.Leave()
-    before = disk.leave.set(given)
+    given = disk.WritePermission()
+    before = disk.write_permission.set(given)
     try:
         return await asyncio.to_thread(act)
     finally:
         given.withdraw()
-        disk.leave.reset(before)
+        disk.write_permission.reset(before)
 
 
 def _in_turn(context: OperationContext, function: Callable[..., Any], args: Mapping[str, Any]) -> Any:
@@ -80,7 +80,7 @@ def _in_turn(context: OperationContext, function: Callable[..., Any], args: Mapp
     """
     if getattr(function, "prepare", None) is None or "network" in context.effects:
         return function(context, **args)
-    with disk.hold(context.folder, context.timeout / 2, _busy):
+    with disk.lock(context.folder, context.timeout / 2, _busy):
         return function(context, **args)
 
 

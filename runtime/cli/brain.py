@@ -137,8 +137,8 @@ def _write(shelf: Shelf, path: str, files: bool, kinds: list[str] | None) -> Cou
             for row in counted():
                 target.keeper.write([row])
     else:
-        temporary = disk.beside(Path(path))
-        with disk.of_the_state(Path(path)):
+        temporary = disk.temporary_path(Path(path))
+        with disk.writing_state(Path(path)):
             try:
                 with temporary.open("w", encoding="utf-8") as file:
                     file.writelines(f"{to_json(row)}\n" for row in counted())

@@ -58,7 +58,7 @@ class Drafts:
             shutil.copytree(source, part, ignore=shutil.ignore_patterns("__pycache__"))
             part.rename(draft)
         else:
-            with disk.of_the_state(draft):
+            with disk.writing_state(draft):
                 disk.put(draft, source.read_bytes())
         return self.folder / name
 
@@ -125,7 +125,7 @@ class Layout:
     def _take(self, name: str, *, removed: bool) -> None:
         target = self.drafts.writable(name)
         if not removed:
-            with disk.of_the_state(target):
+            with disk.writing_state(target):
                 disk.put(target, (self.folder / name).read_bytes())
             shutil.copymode(self.folder / name, target)
         elif unit_of(name) == name and any((each / name).exists() for each in self.drafts.systems):

@@ -211,7 +211,7 @@ class Journal:
             changes = tuple(each for each in compared if each.before != each.after)
             if files and not changes:
                 return None
-            with disk.of_the_state(self.blobs.folder):
+            with disk.writing_state(self.blobs.folder):
                 for each in changes:
                     if file := files[each.path]:
                         self.blobs.keep(file)
@@ -261,14 +261,14 @@ class Journal:
             f"{self.folder}: another process has held the history of the system for {PATIENCE:g} s; "
             "try again when it has ended"
         )
-        with disk.hold(self.folder / "lock", PATIENCE, lambda: busy):
+        with disk.lock(self.folder / "lock", PATIENCE, lambda: busy):
             yield
 
     def _append(self, entries: Sequence[Entry], entry: Entry) -> Entry:
         """Write a line after those of `entries`."""
         entry = replace(entry, id=entries[-1].id + 1 if entries else 1)
         line = json.dumps(entry.as_dict()).encode() + b"\n"
-        with disk.of_the_state(self.path):
+        with disk.writing_state(self.path):
             if not self.path.exists():
                 self._save(entries)  # after a crash it shows that the first line was not carried out
                 disk.put(self.path, b"", mode=0o600, fsync=self._fsync)
@@ -288,9 +288,9 @@ class Journal:
                     raise disk.Changed(path)
 
             disk.sweep(path.parent, path.name)
-            with suppress(disk.Changed), disk.of_the_state(path):
+            with suppress(disk.Changed), disk.writing_state(path):
                 if content_of(mark_of(path)) == content_of(change.after) != "":  # written, the mode is not
-                    disk.allow(path, change.after.endswith(EXECUTABLE))
+                    disk.set_executable(path, change.after.endswith(EXECUTABLE))
                     continue
                 refuse()
                 self._put(path, self.blobs.file(change.after), refuse)
@@ -308,7 +308,7 @@ class Journal:
                 disk.remove(folder)
         mode = 0o777 if file.executable else 0o666
         disk.put(path, file.raw, mode=mode, fsync=self._fsync, guard=guard)
-        disk.allow(path, file.executable)
+        disk.set_executable(path, file.executable)
 
     def _record_edits(self, entries: Sequence[Entry]) -> list[Entry]:
         """Record what a person has changed: an entry per unit, the very first time one for all files."""
@@ -319,7 +319,7 @@ class Journal:
         for name in changed:
             if name in found and (file := read(self.system / name, KEPT_BYTES)):
                 found[name] = file.mark  # it may have changed again since the scan
-                with disk.of_the_state(self.blobs.folder):
+                with disk.writing_state(self.blobs.folder):
                     self.blobs.keep(file, fsync=bool(entries))  # many at first, and all of them are in place
             unit = unit_of(name, found) if entries else ""
             units.setdefault(unit, []).append(Change(name, marks.get(name, ""), found.get(name, "")))
@@ -340,7 +340,7 @@ class Journal:
         disk.sweep(self.blobs.folder)
         raw = self.path.read_bytes() if self.path.exists() else b""
         if raw and not raw.endswith(b"\n"):  # an unfinished last line
-            with disk.of_the_state(self.path):
+            with disk.writing_state(self.path):
                 disk.cut(self.path, raw.rfind(b"\n") + 1)
         entries = self.entries()
         unfinished = [entry for entry in entries if entry.id > self._finished_id(entries)]
@@ -360,7 +360,7 @@ class Journal:
     def _save(self, entries: Sequence[Entry]) -> None:
         """Record that the files of these entries are written."""
         values = {"upto": entries[-1].id if entries else 0, "marks": marks_after(entries)}
-        with disk.of_the_state(self._known):
+        with disk.writing_state(self._known):
             disk.put(self._known, json.dumps(values).encode(), mode=0o600, fsync=self._fsync)
 
 

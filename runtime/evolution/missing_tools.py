@@ -120,7 +120,7 @@ class MissingTools:
 
     def _save(self, known: Mapping[str, Sequence[Instance]]) -> None:
         values = {key: {"seen": [asdict(each) for each in seen]} for key, seen in known.items()}
-        with disk.of_the_state(self.path):
+        with disk.writing_state(self.path):
             disk.put(self.path, json.dumps(values, indent=0).encode(), mode=0o600)
 
 

@@ -92,7 +92,7 @@ class Proposals:
 
     def make(self, proposal: Proposal) -> Proposal:
         """Save a new proposal, then record it in the journal."""
-        with disk.of_the_state(self.folder):
+        with disk.writing_state(self.folder):
             id = claim(self.folder, "p", lambda id: (self.folder / id).mkdir(mode=0o700))
             base = {name: mark for name in proposal.files if (mark := mark_of(self.journal.system / name))}
             text = (proposal.text or proposal.reason).strip()

@@ -13,7 +13,7 @@ from kernel import disk
 from kernel.document.escaping import to_json
 from kernel.document.model import Document, Step
 from kernel.errors import ConfigurationError, DocumentError, OperationFailed, explained
-from kernel.loop.approval import ungranted
+from kernel.loop.approval import unapproved
 from kernel.loop.child import subtree
 from kernel.loop.criteria import search
 from kernel.loop.run_context import Session, Trial
@@ -78,7 +78,7 @@ def _approval(session: Session, tool: Tool) -> str:
     sample = tool.sample
     calls = [*cast(list[dict[str, Any]], sample.get("before") or []), cast(dict[str, Any], sample["args"])]
     for args in calls:
-        effects, dangers = ungranted(session.run, tool, args)
+        effects, dangers = unapproved(session.run, tool, args)
         if effects or dangers:
             what = "; ".join([*(f"it may {effect}" for effect in effects), *map(str, dangers)])
             return f"its sample was not run: that needs a person's approval ({what})"

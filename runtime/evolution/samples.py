@@ -98,7 +98,7 @@ class ToolRecords:
             record = replace(records.pop(key, Record(tool.name)), **changes)
             kept = dict(list(records.items())[-REMEMBERED + 1 :]) | {key: record}
             raw = json.dumps({name: asdict(each) for name, each in kept.items()}, indent=0).encode()
-            with disk.of_the_state(self.path):
+            with disk.writing_state(self.path):
                 disk.put(self.path, raw, mode=0o600)
         return record
 

@@ -177,7 +177,7 @@ class Trials:
         def create(id: str) -> None:
             (self.folder / f"{id}.md").touch(mode=0o600, exist_ok=False)
 
-        with disk.of_the_state(self.folder):
+        with disk.writing_state(self.folder):
             trial = Trial(claim(self.folder, "t", create), kind, unit, compared, at, **more)
             disk.put(self.folder / f"{trial.id}.md", _written(trial), mode=0o600)
         return trial

@@ -211,12 +211,12 @@ def _create(ctx: OperationContext, path: str, files: Sequence[str]) -> Result:
         raise OperationFailed(f"more than {MOST_MEMBERS:,} files; name a smaller folder")
     named = [(each, each.relative_to(root).as_posix()) for each in sorted(paths - {target})]
     target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = disk.beside(target)
+    temporary = disk.temporary_path(target)
     try:
         pack(temporary, path, named, deadline)
         with disk.committing():
             temporary.replace(target)
-        disk.settle(target.parent)
+        disk.sync(target.parent)
     finally:
         temporary.unlink(missing_ok=True)
     size, name = target.stat().st_size, relative(ctx, target)
@@ -278,7 +278,7 @@ def _extract(ctx: OperationContext, packed: Packed, files: Sequence[str], to: st
         ctx.writable(str(place.relative_to(root)))  # refuses what is protected, or leads out through a link
         if (place.exists() or place.is_symlink()) and not (member.folder and place.is_dir()):
             raise OperationFailed(f"{relative(ctx, place)}: exists already; extract into an empty folder")
-    aside = disk.beside(root / "unpacked")
+    aside = disk.temporary_path(root / "unpacked")
     aside.mkdir()
     try:
         packed.unpack(frozenset(member.name for member in members), aside)

@@ -49,7 +49,7 @@ def copy(ctx: OperationContext, **args: Any) -> Result:
 
 def _copy(source: Path, target: Path) -> None:
     """Copy beside the target, then rename, so that a crash leaves no partial copy."""
-    made = disk.beside(target)
+    made = disk.temporary_path(target)
     try:
         if source.is_dir():
             shutil.copytree(source, made, symlinks=True, copy_function=_copy_file)
@@ -60,12 +60,12 @@ def _copy(source: Path, target: Path) -> None:
     except BaseException:
         shutil.rmtree(made) if made.is_dir() else made.unlink(missing_ok=True)
         raise
-    disk.settle(target.parent)
+    disk.sync(target.parent)
 
 
 def _copy_file(source: str | Path, target: str | Path) -> None:
     shutil.copy2(source, target)
-    disk.settle(Path(target))
+    disk.sync(Path(target))
 
 
 def _prepare_remove(ctx: OperationContext, path: str) -> tuple[Touch, ...]:

@@ -83,7 +83,7 @@ def _clear(folder: Path, path: str, state: State | None) -> None:
 def _put(full: Path, state: State, raw: bytes) -> None:
     full.parent.mkdir(parents=True, exist_ok=True)
     if stat.S_ISLNK(state.mode):
-        beside = disk.beside(full)
+        beside = disk.temporary_path(full)
         beside.symlink_to(os.fsdecode(raw))
         beside.replace(full)
         return

@@ -24,7 +24,7 @@ from kernel.disk import SKIPPED
 from kernel.document.model import Step
 from kernel.document.redaction import shown_name
 from kernel.errors import FractalError, RunLocked
-from kernel.loop.run_context import Since
+from kernel.loop.run_context import FolderChanges
 from kernel.tools.operations import PROTECTED
 from runtime.sandbox import restoring
 from runtime.sandbox.changes import changes, deleted, files_of, going
@@ -100,7 +100,7 @@ class Snapshots:
         def busy() -> RunLocked:
             return RunLocked(f"a run is changing {self.folder}; wait until its command has ended")
 
-        with disk.hold(self.home / "lock", PATIENCE, busy):
+        with disk.lock(self.home / "lock", PATIENCE, busy):
             yield
 
     def sweep(self) -> None:
@@ -134,7 +134,7 @@ class Snapshots:
         except (OSError, subprocess.SubprocessError, ValueError) as error:
             message = _message(error)
             if reason := next((each for each in disk.FULL if each in message), ""):
-                raise disk.refused(self.home, reason) from None
+                raise disk.storage_error(self.home, reason) from None
             first = message.partition("\n")[0]
             raise NotKept(f"{self.folder} cannot be kept for `fractal undo`: {first}") from None
         return tree
@@ -157,11 +157,11 @@ class Snapshots:
             found["deleted"] = gone
         return found
 
-    async def since_start(self, run: str) -> Since | None:
+    async def since_start(self, run: str) -> FolderChanges | None:
         """What has become of the folder since the run's first step that could change it; None without one."""
         first = self.first(run)
         if not first:
-            return Since(unknown=self.too_large) if self.too_large else None
+            return FolderChanges(unknown=self.too_large) if self.too_large else None
         async with self.turn():
             last = await self.taken(run)
             moved = await whole(partial(self.trees.changes, first, last))
@@ -173,7 +173,7 @@ class Snapshots:
         sizes = ["" if each.kind == "removed" else f" {each.size} bytes" for each in shown]
         lines = [f"{e.kind} {shown_name(e.path)}{size}" for e, size in zip(shown, sizes, strict=True)]
         diffs = [(shown_name(each.path), each.diff) for each in shown if each.diff]
-        return Since(list(moved), there, lines=lines, diffs=diffs)
+        return FolderChanges(list(moved), there, lines=lines, diffs=diffs)
 
     async def take_back(self, run: str, steps: Iterable[Step]) -> list[str]:
         """Undo what these steps, the newest first, changed; one line a file. Raises `UsageError`."""

@@ -14,9 +14,9 @@ from kernel.document.model import ACCEPTED, EMPTY, PHASES, Note, Step
 from kernel.errors import DocumentError, FractalError, LimitReached
 from kernel.loop import step_cache
 from kernel.loop.child import ended_child, share_of, subtree
-from kernel.loop.do import GOOD
-from kernel.loop.end import finish, heed_answer, what_was_done
-from kernel.loop.operation import adopted
+from kernel.loop.do import SUCCEEDED
+from kernel.loop.end import attempt_notes, finish, use_answer
+from kernel.loop.operation import recorded_outcome
 from kernel.loop.run_context import RunContext, Session
 
 ORDER = ("understand", "plan", "do", "check")
@@ -71,7 +71,7 @@ def find(session: Session, redo: bool) -> list[Stale]:
 
 
 def _phase(session: Session, phase: str, redo: bool) -> Iterator[Stale]:
-    for name in step_cache.changed(session, phase):
+    for name in step_cache.changed_inputs(session, phase):
         if name == "instructions":
             yield Stale(session.id, phase, _WHY[name], kept=not redo)
         elif phase != "understand" or not _task_reworded(session):
@@ -80,7 +80,7 @@ def _phase(session: Session, phase: str, redo: bool) -> Iterator[Stale]:
 
 def _task_reworded(session: Session) -> bool:
     """Whether the person has put the resolved task right as well: then UNDERSTAND has nothing to do."""
-    return "task" in step_cache.changed(session, "plan")
+    return "task" in step_cache.changed_inputs(session, "plan")
 
 
 def _steps(session: Session) -> Iterator[Stale]:
@@ -97,7 +97,7 @@ def _steps(session: Session) -> Iterator[Stale]:
             if why := step_cache.why_stale(session, n):
                 yield Stale(session.id, "do", why, n)
         elif step and step.state == "struck" and step.result and step.origin == "kernel":
-            if step_cache.may_run(session, n):  # and no person struck it
+            if step_cache.needs_met(session, n):  # and no person struck it
                 yield Stale(session.id, "do", "what it needs is done now", n)
         elif step and step.state == "planned" and (checked or step.result is not None):
             yield Stale(session.id, "do", "it was set back to be done again", n)
@@ -126,7 +126,7 @@ def _restarted(session: Session) -> Iterator[Stale]:
     """What a loop that was set back does again: what had not ended well; a child goes on itself."""
     if not _is_restarted(session):
         return
-    open_ = [step for step in session.attempted() if step.state not in GOOD]
+    open_ = [step for step in session.attempted() if step.state not in SUCCEEDED]
     phase = "plan" if not session.doc.planned else "do" if open_ else "check"
     yield Stale(session.id, phase, "it had ended, and its status was set back")
     for step in open_:
@@ -175,7 +175,7 @@ def _has_child(run_context: RunContext, step: Step) -> bool:
 def _restarts(run_context: RunContext, step: Step) -> bool:
     """Whether the child of a loop that was set back is set back as well: where it had not ended well."""
     child = run_context.store.load(_child(step))
-    return child.ended and child.meta.status not in ACCEPTED and step.state not in GOOD
+    return child.ended and child.meta.status not in ACCEPTED and step.state not in SUCCEEDED
 
 
 def _goes_on(run_context: RunContext, step: Step) -> bool:
@@ -189,7 +189,7 @@ def _reopen(session: Session, step: Step, also: Iterable[int] = (), **meta: str)
     """
     evidence = {key: value for key, value in step.evidence.items() if key == "needed"}
     parts = [each for each in session.attempted() if not each.tool or session.run.catalogue.guided(each.tool)]
-    starts = {each.n for each in parts if each.state not in GOOD and (each.share is None or each.over)}
+    starts = {each.n for each in parts if each.state not in SUCCEEDED and (each.share is None or each.over)}
     try:
         share = share_of(session, step, len({step.n, *starts, *(each.n for each in parts if each.n in also)}))
     except LimitReached:  # it ends at its first call
@@ -213,20 +213,20 @@ def _set_back(session: Session, back: list[Stale]) -> None:
             session.doc = session.doc.with_section(section, EMPTY)
     session.meta(phase=phase, status="running", waiting=None, unverified=False, derived=kept)
     if phase == "plan":
-        heed_answer(session)
+        use_answer(session)
     session.save()
 
 
 def _plan_anew(session: Session, phase: str, why: str) -> None:
     """Give the plan up: what is open of it is ended, what has ended may be taken over by the next one."""
     session.doc = session.doc.with_section(5, EMPTY)
-    kept = [step.n for step in session.attempted() if step.state in GOOD]
+    kept = [step.n for step in session.attempted() if step.state in SUCCEEDED]
     if session.doc.section(2).notes:
         for step in session.attempted():
             if step.n in session.doc.steps and not step.over:
                 session.put(_given_up(session, step))
         session.fold(
-            "edited", Note("learned", f"by a person's edit: {why}; {_KEPT}"), *what_was_done(session)
+            "edited", Note("learned", f"by a person's edit: {why}; {_KEPT}"), *attempt_notes(session)
         )
         session.meta(extra={**session.doc.meta.extra, "kept": kept})
     if phase == "understand":
@@ -250,7 +250,7 @@ def _given_up(session: Session, step: Step) -> Step:
             return ended_child(session, step, session.run.store.load(_child(step)))
     if step.state == "running" and step.share is None:
         with suppress(FractalError):
-            if ended := adopted(session, step):
+            if ended := recorded_outcome(session, step):
                 return ended
     state = "unknown" if step.state == "running" else "struck"
     return replace(step, state=state, result=why, origin="kernel")
@@ -263,7 +263,7 @@ def _do_again(session: Session, stale: set[int]) -> None:
         if step is None or (not step.ended and n not in stale):
             continue
         if step.state == "running" and step.share is not None and step_cache.why_stale(session, n):
-            session.put(step_cache.stale(_given_up(session, step)))
+            session.put(step_cache.marked_stale(_given_up(session, step)))
         elif step.state == "waiting":  # what was to be approved is another call now
             session.put(session.doc.planned[n])
         elif not step.ended:
@@ -274,4 +274,4 @@ def _do_again(session: Session, stale: set[int]) -> None:
         elif step.state in ("struck", "unknown") or (step.state == "failed" and n in stale):
             session.put(session.doc.planned[n])
         else:
-            session.put(step_cache.stale(step))
+            session.put(step_cache.marked_stale(step))

@@ -11,7 +11,7 @@ from typing import Any, cast
 from kernel import disk
 from kernel.document.model import Document
 from kernel.errors import UsageError, explained
-from kernel.loop.approval import PROGRAM, Decider, barred
+from kernel.loop.approval import PROGRAM, Decider, why_not_approver
 from runtime.workspace.runs import Reader, RunResult
 from runtime.workspace.workspace import is_locked
 
@@ -50,27 +50,27 @@ class Inbox:
     def set_aside(self, path: Path, error: Exception, warn: Callable[[str], None]) -> None:
         """Give a file that is no message another name, so that it is not read again."""
         aside = path.with_suffix(".bad")
-        with disk.of_the_state(path):
+        with disk.writing_state(path):
             disk.move(path, aside)
         warn(f"{path}: not a message: {explained(error)}; it is now {aside.name}")
 
     def taken(self, path: Path) -> None:
         """Remove a message that was acted on."""
-        with disk.of_the_state(path):
+        with disk.writing_state(path):
             path.unlink(missing_ok=True)
 
 
 def drop(folder: Path, kind: str, **values: Any) -> Path:
     """Leave a message for a run (answer, approve, reject, cancel), whoever holds it. Returns its file."""
     inbox = folder / "inbox"
-    with disk.of_the_state(inbox):
+    with disk.writing_state(inbox):
         inbox.mkdir(exist_ok=True)
     number = max((int(each.name[:4]) for each in inbox.glob("[0-9][0-9][0-9][0-9]-*")), default=-1) + 1
     raw = json.dumps({"kind": kind, **values}).encode()
     swept = 0
     while True:
         path = inbox / f"{number:04d}-{kind}.json"
-        with disk.of_the_state(path):
+        with disk.writing_state(path):
             try:
                 disk.create(path, raw)
                 return path
@@ -126,7 +126,7 @@ def leave(
     about: Mapping[str, Any] = {}
     if kind != "cancel":
         document = _asking(reader, run, kind)
-        if kind == "approve" and (why := barred(by, document.steps.values(), trusted)):
+        if kind == "approve" and (why := why_not_approver(by, document.steps.values(), trusted)):
             raise UsageError(f"{why}\napprove it at a terminal: fractal approve {run}")
         about = _about(document)
     drop(folder, kind, **values, **about, by=by.values)

@@ -109,7 +109,7 @@ def _changing() -> Generator[dict[str, dict[str, str]]]:
     path = place()
     lock = path.with_name("trusted.lock")
     try:
-        with disk.hold(lock, PATIENCE, lambda: ConfigurationError(f"{lock} is held by another process")):
+        with disk.lock(lock, PATIENCE, lambda: ConfigurationError(f"{lock} is held by another process")):
             allowed = known()
             yield allowed
             kept = {folder: names for folder, names in allowed.items() if names}

@@ -15,7 +15,7 @@ from kernel.asking.responder import Ask, Ladder
 from kernel.document.escaping import to_json
 from kernel.document.model import Document, Meta, Section, Step
 from kernel.errors import OperationFailed
-from kernel.loop.approval import approval, call_of, effects_of, refuse, ungranted
+from kernel.loop.approval import approval, call_digest, check_call, effects_of, unapproved
 from kernel.loop.run_context import Policy, RunContext, Session
 from kernel.store.call_log import ReplyLog
 from kernel.store.files import FileStore
@@ -58,7 +58,7 @@ def tool(name: str) -> Tool:
 
 def refused(loop: Session, name: str, args: Mapping[str, Any]) -> str:
     try:
-        asyncio.run(refuse(loop, Step(9, tool=name), tool(name), args))
+        asyncio.run(check_call(loop, Step(9, tool=name), tool(name), args))
     except OperationFailed as error:
         return str(error)
     return ""
@@ -101,7 +101,7 @@ def test_unadmitted_tool_is_refused_unless_it_is_a_draft_of_the_run(
     loop.run.admitted = never
     assert refused(loop, "read", {"path": "x"}) == "read was changed since its test"
     draft = replace(tool("read"), draft=True)
-    asyncio.run(refuse(loop, Step(9, tool="read"), draft, {"path": "x"}))
+    asyncio.run(check_call(loop, Step(9, tool="read"), draft, {"path": "x"}))
 
 
 # ---- calls that need approval -----------------------------------------------------------------------------
@@ -128,13 +128,13 @@ def test_yes_covers_effects_and_dangers_but_no_serious_danger(
     run_context = session(tmp_path, *dangers, **policy).run
     # bash with the effects of its markdown, which do not include write
     bash = replace(tool("bash"), effects=("shell",))
-    assert ungranted(run_context, bash, RM) == (effects, left)
+    assert unapproved(run_context, bash, RM) == (effects, left)
 
 
 def test_program_has_effect_shell_whatever_it_declares(tmp_path: Path) -> None:
     made = Tool("made", tmp_path / "pattern.md", run="command: ./x.py")
     assert effects_of(made) == {"shell"}
-    assert ungranted(session(tmp_path, approve=("shell",)).run, made, {})[0] == ["shell"]
+    assert unapproved(session(tmp_path, approve=("shell",)).run, made, {})[0] == ["shell"]
 
 
 def test_approval_names_effects_and_dangers_and_is_requested_once(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_approval_names_effects_and_dangers_and_is_requested_once(tmp_path: Path
     waiting, asked = approval(loop, step, tool("bash"), RM)
     assert asked.splitlines() == ['step 1 may shell: bash {"command": "rm -rf build"}', f"- {DANGER}"]
     assert loop.doc.steps[1] == waiting and waiting.state == "waiting"
-    call = call_of(tool("bash"), RM, {})
+    call = call_digest(tool("bash"), RM, {})
     assert waiting.evidence == {"approval": ["shell"], "dangers": [str(DANGER)], "call": call}
     approved = replace(waiting, evidence={**waiting.evidence, "approved": "person"})
     assert approval(loop, approved, tool("bash"), RM) == (approved, "")

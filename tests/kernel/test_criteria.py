@@ -15,13 +15,13 @@ import pytest
 from playing import boxed, put
 
 from kernel.errors import OperationFailed
-from kernel.loop.criteria import Verdict, check_criterion, reason, search
-from kernel.loop.run_context import Since
+from kernel.loop.criteria import CriterionResult, check_criterion, reason, search
+from kernel.loop.run_context import FolderChanges
 from kernel.tools.operations import OperationContext
 from runtime.sandbox.sandbox import Sandbox
 
 BOXED = Sandbox("auto")
-Check = Callable[..., Verdict]
+Check = Callable[..., CriterionResult]
 
 
 @pytest.fixture
@@ -31,9 +31,9 @@ def check(folder: Path) -> Check:
     def check(
         criterion: Mapping[str, Any],
         results: Mapping[int, str] | None = None,
-        since: Since | None = None,
+        since: FolderChanges | None = None,
         **context: Any,
-    ) -> Verdict:
+    ) -> CriterionResult:
         ctx = replace(OperationContext(folder, Sandbox("off"), timeout=20), **context)
         return asyncio.run(check_criterion(criterion, ctx, (results or {}).get, since))
 
@@ -44,8 +44,8 @@ def check(folder: Path) -> Check:
 
 
 def test_command_passes_with_exit_code_zero(check: Check) -> None:
-    assert check({"run": "echo fine"}) == Verdict(True, "exit 0, without a sandbox: fine")
-    assert check({"run": "echo bad >&2; exit 2"}) == Verdict(False, "exit 2, without a sandbox: bad")
+    assert check({"run": "echo fine"}) == CriterionResult(True, "exit 0, without a sandbox: fine")
+    assert check({"run": "echo bad >&2; exit 2"}) == CriterionResult(False, "exit 2, without a sandbox: bad")
     assert check({"run": "true"}).note == "exit 0, without a sandbox"
 
 
@@ -55,7 +55,9 @@ def test_command_runs_read_only(check: Check, folder: Path) -> None:
     verdict = check({"run": "echo x > a.txt"}, sandbox=BOXED)
     assert verdict.passed is False
     assert "Read-only file system" in verdict.note
-    assert check({"run": "grep -q was a.txt && echo t > /tmp/t"}, sandbox=BOXED) == Verdict(True, "exit 0")
+    assert check({"run": "grep -q was a.txt && echo t > /tmp/t"}, sandbox=BOXED) == CriterionResult(
+        True, "exit 0"
+    )
     assert (folder / "a.txt").read_text() == "as it was"
 
 
@@ -68,7 +70,7 @@ def test_evidence_has_the_end_of_a_failing_command(check: Check) -> None:
 
 def test_command_that_times_out_fails(check: Check) -> None:
     verdict = check({"run": "echo begun; sleep 69.07"}, timeout=0.5)
-    assert verdict == Verdict(False, "stopped after 0.5 s, without a sandbox: begun")
+    assert verdict == CriterionResult(False, "stopped after 0.5 s, without a sandbox: begun")
 
 
 def test_command_is_undecided_without_a_working_sandbox(
@@ -113,7 +115,7 @@ def test_file_and_result_criteria(
     put(folder, "sub/x")
     (folder / "bare").mkdir()
     os.mkfifo(folder / "pipe")
-    assert check(criterion, {1: "I saw 12 files."}) == Verdict(passed, note)
+    assert check(criterion, {1: "I saw 12 files."}) == CriterionResult(passed, note)
 
 
 def test_invalid_criteria_fail(check: Check, folder: Path) -> None:
@@ -124,7 +126,7 @@ def test_invalid_criteria_fail(check: Check, folder: Path) -> None:
         ({"file": "a.txt", "has": "("}, "is not a regular expression"),
         ({"wish": "luck"}, "none of run, file, step, same, judge"),
     ]:
-        verdict = check(criterion, since=Since())
+        verdict = check(criterion, since=FolderChanges())
         assert verdict.passed is False
         assert why in verdict.note
 
@@ -162,19 +164,21 @@ async def test_pattern_nested_too_deep_is_refused() -> None:
 def test_same_compares_contents(check: Check, folder: Path) -> None:
 
     there = ["tests/a.py", "tests/deep/b.py", "tests-other.txt", "single.txt"]
-    since = Since(["tests-other.txt"], lambda: there)
-    assert check({"same": "tests"}, since=since) == Verdict(True, "2 files unchanged")
-    assert check({"same": "./tests/"}, since=since) == Verdict(True, "2 files unchanged")
-    assert check({"same": "single.txt"}, since=since) == Verdict(True, "1 file unchanged")
-    assert check({"same": "."}, since=since) == Verdict(False, "changed: tests-other.txt")
-    since = Since(["tests/a.py", "tests/new.py"], lambda: there)
-    assert check({"same": "tests"}, since=since) == Verdict(False, "changed: tests/a.py, tests/new.py")
+    since = FolderChanges(["tests-other.txt"], lambda: there)
+    assert check({"same": "tests"}, since=since) == CriterionResult(True, "2 files unchanged")
+    assert check({"same": "./tests/"}, since=since) == CriterionResult(True, "2 files unchanged")
+    assert check({"same": "single.txt"}, since=since) == CriterionResult(True, "1 file unchanged")
+    assert check({"same": "."}, since=since) == CriterionResult(False, "changed: tests-other.txt")
+    since = FolderChanges(["tests/a.py", "tests/new.py"], lambda: there)
+    assert check({"same": "tests"}, since=since) == CriterionResult(
+        False, "changed: tests/a.py, tests/new.py"
+    )
     assert check({"same": "missing"}, since=since).passed is False
 
 
 def test_unknown_changes_are_undecided(check: Check) -> None:
-    since = Since(unknown="the folder is too large")
-    assert check({"same": "a"}, since=since) == Verdict(None, "not known: the folder is too large")
+    since = FolderChanges(unknown="the folder is too large")
+    assert check({"same": "a"}, since=since) == CriterionResult(None, "not known: the folder is too large")
 
 
 def test_same_passes_where_no_step_may_write(check: Check) -> None:

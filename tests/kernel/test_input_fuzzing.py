@@ -17,7 +17,7 @@ from playing import ACCEPT, plan
 
 from kernel.asking.replies import REPLIES, Plan, Typed, gate_plan
 from kernel.errors import ReplyError
-from kernel.loop.ask import accepted
+from kernel.loop.ask import parsed_reply
 from kernel.loop.criteria import check_criterion
 from kernel.tools.operations import OperationContext
 from kernel.tools.tool import Fault, Tool
@@ -75,7 +75,7 @@ async def gate(reply: Typed) -> None:
 
 def take_reply(value: Any, phase: str) -> None:
     try:
-        asyncio.run(accepted(read_reply, phase, json.dumps(value), gate))
+        asyncio.run(parsed_reply(read_reply, phase, json.dumps(value), gate))
     except ReplyError as error:
         assert str(error)
 

@@ -261,7 +261,7 @@ class Servers:
         data = {"digest": entry.digest, "at": known.at, "tools": list(tools)}
         data |= {"error": known.error} if known.error else {}
         self._workspace.make()
-        with disk.of_the_state(path):
+        with disk.writing_state(path):
             disk.put(path, json.dumps(data, ensure_ascii=False).encode("utf-8", "replace"), mode=0o600)
 
     def _place(self, entry: Entry, suffix: str) -> Path:

@@ -193,7 +193,7 @@ class Archive:
     def _put(self, name: str, content: str | None) -> None:
         """Write a file; None removes it."""
         path = self.memory / name
-        with disk.of_the_state(path):
+        with disk.writing_state(path):
             if content is None:
                 disk.remove(path)
             else:

@@ -86,7 +86,7 @@ class Episodes:
             for run in self.waiting:
                 path = self.memory / pending.FOLDER / run
                 taking = path.with_name(f"{run}{pending.TAKING}")
-                with disk.of_the_state(path):
+                with disk.writing_state(path):
                     with suppress(FileNotFoundError):
                         path.replace(taking)  # a later note indexes the run again
                     self._index(run, (read or {}).get(run))
@@ -112,7 +112,7 @@ class Episodes:
         busy = StorageError(
             f"{folder}: another process has been indexing runs for {PATIENCE:.0f} seconds; try again"
         )
-        return disk.hold(folder / ".lock", PATIENCE, lambda: busy)
+        return disk.lock(folder / ".lock", PATIENCE, lambda: busy)
 
     def rebuild(self) -> int:
         """Rebuild every experience from the documents; returns the number of runs."""

@@ -41,7 +41,7 @@ def forget(memory: Path, run: str) -> None:
 
 
 def _touch(folder: Path, name: str) -> None:
-    with disk.of_the_state(folder):
+    with disk.writing_state(folder):
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         os.close(os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
 

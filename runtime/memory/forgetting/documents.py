@@ -44,7 +44,7 @@ def remove(state: Path, runs: Iterable[str]) -> list[str]:
                     going = folder.with_name(f".{run}.removed")
                     folder.rename(going)  # atomic: readers find all of it or nothing
                 shutil.rmtree(going)
-            with disk.of_the_state(folder):
+            with disk.writing_state(folder):
                 _packed(state, run).unlink(missing_ok=True)
                 for memory in (state / "memory", *(each / "memory" for each in _entries(state / "spaces"))):
                     pending.forget(memory, run)

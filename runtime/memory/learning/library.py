@@ -184,7 +184,7 @@ class Library:
                 added = replace(pattern, name=name, path=path, edited=False)
                 text = write(added, self._up)
                 parse(text, path)  # write only what can be read again
-                with disk.of_the_state(path), suppress(FileExistsError):
+                with disk.writing_state(path), suppress(FileExistsError):
                     disk.create(path, text.encode("utf-8"))
                     path.chmod(0o644)
                     self._note({name: _mark(pattern)})
@@ -217,7 +217,7 @@ class Library:
             path = self._path(name)
             found = _read_or_none(path)
             self._note({name: (_mark(found) if found else "") if person else None})
-            with disk.of_the_state(path):
+            with disk.writing_state(path):
                 disk.remove(path)
             return found
 
@@ -254,7 +254,7 @@ class Library:
             f"{self.folder}: another process has been changing the patterns for {PATIENCE:.0f} seconds; "
             "try again"
         )
-        return disk.hold(self.folder / ".lock", PATIENCE, lambda: busy)
+        return disk.lock(self.folder / ".lock", PATIENCE, lambda: busy)
 
     def _written(self) -> dict[str, str]:
         """The names of written files, each with the fingerprint of its advice."""
@@ -276,7 +276,7 @@ class Library:
         self._put(self.folder / KNOWN, text)
 
     def _put(self, path: Path, text: str) -> None:
-        with disk.of_the_state(path):
+        with disk.writing_state(path):
             disk.put(path, text.encode("utf-8"), fsync=self.fsync)
 
 

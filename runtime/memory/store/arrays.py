@@ -25,7 +25,7 @@ def save(path: Path, head: Mapping[str, Any], arrays: Mapping[str, Sequence[Any]
         at += -(-sum(part.nbytes for part in parts) // _ALIGNED) * _ALIGNED
     told = json.dumps({**head, "arrays": placed, "bytes": at}).encode()
     told = told.ljust(-(-(len(told) + 8) // _ALIGNED) * _ALIGNED - 8)
-    temporary = disk.beside(path)
+    temporary = disk.temporary_path(path)
     try:
         with temporary.open("wb") as file:
             file.write(len(told).to_bytes(8, "little") + told)

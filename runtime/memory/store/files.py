@@ -44,7 +44,7 @@ class FilesKeeper(MemoryKeeper):
         self._seen: dict[Path, tuple[tuple[int, int, int], tuple[str, str] | None]] = {}
         self._broken: dict[Path, str] = {}
         self._writing: int | None = None
-        with disk.of_the_state(folder):
+        with disk.writing_state(folder):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._lock_file = folder / ".lock"
             self._lock_file.touch(0o600)
@@ -58,7 +58,7 @@ class FilesKeeper(MemoryKeeper):
     def _version(self) -> None:
         about = self.folder / ABOUT
         if not about.exists():
-            with disk.of_the_state(about):
+            with disk.writing_state(about):
                 disk.put(about, json.dumps({"format": FORMAT}).encode() + b"\n", mode=0o600)
             return
         try:
@@ -87,7 +87,7 @@ class FilesKeeper(MemoryKeeper):
             os.close(handle)
 
     def _lock(self, how: int) -> int:
-        with disk.of_the_state(self._lock_file):
+        with disk.writing_state(self._lock_file):
             handle = os.open(self._lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         until = time.monotonic() + BUSY
         while True:
@@ -106,7 +106,7 @@ class FilesKeeper(MemoryKeeper):
         """Finish a transaction that was committed when its process died."""
         pending = self.folder / PENDING
         if pending.exists():
-            with disk.of_the_state(pending):
+            with disk.writing_state(pending):
                 self._apply(json.loads(pending.read_bytes()))
 
     def _stage(self, changes: Mapping[str, str | None]) -> dict[str, str | None]:
@@ -128,7 +128,7 @@ class FilesKeeper(MemoryKeeper):
                 os.replace(self.folder / source, self.folder / name)  # noqa: PTH105
         for kind in {name.partition("/")[0] for name in staged}:
             if (self.folder / kind).is_dir():
-                disk.settle(self.folder / kind)
+                disk.sync(self.folder / kind)
         _remove(self.folder / PENDING)
         with suppress(OSError):
             (self.folder / STAGED).rmdir()
@@ -136,7 +136,7 @@ class FilesKeeper(MemoryKeeper):
     def _make(self, kind: str) -> None:
         if not (self.folder / kind).is_dir():
             (self.folder / kind).mkdir(mode=0o700)
-            disk.settle(self.folder)
+            disk.sync(self.folder)
 
     # ---- what the folder holds ---------------------------------------------------------------------------
 
@@ -213,7 +213,7 @@ class FilesKeeper(MemoryKeeper):
             f"{kind}/{name_of(id)}": None if row is None else to_json(row, indent=1) + "\n"
             for (kind, id), row in touched.items()
         }
-        with disk.of_the_state(self.folder):
+        with disk.writing_state(self.folder):
             for kind in {kind for (kind, _), row in touched.items() if row}:
                 self._make(kind)
             if len(changes) > 1:
@@ -267,7 +267,7 @@ class FilesKeeper(MemoryKeeper):
         """Move files that cannot be read to `quarantine/`; there is no index on disk."""
         faults = self.faults()
         moved: list[Fault] = []
-        with self._locked(fcntl.LOCK_EX), disk.of_the_state(self.folder):
+        with self._locked(fcntl.LOCK_EX), disk.writing_state(self.folder):
             for path in sorted(self._broken):
                 aside = self.folder / QUARANTINE / path.parent.name / path.name
                 disk.move(path, aside)
@@ -290,4 +290,4 @@ def name_of(id: str) -> str:
 
 def _remove(path: Path) -> None:
     path.unlink(missing_ok=True)
-    disk.settle(path.parent)
+    disk.sync(path.parent)

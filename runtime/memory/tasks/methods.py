@@ -250,7 +250,7 @@ class Methods:
         return self._settled(method, written=method.writing)
 
     def _write(self, path: Path, text: str) -> None:
-        with disk.of_the_state(path):
+        with disk.writing_state(path):
             disk.put(path, text.encode("utf-8"))
 
     def _settled(self, method: Method, **changes: Any) -> Method:
