@@ -24,7 +24,7 @@ from runtime.memory.brain import Brain
 from runtime.memory.dream.stages import Dreamt
 from runtime.memory.store import Record, Shelf
 from runtime.memory.store.record import Row
-from runtime.memory.store.shelf import Keeper
+from runtime.memory.store.sqlite import SqliteKeeper
 from runtime.memory.tasks.types import Stamp
 from runtime.workspace.workspace import DEFAULT, space_of, state_of
 
@@ -107,7 +107,7 @@ def hash_of(thing: Row | str | None) -> str:
 class Noting:
     """A keeper in front of the real one that remembers rows before they are written or erased."""
 
-    def __init__(self, inner: Keeper) -> None:
+    def __init__(self, inner: SqliteKeeper) -> None:
         self.inner = inner
         self.place = inner.place
         self.before: dict[Key, Row | None] = {}
@@ -139,14 +139,14 @@ class Noting:
 def noting(shelf: Shelf) -> Generator[Noting]:
     """Note the rows that change inside; after an error the shelf has its own keeper again, too."""
     noted = Noting(shelf.keeper)
-    shelf.keeper = cast(Keeper, noted)
+    shelf.keeper = cast(SqliteKeeper, noted)
     try:
         yield noted
     finally:
         shelf.keeper = noted.inner
 
 
-def _read(keeper: Keeper, keys: Iterable[Key]) -> dict[Key, Row | None]:
+def _read(keeper: SqliteKeeper, keys: Iterable[Key]) -> dict[Key, Row | None]:
     """Rows as they are now; None for those that do not exist."""
     ids: dict[str, list[str]] = {}
     for kind, id in keys:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 from kernel.errors import ConfigurationError
 from runtime.memory.store.filters import Between, Where
-from runtime.memory.store.record import Record, pack
-from runtime.memory.store.shelf import Fault, Hit, Keeper, Shelf
+from runtime.memory.store.record import Fault, Hit, Record, pack
+from runtime.memory.store.shelf import Shelf
 from runtime.workspace.workspace import brain_place
+
+if TYPE_CHECKING:
+    from runtime.memory.store.sqlite import SqliteKeeper
 
 __all__ = ["Between", "Fault", "Hit", "Record", "Shelf", "Where", "open_shelf", "pack", "share_shelf"]
 
@@ -46,17 +50,14 @@ def _key(place: Path, *settings: object) -> tuple[object, ...]:
     return (seen.st_dev, seen.st_ino, str(place), *settings)
 
 
-def _keeper(store: str, folder: Path, fsync: bool) -> Keeper:
-    if store == "sqlite":
-        from runtime.memory.store.sqlite import SqliteKeeper
+def _keeper(store: str, folder: Path, fsync: bool) -> SqliteKeeper:
+    from runtime.memory.store.files import FilesKeeper
+    from runtime.memory.store.sqlite import SqliteKeeper
 
+    if store == "sqlite":
         return SqliteKeeper(brain_place(store, folder), fsync=fsync)
     if store == "files":
-        from runtime.memory.store.files import FilesKeeper
-
         return FilesKeeper(brain_place(store, folder), fsync=fsync)
     if store == "memory":
-        from runtime.memory.store.memory import MemoryKeeper
-
-        return MemoryKeeper()
+        return SqliteKeeper()
     raise ConfigurationError(f"store: {store!r} is not {', '.join(STORES)}")

@@ -1,8 +1,8 @@
 """The store as JSON files, a folder per kind and a file per record: to read, to compare, to keep in git.
 
-All rows are cached in memory; a file is read again when its time or size changes. One process writes at a
-time. A transaction of several files is first written to `.staged/`; then the file `pending.json` commits it,
-and the next process to open the folder finishes an interrupted one. A file that cannot be read is skipped
+A database in memory caches all rows; a file is read again when its time or size changes. One process writes
+at a time. A transaction of several files is first written to `.staged/`; then the file `pending.json` commits
+it, and the next process to open the folder finishes an interrupted one. A file that cannot be read is skipped
 and reported; `rebuild` moves it to `quarantine/`.
 """
 
@@ -18,23 +18,21 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 
 from kernel import disk
 from kernel.errors import ConfigurationError, StorageError
-from runtime.memory.store.memory import MemoryKeeper
-from runtime.memory.store.record import FORMAT, KINDS, Row, from_json, to_json
-from runtime.memory.store.shelf import Fault
+from runtime.memory.store.record import FORMAT, KINDS, Fault, Row, from_json, to_json
+from runtime.memory.store.sqlite import BUSY, SqliteKeeper
 
 _PLAIN = re.compile(r"[a-z0-9][a-z0-9._-]{0,79}")
 ABOUT = "shelf.json"
 STAGED, PENDING = ".staged", "pending.json"
 QUARANTINE = "quarantine"
-BUSY = 20.0
-"""Seconds to wait for another process."""
 
 
-class FilesKeeper(MemoryKeeper):
-    """Rows in files, cached in memory. Nothing is open between two calls."""
+class FilesKeeper(SqliteKeeper):
+    """Rows in files, cached in a database in memory. No file is open between two calls."""
 
     def __init__(self, folder: Path, *, fsync: bool = True) -> None:
         super().__init__()
@@ -44,18 +42,19 @@ class FilesKeeper(MemoryKeeper):
         self._seen: dict[Path, tuple[tuple[int, int, int], tuple[str, str] | None]] = {}
         self._broken: dict[Path, str] = {}
         self._writing: int | None = None
+        self._begun: Any = None  # the mark at which the open transaction began
         with disk.writing_state(folder):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._lock_file = folder / ".lock"
             self._lock_file.touch(0o600)
         with self._locked(fcntl.LOCK_EX) as _:
-            self._version()
+            self._check_format()
             disk.sweep(folder)
             shutil.rmtree(folder / STAGED, ignore_errors=True)
             for kind in self._folders():
                 disk.sweep(folder / kind)
 
-    def _version(self) -> None:
+    def _check_format(self) -> None:
         about = self.folder / ABOUT
         if not about.exists():
             with disk.writing_state(about):
@@ -205,10 +204,14 @@ class FilesKeeper(MemoryKeeper):
             self._release()
             raise
         super().begin()
+        self._begun = self.mark()
 
     def commit(self) -> None:
         """Put a single file in place; stage several first."""
-        touched = self.touched()
+        keys = self.since(self._begun) or []
+        kinds = {kind for kind, _ in keys}
+        rows = {kind: self.read(kind, [id for of, id in keys if of == kind]) for kind in kinds}
+        touched = {(kind, id): rows[kind].get(id) for kind, id in keys}
         changes = {
             f"{kind}/{name_of(id)}": None if row is None else to_json(row, indent=1) + "\n"
             for (kind, id), row in touched.items()
@@ -253,9 +256,8 @@ class FilesKeeper(MemoryKeeper):
 
     def faults(self) -> list[Fault]:
         """Every file that cannot be read, and every folder without a valid kind as its name."""
-        self._seen.clear()
-        self._broken.clear()
-        super().__init__()
+        for path in list(self._seen):
+            self._forget(path)
         self.refresh()
         strange = [name for name in self._folders() if not KINDS.fullmatch(name)]
         return [
@@ -275,8 +277,9 @@ class FilesKeeper(MemoryKeeper):
         return moved + [fault for fault in faults if fault.where not in {each.where for each in moved}]
 
     def close(self) -> None:
-        """Release the lock of a transaction."""
+        """Release the lock of a transaction, and drop the cache."""
         self._release()
+        super().close()
 
 
 def name_of(id: str) -> str:

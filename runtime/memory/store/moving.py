@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from runtime.memory.store.record import Row, from_json, parsed, same, to_json
-from runtime.memory.store.shelf import Fault, Shelf
+from runtime.memory.store.record import Fault, Row, from_json, parsed, same, to_json
+from runtime.memory.store.shelf import Shelf
 
 BATCH = 500
 """Records in one transaction."""

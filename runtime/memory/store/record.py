@@ -82,6 +82,25 @@ def _is_vector(raw: bytes) -> bool:
     return bool(raw) and len(raw) % 4 == 0 and bool(np.isfinite(np.frombuffer(raw, "<f4")).all())
 
 
+@dataclass(frozen=True)
+class Hit:
+    """A record that was found: the higher the score, the better."""
+
+    id: str
+    score: float
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Something in the store that cannot be used: where it is, and what is wrong with it."""
+
+    where: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.what}"
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """A record as every store sees it; `body` is JSON without kind and vectors."""

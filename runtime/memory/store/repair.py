@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernel.errors import StorageError
-from runtime.memory.store.record import text_of, unkey
-from runtime.memory.store.shelf import Fault
+from runtime.memory.store.record import Fault, text_of, unkey
 from runtime.memory.store.words import plain
 
 if TYPE_CHECKING:

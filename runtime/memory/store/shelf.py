@@ -1,4 +1,4 @@
-"""The shelf: records of all kinds by id, by filter, by nearness, by words, on top of a store (`Keeper`)."""
+"""The shelf: records of all kinds by id, by filter, by nearness, by words, on top of a keeper of rows."""
 
 from __future__ import annotations
 
@@ -6,123 +6,31 @@ import json
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from kernel.errors import UsageError
 from runtime.memory.embed import Embedder
 from runtime.memory.store.filters import Where, suits
-from runtime.memory.store.record import R, Record, Row, Vector, pack, parsed, to_record, to_row
+from runtime.memory.store.record import (
+    Fault,
+    Hit,
+    R,
+    Record,
+    Row,
+    Vector,
+    pack,
+    parsed,
+    to_record,
+    to_row,
+)
+
+if TYPE_CHECKING:
+    from runtime.memory.store.sqlite import SqliteKeeper
 
 EMBEDDED = 64
 """Texts that are embedded together."""
 PAGE = 256
 """Rows that a scan reads at a time."""
-
-
-@dataclass(frozen=True)
-class Hit:
-    """A record that was found: the higher the score, the better."""
-
-    id: str
-    score: float
-
-
-@dataclass(frozen=True)
-class Fault:
-    """Something in the store that cannot be used: where it is, and what is wrong with it."""
-
-    where: str
-    what: str
-
-    def __str__(self) -> str:
-        return f"{self.where}: {self.what}"
-
-
-class Keeper(Protocol):
-    """A store of rows. It knows no models. It skips what it cannot read and reports that in `faults`.
-
-    Between `begin` and `commit` or `rollback` nobody else sees what is written.
-    """
-
-    place: str
-
-    def write(self, rows: Sequence[Row]) -> None:
-        """Put rows, replacing those with the same kind and id."""
-        ...
-
-    def erase(self, kind: str, ids: Sequence[str]) -> int:
-        """Delete rows; returns how many existed."""
-        ...
-
-    def read(self, kind: str, ids: Sequence[str]) -> Mapping[str, Row]:
-        """The rows that exist."""
-        ...
-
-    def fields(self, kind: str, ids: Sequence[str], names: Sequence[str]) -> Mapping[str, str]:
-        """For each row that exists, a JSON list that begins with the values of these fields; "" if broken."""
-        ...
-
-    def page(
-        self, kind: str, where: Where, after: str | None, most: int, vectors: bool = True
-    ) -> tuple[list[Row], str | None]:
-        """Rows behind the id `after`, by code points of the id; and the `after` of the next page, or None.
-
-        The page holds every row that matches the filter and may hold others.
-        """
-        ...
-
-    def nearest(self, kind: str, embedder: str, vector: bytes, most: int) -> list[Hit]:
-        """By dot product with the vectors of this embedder, the highest first, then by id."""
-        ...
-
-    def search(self, kind: str, text: str, most: int) -> list[Hit]:
-        """By BM25 over any words of the text, the best first, then by id."""
-        ...
-
-    def kinds(self) -> Mapping[str, int]:
-        """The number of rows of each kind."""
-        ...
-
-    def mark(self) -> Any:
-        """The state of the store: it differs after every change, by whatever process."""
-        ...
-
-    def since(self, mark: Any, until: Any = None) -> list[tuple[str, str]] | None:
-        """The kinds and ids changed between two marks (`until` defaults to now); None when unknown.
-
-        A mark may have been stored as JSON in between: tuples may have become lists.
-        """
-        ...
-
-    def beside(self, name: str) -> Path | None:
-        """Where a derived file may be kept beside the store, if anywhere; it may be deleted at any time."""
-        ...
-
-    def begin(self) -> None:
-        """Begin a transaction."""
-        ...
-
-    def commit(self) -> None:
-        """Make the transaction durable."""
-        ...
-
-    def rollback(self) -> None:
-        """Discard what was written since `begin`."""
-        ...
-
-    def faults(self) -> list[Fault]:
-        """Check everything and report what is wrong."""
-        ...
-
-    def rebuild(self) -> list[Fault]:
-        """Rebuild every index from the rows, put aside what cannot be read, and report that."""
-        ...
-
-    def close(self) -> None:
-        """Close the files."""
-        ...
 
 
 class Shelf:
@@ -132,7 +40,7 @@ class Shelf:
     blocks the other threads: keep it short and do not await inside.
     """
 
-    def __init__(self, keeper: Keeper) -> None:
+    def __init__(self, keeper: SqliteKeeper) -> None:
         self.keeper = keeper
         self.faults: dict[str, Fault] = {}
         self.beside: dict[Any, Any] = {}  # caches of others that live as long as the shelf is open
@@ -341,11 +249,3 @@ class Shelf:
             self._users -= 1
             if self._users <= 0:
                 self.keeper.close()
-
-
-def ordered(
-    found: Sequence[tuple[int, float]], names: Mapping[int, str], most: int, *, digits: int = 6
-) -> list[Hit]:
-    """Hits by score, then by id; scores that differ by less than float32 can tell count as equal."""
-    hits = [Hit(names[number], score) for number, score in found if number in names]
-    return sorted(hits, key=lambda hit: (-round(hit.score, digits), hit.id))[:most]

@@ -1,8 +1,9 @@
-"""The store in one SQLite file, the default: many processes at once, durable when a transaction ends.
+"""The store in SQLite: in one file, the default, or in memory.
 
-A deleted vector stays as a row without a vector, so that other processes notice; `rebuild` removes these
-rows and increments the epoch. Ids are UTF-8 blobs, which sort by code points whatever they contain. Triggers
-log which records changed, also for processes of an earlier version that have the file open.
+Many processes may have the file open; what it has committed is durable. A deleted vector stays as a row
+without a vector, so that other processes notice; `rebuild` removes these rows and increments the epoch. Ids
+are UTF-8 blobs, which sort by code points whatever they contain. Triggers log which records changed, also for
+processes of an earlier version that have the file open.
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ from typing import TYPE_CHECKING, Any
 
 from kernel.errors import ConfigurationError, StorageError
 from runtime.memory.store.filters import Where, in_sql
-from runtime.memory.store.record import FORMAT, Row, key, unkey
-from runtime.memory.store.shelf import Fault, Hit, ordered
+from runtime.memory.store.record import FORMAT, Fault, Hit, Row, key, unkey
 from runtime.memory.store.words import Words
 
 if TYPE_CHECKING:
     from runtime.memory.store.matrix import Matrices
 
+IN_MEMORY = Path(":memory:")
+"""The path of a store without a file."""
 AT_ONCE = 500
 """Values in one SQL statement."""
 BUSY = 20.0
@@ -70,14 +72,19 @@ def connect(path: Path, fsync: bool = True) -> sqlite3.Connection:
     base.execute("PRAGMA cache_size = -4096")
     base.text_factory = lambda raw: raw.decode("utf-8", "surrogateescape")  # broken text is reported per row
     base.execute("PRAGMA journal_size_limit = 67108864")
-    path.chmod(0o600)
+    if path != IN_MEMORY:
+        path.chmod(0o600)
     return base
 
 
 class SqliteKeeper:
-    """Rows in SQLite (WAL). A connection belongs to one process: after a fork it is opened again."""
+    """Rows in SQLite. It knows no models, skips what it cannot read, and reports that in `faults`.
 
-    def __init__(self, path: Path, *, fsync: bool = True) -> None:
+    Nobody else sees what is written between `begin` and `commit`. A connection to a file belongs to one
+    process: after a fork it is opened again.
+    """
+
+    def __init__(self, path: Path = IN_MEMORY, *, fsync: bool = True) -> None:
         self.path = path
         self.place = str(path)
         self._fsync = fsync
@@ -149,7 +156,7 @@ class SqliteKeeper:
     def errors(self) -> Generator[None]:
         """Raise errors of SQLite as `StorageError`, with the file and what to do."""
         try:
-            if self._process != os.getpid():
+            if self._process != os.getpid() and self.path != IN_MEMORY:
                 self._forked.append(self.base)  # closing it here would release the locks of the parent
                 self.open()
             yield
@@ -167,20 +174,23 @@ class SqliteKeeper:
         except OSError as error:
             raise StorageError(f"{self.path}: {error.strerror}; fix the cause and retry") from error
 
+    def refresh(self, kind: str = "") -> None:
+        """Notice what others changed in a kind, or in all: SQLite does so by itself."""
+
     # ---- writing -----------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Writers wait for each other here, so that no transaction fails in its middle."""
+        """Begin a transaction. Writers wait for each other here, so that none fails in its middle."""
         with self.errors():
             self.base.execute("BEGIN IMMEDIATE")
 
     def commit(self) -> None:
-        """With fsync, the data is on the disk when this returns."""
+        """Make the transaction durable: with fsync, the data is on the disk when this returns."""
         with self.errors():
             self.base.execute("COMMIT")
 
     def rollback(self) -> None:
-        """Discard the transaction; on a full disk SQLite may have done so itself."""
+        """Discard what was written since `begin`; on a full disk SQLite may have done so itself."""
         with suppress(sqlite3.Error):
             if self.base.in_transaction:
                 self.base.execute("ROLLBACK")
@@ -191,7 +201,7 @@ class SqliteKeeper:
         self._matrices = None
 
     def write(self, rows: Sequence[Row]) -> None:
-        """The rows, their words and their vectors."""
+        """Put rows with their words and vectors, replacing those with the same kind and id."""
         with self.errors():
             change = self._next_change() if rows else 0
             for row in rows:
@@ -221,7 +231,7 @@ class SqliteKeeper:
         ).fetchone()[0]
 
     def erase(self, kind: str, ids: Sequence[str]) -> int:
-        """Delete the rows and their words; their vectors become empty."""
+        """Delete rows and their words, and empty their vectors; returns how many rows existed."""
         delete = "DELETE FROM records WHERE kind = ? AND id = ? RETURNING number"
         with self.errors():
             found = [self.base.execute(delete, (kind, key(id))).fetchone() for id in dict.fromkeys(ids)]
@@ -244,6 +254,7 @@ class SqliteKeeper:
 
     def read(self, kind: str, ids: Sequence[str]) -> Mapping[str, Row]:
         """The rows that exist."""
+        self.refresh(kind)
         keys = [key(id) for id in dict.fromkeys(ids)]
         query = "SELECT number, id, body FROM records WHERE kind = ? AND id IN (…)"
         with self.errors():
@@ -251,7 +262,11 @@ class SqliteKeeper:
         return {row.id: row for row in rows}
 
     def fields(self, kind: str, ids: Sequence[str], names: Sequence[str]) -> Mapping[str, str]:
-        """Extracted by SQLite, which reads a large body many times faster."""
+        """For each row that exists, a JSON list that begins with the values of these fields; "" if broken.
+
+        SQLite extracts them, which is many times faster for a large body.
+        """
+        self.refresh(kind)
         paths = [f"$.{name}" for name in (*names, "id")]  # a single path would give no list
         taken = f"CASE WHEN json_valid(body) THEN json_extract(body, {','.join('?' * len(paths))}) END"
         query = f"SELECT id, {taken} FROM records WHERE kind = ? AND id IN (…)"
@@ -262,7 +277,11 @@ class SqliteKeeper:
     def page(
         self, kind: str, where: Where, after: str | None, most: int, vectors: bool = True
     ) -> tuple[list[Row], str | None]:
-        """Rows by id; SQLite leaves out most of those that do not match."""
+        """Rows behind the id `after`, by code points of the id; and the `after` of the next page, or None.
+
+        The page holds every row that matches the filter and may hold others.
+        """
+        self.refresh(kind)
         clauses, values = in_sql(where)
         query = " AND ".join(["kind = ?", "id > ?", *clauses])
         start = key(after) if after is not None else b""
@@ -286,37 +305,49 @@ class SqliteKeeper:
         return [Row(kind, unkey(id), body, None, vectors.get(number, {})) for number, id, body in found]
 
     def nearest(self, kind: str, embedder: str, vector: bytes, most: int) -> list[Hit]:
-        """Exact, by a matrix in memory."""
+        """By dot product with every vector of this embedder, the highest first, then by id."""
+        self.refresh(kind)
         if self._matrices is None:
             from runtime.memory.store.matrix import Matrices  # imports numpy, which takes time
 
             self._matrices = Matrices(self.base)
         with self.errors():
-            return self._hits(self._matrices.nearest(kind, embedder, vector, most), most, 6)
+            return self._hits(self._matrices.nearest(kind, embedder, vector, most), most, digits=6)
 
     def search(self, kind: str, text: str, most: int) -> list[Hit]:
-        """By FTS5."""
+        """By BM25 over any words of the text, the best first, then by id."""
+        self.refresh(kind)
         with self.errors():
-            return self._hits(self.words.find(kind, text, most), most, 12)
+            return self._hits(self.words.find(kind, text, most), most, digits=12)
 
     def _hits(self, found: Sequence[tuple[int, float]], most: int, digits: int) -> list[Hit]:
+        """By score, then by id; scores that differ by less than float32 can tell count as equal."""
         query = "SELECT number, id FROM records WHERE number IN (…)"
-        numbers = [number for number, _ in found]
-        names = {number: unkey(id) for number, id in self._among(query, (), numbers)}
-        return ordered(found, names, most, digits=digits)
+        scores = dict(found)
+        hits = [Hit(unkey(id), scores[number]) for number, id in self._among(query, (), list(scores))]
+        return sorted(hits, key=lambda hit: (-round(hit.score, digits), hit.id))[:most]
 
     def kinds(self) -> Mapping[str, int]:
         """The number of rows of each kind."""
+        self.refresh()
         with self.errors():
             return dict(self.base.execute("SELECT kind, count(*) FROM records GROUP BY kind ORDER BY kind"))
 
     def mark(self) -> tuple[int, ...]:
-        """The counters `change`, `epoch` and `logged` (the change at which the log begins)."""
+        """The state of the store: it differs after every change, by whatever process.
+
+        The counters `change`, `epoch` and `logged` (the change at which the log begins).
+        """
+        self.refresh()
         with self.errors():
             return tuple(value for (value,) in self.base.execute("SELECT value FROM counters ORDER BY name"))
 
     def since(self, mark: Any, until: Any = None) -> list[tuple[str, str]] | None:
-        """From the log of changes; None after a rebuild, and for what was before the log began."""
+        """The kinds and ids changed between two marks (`until` defaults to now), from the log of changes.
+
+        None after a rebuild, and for what was before the log began. A mark may have been stored as JSON in
+        between: tuples may have become lists.
+        """
         now = self.mark()
         last = (until or now)[0]
         if list(mark[1:]) != list(now[1:]) or not now[-1] <= mark[0] <= now[0]:
@@ -326,8 +357,8 @@ class SqliteKeeper:
             return [(kind, unkey(id)) for kind, id in self.base.execute(query, (mark[0], last))]
 
     def beside(self, name: str) -> Path | None:
-        """A file with the name of the database in front, which `forget` deletes."""
-        return self.path.with_name(f"{self.path.stem}.{name}")
+        """Where a derived file may be kept; it may be deleted at any time, and `forget` does so."""
+        return self.path.with_name(f"{self.path.stem}.{name}") if self.path != IN_MEMORY else None
 
     # ---- care --------------------------------------------------------------------------------------------
 
@@ -338,7 +369,10 @@ class SqliteKeeper:
         return faults(self)
 
     def rebuild(self) -> list[Fault]:
-        """Rebuild words and vectors; a broken file is put aside, and what can be read of it is saved."""
+        """Rebuild words and vectors, put aside what cannot be read, and report that.
+
+        A broken file is put aside as a whole, and what can be read of it is saved.
+        """
         from runtime.memory.store.repair import rebuild
 
         return rebuild(self, _create)
