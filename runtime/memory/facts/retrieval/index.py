@@ -1,15 +1,14 @@
 """The index of observations and memories, updated with each change.
 
-A row is one version of a record: a changed record gets a new row, and the old one is dead until the rows are
-renumbered. An index of many records is stored in a file: see `index_file`.
+A row is one version of a record: a changed record gets a new row, and the old one is dead. An index of which
+most rows are dead is built again. One of many records is stored in a file: see `index_file`.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ import numpy as np
 
 from runtime.memory.embed import Embedder
 from runtime.memory.facts.graph import edges_of
-from runtime.memory.facts.records import Edge, Memory
+from runtime.memory.facts.records import Edge
 from runtime.memory.facts.retrieval import index_file
 from runtime.memory.facts.retrieval.language import Language
 from runtime.memory.facts.retrieval.passages import (
@@ -43,27 +42,25 @@ class Index:
     shelf: Shelf
     embedder: Embedder | None
     language: Language
-    at: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
-    meant: dict[int, Meaning] = field(default_factory=dict[int, Meaning])
-    _kept: Any = None  # the vectors of the rows that were read from the file
-    _fresh: int = 0  # taken in since the file was written
-    _since: Any = None
-    _columns: Columns | None = None
-    _nodes: tuple[Columns, Any] | None = None
 
     def __post_init__(self) -> None:
         self.times = Times(self.language)
         self.rows = Rows(self._read)
+        self.at: dict[tuple[str, str], int] = {}  # the living row of each record
+        self.meant: dict[int, Meaning] = {}
+        self._stored: Any = None  # the vectors of the first rows, if these were read from the file
+        self._fresh = 0  # records taken in since the file was written
+        self._since: Any = None  # the mark of the store up to which all is taken in
+        self._columns: Columns | None = None
 
     def _read(self, keys: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], Entry]:
         """Entries of the shelf; an empty one for a record deleted meanwhile."""
         found: dict[tuple[str, str], Entry] = {}
         for kind in KINDS:
-            there = self.shelf.told(KINDS[kind], [id for each, id in keys if each == kind])
-            for known, id in keys:
-                if known == kind:
-                    entry = entry_of(kind, id, there.get(id) or {}, self.times)
-                    found[kind, id] = entry or Entry(kind, id)
+            ids = [id for of, id in keys if of == kind]
+            there = self.shelf.told(KINDS[kind], ids)
+            for id in ids:
+                found[kind, id] = entry_of(kind, id, there.get(id, {})) or Entry(kind, id)
         return found
 
     # ---- what is new -------------------------------------------------------------------------------------
@@ -72,44 +69,49 @@ class Index:
         """Update from what has changed on the shelf."""
         mark = self.shelf.keeper.mark()
         now, changed = self.shelf.news(self._since)
-        if changed is None and not len(self.rows) and (before := self._open()):
-            changed = self.shelf.keeper.since(before)
-        if changed is None:
-            there = ((kind, row.id) for kind in KINDS for row in self.shelf.rows(kind, vectors=False))
-            changed = list(dict.fromkeys((*there, *self.at)))
+        if changed is None or len(self.rows) > 2 * len(self.at) + 64:  # most rows are dead
+            changed = self._start(self._since is None)
         for kind in KINDS:
-            ids = [id for changed_kind, id in changed if changed_kind == kind]
+            ids = [id for of, id in changed if of == kind]
             for start in range(0, len(ids), AT_ONCE):
                 self._look_at(kind, ids[start : start + AT_ONCE])
         if self._columns is None:
-            self._renumber()
-            self._mean()
+            rows = [row for row in self.at.values() if row >= self._known and row not in self.meant]
+            self._understand(rows, first=not self.meant and not self._known)
         self._since = now
         self._keep(mark)
+
+    def _start(self, use_file: bool) -> Sequence[tuple[str, str]]:
+        """Begin with what the file has, or with nothing; returns the records to look at."""
+        path, changed = self._file, None
+        found = index_file.load(path, self._made_for, self._read) if use_file and path else None
+        if found is not None:
+            self.rows, self._stored, living, mark = found
+            self.at = {self.rows.keys[row]: row for row in living}
+            changed = self.shelf.keeper.since(mark)
+        if changed is None:
+            self.rows, self._stored, self.at = Rows(self._read), None, {}
+            changed = [(kind, row.id) for kind in KINDS for row in self.shelf.rows(kind, vectors=False)]
+        self.meant, self._columns, self._fresh = {}, None, 0
+        return changed
 
     def _look_at(self, kind: str, ids: Sequence[str]) -> None:
         there = self.shelf.told(KINDS[kind], ids)
         self._fresh += len(ids)
         for id in ids:
-            known, told = self.at.get((kind, id)), there.get(id)
-            entry = entry_of(kind, id, told, self.times) if told else None
-            if entry is not None and known is not None and self.rows.signs[known] == entry.sign:
-                self.rows.put(known, entry)
-                self._nodes = None
+            row = self.at.get((kind, id))
+            entry = entry_of(kind, id, there[id]) if id in there else None
+            if entry is not None and row is not None and self.rows.signs[row] == entry.sign:
+                self.rows.entries[row] = entry
                 continue
-            row = self.at.pop((kind, id), None)
             self._columns = None
             if row is not None:
+                del self.at[kind, id]
                 self.meant.pop(row, None)
             if entry is not None:  # else deleted, or broken: the shelf reports that
-                self._add(entry)
+                self.at[kind, id] = self.rows.add(entry, self.times)
         if gone := [id for id in ids if id not in there]:
             forget(self.shelf, kind, gone)
-
-    def _add(self, entry: Entry) -> int:
-        row = self.rows.add(entry, Counter(self.language.terms(entry.text)))
-        self.at[entry.kind, entry.id] = row
-        return row
 
     def edges(self, ids: Iterable[str]) -> dict[str, list[tuple[str, Edge]]]:
         """By the id of each of these records: its neighbours along edges, with the edge."""
@@ -127,88 +129,58 @@ class Index:
 
     @property
     def _file(self) -> Path | None:
-        """The file of the index."""
         name = self.embedder.name if self.embedder is not None else "words"
         return self.shelf.keeper.beside(f"{digest(name) % 2**64:x}.recall")
 
     @property
-    def _made(self) -> str:
+    def _made_for(self) -> str:
         return index_file.made_for(self.language, self.embedder)
-
-    def _open(self) -> Any:
-        """Load the file, if there is one; returns the mark of the store."""
-        path = self._file
-        if path is None or (found := index_file.load(path, self._made, self._read)) is None:
-            return None
-        self.rows, self._kept, living, mark = found
-        self.at = {self.rows.keys[row]: row for row in living}
-        return mark
 
     def _keep(self, mark: object) -> None:
         """Write the file if much is new; not in a transaction, which may be rolled back."""
-        if (
-            len(self.at) < index_file.LEAST
-            or self._fresh < index_file.SHARE * len(self.at)
-            or self.shelf.writing
-        ):
-            return
-        if path := self._file:
-            index_file.save(path, self._made, mark, self.rows, self.columns)
-        self._fresh = 0
+        many = len(self.at) >= index_file.LEAST and self._fresh >= index_file.SHARE * len(self.at)
+        if many and not self.shelf.writing:
+            if path := self._file:
+                index_file.save(path, self._made_for, mark, self.rows, self.columns)
+            self._fresh = 0
 
     # ---- what it means -----------------------------------------------------------------------------------
-
-    def _mean(self) -> None:
-        """Load missing passages, and make those that do not exist."""
-        rows = [row for row in self.at.values() if row >= self._known and row not in self.meant]
-        self._mean_of(rows, first=not self.meant and not self._known)
 
     @property
     def _known(self) -> int:
         """The number of rows that were read from the file."""
-        return self._kept.count if self._kept is not None else 0
+        return self._stored.count if self._stored is not None else 0
 
-    def meanings(self, rows: Iterable[int]) -> dict[int, Meaning]:
+    def meanings(self, rows: Sequence[int]) -> dict[int, Meaning]:
         """The meanings of these rows, as far as known."""
-        wanted = list(rows)
-        if self._known:
-            missing = [row for row in wanted if row < self._known and row not in self.meant]
-            self._mean_of([row for row in missing if self._lives(row)])
-        return {row: self.meant[row] for row in wanted if row in self.meant}
+        self._understand([row for row in rows if row not in self.meant and self.columns.alive[row]])
+        return {row: self.meant[row] for row in rows if row in self.meant}
 
-    def _lives(self, row: int) -> bool:
-        return self.at.get(self.rows.keys[row]) == row
-
-    def _mean_of(self, rows: Sequence[int], first: bool = False) -> None:
-        self.rows.need(rows)
-        embedder, texts = self.embedder, {row: self.said(row) for row in rows}
-        waiting = {name(*self.rows.keys[row]): row for row in rows}
-        if not waiting or embedder is None:
+    def _understand(self, rows: Sequence[int], first: bool = False) -> None:
+        """Read the passages of these rows, and make those that do not exist; at first, delete all others."""
+        embedder, names = self.embedder, {name(*self.rows.keys[row]): row for row in rows}
+        if not names or embedder is None:
             return
-        stray: list[str] = []
-        for passage in self.shelf.scan(Passage) if first else self._passages(list(waiting)):
-            row = waiting.get(passage.id)
-            if row is None:
-                stray.append(passage.id)
-            elif meant := opened(passage, embedder, texts[row]):
+        found = self.shelf.scan(Passage) if first else self.shelf.pick(Passage, names)
+        stored = {passage.id: passage for passage in found}
+        self.shelf.delete(Passage, *(stored.keys() - names.keys()))
+        self.rows.need(rows)
+        missing: list[int] = []
+        for id, row in names.items():
+            passage = stored.get(id)
+            meant = opened(passage, embedder, self.said(row)) if passage else None
+            if meant is None:
+                missing.append(row)
+            else:
                 self.meant[row] = meant
-                del waiting[passage.id]
-        self.shelf.delete(Passage, *stray)  # their records were deleted meanwhile
-        rows = list(waiting.values())  # without a passage
-        for start in range(0, len(rows), AT_ONCE):
-            made = {
-                row: passage_of(embedder, self.language, *self.rows.keys[row], texts[row])
-                for row in rows[start : start + AT_ONCE]
-            }
-            self.shelf.put(*made.values())
-            for row, passage in made.items():
-                meant = opened(passage, embedder, texts[row])
-                assert meant is not None
-                self.meant[row] = meant
-
-    def _passages(self, ids: list[str]) -> Iterator[Passage]:
-        for start in range(0, len(ids), AT_ONCE):
-            yield from self.shelf.pick(Passage, ids[start : start + AT_ONCE])
+        for start in range(0, len(missing), AT_ONCE):
+            made: list[Passage] = []
+            for row in missing[start : start + AT_ONCE]:
+                passage, self.meant[row] = passage_of(
+                    embedder, self.language, *self.rows.keys[row], self.said(row)
+                )
+                made.append(passage)
+            self.shelf.put(*made)
 
     def said(self, row: int) -> str:
         """The text that is embedded, with the speaker."""
@@ -228,34 +200,9 @@ class Index:
                 for row, meant in self.meant.items():
                     if row >= self._known:
                         vectors[row - self._known] = meant.whole
-                vectors = self._kept.followed_by(vectors) if self._kept is not None else vectors
+                vectors = self._stored.followed_by(vectors) if self._stored is not None else vectors
             self._columns = self.rows.columns(self.at.values(), vectors)
         return self._columns
-
-    def _renumber(self) -> None:
-        """Drop the dead rows once they are the majority."""
-        if len(self.rows) < 2 * len(self.at) + 64:
-            return
-        rows = sorted(self.at.values())
-        self.rows.need(rows)
-        old = [(self.rows[row], self.meant.get(row)) for row in rows]
-        self.rows, self.at, self.meant = Rows(self._read), {}, {}
-        self._kept, self._fresh = None, len(old)
-        for entry, meant in old:
-            row = self._add(entry)
-            if meant is not None:
-                self.meant[row] = meant
-
-    @property
-    def nodes(self) -> Any:
-        """For each row the row of its node: the memory that leads to it, or itself."""
-        if self._nodes is None or self._nodes[0] is not self.columns:
-            found = np.arange(self.columns.count)
-            for row, memory in self.rows.leads.items():
-                if self._lives(row):
-                    found[row] = self.at.get((Memory.KIND, memory), row)
-            self._nodes = (self.columns, found)
-        return self._nodes[1]
 
     def counts(self, term: str) -> tuple[Any, Any]:
         """The rows that have a term, dead ones included, and how often."""

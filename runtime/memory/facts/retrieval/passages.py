@@ -66,7 +66,7 @@ def meaning_of(embedder: Embedder, language: Language, text: str) -> Meaning:
     return Meaning(whole, states, tuple(words))
 
 
-def small(states: Any) -> Any:
+def _as_int8(states: Any) -> Any:
     """Rows as int8, each scaled to the full range: a cosine does not depend on the length."""
     most = np.abs(states).max(axis=1, keepdims=True, initial=1e-9)
     return np.round(states / most * 127).astype(np.int8)
@@ -83,16 +83,20 @@ def digest_of(text: str) -> str:
     return hashlib.sha256(text[:LONGEST].encode("utf-8", "replace")).hexdigest()[:16]
 
 
-def passage_of(embedder: Embedder, language: Language, kind: str, id: str, text: str) -> Passage:
-    """The passage of a record's text."""
+def passage_of(
+    embedder: Embedder, language: Language, kind: str, id: str, text: str
+) -> tuple[Passage, Meaning]:
+    """The passage of a record's text, and what it means as it will be read again."""
     meant = meaning_of(embedder, language, text)
-    return Passage(
+    states = _as_int8(meant.states)
+    passage = Passage(
         id=name(kind, id),
         made_by=embedder.name,
         digest=digest_of(text),
         vectors={embedder.name: pack(meant.whole)},
-        states=small(meant.states).tobytes(),
+        states=states.tobytes(),
     )
+    return passage, Meaning(meant.whole, states)
 
 
 def forget(shelf: Shelf, kind: str, ids: Iterable[str]) -> int:

@@ -42,7 +42,7 @@ def open_nodes(index: Index, rows: Any, scores: Any, wide: int) -> Any:
     """
     if len(rows) <= wide:
         return rows
-    node = index.nodes[rows]
+    node = index.columns["node"][rows]
     best = np.full(index.columns.count, -np.inf, np.float32)
     np.maximum.at(best, node, scores[rows])
     order = np.lexsort((-scores[rows], node, -best[node]))

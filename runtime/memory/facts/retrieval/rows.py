@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from array import array
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ import numpy as np
 
 from runtime.memory.facts.records import Memory, Observation, moment
 from runtime.memory.facts.retrieval.language import words
-from runtime.memory.facts.retrieval.times import Span, Times, day_of
+from runtime.memory.facts.retrieval.times import Times, day_of
 
 KINDS = {Observation.KIND: Observation, Memory.KIND: Memory}
 REACH = 2
@@ -26,14 +27,15 @@ ROW = np.dtype(
     [
         ("kind", np.int32),  # its place in `KINDS`
         ("length", np.float32),  # meaningful words
-        ("day", np.int32),
+        ("day", np.int32),  # the ordinal of the day on which it was said, 0 for none
         ("thread", np.int32),  # the first row of its thread; a row without a thread has its own
+        ("node", np.int32),  # the first row of its node, likewise
         ("turn", np.int64),
-        ("at", np.float64),
+        ("at", np.float64),  # seconds, which decide between equal turns
         ("who", np.int32),  # a number for each speaker, 0 for none
         ("first_person", np.bool_),
-        ("asks", np.bool_),
-        ("told", np.bool_),
+        ("asks", np.bool_),  # it ends with a question
+        ("told", np.bool_),  # it mentions a time
     ],
     align=True,
 )
@@ -49,27 +51,18 @@ class Entry:
     id: str
     text: str = ""
     who: str = ""
-    day: int = 0  # the ordinal of the day on which it was said, 0 for none
+    at: str = ""  # when it was said
     thread: str = ""
     turn: int = 0  # its place in its thread
-    at: float = 0.0  # seconds, which decide between equal turns
     names: frozenset[str] = frozenset()
-    spans: tuple[Span, ...] = ()  # the days that it mentions
-    first_person: bool = False
-    asks: bool = False  # ends with a question
-    told: bool = False  # mentions a time
+    node: str = ""  # the id of the memory that an observation is found through; of a memory its own
     fields: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     @property
     def sign(self) -> int:
-        """A hash of everything that arrays and words depend on."""
-        told = (self.text, self.who, self.day, self.thread, self.turn, self.at, sorted(self.names))
-        return digest(repr(told))
-
-    @property
-    def leads(self) -> str:
-        """The id of the memory through which an observation is found."""
-        return str(self.fields.get("memory") or "") if self.kind == Observation.KIND else ""
+        """A hash of everything that rows depend on."""
+        said = (self.text, self.who, self.at, self.thread, self.turn, sorted(self.names), self.node)
+        return digest(repr(said))
 
 
 def digest(text: str) -> int:
@@ -78,31 +71,22 @@ def digest(text: str) -> int:
     return int.from_bytes(raw, "little", signed=True)
 
 
-def entry_of(kind: str, id: str, told: dict[str, Any], times: Times) -> Entry | None:
-    """The entry of a row's fields; None if they are not those of an observation or memory."""
-    try:
-        text, at = str(told.get("text") or ""), str(told.get("at") or told.get("since") or "")
-        day, seconds = day_of(at), 0.0
-        with suppress(ValueError, OverflowError):
-            seconds = moment(at).timestamp()
+def entry_of(kind: str, id: str, fields: Mapping[str, Any]) -> Entry | None:
+    """The entry of a record; None if its fields are not those of an observation or memory."""
+    with suppress(ValueError, TypeError):
         return Entry(
             kind=kind,
             id=id,
-            text=text,
-            who=str(told.get("who") or "").strip().casefold(),
-            day=day,
-            thread=str(told.get("thread") or ""),
-            turn=int(told.get("turn") or 0),
-            at=seconds,
-            names=frozenset(" ".join(words(str(each))) for each in told.get("names") or ()),
-            spans=times.spans(text, day),
-            first_person=times.language.of_itself(text),
-            asks=bool(_ENDS_ASKING.search(text[-200:])),
-            told=times.tells(text),
-            fields={key: value for key, value in told.items() if key != "text"},
+            text=str(fields.get("text") or ""),
+            who=str(fields.get("who") or "").strip().casefold(),
+            at=str(fields.get("at") or fields.get("since") or ""),
+            thread=str(fields.get("thread") or ""),
+            turn=int(fields.get("turn") or 0),
+            names=frozenset(" ".join(words(str(name))) for name in fields.get("names") or ()),
+            node=id if kind == Memory.KIND else str(fields.get("memory") or ""),
+            fields={name: value for name, value in fields.items() if name != "text"},
         )
-    except (ValueError, TypeError):
-        return None
+    return None
 
 
 Postings = dict[str, tuple["array[int]", "array[int]"]]
@@ -116,16 +100,16 @@ class Rows:
     read: Callable[[Sequence[tuple[str, str]]], Mapping[tuple[str, str], Entry]]
     keys: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])  # kind and id
     signs: array[int] = field(default_factory=lambda: array("q"))
-    leads: dict[int, str] = field(default_factory=dict[int, str])
     speakers: dict[str, int] = field(default_factory=lambda: {"": 0})
     threads: dict[str, int] = field(default_factory=dict[str, int])
+    nodes: dict[str, int] = field(default_factory=dict[str, int])
     named: dict[str, list[int]] = field(default_factory=dict[str, list[int]])  # by name: who mentions it
     postings: Postings = field(default_factory=dict[str, Any])
     table: Any = field(default_factory=lambda: np.zeros(0, ROW))
     spans: Any = field(default_factory=lambda: np.zeros((0, 3), np.int64))  # first day, last day and row
 
     def __post_init__(self) -> None:
-        self._here: dict[int, Entry] = {}
+        self.entries: dict[int, Entry] = {}
         self._new: list[tuple[Any, ...]] = []
         self._new_spans: list[tuple[int, int, int]] = []
 
@@ -134,39 +118,46 @@ class Rows:
 
     def __getitem__(self, row: int) -> Entry:
         self.need([row])
-        return self._here[row]
+        return self.entries[row]
 
     def need(self, rows: Iterable[int]) -> None:
-        """Read these in one go."""
-        missing = [row for row in rows if row not in self._here]
+        """Read the entries of these rows together."""
+        missing = [row for row in rows if row not in self.entries]
         found = self.read([self.keys[row] for row in missing]) if missing else {}
-        self._here |= {row: found[self.keys[row]] for row in missing}
+        self.entries |= {row: found[self.keys[row]] for row in missing}
 
-    def put(self, row: int, entry: Entry) -> None:
-        """Replace an entry by one with the same sign."""
-        self._here[row] = entry
-        self.leads.pop(row, None)
-        if entry.leads:
-            self.leads[row] = entry.leads
-
-    def add(self, entry: Entry, terms: Mapping[str, int]) -> int:
+    def add(self, entry: Entry, times: Times) -> int:
         """A new row."""
         row = len(self.keys)
         self.keys.append((entry.kind, entry.id))
         self.signs.append(entry.sign)
-        self.put(row, entry)
+        self.entries[row] = entry
+        terms = Counter(times.language.terms(entry.text))
         for term, count in terms.items():
             rows, counts = self.postings.setdefault(term, (array("i"), array("H")))
             rows.append(row)
             counts.append(min(count, 65_535))
         for name in entry.names - {""}:
             self.named.setdefault(name, []).append(row)
-        thread = self.threads.setdefault(entry.thread, row) if entry.thread else row
-        who = self.speakers.setdefault(entry.who, len(self.speakers))
-        kind, length = [*KINDS].index(entry.kind), sum(terms.values())
-        said = (entry.first_person, entry.asks, entry.told)
-        self._new.append((kind, length, entry.day, thread, entry.turn, entry.at, who, *said))
-        self._new_spans += [(each.first, each.last, row) for each in entry.spans]
+        day, seconds = day_of(entry.at), 0.0
+        with suppress(ValueError, OverflowError):
+            seconds = moment(entry.at).timestamp()
+        self._new.append(
+            (
+                [*KINDS].index(entry.kind),
+                terms.total(),
+                day,
+                self.threads.setdefault(entry.thread, row) if entry.thread else row,
+                self.nodes.setdefault(entry.node, row) if entry.node else row,
+                entry.turn,
+                seconds,
+                self.speakers.setdefault(entry.who, len(self.speakers)),
+                times.language.of_itself(entry.text),
+                bool(_ENDS_ASKING.search(entry.text[-200:])),
+                times.tells(entry.text),
+            )
+        )
+        self._new_spans += [(span.first, span.last, row) for span in times.spans(entry.text, day)]
         return row
 
     def columns(self, alive: Iterable[int], vectors: Any) -> Columns:
@@ -176,7 +167,7 @@ class Rows:
         self._new, self._new_spans = [], []
         living = np.zeros(len(self), bool)
         living[list(alive)] = True
-        return Columns(self.table, living, self.spans, self.speakers, self.named, vectors)
+        return Columns(self.table, living, self.spans, vectors)
 
 
 @dataclass(eq=False)
@@ -186,8 +177,6 @@ class Columns:
     table: Any
     alive: Any
     spans: Any
-    speakers: Mapping[str, int]
-    named: Mapping[str, Sequence[int]]
     vectors: Any  # of the embedder, rows of unit length, as an array or `Vectors`; None without one
 
     def __getitem__(self, name: str) -> Any:

@@ -47,18 +47,16 @@ class Question:
 
 def question_of(index: Index, text: str, parts: Parts, *, now: date | None = None, who: str = "") -> Question:
     """What a question asks for; `who` asks it, and is meant by "I"."""
-    columns, language = index.columns, index.language
+    speakers, language = index.rows.speakers, index.language
     text = text[:LONGEST]
-    named = _named(text, columns, language.nobody) if parts.speaker else {}
+    named = _named(text, speakers, language.nobody) if parts.speaker else {}
     if parts.speaker and not named and who and language.of_itself(text):
-        number = columns.speakers.get(who.strip().casefold())
+        number = speakers.get(who.strip().casefold())
         named = {number: 1.0} if number else {}
-    of_names = {
-        stem(word) for name, number in columns.speakers.items() if number in named for word in words(name)
-    }
+    of_names = {stem(word) for name, number in speakers.items() if number in named for word in words(name)}
     terms = language.question(text)
     telling = [term for term in terms if term not in of_names] or terms
-    today = now.toordinal() if now else int(columns["day"].max(initial=0))
+    today = now.toordinal() if now else int(index.columns["day"].max(initial=0))
     wants = index.embedder is not None and (parts.meaning or parts.late)
     return Question(
         text=text,
@@ -70,12 +68,12 @@ def question_of(index: Index, text: str, parts: Parts, *, now: date | None = Non
     )
 
 
-def _named(text: str, columns: Columns, nobody: frozenset[str]) -> dict[int, float]:
+def _named(text: str, speakers: Mapping[str, int], nobody: frozenset[str]) -> dict[int, float]:
     """Which speakers are named: one alone counts fully, of several the first a little."""
     low = text.casefold()
     asked = set(words(low))
     found: list[tuple[int, int]] = []
-    for name, number in columns.speakers.items():
+    for name, number in speakers.items():
         parts = words(name)
         if not parts or name in nobody or not (parts[0] in asked or name in asked):
             continue
@@ -101,7 +99,7 @@ def features(index: Index, question: Question, parts: Parts, allowed: Any = None
             found["cosine"] = columns.vectors @ question.meant.whole
             found["meaning"] = columns.shares(found["cosine"], among)
     if question.speakers:
-        share = np.zeros(len(columns.speakers), np.float32)
+        share = np.zeros(len(index.rows.speakers), np.float32)
         for number, value in question.speakers.items():
             share[number] = value
         found["speaker"] = share[columns["who"]]
@@ -110,7 +108,7 @@ def features(index: Index, question: Question, parts: Parts, allowed: Any = None
     if parts.names:
         asked = set(words(question.text))
         found["names"] = zero.copy()
-        for name, rows in columns.named.items():
+        for name, rows in index.rows.named.items():
             if asked.issuperset(name.split()):
                 found["names"][rows] = 1.0
     if parts.when:
