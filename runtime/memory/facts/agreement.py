@@ -188,8 +188,6 @@ class _Comparison:
         marked = any(term.low in self.language.others or term.unit == "#" for term in (*left, *right))
         return "one of them is about another one" if marked else ""
 
-    # ---- order -------------------------------------------------------------------------------------------
-
     @property
     def _same_voice(self) -> bool:
         return self.one.passive == self.other.passive and self.one.copula == self.other.copula
@@ -209,8 +207,6 @@ class _Comparison:
         """Names in another order: who does something to whom is not the same."""
         order = [y for _, y in sorted((x.at, y.at) for x, y in self.pairs if x.kind == y.kind == "name")]
         return "their names are in another order" if self._same_voice and order != sorted(order) else ""
-
-    # ---- change ------------------------------------------------------------------------------------------
 
     def _changed(self, earlier: Terms, later: Terms) -> str:
         """Why the later statement ends what the earlier one said; "" if it does not.

@@ -137,8 +137,6 @@ def congruent(shelf: Shelf, memory: Memory, score: float, borderline: float) -> 
     return score >= borderline or degrees(shelf, [memory.id])[memory.id] >= SETTLED
 
 
-# ---- salience --------------------------------------------------------------------------------------------
-
 SALIENCE = {"fact": 0.8, "identity": 0.8, "failure": 0.7, "reflection": 0.6, "result": 0.5, "note": 0.5}
 TURN = 0.3
 AT_ONCE = 0.7

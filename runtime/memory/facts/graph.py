@@ -38,9 +38,6 @@ def digest(*parts: str) -> str:
     return hashlib.sha256(raw).hexdigest()[:24]
 
 
-# ---- memories --------------------------------------------------------------------------------------------
-
-
 def memory_id(text: str, who: str = "", agent: str = DEFAULT) -> str:
     """The same for the same words and values; who said it matters if it speaks of `I`."""
     return digest(agent, who.casefold() if _I.search(text) else "", canonical(text))
@@ -109,9 +106,6 @@ def merge(
     return merged
 
 
-# ---- edges -----------------------------------------------------------------------------------------------
-
-
 def edge_id(source: str, relation: str, target: str) -> str:
     """The same for the same two ends and relation."""
     return digest(source, relation, target)
@@ -162,9 +156,6 @@ def edges_of(shelf: Shelf, ids: Iterable[str]) -> dict[str, list[Edge]]:
 def degrees(shelf: Shelf, ids: Iterable[str]) -> dict[str, int]:
     """How many valid edges each of these memories has."""
     return {id: sum(not edge.invalidated for edge in edges) for id, edges in edges_of(shelf, ids).items()}
-
-
-# ---- contradictions --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -27,9 +27,6 @@ BLOCK = 4
 """Vectors that are iterated together, so that eigenvalues close to each other are no hindrance."""
 
 
-# ---- connectivity ----------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Connectivity:
     """The Fiedler value of the largest component, and the parts of the graph."""
@@ -135,8 +132,6 @@ def _solved(times: Callable[[Array], Array], wanted: Array, degree: Array) -> Ar
         step = near + product / before * step
     return found - found.mean()
 
-
-# ---- saturation ------------------------------------------------------------------------------------------
 
 WINDOW = timedelta(days=14)
 MOVED = 0.03

@@ -68,8 +68,6 @@ class Language:
     known: Words = field(default_factory=set[str])  # every word of the files
     _count: int = 0
 
-    # ---- questions ---------------------------------------------------------------------------------------
-
     def __post_init__(self) -> None:
         self.base: Callable[[str], str] = self._base
         """One form for all forms of a word."""
@@ -128,8 +126,6 @@ class Language:
         """Whether two sets of words share a topic."""
         mine = {topic for word in some for topic in self.topics.get(word, ())}
         return any(topic in mine for word in others for topic in self.topics.get(word, ()))
-
-    # ---- reading -----------------------------------------------------------------------------------------
 
     def read_words(self, title: str, body: str) -> None:
         """Add forms of verbs and synonyms from a section of a `words.md`."""

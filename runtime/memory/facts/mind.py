@@ -80,8 +80,6 @@ class Mind:
         """The clock's time, as it is stored."""
         return normal(self.clock())
 
-    # ---- telling -----------------------------------------------------------------------------------------
-
     def noting(self, text: str, **fields: Any) -> Observation:
         """An observation as it would be kept; nothing is written. Raises `UsageError` for an invalid one.
 
@@ -150,8 +148,6 @@ class Mind:
     def _memory_of(self, observation: Observation) -> Memory | None:
         kept = self.shelf.get(Observation, observation.id)
         return self.shelf.get(Memory, kept.memory) if kept is not None and kept.memory else None
-
-    # ---- the gate ----------------------------------------------------------------------------------------
 
     def take_in(self) -> int:
         """Embed what waits and pass it through the gate, oldest first; returns how many waited."""
@@ -232,8 +228,6 @@ class Mind:
             return None
         return graph.settle(self.shelf, one, another, found, self.language, self.now)
 
-    # ---- what is there -----------------------------------------------------------------------------------
-
     def memories(self, *, past: bool = False) -> Iterator[Memory]:
         """The memories of this agent that hold; with `past`, the superseded ones as well."""
         where: dict[str, Any] = {"agent": self.agent}
@@ -252,8 +246,6 @@ class Mind:
         dates = {memory.id: memory.since for memory in self.shelf.pick(Memory, [source, target])}
         ends = {"source_at": dates.get(source, ""), "target_at": dates.get(target, "")}
         return graph.link(self.shelf, source, target, relation, text=text, weight=weight, at=self.now, **ends)
-
-    # ---- use, review, walks ------------------------------------------------------------------------------
 
     def used(self, found: Mapping[str, tuple[float, int]]) -> None:
         """Memories helped with a question: by id, the score and how many edges away each was found."""
@@ -307,8 +299,6 @@ class Mind:
         """Whether observations about oneself still surprise."""
         found = self.shelf.scan(Observation, {"agent": self.agent, "said": list(health.SELF)})
         return health.saturation(found, moment(self.now))
-
-    # ---- goals -------------------------------------------------------------------------------------------
 
     def set_goal(self, text: str, *, priority: float = 0.5) -> Goal:
         """A desired state; the same words again are the same goal, and open again."""

@@ -120,9 +120,6 @@ class MadeBy(Record):
     embedder: str = ""
 
 
-# ---- times -----------------------------------------------------------------------------------------------
-
-
 def stamp(at: datetime) -> str:
     """A time as it is stored; one without a zone is taken as UTC."""
     at = at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)

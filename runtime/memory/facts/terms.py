@@ -249,9 +249,6 @@ def _word(token: Token, before: Token | None, language: Language, who: str) -> T
     return Term("word", language.base(low), token.text, low)
 
 
-# ---- names -----------------------------------------------------------------------------------------------
-
-
 def names_of(text: str, language: Language | None = None) -> tuple[str, ...]:
     """Names of people and things in a text, each once, in their order; several words in a row are one name.
 

@@ -137,8 +137,6 @@ class FilesKeeper(SqliteKeeper):
             (self.folder / kind).mkdir(mode=0o700)
             disk.sync(self.folder)
 
-    # ---- what the folder holds ---------------------------------------------------------------------------
-
     def _folders(self) -> list[str]:
         with os.scandir(self.folder) as entries:
             return sorted(
@@ -190,8 +188,6 @@ class FilesKeeper(SqliteKeeper):
             with self._locked(fcntl.LOCK_SH):
                 for each in [kind] if kind else self._folders():
                     self._refresh(each)
-
-    # ---- writing -----------------------------------------------------------------------------------------
 
     def begin(self) -> None:
         """Lock out all other readers and writers."""
@@ -251,8 +247,6 @@ class FilesKeeper(SqliteKeeper):
         if self._writing is not None:
             os.close(self._writing)
             self._writing = None
-
-    # ---- care --------------------------------------------------------------------------------------------
 
     def faults(self) -> list[Fault]:
         """Every file that cannot be read, and every folder without a valid kind as its name."""

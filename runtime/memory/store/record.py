@@ -172,9 +172,6 @@ def to_record(kind: type[R], row: Row) -> R:
     return record.model_copy(update={"vectors": dict(row.vectors)}) if row.vectors else record
 
 
-# ---- JSON, for files and exports -------------------------------------------------------------------------
-
-
 def to_json(row: Row, indent: int | None = None) -> str:
     """A whole row as JSON, vectors in base64; always valid UTF-8."""
     told = {"format": FORMAT, "kind": row.kind, **json.loads(row.body)}

@@ -131,9 +131,6 @@ def _put_aside(keeper: SqliteKeeper) -> list[Fault]:
     return lost
 
 
-# ---- a broken file ---------------------------------------------------------------------------------------
-
-
 def salvage(path: Path, create: Callable[[Path], None]) -> list[Fault]:
     """Rename the file and its log to a name with the time, and save its rows; returns what was lost."""
     aside = path.with_name(f"{path.name}.broken-{time.strftime('%Y%m%d-%H%M%S')}")

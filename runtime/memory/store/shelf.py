@@ -50,8 +50,6 @@ class Shelf:
         self._users = 1
         self._begun: Any = None  # the mark at which the open transaction began
 
-    # ---- writing -----------------------------------------------------------------------------------------
-
     def put(self, *records: Record) -> None:
         """Put records, all or none, replacing those with the same kind and id."""
         rows = [to_row(record) for record in records]
@@ -110,8 +108,6 @@ class Shelf:
         except BaseException:
             self.keeper.rollback()
             raise
-
-    # ---- reading -----------------------------------------------------------------------------------------
 
     def get(self, kind: type[R], id: str) -> R | None:
         """One record, or None."""
@@ -224,8 +220,6 @@ class Shelf:
     def _skip(self, row: Row, error: Exception) -> None:
         where = f"{self.keeper.place}: {row.kind} {row.id}"
         self.faults[where] = Fault(where, " ".join(str(error).split())[:300])
-
-    # ---- care --------------------------------------------------------------------------------------------
 
     def check(self) -> list[Fault]:
         """Check every row and index, and report what is wrong."""

@@ -177,8 +177,6 @@ class SqliteKeeper:
     def refresh(self, kind: str = "") -> None:
         """Notice what others changed in a kind, or in all: SQLite does so by itself."""
 
-    # ---- writing -----------------------------------------------------------------------------------------
-
     def begin(self) -> None:
         """Begin a transaction. Writers wait for each other here, so that none fails in its middle."""
         with self.errors():
@@ -243,8 +241,6 @@ class SqliteKeeper:
                     "UPDATE vectors SET vector = NULL, change = ? WHERE number = ?", (change, number)
                 )
             return len(gone)
-
-    # ---- reading -----------------------------------------------------------------------------------------
 
     def _among(self, query: str, before: Sequence[Any], values: Sequence[Any]) -> Iterator[Any]:
         """The rows of a query with `IN (…)`, where `…` may be any number of values."""
@@ -359,8 +355,6 @@ class SqliteKeeper:
     def beside(self, name: str) -> Path | None:
         """Where a derived file may be kept; it may be deleted at any time, and `forget` does so."""
         return self.path.with_name(f"{self.path.stem}.{name}") if self.path != IN_MEMORY else None
-
-    # ---- care --------------------------------------------------------------------------------------------
 
     def faults(self) -> list[Fault]:
         """Check the pages of the file, each row, and each index against the rows."""

@@ -63,8 +63,6 @@ class Index:
                 found[kind, id] = entry_of(kind, id, there.get(id, {})) or Entry(kind, id)
         return found
 
-    # ---- what is new -------------------------------------------------------------------------------------
-
     def refresh(self) -> None:
         """Update from what has changed on the shelf."""
         mark = self.shelf.keeper.mark()
@@ -125,8 +123,6 @@ class Index:
             for id, edges in edges_of(self.shelf, ids).items()
         }
 
-    # ---- as a file ---------------------------------------------------------------------------------------
-
     @property
     def _file(self) -> Path | None:
         name = self.embedder.name if self.embedder is not None else "words"
@@ -143,8 +139,6 @@ class Index:
             if path := self._file:
                 index_file.save(path, self._made_for, mark, self.rows, self.columns)
             self._fresh = 0
-
-    # ---- what it means -----------------------------------------------------------------------------------
 
     @property
     def _known(self) -> int:
@@ -187,8 +181,6 @@ class Index:
         entry = self.rows[row]
         who = str(entry.fields.get("who") or "")
         return f"{who}: {entry.text}" if who else entry.text
-
-    # ---- as arrays ---------------------------------------------------------------------------------------
 
     @property
     def columns(self) -> Columns:

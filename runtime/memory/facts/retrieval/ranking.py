@@ -31,9 +31,6 @@ class Ranked:
         return odds / max(float(odds.sum()), 1e-9)
 
 
-# ---- nodes -----------------------------------------------------------------------------------------------
-
-
 def open_nodes(index: Index, rows: Any, scores: Any, wide: int) -> Any:
     """Those of these rows that are in the best nodes, in their order, until `wide` rows are open.
 
@@ -50,8 +47,6 @@ def open_nodes(index: Index, rows: Any, scores: Any, wide: int) -> Any:
     reach = wide + int(np.argmin(np.append(node[order[wide:]] == last, False)))
     return np.sort(rows[order[:reach]])
 
-
-# ---- edges -----------------------------------------------------------------------------------------------
 
 DECAY = 0.5
 """The share of a score that passes an edge."""
@@ -128,8 +123,6 @@ def _around(index: Index, row: int) -> list[int]:
     columns = index.columns
     return found or [int(there) for step in (-1, 1) if (there := columns.near[step][row]) < columns.count]
 
-
-# ---- strength --------------------------------------------------------------------------------------------
 
 SUPERSEDED = 0.4
 """The weight of a memory that another has replaced."""

@@ -86,13 +86,13 @@ def _named(text: str, speakers: Mapping[str, int], nobody: frozenset[str]) -> di
 
 
 def features(index: Index, question: Question, parts: Parts, allowed: Any = None) -> dict[str, Any]:
-    """By name, a value for each row, as a share of the best `allowed` row but for `RAW` ones.
+    """By name, a value for each row, as a share of the best `allowed` (or living) row but for `RAW` ones.
 
     Those of `late` come later.
     """
     columns = index.columns
     zero = np.zeros(columns.count, np.float32)
-    among = np.flatnonzero(columns.alive if allowed is None else columns.alive & allowed)
+    among = np.flatnonzero(columns.alive if allowed is None else allowed)
     found = _by_words(index, question.terms, parts, among)
     if parts.meaning and question.meant is not None and columns.vectors is not None:
         with one_thread():

@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import partial
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -91,70 +90,59 @@ class Retrieval:
             raise UsageError(f"mode: {mode!r} is not {', '.join(MODES)}")
         with self._lock:
             self.index.refresh()
-            asked = _Asked(parts or self.parts, self._allowed(scope or Scope()), who, now)
+            parts, allowed = parts or self.parts, self._allowed(scope or Scope())
+
+            def one(text: str, limit: int, mode: Mode = "standard") -> list[Found]:
+                if not self.index.at or not any(sign.isalnum() for sign in text):
+                    return []
+                question = question_of(self.index, text, parts, now=now.date() if now else None, who=who)
+                weights = self._weights(parts)
+                ranked = self._ranked(question, parts, weights, allowed)
+                if mode == "aggregated":
+                    ranked = ranking.aggregated(self.index, question, ranked, weights, 2 * limit)
+                return self._found(question, ranked, limit, parts, allowed, now or datetime.now(UTC))
+
             if mode != "multi-anchor":
-                return self._one(query, limit, asked, mode)
-            first = partial(self._one, query, 5, asked)
-            texts = anchors.rephrased(query, ask, self.index.language, first)
-            return anchors.borda([self._one(text, max(3 * limit, 15), asked) for text in texts], limit)
+                return one(query, limit, mode)
+            texts = anchors.rephrased(query, ask, self.index.language, lambda: one(query, 5))
+            return anchors.borda([one(text, max(3 * limit, 15)) for text in texts], limit)
 
-    # ---- one question ------------------------------------------------------------------------------------
-
-    def _one(self, query: str, limit: int, asked: _Asked, mode: Mode = "standard") -> list[Found]:
-        if not self.index.at or not any(sign.isalnum() for sign in query):
-            return []
-        today = asked.now.date() if asked.now else None
-        question = question_of(self.index, query, asked.parts, now=today, who=asked.who)
-        ranked = self.ranked(question, asked.parts, asked.allowed)
-        if mode == "aggregated":
-            ranked = ranking.aggregated(self.index, question, ranked, self._weights(asked.parts), 2 * limit)
-        return self._found(question, ranked, limit, asked)
-
-    def ranked(self, question: Question, parts: Parts, allowed: Any = None) -> Ranked:
+    def _ranked(self, question: Question, parts: Parts, weights: Mapping[str, float], allowed: Any) -> Ranked:
         """The candidates, with the logarithm of their odds."""
-        columns, weights = self.index.columns, self._weights(parts)
-        told = features(self.index, question, parts, allowed)
+        columns = self.index.columns
+        values = features(self.index, question, parts, allowed)
         total = np.zeros(columns.count, np.float32)
-        for name, values in told.items():
-            total += np.float32(weights.get(name, 0.0)) * values
-        open_to = columns.alive if allowed is None else columns.alive & allowed
-        rows = np.flatnonzero(open_to & _related(question, told, columns))
+        for name, column in values.items():
+            total += np.float32(weights.get(name, 0.0)) * column
+        rows = np.flatnonzero(allowed & _related(question, values, columns))
         wide = CANDIDATES * len(np.unique(columns["kind"][rows]))
         if parts.nodes:
             rows = ranking.open_nodes(self.index, rows, total, wide)
         elif len(rows) > wide:
             rows = np.sort(rows[np.argsort(-total[rows], kind="stable")[:wide]])
-        here = {name: values[rows] for name, values in told.items()}
+        here = {name: column[rows] for name, column in values.items()}
         if parts.late:
             here |= late(self.index, question, rows.tolist())
-        likeness = np.zeros(len(rows), np.float32)
-        for name in RAW:
-            likeness = np.maximum(likeness, here.pop(name, likeness))
+        nothing = np.zeros(len(rows), np.float32)
+        likeness = np.max([nothing, *(here.pop(name) for name in RAW if name in here)], axis=0)
         by_part: dict[str, Any] = {}
         for name, part in FEATURES.items():
             if name not in here:
                 continue
-            weight, values = np.float32(weights.get(name, 0.0)), here[name]
+            weight, column = np.float32(weights.get(name, 0.0)), here[name]
             if (own := here.get(OWN + name)) is not None:  # the rest belongs to its neighbours
                 by_part["words"] = by_part.get("words", 0) + weight * own
-                values = values - own
-            by_part[part] = by_part.get(part, 0) + weight * values
-        return Ranked(rows, sum(by_part.values(), np.zeros(len(rows), np.float32)), by_part, likeness)
+                column = column - own
+            by_part[part] = by_part.get(part, 0) + weight * column
+        return Ranked(rows, sum(by_part.values(), nothing), by_part, likeness)
 
     def _allowed(self, scope: Scope) -> Any:
+        """Whether each row may be found."""
         columns, rows = self.index.columns, self.index.rows
         if unknown := [kind for kind in scope.kinds if kind not in KINDS]:
             raise UsageError(f"kinds: {', '.join(unknown)} cannot be searched; there are {', '.join(KINDS)}")
-        allowed = np.ones(columns.count, bool)
-        if set(scope.kinds) != set(KINDS) or scope.agent or scope.keep:
-            allowed &= columns.alive
-            rows.need(np.flatnonzero(allowed).tolist() if scope.agent or scope.keep else ())
-            for row in np.flatnonzero(allowed).tolist():
-                allowed[row] = (
-                    rows.keys[row][0] in scope.kinds
-                    and (not scope.agent or rows[row].fields.get("agent") == scope.agent)
-                    and (scope.keep is None or scope.keep(rows[row].fields))
-                )
+        kinds = [number for number, kind in enumerate(KINDS) if kind in scope.kinds]
+        allowed = columns.alive & np.isin(columns["kind"], kinds)
         day = columns["day"]
         for bound, wanted in (("since", scope.since), ("until", scope.until)):
             limit = day_of(wanted)
@@ -162,6 +150,13 @@ class Retrieval:
                 raise UsageError(f"{bound}: {wanted!r} is not a date; write it as 2026-05-07")
             if wanted:
                 allowed &= (day >= limit) if bound == "since" else (day <= limit) & (day > 0)
+        if scope.agent or scope.keep:
+            open_rows = np.flatnonzero(allowed).tolist()
+            rows.need(open_rows)
+            for row in open_rows:
+                fields = rows[row].fields
+                mine = not scope.agent or fields.get("agent") == scope.agent
+                allowed[row] = mine and (scope.keep is None or scope.keep(fields))
         return allowed
 
     def _weights(self, parts: Parts) -> Mapping[str, float]:
@@ -170,41 +165,35 @@ class Retrieval:
         made = self.embedder.name if self.embedder is not None and (parts.meaning or parts.late) else ""
         return {"names": NAMES, **weights_of(made)}
 
-    # ---- what is told ------------------------------------------------------------------------------------
-
-    def _found(self, question: Question, ranked: Ranked, limit: int, asked: _Asked) -> list[Found]:
-        index, rows, now = self.index, ranked.rows.tolist(), asked.now or datetime.now(UTC)
-        chances = dict(zip(rows, ranked.shares().tolist(), strict=True))
+    def _found(
+        self, question: Question, ranked: Ranked, limit: int, parts: Parts, allowed: Any, now: datetime
+    ) -> list[Found]:
+        """The best with their reasons, after spreading and by strength."""
+        index, rows = self.index, ranked.rows.tolist()
+        shares = dict(zip(rows, ranked.shares().tolist(), strict=True))
         place = {row: at for at, row in enumerate(rows)}
         came: dict[int, tuple[int, float]] = {}
-        if asked.parts.spread and self.shelf.count(Edge):
-            came = ranking.spread(index, question, chances, asked.allowed)
-            chances |= {row: score for row, (_, score) in came.items()}
-        best = sorted(chances, key=lambda row: -chances[row])[: max(3 * limit, 15)]
+        if parts.spread and self.shelf.count(Edge):
+            came = ranking.spread(index, question, shares, allowed)
+            shares |= {row: score for row, (_, score) in came.items()}
+        best = sorted(shares, key=lambda row: -shares[row])[: max(3 * limit, 15)]
         index.rows.need(best)
         found: list[Found] = []
         for row in best:
             entry, at = index.rows[row], place.get(row)
-            factors = ranking.strength(entry, now) if asked.parts.strength else {}
-            parts: dict[str, float] = {}
+            told: dict[str, float] = {}
             if at is not None:
-                parts = {name: float(values[at]) for name, values in ranked.by_part.items()}
+                told = {name: float(values[at]) for name, values in ranked.by_part.items()}
             if row in came:
-                parts["spread"] = chances[row]
+                told["spread"] = shares[row]
             via = index.rows.keys[came[row][0]][1] if row in came else ""
             likeness = float(ranked.likeness[at]) if at is not None else 0.0
-            score, why = chances[row] * prod(factors.values()), _why(parts, question, via)
-            found.append(Found(entry.id, entry.kind, entry.text, score, {**parts, **factors}, why, likeness))
-        found.sort(key=lambda each: (-round(each.score, 9), each.id))
+            why = _why(told, question, via)
+            factors = ranking.strength(entry, now) if parts.strength else {}
+            score = shares[row] * prod(factors.values())
+            found.append(Found(entry.id, entry.kind, entry.text, score, {**told, **factors}, why, likeness))
+        found.sort(key=lambda hit: (-round(hit.score, 9), hit.id))
         return found[:limit]
-
-
-@dataclass(frozen=True)
-class _Asked:
-    parts: Parts
-    allowed: Any  # whether each row may be found
-    who: str
-    now: datetime | None
 
 
 def _related(question: Question, told: Mapping[str, Any], columns: Columns) -> Any:
