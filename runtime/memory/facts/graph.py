@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from runtime.memory.facts.agreement import Agreement, canonical
@@ -135,25 +136,20 @@ def enter(shelf: Shelf, edge: Edge) -> None:
         shelf.put(links.model_copy(update={"edges": (*links.edges, edge.id)}))
 
 
-def edges_of(shelf: Shelf, ids: Iterable[str]) -> dict[str, list[Edge]]:
+def edges_of(shelf: Shelf, ids: Collection[str]) -> dict[str, list[Edge]]:
     """The edges of each of these memories, in either direction, oldest first."""
-    ends = list(dict.fromkeys(ids))
-    heads = {links.id: links for links in shelf.pick(Links, ends)}
-    parts = {id: [*(f"{id}~{n}" for n in range(links.full)), id] for id, links in heads.items()}
-    lists = heads | {
-        links.id: links for links in shelf.pick(Links, [p for each in parts.values() for p in each[:-1]])
-    }
-    wanted = {
-        id: dict.fromkeys(edge for part in parts.get(id, ()) if part in lists for edge in lists[part].edges)
-        for id in ends
-    }
-    found = {
-        edge.id: edge for edge in shelf.pick(Edge, {edge for edges in wanted.values() for edge in edges})
-    }
+    heads = {links.id: links for links in shelf.pick(Links, dict.fromkeys(ids))}
+    full = {id: [f"{id}~{number}" for number in range(links.full)] for id, links in heads.items()}
+    lists = heads | {links.id: links for links in shelf.pick(Links, chain.from_iterable(full.values()))}
+    wanted: dict[str, dict[str, None]] = {id: {} for id in ids}
+    for id, parts in full.items():
+        for part in (*parts, id):
+            wanted[id] |= dict.fromkeys(lists[part].edges if part in lists else ())
+    found = {edge.id: edge for edge in shelf.pick(Edge, {*chain.from_iterable(wanted.values())})}
     return {id: [found[edge] for edge in edges if edge in found] for id, edges in wanted.items()}
 
 
-def degrees(shelf: Shelf, ids: Iterable[str]) -> dict[str, int]:
+def degrees(shelf: Shelf, ids: Collection[str]) -> dict[str, int]:
     """How many valid edges each of these memories has."""
     return {id: sum(not edge.invalidated for edge in edges) for id, edges in edges_of(shelf, ids).items()}
 

@@ -6,7 +6,7 @@ observation again changes nothing, and two processes may work on one shelf.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -233,7 +233,7 @@ class Mind:
         where: dict[str, Any] = {"agent": self.agent}
         return self.shelf.scan(Memory, where if past else {**where, "superseded": "", "until": ""})
 
-    def edges_of(self, ids: Iterable[str]) -> dict[str, list[Edge]]:
+    def edges_of(self, ids: Collection[str]) -> dict[str, list[Edge]]:
         """The edges of each of these memories, in either direction."""
         return graph.edges_of(self.shelf, ids)
 

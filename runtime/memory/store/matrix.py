@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -15,24 +14,17 @@ class Matrix:
     """Rows by number. The first row sets the size; rows of another size are not taken."""
 
     def __init__(self) -> None:
+        self.change = 0  # the change of the database up to which it was read
         self._rows: Vector = np.zeros((0, 0), np.float32)
         self._numbers = np.zeros(0, np.int64)
         self._at: dict[int, int] = {}
 
-    def __len__(self) -> int:
-        return len(self._at)
-
-    @property
-    def size(self) -> int:
-        """Dimensions; 0 before the first row."""
-        return self._rows.shape[1]
-
     def put(self, number: int, raw: bytes | None) -> None:
         """Set the row with this number; without a usable vector, drop it."""
-        if not raw or len(raw) % 4 or (self._at and len(raw) != self.size * 4):
+        if not raw or len(raw) % 4 or (self._at and len(raw) != 4 * self._rows.shape[1]):
             self._drop(number)
             return
-        if not self._at and self.size != len(raw) // 4:
+        if not self._at and self._rows.shape[1] != len(raw) // 4:
             self._rows, self._numbers = np.zeros((16, len(raw) // 4), np.float32), np.zeros(16, np.int64)
         at = self._at.setdefault(number, len(self._at))
         self._grow(at + 1)
@@ -49,7 +41,7 @@ class Matrix:
     def nearest(self, vector: Vector, most: int) -> list[tuple[int, float]]:
         """Numbers and products, the highest first; with ties perhaps more than `most`."""
         count = len(self._at)
-        if not count or len(vector) != self.size:
+        if not count or len(vector) != self._rows.shape[1]:
             return []
         with one_thread():
             scores = self._rows[:count] @ vector
@@ -68,38 +60,27 @@ class Matrix:
             self._numbers = np.pad(self._numbers, (0, more))
 
 
-@dataclass
-class _Held:
-    """A matrix, and up to which change of which epoch of the database it was read."""
-
-    epoch: int
-    matrix: Matrix = field(default_factory=Matrix)
-    change: int = 0
-
-
 class Matrices:
-    """The matrices of one SQLite file. Each reads only what changed since the last question."""
+    """The matrices of one database. Each reads only what changed since the last question."""
 
     def __init__(self, base: sqlite3.Connection) -> None:
         self._base = base
-        self._held: dict[tuple[str, str], _Held] = {}
+        self._epoch = -1
+        self._matrices: dict[tuple[str, str], Matrix] = {}
 
     def nearest(self, kind: str, embedder: str, raw: bytes, most: int) -> list[tuple[int, float]]:
         """Numbers and products, the highest first."""
-        return self._fresh(kind, embedder).nearest(np.frombuffer(raw, "<f4"), most)
-
-    def _fresh(self, kind: str, embedder: str) -> Matrix:
         (epoch,) = self._base.execute("SELECT value FROM counters WHERE name = 'epoch'").fetchone()
-        held = self._held.get((kind, embedder))
-        if held is None or held.epoch != epoch:
-            held = self._held[kind, embedder] = _Held(epoch)
+        if epoch != self._epoch:
+            self._epoch, self._matrices = epoch, {}
+        matrix = self._matrices.setdefault((kind, embedder), Matrix())
         query = (
             "SELECT number, vector, change FROM vectors WHERE kind = ? AND embedder = ? AND change > ? "
             "ORDER BY change"
         )
-        change = held.change
-        for number, raw, at in self._base.execute(query, (kind, embedder, held.change)):
-            held.matrix.put(number, raw)
+        change = matrix.change
+        for number, vector, at in self._base.execute(query, (kind, embedder, change)):
+            matrix.put(number, vector)
             change = at
-        held.change = change  # set last: an interrupted reader starts again
-        return held.matrix
+        matrix.change = change  # set last: an interrupted reader starts again
+        return matrix.nearest(np.frombuffer(raw, "<f4"), most)

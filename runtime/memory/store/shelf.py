@@ -121,20 +121,20 @@ class Shelf:
         return [record for id in wanted if id in rows and (record := self._understood(kind, rows[id]))]
 
     def fields(
-        self, kind: type[Record], ids: Iterable[str], names: Sequence[str]
+        self, kind: type[Record], ids: Iterable[str], names: Sequence[str] | None = None
     ) -> dict[str, dict[str, Any]]:
-        """These fields as JSON values (None if missing), read fast and without validation by the model."""
+        """These fields (or all but vectors) as JSON values, None if missing, without validation by the model.
+
+        A few fields are read much faster than all of them.
+        """
         with self._lock:
+            if names is None:
+                rows = self.keeper.read(kind.KIND, list(ids))
+                return {id: values for id, row in rows.items() if (values := parsed(row.body)) is not None}
             found = self.keeper.fields(kind.KIND, list(ids), names)
         return {
             id: dict(zip(names, json.loads(values), strict=False)) for id, values in found.items() if values
         }
-
-    def told(self, kind: type[Record], ids: Iterable[str]) -> dict[str, dict[str, Any]]:
-        """All fields of these records as JSON values, without vectors and validation by the model."""
-        with self._lock:
-            rows = self.keeper.read(kind.KIND, list(ids))
-        return {id: told for id, row in rows.items() if (told := parsed(row.body)) is not None}
 
     def scan(self, kind: type[R], where: Where | None = None, *, after: str | None = None) -> Iterator[R]:
         """The records that match the filter, by id; changes made meanwhile may or may not be met."""

@@ -7,7 +7,7 @@ most rows are dead is built again. One of many records is stored in a file: see 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,6 @@ from typing import Any
 import numpy as np
 
 from runtime.memory.embed import Embedder
-from runtime.memory.facts.graph import edges_of
-from runtime.memory.facts.records import Edge
 from runtime.memory.facts.retrieval import index_file
 from runtime.memory.facts.retrieval.language import Language
 from runtime.memory.facts.retrieval.passages import (
@@ -58,7 +56,7 @@ class Index:
         found: dict[tuple[str, str], Entry] = {}
         for kind in KINDS:
             ids = [id for of, id in keys if of == kind]
-            there = self.shelf.told(KINDS[kind], ids)
+            there = self.shelf.fields(KINDS[kind], ids)
             for id in ids:
                 found[kind, id] = entry_of(kind, id, there.get(id, {})) or Entry(kind, id)
         return found
@@ -94,7 +92,7 @@ class Index:
         return changed
 
     def _look_at(self, kind: str, ids: Sequence[str]) -> None:
-        there = self.shelf.told(KINDS[kind], ids)
+        there = self.shelf.fields(KINDS[kind], ids)
         self._fresh += len(ids)
         for id in ids:
             row = self.at.get((kind, id))
@@ -110,18 +108,6 @@ class Index:
                 self.at[kind, id] = self.rows.add(entry, self.times)
         if gone := [id for id in ids if id not in there]:
             forget(self.shelf, kind, gone)
-
-    def edges(self, ids: Iterable[str]) -> dict[str, list[tuple[str, Edge]]]:
-        """By the id of each of these records: its neighbours along edges, with the edge."""
-        return {
-            id: [
-                (end, edge)
-                for edge in sorted(edges, key=lambda edge: edge.id)
-                for end in (edge.target, edge.source)
-                if end != id
-            ]
-            for id, edges in edges_of(self.shelf, ids).items()
-        }
 
     @property
     def _file(self) -> Path | None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 import numpy as np
 
+from runtime.memory.facts.graph import edges_of
 from runtime.memory.facts.records import Edge, Memory
 from runtime.memory.facts.retrieval.index import Index
 from runtime.memory.facts.retrieval.rows import KINDS, Entry
@@ -68,6 +69,19 @@ def _rows(index: Index, id: str) -> list[int]:
     return [index.at[kind, id] for kind in KINDS if (kind, id) in index.at]
 
 
+def _neighbours(index: Index, ids: Collection[str]) -> dict[str, list[tuple[str, Edge]]]:
+    """By the id of each of these records: its neighbours along edges, with the edge."""
+    return {
+        id: [
+            (end, edge)
+            for edge in sorted(edges, key=lambda edge: edge.id)
+            for end in (edge.target, edge.source)
+            if end != id
+        ]
+        for id, edges in edges_of(index.shelf, ids).items()
+    }
+
+
 def spread(
     index: Index, question: Question, chances: Mapping[int, float], allowed: Any
 ) -> dict[int, tuple[int, float]]:
@@ -77,21 +91,25 @@ def spread(
     came: dict[int, tuple[int, float]] = {}
     front = sorted(chances, key=lambda row: (-chances[row], row))[:SEEDS]
     for _ in range(DEPTH):
-        following: list[int] = []
         ids = {parent: index.rows.keys[parent][1] for parent in front}
-        edges = index.edges(ids.values())
-        for parent in front:
-            for id, edge in edges[ids[parent]]:
-                for child in _rows(index, id):
-                    near = LEAST
-                    if vectors is not None and question.meant is not None:
-                        near = max(LEAST, float(np.dot(vectors[child], question.meant.whole)))
-                    score = best[parent] * DECAY * _weight(edge) * near
-                    if allowed[child] and score > best.get(child, 0.0):
-                        best[child] = score
-                        came[child] = (parent, score)
-                        following.append(child)
-        front = following
+        neighbours = _neighbours(index, ids.values())
+        joined = [
+            (parent, child, edge)
+            for parent in front
+            for id, edge in neighbours[ids[parent]]
+            for child in _rows(index, id)
+            if allowed[child]
+        ]
+        front = []
+        for parent, child, edge in joined:
+            near = LEAST
+            if vectors is not None and question.meant is not None:
+                near = max(LEAST, float(np.dot(vectors[child], question.meant.whole)))
+            score = best[parent] * DECAY * _weight(edge) * near
+            if score > best.get(child, 0.0):
+                best[child] = score
+                came[child] = (parent, score)
+                front.append(child)
     return came
 
 
@@ -118,7 +136,7 @@ def aggregated(
 def _around(index: Index, row: int) -> list[int]:
     """The strongest neighbours along edges, else the turns before and after."""
     own = index.rows.keys[row][1]
-    joined = sorted(index.edges([own])[own], key=lambda each: (-_weight(each[1]), each[0]))
+    joined = sorted(_neighbours(index, [own])[own], key=lambda each: (-_weight(each[1]), each[0]))
     found = [near for id, _ in joined for near in _rows(index, id) if near != row][:MOST_AROUND]
     columns = index.columns
     return found or [int(there) for step in (-1, 1) if (there := columns.near[step][row]) < columns.count]
@@ -130,12 +148,11 @@ SUPERSEDED = 0.4
 
 def strength(entry: Entry, now: datetime) -> dict[str, float]:
     """The factors of a score by name; an observation is what happened, and is not forgotten."""
-    told = entry.fields
-    salience = told.get("salience")
+    salience = entry.fields.get("salience")
     salience = salience if isinstance(salience, int | float) else 0.5
     factors = {"salience": 0.5 + 0.5 * min(1.0, max(0.0, float(salience)))}
     if entry.kind == Memory.KIND:
-        factors["retrievability"] = retrievability(told.get("card"), now)
-        if told.get("superseded"):
+        factors["retrievability"] = retrievability(entry.fields.get("card"), now)
+        if entry.fields.get("superseded"):
             factors["superseded"] = SUPERSEDED
     return factors

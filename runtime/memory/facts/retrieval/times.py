@@ -65,11 +65,9 @@ class Times:
 
     def __init__(self, language: Language) -> None:
         self.language = language
-        months = {name.casefold(): at for at, name in enumerate(calendar.month_name) if name}
-        months |= {name.casefold(): at for at, name in enumerate(calendar.month_abbr) if name} | {"sept": 9}
-        self._months = months
-        days = {name.casefold(): at for at, name in enumerate(calendar.day_name)}
-        self._weekdays = days
+        names = (*enumerate(calendar.month_name), *enumerate(calendar.month_abbr), (9, "sept"))
+        self._months = months = {name.casefold(): number for number, name in names if name}
+        self._weekdays = days = {name.casefold(): number for number, name in enumerate(calendar.day_name)}
         fixed = {word for phrase in language.days for word in phrase.split()}
         dull = language.dull | language.numbers.keys()
         self._tells = (fixed - dull) | days.keys() | months.keys() | language.seasons.keys() | _COUNTED
@@ -139,27 +137,22 @@ class Times:
         if hit["n"]:
             away = self._away(hit["n"], hit["unit"]) * (1 if hit["way"] in ("later", "from now") else -1)
             return _around(said + away, hit["unit"]) if said else None
-        dated = self._dated(hit, said)
-        if dated is None or not hit["rel"]:
-            return dated
+        if (dated := self._dated(hit, said)) is None:
+            return None
+        if hit["rel"] == "before" and hit["ub"]:
+            return _around(dated.first - self._away(hit["nb"], hit["ub"]), hit["ub"], dated.first - 1)
         if hit["rel"] == "before":
-            if hit["ub"]:
-                return _around(dated.first - self._away(hit["nb"], hit["ub"]), hit["ub"], dated.first - 1)
             return Span(dated.first - SLACK, dated.first - 1)
         if hit["rel"] == "after":
             return Span(dated.last + 1, dated.last + SLACK)
-        if hit["rel"] == "since":
-            return Span(dated.first, max(said, dated.last))
-        return dated
+        return Span(dated.first, max(said, dated.last)) if hit["rel"] == "since" else dated
 
     def _weekday(self, hit: re.Match[str], said: int) -> Span | None:
         if not said:
             return None
-        ahead = (self._weekdays[hit["weekday"]] - date.fromordinal(said).weekday()) % 7
-        if hit["on"] in ("next", "this"):
-            return Span(said + (ahead or 7), said + (ahead or 7))
-        back = said - ((7 - ahead) % 7 or 7)
-        return Span(back, back)
+        ahead = (self._weekdays[hit["weekday"]] - date.fromordinal(said).weekday()) % 7 or 7
+        day = said + ahead if hit["on"] in ("next", "this") else said - (7 - ahead or 7)
+        return Span(day, day)
 
     def _away(self, number: str, unit: str) -> int:
         count = 1 if number == "the" else int(number) if number.isdecimal() else self.language.numbers[number]
@@ -186,14 +179,9 @@ class Times:
         name, season = hit["m3"] or hit["m4"], hit["s3"] or hit["s4"]
         first, last = self.language.seasons[season] if season else (self._months[name],) * 2
         turn = hit["turn"] or ""
-        if hit["y3"]:
-            year = int(hit["y3"])
-        elif not said:
-            return None
-        else:
-            year = _year_of(first, turn, date.fromordinal(said))
-        if hit["s4"] and turn not in ("last", "this", "next"):
+        if not (hit["y3"] or said) or (hit["s4"] and turn not in ("last", "this", "next")):
             return None  # "in the spring of his life"
+        year = int(hit["y3"] or _year_of(first, turn, date.fromordinal(said)))
         begin = date(year, first, 1)
         end_year = year + (last < first)
         end = date(end_year, last, calendar.monthrange(end_year, last)[1])
@@ -206,12 +194,9 @@ class Times:
 
 def _calendar(said: date, unit: str, by: int) -> Span:
     """A whole month or year, relative to that of this day."""
-    first = (said.replace(month=1, day=1) if unit == "year" else said.replace(day=1)) + _units(unit, by)
-    return Span(first.toordinal(), (first + _units(unit, 1)).toordinal() - 1)
-
-
-def _units(unit: str, count: int) -> relativedelta:
-    return relativedelta(years=count) if unit == "year" else relativedelta(months=count)
+    one = relativedelta(years=1) if unit == "year" else relativedelta(months=1)
+    first = (said.replace(month=1, day=1) if unit == "year" else said.replace(day=1)) + by * one
+    return Span(first.toordinal(), (first + one).toordinal() - 1)
 
 
 def _year_of(month: int, turn: str, said: date) -> int:
@@ -249,6 +234,5 @@ def _day(year: str | None, month: int, number: int, said: int) -> Span | None:
 def _around(day: int, unit: str, most: int | None = None) -> Span | None:
     """The days around one that is some units away: the longer the unit, the more."""
     loose = {"day": 0, "week": 3, "weekend": 3, "month": 15, "year": 182}[unit]
-    first, last = day - loose, day + loose
-    last = last if most is None else min(last, most)
+    first, last = day - loose, min(day + loose, most or day + loose)
     return Span(first, last) if 1 <= first <= last < date.max.toordinal() else None
