@@ -198,10 +198,10 @@ def _tensors(path: Path) -> tuple[dict[str, Array], str]:
     start = 8 + length
     tensors: dict[str, Array] = {}
     digest = blake2b(header, digest_size=6)
-    for name, told in sorted(json.loads(header).items()):
-        if name != "__metadata__" and told["dtype"] == "F32":
-            begin, end = told["data_offsets"]
+    for name, about in sorted(json.loads(header).items()):
+        if name != "__metadata__" and about["dtype"] == "F32":
+            begin, end = about["data_offsets"]
             part = raw[start + begin : start + end]
             digest.update(part[:256].tobytes())
-            tensors[name.removeprefix("bert.")] = np.asarray(part).view(np.float32).reshape(told["shape"])
+            tensors[name.removeprefix("bert.")] = np.asarray(part).view(np.float32).reshape(about["shape"])
     return tensors, digest.hexdigest()

@@ -30,8 +30,8 @@ class Sentence:
                 f"to download it: hf download {model}"
             ) from None
         self.name = f"sentence:{model}"
-        told = getattr(self._model, "get_embedding_dimension", None)  # its name from version 6 on
-        self.size = int((told or self._model.get_sentence_embedding_dimension)())
+        dimension = getattr(self._model, "get_embedding_dimension", None)  # its name from version 6 on
+        self.size = int((dimension or self._model.get_sentence_embedding_dimension)())
 
     def embed(self, texts: Sequence[str]) -> Array:
         """One row of unit length for each text."""
@@ -44,7 +44,7 @@ class Sentence:
     def embed_tokens(self, text: str) -> Tokens:
         """The tokens that the model reads, without special tokens; longer texts are truncated."""
         text = readable(text)
-        told = self._model.tokenizer(
+        encoded = self._model.tokenizer(
             text,
             return_offsets_mapping=True,
             return_special_tokens_mask=True,
@@ -52,7 +52,7 @@ class Sentence:
             max_length=self._model.max_seq_length,
         )
         states = self._model.encode(text, output_value="token_embeddings", show_progress_bar=False)
-        states = states.cpu().numpy()[: len(told["offset_mapping"])]
-        real = [at for at, mark in enumerate(told["special_tokens_mask"]) if not mark]
-        spans = tuple((int(a), int(b)) for a, b in (told["offset_mapping"][at] for at in real))
+        states = states.cpu().numpy()[: len(encoded["offset_mapping"])]
+        real = [at for at, mark in enumerate(encoded["special_tokens_mask"]) if not mark]
+        spans = tuple((int(a), int(b)) for a, b in (encoded["offset_mapping"][at] for at in real))
         return Tokens(spans, np.asarray(states[real], np.float32))

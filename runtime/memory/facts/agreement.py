@@ -278,6 +278,6 @@ def _alike(x: Term, y: Term, language: Language) -> bool:
     if x.kind == "number" and y.kind == "number":
         return x.amount is not None and x.amount == y.amount and bool(x.unit) != bool(y.unit)
     if x.kind == "date" and y.kind == "date":
-        told = [(mine, yours) for mine, yours in zip(x.parts, y.parts, strict=True) if mine and yours]
-        return bool(told) and all(mine == yours for mine, yours in told)
+        known = [(mine, yours) for mine, yours in zip(x.parts, y.parts, strict=True) if mine and yours]
+        return bool(known) and all(mine == yours for mine, yours in known)
     return bool(x.base and y.base) and language.alike(x.base, y.base)

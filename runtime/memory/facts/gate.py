@@ -93,17 +93,17 @@ def route(said: Said, near: Sequence[tuple[Memory, float]], base: Thresholds, la
     here = base.around(density_of([score for _, score in near]))
     nearest, score = near[0]
     found = [(memory, each, agreement(said_by(memory), said, language)) for memory, each in near[:NEAR]]
-    contrary = tuple((memory.id, told) for memory, _, told in found if told.verdict == "contrary")
-    merging = [(memory, each, told) for memory, each, told in found if merges(each, told, here)]
+    contrary = tuple((memory.id, agreed) for memory, _, agreed in found if agreed.verdict == "contrary")
+    merging = [(memory, each, agreed) for memory, each, agreed in found if merges(each, agreed, here)]
     if merging:
-        memory, each, told = min(merging, key=lambda found: (found[2].verdict != "same", -found[1]))
-        why = "it says the same" if told.verdict == "same" else f"{each:.2f} is above {here.merge:.2f}"
-        return Routed("merge", memory.id, score, contrary, told, here, why)
-    told, linked = found[0][2], score > here.link
+        memory, each, agreed = min(merging, key=lambda found: (found[2].verdict != "same", -found[1]))
+        why = "it says the same" if agreed.verdict == "same" else f"{each:.2f} is above {here.merge:.2f}"
+        return Routed("merge", memory.id, score, contrary, agreed, here, why)
+    agreed, linked = found[0][2], score > here.link
     why = f"{score:.2f} is {'' if linked else 'not '}above {here.link:.2f}"
     if linked or contrary:
-        return Routed("link", nearest.id, score, contrary, told, here, told.why or why)
-    return Routed("novel", nearest.id, score, contrary, told, here, why)
+        return Routed("link", nearest.id, score, contrary, agreed, here, agreed.why or why)
+    return Routed("novel", nearest.id, score, contrary, agreed, here, why)
 
 
 def density_of(scores: Sequence[float]) -> float:

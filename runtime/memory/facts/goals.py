@@ -75,10 +75,10 @@ def wander(
     wished = [vector for goal in goals if (vector := goal.vector(embedder)) is not None]
 
     def look(memory: Memory, edge: float = 0.0, by: str = "") -> tuple[float, Step]:
-        told, why = gain(memory, now, wished, embedder, near)
+        gained, why = gain(memory, now, wished, embedder, near)
         luck = RANDOM * chance.random()
-        drawn = EDGE * edge + (1 - EDGE) * (told + luck) if by else told + luck
-        return drawn, Step(memory, round(told, 6), why, by)
+        drawn = EDGE * edge + (1 - EDGE) * (gained + luck) if by else gained + luck
+        return drawn, Step(memory, round(gained, 6), why, by)
 
     first = sorted((look(each) for each in start), key=lambda each: (-each[0], each[1].memory.id))[:SEEDS]
     if not first or steps < 1:

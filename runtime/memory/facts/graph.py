@@ -187,8 +187,8 @@ def settle(shelf: Shelf, a: Memory, b: Memory, found: Agreement, language: Langu
 
 
 def _last_said(shelf: Shelf, memory: Memory) -> str:
-    told = shelf.pick(Observation, memory.evidence[-1:])
-    return max((each.at for each in told), default="") or memory.since
+    last = shelf.pick(Observation, memory.evidence[-1:])
+    return max((each.at for each in last), default="") or memory.since
 
 
 def _opinions(a: Memory, b: Memory, language: Language) -> bool:

@@ -93,17 +93,17 @@ class Mind:
                 "keep it in a file and say what it is about"
             )
         now = self.now
-        told = {"said": "note", "who": "", "source": "", "thread": "", "turn": 0, **fields}
-        at = normal(told.get("at") or "")
-        if told.get("names") is None:
-            told["names"] = names_of(text, self.language)
-        if told.get("salience") is None:
-            told["salience"] = salience_of(text, told["said"], told["names"])
-        place = (told["source"], told["thread"], str(told["turn"]), told["who"])
+        values = {"said": "note", "who": "", "source": "", "thread": "", "turn": 0, **fields}
+        at = normal(values.get("at") or "")
+        if values.get("names") is None:
+            values["names"] = names_of(text, self.language)
+        if values.get("salience") is None:
+            values["salience"] = salience_of(text, values["said"], values["names"])
+        place = (values["source"], values["thread"], str(values["turn"]), values["who"])
         id = graph.digest(self.agent, *place, at, text)
         try:
             return Observation(
-                **{**told, "id": id, "text": text, "at": at or now, "noted": now, "agent": self.agent}
+                **{**values, "id": id, "text": text, "at": at or now, "noted": now, "agent": self.agent}
             )
         except ValueError as error:  # of pydantic
             raise UsageError(f"invalid observation: {error}") from None
@@ -130,11 +130,11 @@ class Mind:
 
     def remember(self, text: str, **fields: Any) -> Memory:
         """Keep what a person asked to remember: an observation, and a memory of it at once."""
-        told = {"said": "fact", "source": "person", "salience": 1.0, **fields}
-        observation = self.noting(text, **told)
+        values = {"said": "fact", "source": "person", "salience": 1.0, **fields}
+        observation = self.noting(text, **values)
         known = self._memory_of(observation)
         if known is not None and (known.superseded or known.until):
-            observation = self.noting(text, **{**told, "at": told.get("at") or self.clock()})
+            observation = self.noting(text, **{**values, "at": values.get("at") or self.clock()})
         self.keep([observation])
         self.take_in()
         with self.shelf.transaction():
@@ -171,8 +171,8 @@ class Mind:
                     continue  # another process was quicker
                 whole = observation.model_copy(update={"vectors": {**observation.vectors, name: pack(row)}})
                 routed = self.route(whole)
-                told = {"route": routed.route, "surprise": round(routed.surprise, 6), "gate": name}
-                whole = whole.model_copy(update=told)
+                values = {"route": routed.route, "surprise": round(routed.surprise, 6), "gate": name}
+                whole = whole.model_copy(update=values)
                 self.shelf.put(whole)
                 if (routed.route == "novel" or routed.contrary) and whole.salience >= AT_ONCE:
                     self.place(whole, routed)
@@ -253,13 +253,13 @@ class Mind:
         with self.shelf.transaction():
             for memory in self.shelf.pick(Memory, found):
                 score, hop = found[memory.id]
-                told = {
+                values = {
                     "accessed": memory.accessed + 1,
                     "last_access": now,
                     "last_score": score,
                     "last_hop": hop,
                 }
-                self.shelf.put(memory.model_copy(update=told))
+                self.shelf.put(memory.model_copy(update=values))
 
     def feedback(self, id: str, helpful: bool) -> Memory:
         """Feedback on a memory moves its confidence. Raises `UsageError` if there is no such memory."""

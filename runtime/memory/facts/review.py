@@ -118,10 +118,10 @@ def review(
     before = _card(memory)
     card, _ = _scheduler().review_card(before, Rating(GRADES.index(given) + 1), now)
     lapsed = before.state.name == "Review" and given == "again"
-    told = dict(card.to_dict())
+    state = dict(card.to_dict())
     if lapsed or memory.card.get("lapses"):
-        told["lapses"] = int(memory.card.get("lapses", 0)) + lapsed
-    return Reviewed(memory.model_copy(update={"card": told}), given, float(card.stability or 0.0), lapsed)
+        state["lapses"] = int(memory.card.get("lapses", 0)) + lapsed
+    return Reviewed(memory.model_copy(update={"card": state}), given, float(card.stability or 0.0), lapsed)
 
 
 def feedback(memory: Memory, helpful: bool) -> Memory:

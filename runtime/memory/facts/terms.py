@@ -164,17 +164,17 @@ def _pieces(text: str, language: Language, who: str) -> Iterator[Term]:
 
 
 def _date(hit: re.Match[str]) -> Term:
-    told, low = hit.groupdict(), hit[0].lower()
-    if told["day"]:
-        return Term("date", f"day {_DAYS.index(told['day'].lower())}", hit[0], low)
-    if told["iso"]:
-        year, month, day = (*map(int, told["iso"].split("-")), 0)[:3]
-    elif told["year"]:
-        year, month, day = int(told["year"]), 0, 0
+    groups, low = hit.groupdict(), hit[0].lower()
+    if groups["day"]:
+        return Term("date", f"day {_DAYS.index(groups['day'].lower())}", hit[0], low)
+    if groups["iso"]:
+        year, month, day = (*map(int, groups["iso"].split("-")), 0)[:3]
+    elif groups["year"]:
+        year, month, day = int(groups["year"]), 0, 0
     else:
-        n = next(n for n in "123" if told[f"m{n}"])
-        month = _MONTHS[told[f"m{n}"][:3].lower()]
-        year, day = int(told[f"y{n}"] or 0), int(told.get(f"d{n}") or 0)
+        n = next(n for n in "123" if groups[f"m{n}"])
+        month = _MONTHS[groups[f"m{n}"][:3].lower()]
+        year, day = int(groups[f"y{n}"] or 0), int(groups.get(f"d{n}") or 0)
     return Term("date", f"{year}-{month}-{day}", hit[0], low, parts=(year, month, day))
 
 

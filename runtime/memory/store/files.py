@@ -1,21 +1,19 @@
 """The store as JSON files, a folder per kind and a file per record: to read, to compare, to keep in git.
 
-A database in memory caches all rows; a file is read again when its time or size changes. One process writes
-at a time. A transaction of several files is first written to `.staged/`; then the file `pending.json` commits
-it, and the next process to open the folder finishes an interrupted one. A file that cannot be read is skipped
-and reported; `rebuild` moves it to `quarantine/`.
+A database in memory caches all rows; a file is read again when its time or size changes. One process reads
+or writes at a time. A transaction of several files is first written to `.staged/`; then the file
+`pending.json` commits it, and the next process to open the folder finishes an interrupted one. A file that
+cannot be read is skipped and reported; `rebuild` moves it to `quarantine/`.
 """
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import re
 import shutil
-import time
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -41,13 +39,9 @@ class FilesKeeper(SqliteKeeper):
         self._fsync = fsync
         self._seen: dict[Path, tuple[tuple[int, int, int], tuple[str, str] | None]] = {}
         self._broken: dict[Path, str] = {}
-        self._writing: int | None = None
+        self._writing: ExitStack | None = None  # holds the lock of the open transaction
         self._begun: Any = None  # the mark at which the open transaction began
-        with disk.writing_state(folder):
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._lock_file = folder / ".lock"
-            self._lock_file.touch(0o600)
-        with self._locked(fcntl.LOCK_EX) as _:
+        with self._locked():
             self._check_format()
             disk.sweep(folder)
             shutil.rmtree(folder / STAGED, ignore_errors=True)
@@ -73,33 +67,12 @@ class FilesKeeper(SqliteKeeper):
             )
 
     @contextmanager
-    def _locked(self, how: int) -> Generator[None]:
-        """Many readers or one writer, with no interrupted transaction left."""
-        handle = self._lock(how)
-        try:
-            if how == fcntl.LOCK_SH and (self.folder / PENDING).exists():
-                os.close(handle)
-                handle = self._lock(fcntl.LOCK_EX)
+    def _locked(self) -> Generator[None]:
+        """Alone with the folder, and with no interrupted transaction left."""
+        busy = StorageError(f"{self.folder}: another process holds it; retry when that is done")
+        with disk.lock(self.folder / ".lock", BUSY, lambda: busy):
             self._finish()
             yield
-        finally:
-            os.close(handle)
-
-    def _lock(self, how: int) -> int:
-        with disk.writing_state(self._lock_file):
-            handle = os.open(self._lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        until = time.monotonic() + BUSY
-        while True:
-            try:
-                fcntl.flock(handle, how | fcntl.LOCK_NB)
-                return handle
-            except BlockingIOError:
-                if time.monotonic() > until:
-                    os.close(handle)
-                    raise StorageError(
-                        f"{self.folder}: another process holds it; retry when that is done"
-                    ) from None
-                time.sleep(0.002)
 
     def _finish(self) -> None:
         """Finish a transaction that was committed when its process died."""
@@ -185,21 +158,18 @@ class FilesKeeper(SqliteKeeper):
     def refresh(self, kind: str = "") -> None:
         """Read what others changed; in a transaction nobody else can write."""
         if self._writing is None:
-            with self._locked(fcntl.LOCK_SH):
+            with self._locked():
                 for each in [kind] if kind else self._folders():
                     self._refresh(each)
 
     def begin(self) -> None:
         """Lock out all other readers and writers."""
-        self._writing = self._lock(fcntl.LOCK_EX)
-        try:
-            self._finish()
+        with ExitStack() as stack:
+            stack.enter_context(self._locked())
             for kind in self._folders():
                 self._refresh(kind)
-        except BaseException:
-            self._release()
-            raise
-        super().begin()
+            super().begin()
+            self._writing = stack.pop_all()
         self._begun = self.mark()
 
     def commit(self) -> None:
@@ -245,7 +215,7 @@ class FilesKeeper(SqliteKeeper):
 
     def _release(self) -> None:
         if self._writing is not None:
-            os.close(self._writing)
+            self._writing.close()
             self._writing = None
 
     def faults(self) -> list[Fault]:
@@ -263,7 +233,7 @@ class FilesKeeper(SqliteKeeper):
         """Move files that cannot be read to `quarantine/`; there is no index on disk."""
         faults = self.faults()
         moved: list[Fault] = []
-        with self._locked(fcntl.LOCK_EX), disk.writing_state(self.folder):
+        with self._locked(), disk.writing_state(self.folder):
             for path in sorted(self._broken):
                 aside = self.folder / QUARANTINE / path.parent.name / path.name
                 disk.move(path, aside)

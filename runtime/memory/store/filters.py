@@ -25,14 +25,14 @@ Where = Mapping[str, Any]
 
 def suits(body: str, where: Where) -> bool:
     """Whether the fields of a JSON body match; a missing field is None."""
-    told = json.loads(body)
-    return all(_is(_at(told, path), wanted) for path, wanted in where.items())
+    fields = json.loads(body)
+    return all(_is(_at(fields, path), wanted) for path, wanted in where.items())
 
 
-def _at(told: Any, path: str) -> Any:
+def _at(value: Any, path: str) -> Any:
     for name in path.split("."):
-        told = told.get(name) if isinstance(told, dict) else None
-    return told
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
 
 
 def _is(value: Any, wanted: Any) -> bool:

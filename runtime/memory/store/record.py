@@ -130,10 +130,10 @@ def unkey(raw: Any) -> str:
 def parsed(body: str) -> dict[str, Any] | None:
     """The fields of a JSON body; None if it is broken, which `check` reports."""
     try:
-        told = json.loads(body)
+        fields = json.loads(body)
     except (ValueError, RecursionError):
         return None
-    return told if isinstance(told, dict) else None
+    return fields if isinstance(fields, dict) else None
 
 
 def text_of(body: str) -> str:
@@ -156,8 +156,8 @@ def to_row(record: Record) -> Row:
     if "\ufffd" in body:  # perhaps a lone surrogate, which is not valid UTF-8: JSON has an escape for it
         from pydantic_core import to_jsonable_python
 
-        told = record.model_dump(exclude={"vectors"})
-        body = json.dumps(told, default=lambda value: to_jsonable_python(value, bytes_mode="base64"))
+        fields = record.model_dump(exclude={"vectors"})
+        body = json.dumps(fields, default=lambda value: to_jsonable_python(value, bytes_mode="base64"))
     return Row(record.KIND, record.id, body, record.text, dict(record.vectors))
 
 
@@ -174,41 +174,41 @@ def to_record(kind: type[R], row: Row) -> R:
 
 def to_json(row: Row, indent: int | None = None) -> str:
     """A whole row as JSON, vectors in base64; always valid UTF-8."""
-    told = {"format": FORMAT, "kind": row.kind, **json.loads(row.body)}
+    fields = {"format": FORMAT, "kind": row.kind, **json.loads(row.body)}
     if row.vectors:
-        told["vectors"] = {name: b64encode(raw).decode() for name, raw in sorted(row.vectors.items())}
-    return _dumped(told, indent=indent)
+        fields["vectors"] = {name: b64encode(raw).decode() for name, raw in sorted(row.vectors.items())}
+    return _dumped(fields, indent=indent)
 
 
 def from_json(raw: bytes | str) -> Row:
     """The row of JSON that `to_json` wrote or a person edited. Raises `ValueError`."""
     try:
-        told = json.loads(raw)
+        fields = json.loads(raw)
     except RecursionError:
         raise ValueError("nested too deeply") from None
-    if not isinstance(told, dict):
+    if not isinstance(fields, dict):
         raise ValueError("not a JSON object")
-    number, kind, name = told.pop("format", FORMAT), told.pop("kind", None), told.get("id")
+    number, kind, name = fields.pop("format", FORMAT), fields.pop("kind", None), fields.get("id")
     if number != FORMAT:
         raise ValueError(f"format {number!r}; this Fractal reads {FORMAT}")
     if not isinstance(kind, str) or not KINDS.fullmatch(kind):
         raise ValueError(f"kind: {kind!r} is not valid")
     if not isinstance(name, str) or not 0 < len(name) <= LONGEST_ID:
         raise ValueError(f"id: {name!r} is not valid")
-    text = told.get("text", "")
+    text = fields.get("text", "")
     if not isinstance(text, str):
         raise ValueError("text: not a string")
-    vectors = _vectors(told.pop("vectors", None) or {})
-    return Row(kind, name, _dumped(told, separators=(",", ":")), text, vectors)
+    vectors = _vectors(fields.pop("vectors", None) or {})
+    return Row(kind, name, _dumped(fields, separators=(",", ":")), text, vectors)
 
 
-def _vectors(told: Any) -> dict[str, bytes]:
-    if not isinstance(told, dict):
+def _vectors(encoded: Any) -> dict[str, bytes]:
+    if not isinstance(encoded, dict):
         raise ValueError("vectors: not an object")
     vectors: dict[str, bytes] = {}
-    for name, coded in told.items():
+    for name, text in encoded.items():
         try:
-            vectors[name] = b64decode(coded, validate=True)
+            vectors[name] = b64decode(text, validate=True)
         except (TypeError, ValueError):
             raise ValueError(f"vectors: {name}: not base64") from None
         if not _is_vector(vectors[name]):
@@ -221,10 +221,10 @@ def same(one: Row, other: Row) -> bool:
     return dict(one.vectors) == dict(other.vectors) and json.loads(one.body) == json.loads(other.body)
 
 
-def _dumped(told: Any, **layout: Any) -> str:
-    text = json.dumps(told, ensure_ascii=False, **layout)
+def _dumped(fields: Any, **layout: Any) -> str:
+    text = json.dumps(fields, ensure_ascii=False, **layout)
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:  # a lone surrogate
-        return json.dumps(told, **layout)
+        return json.dumps(fields, **layout)
     return text

@@ -77,8 +77,8 @@ def _wrong_with(id: Any, body: Any) -> str:
     """What is wrong with a row, or ""."""
     try:
         body.encode("utf-8")
-        told = json.loads(body)
-        if not isinstance(told, dict) or told.get("id") != unkey(id):
+        fields = json.loads(body)
+        if not isinstance(fields, dict) or fields.get("id") != unkey(id):
             return "its body is of another record"
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         return f"its body is not JSON: {error}"

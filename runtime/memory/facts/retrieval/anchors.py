@@ -28,8 +28,8 @@ def rephrased(
     query: str, ask: Ask | None, language: Language, first: Callable[[], Sequence[Found]]
 ) -> list[str]:
     """The question and up to three other wordings: of a model if one replies, else by rules."""
-    told = _asked(query, ask) if ask is not None else []
-    ways = told or [_keywords(query, language), _statement(query, language), _fed(query, language, first())]
+    asked = _asked(query, ask) if ask is not None else []
+    ways = asked or [_keywords(query, language), _statement(query, language), _fed(query, language, first())]
     return list(dict.fromkeys([query, *(way for way in ways if way.strip())]))[: REPHRASINGS + 1]
 
 
@@ -49,10 +49,10 @@ def _keywords(query: str, language: Language) -> str:
 
 def _statement(query: str, language: Language) -> str:
     """The question without the words that make it one: "When did she leave?" is "she leave"."""
-    told = re.sub(r"\?\s*$", "", query[:LONGEST].strip())
+    statement = re.sub(r"\?\s*$", "", query[:LONGEST].strip())
     asks = any_of([*language.asks_time, *language.question_words])
-    told = re.sub(rf"^(?:{asks})\b\s*", "", told, flags=re.IGNORECASE)
-    return re.sub(rf"^(?:{any_of(language.auxiliaries)})\b\s*", "", told, flags=re.IGNORECASE)
+    statement = re.sub(rf"^(?:{asks})\b\s*", "", statement, flags=re.IGNORECASE)
+    return re.sub(rf"^(?:{any_of(language.auxiliaries)})\b\s*", "", statement, flags=re.IGNORECASE)
 
 
 def _fed(query: str, language: Language, first: Sequence[Found]) -> str:

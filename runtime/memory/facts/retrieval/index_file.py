@@ -67,9 +67,9 @@ class Vectors:
 def made_for(language: Language, embedder: Embedder | None) -> str:
     """What an index depends on besides the records."""
     lists = dataclasses.asdict(language)
-    told = {name: sorted(each) if isinstance(each, frozenset) else each for name, each in lists.items()}
+    words = {name: sorted(each) if isinstance(each, frozenset) else each for name, each in lists.items()}
     name = f"{embedder.name} {embedder.size}" if embedder is not None else ""
-    return f"{FORMAT} {name} {digest(json.dumps(told))}"
+    return f"{FORMAT} {name} {digest(json.dumps(words))}"
 
 
 def load(path: Path, made: str, read: Any) -> tuple[Rows, Any, list[int], Any] | None:

@@ -50,8 +50,8 @@ class Language:
 
     def question(self, text: str) -> list[str]:
         """The different stems to look for, in order; dull words only if there are no others."""
-        told = self.terms(text) or [stem(word) for word in words(text)]
-        return list(dict.fromkeys(told))[:MOST_TERMS]
+        stems = self.terms(text) or [stem(word) for word in words(text)]
+        return list(dict.fromkeys(stems))[:MOST_TERMS]
 
     def wants_time(self, text: str) -> bool:
         """Whether a question asks when something was."""
@@ -110,10 +110,10 @@ def _read(language: Language, heading: str, body: str) -> None:
 
 def _pairs(body: str) -> Iterator[tuple[str, tuple[int, int]]]:
     for line in body.splitlines():
-        phrase, sign, told = line.partition("=")
+        phrase, sign, days = line.partition("=")
         if sign:
             try:
-                first, last = (int(each) for each in told.split())
+                first, last = (int(each) for each in days.split())
             except ValueError:
                 message = f"memory/recall.md: {line}: needs two whole numbers after ="
                 raise ConfigurationError(message) from None

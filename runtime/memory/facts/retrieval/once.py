@@ -25,16 +25,16 @@ def once(hits: Sequence[Found], made_of: Evidence) -> list[Found]:
     """The hits, the best first, without those that add nothing to the ones above them."""
     texts = {hit.id: hit.text for hit in hits}
     kept: dict[str, Found] = {}  # by text
-    told: set[str] = set()  # the observations that were
+    shown: set[str] = set()  # ids of the observations whose content is in `kept`
     for hit in hits:
         key, evidence = " ".join(hit.text.split()).casefold(), made_of.get(hit.id)
         if key in kept:
             if evidence is not None and kept[key].id not in made_of:
                 kept[key] = hit  # it also knows whether that still holds
-                told.update(_held(hit.text, evidence, texts))
-        elif hit.id not in told and not (evidence and told.issuperset(evidence)):
+                shown.update(_held(hit.text, evidence, texts))
+        elif hit.id not in shown and not (evidence and shown.issuperset(evidence)):
             kept[key] = hit
-            told.update([hit.id] if evidence is None else _held(hit.text, evidence, texts))
+            shown.update([hit.id] if evidence is None else _held(hit.text, evidence, texts))
     return list(kept.values())
 
 
@@ -45,10 +45,10 @@ def observed(hits: Iterable[Found], made_of: Evidence) -> set[str]:
 
 def _held(text: str, evidence: Sequence[str], texts: Mapping[str, str]) -> Iterator[str]:
     """The evidence whose sentences are in the text."""
-    told = f" {_plain(text)} "
+    plain = f" {_plain(text)} "
     for id in evidence:
         sentences = [_plain(each) for each in _SENTENCE.findall(texts.get(id, ""))]
-        standing = sum(len(each.split()) for each in sentences if f" {each} " in told)
+        standing = sum(len(each.split()) for each in sentences if f" {each} " in plain)
         if standing and standing >= HOLDS * sum(len(each.split()) for each in sentences):
             yield id
 

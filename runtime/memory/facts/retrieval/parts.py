@@ -83,20 +83,20 @@ class Found:
 
     def explained(self) -> str:
         """The score by part, the largest first, in one line."""
-        told = sorted(self.parts.items(), key=lambda each: (-abs(each[1]), each[0]))
-        return f"{self.score:.3f} = " + " ".join(f"{name} {value:+.2f}" for name, value in told if value)
+        ordered = sorted(self.parts.items(), key=lambda each: (-abs(each[1]), each[0]))
+        return f"{self.score:.3f} = " + " ".join(f"{name} {value:+.2f}" for name, value in ordered if value)
 
 
 @cache
 def weights_of(embedder: str, path: Path = WEIGHTS) -> Mapping[str, float]:
     """The weights for an embedder of this name ("" for none); those of minilm if it is unknown."""
     try:
-        told = json.loads(path.read_text("utf-8"))["weights"]
+        weights = json.loads(path.read_text("utf-8"))["weights"]
     except (OSError, ValueError, KeyError) as error:
         raise ConfigurationError(
             f"{path}: cannot read the weights of retrieval ({error}); run python -m bench locomo --fit"
         ) from None
     if embedder == "":
-        return told["none"]
-    known = next((name for name in told if embedder.startswith(name)), "minilm")
-    return told[known]
+        return weights["none"]
+    known = next((name for name in weights if embedder.startswith(name)), "minilm")
+    return weights[known]

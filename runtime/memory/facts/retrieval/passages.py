@@ -46,20 +46,20 @@ class Meaning:
 
 def meaning_of(embedder: Embedder, language: Language, text: str) -> Meaning:
     """The mean of its tokens, and the state of each meaningful word (of any, if none is)."""
-    told = embedder.embed_tokens(text[:MOST_CHARS])
-    whole = told.states.mean(axis=0) if len(told) else np.zeros(embedder.size, np.float32)
+    tokens = embedder.embed_tokens(text[:MOST_CHARS])
+    whole = tokens.states.mean(axis=0) if len(tokens) else np.zeros(embedder.size, np.float32)
     size = np.linalg.norm(whole)
     whole = (whole / (size or 1)).astype(np.float32)
     found = [(hit.start(), hit.end(), hit[0].casefold()) for hit in _WORD.finditer(text[:MOST_CHARS])]
     telling = [each for each in found if each[2] not in language.dull] or found
-    starts = np.array([span[0] for span in told.spans], int)
-    ends = np.array([span[1] for span in told.spans], int)
+    starts = np.array([span[0] for span in tokens.spans], int)
+    ends = np.array([span[1] for span in tokens.spans], int)
     rows: list[Any] = []
     words: list[str] = []
     for start, end, word in telling[:MOST_WORDS]:
         among = (starts < end) & (ends > start)
         if among.any():
-            rows.append(told.states[among].mean(axis=0))
+            rows.append(tokens.states[among].mean(axis=0))
             words.append(word)
     states = np.array(rows, np.float32).reshape(len(rows), embedder.size)
     states /= np.maximum(np.linalg.norm(states, axis=1, keepdims=True), 1e-9)

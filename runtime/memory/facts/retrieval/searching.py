@@ -181,31 +181,31 @@ class Retrieval:
         found: list[Found] = []
         for row in best:
             entry, at = index.rows[row], place.get(row)
-            told: dict[str, float] = {}
+            added: dict[str, float] = {}
             if at is not None:
-                told = {name: float(values[at]) for name, values in ranked.by_part.items()}
+                added = {name: float(values[at]) for name, values in ranked.by_part.items()}
             if row in came:
-                told["spread"] = shares[row]
+                added["spread"] = shares[row]
             via = index.rows.keys[came[row][0]][1] if row in came else ""
             likeness = float(ranked.likeness[at]) if at is not None else 0.0
-            why = _why(told, question, via)
+            why = _why(added, question, via)
             factors = ranking.strength(entry, now) if parts.strength else {}
             score = shares[row] * prod(factors.values())
-            found.append(Found(entry.id, entry.kind, entry.text, score, {**told, **factors}, why, likeness))
+            found.append(Found(entry.id, entry.kind, entry.text, score, {**added, **factors}, why, likeness))
         found.sort(key=lambda hit: (-round(hit.score, 9), hit.id))
         return found[:limit]
 
 
-def _related(question: Question, told: Mapping[str, Any], columns: Columns) -> Any:
+def _related(question: Question, values: Mapping[str, Any], columns: Columns) -> Any:
     """Rows with a word of the question in or around them, near to it, or of its days."""
     related = np.zeros(columns.count, bool)
     for name in ("word", "word_before", "word_around", "names"):
-        if name in told:
-            related |= told[name] > 0
-    if "time" in told:
-        related |= (told["time"] > 0.5) | (told["spoken"] > 0.5)
+        if name in values:
+            related |= values[name] > 0
+    if "time" in values:
+        related |= (values["time"] > 0.5) | (values["spoken"] > 0.5)
     if question.meant is not None and columns.vectors is not None:
-        cosines = told["cosine"] if "cosine" in told else columns.vectors @ question.meant.whole
+        cosines = values["cosine"] if "cosine" in values else columns.vectors @ question.meant.whole
         related |= cosines >= LEAST_COSINE
     return related
 

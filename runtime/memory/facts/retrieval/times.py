@@ -207,14 +207,14 @@ def _year_of(month: int, turn: str, said: date) -> int:
     return said.year - (month > said.month)  # most talk is about the past
 
 
-def _part(begin: date, end: date, told: str) -> Span:
+def _part(begin: date, end: date, which: str) -> Span:
     first, last = begin.toordinal(), end.toordinal()
     third = (last - first + 1) // 3
-    if told in ("early", "beginning of"):
+    if which in ("early", "beginning of"):
         return Span(first, first + third)
-    if told in ("mid", "middle of"):
+    if which in ("mid", "middle of"):
         return Span(first + third - 1, last - third + 1)
-    if told in ("late", "end of", "the end of"):
+    if which in ("late", "end of", "the end of"):
         return Span(last - third, last)
     return Span(first, last)
 
