@@ -39,8 +39,7 @@ from runtime.memory.store import Fault, Shelf, open_shelf
 from runtime.memory.store.files import FilesKeeper
 from runtime.memory.store.moving import rows, source, take
 from runtime.memory.store.record import Row, to_json
-from runtime.memory.store.repair import salvage
-from runtime.memory.store.sqlite import SqliteKeeper
+from runtime.memory.store.sqlite import SqliteKeeper, salvage
 from runtime.memory.tasks import decisions as figures
 from runtime.memory.tasks import rewards
 from runtime.memory.tasks.decisions import Decision, Difference, Point

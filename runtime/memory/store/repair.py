@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kernel.errors import StorageError
 from runtime.memory.store.record import Fault, text_of, unkey
-from runtime.memory.store.sqlite import SqliteKeeper
 from runtime.memory.store.words import plain
+
+if TYPE_CHECKING:
+    from runtime.memory.store.sqlite import SqliteKeeper
 
 RANGE = 1_024
 """Rows that are read at once from a broken file."""
@@ -85,12 +87,12 @@ def _wrong_with(id: Any, body: Any) -> str:
     return ""
 
 
-def rebuild(keeper: SqliteKeeper) -> list[Fault]:
-    """Rebuild words and vectors; returns what was lost."""
+def rebuild(keeper: SqliteKeeper, create: Callable[[Path], None]) -> list[Fault]:
+    """Rebuild words and vectors; returns what was lost. `create` makes an empty store."""
     lost: list[Fault] = []
     if _damages(keeper.base):
         keeper.base.close()
-        lost = salvage(keeper.path)
+        lost = salvage(keeper.path, create)
         keeper.open()
     base = keeper.base
     keeper.begin()
@@ -129,14 +131,14 @@ def _put_aside(keeper: SqliteKeeper) -> list[Fault]:
     return lost
 
 
-def salvage(path: Path) -> list[Fault]:
+def salvage(path: Path, create: Callable[[Path], None]) -> list[Fault]:
     """Rename the file and its log to a name with the time, and save its rows; returns what was lost."""
     aside = path.with_name(f"{path.name}.broken-{time.strftime('%Y%m%d-%H%M%S')}")
     for ending in ("", "-wal", "-shm"):
         part = path.with_name(path.name + ending)
         if part.exists():
             part.rename(aside.with_name(aside.name + ending))
-    SqliteKeeper(path).close()
+    create(path)
     saved = 0
     holes: list[str] = []
     with closing(sqlite3.connect(_padded(aside))) as old, closing(sqlite3.connect(path)) as new:

@@ -369,9 +369,20 @@ class SqliteKeeper:
         """
         from runtime.memory.store.repair import rebuild
 
-        return rebuild(self)
+        return rebuild(self, _create)
 
     def close(self) -> None:
         """The last connection to close merges the write-ahead log."""
         if self._process == os.getpid():
             self.base.close()
+
+
+def salvage(path: Path) -> list[Fault]:
+    """Put a broken file aside and save what can be read of it into a new one; returns what was lost."""
+    from runtime.memory.store.repair import salvage
+
+    return salvage(path, _create)
+
+
+def _create(path: Path) -> None:
+    SqliteKeeper(path).close()

@@ -11,7 +11,7 @@ from contract import OnDisk
 from shelves import Note, note, unit
 
 from kernel.errors import ConfigurationError, StorageError
-from runtime.memory.store.repair import salvage
+from runtime.memory.store.sqlite import salvage
 
 
 class TestSqlite(OnDisk):
