@@ -55,9 +55,9 @@ class Matrix:
 
     def _grow(self, needed: int) -> None:
         if needed > len(self._rows):
-            more = max(16, needed, len(self._rows) * 3 // 2) - len(self._rows)
-            self._rows = np.pad(self._rows, ((0, more), (0, 0)))
-            self._numbers = np.pad(self._numbers, (0, more))
+            count = max(16, needed, len(self._rows) * 3 // 2)
+            self._rows.resize((count, self._rows.shape[1]), refcheck=False)  # in place: no second copy
+            self._numbers.resize(count, refcheck=False)
 
 
 class Matrices:
