@@ -134,7 +134,7 @@ def save(path: Path, made: str, mark: Any, rows: Rows, columns: Columns) -> None
         np.concatenate([np.zeros(0, np.int32), *having]),
         np.concatenate([np.zeros(0, np.uint16), *counts]),
     )
-    temporary = disk.beside(path)
+    temporary = disk.temporary_path(path)
     try:
         with temporary.open("wb") as file:
             for each in arrays:
