@@ -21,8 +21,8 @@ from bench.harness import read_tsv
 from bench.week_shown import GRADES, table
 from runtime.api.fractal import Fractal
 from runtime.api.knowledge import mind_of, recall
-from runtime.memory.dream.report import Standing, trend
-from runtime.memory.dream.stages import ALL, Dream, Dreamt, Stage
+from runtime.memory.dream.report import MemoryState, trend
+from runtime.memory.dream.stages import ALL, Dream, DreamRecord, Stage
 from runtime.memory.dream.work import Work
 from runtime.memory.facts.records import Edge, Memory, Observation
 from runtime.memory.facts.review import retrievability
@@ -143,7 +143,7 @@ class Week:
         day = Day(number, due=len(self.mind.due()), wanted_place=self._wanted_place())
         day.known = self.retrievable(self.now)
         self.dream(f"night-{number}", stages())
-        dream = self.shelf.get(Dreamt, f"night-{number}")
+        dream = self.shelf.get(DreamRecord, f"night-{number}")
         counts = dream.stages["score"].counts if dream and "score" in dream.stages else {}
         day.grades = {name: int(counts.get(name, 0)) for name in GRADES}
         graph, saturation = self.mind.connectivity(), self.mind.saturation()
@@ -219,7 +219,7 @@ class Week:
         self.shelf.delete(Edge, *crossing)
         self._set_clock(DAYS + 2, 23)
         self.dream("after", only)
-        before, after = self.shelf.get(Standing, "before"), self.shelf.get(Standing, "after")
+        before, after = self.shelf.get(MemoryState, "before"), self.shelf.get(MemoryState, "after")
         assert before is not None and after is not None
         names = ("fiedler", "components", "largest", "edges")
         return {

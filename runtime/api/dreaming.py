@@ -20,9 +20,9 @@ from runtime.workspace.workspace import is_locked
 if TYPE_CHECKING:
     from kernel.loop.run_context import RunContext
     from runtime.api.fractal import Fractal
-    from runtime.memory.dream.archive import Undone
-    from runtime.memory.dream.dreamer import Rehearsed
-    from runtime.memory.dream.stages import Done
+    from runtime.memory.dream.archive import UndoResult
+    from runtime.memory.dream.dreamer import RehearsedStage
+    from runtime.memory.dream.stages import StageRecord
 
 LONGEST = 6 * 3600.0
 """Seconds of a dream, at least; the setting `seconds` limits other runs."""
@@ -67,11 +67,11 @@ async def dream(fractal: Fractal, order: Order) -> RunResult:
         )
     dreamer = fractal.memory.dreamer
     dreamer.hold("a dream that begins")
-    dreamer.let_go()
+    dreamer.release()
     try:
         return await _asleep(fractal).run(order.task, tool=KIND, yes=True)
     finally:
-        dreamer.let_go()
+        dreamer.release()
 
 
 async def resume(fractal: Fractal, run: str) -> RunResult:
@@ -79,7 +79,7 @@ async def resume(fractal: Fractal, run: str) -> RunResult:
     try:
         return await _asleep(fractal).resume(run, yes=True)
     finally:
-        fractal.memory.dreamer.let_go()
+        fractal.memory.dreamer.release()
 
 
 def _asleep(fractal: Fractal) -> Fractal:
@@ -89,7 +89,7 @@ def _asleep(fractal: Fractal) -> Fractal:
     return other
 
 
-def rehearse(fractal: Fractal, order: Order) -> list[Rehearsed]:
+def rehearse(fractal: Fractal, order: Order) -> list[RehearsedStage]:
     """What a dream would do; nothing changes."""
     from runtime.memory.dream.stages import chosen
 
@@ -97,7 +97,7 @@ def rehearse(fractal: Fractal, order: Order) -> list[Rehearsed]:
     return fractal.memory.dreamer.rehearse(stages, order.since)
 
 
-def undo(fractal: Fractal) -> Undone:
+def undo(fractal: Fractal) -> UndoResult:
     """Undo the last dream."""
     return fractal.memory.dreamer.undo()
 
@@ -116,11 +116,11 @@ def unfinished(fractal: Fractal) -> str:
     return newest.run if newest and newest.status not in ENDED | {"broken"} else ""
 
 
-def done(fractal: Fractal, id: str) -> dict[str, Done]:
+def done(fractal: Fractal, id: str) -> dict[str, StageRecord]:
     """What each stage of a dream did, in order."""
-    from runtime.memory.dream.stages import Dreamt
+    from runtime.memory.dream.stages import DreamRecord
 
-    known = fractal.brain.shelf.get(Dreamt, id)
+    known = fractal.brain.shelf.get(DreamRecord, id)
     return known.stages if known else {}
 
 
@@ -166,7 +166,7 @@ def asking(fractal: Fractal, run_context: RunContext, id: str) -> Asking | None:
     return Asking(rungs, fractal.systems, run_context.log, bounds, id, redact=redact) or None
 
 
-def summary(done: Done) -> str:
+def summary(done: StageRecord) -> str:
     """A stage in one line."""
     counts = ", ".join(f"{_number(value)} {name}" for name, value in done.counts.items() if value)
     if not counts:
@@ -174,7 +174,7 @@ def summary(done: Done) -> str:
     return counts + {"extractive": " (without a model)", "model": " (by a model)"}.get(done.form, "")
 
 
-def shown(done: Done) -> str:
+def shown(done: StageRecord) -> str:
     """A stage as the result of its step."""
     lines = [summary(done), *(f"- {each}" for each in done.did)]
     lines += [f"- no model was used: {each}" for each in done.trouble]
@@ -183,7 +183,7 @@ def shown(done: Done) -> str:
     return "\n".join(lines)
 
 
-def rehearsed(found: Sequence[Rehearsed]) -> str:
+def rehearsed(found: Sequence[RehearsedStage]) -> str:
     """A rehearsal, stage by stage."""
     lines: list[str] = []
     for each in found:

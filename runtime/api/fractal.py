@@ -27,7 +27,7 @@ from runtime.api.run_context import move_to, run_context_of
 from runtime.catalogue.catalogue import Catalogue, Source
 from runtime.evolution.workshop import Workshop
 from runtime.mcp.client.servers import Servers
-from runtime.memory.run_memory import Remembering
+from runtime.memory.run_memory import RunMemory
 from runtime.models.ladder import build
 from runtime.models.mailbox import withdraw
 from runtime.reflexes.dreaming import KIND as DREAM
@@ -94,12 +94,12 @@ class Fractal(Reader):
         return dreaming.ladder_of(self) if type == DREAM else self.ladder
 
     @cached_property
-    def memory(self) -> Remembering:
+    def memory(self) -> RunMemory:
         """The memory of this workspace."""
         named = lowering(self.workspace.root, self.config, self.sources)
         if {"embedder", "embedder_folder"} & set(named):
             self.refuse_untrusted()  # the embedder is loaded from where the folder says
-        found = Remembering(self.workspace, self.config, self.systems, self._files)
+        found = RunMemory(self.workspace, self.config, self.systems, self._files)
         found.ladder = lambda: tuple(self.ladder)
         return found
 

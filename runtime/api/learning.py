@@ -27,7 +27,7 @@ MOST = 12
 
 def from_run(fractal: Fractal, run: str) -> list[Pattern]:
     """Learn from a run that has ended; one that was learned from before is only compared again."""
-    from runtime.memory.learning.attempts import Tried
+    from runtime.memory.learning.attempts import StoredAttempt
 
     run = fractal.find(run)
     root = fractal.root_document(run)
@@ -35,9 +35,9 @@ def from_run(fractal: Fractal, run: str) -> list[Pattern]:
         raise UsageError(f"run {run} has not ended ({root.meta.status}): its outcome is not known yet")
     memory = fractal.memory
     ask = memory.asked(run)
-    found = memory.learning.end(fractal.documents(run), memory.word_on(run), ask)
+    found = memory.learning.end(fractal.documents(run), memory.verdict_on(run), ask)
     if not found:
-        attempts = list(memory.brain.shelf.scan(Tried, {"run": run}))
+        attempts = list(memory.brain.shelf.scan(StoredAttempt, {"run": run}))
         found = [each for tried in attempts for each in memory.learning.learn(tried, ask)]
     return list({each.name: each for each in found}.values())
 
@@ -71,10 +71,10 @@ async def attempts(
 
 def report(fractal: Fractal) -> Report:
     """The effect of learning in this workspace."""
-    from runtime.memory.learning.attempts import Tried
+    from runtime.memory.learning.attempts import StoredAttempt
 
     memory = fractal.memory
-    tried = memory.brain.shelf.scan(Tried) if memory.there else ()
+    tried = memory.brain.shelf.scan(StoredAttempt) if memory.there else ()
     library = memory.library
     patterns = {each.name: each for each in (*library.patterns(), *library.all())}
     return replace(reported(tried, [*patterns.values()]), best=best_agents(memory.profiles()))

@@ -68,7 +68,7 @@ def run_context_of(
         patient=clock.patient,
     )
     run_context.runners = {"mcp": servers.run, "memory": runner(fractal, run_context)}
-    run_context.offered = partial(offered_context, run_context, fractal.memory.known)
+    run_context.offered = partial(offered_context, run_context, fractal.memory.notes_for)
     run_context.listing = lambda: listing(run_context.folder, run_context.protected)
     run_context.trials = trials
     move_to(fractal, run_context, workspace.folder)

@@ -20,10 +20,10 @@ from runtime.api.scheduling import Scheduler
 from runtime.cli.output import count, emit, line, picked, print_line, put, tell
 from runtime.cli.session import Session, command, json_option, opened, text_of
 from runtime.memory.context.context import NAMES, Context, room_for
-from runtime.memory.dream.stages import Done
+from runtime.memory.dream.stages import StageRecord
 from runtime.memory.facts.records import Goal
-from runtime.memory.forgetting.forgetting import Forgetting, Forgot, Preview
-from runtime.memory.forgetting.request import ASKED, Request
+from runtime.memory.forgetting.forgetting import Forgetting, ForgettingResult, Preview
+from runtime.memory.forgetting.request import MATCHED_KINDS, Request
 from runtime.reflexes.dreaming import Order
 
 LARGEST = 20_000_000
@@ -193,7 +193,7 @@ def _wanted(fractal: Fractal, words: str, run: str | None, before: str | None) -
     when = dreaming.moment(before, fractal.memory.clock()) if before else ""
     if _ID.fullmatch(words) and not (named or when) and fractal.memory.there:
         shelf = fractal.brain.shelf
-        kinds = [kind for kind in ASKED if kind in shelf.kinds()]
+        kinds = [kind for kind in MATCHED_KINDS if kind in shelf.kinds()]
         if any(row.id.startswith(words) for kind in kinds for row in shelf.rows(kind)):
             return Request(id=words)
     return Request(words, run=named, before=when)
@@ -201,7 +201,7 @@ def _wanted(fractal: Fractal, words: str, run: str | None, before: str | None) -
 
 def _gone(preview: Preview) -> list[tuple[str, str, str]]:
     """Kind, id and text of each record that is forgotten."""
-    return [(kind, id, text) for (kind, id), text in preview.found.gone.items() if kind in _KINDS]
+    return [(kind, id, text) for (kind, id), text in preview.affected.removed.items() if kind in _KINDS]
 
 
 def _preview(preview: Preview) -> dict[str, Any]:
@@ -248,7 +248,7 @@ def _print_rest(preview: Preview, runs: Sequence[str]) -> None:
         print_line(f"stays: memories of the space {name}; to forget them there, set FRACTAL_SPACE={name}")
 
 
-def _print_forgotten(done: Forgot) -> None:
+def _print_forgotten(done: ForgettingResult) -> None:
     gone = done.preview
     counted = [count(n, *_KINDS[kind]) for kind, n in gone.counts.items() if kind in _KINDS]
     more = {
@@ -352,11 +352,11 @@ def _dream_once(order: Order, quiet: bool) -> int:
     return session.conclude(result)
 
 
-def _stages(found: Mapping[str, Done]) -> dict[str, Any]:
+def _stages(found: Mapping[str, StageRecord]) -> dict[str, Any]:
     return {name: each.model_dump(mode="json") for name, each in found.items()}
 
 
-def _print_rehearsal(found: Mapping[str, Done]) -> int:
+def _print_rehearsal(found: Mapping[str, StageRecord]) -> int:
     emit({"dry_run": True, "stages": _stages(found)})
     for name, each in found.items():
         put(f"{name}: {dreaming.shown(each)}")

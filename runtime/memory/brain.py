@@ -36,13 +36,13 @@ if TYPE_CHECKING:
     from runtime.memory.tasks.recall import ProceduralMemory, Recall
 
 
-class Untaken(Record):
+class TreeWithoutNeurons(Record):
     """Marks a tree that has no neurons yet, by its id."""
 
     KIND: ClassVar[str] = "untaken"
 
 
-class Indexed(Record):
+class TreeIndex(Record):
     """Which embedder and which words made the vectors of all trees; one record, `trees`."""
 
     KIND: ClassVar[str] = "indexed"
@@ -104,10 +104,10 @@ class Brain:
 
     def elsewhere(self, folder: Path) -> Brain:
         """The same memory with its files in another folder, for trials."""
-        there = self.there
-        changes = {} if there else {"store": "memory"}  # a preview creates no store
+        exists = self.there
+        changes = {} if exists else {"store": "memory"}  # a preview creates no store
         other = Brain(replace(self.settings, folder=folder, config=self.config.model_copy(update=changes)))
-        other._shelf = self.shelf if there else None
+        other._shelf = self.shelf if exists else None
         other.__dict__["embedder"] = self.embedder
         return other
 
@@ -131,16 +131,16 @@ class Brain:
 
     def way(self, task: str, possible: Sequence[str]) -> str:
         """The best of the possible ways to ask a model about a recognised task."""
-        known = self._recognised.get(task)
-        return self.ways.choose(known.type if known else "", possible)
+        recognition = self._recognised.get(task)
+        return self.ways.choose(recognition.type if recognition else "", possible)
 
     def guided(self, task: str) -> str:
         """The guidance of the method that suits a task; "" if there is none."""
         return next(iter(self.methods.guidance(task)), "") if self._recalls(task) else ""
 
-    def decide(self, attempt: str, found: Recall) -> None:
+    def decide(self, attempt: str, recall: Recall) -> None:
         """Keep the decision for an attempt until its outcome is known."""
-        self.decided[attempt] = of_recall(attempt, "", found)
+        self.decided[attempt] = of_recall(attempt, "", recall)
 
     @property
     def memory(self) -> ProceduralMemory:
@@ -155,17 +155,17 @@ class Brain:
 
     def _take_in(self, memory: ProceduralMemory) -> None:
         """Give neurons and vectors to trees without those of the present embedder and words."""
-        known = self.shelf.get(Indexed, "trees")
-        if known is None or known.made_by != self._made_by:
+        index = self.shelf.get(TreeIndex, "trees")
+        if index is None or index.made_by != self._made_by:
             self._index_anew(memory)
-        waiting = [each.id for each in self.shelf.scan(Untaken)]
+        waiting = [each.id for each in self.shelf.scan(TreeWithoutNeurons)]
         for tree in self.shelf.pick(NeuronTree, waiting):
             with self.shelf.transaction():
                 tree = memory.take_in(tree)
                 type = self.types.learn(tree.text, tree.vector(self.embedder.name), tree.created)
                 if type:
                     self.shelf.put(tree.model_copy(update={"type": type}))
-                self.shelf.delete(Untaken, tree.id)
+                self.shelf.delete(TreeWithoutNeurons, tree.id)
             self.methods.consider(tree, type)
         self.ways.take_in(self.types)
         if waiting:
@@ -184,13 +184,13 @@ class Brain:
         with self.shelf.transaction():
             for tree in self.shelf.scan(NeuronTree):
                 self.shelf.put(memory.outline(tree))
-        self.shelf.put(Indexed(id="trees", made_by=self._made_by))
+        self.shelf.put(TreeIndex(id="trees", made_by=self._made_by))
 
     @cached_property
     def embedder(self) -> Embedder:
         """The embedder of the settings, loaded at the first question and shared by the runs of a process."""
-        named = self.config.embedder, self.config.embedder_folder
-        return _embedder(*named, told(*named))
+        setting = self.config.embedder, self.config.embedder_folder
+        return _embedder(*setting, told(*setting))
 
     @cached_property
     def types(self) -> Types:
@@ -229,27 +229,27 @@ class Brain:
         words, files = words_of(self.settings.systems), self.settings.files()
         return Methods(self.shelf, self.embedder, words, self.methods_folder, files, self.settings.parts)
 
-    def trusted(self, found: Recall) -> bool:
+    def trusted(self, recall: Recall) -> bool:
         """Whether a replay needs no verification, by how often the solved task went well.
 
         Where two paths must agree, the other one is another solved task that leads to the same steps.
         """
-        if found.tree is None:
+        if recall.tree is None:
             return False
-        tree = found.tree
-        asked = verification(tree.stands.stage, tree.id, tree.ledger.uses + 1)
-        return asked == "none" or (asked == "two paths" and found.agreed)
+        tree = recall.tree
+        needed = verification(tree.stands.stage, tree.id, tree.ledger.uses + 1)
+        return needed == "none" or (needed == "two paths" and recall.agreed)
 
     def doubt(self, name: str, task: str, steps: Sequence[Mapping[str, Any]]) -> str:
         """Why the result of a method has to be verified; "" if it is trusted."""
-        asked = self.methods.verification(name)
-        if asked == "next rung":
+        needed = self.methods.verification(name)
+        if needed == "next rung":
             return "what it does is looked at, as it is new, or drawn for a sample"
-        if asked == "two paths":
-            found = self.recall(task)
-            if found is None or found.kind == "novel":
+        if needed == "two paths":
+            recall = self.recall(task)
+            if recall is None or recall.kind == "novel":
                 return "recall knows nothing of this task"
-            if plain(steps) != plain(found.steps):
+            if plain(steps) != plain(recall.steps):
                 return "recall would do it in another way"
         return ""
 
@@ -266,44 +266,45 @@ class Brain:
             for attempt in attempts(document) if document.meta.type == "task" else ():
                 if attempt.good is None:
                     continue  # unfinished or stopped: the outcome is unknown
-                known = self.decided.get(attempt.id) or self._left(attempt.id, document.text(1, "task"))
-                found = decision_of(document, attempt, known, at)
-                taught = lesson_of(document, attempt, at, self.settings.systems)
-                if isinstance(taught, NeuronTree):
-                    trees[taught.id] = taught
-                    found = found.model_copy(update={"tree": taught.id})
-                elif taught:
-                    found = found.model_copy(update={"why": found.why or taught.why})
-                decisions.append((self._with_method(found, attempt), attempt.good, attempt.judge))
-        if decisions and self._noted(decisions, trees, at):
+                task = document.text(1, "task")
+                decided = self.decided.get(attempt.id) or self._novel_decision(attempt.id, task)
+                decision = decision_of(document, attempt, decided, at)
+                lesson = lesson_of(document, attempt, at, self.settings.systems)
+                if isinstance(lesson, NeuronTree):
+                    trees[lesson.id] = lesson
+                    decision = decision.model_copy(update={"tree": lesson.id})
+                elif lesson:
+                    decision = decision.model_copy(update={"why": decision.why or lesson.why})
+                decisions.append((self._with_method(decision, attempt), attempt.good, attempt.judge))
+        if decisions and self._store_decisions(decisions, trees, at):
             self._recalled.clear()
 
-    def _noted(
+    def _store_decisions(
         self, decisions: Sequence[tuple[Decision, bool, str]], trees: Mapping[str, NeuronTree], at: str
     ) -> bool:
         """Store all decisions of a run with their outcomes, or none; returns whether there are new trees."""
         with self.shelf.transaction():
-            there = {each.id for each in self.shelf.pick(Decision, [each.id for each, _, _ in decisions])}
-            taken = {each.id for each in self.shelf.pick(NeuronTree, trees)}
-            new = [tree for id, tree in trees.items() if id not in taken]
-            self.shelf.put(*(self._typed(each, at) for each, _, _ in decisions if each.id not in there))
-            self.shelf.put(*new, *(Untaken(id=tree.id) for tree in new))
+            stored = {each.id for each in self.shelf.pick(Decision, [each.id for each, _, _ in decisions])}
+            stored_trees = {each.id for each in self.shelf.pick(NeuronTree, trees)}
+            new = [tree for id, tree in trees.items() if id not in stored_trees]
+            self.shelf.put(*(self._with_type(each, at) for each, _, _ in decisions if each.id not in stored))
+            self.shelf.put(*new, *(TreeWithoutNeurons(id=tree.id) for tree in new))
             for decision, good, judge in decisions:
                 self._settle(decision.id, good, judge)
         return bool(new)
 
-    def _left(self, attempt: str, task: str) -> Decision | None:
+    def _novel_decision(self, attempt: str, task: str) -> Decision | None:
         """The decision on a task that memory had nothing for, and left to the next rung."""
-        found = self._recalled.get(task)
-        return of_recall(attempt, task, found) if found and found.kind == "novel" else None
+        recall = self._recalled.get(task)
+        return of_recall(attempt, task, recall) if recall and recall.kind == "novel" else None
 
     def feedback(self, run: str, good: bool) -> int:
         """A person's word on a run moves the ledgers of what it used or taught; returns how many."""
         if not self.there:
             return 0
-        decisions = [each for each in self.shelf.scan(Decision, {"run": run}) if _used(each)]
-        for each in decisions:
-            self._settle(each.id, good, "person")
+        decisions = [decision for decision in self.shelf.scan(Decision, {"run": run}) if _used(decision)]
+        for decision in decisions:
+            self._settle(decision.id, good, "person")
         return len(decisions)
 
     def _settle(self, decision: str, good: bool, judge: str) -> None:
@@ -323,17 +324,17 @@ class Brain:
                 instead_of=before.outcome,
             )
 
-    def _typed(self, decision: Decision, at: str) -> Decision:
+    def _with_type(self, decision: Decision, at: str) -> Decision:
         """With the problem type of what was replayed, or the one recognised before a model was asked."""
         if decision.path in ("exact", "variation"):
             tree = self.shelf.get(NeuronTree, decision.tree)
-            told = {"type": tree.type, "recognition": "recognized"} if tree and tree.type else {}
-            return decision.model_copy(update=told)
-        known = self._recognised.pop(decision.text, None)
-        if known is None:
+            changes = {"type": tree.type, "recognition": "recognized"} if tree and tree.type else {}
+            return decision.model_copy(update=changes)
+        recognition = self._recognised.pop(decision.text, None)
+        if recognition is None:
             return decision
-        self.types.used(known, decision.text, at=at)
-        return decision.model_copy(update={"type": known.type, "recognition": known.kind})
+        self.types.used(recognition, decision.text, at=at)
+        return decision.model_copy(update={"type": recognition.type, "recognition": recognition.kind})
 
     def _with_method(self, decision: Decision, attempt: Attempt) -> Decision:
         """With the learned methods that planned an attempt, and the calls they save."""
@@ -341,13 +342,13 @@ class Brain:
         if not names:
             return decision
         calls, sure = zip(*(self.methods.expected(name) for name in names), strict=True)
-        told = {"path": "method", "calls_before": sum(calls), "predicted": min(sure)}
-        return decision.model_copy(update={"method": "+".join(names), **told})
+        changes = {"path": "method", "calls_before": sum(calls), "predicted": min(sure)}
+        return decision.model_copy(update={"method": "+".join(names), **changes})
 
 
 @lru_cache(maxsize=8)
-def _embedder(setting: str, folder: str | None, found: tuple[str, str]) -> Embedder:
-    """One embedder per process and setting; `found` differs when weights come or go."""
+def _embedder(setting: str, folder: str | None, weights: tuple[str, str]) -> Embedder:
+    """One embedder per process and setting; `weights` differs when they come or go."""
     return Deferred(setting, folder)
 
 

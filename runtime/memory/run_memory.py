@@ -15,7 +15,7 @@ from kernel.errors import FractalError
 from kernel.loop.budget import estimate_tokens
 from kernel.store.files import FileStore
 from runtime.memory import DIRECT, RUNG, methods_of, teaches
-from runtime.memory.episodes.pending import note, untaught, waiting
+from runtime.memory.episodes.pending import note, postponed, waiting
 from runtime.workspace.inbox import Inbox
 from runtime.workspace.settings import Config
 from runtime.workspace.workspace import DEFAULT, Workspace, brain_place, space_of
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from runtime.memory.dream.stages import Ask
     from runtime.memory.learning.learner import Learning
     from runtime.memory.learning.library import Library
-    from runtime.memory.learning.rules import Offered
+    from runtime.memory.learning.rules import ToolOptions
     from runtime.memory.tasks.methods import Files
 
 
-class Remembering:
+class RunMemory:
     """The memory of one workspace. Where nothing was learned, a run of reflexes loads none of it."""
 
     def __init__(
@@ -71,8 +71,8 @@ class Remembering:
 
         state = self._workspace.state
         above = [] if self.config.space == DEFAULT else [space_of(state, DEFAULT) / "patterns"]
-        named = {"agent": self.config.agent, "above": above, "systems": self._systems, "state": state}
-        return Library(self.patterns, **named, fsync=self.config.fsync)
+        options = {"agent": self.config.agent, "above": above, "systems": self._systems, "state": state}
+        return Library(self.patterns, **options, fsync=self.config.fsync)
 
     @cached_property
     def learning(self) -> Learning:
@@ -81,7 +81,7 @@ class Remembering:
 
         return Learning(self.brain, self.library, self._offered, space=self.config.space)
 
-    def _offered(self) -> Offered:
+    def _offered(self) -> ToolOptions:
         from runtime.catalogue.catalogue import Catalogue
         from runtime.memory.learning.attempts import offered_by
 
@@ -112,7 +112,7 @@ class Remembering:
 
         return Dreamer(self.brain, clock=lambda: self.clock())
 
-    def known(self, document: Document) -> Sequence[tuple[str, str]]:
+    def notes_for(self, document: Document) -> Sequence[tuple[str, str]]:
         """What a loop is shown of memory, by part; nothing if memory is empty or unreadable."""
         meta = document.meta
         if meta.type != "task" or not self.taught or not self.config.recall:
@@ -134,28 +134,28 @@ class Remembering:
         from runtime.memory.tasks.asked import EXAMPLE, ONE_SHOT, read_ways
 
         ways = read_ways(self._systems) if "way" in self.config.shown else {}
-        told = {name: f"{name}: {text}" for name, text in ways.items() if text and name != ONE_SHOT}
-        weight = max((estimate_tokens(text) + FRAME for text in told.values()), default=0)
-        if weight > room or self.brain.way(task, [*told]) == ONE_SHOT:
+        notes_by_way = {name: f"{name}: {text}" for name, text in ways.items() if text and name != ONE_SHOT}
+        weight = max((estimate_tokens(text) + FRAME for text in notes_by_way.values()), default=0)
+        if weight > room or self.brain.way(task, [*notes_by_way]) == ONE_SHOT:
             return self.context(task, room, folder, run).notes()
         notes = self.context(task, room - weight, folder, run).notes()
         shown = any(part == TASKS for part, _ in notes)
-        way = self.brain.way(task, [name for name in told if shown or name != EXAMPLE])
-        return notes if way == ONE_SHOT else [*notes, ("way", told[way])]
+        way = self.brain.way(task, [name for name in notes_by_way if shown or name != EXAMPLE])
+        return notes if way == ONE_SHOT else [*notes, ("way", notes_by_way[way])]
 
     def context(self, task: str, room: int, folder: Path, run: str = "") -> Context:
         """What memory has for a task within `room` tokens, and why. Raises `FractalError`."""
-        from runtime.memory.context.knowing import Knowing
+        from runtime.memory.context.sources import ContextSources
 
         workspace = self._workspace
         hidden = (*workspace.protected, *workspace.private)
-        knowing = Knowing(self.brain, folder, workspace.runs, hidden, self.library, self.config.shown)
-        return knowing.context(task, room, run=run)
+        sources = ContextSources(self.brain, folder, workspace.runs, hidden, self.library, self.config.shown)
+        return sources.context(task, room, run=run)
 
     def end(self, folder: Path, warn: Callable[[str], None]) -> None:
         """After a run, or a part of it: keep what its loops taught; `warn` of what prevents that."""
         if "dreamer" in vars(self):
-            self.dreamer.let_go(root_id(folder.name))
+            self.dreamer.release(root_id(folder.name))
         if not self.config.remember:
             return
         store = FileStore(folder)
@@ -164,22 +164,22 @@ class Remembering:
             if not teaches(documents):
                 return
             note(self.folder, folder.name)
-            others = not all(map(_by_reflex, documents))
-            if self.there or others:
+            beyond_reflexes = not all(map(_by_reflex, documents))
+            if self.there or beyond_reflexes:
                 self.brain.episodes.teach(folder.name, documents)
-            if others and all(each.ended for each in documents if not each.meta.parent):
+            if beyond_reflexes and all(each.ended for each in documents if not each.meta.parent):
                 self.brain.episodes.catch_up({folder.name: documents})  # a run that goes on is taken in later
                 if self.config.learn != "off":
-                    self.learning.end(documents, self.word_on(folder.name), self.asked(folder.name))
+                    self.learning.end(documents, self.verdict_on(folder.name), self.asked(folder.name))
         except (FractalError, OSError) as error:
             warn(f"what this run taught is not remembered yet: {error}")
 
-    def word_on(self, run: str) -> dict[str, bool]:
+    def verdict_on(self, run: str) -> dict[str, bool]:
         """A person's last verdict on a run, by its id; empty if there is none."""
-        said = [
+        verdicts = [
             message.get("good") for _, message in Inbox(self._workspace.runs / run).messages(("feedback",))
         ]
-        last = next((each for each in reversed(said) if isinstance(each, bool)), None)
+        last = next((each for each in reversed(verdicts) if isinstance(each, bool)), None)
         return {} if last is None else {run: last}
 
     def asked(self, run: str) -> Ask | None:
@@ -190,7 +190,7 @@ class Remembering:
 
     def catch_up(self) -> None:
         """Take in the runs that were noted; errors are ignored."""
-        if waiting(self.folder) or untaught(self.folder):
+        if waiting(self.folder) or postponed(self.folder):
             with suppress(FractalError):
                 self.brain.episodes.catch_up()
 
@@ -200,11 +200,11 @@ class Remembering:
 
     def answered(self, document: Document) -> bool:
         """Whether memory, or a learned method, answered in a loop."""
-        asked = [each for each in document.meta.rungs if not each.get("passed")]
+        answers = [each for each in document.meta.rungs if not each.get("passed")]
         return any(
             each.get("rung") == RUNG
             or (each.get("rung") == DIRECT and methods_of(str(each.get("model", "")), self.methods))
-            for each in asked
+            for each in answers
         )
 
     def feedback(self, run: str, good: bool) -> None:
@@ -230,9 +230,9 @@ def asking(
         from runtime.memory.prompting import Asking
 
         log = ReplyLog(run / "learning.jsonl")
-        whole = Asking(ladder(), systems, log, bounds, f"learning-{run.name}", redact=redactor(os.environ))
+        asking = Asking(ladder(), systems, log, bounds, f"learning-{run.name}", redact=redactor(os.environ))
         with ThreadPoolExecutor(1) as pool:  # an event loop may run in this thread
-            return pool.submit(whole, name, slots).result()
+            return pool.submit(asking, name, slots).result()
 
     return ask
 

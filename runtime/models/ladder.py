@@ -11,7 +11,7 @@ from kernel.asking.responder import Ladder, Responder, Tier
 from runtime.workspace.settings import Config, Rung
 
 if TYPE_CHECKING:
-    from runtime.memory.run_memory import Remembering
+    from runtime.memory.run_memory import RunMemory
 
 KEYS: Mapping[str, str] = {
     "ANTHROPIC_API_KEY": "anthropic/claude-sonnet-4-5",
@@ -42,7 +42,7 @@ def rungs(config: Config) -> list[Rung]:
     return [*named, Rung.model_validate({"model": "person"})]
 
 
-def build(config: Config, systems: Sequence[Path], state: Path, memory: Remembering | None = None) -> Ladder:
+def build(config: Config, systems: Sequence[Path], state: Path, memory: RunMemory | None = None) -> Ladder:
     """Build the ladder. A rung's library is imported at its first ask. Raises `ConfigurationError`.
 
     With `memory`, a rung for solved tasks follows the reflexes.

@@ -23,7 +23,7 @@ from runtime.reflexes.coded import Coded, failed_before, proven, reply_to, verdi
 from runtime.reflexes.planning import FINISHED
 
 if TYPE_CHECKING:
-    from runtime.memory.run_memory import Remembering
+    from runtime.memory.run_memory import RunMemory
     from runtime.memory.tasks.recall import Recall
 
 
@@ -33,7 +33,7 @@ class Recalled(Coded):
     name = RUNG
     undoes = True
 
-    def __init__(self, memory: Remembering, *, checked: bool) -> None:
+    def __init__(self, memory: RunMemory, *, checked: bool) -> None:
         self.memory = memory
         self.checked = checked
 

@@ -39,7 +39,7 @@ from kernel.document.model import ENDED
 from kernel.errors import Exit, ForeignEdit, FractalError, RunLocked, UsageError
 from kernel.store.files import FileStore
 from runtime.api.fractal import Fractal
-from runtime.memory.context.knowing import READ
+from runtime.memory.context.sources import READ
 from runtime.models.scripted import Scripted
 from runtime.workspace.inbox import Inbox, drop
 from runtime.workspace.workspace import is_locked, run_lock

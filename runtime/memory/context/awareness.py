@@ -100,9 +100,9 @@ def agent_of(document: Document) -> tuple[str, str]:
 def active(runs: Path, *, but: str = "", now: datetime | None = None) -> list[Active]:
     """The runs at work in a folder of runs, the one that wrote last first; `but` is left out."""
     at = now or datetime.now(UTC)
-    found: list[Active] = []
+    active_runs: list[Active] = []
     for wrote, run in sorted(_touched(runs, at.timestamp()), reverse=True)[:LOOKED_AT]:
-        if run == but or len(found) >= SHOWN or not is_locked(runs / run):
+        if run == but or len(active_runs) >= SHOWN or not is_locked(runs / run):
             continue
         with suppress(FractalError, OSError):
             root = FileStore(runs / run).peek(root_id(run))
@@ -110,8 +110,8 @@ def active(runs: Path, *, but: str = "", now: datetime | None = None) -> list[Ac
                 continue
             agent, space = agent_of(root)
             meta, ago = root.meta, int(max(at.timestamp() - wrote, 0))
-            found.append(Active(run, agent, space, root.task, meta.phase, meta.created, ago))
-    return found
+            active_runs.append(Active(run, agent, space, root.task, meta.phase, meta.created, ago))
+    return active_runs
 
 
 def _touched(runs: Path, at: float) -> Iterator[tuple[float, str]]:
@@ -128,28 +128,29 @@ def profiles(
     past: Iterable[Experience], type_of: Callable[[Experience], str] = lambda each: each.type
 ) -> list[Profile]:
     """The agents with what they did, by name."""
-    found: dict[tuple[str, str], Profile] = {}
-    for each in sorted(past, key=lambda each: each.at):
-        if each.success is None:
+    by_agent: dict[tuple[str, str], Profile] = {}
+    for experience in sorted(past, key=lambda each: each.at):
+        if experience.success is None:
             continue  # cancelled: the outcome is unknown
-        profile = found.setdefault((each.space, each.agent), Profile(each.agent, each.space))
-        record = profile.by_type.setdefault(type_of(each), Record())
-        record.successes += bool(each.success)
-        record.failures += not each.success
-        record.seconds += each.seconds
-        profile.tools.update(each.tools)
-        profile.recent = [*profile.recent, each.text][-RECENT:]
-        profile.last_seen = max(profile.last_seen, each.at)
+        space, agent = experience.space, experience.agent
+        profile = by_agent.setdefault((space, agent), Profile(agent, space))
+        record = profile.by_type.setdefault(type_of(experience), Record())
+        record.successes += bool(experience.success)
+        record.failures += not experience.success
+        record.seconds += experience.seconds
+        profile.tools.update(experience.tools)
+        profile.recent = [*profile.recent, experience.text][-RECENT:]
+        profile.last_seen = max(profile.last_seen, experience.at)
         profile.by_type = dict(sorted(profile.by_type.items()))
-    return [found[key] for key in sorted(found)]
+    return [by_agent[key] for key in sorted(by_agent)]
 
 
-def best(known: Iterable[Profile], type: str) -> tuple[str, Record] | None:
+def best(agents: Iterable[Profile], type: str) -> tuple[str, Record] | None:
     """The best agent for tasks of a type, with its record in all spaces; None if nobody has done one."""
     records: dict[str, Record] = {}
-    for profile in known:
+    for profile in agents:
         if record := profile.by_type.get(type):
-            whole = records.setdefault(profile.agent, Record())
-            whole.successes += record.successes
-            whole.failures += record.failures
+            total = records.setdefault(profile.agent, Record())
+            total.successes += record.successes
+            total.failures += record.failures
     return max(records.items(), key=lambda each: (each[1].score, each[0]), default=None)

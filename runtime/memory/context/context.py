@@ -1,7 +1,7 @@
 """What a loop is shown of memory: four parts, each with its share of the available tokens.
 
 What a part does not use flows to the next one. Every line names its source. This module selects and counts;
-`knowing.py` finds what there is to select from.
+`sources.py` finds what there is to select from.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ class Line:
     why: str = ""  # why it was selected, for people; prompts do not show it
     body: str = ""
 
-    def shown(self, *, whole: bool = True) -> str:
+    def shown(self, *, with_body: bool = True) -> str:
         """The line in a prompt; the text stays on one line, so that it cannot imitate another one."""
         line = f"- {flat(self.text)} ({flat(self.source)})"
-        inside = (f"\n  | {each}" for each in self.body.splitlines()) if whole else ()
+        inside = (f"\n  | {each}" for each in self.body.splitlines()) if with_body else ()
         return line + "".join(inside)
 
 
@@ -69,8 +69,8 @@ class Part:
     def as_dict(self) -> dict[str, Any]:
         """As `--json` shows it."""
         lines = [{"text": text, "source": line.source, "why": line.why} for line, text in self.shown]
-        told = {"share": self.share, "room": self.room, "tokens": self.tokens, "lines": lines}
-        return {**told, "left_out": [{"text": each.text, "source": each.source} for each in self.left]}
+        report = {"share": self.share, "room": self.room, "tokens": self.tokens, "lines": lines}
+        return {**report, "left_out": [{"text": each.text, "source": each.source} for each in self.left]}
 
 
 @dataclass(frozen=True)
@@ -119,11 +119,11 @@ def _filled(name: str, share: float, room: int, lines: Sequence[Line], count: Co
     left: list[Line] = []
     text = ""
     for line in lines:
-        for whole in (True, False) if line.body else (True,):
-            told = line.shown(whole=whole)
-            more = f"{text}\n{told}" if text else told
+        for with_body in (True, False) if line.body else (True,):
+            entry = line.shown(with_body=with_body)
+            more = f"{text}\n{entry}" if text else entry
             if count(more) + FRAME <= limit:
-                shown.append((line, told))
+                shown.append((line, entry))
                 text = more
                 break
         else:

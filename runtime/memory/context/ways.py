@@ -51,24 +51,24 @@ def ways(
 
     Where the same tools went wrong otherwise, a way counts less: that it went well may have been luck.
     """
-    found: dict[str, Way] = {}
+    by_shape: dict[str, Way] = {}
     by_tools: dict[str, list[int]] = {}  # went well, did not
-    for each, score in near:
-        if each.success is None or len(each.moves) > MOST_STEPS:
+    for experience, score in near:
+        if experience.success is None or len(experience.moves) > MOST_STEPS:
             continue
-        steps = _steps(each, state)
-        shape = shaped(steps, each.text) if steps else ", ".join(each.moves)
+        steps = _steps(experience, state)
+        shape = shaped(steps, experience.text) if steps else ", ".join(experience.moves)
         tools = " ".join(step.tool for step in steps) if steps else shape
-        way = found.setdefault(shape, Way("", score, tools=tools))
-        told = by_tools.setdefault(tools, [0, 0])
-        told[0 if each.success else 1] += 1
-        if not each.success:
+        way = by_shape.setdefault(shape, Way("", score, tools=tools))
+        outcomes = by_tools.setdefault(tools, [0, 0])
+        outcomes[0 if experience.success else 1] += 1
+        if not experience.success:
             way.bad += 1
             continue
         if not way.good:
-            way.text, way.score = redact(_told(each, steps)), score
-        way.good.append(each.run)
-    helping = [way for way in found.values() if len(way.good) > way.bad]
+            way.text, way.score = redact(_example(experience, steps)), score
+        way.good.append(experience.run)
+    helping = [way for way in by_shape.values() if len(way.good) > way.bad]
     for way in helping:
         well, badly = by_tools[way.tools]
         way.weight = len(way.good) * (well + 1) / (well + badly + 2)
@@ -111,7 +111,7 @@ def _masked(value: Any, own: set[str]) -> Any:
     return _MASKED.sub("…", re.sub(r"\d+", "…", text))
 
 
-def _told(experience: Experience, steps: Sequence[Step]) -> str:
+def _example(experience: Experience, steps: Sequence[Step]) -> str:
     task = shortened(flat(experience.text), TASK_CHARS)
     if not steps:
         return f"“{task}” went well with: {', '.join(experience.moves) or 'no step'}"

@@ -21,7 +21,7 @@ from pydantic import Field
 from kernel import disk
 from kernel.errors import StorageError, UsageError
 from runtime.memory.brain import Brain
-from runtime.memory.dream.stages import Dreamt
+from runtime.memory.dream.stages import DreamRecord
 from runtime.memory.store import Record, Shelf
 from runtime.memory.store.record import Row
 from runtime.memory.store.sqlite import SqliteKeeper
@@ -70,7 +70,7 @@ class BeforeImage(Record):
         return hash_of(self.before)
 
 
-class Begun(Record):
+class StageFiles(Record):
     """The files as they were when the stage in progress began; one record, `stage`."""
 
     KIND: ClassVar[str] = "dream-begun"
@@ -79,7 +79,7 @@ class Begun(Record):
 
 
 @dataclass(frozen=True)
-class Undone:
+class UndoResult:
     """What was restored, and what was left because others had changed it."""
 
     dream: str
@@ -88,23 +88,23 @@ class Undone:
     left: tuple[str, ...] = ()
 
 
-def hash_of(thing: Row | str | None) -> str:
+def hash_of(content: Row | str | None) -> str:
     """A hash of a row or a file; "" for none."""
-    if thing is None:
+    if content is None:
         return ""
-    if isinstance(thing, str):
-        return hashlib.sha256(thing.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+    if isinstance(content, str):
+        return hashlib.sha256(content.encode("utf-8", "surrogateescape")).hexdigest()[:32]
     try:  # stores of files write JSON their own way
-        body = json.dumps(json.loads(thing.body), sort_keys=True)
+        body = json.dumps(json.loads(content.body), sort_keys=True)
     except (ValueError, RecursionError):
-        body = thing.body
-    whole = hashlib.sha256(body.encode("utf-8", "surrogatepass"))
-    for name, raw in sorted(thing.vectors.items()):
-        whole.update(b"\0" + name.encode("utf-8", "surrogatepass") + b"\0" + raw)
-    return whole.hexdigest()[:32]
+        body = content.body
+    digest = hashlib.sha256(body.encode("utf-8", "surrogatepass"))
+    for name, raw in sorted(content.vectors.items()):
+        digest.update(b"\0" + name.encode("utf-8", "surrogatepass") + b"\0" + raw)
+    return digest.hexdigest()[:32]
 
 
-class Noting:
+class RecordingKeeper:
     """A keeper in front of the real one that remembers rows before they are written or erased."""
 
     def __init__(self, inner: SqliteKeeper) -> None:
@@ -136,14 +136,14 @@ class Noting:
 
 
 @contextmanager
-def noting(shelf: Shelf) -> Generator[Noting]:
+def recording(shelf: Shelf) -> Generator[RecordingKeeper]:
     """Note the rows that change inside; after an error the shelf has its own keeper again, too."""
-    noted = Noting(shelf.keeper)
-    shelf.keeper = cast(SqliteKeeper, noted)
+    recorder = RecordingKeeper(shelf.keeper)
+    shelf.keeper = cast(SqliteKeeper, recorder)
     try:
-        yield noted
+        yield recorder
     finally:
-        shelf.keeper = noted.inner
+        shelf.keeper = recorder.inner
 
 
 def _read(keeper: SqliteKeeper, keys: Iterable[Key]) -> dict[Key, Row | None]:
@@ -151,8 +151,8 @@ def _read(keeper: SqliteKeeper, keys: Iterable[Key]) -> dict[Key, Row | None]:
     ids: dict[str, list[str]] = {}
     for kind, id in keys:
         ids.setdefault(kind, []).append(id)
-    found = {kind: keeper.read(kind, some) for kind, some in ids.items()}
-    return {(kind, id): found[kind].get(id) for kind, some in ids.items() for id in some}
+    by_kind = {kind: keeper.read(kind, kind_ids) for kind, kind_ids in ids.items()}
+    return {(kind, id): by_kind[kind].get(id) for kind, kind_ids in ids.items() for id in kind_ids}
 
 
 class Archive:
@@ -165,13 +165,13 @@ class Archive:
         """The markdown files that stages may write to: its own, and patterns shared by all."""
         shared = space_of(state_of(self.memory), DEFAULT)
         others = [] if shared == self.memory else [shared / "patterns"]
-        found: dict[str, str] = {}
+        contents: dict[str, str] = {}
         for root in (*(self.memory / name for name in FILES), *others):
             for path in sorted(root.rglob("*.md")):
                 name = Path(os.path.relpath(path, self.memory)).as_posix()
                 if not path.is_symlink() and (content := _content(path)) is not None:
-                    found[name] = content
-        return found
+                    contents[name] = content
+        return contents
 
     def restore(self, files: Mapping[str, str]) -> list[str]:
         """Restore the files that differ, and copy what they are now; returns their names."""
@@ -203,10 +203,10 @@ class Archive:
     def begin(self) -> Mapping[str, str]:
         """Before a stage: record the files, and return them."""
         files = self.files()
-        self.brain.shelf.put(Begun(id="stage", files=files))
+        self.brain.shelf.put(StageFiles(id="stage", files=files))
         return files
 
-    def keep(self, dream: Dreamt, changes: Sequence[Change]) -> None:
+    def keep(self, dream: DreamRecord, changes: Sequence[Change]) -> None:
         """At the end of a stage, in its transaction: store its before-images."""
         prefix = f"{dream.id}/{len(dream.stages):03}"
         self.brain.shelf.put(
@@ -227,18 +227,18 @@ class Archive:
 
     def end(self) -> None:
         """The stage was committed, or everything that it did was undone."""
-        self.brain.shelf.delete(Begun, "stage")
+        self.brain.shelf.delete(StageFiles, "stage")
 
     def recover(self) -> list[str]:
         """Restore files that a killed process changed in an uncommitted stage; returns their names."""
-        begun = self.brain.shelf.get(Begun, "stage")
+        begun = self.brain.shelf.get(StageFiles, "stage")
         if begun is None:
             return []
         restored = self.restore(begun.files)
         self.end()
         return restored
 
-    def take_back(self, dream: Dreamt) -> Undone:
+    def undo(self, dream: DreamRecord) -> UndoResult:
         """Restore what a dream changed, except what others have changed since.
 
         If the process is killed, `finish_undo` does it again: files that are restored already stay. Raises
@@ -271,11 +271,11 @@ class Archive:
                 left[name] = None
         rows = self._restore_rows(dream, goals, left, [image.id for image in images])
         self.brain.refresh()
-        return Undone(dream.id, rows, files, tuple(left))
+        return UndoResult(dream.id, rows, files, tuple(left))
 
     def _restore_rows(
         self,
-        dream: Dreamt,
+        dream: DreamRecord,
         goals: Mapping[Key, tuple[str, BeforeImage]],
         left: dict[str, None],
         images: Sequence[str],
@@ -294,16 +294,16 @@ class Archive:
                 elif hash_of(now) != image.hash_before:
                     left[_name(key)] = None
             shelf.delete(BeforeImage, *images)
-            shelf.delete(Dreamt, dream.id)
+            shelf.delete(DreamRecord, dream.id)
             if f"{Stamp.KIND} types" in left:  # tell other processes to read the types again
                 del left[f"{Stamp.KIND} types"]
                 shelf.put(Stamp.another())
         return count
 
-    def finish_undo(self) -> Undone | None:
+    def finish_undo(self) -> UndoResult | None:
         """Finish an undo that was begun; None if there is none."""
-        dream = next(self.brain.shelf.scan(Dreamt, {"undoing": True}), None)
-        return None if dream is None else self.take_back(dream)
+        dream = next(self.brain.shelf.scan(DreamRecord, {"undoing": True}), None)
+        return None if dream is None else self.undo(dream)
 
 
 def _name(key: Key) -> str:

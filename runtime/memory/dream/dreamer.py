@@ -21,9 +21,9 @@ from pathlib import Path
 from kernel import disk
 from kernel.errors import UsageError
 from runtime.memory.brain import Brain
-from runtime.memory.dream.archive import FILES, Archive, Change, Undone, noting
-from runtime.memory.dream.stages import ALL, Done, Dream, Dreamt, Stage, StageResult
-from runtime.memory.prompting import Ahead, Asking
+from runtime.memory.dream.archive import FILES, Archive, Change, UndoResult, recording
+from runtime.memory.dream.stages import ALL, Dream, DreamRecord, Stage, StageRecord, StageResult
+from runtime.memory.prompting import Asking, DeferredAsking
 from runtime.workspace.workspace import DEFAULT, space_of, state_of
 
 LOCK = "dream.lock"
@@ -40,11 +40,11 @@ def today() -> datetime:
 
 
 @dataclass(frozen=True)
-class Rehearsed:
+class RehearsedStage:
     """What a stage would do."""
 
     stage: Stage
-    done: Done
+    done: StageRecord
 
 
 class _RollBack(Exception):
@@ -69,7 +69,7 @@ class Dreamer:
         self._held: tuple[str, ExitStack] | None = None
 
     def hold(self, dream: str) -> None:
-        """Lock the memory until `let_go` or the end of the process. Raises `UsageError` if it is locked."""
+        """Lock the memory until `release` or the end of the process. Raises `UsageError` if it is locked."""
         if self._held:
             if self._held[0] != dream:
                 raise UsageError(f"a dream is already running here ({self._held[0]}); one at a time")
@@ -85,41 +85,41 @@ class Dreamer:
             os.pwrite(handle, f"{dream}, process {os.getpid()}\n".encode(), 0)
         self._held = (dream, lock)
 
-    def let_go(self, dream: str = "") -> None:
+    def release(self, dream: str = "") -> None:
         """Unlock, if this dream (none named: any) has the lock."""
         if self._held and dream in ("", self._held[0]):
             self._held[1].close()
             self._held = None
 
-    def dream(self, id: str, stages: Sequence[Stage], since: str = "") -> Dreamt:
+    def dream(self, id: str, stages: Sequence[Stage], since: str = "") -> DreamRecord:
         """All of these stages, without a document; finished ones are skipped."""
         try:
             for stage in stages:
                 self.do(id, stage.name, since)
         finally:
-            self.let_go(id)
-        return self.brain.shelf.get(Dreamt, id) or Dreamt(id=id)
+            self.release(id)
+        return self.brain.shelf.get(DreamRecord, id) or DreamRecord(id=id)
 
-    def do(self, id: str, name: str, since: str = "") -> Done:
+    def do(self, id: str, name: str, since: str = "") -> StageRecord:
         """One stage of a dream; what it did, also if that was earlier."""
         stage = self.stages.get(name)
         if stage is None:
             raise UsageError(f"there is no stage {name}; there are {', '.join(self.stages)}")
         self.hold(id)
         self.archive.finish_undo()
-        dream = self.brain.shelf.get(Dreamt, id)
+        dream = self.brain.shelf.get(DreamRecord, id)
         done = dream.stages.get(name) if dream else None
         if done is None:
-            dream = dream or Dreamt(id=id, at=self.clock().isoformat(timespec="seconds"), since=since)
+            dream = dream or DreamRecord(id=id, at=self.clock().isoformat(timespec="seconds"), since=since)
             done = self._do(dream, stage)
-        if done.counts.get(WORSE) and (dream := self.brain.shelf.get(Dreamt, id)):
-            self.archive.take_back(dream)  # less is found than before
+        if done.counts.get(WORSE) and (dream := self.brain.shelf.get(DreamRecord, id)):
+            self.archive.undo(dream)  # less is found than before
         return done
 
-    def _do(self, dream: Dreamt, stage: Stage) -> Done:
+    def _do(self, dream: DreamRecord, stage: Stage) -> StageRecord:
         """Repeat the stage while it waits for a model; the last attempt does not wait."""
         asking = self.asking
-        ahead, spent = (Ahead(asking), asking.spent()) if asking else (None, None)
+        ahead, spent = (DeferredAsking(asking), asking.spent()) if asking else (None, None)
         restored, began = self.archive.recover(), time.monotonic()
         for left in reversed(range(TRIES)):
             waits = partial(_waits, ahead if left else None)
@@ -151,21 +151,21 @@ class Dreamer:
 
     def _run(
         self,
-        dream: Dreamt,
+        dream: DreamRecord,
         stage: Stage,
         files: Mapping[str, str],
-        ahead: Ahead | None,
+        ahead: DeferredAsking | None,
         waits: Callable[[], bool],
     ) -> tuple[StageResult, list[Change]]:
         """Run a stage in an open transaction; returns its result, and what it changed."""
         at = datetime.fromisoformat(dream.at)
-        with noting(self.brain.shelf) as noted:
+        with recording(self.brain.shelf) as recorder:
             result = stage.run(Dream(dream.id, self.brain, self.brain.shelf, at, dream.since, ahead, waits))
             if waits():
                 raise _RollBack
-            return result, [*noted.changed(), *self.archive.changed_files(files)]
+            return result, [*recorder.changed(), *self.archive.changed_files(files)]
 
-    def undo(self) -> Undone:
+    def undo(self) -> UndoResult:
         """Take back the last dream. Raises `UsageError` if there is none."""
         self.hold("undo")
         try:
@@ -174,50 +174,50 @@ class Dreamer:
                 return undone
             if (last := self.last()) is None:
                 raise UsageError("there is no dream to undo")
-            return self.archive.take_back(last)
+            return self.archive.undo(last)
         finally:
-            self.let_go("undo")
+            self.release("undo")
 
-    def last(self) -> Dreamt | None:
+    def last(self) -> DreamRecord | None:
         """The dream that did something last."""
-        dreams = [each for each in self.brain.shelf.scan(Dreamt) if each.stages]
+        dreams = [each for each in self.brain.shelf.scan(DreamRecord) if each.stages]
         return max(dreams, key=lambda each: (each.latest, each.id), default=None)
 
-    def rehearse(self, stages: Sequence[Stage], since: str = "") -> list[Rehearsed]:
+    def rehearse(self, stages: Sequence[Stage], since: str = "") -> list[RehearsedStage]:
         """What these stages would do, without a model; no row and no file changes."""
-        found: list[Rehearsed] = []
+        rehearsed: list[RehearsedStage] = []
         at = self.clock()
         with tempfile.TemporaryDirectory(prefix="fractal-dream-") as place:
             state = state_of(self.memory)
             for folder in (space_of(state, DEFAULT), *sorted((state / "spaces").glob("*/memory"))):
-                for each in (folder / name for name in FILES):
-                    if each.is_dir():
-                        shutil.copytree(each, Path(place) / each.relative_to(state))
+                for source in (folder / name for name in FILES):
+                    if source.is_dir():
+                        shutil.copytree(source, Path(place) / source.relative_to(state))
             copy = Path(place) / self.memory.relative_to(state)
             brain = self.brain.elsewhere(copy)
             archive, shelf = Archive(brain), brain.shelf
             with suppress(_RollBack), shelf.transaction():
                 for stage in stages:
                     files, began = archive.files(), time.monotonic()
-                    with noting(shelf) as noted:
+                    with recording(shelf) as recorder:
                         result = stage.run(Dream("rehearsal", brain, shelf, at, since))
-                        changed = len(noted.changed()) + len(archive.changed_files(files))
-                    found.append(Rehearsed(stage, _done(result, at, changed, began)))
+                        changed = len(recorder.changed()) + len(archive.changed_files(files))
+                    rehearsed.append(RehearsedStage(stage, _done(result, at, changed, began)))
                 raise _RollBack
         self.brain.refresh()
-        return found
+        return rehearsed
 
 
-def _waits(ahead: Ahead | None) -> bool:
+def _waits(ahead: DeferredAsking | None) -> bool:
     """Whether a model must be asked before the stage can be done."""
     return ahead is not None and ahead.wants
 
 
 def _done(
     result: StageResult, at: datetime, changed: int, began: float, restored: Sequence[str] = ()
-) -> Done:
+) -> StageRecord:
     repaired = tuple(f"restored {name}, which a killed process had left half done" for name in restored)
-    return Done(
+    return StageRecord(
         at=at.isoformat(),
         did=(*repaired, *result.did),
         counts=dict(result.counts),

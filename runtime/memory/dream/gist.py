@@ -33,33 +33,33 @@ def fillers(systems: tuple[Path, ...]) -> frozenset[str]:
     return frozenset(word.lower() for _, body in sections(systems, "talk.md") for word in body.split())
 
 
-def _low(word: str) -> str:
+def _lower(word: str) -> str:
     return word.lower().replace("’", "'")
 
 
 def _words(text: str) -> list[str]:
     """In lower case; a denial is `not`."""
-    found = (_low(word) for word in _WORD.findall(text))
-    return ["not" if low.endswith("n't") or low in _DENYING else low for low in found]
+    words = (_lower(word) for word in _WORD.findall(text))
+    return ["not" if low.endswith("n't") or low in _DENYING else low for low in words]
 
 
-def _bare(low: str) -> str:
+def _stem(low: str) -> str:
     return _ENDING.sub("", low.removesuffix("'s"))
 
 
-def counted(text: str, empty: frozenset[str] = frozenset()) -> Counter[str]:
+def word_counts(text: str, empty: frozenset[str] = frozenset()) -> Counter[str]:
     """The words that say something, without case and endings, and how often each occurs; a denial is one."""
-    return Counter(_bare(low) for low in _words(text) if low == "not" or low not in empty)
+    return Counter(_stem(low) for low in _words(text) if low == "not" or low not in empty)
 
 
 def keywords(text: str, empty: frozenset[str] = frozenset()) -> frozenset[str]:
     """The same as a set."""
-    return frozenset(counted(text, empty))
+    return frozenset(word_counts(text, empty))
 
 
 def spelled(word: str, text: str) -> str:
     """A keyword as a text spells it."""
-    return next((low for each in _WORD.findall(text) if _bare(low := each.lower()) == word), word)
+    return next((low for each in _WORD.findall(text) if _stem(low := each.lower()) == word), word)
 
 
 def values(text: str) -> frozenset[str]:
@@ -86,16 +86,18 @@ def gist(evidence: Sequence[Observation], empty: frozenset[str]) -> str:
 
     Of a text of nothing but fillers it is the first sentence.
     """
-    found = [(each.who, sentence) for each in evidence for sentence in split(each.text)]
-    tells = [keywords(sentence, empty) for _, sentence in found]
-    kept: list[int] = []
-    for at in sorted(range(len(found)), key=lambda at: (-len(tells[at]), at)):
-        if tells[at] and not any(found[at][0] == found[k][0] and tells[at] <= tells[k] for k in kept):
-            kept.append(at)
-    several = len({who for who, _ in found}) > 1
+    sentences = [(each.who, sentence) for each in evidence for sentence in split(each.text)]
+    words = [keywords(sentence, empty) for _, sentence in sentences]
+    chosen: list[int] = []
+    for at in sorted(range(len(sentences)), key=lambda at: (-len(words[at]), at)):
+        if words[at] and not any(
+            sentences[at][0] == sentences[k][0] and words[at] <= words[k] for k in chosen
+        ):
+            chosen.append(at)
+    several = len({who for who, _ in sentences}) > 1
     lines: list[str] = []
     before: str | None = None
-    for who, sentence in [found[at] for at in sorted(kept)] or found[:1]:
+    for who, sentence in [sentences[at] for at in sorted(chosen)] or sentences[:1]:
         if several and who != before:
             lines.append(f"{who}: {sentence}" if who else sentence)
         elif lines:
@@ -120,16 +122,16 @@ def grounded(
     if len(wording) > LONGEST:
         return f"it has {len(wording)} characters, at most {LONGEST} are allowed"
     own = keywords(wording, empty)
-    theirs = frozenset[str]().union(*map(keywords, texts))
-    share = len(own & theirs) / max(len(own), 1)
+    evidence_keywords = frozenset[str]().union(*map(keywords, texts))
+    share = len(own & evidence_keywords) / max(len(own), 1)
     if not own or share < least:
         return f"{share:.0%} of its keywords are in the evidence, {least:.0%} are needed"
-    known, said = _plain(*texts), frozenset[str]().union(*map(values, texts))
-    if invented := sorted(values(wording) - known - said):
+    evidence_words, evidence_values = _plain(*texts), frozenset[str]().union(*map(values, texts))
+    if invented := sorted(values(wording) - evidence_words - evidence_values):
         return f"{', '.join(invented[:3])}: not in the evidence"
-    lost = sorted(said - values(wording) - _plain(wording)) if least > ABSTRACT else []
+    lost = sorted(evidence_values - values(wording) - _plain(wording)) if least > ABSTRACT else []
     return f"{', '.join(lost[:3])}: lost from the evidence" if lost else ""
 
 
 def _plain(*texts: str) -> set[str]:
-    return {_low(word).removesuffix("'s") for text in texts for word in _WORD.findall(text)}
+    return {_lower(word).removesuffix("'s") for text in texts for word in _WORD.findall(text)}

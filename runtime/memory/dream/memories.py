@@ -8,7 +8,7 @@ from datetime import timedelta
 from itertools import combinations
 from typing import Any, ClassVar
 
-from runtime.memory.dream.gist import ABSTRACT, counted, keywords, spelled, split
+from runtime.memory.dream.gist import ABSTRACT, keywords, spelled, split, word_counts
 from runtime.memory.dream.solved_tasks import fade_synapses
 from runtime.memory.dream.stages import Dream, StageResult, short
 from runtime.memory.dream.work import Work
@@ -39,9 +39,9 @@ def connect(dream: Dream) -> StageResult:
     work = Work(dream)
     least = stamp(dream.now - LATELY)
     recent: dict[str, list[Memory]] = {}
-    for each in work.shelf.scan(Memory, HELD):
-        if _age(each)[0] >= least and each.held != "abstraction":
-            recent.setdefault(each.agent, []).append(each)
+    for memory in work.shelf.scan(Memory, HELD):
+        if _age(memory)[0] >= least and memory.held != "abstraction":
+            recent.setdefault(memory.agent, []).append(memory)
     counts = {"looked at": 0, "connected": 0}
     did: list[str] = []
     for agent in sorted(recent):
@@ -53,59 +53,57 @@ def _age(memory: Memory) -> tuple[str, str, str]:
     return max(memory.changed, memory.last_access), memory.since, memory.id
 
 
-def _connect(work: Work, some: Sequence[Memory], counts: dict[str, int], did: list[str]) -> None:
-    words = {each.id: keywords(each.text, work.empty) for each in some}
+def _connect(work: Work, memories: Sequence[Memory], counts: dict[str, int], did: list[str]) -> None:
+    words = {each.id: keywords(each.text, work.empty) for each in memories}
     often = Counter(word for each in words.values() for word in each)
-    rare = {word for word, count in often.items() if count <= max(2, RARE * len(some))}
-    for pair in _pairs(work, some):
+    rare = {word for word, count in often.items() if count <= max(2, RARE * len(memories))}
+    for pair in _pairs(work, memories):
         counts["looked at"] += 1
         later, earlier = sorted(pair, key=lambda each: (each.since, each.id), reverse=True)
-        for each in pair:
-            words.setdefault(each.id, keywords(each.text, work.empty))
+        for memory in pair:
+            words.setdefault(memory.id, keywords(memory.text, work.empty))
         shared = words[later.id] & words[earlier.id]
-        telling = (shared & rare) or {word for word in shared if word not in often}
-        text = _why(work, later, earlier, sorted(telling, key=lambda word: (often[word], -len(word), word)))
+        rarest = (shared & rare) or {word for word in shared if word not in often}
+        text = _why(work, later, earlier, sorted(rarest, key=lambda word: (often[word], -len(word), word)))
         if not text or work.shelf.get(Edge, edge_id(later.id, "related", earlier.id)):
             continue
-        weight = round(min(0.8, 0.4 + 0.1 * max(len(telling), 1)), 3)
+        weight = round(min(0.8, 0.4 + 0.1 * max(len(rarest), 1)), 3)
         dates = {"source_at": later.since, "target_at": earlier.since}
         link(work.shelf, later.id, earlier.id, "related", text=text, weight=weight, at=work.now, **dates)
         counts["connected"] += 1
         did.append(f"“{short(later.text, 50)}” and “{short(earlier.text, 50)}”: {text}")
 
 
-def _pairs(work: Work, some: Sequence[Memory]) -> list[tuple[Memory, Memory]]:
+def _pairs(work: Work, memories: Sequence[Memory]) -> list[tuple[Memory, Memory]]:
     """The pairs that are near enough, each once: among the latest all, else the nearest few."""
     least = work.of_embedder(NEAR, NEAR_OTHER)
-    rows: dict[str, Any] = {each.id: row for each in some if (row := each.vector(work.name)) is not None}
+    rows: dict[str, Any] = {each.id: row for each in memories if (row := each.vector(work.name)) is not None}
     pairs: dict[tuple[str, str], tuple[Memory, Memory]] = {}
-    for one, other in combinations([each for each in some[-RECENT:] if each.id in rows], 2):
+    for one, other in combinations([each for each in memories[-RECENT:] if each.id in rows], 2):
         if float(rows[one.id] @ rows[other.id]) >= least:
             pairs[one.id, other.id] = (one, other)
-    for each in (each for each in some[:-RECENT] if each.id in rows):
-        near = [id for id, cosine in work.nearest(each.agent, rows[each.id], AROUND + 1) if cosine >= least]
-        for other in work.shelf.pick(Memory, [id for id in near if id != each.id]):
-            first, second = sorted((each, other), key=lambda one: one.id)
+    for older in (each for each in memories[:-RECENT] if each.id in rows):
+        near = [id for id, cosine in work.nearest(older.agent, rows[older.id], AROUND + 1) if cosine >= least]
+        for other in work.shelf.pick(Memory, [id for id in near if id != older.id]):
+            first, second = sorted((older, other), key=lambda one: one.id)
             pairs.setdefault((first.id, second.id), (first, second))
     return list(pairs.values())
 
 
-def _why(work: Work, later: Memory, earlier: Memory, telling: Sequence[str]) -> str:
+def _why(work: Work, later: Memory, earlier: Memory, shared: Sequence[str]) -> str:
     """What an edge rests on; "" for nothing."""
-    if work.asks():
+    if work.may_ask():
         reply = work.answer("connect", {"one": later.text, "other": earlier.text})
         if isinstance(reply.get("related"), bool):
             why = short(str(reply.get("why", "")), 200)
-            said = keywords(why, work.empty)
+            words = keywords(why, work.empty)
             if not reply["related"]:
                 return ""
-            if all(said & keywords(each.text, work.empty) for each in (later, earlier)):
+            if all(words & keywords(each.text, work.empty) for each in (later, earlier)):
                 work.form = "model"
                 return why
             work.refused.append(f"an edge was refused: “{short(why)}” is not about both memories")
-    return (
-        f"both mention {', '.join(spelled(word, later.text) for word in telling[:SHOWN])}" if telling else ""
-    )
+    return f"both mention {', '.join(spelled(word, later.text) for word in shared[:SHOWN])}" if shared else ""
 
 
 BATCH = 500
@@ -113,24 +111,24 @@ BATCH = 500
 
 def score(dream: Dream) -> StageResult:
     """Review the memories that are due (FSRS-6), and nothing else."""
-    wanted = [each for each in dream.shelf.scan(Memory, HELD) if due(each, dream.now)]
-    counts = {"due": len(wanted), **dict.fromkeys(GRADES, 0), "lapsed": 0}
+    due_memories = [each for each in dream.shelf.scan(Memory, HELD) if due(each, dream.now)]
+    counts = {"due": len(due_memories), **dict.fromkeys(GRADES, 0), "lapsed": 0}
     did: list[str] = []
-    for start in range(0, len(wanted), BATCH):
-        some = wanted[start : start + BATCH]
-        edges = edges_of(dream.shelf, [each.id for each in some])
-        for memory in some:
+    for start in range(0, len(due_memories), BATCH):
+        batch = due_memories[start : start + BATCH]
+        edges = edges_of(dream.shelf, [each.id for each in batch])
+        for memory in batch:
             against = any(
                 edge.relation in ("contradicts", "supersedes") and edge.target == memory.id
                 for edge in edges[memory.id]
                 if not edge.invalidated
             )
-            found = review(memory, dream.now, contradicted=against)
-            counts[found.grade] += 1
-            counts["lapsed"] += found.lapsed
-            if found.lapsed:
+            reviewed = review(memory, dream.now, contradicted=against)
+            counts[reviewed.grade] += 1
+            counts["lapsed"] += reviewed.lapsed
+            if reviewed.lapsed:
                 did.append(f"“{short(memory.text)}” is nearly forgotten")
-            dream.shelf.put(found.memory)
+            dream.shelf.put(reviewed.memory)
     return StageResult(did, counts)
 
 
@@ -156,36 +154,36 @@ def abstract(dream: Dream) -> StageResult:
     """
     work = Work(dream)
     held: dict[str, list[Memory]] = {}
-    for each in work.shelf.scan(Memory, HELD):
-        held.setdefault(each.agent, []).append(each)
+    for memory in work.shelf.scan(Memory, HELD):
+        held.setdefault(memory.agent, []).append(memory)
     counts = {"attempts": 0, "made": 0, "edges": 0}
     did: list[str] = []
     for agent in sorted(held):
-        known = {each.id: each.vector(work.name) for each in held[agent] if each.held == "abstraction"}
-        plain = [each for each in held[agent] if each.id not in known]
+        abstractions = {each.id: each.vector(work.name) for each in held[agent] if each.held == "abstraction"}
+        plain = [each for each in held[agent] if each.id not in abstractions]
         plain.sort(key=lambda each: (each.created, each.since, each.id))
-        _abstract(work, agent, plain[-NEWEST:], known, counts, did)
+        _abstract(work, agent, plain[-NEWEST:], abstractions, counts, did)
     return StageResult([*did, *work.refused], counts, work.form)
 
 
 def _abstract(
     work: Work,
     agent: str,
-    some: Sequence[Memory],
-    known: Mapping[str, Any],
+    memories: Sequence[Memory],
+    abstractions: Mapping[str, Any],
     counts: dict[str, int],
     did: list[str],
 ) -> None:
-    for word, sources in _themes(work, some):
+    for word, sources in _themes(work, memories):
         id = digest("abstraction", agent, word)
-        if id in known:
+        if id in abstractions:
             continue
         counts["attempts"] += 1
         text = _abstraction(work, word, sources)
         if work.dream.waits():
             return
         (row,) = work.embedder.embed([text])
-        if all(other is None or float(row @ other) < NOVEL for other in known.values()):
+        if all(other is None or float(row @ other) < NOVEL for other in abstractions.values()):
             memory = Memory(
                 id=id,
                 text=text,
@@ -211,40 +209,40 @@ def _abstract(
             return
 
 
-def _themes(work: Work, some: Sequence[Memory]) -> list[Theme]:
+def _themes(work: Work, memories: Sequence[Memory]) -> list[Theme]:
     """Words of several occasions that few memories share, the most telling first."""
-    occasions = _occasions(work, some)
-    speakers = frozenset(word for each in some for name in each.names for word in keywords(name))
-    found: dict[str, dict[str, tuple[Memory, str]]] = {}
-    often = Counter(word for each in some for word in keywords(each.text, work.empty))
-    for each in some:
-        for sentence in split(each.text):
-            for word in counted(sentence, work.empty):
+    occasions = _occasions(work, memories)
+    speakers = frozenset(word for each in memories for name in each.names for word in keywords(name))
+    themes: dict[str, dict[str, tuple[Memory, str]]] = {}
+    often = Counter(word for each in memories for word in keywords(each.text, work.empty))
+    for memory in memories:
+        for sentence in split(memory.text):
+            for word in word_counts(sentence, work.empty):
                 if word.isalpha() and len(word) > 3 and word not in speakers:
-                    theme = found.setdefault(word, {})
-                    before = theme.get(occasions[each.id])
+                    theme = themes.setdefault(word, {})
+                    before = theme.get(occasions[memory.id])
                     if before is None or len(sentence) < len(before[1]):
-                        theme[occasions[each.id]] = (each, sentence)
+                        theme[occasions[memory.id]] = (memory, sentence)
     ranked = [
         (word, list(theme.values()))
-        for word, theme in found.items()
-        if len(theme) >= LEAST and often[word] <= max(LEAST, COMMON * len(some))
+        for word, theme in themes.items()
+        if len(theme) >= LEAST and often[word] <= max(LEAST, COMMON * len(memories))
     ]
     ranked.sort(key=lambda each: (-min(len(each[1]), OCCASIONS), often[each[0]], -len(each[0]), each[0]))
     return [(word, sources[:OCCASIONS]) for word, sources in ranked]
 
 
-def _occasions(work: Work, some: Sequence[Memory]) -> Mapping[str, str]:
+def _occasions(work: Work, memories: Sequence[Memory]) -> Mapping[str, str]:
     """By memory, when and where it comes from; memories of one occasion share a topic anyway."""
-    first = {each.evidence[0]: each.id for each in some if each.evidence}
+    first = {each.evidence[0]: each.id for each in memories if each.evidence}
     threads = {first[each.id]: each.thread for each in work.shelf.pick(Observation, first)}
-    return {each.id: f"{threads.get(each.id, '')} {each.since[:10] or each.id}" for each in some}
+    return {each.id: f"{threads.get(each.id, '')} {each.since[:10] or each.id}" for each in memories}
 
 
 def _abstraction(work: Work, word: str, sources: Sequence[tuple[Memory, str]]) -> str:
     theme, sentences = spelled(word, sources[0][1]), [sentence for _, sentence in sources]
     plain = f"{theme}: " + " … ".join(sentences)
-    if not work.asks():
+    if not work.may_ask():
         return plain
     examples = "\n".join(f"[{memory.since[:10]}] {sentence}" for memory, sentence in sources)
     return work.reply("abstract", {"theme": theme, "examples": examples}, plain, sentences, ABSTRACT)
@@ -278,20 +276,20 @@ def _decay_edges(dream: Dream) -> tuple[int, int]:
     if last is not None and 0 <= days_between(last.at, now) < EVERY:
         return 0, 0
     weaker: list[Edge] = []
-    gone: list[str] = []
+    removed: list[str] = []
     for edge in shelf.scan(Edge):
         if edge.invalidated or edge.relation not in HALF or not edge.at:
             continue
         days = days_between(max(edge.at, last.at) if last else edge.at, now)
         weight = edge.weight * 0.5 ** (days / HALF[edge.relation])
         if days > 0 and weight < WEAKEST:
-            gone.append(edge.id)
+            removed.append(edge.id)
         elif days > 0:
             weaker.append(edge.model_copy(update={"weight": round(weight, 6)}))
-    if weaker or gone:
+    if weaker or removed:
         shelf.put(*weaker, Decayed(id="edges", at=now))
-    shelf.delete(Edge, *gone)
-    return len(weaker), len(gone)
+    shelf.delete(Edge, *removed)
+    return len(weaker), len(removed)
 
 
 def _decay_synapses(dream: Dream) -> int:

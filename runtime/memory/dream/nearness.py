@@ -51,12 +51,12 @@ class Nearness:
         if self._centres is not None:
             products = _products(self._centres, vector)
             cells = np.argpartition(-products, min(PROBED, len(products) - 1))[:PROBED].tolist()
-        found: list[tuple[str, float]] = []
+        hits: list[tuple[str, float]] = []
         for ids, matrix in (self._cells[cell] for cell in cells if cell in self._cells):
             products = _products(matrix[: len(ids)], vector)
             best = np.argpartition(-products, limit - 1)[:limit] if limit < len(ids) else range(len(ids))
-            found += ((ids[int(row)], float(products[row])) for row in best)
-        return sorted(found, key=lambda each: (-each[1], each[0]))[:limit]
+            hits += ((ids[int(row)], float(products[row])) for row in best)
+        return sorted(hits, key=lambda each: (-each[1], each[0]))[:limit]
 
 
 def _products(matrix: Any, vector: Any) -> Any:

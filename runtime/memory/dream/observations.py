@@ -32,30 +32,34 @@ def exchanges(observations: Sequence[Observation], work: Work) -> list[list[Obse
     order = sorted(observations, key=lambda each: (each.agent, each.thread, each.turn, each.at, each.id))
     near = work.of_embedder(TOGETHER, TOGETHER_OTHER)
     groups: list[list[Observation]] = []
-    for each in order:
+    for turn in order:
         group = groups[-1] if groups else []
-        if group and _belongs(group, each, near, work) and all(work.agree(one, each) for one in group):
-            group.append(each)
+        if group and _belongs(group, turn, near, work) and all(work.agree(one, turn) for one in group):
+            group.append(turn)
         else:
-            groups.append([each])
+            groups.append([turn])
     return sorted(groups, key=lambda group: (group[0].at, group[0].thread, group[0].turn, group[0].id))
 
 
-def _belongs(group: Sequence[Observation], each: Observation, near: float, work: Work) -> bool:
+def _belongs(group: Sequence[Observation], turn: Observation, near: float, work: Work) -> bool:
     last = group[-1]
-    if not each.thread or (last.agent, last.thread, last.turn + 1) != (each.agent, each.thread, each.turn):
+    if not turn.thread or (last.agent, last.thread, last.turn + 1) != (
+        turn.agent,
+        turn.thread,
+        turn.turn,
+    ):
         return False
-    if last.at and each.at and moment(each.at) - moment(last.at) > PAUSE:
+    if last.at and turn.at and moment(turn.at) - moment(last.at) > PAUSE:
         return False
-    if sum(len(one.text) for one in (*group, each)) > LONGEST:
+    if sum(len(one.text) for one in (*group, turn)) > LONGEST:
         return False
-    if not keywords(each.text, work.empty):
+    if not keywords(turn.text, work.empty):
         return len(group) < 2 * MOST
     if sum(bool(keywords(one.text, work.empty)) for one in group) >= MOST:
         return False
-    if last.who != each.who and last.text.rstrip(" \"'”’)").endswith("?"):
+    if last.who != turn.who and last.text.rstrip(" \"'”’)").endswith("?"):
         return True
-    one, other = last.vector(work.name), each.vector(work.name)
+    one, other = last.vector(work.name), turn.vector(work.name)
     return one is not None and other is not None and float(one @ other) >= near
 
 
@@ -74,9 +78,9 @@ def cluster(dream: Dream) -> StageResult:
     counts = {"new": len(new), "clustered": 0, "values differ": 0, "alone": 0}
     did: list[str] = []
     order = {each.id: place for place, each in enumerate(new)}
-    known = [each for each in new if each.agent in work.near and each.vector(work.name) is not None]
-    for group in sorted(exchanges(known, work), key=lambda group: order[group[0].id]):
-        memory, why = _home(work, group)
+    comparable = [each for each in new if each.agent in work.near and each.vector(work.name) is not None]
+    for group in sorted(exchanges(comparable, work), key=lambda group: order[group[0].id]):
+        memory, why = _memory_for(work, group)
         if memory is not None:
             merge(work.shelf, group, memory, work.now, unread=True)
             counts["clustered"] += len(group)
@@ -86,7 +90,7 @@ def cluster(dream: Dream) -> StageResult:
     return StageResult(did, counts)
 
 
-def _home(work: Work, group: Sequence[Observation]) -> tuple[Memory | None, str]:
+def _memory_for(work: Work, group: Sequence[Observation]) -> tuple[Memory | None, str]:
     """The memory that some observations are evidence of, else why there is none.
 
     How near is enough depends on the density around; a memory with few edges takes only what is very near.
@@ -101,7 +105,7 @@ def _home(work: Work, group: Sequence[Observation]) -> tuple[Memory | None, str]
     for memory in work.shelf.pick(Memory, scores):
         if not gate.congruent(work.shelf, memory, scores[memory.id], work.sure):
             reason = "alone"
-        elif why := work.may_join(group, memory):
+        elif why := work.why_separate(group, memory):
             reason = why if why == MUCH else "values differ"
         else:
             return memory, ""
@@ -129,7 +133,7 @@ def refine(dream: Dream) -> StageResult:
         counts["as before" if text == memory.text else "refined"] += 1
         new = memory.model_copy(update={"text": text, "unread": (), "changed": work.now})
         if evidence:
-            new = work.placed(new, evidence)
+            new = work.with_mean_vector(new, evidence)
         work.shelf.put(new)
         if text != memory.text and not dream.waits():
             did.append(f"“{short(memory.text)}” is now “{short(text)}”")
@@ -152,7 +156,7 @@ def _check_edges(work: Work, memory: Memory, counts: dict[str, int], did: list[s
 
 def _broken(work: Work, memory: Memory, other: Memory, edge: Edge) -> str:
     """Why an edge no longer holds; "" while it does. Without a model: the two have no word in common."""
-    if work.asks():
+    if work.may_ask():
         slots = {"relation": edge.relation, "one": memory.text, "other": other.text}
         reply = work.answer("edge", {**slots, "evidence": edge.text or "none"})
         if isinstance(reply.get("holds"), bool):
@@ -184,7 +188,7 @@ def create(dream: Dream) -> StageResult:
     did: list[str] = []
     before: dict[tuple[str, str], Memory] = {}
     for group in exchanges(new, work):
-        memory = _placed(work, group, counts, did)
+        memory = _place(work, group, counts, did)
         if memory is None:
             continue
         thread = (memory.agent, group[0].thread)
@@ -197,33 +201,31 @@ def create(dream: Dream) -> StageResult:
     return StageResult([*did, *work.refused], {**counts, "refused": len(work.refused)}, work.form)
 
 
-def _placed(
-    work: Work, group: Sequence[Observation], counts: dict[str, int], did: list[str]
-) -> Memory | None:
+def _place(work: Work, group: Sequence[Observation], counts: dict[str, int], did: list[str]) -> Memory | None:
     """The memory that a group becomes, or becomes evidence of; None if it is left as it is."""
     agent, first = group[0].agent, group[0]
     routed = work.routed(first) if len(group) == 1 else None
-    if (known := _same(work, group, routed)) is not None:
+    if (existing := _same(work, group, routed)) is not None:
         counts["merged"] += len(group)
-        did.append(f"“{short(first.text)}” says what is known: “{short(known.text)}”")
-        return merge(work.shelf, group, known, work.now, unread=True)
+        did.append(f"“{short(first.text)}” says what is known: “{short(existing.text)}”")
+        return merge(work.shelf, group, existing, work.now, unread=True)
     near = work.nearest(agent, work.middle(group), gate.NEAR + gate.AROUND)
     here = work.thresholds.around(gate.density_of([score for _, score in near]))
     score = near[0][1] if near else 0.0
     surprises = routed.route == "novel" if routed else score <= here.link
-    contrary = routed.contrary if routed else ()
+    contradictions = routed.contrary if routed else ()
     matters = first.salience >= SALIENT and bool(keywords(first.text, work.empty))
-    if len(group) == 1 and not contrary and not (surprises and matters):
+    if len(group) == 1 and not contradictions and not (surprises and matters):
         work.shelf.put(first.model_copy(update={"left": first.left + 1}))
         counts["left"] += 1
         return None
-    memory = _made(work, group)
+    memory = _new_memory(work, group)
     counts["made"] += 1
     counts["of observations"] += len(group)
     did.append(f"“{short(memory.text)}” is new, from {len(group)}")
     work.near[agent].add(memory.id, memory.vector(work.name))
-    counts["contradictions"] += work.settle(memory, contrary)
-    if near and not surprises and not contrary:
+    counts["contradictions"] += work.settle(memory, contradictions)
+    if near and not surprises and not contradictions:
         text = f"of the same, {score:.2f}"
         link(work.shelf, memory.id, near[0][0], "related", text=text, weight=RELATED, at=work.now)
         counts["edges"] += 1
@@ -236,16 +238,16 @@ def _same(work: Work, group: Sequence[Observation], routed: gate.Routed | None) 
         ids = [routed.memory] if routed.route == "merge" else []
     else:
         ids = [id for id, score in work.nearest(group[0].agent, work.middle(group)) if score > SAME]
-    return next((each for each in work.shelf.pick(Memory, ids) if not work.may_join(group, each)), None)
+    return next((each for each in work.shelf.pick(Memory, ids) if not work.why_separate(group, each)), None)
 
 
-def _made(work: Work, group: Sequence[Observation]) -> Memory:
-    several = len({each.who for each in group}) > 1
+def _new_memory(work: Work, group: Sequence[Observation]) -> Memory:
+    many_speakers = len({each.who for each in group}) > 1
     memory = Memory(
         id=digest("exchange", *(each.id for each in group)),
         text=work.wording(group),
         held="fact" if all(each.said == "fact" for each in group) else "event",
-        who="" if several else group[0].who,
+        who="" if many_speakers else group[0].who,
         evidence=tuple(each.id for each in group),
         names=tuple(dict.fromkeys(name for each in group for name in (each.who, *each.names) if name)),
         since=group[0].at,
@@ -256,6 +258,6 @@ def _made(work: Work, group: Sequence[Observation]) -> Memory:
         source=group[0].source,
         agent=group[0].agent,
     )
-    memory = work.placed(memory, group)
+    memory = work.with_mean_vector(memory, group)
     work.shelf.put(memory, *(each.model_copy(update={"memory": memory.id}) for each in group))
     return memory

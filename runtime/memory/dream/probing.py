@@ -12,14 +12,14 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import ClassVar
 
-from runtime.memory.dream.gist import counted
+from runtime.memory.dream.gist import word_counts
 from runtime.memory.dream.stages import Dream, StageResult
 from runtime.memory.facts.records import DEFAULT, Memory, Observation
 from runtime.memory.facts.retrieval import Retrieval, Scope, observed, once
 from runtime.memory.store import Record
 from runtime.memory.store.words import COMMON
 
-DRAWN = 48
+SAMPLED = 48
 """Observations that are searched for."""
 WORDS, LEAST = 4, 2
 """Words of a question, and those that an observation needs."""
@@ -46,11 +46,11 @@ def probe(dream: Dream) -> StageResult:
     shelf.delete(Probe, *[each.id for each in shelf.scan(Probe)])
     often: Counter[str] = Counter()
     ids: list[str] = []
-    for each in shelf.scan(Observation):
-        words = counted(each.text, COMMON)
+    for observation in shelf.scan(Observation):
+        words = word_counts(observation.text, COMMON)
         often.update(words.keys())
-        ids += [each.id] if len(words) >= LEAST else []
-    drawn = shelf.pick(Observation, Random(dream.id).sample(ids, min(DRAWN, len(ids))))
+        ids += [observation.id] if len(words) >= LEAST else []
+    sampled = shelf.pick(Observation, Random(dream.id).sample(ids, min(SAMPLED, len(ids))))
     probes = [
         Probe(
             id=f"{dream.id}/{place}",
@@ -59,11 +59,11 @@ def probe(dream: Dream) -> StageResult:
             target=each.id,
             agent=each.agent,
         )
-        for place, each in enumerate(drawn)
+        for place, each in enumerate(sampled)
     ]
-    there = _found(dream, probes)
-    shelf.put(*(each.model_copy(update={"found": there[each.id]}) for each in probes))
-    return StageResult(counts={"asked": len(probes), "found": sum(there.values())})
+    hits = _find_targets(dream, probes)
+    shelf.put(*(each.model_copy(update={"found": hits[each.id]}) for each in probes))
+    return StageResult(counts={"asked": len(probes), "found": sum(hits.values())})
 
 
 def verify(dream: Dream) -> StageResult:
@@ -71,7 +71,7 @@ def verify(dream: Dream) -> StageResult:
     probes = list(dream.shelf.scan(Probe, {"dream": dream.id}))
     if not probes:
         return StageResult(counts={"asked": 0, "worse": 0})
-    before, after = sum(each.found for each in probes), sum(_found(dream, probes).values())
+    before, after = sum(each.found for each in probes), sum(_find_targets(dream, probes).values())
     worse = after < before - WORSE * len(probes)
     dream.shelf.delete(Probe, *(each.id for each in probes))
     did = [f"{after} of {len(probes)} observations are found by their words, {before} were before"]
@@ -80,19 +80,19 @@ def verify(dream: Dream) -> StageResult:
     return StageResult(did, {"asked": len(probes), "before": before, "found": after, "worse": int(worse)})
 
 
-def _found(dream: Dream, probes: Sequence[Probe]) -> Mapping[str, bool]:
+def _find_targets(dream: Dream, probes: Sequence[Probe]) -> Mapping[str, bool]:
     """Which probes find their target on the shelf as it is now."""
     retrieval = Retrieval(dream.shelf, None, dream.brain.settings.systems)
-    there: dict[str, bool] = {}
-    for each in probes:
-        hits = retrieval.search(each.text, 3 * FIRST, scope=Scope(agent=each.agent), now=dream.now)
+    is_found: dict[str, bool] = {}
+    for probe in probes:
+        hits = retrieval.search(probe.text, 3 * FIRST, scope=Scope(agent=probe.agent), now=dream.now)
         memories = dream.shelf.pick(Memory, [hit.id for hit in hits])
         made_of = {memory.id: memory.evidence for memory in memories}
-        there[each.id] = each.target in observed(once(hits, made_of)[:FIRST], made_of)
-    return there
+        is_found[probe.id] = probe.target in observed(once(hits, made_of)[:FIRST], made_of)
+    return is_found
 
 
 def _rarest(text: str, often: Counter[str]) -> list[str]:
     """The words of a text that fewest texts have."""
-    known = [word for word in counted(text, COMMON) if len(word) > 2]
-    return sorted(known, key=lambda word: (often[word], -len(word), word))[:WORDS]
+    words = [word for word in word_counts(text, COMMON) if len(word) > 2]
+    return sorted(words, key=lambda word: (often[word], -len(word), word))[:WORDS]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from kernel.document.escaping import amount
-from runtime.memory.dream.stages import Done, Dream, Dreamt, StageResult
+from runtime.memory.dream.stages import Dream, DreamRecord, StageRecord, StageResult
 from runtime.memory.facts.health import SELF, Connectivity, fiedler, saturation
 from runtime.memory.facts.records import Edge, Memory, Observation, stamp
 from runtime.memory.store import Record
@@ -15,7 +15,7 @@ MOVED = 0.05
 """The relative change of the Fiedler value that is a trend."""
 
 
-class Standing(Record):
+class MemoryState(Record):
     """The state of what is known after a dream, by its id."""
 
     KIND: ClassVar[str] = "standing"
@@ -34,45 +34,45 @@ class Standing(Record):
 def report(dream: Dream) -> StageResult:
     """Describe the state of memory, and store it for the next dream to compare with."""
     shelf = dream.shelf
-    held = {each.id: None for each in shelf.scan(Memory, {"superseded": "", "until": ""})}
+    memories = {each.id: None for each in shelf.scan(Memory, {"superseded": "", "until": ""})}
     edges = [
         (edge.source, edge.target, edge.weight)
         for edge in shelf.scan(Edge)
-        if edge.relation != "contradicts" and edge.source in held and edge.target in held
+        if edge.relation != "contradicts" and edge.source in memories and edge.target in memories
     ]
-    graph = fiedler(held, edges)
+    graph = fiedler(memories, edges)
     by_agent: dict[str, list[Observation]] = {}
     alone = total = 0
-    for each in shelf.scan(Observation):
+    for observation in shelf.scan(Observation):
         total += 1
-        alone += not each.memory
-        if each.said in SELF:
-            by_agent.setdefault(each.agent, []).append(each)
-    before = max(shelf.scan(Standing), key=lambda each: (each.at, each.id), default=None)
-    standing = Standing(
+        alone += not observation.memory
+        if observation.said in SELF:
+            by_agent.setdefault(observation.agent, []).append(observation)
+    before = max(shelf.scan(MemoryState), key=lambda each: (each.at, each.id), default=None)
+    standing = MemoryState(
         id=dream.id,
         at=stamp(dream.now),
         fiedler=round(graph.fiedler, 6),
         components=graph.components,
         largest=graph.largest,
-        memories=len(held),
+        memories=len(memories),
         edges=len(edges),
-        nodes=len(held) + alone,
+        nodes=len(memories) + alone,
         observations=total,
         saturated=tuple(
             agent for agent in sorted(by_agent) if saturation(by_agent[agent], dream.now).saturated
         ),
     )
     shelf.put(standing)
-    known = shelf.get(Dreamt, dream.id)
-    did = _narrative(standing, before, graph, known.stages if known else {})
+    record = shelf.get(DreamRecord, dream.id)
+    did = _narrative(standing, before, graph, record.stages if record else {})
     counts = {
         name: getattr(standing, name) for name in ("fiedler", "components", "memories", "edges", "nodes")
     }
     return StageResult(did, {**counts, "saturated": len(standing.saturated)}, "extractive")
 
 
-def trend(now: Standing, before: Standing | None) -> str:
+def trend(now: MemoryState, before: MemoryState | None) -> str:
     """Whether what is known hangs together better than after the dream before."""
     if before is None or not before.memories:
         return "unknown"
@@ -85,7 +85,7 @@ def trend(now: Standing, before: Standing | None) -> str:
 
 
 def _narrative(
-    now: Standing, before: Standing | None, graph: Connectivity, stages: Mapping[str, Done]
+    now: MemoryState, before: MemoryState | None, graph: Connectivity, stages: Mapping[str, StageRecord]
 ) -> Sequence[str]:
     """The dream in a few lines."""
     lines = [_done(stages)] if stages else []
@@ -124,7 +124,7 @@ _SUMMARY = {
 """By stage: the count, its noun, and what was done."""
 
 
-def _done(stages: Mapping[str, Done]) -> str:
+def _done(stages: Mapping[str, StageRecord]) -> str:
     parts = [
         f"{amount(int(stages[name].counts[key]), one, many)} {done}"
         for name, (key, one, many, done) in _SUMMARY.items()

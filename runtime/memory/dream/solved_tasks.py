@@ -58,58 +58,58 @@ def merge_neurons(dream: Dream) -> StageResult:
             fresh.add(tree.id)
     did: list[str] = []
     for ids in alike.values():
-        kept: list[NeuronTree] = []
+        distinct: list[NeuronTree] = []
         trees = dream.shelf.pick(NeuronTree, ids) if len(ids) > 1 and fresh & {*ids} else []
         for tree in sorted(trees, key=lambda each: (each.created, each.id)):
-            held = tree
+            merged = tree
             if tree.id in fresh:
-                held = absorb(dream.shelf, tree, kept[-COMPARED:], dream.brain.memory.words)
-            if held.id == tree.id:
-                kept.append(tree)
+                merged = absorb(dream.shelf, tree, distinct[-COMPARED:], dream.brain.memory.words)
+            if merged.id == tree.id:
+                distinct.append(tree)
                 continue
-            kept = [held if each.id == held.id else each for each in kept]
+            distinct = [merged if each.id == merged.id else each for each in distinct]
             dream.shelf.delete(Outline, tree.id)
-            did.append(f"{tree.id[:8]} became part of {held.id[:8]}: {short(tree.text)}")
+            did.append(f"{tree.id[:8]} became part of {merged.id[:8]}: {short(tree.text)}")
     return _result(did, merged=len(did))
 
 
 def prune_synapses(dream: Dream) -> StageResult:
     """Remove weak synapses, and what depends on them alone."""
-    return _trimmed(dream, _WEAK, without_weak)
+    return _trim(dream, _WEAK, without_weak)
 
 
 def prune_branches(dream: Dream) -> StageResult:
     """Cut a branch that misled too often back to a stump that keeps the blame."""
-    return _trimmed(dream, _JUDGED, cut_back)
+    return _trim(dream, _JUDGED, cut_back)
 
 
-def _trimmed(dream: Dream, may: re.Pattern[str], trim: Callable[[NeuronTree], NeuronTree]) -> StageResult:
+def _trim(dream: Dream, may: re.Pattern[str], trim: Callable[[NeuronTree], NeuronTree]) -> StageResult:
     counts = {"trees": 0, "synapses": 0, "neurons": 0}
     for tree in _trees(dream, may):
-        made = trim(tree) if _after(tree.created, dream.since) else tree
-        if made.synapses != tree.synapses:
-            dream.shelf.put(made)
+        trimmed = trim(tree) if _after(tree.created, dream.since) else tree
+        if trimmed.synapses != tree.synapses:
+            dream.shelf.put(trimmed)
             counts["trees"] += 1
-            counts["synapses"] += len(tree.synapses) - len(made.synapses)
-            counts["neurons"] += len(tree.neurons) - len(made.neurons)
+            counts["synapses"] += len(tree.synapses) - len(trimmed.synapses)
+            counts["neurons"] += len(tree.neurons) - len(trimmed.neurons)
     return _result([], **counts)
 
 
 def delete_weak_trees(dream: Dream) -> StageResult:
     """Forget what is in quarantine and was never right; the archive keeps it."""
-    gone = {tree.id: tree for tree in _quarantined(dream) if not tree.ledger.correct}
-    dream.shelf.delete(NeuronTree, *gone)
-    dream.shelf.delete(Outline, *gone)
-    did = [f"{id[:8]} was never right: {short(tree.text)}" for id, tree in gone.items()]
-    return _result(did, deleted=len(gone))
+    deleted = {tree.id: tree for tree in _quarantined(dream) if not tree.ledger.correct}
+    dream.shelf.delete(NeuronTree, *deleted)
+    dream.shelf.delete(Outline, *deleted)
+    did = [f"{id[:8]} was never right: {short(tree.text)}" for id, tree in deleted.items()]
+    return _result(did, deleted=len(deleted))
 
 
 def rehabilitate(dream: Dream) -> StageResult:
     """Release what has been in quarantine for long and was right at least once."""
-    held = [tree for tree in _quarantined(dream) if tree.ledger.correct]
-    used = _last_used(dream.shelf) if held else {}
+    candidates = [tree for tree in _quarantined(dream) if tree.ledger.correct]
+    used = _last_used(dream.shelf) if candidates else {}
     did: list[str] = []
-    for tree in held:
+    for tree in candidates:
         last = _time(used.get(tree.id) or tree.created)
         if last is not None and dream.now - last >= RESTED:
             dream.shelf.put(tree.model_copy(update={"ledger": tree.ledger.released()}))
@@ -124,22 +124,22 @@ def _quarantined(dream: Dream) -> list[NeuronTree]:
 def _last_used(shelf: Shelf) -> dict[str, str]:
     """When each tree was last decided on, by the tree that it is part of now."""
     into = {each.id: each.into for each in shelf.scan(Alias)}
-    found: dict[str, str] = {}
-    for each in shelf.scan(Decision):
-        tree, seen = each.tree, set[str]()
-        while tree in into and tree not in seen:
-            seen.add(tree)
+    used: dict[str, str] = {}
+    for decision in shelf.scan(Decision):
+        tree, visited = decision.tree, set[str]()
+        while tree in into and tree not in visited:
+            visited.add(tree)
             tree = into[tree]
-        found[tree] = max(found.get(tree, ""), each.at)
-    return found
+        used[tree] = max(used.get(tree, ""), decision.at)
+    return used
 
 
 def prune_events(dream: Dream) -> StageResult:
     """Keep the newest decisions on each tree and method."""
     by: dict[str, list[tuple[str, str]]] = defaultdict(list)
-    for each in dream.shelf.scan(Decision):
-        if about := each.tree or each.method:
-            by[about].append((each.at, each.id))
+    for decision in dream.shelf.scan(Decision):
+        if about := decision.tree or decision.method:
+            by[about].append((decision.at, decision.id))
     old = [id for each in by.values() for _, id in sorted(each)[:-EVENTS]]
     for start in range(0, len(old), BATCH):
         dream.shelf.delete(Decision, *old[start : start + BATCH])
@@ -169,21 +169,21 @@ def mitosis(dream: Dream) -> StageResult:
     for tree in _trees(dream):
         neurons[tree.type] += len(tree.neurons)
         of[tree.type, tree.text].append(tree.id)
-    found = split(dream.shelf, dream.brain.embedder.name, neurons, stamp(dream.now))
-    for each in found:
-        ids = [id for task in each.moved for id in of.get((each.kept, task), ())]
+    splits = split(dream.shelf, dream.brain.embedder.name, neurons, stamp(dream.now))
+    for part in splits:
+        ids = [id for task in part.moved for id in of.get((part.kept, task), ())]
         for tree in dream.shelf.pick(NeuronTree, ids):
-            dream.shelf.put(tree.model_copy(update={"type": each.made}))
-    did = [f"{each.kept} keeps {each.sizes[0]} tasks, {each.made} has {each.sizes[1]}" for each in found]
-    return _result(did, split=len(found))
+            dream.shelf.put(tree.model_copy(update={"type": part.made}))
+    did = [f"{each.kept} keeps {each.sizes[0]} tasks, {each.made} has {each.sizes[1]}" for each in splits]
+    return _result(did, split=len(splits))
 
 
 def cluster_substrates(dream: Dream) -> StageResult:
     """Assign a problem type to trees without one, or with one that no longer exists."""
     brain = dream.brain
-    known = {row.id for row in dream.shelf.rows(ProblemType.KIND)}
+    types = {row.id for row in dream.shelf.rows(ProblemType.KIND)}
     waiting = [
-        tree.id for tree in _trees(dream) if tree.type not in known and _after(tree.created, dream.since)
+        tree.id for tree in _trees(dream) if tree.type not in types and _after(tree.created, dream.since)
     ]
     some = waiting[:TYPED] if brain.settings.parts.types else []
     count = 0
@@ -254,10 +254,10 @@ def _after(at: str, since: str) -> bool:
 def _time(text: str) -> datetime | None:
     """A stored time; None if it is none."""
     try:
-        found = datetime.fromisoformat(text)
+        time = datetime.fromisoformat(text)
     except ValueError:
         return None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 def _result(did: list[str], **counts: int) -> StageResult:

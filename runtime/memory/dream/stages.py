@@ -57,7 +57,7 @@ class Stage:
     run: Callable[[Dream], StageResult]
 
 
-class Done(BaseModel):
+class StageRecord(BaseModel):
     """What one stage did."""
 
     model_config = ConfigDict(frozen=True)
@@ -72,14 +72,14 @@ class Done(BaseModel):
     trouble: tuple[str, ...] = ()  # why a model was not asked, or its reply not used
 
 
-class Dreamt(Record):
+class DreamRecord(Record):
     """A dream and its finished stages, each stored in the transaction that did it; undo deletes it."""
 
     KIND: ClassVar[str] = "dream"
 
     at: str = ""  # the time that its stages read
     since: str = ""
-    stages: dict[str, Done] = Field(default_factory=dict[str, Done])
+    stages: dict[str, StageRecord] = Field(default_factory=dict[str, StageRecord])
     undoing: bool = False  # an undo has begun
 
     @property

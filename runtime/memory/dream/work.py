@@ -56,7 +56,7 @@ class Work:
         self.joins, self.sure = self.of_embedder(JOINS, OTHERWISE)
         self.form: Form = "extractive"
         self.refused: list[str] = []
-        self._asks = ASKED
+        self._questions_left = ASKED
 
     def of_embedder(self, table: Mapping[str, Any], other: Any) -> Any:
         """A constant that depends on the embedder, by its name up to the first `-`."""
@@ -78,46 +78,46 @@ class Work:
         Without what came before `since`, and what several dreams have left.
         """
         since = normal(self.dream.since)
-        found = [
+        observations = [
             each
             for each in self.shelf.scan(Observation, {"memory": ""})
             if each.left < LEFT and (each.noted or each.at) >= since
         ]
-        wanted = self._concern_a_goal(found)
-        found.sort(key=lambda each: (each.id not in wanted, each.at, each.thread, each.turn, each.id))
-        return found[:LOOKED_AT]
+        wanted = self._concern_a_goal(observations)
+        observations.sort(key=lambda each: (each.id not in wanted, each.at, each.thread, each.turn, each.id))
+        return observations[:LOOKED_AT]
 
-    def _concern_a_goal(self, found: Sequence[Observation]) -> set[str]:
+    def _concern_a_goal(self, observations: Sequence[Observation]) -> set[str]:
         goals: dict[str, list[Any]] = {}
         for goal in self.shelf.scan(Goal, {"reached": ""}):
             if (vector := goal.vector(self.name)) is not None:
                 goals.setdefault(goal.agent, []).append(vector)
         return {
             each.id
-            for each in found
-            if (wishes := goals.get(each.agent))
+            for each in observations
+            if (goal_vectors := goals.get(each.agent))
             and (vector := each.vector(self.name)) is not None
-            and max(float(wish @ vector) for wish in wishes) >= GOAL
+            and max(float(goal_vector @ vector) for goal_vector in goal_vectors) >= GOAL
         }
 
     @cached_property
     def near(self) -> dict[str, Nearness]:
         """The memories that hold, by agent."""
         rows: dict[str, list[tuple[str, Any]]] = {}
-        for each in self.shelf.scan(Memory, {"superseded": "", "until": ""}):
-            vector = each.vector(self.name)
-            if vector is not None and each.held != "abstraction":
-                rows.setdefault(each.agent, []).append((each.id, vector))
-        return {agent: Nearness(known) for agent, known in rows.items()}
+        for memory in self.shelf.scan(Memory, {"superseded": "", "until": ""}):
+            vector = memory.vector(self.name)
+            if vector is not None and memory.held != "abstraction":
+                rows.setdefault(memory.agent, []).append((memory.id, vector))
+        return {agent: Nearness(rows_of_agent) for agent, rows_of_agent in rows.items()}
 
     def expect(self, coming: Iterable[Observation]) -> None:
         """Prepare for memories of these observations, so that no later search looks at all of them."""
         rows: dict[str, list[Any]] = {}
-        for each in coming:
-            rows.setdefault(each.agent, []).append(each.vector(self.name))
+        for observation in coming:
+            rows.setdefault(observation.agent, []).append(observation.vector(self.name))
         for agent, new in rows.items():
-            known = self.near.get(agent)
-            self.near[agent] = Nearness(known.items() if known else [], new)
+            index = self.near.get(agent)
+            self.near[agent] = Nearness(index.items() if index else [], new)
 
     def nearest(self, agent: str, vector: Any, limit: int = NEAR) -> list[tuple[str, float]]:
         """The memories of an agent that are nearest, and their cosines."""
@@ -131,20 +131,20 @@ class Work:
         total = np.sum(rows, axis=0)
         return total / max(float(np.linalg.norm(total)), 1e-9)
 
-    def may_join(self, group: Sequence[Observation], memory: Memory) -> str:
+    def why_separate(self, group: Sequence[Observation], memory: Memory) -> str:
         """Why these observations may not become evidence of a memory; "" if their values agree."""
         if len(memory.evidence) + len(group) > FULL:
             return MUCH
-        known = self.shelf.pick(Observation, memory.evidence)
-        statements = [(said(each), each.vector(self.name)) for each in known]
+        evidence = self.shelf.pick(Observation, memory.evidence)
+        statements = [(statement_of(each), each.vector(self.name)) for each in evidence]
         statements = statements or [(gate.said_by(memory), memory.vector(self.name))]
-        for each in group:
-            vector = each.vector(self.name)
-            found = [(_cosine(row, vector), self._agreement(one, said(each))) for one, row in statements]
-            closest = max(cosine for cosine, _ in found)
-            for cosine, verdict in found:
+        for observation in group:
+            vector, statement = observation.vector(self.name), statement_of(observation)
+            compared = [(_cosine(row, vector), self._agreement(one, statement)) for one, row in statements]
+            closest = max(cosine for cosine, _ in compared)
+            for cosine, verdict in compared:
                 near = cosine >= self.joins or cosine == closest
-                if verdict.verdict == "contrary" or (near and _differ(verdict)):
+                if verdict.verdict == "contrary" or (near and _values_differ(verdict)):
                     return verdict.why or "their values differ"
         return ""
 
@@ -154,7 +154,7 @@ class Work:
             return True
         if keywords(one.text, self.empty).isdisjoint(keywords(another.text, self.empty)):
             return True
-        return not _differ(self._agreement(said(one), said(another)))
+        return not _values_differ(self._agreement(statement_of(one), statement_of(another)))
 
     def _agreement(self, one: Said, other: Said) -> Agreement:
         earlier, later = sorted((one, other), key=lambda each: each.at)
@@ -167,32 +167,32 @@ class Work:
         if best < self.thresholds.link - FAR:
             return gate.Routed("novel", score=best, thresholds=self.thresholds)
         near = [(memory, scores[memory.id]) for memory in self.shelf.pick(Memory, scores)]
-        return gate.route(said(observation), near, self.thresholds, self.language)
+        return gate.route(statement_of(observation), near, self.thresholds, self.language)
 
     def settle(self, memory: Memory, contrary: Iterable[tuple[str, Agreement]]) -> int:
         """Record what a memory contradicts, the later superseding; returns how many contradictions."""
         count = 0
-        for id, found in contrary:
+        for id, verdict in contrary:
             other = self.shelf.get(Memory, id)
             if other is not None and other.id != memory.id:
-                settle(self.shelf, memory, other, found, self.language, self.now)
+                settle(self.shelf, memory, other, verdict, self.language, self.now)
                 count += 1
         return count
 
     def wording(self, evidence: Sequence[Observation], before: str = "") -> str:
         """What some evidence says: by a model if there is one and its answer is grounded."""
         plain = gist(evidence, self.empty)
-        if len(evidence) < 2 or not self.asks():
+        if len(evidence) < 2 or not self.may_ask():
             return plain
         texts = [text for each in evidence for text in (each.text, each.who)]
-        return self.reply("refine", {"memory": before or "none", "evidence": spoken(evidence)}, plain, texts)
+        return self.reply("refine", {"memory": before or "none", "evidence": listed(evidence)}, plain, texts)
 
-    def asks(self) -> bool:
+    def may_ask(self) -> bool:
         """Whether a model may be asked once more in this stage; this counts as asked."""
         if self.dream.ask is None:
             return False
-        self._asks -= 1
-        return self._asks >= 0
+        self._questions_left -= 1
+        return self._questions_left >= 0
 
     def reply(
         self,
@@ -219,7 +219,7 @@ class Work:
                 reply = json.loads(self.dream.ask(prompt, slots))
         return cast(Mapping[str, Any], reply) if isinstance(reply, dict) else {}
 
-    def placed(self, memory: Memory, evidence: Sequence[Observation]) -> Memory:
+    def with_mean_vector(self, memory: Memory, evidence: Sequence[Observation]) -> Memory:
         """A memory with the mean of its evidence as its vector, so that each part of it is near.
 
         Usually nothing is embedded, which would block other writers.
@@ -231,18 +231,18 @@ class Work:
         return memory.model_copy(update={"vectors": {self.name: pack(middle)}})
 
 
-def _differ(found: Agreement) -> bool:
+def _values_differ(verdict: Agreement) -> bool:
     """Whether two statements say the same with other values: both cannot be evidence of one memory."""
-    return found.clashes or (not found.mergeable and found.shared >= SAME_TOPIC)
+    return verdict.clashes or (not verdict.mergeable and verdict.shared >= SAME_TOPIC)
 
 
-def spoken(evidence: Iterable[Observation]) -> str:
+def listed(evidence: Iterable[Observation]) -> str:
     """Observations as a model sees them: a line each."""
     lines = (f"[{each.at[:10]}] {each.who + ': ' if each.who else ''}{each.text}" for each in evidence)
     return "\n".join(" ".join(line.split()) for line in lines)
 
 
-def said(observation: Observation) -> Said:
+def statement_of(observation: Observation) -> Said:
     """What an observation says, for comparison."""
     return Said(observation.text, observation.who, observation.at)
 

@@ -14,7 +14,7 @@ from runtime.memory.tasks.decisions import PERSON, Decision
 from runtime.memory.tasks.exemplar import exemplar, reporting
 from runtime.memory.tasks.trees import NeuronTree, identity
 
-_KNOWN = {"complete": True, "unverified": False, "escalated": False, "failed": False}
+_OUTCOMES = {"complete": True, "unverified": False, "escalated": False, "failed": False}
 
 
 @dataclass(frozen=True)
@@ -38,18 +38,18 @@ def attempts(document: Document) -> Iterator[Attempt]:
         if not planner:
             continue
         last = number == meta.attempt
-        good = _KNOWN.get(meta.status) if last and number not in folded else False
+        good = _OUTCOMES.get(meta.status) if last and number not in folded else False
         yield Attempt(f"{meta.id}/{number}", planner, by, good, _judge(document, number), last)
 
 
 def answered(document: Document, attempt: int, *phases: str) -> tuple[str, str]:
     """The rung that last answered one of these phases of an attempt, and its model; else ""."""
-    answered = [
+    replies = [
         (str(each.get("rung", "")), str(each.get("model", "")))
         for each in document.meta.rungs
         if each.get("attempt") == attempt and each.get("phase") in phases and not each.get("passed")
     ]
-    return answered[-1] if answered else ("", "")
+    return replies[-1] if replies else ("", "")
 
 
 def _judge(document: Document, attempt: int) -> str:
@@ -59,15 +59,15 @@ def _judge(document: Document, attempt: int) -> str:
     return "person" if rung == "person" else "check"
 
 
-def decision_of(document: Document, attempt: Attempt, known: Decision | None, at: str) -> Decision:
+def decision_of(document: Document, attempt: Attempt, decision: Decision | None, at: str) -> Decision:
     """The decision of an attempt, completed from its document."""
     meta = document.meta
-    found = known or Decision(id=attempt.id)
-    path = {DIRECT: "direct", RUNG: found.path}.get(attempt.planner, "novel")
+    base = decision or Decision(id=attempt.id)
+    path = {DIRECT: "direct", RUNG: base.path}.get(attempt.planner, "novel")
     calls = int(meta.spent.get("calls", 0)) if attempt.last else 0
     way = "" if attempt.planner in (DIRECT, RUNG, PERSON) else way_of(document)
-    told = {"text": document.text(1, "task"), "run": meta.run, "at": at}
-    return found.model_copy(update={**told, "calls": calls, "path": path, "way": way})
+    changes = {"text": document.text(1, "task"), "run": meta.run, "at": at}
+    return base.model_copy(update={**changes, "calls": calls, "path": path, "way": way})
 
 
 def lesson_of(
@@ -76,14 +76,14 @@ def lesson_of(
     """The tree (without neurons) of an accepted attempt by a higher rung; None for others."""
     if not (attempt.last and attempt.good) or attempt.planner in (DIRECT, RUNG):
         return None
-    taught = exemplar(document, reporting(systems))
-    if isinstance(taught, Refusal):
-        return taught
+    lesson = exemplar(document, reporting(systems))
+    if isinstance(lesson, Refusal):
+        return lesson
     meta = document.meta
     return NeuronTree(
-        id=identity(taught),
-        text=taught.task,
-        exemplar=taught,
+        id=identity(lesson),
+        text=lesson.task,
+        exemplar=lesson,
         run=meta.run,
         rung=attempt.planner,
         created=at,

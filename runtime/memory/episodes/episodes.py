@@ -40,7 +40,7 @@ class Unembedded(Record):
     KIND: ClassVar[str] = "unembedded"
 
 
-class EpisodesBy(Record):
+class ExperienceIndex(Record):
     """The embedder of the vectors of experiences; one record, `experiences`."""
 
     KIND: ClassVar[str] = "episodes-by"
@@ -70,9 +70,9 @@ class Episodes:
         return pending.waiting(self.memory)
 
     @property
-    def untaught(self) -> list[str]:
+    def postponed(self) -> list[str]:
         """The runs whose solved tasks are not stored yet; empty if the settings do not remember."""
-        return pending.untaught(self.memory) if self.brain.config.remember else []
+        return pending.postponed(self.memory) if self.brain.config.remember else []
 
     def catch_up(self, read: Mapping[str, Sequence[Document]] | None = None) -> int:
         """Index the waiting runs and store postponed solved tasks; returns how many runs were waiting.
@@ -80,7 +80,7 @@ class Episodes:
         Processes take turns. `read` holds documents that the caller has already read, by run.
         """
         waiting = self.waiting
-        if not waiting and not self.untaught:
+        if not waiting and not self.postponed:
             return 0
         with self._lock():
             for run in self.waiting:
@@ -91,10 +91,10 @@ class Episodes:
                         path.replace(taking)  # a later note indexes the run again
                     self._index(run, (read or {}).get(run))
                     taking.unlink(missing_ok=True)
-            for run in self.untaught:
+            for run in self.postponed:
                 folder = self.runs / run
                 documents = list(self._documents(folder)) if folder.is_dir() else []
-                pending.taught(self.memory, run)  # a later failure postpones it again
+                pending.stored(self.memory, run)  # a later failure postpones it again
                 self.teach(run, documents)
         return len(waiting)
 
@@ -104,7 +104,7 @@ class Episodes:
             self.brain.end(documents, now())
         except (FractalError, OSError):
             with suppress(FractalError):
-                pending.put_off(self.memory, run)
+                pending.postpone(self.memory, run)
             raise
 
     def _lock(self) -> AbstractContextManager[None]:
@@ -139,25 +139,27 @@ class Episodes:
         feedback = list(self._feedback(folder))
         if not teaches(documents):
             return
-        said = {run: bool(feedback[-1].get("good"))} if feedback else {}
-        found = experiences_of(documents, said, self._type)
-        told = self._observed(documents, feedback)
-        names = [f"experience {each.id}" for each in found] + [f"said {run}#{each.turn}" for each in told]
-        gone = {each.id for each in shelf.pick(Forgotten, [f"run {run}", *names])}
-        if f"run {run}" in gone:
+        verdicts = {run: bool(feedback[-1].get("good"))} if feedback else {}
+        experiences = experiences_of(documents, verdicts, self._type)
+        observations = self._observations(documents, feedback)
+        names = [f"experience {each.id}" for each in experiences] + [
+            f"said {run}#{each.turn}" for each in observations
+        ]
+        forgotten = {each.id for each in shelf.pick(Forgotten, [f"run {run}", *names])}
+        if f"run {run}" in forgotten:
             return
-        found = [each for each in found if f"experience {each.id}" not in gone]
-        there = {each.id: each for each in shelf.pick(Experience, [each.id for each in found])}
-        new = [each for each in found if (old := there.get(each.id)) is None or _changed(old, each)]
-        new = [each.model_copy(update={"vectors": _kept(there.get(each.id), each)}) for each in new]
+        experiences = [each for each in experiences if f"experience {each.id}" not in forgotten]
+        indexed = {each.id: each for each in shelf.pick(Experience, [each.id for each in experiences])}
+        new = [each for each in experiences if (old := indexed.get(each.id)) is None or _changed(old, each)]
+        new = [each.model_copy(update={"vectors": _old_vectors(indexed.get(each.id), each)}) for each in new]
         with shelf.transaction():
             shelf.put(*new, *(Unembedded(id=each.id) for each in new if not each.vectors))
-            self._observe(run, [each for each in told if f"said {run}#{each.turn}" not in gone])
+            self._observe(run, [each for each in observations if f"said {run}#{each.turn}" not in forgotten])
 
     def _type(self, task: str) -> str:
         return self.brain.kinds.of(task)[0]
 
-    def _observed(
+    def _observations(
         self, documents: Sequence[Document], feedback: Sequence[Mapping[str, Any]]
     ) -> list[RunObservation]:
         root = next((each for each in documents if not each.meta.parent), None)
@@ -167,16 +169,17 @@ class Episodes:
             root, feedback, self.observe, self.brain.settings.systems, redactor(os.environ)
         )
 
-    def _observe(self, run: str, told: Sequence[RunObservation]) -> None:
+    def _observe(self, run: str, observations: Sequence[RunObservation]) -> None:
         """Store the observations of a run."""
-        if not told:
+        if not observations:
             return
         from runtime.memory.facts.mind import Mind
 
         mind, place = Mind.of(self.brain), {"source": f"run:{run}", "thread": run, "names": None}
         fields = ("said", "who", "at", "turn", "salience")
         mind.keep(
-            mind.noting(each.text, **place, **{name: getattr(each, name) for name in fields}) for each in told
+            mind.noting(each.text, **place, **{name: getattr(each, name) for name in fields})
+            for each in observations
         )
 
     def _documents(self, folder: Path) -> Iterator[Document]:
@@ -210,11 +213,11 @@ class Episodes:
     def _embed(self) -> None:
         """Embed the experiences that have no vector of the current embedder."""
         shelf, name = self.brain.shelf, self.brain.embedder.name
-        known = shelf.get(EpisodesBy, "experiences")
-        if known is None or known.made_by != name:
+        index = shelf.get(ExperienceIndex, "experiences")
+        if index is None or index.made_by != name:
             missing = [each.id for each in shelf.scan(Experience) if name not in each.vectors]
             shelf.embed(Experience, missing, self.brain.embedder)
-            shelf.put(EpisodesBy(id="experiences", made_by=name))
+            shelf.put(ExperienceIndex(id="experiences", made_by=name))
         waiting = [each.id for each in shelf.scan(Unembedded)]
         shelf.embed(Experience, waiting, self.brain.embedder)
         shelf.delete(Unembedded, *waiting)
@@ -224,5 +227,5 @@ def _changed(old: Experience, new: Experience) -> bool:
     return old.model_dump(exclude={"vectors"}) != new.model_dump(exclude={"vectors"})
 
 
-def _kept(old: Experience | None, new: Experience) -> dict[str, bytes]:
+def _old_vectors(old: Experience | None, new: Experience) -> dict[str, bytes]:
     return dict(old.vectors) if old is not None and old.text == new.text else {}

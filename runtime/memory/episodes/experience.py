@@ -69,9 +69,9 @@ def experiences_of(
 
     `feedback` maps run ids to a person's verdict; `type_of` returns a task's type.
     """
-    said, redact = feedback or {}, redactor(os.environ)
+    verdicts, redact = feedback or {}, redactor(os.environ)
     return [
-        _experience(document, said.get(document.meta.run), redact, type_of)
+        _experience(document, verdicts.get(document.meta.run), redact, type_of)
         for document in documents
         if document.meta.status in ENDED and not document.meta.operation
     ]
@@ -133,20 +133,20 @@ def reason_of(document: Document) -> str:
     """Why a loop failed, on one line; "" if it succeeded."""
     if document.meta.status == "complete":
         return ""
-    told = document.text(5, "error") or document.text(5, "escalation") or document.text(5, "question")
-    return " ".join((told or document.meta.status).split())
+    reason = document.text(5, "error") or document.text(5, "escalation") or document.text(5, "question")
+    return " ".join((reason or document.meta.status).split())
 
 
 def files_of(step: Step) -> Iterator[str]:
     """The files that a step's arguments and evidence name."""
-    for each in step.evidence.get("touched") or ():
-        if isinstance(each, Mapping) and each.get("path"):
-            yield str(each["path"])
+    for change in step.evidence.get("touched") or ():
+        if isinstance(change, Mapping) and change.get("path"):
+            yield str(change["path"])
     for name, value in (step.args or {}).items():
         if name in _PATHS:
-            for each in value if isinstance(value, list | tuple) else (value,):
-                if isinstance(each, str) and each and len(each) < 300 and "{{" not in each:
-                    yield each
+            for path in value if isinstance(value, list | tuple) else (value,):
+                if isinstance(path, str) and path and len(path) < 300 and "{{" not in path:
+                    yield path
 
 
 def tokens_of(document: Document) -> int:

@@ -15,7 +15,7 @@ from kernel import disk
 FOLDER = "noted"
 TAKING = ".taking"
 """Suffix of a run that is being indexed."""
-UNTAUGHT = ".untaught"
+POSTPONED = ".untaught"
 RUN = re.compile(r"[a-z0-9]{4,12}")
 
 
@@ -24,19 +24,19 @@ def note(memory: Path, run: str) -> None:
     _touch(memory / FOLDER, run)
 
 
-def put_off(memory: Path, run: str) -> None:
+def postpone(memory: Path, run: str) -> None:
     """Mark a run whose solved tasks must be stored later."""
-    _touch(memory / FOLDER, f"{run}{UNTAUGHT}")
+    _touch(memory / FOLDER, f"{run}{POSTPONED}")
 
 
-def taught(memory: Path, run: str) -> None:
-    """Remove the mark of `put_off`."""
-    (memory / FOLDER / f"{run}{UNTAUGHT}").unlink(missing_ok=True)
+def stored(memory: Path, run: str) -> None:
+    """Remove the mark of `postpone`."""
+    (memory / FOLDER / f"{run}{POSTPONED}").unlink(missing_ok=True)
 
 
 def forget(memory: Path, run: str) -> None:
     """Remove all marks of a run."""
-    for ending in ("", TAKING, UNTAUGHT):
+    for ending in ("", TAKING, POSTPONED):
         (memory / FOLDER / f"{run}{ending}").unlink(missing_ok=True)
 
 
@@ -51,13 +51,13 @@ def waiting(memory: Path) -> list[str]:
     return _runs(memory, TAKING, "")
 
 
-def untaught(memory: Path) -> list[str]:
-    """The runs marked by `put_off`."""
-    return _runs(memory, UNTAUGHT)
+def postponed(memory: Path) -> list[str]:
+    """The runs marked by `postpone`."""
+    return _runs(memory, POSTPONED)
 
 
 def _runs(memory: Path, *endings: str) -> list[str]:
     folder = memory / FOLDER
-    found = {path.name for path in folder.iterdir()} if folder.is_dir() else set[str]()
-    cut = {name.removesuffix(end) for end in endings for name in found if name.endswith(end)}
-    return sorted(name for name in cut if RUN.fullmatch(name))
+    names = {path.name for path in folder.iterdir()} if folder.is_dir() else set[str]()
+    runs = {name.removesuffix(end) for end in endings for name in names if name.endswith(end)}
+    return sorted(name for name in runs if RUN.fullmatch(name))

@@ -45,39 +45,41 @@ def observations_of(
     redact: Callable[[str], str],
 ) -> list[RunObservation]:
     """The observations in a run's root document and in later `feedback` by a person."""
-    found: list[RunObservation] = []
+    observations: list[RunObservation] = []
     if "facts" in kinds:
-        kept = _remembered(root)
-        for place, at, told in _facts(root, feedback, systems):
-            if not any(told.casefold() in each for each in kept):
-                found.append(RunObservation(redact(told), "fact", PERSON, at, place))
+        remembered = _remembered(root)
+        for place, at, text in _facts(root, feedback, systems):
+            if not any(text.casefold() in each for each in remembered):
+                observations.append(RunObservation(redact(text), "fact", PERSON, at, place))
     if root.ended and (end := _end(root, kinds)):
-        found.append(
+        observations.append(
             RunObservation(redact(end[1]), end[0], "", root.meta.updated, TURNS["end"], WEIGHT[end[0]])
         )
-    return found
+    return observations
 
 
 def _facts(
     root: Document, feedback: Sequence[Mapping[str, Any]], systems: Sequence[Path]
 ) -> Iterator[tuple[int, str, str]]:
     """The turn, the time and the text of each fact."""
-    asked = ""
+    question = ""
     places = dict(TURNS)
     for note in root.section(1).notes:
         if note.key == "question":
-            asked = note.text
+            question = note.text
         if note.origin != PERSON or note.key not in ("task", "answer", "guidance"):
             continue
         at = root.meta.created if note.key == "task" else root.meta.updated
-        told = answered(asked, note.text, systems) if note.key == "answer" else statements(note.text, systems)
-        for each in told:
+        facts = (
+            answered(question, note.text, systems) if note.key == "answer" else statements(note.text, systems)
+        )
+        for fact in facts:
             places[note.key] += 1
-            yield places[note.key], at, each
+            yield places[note.key], at, fact
     for message in feedback:
-        for each in statements(str(message.get("why") or ""), systems):
+        for fact in statements(str(message.get("why") or ""), systems):
             places["feedback"] += 1
-            yield places["feedback"], str(message.get("at") or root.meta.updated), each
+            yield places["feedback"], str(message.get("at") or root.meta.updated), fact
 
 
 def _remembered(root: Document) -> list[str]:
@@ -92,22 +94,22 @@ def _end(root: Document, kinds: Sequence[str]) -> tuple[Literal["result", "failu
     task = _short(root.text(1, "task"), TASK_CHARS)
     if status == "complete":
         result = _short(root.text(5, "result"), RESULT_CHARS)
-        if "results" in kinds and result and _tells(root):
+        if "results" in kinds and result and _worth_storing(root):
             return "result", f"“{task}” came to: {result}"
     elif status != "cancelled" and "failures" in kinds:
         return "failure", f"“{task}” failed ({status}): {_short(reason_of(root), RESULT_CHARS)}"
     return None
 
 
-def _tells(root: Document) -> bool:
+def _worth_storing(root: Document) -> bool:
     """Whether a result is worth storing: not if a reflex can find it again, unless something changed."""
     steps = root.steps.values()
     if steps and all(step.tool in MEMORYS for step in steps):
         return False
-    asked = any(each.get("rung") != "reflex" for each in root.meta.rungs)
-    return asked or any(step.evidence.get("touched") for step in steps)
+    beyond_reflexes = any(each.get("rung") != "reflex" for each in root.meta.rungs)
+    return beyond_reflexes or any(step.evidence.get("touched") for step in steps)
 
 
 def _short(text: str, most: int) -> str:
-    told = " ".join(text.split())
-    return told if len(told) <= most else f"{told[: most - 1]}…"
+    line = " ".join(text.split())
+    return line if len(line) <= most else f"{line[: most - 1]}…"

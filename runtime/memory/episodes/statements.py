@@ -52,13 +52,13 @@ def statements(text: str, systems: Sequence[Path]) -> list[str]:
         return []
     rules = rules_of(tuple(systems))
     own = _FENCED.sub("\n", text)
-    found: dict[str, str] = {}
+    facts: dict[str, str] = {}
     for sentence in _sentences(own):
         for clause in _clauses(sentence, rules):
-            told = _fact(clause, rules)
-            if told:
-                found.setdefault(told.casefold(), told)
-    return list(found.values())[:MOST]
+            fact = _fact(clause, rules)
+            if fact:
+                facts.setdefault(fact.casefold(), fact)
+    return list(facts.values())[:MOST]
 
 
 def ordered(fact: str, systems: Sequence[Path]) -> bool:
@@ -69,14 +69,16 @@ def ordered(fact: str, systems: Sequence[Path]) -> bool:
 
 def answered(question: str, answer: str, systems: Sequence[Path]) -> list[str]:
     """The facts in an answer; a short answer to a short question is stored with the question."""
-    told = statements(answer, systems)
-    if told:
-        return told
-    asked, said = " ".join(question.split()), " ".join(answer.split())
-    short = 0 < len(said) <= LONGEST - QUESTION_CHARS and not said.endswith("?")
-    single = asked.endswith("?") and not re.search(r"[.!?:\n]\s", asked) and len(asked) <= QUESTION_CHARS
-    if short and single and rules_of(tuple(systems)).asks.match(asked):
-        return [f"asked “{asked}”, answered: {said}"]
+    facts = statements(answer, systems)
+    if facts:
+        return facts
+    question, answer = " ".join(question.split()), " ".join(answer.split())
+    short = 0 < len(answer) <= LONGEST - QUESTION_CHARS and not answer.endswith("?")
+    single = (
+        question.endswith("?") and not re.search(r"[.!?:\n]\s", question) and len(question) <= QUESTION_CHARS
+    )
+    if short and single and rules_of(tuple(systems)).asks.match(question):
+        return [f"asked “{question}”, answered: {answer}"]
     return []
 
 
@@ -100,21 +102,21 @@ def _clauses(sentence: str, rules: Rules) -> Iterator[str]:
 
 
 def _fact(clause: str, rules: Rules) -> str:
-    told = " ".join(clause.split()).strip(" \t,;:-•*–—")
-    asked = told.endswith("?")
-    while hit := rules.lead.match(told):
-        told = told[hit.end() :].strip(" ,:;-–—")
-    if hit := rules.then.search(told):
-        told = told[: hit.start()]
-    told = told.rstrip(" .!,;:…")
-    if asked or not SHORTEST <= len(told) <= LONGEST:
+    fact = " ".join(clause.split()).strip(" \t,;:-•*–—")
+    is_question = fact.endswith("?")
+    while hit := rules.lead.match(fact):
+        fact = fact[hit.end() :].strip(" ,:;-–—")
+    if hit := rules.then.search(fact):
+        fact = fact[: hit.start()]
+    fact = fact.rstrip(" .!,;:…")
+    if is_question or not SHORTEST <= len(fact) <= LONGEST:
         return ""
-    if rules.wish.match(told) or not rules.fact.match(told):
+    if rules.wish.match(fact) or not rules.fact.match(fact):
         return ""
-    bare = _QUOTED.sub(" ", told)
+    bare = _QUOTED.sub(" ", fact)
     if rules.order.search(bare) or not rules.fact.match(bare):
         return ""
-    return told
+    return fact
 
 
 @cache
@@ -155,5 +157,5 @@ def rules_of(systems: tuple[Path, ...]) -> Rules:
 
 def _any(entries: Iterable[str]) -> str:
     """A pattern for any of these, longest first; without entries, one that matches nothing."""
-    found = sorted(set(entries), key=lambda each: (-len(each), each))
-    return "|".join(re.escape(each).replace(r"\ ", r"\s+") for each in found) or r"(?!)"
+    ordered = sorted(set(entries), key=lambda each: (-len(each), each))
+    return "|".join(re.escape(each).replace(r"\ ", r"\s+") for each in ordered) or r"(?!)"

@@ -14,57 +14,57 @@ from runtime.workspace.workspace import DEFAULT, run_lock
 
 LARGEST = 20_000_000
 """Bytes up to which a file is searched."""
-Tells = Callable[[str], bool]
+Predicate = Callable[[str], bool]
 
 
-def telling(state: Path, named: Iterable[str], tells: Tells, *, words: bool) -> list[str]:
+def runs_containing(state: Path, candidates: Iterable[str], contains: Predicate, *, words: bool) -> list[str]:
     """The runs whose documents contain it: the named ones that exist; with `words`, all that match."""
     runs = dict.fromkeys(
-        run for run in named if (state / "runs" / run).is_dir() or _packed(state, run).is_file()
+        run for run in candidates if (state / "runs" / run).is_dir() or _packed(state, run).is_file()
     )
     if words:
         for folder in sorted(each for each in _entries(state / "runs") if each.is_dir()):
-            if folder.name not in runs and any(tells(_text(path)) for path in _files(folder)):
+            if folder.name not in runs and any(contains(_text(path)) for path in _files(folder)):
                 runs[folder.name] = None
         for path in sorted(each for each in _entries(state / "archive") if each.name.endswith(".tar.gz")):
             run = path.name.removesuffix(".tar.gz")
-            if run not in runs and any(tells(text) for text in _unpacked(path)):
+            if run not in runs and any(contains(text) for text in _unpacked(path)):
                 runs[run] = None
     return list(runs)
 
 
 def remove(state: Path, runs: Iterable[str]) -> list[str]:
     """Remove whole runs, archived ones too; returns those that are locked by a process."""
-    left: list[str] = []
+    locked: list[str] = []
     for run in runs:
         folder = state / "runs" / run
         try:
             if folder.is_dir():
                 with run_lock(folder):
-                    going = folder.with_name(f".{run}.removed")
-                    folder.rename(going)  # atomic: readers find all of it or nothing
-                shutil.rmtree(going)
+                    removed = folder.with_name(f".{run}.removed")
+                    folder.rename(removed)  # atomic: readers find all of it or nothing
+                shutil.rmtree(removed)
             with disk.writing_state(folder):
                 _packed(state, run).unlink(missing_ok=True)
                 for memory in (state / "memory", *(each / "memory" for each in _entries(state / "spaces"))):
                     pending.forget(memory, run)
         except (RunLocked, UsageError):
-            left.append(run)
+            locked.append(run)
         except OSError as error:
             raise StorageError(
                 f"{folder}: cannot be removed: {error.strerror}; fix the cause and retry"
             ) from error
-    return left
+    return locked
 
 
-def elsewhere(state: Path, tells: Tells) -> list[Path]:
+def elsewhere(state: Path, contains: Predicate) -> list[Path]:
     """Files of the state outside of memory and runs that contain it: messages, notes on tools."""
     others = [each for each in _entries(state) if each.name not in ("memory", "runs", "archive", "spaces")]
-    found = (path for each in others for path in (_files(each) if each.is_dir() else [each]))
-    return [path for path in sorted(found) if path.is_file() and tells(_text(path))]
+    paths = (path for each in others for path in (_files(each) if each.is_dir() else [each]))
+    return [path for path in sorted(paths) if path.is_file() and contains(_text(path))]
 
 
-def spaces(state: Path, memory: Path, tells: Tells) -> list[str]:
+def spaces(state: Path, memory: Path, contains: Predicate) -> list[str]:
     """The other spaces whose memory contains it; each one forgets separately."""
     others = {
         DEFAULT: state / "memory",
@@ -73,7 +73,7 @@ def spaces(state: Path, memory: Path, tells: Tells) -> list[str]:
     return [
         name
         for name, folder in sorted(others.items())
-        if folder != memory and folder.is_dir() and any(tells(_text(path)) for path in _files(folder))
+        if folder != memory and folder.is_dir() and any(contains(_text(path)) for path in _files(folder))
     ]
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from runtime.memory.brain import Brain
 from runtime.memory.facts.records import Memory, Observation
 from runtime.memory.forgetting import documents, removal
-from runtime.memory.forgetting.affected import AffectedRows, Found
+from runtime.memory.forgetting.affected import Affected, AffectedRows
 from runtime.memory.forgetting.request import Request
 from runtime.workspace.workspace import brain_place
 
@@ -23,7 +23,7 @@ from runtime.workspace.workspace import brain_place
 class Preview:
     """What forgetting would do."""
 
-    found: Found
+    affected: Affected
     reworded: Mapping[str, tuple[str, str]] = field(default_factory=dict[str, "tuple[str, str]"])
     # memories by id: old and new text
     files: Sequence[Path] = ()  # methods and patterns
@@ -36,18 +36,18 @@ class Preview:
     @property
     def nothing(self) -> bool:
         """Whether memory contains nothing of it."""
-        found = self.found
-        kept = found.gone or found.taken_out or self.reworded or self.files or self.strays or self.archived
-        return not kept
+        rows = self.affected
+        hits = rows.removed or rows.mentioning or self.reworded or self.files or self.strays or self.archived
+        return not hits
 
     @property
     def counts(self) -> dict[str, int]:
         """How many rows of each kind would be removed."""
-        return Counter(kind for kind, _ in self.found.gone)
+        return Counter(kind for kind, _ in self.affected.removed)
 
 
 @dataclass(frozen=True)
-class Forgot:
+class ForgettingResult:
     """What was removed and what remains."""
 
     preview: Preview
@@ -65,33 +65,33 @@ class Forgetting:
         self.memory = brain.settings.folder
         self.store = brain_place(brain.config.store, self.memory)
 
-    def look(self, wanted: Request) -> Preview:
+    def look(self, request: Request) -> Preview:
         """Find what would be removed. Changes nothing, but indexes the last runs."""
         self.brain.episodes.catch_up()
-        found = AffectedRows(self.brain.shelf, wanted).find()
-        if wanted.run:
-            found.marks.add(f"run {wanted.run}")
-            found.runs[wanted.run] = None
-        words = bool(wanted.words)
+        affected = AffectedRows(self.brain.shelf, request).find()
+        if request.run:
+            affected.marks.add(f"run {request.run}")
+            affected.runs[request.run] = None
+        words = bool(request.words)
         return Preview(
-            found,
-            self._reworded(found),
-            removal.markdown(self.memory, found),
-            removal.strays(self.memory, self.store, found),
-            len(removal.archived(self.brain.shelf, found)),
-            documents.telling(self.state, found.runs, found.tells, words=words),
-            documents.elsewhere(self.state, found.tells) if words else (),
-            documents.spaces(self.state, self.memory, found.tells) if words else (),
+            affected,
+            self._reworded(affected),
+            removal.markdown(self.memory, affected),
+            removal.strays(self.memory, self.store, affected),
+            len(removal.archived(self.brain.shelf, affected)),
+            documents.runs_containing(self.state, affected.runs, affected.contains, words=words),
+            documents.elsewhere(self.state, affected.contains) if words else (),
+            documents.spaces(self.state, self.memory, affected.contains) if words else (),
         )
 
-    def _reworded(self, found: Found) -> dict[str, tuple[str, str]]:
+    def _reworded(self, affected: Affected) -> dict[str, tuple[str, str]]:
         shelf, texts = self.brain.shelf, dict[str, tuple[str, str]]()
-        for memory in shelf.pick(Memory, found.reworded):
-            evidence = shelf.pick(Observation, found.reworded[memory.id])
+        for memory in shelf.pick(Memory, affected.reworded):
+            evidence = shelf.pick(Observation, affected.reworded[memory.id])
             texts[memory.id] = (memory.text, removal.wording(self.brain, evidence) if evidence else "")
         return texts
 
-    def do(self, wanted: Request, *, with_documents: bool = False) -> Forgot:
+    def do(self, request: Request, *, with_documents: bool = False) -> ForgettingResult:
         """Forget all of it, or nothing if the store fails. Raises `FractalError`."""
         from runtime.memory.dream.dreamer import Dreamer
 
@@ -99,20 +99,20 @@ class Forgetting:
         dreamer.hold("forget")
         try:
             dreamer.archive.recover()
-            return self._done(self.look(wanted), with_documents)
+            return self._execute(self.look(request), with_documents)
         finally:
-            dreamer.let_go("forget")
+            dreamer.release("forget")
 
-    def _done(self, preview: Preview, with_documents: bool) -> Forgot:
+    def _execute(self, preview: Preview, with_documents: bool) -> ForgettingResult:
         removal.files(self.memory, preview.files)
         _remove(preview.strays)
         at_work = documents.remove(self.state, preview.runs) if with_documents else []
-        removal.rows(self.brain, preview.found)
+        removal.rows(self.brain, preview.affected)
         hindered = removal.pages(self.brain.shelf, self.memory, self.store)
-        _remove(removal.strays(self.memory, self.store, preview.found))  # just quarantined
+        _remove(removal.strays(self.memory, self.store, preview.affected))  # just quarantined
         left = at_work if with_documents else preview.runs
         removed = [run for run in preview.runs if run not in left]
-        return Forgot(preview, removed, left, at_work, hindered)
+        return ForgettingResult(preview, removed, left, at_work, hindered)
 
 
 def _remove(paths: Iterable[Path]) -> None:

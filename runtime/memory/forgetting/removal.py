@@ -15,43 +15,43 @@ from runtime.memory.brain import Brain
 from runtime.memory.dream.archive import BeforeImage
 from runtime.memory.episodes.episodes import Forgotten
 from runtime.memory.facts.records import Memory, Observation
-from runtime.memory.forgetting.affected import Found, without
+from runtime.memory.forgetting.affected import Affected, without
 from runtime.memory.forgetting.request import fields, strings
 from runtime.memory.store import Shelf, pack
 from runtime.memory.store.record import Row, parsed
 from runtime.memory.tasks.types import Stamp
 
-METHODS, PATTERNS, KNOWN = "methods", "patterns", ".known"
+METHODS, PATTERNS, LISTING = "methods", "patterns", ".known"
 LOCKS = (".lock", "dream.lock")
 LARGEST = 20_000_000
 """Bytes up to which a file beside the store is searched."""
 _LINKED = re.compile(r"\b((?:system|tool)-[a-z0-9-]+(?:\.\d+)*)\.md\b")
 
 
-def rows(brain: Brain, found: Found) -> None:
+def rows(brain: Brain, affected: Affected) -> None:
     """Remove and change rows and write the marks, in one transaction."""
-    shelf, gone = brain.shelf, found.ids
+    shelf, removed_ids = brain.shelf, affected.ids
     with shelf.transaction():
-        for kind in dict.fromkeys(kind for kind, _ in found.gone):
-            shelf.keeper.erase(kind, [id for of, id in found.gone if of == kind])
-        shelf.delete(BeforeImage, *archived(shelf, found))
-        _reword(brain, found)
-        for kind in dict.fromkeys(kind for kind, _ in found.taken_out):
-            ids = [id for of, id in found.taken_out if of == kind]
-            there = shelf.keeper.read(kind, ids).values()
-            shelf.keeper.write([_without(row, found, gone) for row in there])
-        shelf.put(*(Forgotten(id=mark, at=now()) for mark in sorted(found.marks)))
-        if any(kind in ("problem-type", "type-member") for kind, _ in found.gone):
+        for kind in dict.fromkeys(kind for kind, _ in affected.removed):
+            shelf.keeper.erase(kind, [id for of, id in affected.removed if of == kind])
+        shelf.delete(BeforeImage, *archived(shelf, affected))
+        _reword(brain, affected)
+        for kind in dict.fromkeys(kind for kind, _ in affected.mentioning):
+            ids = [id for of, id in affected.mentioning if of == kind]
+            present = shelf.keeper.read(kind, ids).values()
+            shelf.keeper.write([_without(row, affected, removed_ids) for row in present])
+        shelf.put(*(Forgotten(id=mark, at=now()) for mark in sorted(affected.marks)))
+        if any(kind in ("problem-type", "type-member") for kind, _ in affected.removed):
             shelf.put(Stamp.another())  # every process rebuilds its gate
     brain.refresh()
 
 
-def _reword(brain: Brain, found: Found) -> None:
+def _reword(brain: Brain, affected: Affected) -> None:
     """Reword memories from the evidence that is left."""
     shelf, embedder = brain.shelf, brain.embedder
-    memories = {each.id: each for each in shelf.pick(Memory, found.reworded)}
+    memories = {each.id: each for each in shelf.pick(Memory, affected.reworded)}
     for id, memory in memories.items():
-        evidence = shelf.pick(Observation, found.reworded[id])
+        evidence = shelf.pick(Observation, affected.reworded[id])
         if not evidence:
             shelf.delete(Memory, id)
             continue
@@ -82,27 +82,27 @@ def wording(brain: Brain, evidence: Sequence[Observation]) -> str:
     return gist(in_order, fillers(brain.settings.systems)) or in_order[-1].text
 
 
-def _without(row: Row, found: Found, gone: set[str]) -> Row:
-    told = fields(row)
-    left: dict[str, Any] = without(told, gone, found)
+def _without(row: Row, affected: Affected, removed_ids: set[str]) -> Row:
+    values = fields(row)
+    left: dict[str, Any] = without(values, removed_ids, affected)
     left["id"] = row.id
-    if row.kind == "memory" and told.get("superseded") and not left.get("superseded"):
+    if row.kind == "memory" and values.get("superseded") and not left.get("superseded"):
         left["until"] = ""  # its successor is gone, so it holds again
     text = str(left.get("text", ""))
     return Row(row.kind, row.id, json.dumps(left), text, row.vectors if text == row.text else {})
 
 
-def markdown(memory: Path, found: Found) -> list[Path]:
+def markdown(memory: Path, affected: Affected) -> list[Path]:
     """The files of methods and patterns that derive from removed rows or contain their text."""
-    loops = {id for kind, id in found.gone if kind == "experience"}
-    methods = {id for kind, id in found.gone if kind == "method"}
+    loops = {id for kind, id in affected.removed if kind == "experience"}
+    methods = {id for kind, id in affected.removed if kind == "method"}
     chosen: list[Path] = []
     for folder in (METHODS, PATTERNS):
         for path in sorted((memory / folder).rglob("*.md")) if (memory / folder).is_dir() else ():
             text = _text(path)
             linked = set(_LINKED.findall(text))
             made_of = folder == METHODS and path.stem in methods
-            if made_of or (linked and linked <= loops) or found.tells(text):
+            if made_of or (linked and linked <= loops) or affected.contains(text):
                 chosen.append(path)
     return chosen
 
@@ -111,20 +111,20 @@ def files(memory: Path, chosen: Sequence[Path]) -> None:
     """Delete files of methods and patterns, and their entries in `.known`."""
     for path in chosen:
         disk.remove(path)
-        known = path.parent / KNOWN
-        if known.is_file():
-            lines = known.read_text("utf-8", "replace").splitlines(keepends=True)
+        listing = path.parent / LISTING
+        if listing.is_file():
+            lines = listing.read_text("utf-8", "replace").splitlines(keepends=True)
             left = [line for line in lines if line.partition(" ")[0].strip() != path.stem]
-            disk.put(known, "".join(left).encode())
+            disk.put(listing, "".join(left).encode())
 
 
-def archived(shelf: Shelf, found: Found) -> list[str]:
+def archived(shelf: Shelf, affected: Affected) -> list[str]:
     """The ids of the before-images of dreams that contain what to forget."""
-    ids = {*found.ids, *found.reworded}
+    ids = {*affected.ids, *affected.reworded}
     return [
         image.id
         for image in shelf.scan(BeforeImage)
-        if image.name in ids or any(text in ids or found.tells(text) for text in _texts(image))
+        if image.name in ids or any(text in ids or affected.contains(text) for text in _texts(image))
     ]
 
 
@@ -134,15 +134,15 @@ def _texts(image: BeforeImage) -> Iterator[str]:
     yield from strings(parsed(image.body or ""))
 
 
-def strays(memory: Path, store: Path, found: Found) -> list[Path]:
+def strays(memory: Path, store: Path, affected: Affected) -> list[Path]:
     """Other files in the memory folder that contain removed text: quarantined files, old copies."""
-    known = {memory / METHODS, memory / PATTERNS, store}
+    searched = {memory / METHODS, memory / PATTERNS, store}
     chosen: list[Path] = []
     for path in sorted(memory.rglob("*")):
-        inside = {path, *path.parents} & known and "quarantine" not in path.parts
+        inside = {path, *path.parents} & searched and "quarantine" not in path.parts
         if inside or not path.is_file() or path.name in LOCKS or path.name.startswith(f"{store.name}-"):
             continue
-        if path.stat().st_size <= LARGEST and found.tells(_text(path)):
+        if path.stat().st_size <= LARGEST and affected.contains(_text(path)):
             chosen.append(path)
     return chosen
 

@@ -12,11 +12,11 @@ from kernel.errors import UsageError
 from runtime.memory.store.record import Row, parsed
 
 SHORTEST_ID = 4
-TELLING = 12
+CONTAINED_FROM = 12
 """Length from which a forgotten text is also searched inside other texts."""
 DATES = ("at", "created", "since")
 """Fields with the time of a row's content; the first that is set counts."""
-ASKED = ("observation", "memory", "goal", "experience", "decision", "neuron-tree", "edge", "method")
+MATCHED_KINDS = ("observation", "memory", "goal", "experience", "decision", "neuron-tree", "edge", "method")
 """Kinds that a request can match by id or date; others depend on them."""
 
 
@@ -30,8 +30,8 @@ class Request:
     before: str = ""  # ISO 8601
 
     def __post_init__(self) -> None:
-        given = [name for name in ("words", "id", "run", "before") if getattr(self, name)]
-        if len(given) != 1:
+        criteria = [name for name in ("words", "id", "run", "before") if getattr(self, name)]
+        if len(criteria) != 1:
             raise UsageError("say what to forget with one of: words, an id, --run RUN or --before DATE")
         if self.words and not self._patterns:
             raise UsageError(f"{self.words!r} contains no word to search for")
@@ -40,27 +40,27 @@ class Request:
 
     @cached_property
     def _patterns(self) -> tuple[re.Pattern[str], ...]:
-        said = " ".join(self.words.split())
-        if len(said) > 2 and said[0] in "\"“'" and said[-1] in "\"”'":
-            inside = r"\s+".join(map(re.escape, said[1:-1].split()))
+        phrase = " ".join(self.words.split())
+        if len(phrase) > 2 and phrase[0] in "\"“'" and phrase[-1] in "\"”'":
+            inside = r"\s+".join(map(re.escape, phrase[1:-1].split()))
             return (re.compile(rf"(?i)(?<!\w){inside}(?!\w)"),) if inside else ()
-        words = dict.fromkeys(re.findall(r"\w+", said.casefold()))
+        words = dict.fromkeys(re.findall(r"\w+", phrase.casefold()))
         return tuple(re.compile(rf"(?i)(?<!\w){re.escape(word)}(?:['’]?s|es)?(?!\w)") for word in words)
 
-    def says(self, text: str) -> bool:
+    def matches_text(self, text: str) -> bool:
         """Whether a text matches the words."""
         return bool(self.words) and all(each.search(text) for each in self._patterns)
 
-    def means(self, row: Row, told: Mapping[str, Any]) -> bool:
-        """Whether a row itself matches; `told` are its fields."""
+    def matches(self, row: Row, values: Mapping[str, Any]) -> bool:
+        """Whether a row itself matches; `values` are its fields."""
         if self.words:
-            return self.says("\n".join(strings(told)))
+            return self.matches_text("\n".join(strings(values)))
         if self.id:
-            return row.kind in ASKED and row.id.startswith(self.id)
+            return row.kind in MATCHED_KINDS and row.id.startswith(self.id)
         if self.run:
-            return told.get("run") == self.run or told.get("thread") == self.run
-        when = next((str(told[name]) for name in DATES if told.get(name)), "")
-        return row.kind in ASKED and bool(when) and when < self.before
+            return values.get("run") == self.run or values.get("thread") == self.run
+        when = next((str(values[name]) for name in DATES if values.get(name)), "")
+        return row.kind in MATCHED_KINDS and bool(when) and when < self.before
 
 
 def fields(row: Row) -> dict[str, Any]:
@@ -73,39 +73,39 @@ def strings(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
-        for each in value.values():
-            yield from strings(each)
+        for entry in value.values():
+            yield from strings(entry)
     elif isinstance(value, list | tuple):
-        for each in value:
-            yield from strings(each)
+        for entry in value:
+            yield from strings(entry)
 
 
 class Texts:
     """Forgotten texts, indexed so that the search time does not grow with their number."""
 
     def __init__(self, texts: Iterable[str] = ()) -> None:
-        self._whole: set[str] = set()
+        self._texts: set[str] = set()
         self._heads: dict[str, set[int]] = {}  # lengths of the texts with this beginning
         self.add(texts)
 
     def __bool__(self) -> bool:
-        return bool(self._whole)
+        return bool(self._texts)
 
     def add(self, texts: Iterable[str]) -> None:
         """Add texts."""
         for text in map(_plain, texts):
-            if text and text not in self._whole:
-                self._whole.add(text)
-                if len(text) >= TELLING:
-                    self._heads.setdefault(text[:TELLING], set()).add(len(text))
+            if text and text not in self._texts:
+                self._texts.add(text)
+                if len(text) >= CONTAINED_FROM:
+                    self._heads.setdefault(text[:CONTAINED_FROM], set()).add(len(text))
 
     def within(self, text: str) -> bool:
         """Whether a text is or contains one of them."""
         plain = _plain(text)
-        return plain in self._whole or any(
-            plain[at : at + length] in self._whole
-            for at in range(len(plain) - TELLING + 1)
-            for length in self._heads.get(plain[at : at + TELLING], ())
+        return plain in self._texts or any(
+            plain[at : at + length] in self._texts
+            for at in range(len(plain) - CONTAINED_FROM + 1)
+            for length in self._heads.get(plain[at : at + CONTAINED_FROM], ())
         )
 
 

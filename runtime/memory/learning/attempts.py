@@ -16,7 +16,7 @@ from runtime.memory.episodes.attempts import answered
 from runtime.memory.episodes.experience import signal_of, tokens_of
 from runtime.memory.learning.kinds import Kinds
 from runtime.memory.learning.patterns import DEFAULT, GENERAL
-from runtime.memory.learning.rules import Offered
+from runtime.memory.learning.rules import ToolOptions
 from runtime.memory.learning.trajectories import Act, Trajectory, habits_of, trajectories
 from runtime.memory.store import Record
 from runtime.memory.tasks.rewards import RELIABILITY
@@ -40,14 +40,14 @@ def by_person(good: bool) -> str:
     return "user_approved" if good else "user_rejected"
 
 
-def outcomes(document: Document, said: bool | None = None) -> Sequence[tuple[int, str]]:
-    """The signal of each attempt of an ended loop; `said` is a person's verdict on the last one."""
+def outcomes(document: Document, verdict: bool | None = None) -> Sequence[tuple[int, str]]:
+    """The signal of each attempt of an ended loop; `verdict` is a person's verdict on the last one."""
     last = document.meta.attempt
     folds = {  # an earlier attempt failed: CHECK decided to retry, or a rung gave up
         fold.attempt: "tests_failed" if fold.decision == "retry" else "escalation"
         for fold in document.section(2).folds
     }
-    return [*((n, each) for n, each in folds.items() if n != last), (last, signal_of(document, said))]
+    return [*((n, each) for n, each in folds.items() if n != last), (last, signal_of(document, verdict))]
 
 
 def advantages(rewards: Sequence[float]) -> list[float]:
@@ -72,7 +72,7 @@ GUIDANCE = "memory: patterns"
 _SHOWN = re.compile(r"\(patterns/([a-z0-9][a-z0-9-]{0,63})\.md\)")
 
 
-class Tried(Record):
+class StoredAttempt(Record):
     """One attempt of an ended loop. Its id is `LOOP/NUMBER`."""
 
     KIND: ClassVar[str] = "tried"
@@ -126,34 +126,36 @@ class Tried(Record):
         """Whether the success was verified by CHECK's criteria or by a person."""
         return self.signal in ACCEPTED
 
-    def judged(self, signal: str, said: bool | None) -> Tried:
+    def judged(self, signal: str, verdict: bool | None) -> StoredAttempt:
         """A copy with another outcome."""
-        return self.model_copy(update={"signal": signal, "said": said})
+        return self.model_copy(update={"signal": signal, "said": verdict})
 
 
-def tried_of(documents: Iterable[Document], kinds: Kinds, said: Mapping[str, bool]) -> list[Tried]:
+def stored_attempts(
+    documents: Iterable[Document], kinds: Kinds, verdicts: Mapping[str, bool]
+) -> list[StoredAttempt]:
     """The attempts of ended loops, without those planned by code or replayed from memory.
 
-    `said` maps run ids to a person's verdict.
+    `verdicts` maps run ids to a person's verdict.
     """
-    found: list[Tried] = []
+    attempts: list[StoredAttempt] = []
     for document in documents:
         meta = document.meta
         if meta.status not in ENDED or meta.operation or meta.type != "task":
             continue
-        ways = trajectories(document)
-        word = None if meta.parent else said.get(meta.run)
-        for number, signal in outcomes(document, word):
-            way = ways.get(number, Trajectory())
-            planned = answered(document, number, "plan", "fused")[0]
-            if signal in VALUES and planned not in (DIRECT, RUNG, ""):
-                found.append(_tried(document, number, way, kinds).judged(signal, word))
-    return found
+        by_attempt = trajectories(document)
+        verdict = None if meta.parent else verdicts.get(meta.run)
+        for number, signal in outcomes(document, verdict):
+            trajectory = by_attempt.get(number, Trajectory())
+            planner = answered(document, number, "plan", "fused")[0]
+            if signal in VALUES and planner not in (DIRECT, RUNG, ""):
+                attempts.append(_stored_attempt(document, number, trajectory, kinds).judged(signal, verdict))
+    return attempts
 
 
-def _tried(document: Document, number: int, way: Trajectory, kinds: Kinds) -> Tried:
+def _stored_attempt(document: Document, number: int, trajectory: Trajectory, kinds: Kinds) -> StoredAttempt:
     meta, last = document.meta, number == document.meta.attempt
-    return Tried(
+    return StoredAttempt(
         id=f"{meta.id}/{number}",
         run=meta.run,
         document=f"runs/{meta.run}/{meta.id}.md",
@@ -161,8 +163,8 @@ def _tried(document: Document, number: int, way: Trajectory, kinds: Kinds) -> Tr
         parent=meta.parent,
         type=kinds.of(document.text(1, "task"))[0],
         group=str(meta.extra.get("group") or ""),
-        acts=way.acts,
-        criteria=way.criteria,
+        acts=trajectory.acts,
+        criteria=trajectory.criteria,
         habits=tuple(habits_of(document)) if last and meta.status == "complete" else (),
         shown=shown_in(document),
         at=meta.updated,
@@ -172,7 +174,7 @@ def _tried(document: Document, number: int, way: Trajectory, kinds: Kinds) -> Tr
     )
 
 
-def offered_by(tools: Mapping[str, Tool]) -> Offered:
+def offered_by(tools: Mapping[str, Tool]) -> ToolOptions:
     """The choices in the schemas of tools, and the tools without effects other than reading."""
     choices = {
         f"{tool.name} {name}": frozenset(each for each in schema["enum"] if isinstance(each, str))
@@ -183,7 +185,7 @@ def offered_by(tools: Mapping[str, Tool]) -> Offered:
     looking = (
         tool.name for tool in tools.values() if tool.effects and {*tool.effects} <= {"read", "network"}
     )
-    return Offered(choices, frozenset(looking))
+    return ToolOptions(choices, frozenset(looking))
 
 
 def shown_in(document: Document) -> tuple[str, ...]:

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import comb
 
-from runtime.memory.learning.attempts import Tried, advantages, differs
-from runtime.memory.learning.rules import KINDS, Offered, Rule, candidates
+from runtime.memory.learning.attempts import StoredAttempt, advantages, differs
+from runtime.memory.learning.rules import KINDS, Rule, ToolOptions, candidates
 
 Table = tuple[int, int, int, int]
 """Counts: followed and succeeded, followed and failed, not followed and succeeded, not and failed."""
@@ -21,7 +21,7 @@ def p_value(tables: Sequence[Table]) -> float:
     return _tail(tables, sum(table[0] for table in tables))
 
 
-def least(tables: Sequence[Table]) -> float:
+def smallest_p_value(tables: Sequence[Table]) -> float:
     """The smallest p-value that is possible with these margins."""
     return _tail(tables, sum(min(_margins(table)[:2]) for table in tables))
 
@@ -32,7 +32,7 @@ def _tail(tables: Sequence[Table], observed: int) -> float:
     for table in tables:
         did, good, size = _margins(table)
         here = [comb(good, k) * comb(size - good, did - k) if did - k >= 0 else 0 for k in range(did + 1)]
-        ways = _together(ways, here)
+        ways = _product(ways, here)
         total *= comb(size, did)
     return sum(ways[observed:]) / total
 
@@ -41,13 +41,13 @@ def _margins(table: Table) -> tuple[int, int, int]:
     return table[0] + table[1], table[0] + table[2], sum(table)
 
 
-def _together(one: list[int], other: list[int]) -> list[int]:
+def _product(one: list[int], other: list[int]) -> list[int]:
     """The product of two polynomials, as coefficients."""
-    found = [0] * (len(one) + len(other) - 1)
+    product = [0] * (len(one) + len(other) - 1)
     for i, first in enumerate(one):
         for j, second in enumerate(other):
-            found[i + j] += first * second
-    return found
+            product[i + j] += first * second
+    return product
 
 
 def testable(leasts: Sequence[float], alpha: float) -> int:
@@ -84,8 +84,8 @@ class Finding:
     did_not: tuple[int, int]  # of the others
     p: float  # two-sided, of this comparison alone
     comparisons: int  # that could be significant
-    attempts: tuple[Tried, ...]  # that it was learned from
-    followers: tuple[Tried, ...]  # that follow the rule and are accepted
+    attempts: tuple[StoredAttempt, ...]  # that it was learned from
+    followers: tuple[StoredAttempt, ...]  # that follow the rule and are accepted
 
     @property
     def confidence(self) -> float:
@@ -94,36 +94,36 @@ class Finding:
         return (1 - min(1.0, self.p * self.comparisons)) * size / (size + 4)
 
 
-def sample(tried: Iterable[Tried]) -> list[Tried]:
+def sample(attempts: Iterable[StoredAttempt]) -> list[StoredAttempt]:
     """The attempts to compare.
 
     Deliberate attempts at one task (a group) count only if their outcomes differ, and are compared among
     themselves. Of a loop whose attempts all have the same outcome only the last counts.
     """
-    groups: dict[str, list[Tried]] = {}
-    for each in tried:
-        if each.good is not None and each.acts:
-            groups.setdefault(each.group or each.loop, []).append(each)
-    kept: list[Tried] = []
+    groups: dict[str, list[StoredAttempt]] = {}
+    for attempt in attempts:
+        if attempt.good is not None and attempt.acts:
+            groups.setdefault(attempt.group or attempt.loop, []).append(attempt)
+    selected: list[StoredAttempt] = []
     for members in groups.values():
         if differs([bool(each.good) for each in members]):
-            kept += members
+            selected += members
         elif not members[0].group:
-            kept.append(members[-1])
-    return kept
+            selected.append(members[-1])
+    return selected
 
 
-def ready(tried: Sequence[Tried]) -> bool:
+def ready(attempts: Sequence[StoredAttempt]) -> bool:
     """Whether there are two accepted successes and a failure."""
-    accepted = sum(each.accepted for each in tried)
-    return accepted >= SUCCESSES and sum(each.good is False for each in tried) >= FAILURES
+    accepted = sum(each.accepted for each in attempts)
+    return accepted >= SUCCESSES and sum(each.good is False for each in attempts) >= FAILURES
 
 
-def pairs(tried: Iterable[Tried]) -> tuple[list[Tried], list[Tried]]:
+def pairs(attempts: Iterable[StoredAttempt]) -> tuple[list[StoredAttempt], list[StoredAttempt]]:
     """Up to three successes and two failures with the greatest group-relative advantage, groups first."""
-    groups: dict[str, list[Tried]] = {}
-    for each in tried:
-        groups.setdefault(each.group, []).append(each)
+    groups: dict[str, list[StoredAttempt]] = {}
+    for attempt in attempts:
+        groups.setdefault(attempt.group, []).append(attempt)
     ranked = [
         (not group, advantage, each)
         for group, members in groups.items()
@@ -135,9 +135,9 @@ def pairs(tried: Iterable[Tried]) -> tuple[list[Tried], list[Tried]]:
 
 
 def contrast(
-    tried: Sequence[Tried],
+    attempts: Sequence[StoredAttempt],
     known: Sequence[Rule] = (),
-    offered: Offered | None = None,
+    offered: ToolOptions | None = None,
     alpha: float = ALPHA,
     refused: frozenset[str] = frozenset(),
 ) -> Finding | None:
@@ -146,32 +146,32 @@ def contrast(
     Only differences inside a stratum count: a group, and what `known` rules divide, so that their effect is
     not found again. `refused` rules are never returned.
     """
-    if not ready(tried):
+    if not ready(attempts):
         return None
-    offered = offered or Offered()
-    explained = [_column(rule, tried) for rule in known]
+    offered = offered or ToolOptions()
+    explained = [_column(rule, attempts) for rule in known]
     dividing = [column for column in explained if len({*column}) > 1]
-    strata = [(each.group, *(column[at] for column in dividing)) for at, each in enumerate(tried)]
+    strata = [(each.group, *(column[at] for column in dividing)) for at, each in enumerate(attempts)]
     sides: dict[Column, list[Rule]] = {}  # every division of the attempts, followed by the opposite one
-    for rule in candidates([each.trajectory for each in tried], offered):
-        column = _column(rule, tried)
+    for rule in candidates([each.trajectory for each in attempts], offered):
+        column = _column(rule, attempts)
         if rule in known or {True, False} - {*column} or any(_agree(column, other) for other in explained):
             continue
         sides.setdefault(column, []).append(rule)
-        sides.setdefault(_turned(column), []).append(replace(rule, refuses=True))
-    counted = {column: tables(column, tried, strata) for column in sides}
-    leasts = [least(each) for each in counted.values()]
+        sides.setdefault(_opposite(column), []).append(replace(rule, refuses=True))
+    tables_by_column = {column: tables(column, attempts, strata) for column in sides}
+    leasts = [smallest_p_value(each) for each in tables_by_column.values()]
     count = testable([2 * min(pair) for pair in zip(leasts[::2], leasts[1::2], strict=True)], alpha)
     findings: list[Finding] = []
     for column, rules in sides.items():
-        p, rule = min(1.0, 2 * p_value(counted[column])), _wording(rules, offered)
+        p, rule = min(1.0, 2 * p_value(tables_by_column[column])), _wording(rules, offered)
         if rule is not None and p * count <= alpha and str(rule) not in refused:
-            findings.append(_finding(tried, rule, column, p, count))
+            findings.append(_finding(attempts, rule, column, p, count))
     enough = [each for each in findings if len(each.followers) >= SUCCESSES]
     return min(enough, key=lambda each: (each.p, -KINDS[each.rule.kind][1], str(each.rule)), default=None)
 
 
-def _wording(rules: Sequence[Rule], offered: Offered) -> Rule | None:
+def _wording(rules: Sequence[Rule], offered: ToolOptions) -> Rule | None:
     """The rule that best describes one side, preferably a positive one.
 
     None if every rule forbids a tool that only reads: reading cannot cause a failure.
@@ -180,35 +180,35 @@ def _wording(rules: Sequence[Rule], offered: Offered) -> Rule | None:
     return min(fitting, key=lambda rule: (rule.refuses - 2 * KINDS[rule.kind][1], str(rule)), default=None)
 
 
-def _column(rule: Rule, tried: Iterable[Tried]) -> Column:
+def _column(rule: Rule, attempts: Iterable[StoredAttempt]) -> Column:
     """Whether each attempt follows a rule."""
-    return tuple(rule.holds(each.trajectory) for each in tried)
+    return tuple(rule.holds(each.trajectory) for each in attempts)
 
 
-def _turned(column: Column) -> Column:
+def _opposite(column: Column) -> Column:
     """Whether each attempt follows the opposite rule."""
     return tuple(None if did is None else not did for did in column)
 
 
-def tables(column: Column, tried: Sequence[Tried], strata: Sequence[object]) -> list[Table]:
+def tables(column: Column, attempts: Sequence[StoredAttempt], strata: Sequence[object]) -> list[Table]:
     """A two-by-two table for each stratum, of the attempts that the rule applies to."""
-    counted: dict[object, list[int]] = {}
-    for did, each, stratum in zip(column, tried, strata, strict=True):
+    counts: dict[object, list[int]] = {}
+    for did, attempt, stratum in zip(column, attempts, strata, strict=True):
         if did is not None:
-            counted.setdefault(stratum, [0, 0, 0, 0])[2 * (not did) + (not each.good)] += 1
-    return [(row[0], row[1], row[2], row[3]) for row in counted.values()]
+            counts.setdefault(stratum, [0, 0, 0, 0])[2 * (not did) + (not attempt.good)] += 1
+    return [(row[0], row[1], row[2], row[3]) for row in counts.values()]
 
 
-def _finding(tried: Sequence[Tried], rule: Rule, column: Column, p: float, count: int) -> Finding:
-    did = [each for each, follows in zip(tried, column, strict=True) if follows]
-    did_not = [each for each, follows in zip(tried, column, strict=True) if follows is False]
+def _finding(attempts: Sequence[StoredAttempt], rule: Rule, column: Column, p: float, count: int) -> Finding:
+    did = [each for each, follows in zip(attempts, column, strict=True) if follows]
+    did_not = [each for each, follows in zip(attempts, column, strict=True) if follows is False]
     return Finding(
         rule,
         (sum(bool(each.good) for each in did), len(did)),
         (sum(bool(each.good) for each in did_not), len(did_not)),
         p,
         count,
-        tuple(each for each, follows in zip(tried, column, strict=True) if follows is not None),
+        tuple(each for each, follows in zip(attempts, column, strict=True) if follows is not None),
         tuple(each for each in did if each.accepted),
     )
 
@@ -220,11 +220,11 @@ def _agree(one: Column, other: Column) -> bool:
     return bool(both) and max(same, len(both) - same) >= SAME * len(both)
 
 
-def standing(rule: Rule, tried: Sequence[Tried]) -> tuple[float, float, Finding | None]:
+def retest(rule: Rule, attempts: Sequence[StoredAttempt]) -> tuple[float, float, Finding | None]:
     """A known rule on these attempts: the p-values that it helps and that it harms, and its figures."""
-    column = _column(rule, tried)
+    column = _column(rule, attempts)
     if {True, False} - {*column}:
         return 1.0, 1.0, None
-    groups = [each.group for each in tried]
-    helps, harms = (p_value(tables(each, tried, groups)) for each in (column, _turned(column)))
-    return helps, harms, _finding(tried, rule, column, helps, 1)
+    groups = [each.group for each in attempts]
+    helps, harms = (p_value(tables(each, attempts, groups)) for each in (column, _opposite(column)))
+    return helps, harms, _finding(attempts, rule, column, helps, 1)

@@ -13,10 +13,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 from runtime.memory.dream.stages import Ask
-from runtime.memory.learning.attempts import Tried
+from runtime.memory.learning.attempts import StoredAttempt
 from runtime.memory.learning.contrast import SUCCESSES, pairs
 from runtime.memory.learning.patterns import GENERAL, Pattern
-from runtime.memory.learning.rules import Said, Wording
+from runtime.memory.learning.rules import RuleText, Wording
 from runtime.memory.learning.trajectories import Act
 from runtime.memory.store import Record, Shelf
 
@@ -55,10 +55,10 @@ class Distiller:
     def __init__(self, shelf: Shelf, wording: Wording) -> None:
         self.shelf, self.wording = shelf, wording
 
-    def take(self, tried: Sequence[Tried]) -> list[Pattern]:
+    def take(self, attempts: Sequence[StoredAttempt]) -> list[Pattern]:
         """Store the insights of accepted attempts; consolidate if enough are pending."""
-        for each in tried:
-            self.shelf.put(*insights(each))
+        for attempt in attempts:
+            self.shelf.put(*insights(attempt))
         if self.shelf.count(Insight) < PENDING:
             return []
         fresh = list(self.shelf.scan(Insight, {"age": 0}))
@@ -67,23 +67,23 @@ class Distiller:
     def consolidate(self) -> list[Pattern]:
         """Turn frequent habits into patterns; age the other insights and delete old ones."""
         groups: dict[tuple[str, tuple[str, ...], str], list[Insight]] = {}
-        for each in self.shelf.scan(Insight):
-            groups.setdefault((each.habit, each.names, each.type), []).append(each)
-        made: list[Pattern] = []
+        for insight in self.shelf.scan(Insight):
+            groups.setdefault((insight.habit, insight.names, insight.type), []).append(insight)
+        patterns: list[Pattern] = []
         with self.shelf.transaction():
             for group in groups.values():
                 runs = {each.run for each in group}
                 rivals = _rivals(groups, group)
                 if len(runs) >= OCCURRENCES and len(group) >= MAJORITY * (len(group) + rivals):
-                    if (found := self._pattern(group, rivals)).confidence >= SHOWN:
-                        made.append(found)
+                    if (pattern := self._pattern(group, rivals)).confidence >= SHOWN:
+                        patterns.append(pattern)
                     self.shelf.delete(Insight, *(each.id for each in group))
                     continue
                 old = [each.id for each in group if each.age + 1 >= AGES]
                 self.shelf.delete(Insight, *old)
-                kept = [each for each in group if each.age + 1 < AGES]
-                self.shelf.put(*(each.model_copy(update={"age": each.age + 1}) for each in kept))
-        return made
+                young = [each for each in group if each.age + 1 < AGES]
+                self.shelf.put(*(each.model_copy(update={"age": each.age + 1}) for each in young))
+        return patterns
 
     def _pattern(self, group: Sequence[Insight], others: int) -> Pattern:
         first, count = group[0], len(group)
@@ -111,20 +111,20 @@ def _rivals(groups: dict[tuple[str, tuple[str, ...], str], list[Insight]], group
     )
 
 
-def insights(tried: Tried) -> Iterator[Insight]:
+def insights(attempt: StoredAttempt) -> Iterator[Insight]:
     """The insights of an accepted attempt."""
-    for habit, names in _habits(tried):
-        told: dict[str, Any] = {"habit": habit, "names": names, "type": tried.type, "run": tried.run}
-        mark = hashlib.sha256(f"{tried.id} {habit} {names}".encode()).hexdigest()[:20]
-        yield Insight(id=mark, document=tried.document, at=tried.at, **told)
+    for habit, names in _habits(attempt):
+        fields: dict[str, Any] = {"habit": habit, "names": names, "type": attempt.type, "run": attempt.run}
+        mark = hashlib.sha256(f"{attempt.id} {habit} {names}".encode()).hexdigest()[:20]
+        yield Insight(id=mark, document=attempt.document, at=attempt.at, **fields)
 
 
-def _habits(tried: Tried) -> Iterator[tuple[str, tuple[str, ...]]]:
-    done = [act.tool for act in tried.acts if act.state == "done"]
+def _habits(attempt: StoredAttempt) -> Iterator[tuple[str, tuple[str, ...]]]:
+    done = [act.tool for act in attempt.acts if act.state == "done"]
     sequence = tuple(name for at, name in enumerate(done) if at == 0 or done[at - 1] != name)
     if 2 <= len(sequence) <= LONGEST_SEQUENCE:
         yield "sequence", sequence
-    for habit, *names in tried.habits:
+    for habit, *names in attempt.habits:
         yield habit, tuple(names)
 
 
@@ -141,12 +141,16 @@ _FOREIGN = re.compile(
 _NAMED = re.compile(r"`([^`]+)`")
 
 
-def extracted(tried: Sequence[Tried], type: str, ask: Ask) -> Pattern | None:
+def extracted(attempts: Sequence[StoredAttempt], type: str, ask: Ask) -> Pattern | None:
     """The pattern that a model finds in `pairs`; None if there is none or the reply is rejected."""
-    successes, failures = pairs(tried)
+    successes, failures = pairs(attempts)
     if len(successes) < SUCCESSES or not failures:
         return None
-    slots = {"task_type": type, "successes": _told(successes), "failures": _told(failures)}
+    slots = {
+        "task_type": type,
+        "successes": _as_text(successes),
+        "failures": _as_text(failures),
+    }
     try:
         reply: Any = json.loads(ask(PROMPT, slots) or "null")
     except ValueError:
@@ -155,12 +159,12 @@ def extracted(tried: Sequence[Tried], type: str, ask: Ask) -> Pattern | None:
         return None
     title, do, avoid = (" ".join(str(reply.get(key) or "").split()) for key in ("name", "do", "avoid"))
     allowed = {name for each in (*successes, *failures) for name in _names(each)}
-    if not title or not do or not all(_tame(text, allowed) for text in (title, do, avoid or title)):
+    if not title or not do or not all(_is_plain(text, allowed) for text in (title, do, avoid or title)):
         return None
-    told = f"{len(successes)} attempts that went well were compared with {len(failures)} that did not"
-    return Said(title[:80], do, avoid).pattern(
+    comparison = f"{len(successes)} attempts that went well were compared with {len(failures)} that did not"
+    return RuleText(title[:80], do, avoid).pattern(
         (each.document for each in successes),
-        why=f"{told}, by a model.",
+        why=f"{comparison}, by a model.",
         types=(type,),
         confidence=CONFIDENCE.get(str(reply.get("confidence")), CONFIDENCE["low"]),
         samples=len(successes) + len(failures),
@@ -169,13 +173,13 @@ def extracted(tried: Sequence[Tried], type: str, ask: Ask) -> Pattern | None:
     )
 
 
-def _told(tried: Sequence[Tried]) -> str:
+def _as_text(attempts: Sequence[StoredAttempt]) -> str:
     """Trajectories in names, one line each, with the signal of the outcome."""
     lines: list[str] = []
-    for number, each in enumerate(tried, 1):
-        acts = "; ".join(map(_act, each.acts))
-        criteria = f" | criteria: {', '.join(each.criteria)}" if each.criteria else ""
-        lines.append(f"{number}. {acts}{criteria} | {each.signal}")
+    for number, attempt in enumerate(attempts, 1):
+        acts = "; ".join(map(_act, attempt.acts))
+        criteria = f" | criteria: {', '.join(attempt.criteria)}" if attempt.criteria else ""
+        lines.append(f"{number}. {acts}{criteria} | {attempt.signal}")
     return "\n".join(lines)
 
 
@@ -184,11 +188,11 @@ def _act(act: Act) -> str:
     return f"{act.tool}({inside}) {act.state}".strip()
 
 
-def _names(tried: Tried) -> set[str]:
-    return {name for act in tried.acts for name in (act.tool, *act.arguments)} | {*tried.criteria, "true"}
+def _names(attempt: StoredAttempt) -> set[str]:
+    return {name for act in attempt.acts for name in (act.tool, *act.arguments)} | {*attempt.criteria, "true"}
 
 
-def _tame(text: str, allowed: set[str]) -> bool:
+def _is_plain(text: str, allowed: set[str]) -> bool:
     """Whether a text is plain advice: short, nothing to run or open, and only names that were shown."""
     if len(text) > LONGEST or not _TAME.fullmatch(text) or _FOREIGN.search(text):
         return False

@@ -66,15 +66,15 @@ class Kinds:
         plain = _QUOTED.sub(" ", task.lower())
         suffixes = {hit[1] for hit in _PATH.finditer(plain) if hit[1]}
         plain = _PATH.sub(" ", plain)
-        found: dict[str, int] = {}
+        scores: dict[str, int] = {}
         words = {stem(word) for word in _WORD.findall(plain)}
         leading = {stem(part[0]) for part in map(_WORD.findall, _PART.split(plain)) if part}
         for name, type in self.types.items():
             verbs = type.verbs & words
             score = 2 * len(verbs) + len(verbs & leading) + len(type.things & (words | suffixes))
             if score:
-                found[name] = score
-        return found
+                scores[name] = score
+        return scores
 
     def _nearest(self, task: str) -> str:
         assert self.embedder is not None
@@ -101,13 +101,13 @@ def kinds_of(systems: tuple[Path, ...], embedder: Embedder | None) -> Kinds:
 @cache
 def types_of(systems: tuple[Path, ...]) -> Mapping[str, Type]:
     """The types that these folders define; a folder without the file adds nothing."""
-    found: dict[str, Type] = {}
+    types: dict[str, Type] = {}
     for name, body in sections(systems, "task-types.md"):
         if not NAMES.fullmatch(name):
             continue
-        type = found.setdefault(name, Type())
+        type = types.setdefault(name, Type())
         for key, words in (("verbs", type.verbs), ("things", type.things)):
             if listed := re.search(rf"(?m)^{key}:(.*(?:\n[ \t]+.*)*)", body):
                 words.update(stem(word) for word in listed[1].lower().split())
         type.examples += [line[2:].strip() for line in body.splitlines() if line.startswith("- ")]
-    return found
+    return types

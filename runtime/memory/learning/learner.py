@@ -16,13 +16,13 @@ from kernel.document.model import Document
 from runtime.memory.brain import Brain
 from runtime.memory.dream.stages import Ask
 from runtime.memory.episodes.experience import Experience
-from runtime.memory.learning.attempts import Tried, by_person, tried_of
-from runtime.memory.learning.contrast import SAMPLE, Finding, contrast, ready, sample, standing
+from runtime.memory.learning.attempts import StoredAttempt, by_person, stored_attempts
+from runtime.memory.learning.contrast import SAMPLE, Finding, contrast, ready, retest, sample
 from runtime.memory.learning.distiller import Distiller, extracted
 from runtime.memory.learning.library import Library
 from runtime.memory.learning.merging import Merging
 from runtime.memory.learning.patterns import DEFAULT, GENERAL, Pattern, Scope
-from runtime.memory.learning.rules import Offered, Wording, evidence, parsed
+from runtime.memory.learning.rules import ToolOptions, Wording, evidence, parsed
 
 _NAMED = re.compile(r"`([^`]+)`")
 NEAREST = 2
@@ -47,7 +47,7 @@ class Learning:
         self,
         brain: Brain,
         library: Library,
-        offered: Callable[[], Offered] = Offered,
+        offered: Callable[[], ToolOptions] = ToolOptions,
         *,
         space: str = DEFAULT,
     ) -> None:
@@ -60,92 +60,98 @@ class Learning:
         self.offered = cache(offered)
 
     def end(
-        self, documents: Iterable[Document], said: Mapping[str, bool] | None = None, ask: Ask | None = None
+        self,
+        documents: Iterable[Document],
+        verdicts: Mapping[str, bool] | None = None,
+        ask: Ask | None = None,
     ) -> list[Pattern]:
         """Learn from ended loops; returns the new and changed patterns.
 
-        `said` maps run ids to a person's verdict. Repeating the call changes nothing.
+        `verdicts` maps run ids to a person's verdict. Repeating the call changes nothing.
         """
         shelf = self.brain.shelf
-        found = tried_of(documents, self.kinds, said or {})
-        found = [each.model_copy(update={"agent": self.library.agent, "space": self.space}) for each in found]
-        there = {each.id: each for each in shelf.pick(Tried, [each.id for each in found])}
-        new = [each for each in found if _outcome(there.get(each.id)) != _outcome(each)]
+        attempts = stored_attempts(documents, self.kinds, verdicts or {})
+        owner = {"agent": self.library.agent, "space": self.space}
+        attempts = [each.model_copy(update=owner) for each in attempts]
+        stored = {each.id: each for each in shelf.pick(StoredAttempt, [each.id for each in attempts])}
+        new = [each for each in attempts if _outcome(stored.get(each.id)) != _outcome(each)]
         if not new:
             return []
-        for at, each in enumerate(new):  # a person's earlier verdict stands unless there is a new one
-            known = there.get(each.id)
-            if known is not None and known.said is not None and each.said is None:
-                new[at] = each.judged(by_person(known.said), known.said)
-        shelf.put(*(self._credited(each, there.get(each.id)) for each in new))
+        for at, attempt in enumerate(new):  # a person's earlier verdict stands unless there is a new one
+            earlier = stored.get(attempt.id)
+            if earlier is not None and earlier.said is not None and attempt.said is None:
+                new[at] = attempt.judged(by_person(earlier.said), earlier.said)
+        shelf.put(*(self._credit(each, stored.get(each.id)) for each in new))
         learned = self.distiller.take([each for each in new if each.accepted and each.last])
-        added = [self._add(each) for each in learned if not self._said(each)]
-        taught = [
-            found for each in {each.type: each for each in new}.values() for found in self.learn(each, ask)
+        added = [self._add(each) for each in learned if not self._covered_by_rule(each)]
+        compared = [
+            pattern
+            for each in {each.type: each for each in new}.values()
+            for pattern in self.learn(each, ask)
         ]
-        return [*filter(None, added), *taught]
+        return [*filter(None, added), *compared]
 
     def feedback(self, run: str, good: bool) -> list[Pattern]:
         """Apply a person's verdict to the last attempt of a run and to the patterns that it was shown."""
         shelf = self.brain.shelf
         changed = [
             each.judged(by_person(good), good)
-            for each in shelf.scan(Tried, {"run": run, "last": True, "parent": ""})
+            for each in shelf.scan(StoredAttempt, {"run": run, "last": True, "parent": ""})
             if each.said is not good
         ]
-        shelf.put(*(self._credited(each, each) for each in changed))
+        shelf.put(*(self._credit(each, each) for each in changed))
         return [found for each in changed for found in self.learn(each)]
 
-    def learn(self, tried: Tried, ask: Ask | None = None) -> list[Pattern]:
+    def learn(self, attempt: StoredAttempt, ask: Ask | None = None) -> list[Pattern]:
         """Compare an attempt with similar ones: review the known patterns, and look for a new one."""
-        found = sample(self.similar(tried))
-        patterns = [each for each in self.library.all() if {tried.type, GENERAL} & {*each.types}]
-        changed: list[Pattern | None] = [self._reviewed(each, found) for each in patterns]
+        attempts = sample(self.similar(attempt))
+        patterns = [each for each in self.library.all() if {attempt.type, GENERAL} & {*each.types}]
+        changed: list[Pattern | None] = [self._review(each, attempts) for each in patterns]
         known = [rule for each in patterns if each.active and (rule := parsed(each.rule))]
-        gone = frozenset(each.rule for each in patterns if not each.active)
-        if finding := contrast(found, known, self.offered(), refused=gone):
-            changed.append(self._add(self._pattern(finding, tried.type)))
-        elif ask is not None and ready(found):
-            changed.append(self._add(extracted(found, tried.type, ask)))
+        inactive = frozenset(each.rule for each in patterns if not each.active)
+        if finding := contrast(attempts, known, self.offered(), refused=inactive):
+            changed.append(self._add(self._pattern(finding, attempt.type)))
+        elif ask is not None and ready(attempts):
+            changed.append(self._add(extracted(attempts, attempt.type, ask)))
         return [each for each in changed if each is not None]
 
-    def similar(self, tried: Tried) -> list[Tried]:
+    def similar(self, attempt: StoredAttempt) -> list[StoredAttempt]:
         """The attempts of the same type with the most similar tasks, including itself, oldest first."""
         episodes, shelf = self.brain.episodes, self.brain.shelf
         episodes.catch_up()
-        experience = shelf.get(Experience, tried.loop)
-        loops = {tried.loop}
+        experience = shelf.get(Experience, attempt.loop)
+        loops = {attempt.loop}
         if experience is not None:
             scores = {each.id: score for each, score in episodes.similar(experience.text, 2 * SAMPLE)}
-            others = (score for loop, score in scores.items() if loop != tried.loop)
+            others = (score for loop, score in scores.items() if loop != attempt.loop)
             nearest = sorted(others, reverse=True)[:NEAREST]
             enough = LIKE * sum(nearest) / len(nearest) if nearest else 0.0
             loops |= {loop for loop, score in scores.items() if score >= enough}
         names = [f"{loop}/{number}" for loop in loops for number in range(1, 7)]
-        near = [each for each in shelf.pick(Tried, names) if each.type == tried.type]
+        near = [each for each in shelf.pick(StoredAttempt, names) if each.type == attempt.type]
         return sorted(near, key=lambda each: (each.at, each.id))[-SAMPLE:]
 
-    def _credited(self, tried: Tried, known: Tried | None) -> Tried:
+    def _credit(self, attempt: StoredAttempt, earlier: StoredAttempt | None) -> StoredAttempt:
         """Count the outcome for the patterns that it was shown and followed, replacing earlier counts."""
-        before = known.counted if known else {}
+        before = earlier.counted if earlier else {}
         counted: dict[str, bool] = {}
-        for name in tried.shown:
+        for name in attempt.shown:
             pattern = self.library.get(name)
             if pattern is None:
                 continue
             rule = parsed(pattern.rule)
-            followed = rule is None or rule.holds(tried.trajectory) is True
-            helped = tried.good if followed and tried.last else None
+            followed = rule is None or rule.holds(attempt.trajectory) is True
+            helped = attempt.good if followed and attempt.last else None
             if helped is not None:
                 counted[name] = helped
-            self.library.used(name, tried.at, helped, instead_of=before.get(name))
+            self.library.used(name, attempt.at, helped, instead_of=before.get(name))
             if rule is None and helped is not None and not pattern.fixed:
                 better = HELPED if pattern.origin == "model" else 0.0  # every success has the habit
-                moved = pattern.confidence + (better if helped else -HARMED)
-                self.library.update(name, confidence=min(max(moved, 0.05), 0.95))
-        return tried.model_copy(update={"counted": counted})
+                confidence = pattern.confidence + (better if helped else -HARMED)
+                self.library.update(name, confidence=min(max(confidence, 0.05), 0.95))
+        return attempt.model_copy(update={"counted": counted})
 
-    def _reviewed(self, pattern: Pattern, found: Sequence[Tried]) -> Pattern | None:
+    def _review(self, pattern: Pattern, attempts: Sequence[StoredAttempt]) -> Pattern | None:
         """Update or switch off a pattern by the new evidence; None if nothing changes."""
         rule = parsed(pattern.rule)
         if not pattern.active or pattern.fixed:
@@ -153,14 +159,14 @@ class Learning:
         if rule is None:
             uses = pattern.helpful + pattern.harmful
             if uses >= ENOUGH and pattern.harmful > MISLEADS * uses:
-                told = f"{pattern.harmful} of {uses} attempts that followed it went wrong."
-                return self._off(pattern, told)
+                why = f"{pattern.harmful} of {uses} attempts that followed it went wrong."
+                return self._switch_off(pattern, why)
             return None
-        helps, harms, finding = standing(rule, found)
+        helps, harms, finding = retest(rule, attempts)
         if finding is None:
             return None
         if harms < HARMS and min(finding.did[1], finding.did_not[1]) >= 3:
-            return self._off(pattern, evidence(finding.did, finding.did_not, harms, 1))
+            return self._switch_off(pattern, evidence(finding.did, finding.did_not, harms, 1))
         now = finding.confidence
         if len(finding.attempts) < pattern.samples or abs(now - pattern.confidence) < MOVED:
             return None
@@ -169,7 +175,7 @@ class Learning:
         changes |= {"samples": len(finding.attempts), "why": evidence(did, finding.did_not, helps, 1)}
         return self.library.update(pattern.name, **changes)
 
-    def _off(self, pattern: Pattern, why: str) -> Pattern:
+    def _switch_off(self, pattern: Pattern, why: str) -> Pattern:
         return self.library.update(
             pattern.name, status="off", why=f"{pattern.why}\n\nSwitched off by learning: {why}".strip()
         )
@@ -194,22 +200,22 @@ class Learning:
         scope: Scope = "space" if self.library.agent == DEFAULT else "agent"
         added = self.merging.add(replace(pattern, scope=scope, agent=self.library.agent))
         if added is not None and added.rule:
-            for each in self.library.all():
-                if each.origin == "distilled" and not each.fixed and each.active and self._said(each):
-                    self.library.delete(each.name)
+            for old in self.library.all():
+                if old.origin == "distilled" and not old.fixed and old.active and self._covered_by_rule(old):
+                    self.library.delete(old.name)
         return added
 
-    def _said(self, habit: Pattern) -> bool:
+    def _covered_by_rule(self, habit: Pattern) -> bool:
         """Whether a rule in the library already covers the tools of a habit."""
         tools = frozenset(_NAMED.findall(habit.guidance))
-        alike = (each for each in self.library.all() if {*habit.types} & {*each.types})
+        patterns = (each for each in self.library.all() if {*habit.types} & {*each.types})
         return any(
             rule.names[1] in tools if rule.kind == "folder" else {*rule.tools, *rule.names[1:2]} <= tools
-            for each in alike
+            for each in patterns
             if (rule := parsed(each.rule))
         )
 
 
-def _outcome(tried: Tried | None) -> Sequence[Any]:
+def _outcome(stored: StoredAttempt | None) -> Sequence[Any]:
     """The fields whose change requires a new count."""
-    return () if tried is None else (tried.signal, tried.said, tried.acts, tried.shown, tried.last)
+    return () if stored is None else (stored.signal, stored.said, stored.acts, stored.shown, stored.last)

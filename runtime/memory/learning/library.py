@@ -49,7 +49,7 @@ class Advice:
         words = frozenset(_WORD.findall(text.lower().replace("\u2019", "'")))
         return words - self.negations - self.empty, bool(self.negations & words)
 
-    def said(self, pattern: Pattern) -> Sequence[tuple[frozenset[str], bool]]:
+    def statements(self, pattern: Pattern) -> Sequence[tuple[frozenset[str], bool]]:
         """What a pattern says to do and to avoid, each as words and whether it is negated."""
         return self.words(pattern.guidance), (self.words(pattern.avoid)[0], True)
 
@@ -57,10 +57,10 @@ class Advice:
 @cache
 def advice_of(systems: tuple[Path, ...]) -> Advice:
     """The `Advice` of these folders. Without the file only rules can contradict each other."""
-    found: dict[str, set[str]] = {"not to": set(), "carrying nothing": set()}
+    words_by_heading: dict[str, set[str]] = {"not to": set(), "carrying nothing": set()}
     for heading, words in sections(systems, "advice.md"):
-        found.get(heading, set()).update(words.lower().split())
-    return Advice(frozenset(found["not to"]), frozenset(found["carrying nothing"]))
+        words_by_heading.get(heading, set()).update(words.lower().split())
+    return Advice(frozenset(words_by_heading["not to"]), frozenset(words_by_heading["carrying nothing"]))
 
 
 def contradict(one: Pattern, other: Pattern, advice: Advice) -> bool:
@@ -69,21 +69,21 @@ def contradict(one: Pattern, other: Pattern, advice: Advice) -> bool:
         return one.rule == f"not {other.rule}" or other.rule == f"not {one.rule}"
     return any(
         refused != refuses and len(first & second) >= ALIKE * max(len(first | second), 1)
-        for first, refused in advice.said(one)
-        for second, refuses in advice.said(other)
+        for first, refused in advice.statements(one)
+        for second, refuses in advice.statements(other)
     )
 
 
-def settled(patterns: Iterable[Pattern], advice: Advice) -> list[Pattern]:
+def without_contradictions(patterns: Iterable[Pattern], advice: Advice) -> list[Pattern]:
     """The patterns without those that a more specific or more confident one contradicts."""
-    kept: list[Pattern] = []
-    for each in sorted(patterns, key=worth):
-        if not any(contradict(each, other, advice) for other in kept):
-            kept.append(each)
-    return kept
+    chosen: list[Pattern] = []
+    for pattern in sorted(patterns, key=rank_key):
+        if not any(contradict(pattern, other, advice) for other in chosen):
+            chosen.append(pattern)
+    return chosen
 
 
-def worth(pattern: Pattern) -> tuple[float, float, float, str]:
+def rank_key(pattern: Pattern) -> tuple[float, float, float, str]:
     """A sort key: the more specific first, then the more confident."""
     return (-_SPECIFIC[pattern.scope], -pattern.confidence, -pattern.success_rate, pattern.name)
 
@@ -138,30 +138,30 @@ class Library:
     def relevant(self, types: Iterable[str], tokens: int = SHOWN) -> list[Pattern]:
         """The patterns to show for these task types, best first, within a number of tokens.
 
-        Patterns of the type `general` fit every task and come last. Contradictions are `settled`.
+        Patterns of the type `general` fit every task and come last. Contradictions are left out.
         """
         wanted = set(types)
         fitting = [each for each in self.patterns() if {GENERAL, *wanted} & {*each.types}]
         fitting = [each for each in fitting if each.fixed or each.confidence >= SURE]
-        fitting = settled(fitting, advice_of(self.systems))
-        fitting.sort(key=lambda each: (not wanted & {*each.types}, *worth(each)))
-        found: list[Pattern] = []
+        fitting = without_contradictions(fitting, advice_of(self.systems))
+        fitting.sort(key=lambda each: (not wanted & {*each.types}, *rank_key(each)))
+        shown: list[Pattern] = []
         left = tokens
-        for each in fitting:
-            if each.tokens <= left:
-                found.append(each)
-                left -= each.tokens
-        return found
+        for pattern in fitting:
+            if pattern.tokens <= left:
+                shown.append(pattern)
+                left -= pattern.tokens
+        return shown
 
     def _of(self, folder: Path) -> list[Pattern]:
-        found: list[Pattern] = []
+        patterns: list[Pattern] = []
         self.faults = {path: fault for path, fault in self.faults.items() if path.parent != folder}
         for path in sorted(folder.glob("*.md")):
             try:
-                found.append(_read(path, disk.version(path)))
+                patterns.append(_read(path, disk.version(path)))
             except PatternError as fault:
                 self.faults[path] = fault
-        return found
+        return patterns
 
     def add(self, pattern: Pattern) -> Pattern | None:
         """Write a new file; returns the pattern with its final name.
@@ -169,18 +169,18 @@ class Library:
         Returns None if a person deleted an equal pattern, unless a person adds it again.
         """
         with self._lock():
-            gone = self._deleted()
-            if not pattern.fixed and {pattern.name, _mark(pattern)} & gone:
+            deleted = self._deleted()
+            if not pattern.fixed and {pattern.name, _mark(pattern)} & deleted:
                 return None
             number = 0
             while True:
                 number += 1
                 name = pattern.name if number == 1 else f"{pattern.name[:56]}-{number}"
                 path = self.folder / f"{name}.md"
-                if name in gone and not pattern.fixed:
+                if name in deleted and not pattern.fixed:
                     continue
-                if (there := _read_or_none(path)) is not None and _mark(there) == _mark(pattern):
-                    return there  # another process wrote it first
+                if (existing := _read_or_none(path)) is not None and _mark(existing) == _mark(pattern):
+                    return existing  # another process wrote it first
                 added = replace(pattern, name=name, path=path, edited=False)
                 text = write(added, self._up)
                 parse(text, path)  # write only what can be read again
@@ -215,11 +215,11 @@ class Library:
         """Delete a pattern; returns it, or None if unreadable. With `person`, it is not learned again."""
         with self._lock():
             path = self._path(name)
-            found = _read_or_none(path)
-            self._note({name: (_mark(found) if found else "") if person else None})
+            pattern = _read_or_none(path)
+            self._note({name: (_mark(pattern) if pattern else "") if person else None})
             with disk.writing_state(path):
                 disk.remove(path)
-            return found
+            return pattern
 
     def used(self, name: str, at: str, helped: bool | None = None, *, instead_of: bool | None = None) -> None:
         """Count one use of a pattern; `helped` is None if unknown.
@@ -228,14 +228,14 @@ class Library:
         """
 
         with self._lock():
-            found = read(self._path(name))
-            told: dict[str, Any] = {"last_used": max(at, found.last_used)}
+            pattern = read(self._path(name))
+            changes: dict[str, Any] = {"last_used": max(at, pattern.last_used)}
             for field, word in (("helpful", True), ("harmful", False)):
                 more = (helped is word) - (instead_of is word)
-                told[field] = max(getattr(found, field) + more, 0)
+                changes[field] = max(getattr(pattern, field) + more, 0)
             if helped:
-                told["agents"] = tuple(sorted({*found.agents, self.agent}))
-            self._update(name, told)
+                changes["agents"] = tuple(sorted({*pattern.agents, self.agent}))
+            self._update(name, changes)
 
     @property
     def _up(self) -> str:
@@ -244,8 +244,8 @@ class Library:
     def _path(self, name: str) -> Path:
         path = self.folder / f"{name}.md"
         if path.parent != self.folder or not path.is_file():
-            there = ", ".join(each.stem for each in sorted(self.folder.glob("*.md"))[:8]) or "none yet"
-            raise UsageError(f"there is no pattern {name}; available: {there}")
+            available = ", ".join(each.stem for each in sorted(self.folder.glob("*.md"))[:8]) or "none yet"
+            raise UsageError(f"there is no pattern {name}; available: {available}")
         return path
 
     def _lock(self) -> AbstractContextManager[None]:
@@ -266,13 +266,13 @@ class Library:
 
     def _deleted(self) -> set[str]:
         """Names and fingerprints of files that a person deleted."""
-        gone = {n: m for n, m in self._written().items() if not (self.folder / f"{n}.md").exists()}
-        return {*gone, *gone.values()} - {""}
+        missing = {n: m for n, m in self._written().items() if not (self.folder / f"{n}.md").exists()}
+        return {*missing, *missing.values()} - {""}
 
     def _note(self, marks: dict[str, str | None]) -> None:
         """Add names to the list of written files, or remove them (None)."""
-        known = {name: mark for name, mark in {**self._written(), **marks}.items() if mark is not None}
-        text = "".join(f"{name} {mark}\n" for name, mark in sorted(known.items()))
+        written = {name: mark for name, mark in {**self._written(), **marks}.items() if mark is not None}
+        text = "".join(f"{name} {mark}\n" for name, mark in sorted(written.items()))
         self._put(self.folder / KNOWN, text)
 
     def _put(self, path: Path, text: str) -> None:

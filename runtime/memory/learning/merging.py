@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from runtime.memory.embed import Embedder
-from runtime.memory.learning.attempts import Tried
+from runtime.memory.learning.attempts import StoredAttempt
 from runtime.memory.learning.library import Library, advice_of, contradict
 from runtime.memory.learning.patterns import GENERAL, MOST_SOURCES, Pattern, named
 from runtime.memory.learning.rules import Rule, Wording, parsed
@@ -83,79 +83,81 @@ class Merging:
         """Merge, generalize and prune the library; returns a line per change, and the counts."""
         merged, generalized = self._merge(), self._generalize()
         types = {type for each in self.library.all() for type in each.types}
-        gone = [(each, type, why) for type in sorted(types) for each, why in self.prune(type, now)]
-        pruned = [f"{each.name} of {type} pruned: {why}" for each, type, why in gone]
+        removed = [(each, type, why) for type in sorted(types) for each, why in self.prune(type, now)]
+        pruned = [f"{each.name} of {type} pruned: {why}" for each, type, why in removed]
         counts = {"merged": len(merged), "generalized": len(generalized), "pruned": len(pruned)}
         return [*merged, *generalized, *pruned], counts
 
     def _merge(self) -> list[str]:
-        done: list[str] = []
-        kept: list[Pattern] = []
+        lines: list[str] = []
+        remaining: list[Pattern] = []
         ordered = sorted(self.library.all(), key=lambda each: (not each.fixed, -each.confidence, each.name))
-        for each in ordered:
-            own = [k for k in kept if k.active and k.owner == each.owner]
-            into = self.equal(each, own) if each.active and not each.fixed else None
+        for pattern in ordered:
+            own = [k for k in remaining if k.active and k.owner == pattern.owner]
+            into = self.equal(pattern, own) if pattern.active and not pattern.fixed else None
             if into is None:
-                kept.append(each)
+                remaining.append(pattern)
                 continue
-            kept[kept.index(into)] = self.library.update(into.name, **merged(into, each))
-            self.library.delete(each.name)
-            done.append(f"{each.name} merged into {into.name}")
-        return done
+            remaining[remaining.index(into)] = self.library.update(into.name, **merged(into, pattern))
+            self.library.delete(pattern.name)
+            lines.append(f"{pattern.name} merged into {into.name}")
+        return lines
 
     def _generalize(self) -> list[str]:
         """Extend rules of many task types to all tasks; combine rules that differ only in their tool."""
-        done: list[str] = []
-        for each in self.library.all():
-            if not each.fixed and len(each.types) >= GENERALIZE and GENERAL not in each.types:
-                self.library.update(each.name, types=(GENERAL,))
-                done.append(f"{each.name} extended to all tasks; learned from {', '.join(each.types)}")
+        lines: list[str] = []
+        for pattern in self.library.all():
+            if not pattern.fixed and len(pattern.types) >= GENERALIZE and GENERAL not in pattern.types:
+                self.library.update(pattern.name, types=(GENERAL,))
+                lines.append(f"{pattern.name} extended to all tasks; learned from {', '.join(pattern.types)}")
         families: dict[tuple[Any, ...], list[tuple[Pattern, Rule]]] = {}
-        for each in self.library.all():
-            rule = parsed(each.rule)
-            if rule and rule.tools and each.active and not each.fixed and rule.kind != "choice":
-                key = (rule.kind, rule.refuses, rule.names[1:], *each.owner)
-                families.setdefault(key, []).append((each, rule))
+        for pattern in self.library.all():
+            rule = parsed(pattern.rule)
+            if rule and rule.tools and pattern.active and not pattern.fixed and rule.kind != "choice":
+                key = (rule.kind, rule.refuses, rule.names[1:], *pattern.owner)
+                families.setdefault(key, []).append((pattern, rule))
         for family in families.values():
             if len(family) >= GENERALIZE and family[0][1].names[1:]:
-                done.append(self._one_of(family))
-        return done
+                lines.append(self._combine(family))
+        return lines
 
-    def _one_of(self, family: Sequence[tuple[Pattern, Rule]]) -> str:
+    def _combine(self, family: Sequence[tuple[Pattern, Rule]]) -> str:
         """Replace the patterns of a family by one for all their tools."""
         tools = sorted({tool for _, rule in family for tool in rule.tools})
         first = family[0][1]
         rule = Rule(first.kind, (",".join(tools), *first.names[1:]), first.refuses)
-        said = self.wording.say(rule)
-        words = {"title": said.title, "guidance": said.do, "avoid": said.avoid}
-        whole = together([each for each, _ in family])
-        made = replace(whole, name=named(said.title), rule=str(rule), **words)
-        for each, _ in family:
-            self.library.delete(each.name)
-        self.library.add(made)
-        return f"{', '.join(each.name for each, _ in family)} combined into {made.name}"
+        wording = self.wording.say(rule)
+        words = {"title": wording.title, "guidance": wording.do, "avoid": wording.avoid}
+        combined = merge_all([each for each, _ in family])
+        pattern = replace(combined, name=named(wording.title), rule=str(rule), **words)
+        for member, _ in family:
+            self.library.delete(member.name)
+        self.library.add(pattern)
+        return f"{', '.join(each.name for each, _ in family)} combined into {pattern.name}"
 
     def prune(self, type: str, now: datetime | None = None) -> list[tuple[Pattern, str]]:
         """Remove the least confident patterns of a type while the budget is exceeded, and worthless ones.
 
         Keeps three patterns of a type, and those that a person wrote or corrected. Returns them with reasons.
         """
-        there = [each for each in self.library.all() if type in each.types and each.active]
-        left, tokens = len(there), sum(each.tokens for each in there)
-        gone: list[tuple[Pattern, str]] = []
-        for each in sorted(there, key=lambda each: (aged(each, now), each.name)):
-            sure = aged(each, now)
-            if left <= LEAST or each.fixed or (tokens <= STORED and sure >= WORTHLESS):
+        patterns = [each for each in self.library.all() if type in each.types and each.active]
+        left, tokens = len(patterns), sum(each.tokens for each in patterns)
+        removed: list[tuple[Pattern, str]] = []
+        for pattern in sorted(patterns, key=lambda each: (aged(each, now), each.name)):
+            confidence = aged(pattern, now)
+            if left <= LEAST or pattern.fixed or (tokens <= STORED and confidence >= WORTHLESS):
                 continue
             too_much = f"{tokens} tokens, {STORED} at most"
-            gone.append((each, too_much if tokens > STORED else f"confidence {sure:.2f} after ageing"))
-            left, tokens = left - 1, tokens - each.tokens
-        for each, _ in gone:
-            if others := tuple(name for name in each.types if name != type):
-                self.library.update(each.name, types=others)
+            removed.append(
+                (pattern, too_much if tokens > STORED else f"confidence {confidence:.2f} after ageing")
+            )
+            left, tokens = left - 1, tokens - pattern.tokens
+        for pattern, _ in removed:
+            if others := tuple(name for name in pattern.types if name != type):
+                self.library.update(pattern.name, types=others)
             else:
-                self.library.delete(each.name)
-        return gone
+                self.library.delete(pattern.name)
+        return removed
 
 
 def aged(pattern: Pattern, now: datetime | None) -> float:
@@ -177,8 +179,8 @@ def merged(one: Pattern, other: Pattern) -> dict[str, Any]:
     """
     new = bool({*other.sources} - {*one.sources})
     types = tuple(dict.fromkeys((*one.types, *other.types)))
-    sure = max(one.confidence, other.confidence)
-    boosted = min(0.99, sure + (1 - sure) * min(one.confidence, other.confidence) * 0.25) if new else sure
+    best = max(one.confidence, other.confidence)
+    boosted = min(0.99, best + (1 - best) * min(one.confidence, other.confidence) * 0.25) if new else best
     samples = one.samples + other.samples if new else max(one.samples, other.samples)
     rates = [(each.success_rate, each.samples) for each in (one, other) if each.samples]
     weight = sum(size for _, size in rates)
@@ -196,7 +198,7 @@ def merged(one: Pattern, other: Pattern) -> dict[str, Any]:
     }
 
 
-def together(patterns: Iterable[Pattern]) -> Pattern:
+def merge_all(patterns: Iterable[Pattern]) -> Pattern:
     """The first of equal patterns with the others merged into it."""
     return reduce(lambda whole, each: replace(whole, **merged(whole, each)), patterns)
 
@@ -230,52 +232,52 @@ class Promotion:
     def _to_the_space(self) -> list[str]:
         """Promote agents' patterns that two or more agents have used successfully, equal ones as one."""
         own = [each for each in self.library.all() if each.scope == "agent" and each.active]
-        attempts = list(self.shelf.scan(Tried)) if own else []
-        done: list[str] = []
-        for each in own:
-            if self.library.get(each.name) is None:
+        attempts = list(self.shelf.scan(StoredAttempt)) if own else []
+        lines: list[str] = []
+        for pattern in own:
+            if self.library.get(pattern.name) is None:
                 continue  # it was merged meanwhile
-            same = [other for other in own if other.name != each.name and self.merging.same(other, each)]
-            uses = _uses(each, same, attempts)
+            same = [one for one in own if one.name != pattern.name and self.merging.same(one, pattern)]
+            uses = _uses(pattern, same, attempts)
             good, count = (sum(counts) for counts in zip(*uses.values(), strict=True)) if uses else (0, 0)
             if len(uses) < AGENTS or good <= SUCCESS * count:
                 continue
             others = [other for other in same if not other.fixed]
-            whole = together([each, *others])
+            combined = merge_all([pattern, *others])
             for other in others:
                 self.library.delete(other.name)
-            changes = {key: value for key, value in vars(whole).items() if value != getattr(each, key)}
-            changes |= {"scope": "space", "agents": tuple(sorted({*whole.agents, *uses}))}
-            self.library.update(each.name, **changes)
-            told = ", ".join(sorted(uses))
-            done.append(f"{each.name} promoted to the space: used successfully by {told}")
-        return done
+            changes = {key: value for key, value in vars(combined).items() if value != getattr(pattern, key)}
+            changes |= {"scope": "space", "agents": tuple(sorted({*combined.agents, *uses}))}
+            self.library.update(pattern.name, **changes)
+            agents = ", ".join(sorted(uses))
+            lines.append(f"{pattern.name} promoted to the space: used successfully by {agents}")
+        return lines
 
     def _to_all(self) -> list[str]:
         """Move patterns that succeed in three or more spaces to the default space."""
         spaces = self._spaces()
         if len(spaces) < SPACES:
             return []
-        everybodys = self._library(space_of(self.state, DEFAULT) / "patterns")
-        done: list[str] = []
+        shared = self._library(space_of(self.state, DEFAULT) / "patterns")
+        lines: list[str] = []
         for pattern in self.library.all():
-            held = {
+            holders = {
                 name: same for name, each in spaces.items() if (same := self.merging.equal(pattern, each))
             }
-            if pattern.scope != "space" or not pattern.active or len(held) < SPACES:
+            if pattern.scope != "space" or not pattern.active or len(holders) < SPACES:
                 continue
-            if not all(map(_succeeds, held.values())):
+            if not all(map(_succeeds, holders.values())):
                 continue
-            whole = together([pattern, *(each for each in held.values() if each.path != pattern.path)])
-            done.append(f"{pattern.name} promoted to all spaces: found in {', '.join(sorted(held))}")
-            there = everybodys.get(pattern.name)
-            if there is not None and self.merging.same(there, pattern):
-                everybodys.update(there.name, **{**merged(there, whole), "scope": "all"})
-            elif everybodys.add(replace(whole, scope="all")) is None:
+            combined = merge_all([pattern, *(each for each in holders.values() if each.path != pattern.path)])
+            lines.append(f"{pattern.name} promoted to all spaces: found in {', '.join(sorted(holders))}")
+            existing = shared.get(pattern.name)
+            if existing is not None and self.merging.same(existing, pattern):
+                shared.update(existing.name, **{**merged(existing, combined), "scope": "all"})
+            elif shared.add(replace(combined, scope="all")) is None:
                 continue  # a person deleted it there
-            if self.library.folder != everybodys.folder:
+            if self.library.folder != shared.folder:
                 self.library.delete(pattern.name)
-        return done
+        return lines
 
     def _library(self, folder: Path) -> Library:
         return Library(folder, systems=self.library.systems, state=self.state, fsync=self.library.fsync)
@@ -289,17 +291,19 @@ class Promotion:
         return {name: patterns for name, patterns in shared.items() if patterns}
 
 
-def _uses(pattern: Pattern, same: Iterable[Pattern], attempts: Iterable[Tried]) -> dict[str, tuple[int, int]]:
+def _uses(
+    pattern: Pattern, same: Iterable[Pattern], attempts: Iterable[StoredAttempt]
+) -> dict[str, tuple[int, int]]:
     """The agents that used a pattern often enough, with their successful and total uses."""
-    counted: dict[str, tuple[int, int]] = {}
+    counts: dict[str, tuple[int, int]] = {}
     if rule := parsed(pattern.rule):
-        for each in attempts:
-            if each.type in pattern.types and each.good is not None and rule.holds(each.trajectory):
-                good, count = counted.get(each.agent, (0, 0))
-                counted[each.agent] = good + each.good, count + 1
+        for attempt in attempts:
+            if attempt.type in pattern.types and attempt.good is not None and rule.holds(attempt.trajectory):
+                good, count = counts.get(attempt.agent, (0, 0))
+                counts[attempt.agent] = good + attempt.good, count + 1
     else:
-        counted = {each.agent: (each.helpful, each.helpful + each.harmful) for each in (pattern, *same)}
-    return {agent: count for agent, count in counted.items() if count[1] >= USES}
+        counts = {each.agent: (each.helpful, each.helpful + each.harmful) for each in (pattern, *same)}
+    return {agent: count for agent, count in counts.items() if count[1] >= USES}
 
 
 def _succeeds(pattern: Pattern) -> bool:

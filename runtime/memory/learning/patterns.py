@@ -95,14 +95,14 @@ class Pattern:
         """Whether a person wrote or corrected it; learning then keeps its words."""
         return self.edited or self.origin in ("person", "imported")
 
-    def told(self) -> str:
+    def line(self) -> str:
         """One line for a prompt, without the source."""
         avoid = f" Avoid: {_line(self.avoid)}" if self.avoid else ""
         return f"- {_line(self.guidance)}{avoid}"
 
     def shown(self) -> str:
         """One line for a prompt, with the source."""
-        return f"{self.told()} ({self.source})"
+        return f"{self.line()} ({self.source})"
 
     def grade(self) -> str:
         """The confidence as a word."""
@@ -184,14 +184,14 @@ def _written(pattern: Pattern) -> str:
 
 def changed(text: str, before: Pattern, after: Pattern, up: str = "../../") -> str:
     """The file with only the changed lines and sections replaced."""
-    found, old, new = map(_blocks, (text, write(before, up), write(after, up)))
-    for mine, was, now in zip(found, old, new, strict=True):
+    current, old, new = map(_blocks, (text, write(before, up), write(after, up)))
+    for entries, was, now in zip(current, old, new, strict=True):
         for key in {**was, **now}:
             if key not in now:
-                mine.pop(key, None)
+                entries.pop(key, None)
             elif was.get(key) != now[key]:
-                mine[key] = now[key]
-    return _file(found[0].values(), found[1].values())
+                entries[key] = now[key]
+    return _file(current[0].values(), current[1].values())
 
 
 def _blocks(text: str) -> tuple[dict[str, str], dict[str, str]]:
@@ -259,16 +259,16 @@ def _yaml(front: str, path: Path) -> Mapping[str, Any]:
 
     try:
         loader: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)  # strings only: keeps `off` a string
-        found = yaml.load(front, loader) or {}
+        front_values = yaml.load(front, loader) or {}
     except (yaml.YAMLError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         line = mark.line + 2 if mark else 2
         problem = getattr(error, "problem", None) or "not understood"
         hint = "quote text with a colon, comma or bracket"
         raise PatternError(f"the frontmatter is not YAML: {problem}; {hint}", path, line) from None
-    if not isinstance(found, dict):
+    if not isinstance(front_values, dict):
         raise PatternError("the frontmatter is not a list of `key: value`", path, 2)
-    return found
+    return front_values
 
 
 def _value_of(name: str, value: Any, path: Path, line: int) -> Any:
@@ -330,12 +330,12 @@ def read_practice(path: Path, now: str = "") -> list[Pattern]:
     """The patterns in a file of good practice. Raises `PatternError` with file and line."""
     text = text_of(path, LARGEST_PRACTICE)
     _refuse_hidden(text, path)
-    found = [_pattern(*each, path, now) for each in _sections(text)]
-    if not found:
+    patterns = [_pattern(*each, path, now) for each in _sections(text)]
+    if not patterns:
         raise PatternError("no heading with text under it and no list: nothing to learn from", path)
-    if len(found) > MOST:
-        raise PatternError(f"{len(found)} patterns are too many for one file; {MOST} at most", path)
-    return found
+    if len(patterns) > MOST:
+        raise PatternError(f"{len(patterns)} patterns are too many for one file; {MOST} at most", path)
+    return patterns
 
 
 def _sections(text: str) -> Iterator[tuple[str, str, int]]:
@@ -354,11 +354,11 @@ def _sections(text: str) -> Iterator[tuple[str, str, int]]:
 def _pattern(title: str, body: str, line: int, path: Path, now: str) -> Pattern:
     fields: dict[str, str] = {}
     words: list[str] = []
-    for each in body.splitlines():
-        if field := _FIELD.match(each.strip().removeprefix("- ")):
+    for line_text in body.splitlines():
+        if field := _FIELD.match(line_text.strip().removeprefix("- ")):
             fields[field[1].lower()] = field[2].strip()
-        elif not each.startswith("(learned:"):
-            words.append(each)
+        elif not line_text.startswith("(learned:"):
+            words.append(line_text)
     guidance, avoid = "\n".join(words).strip(), fields.get("avoid", "")
     _refuse_unfit(guidance, avoid, path, line)
     types = (named(each) for each in fields.get("applies to", "").split(",") if each.strip())
@@ -379,12 +379,12 @@ def _pattern(title: str, body: str, line: int, path: Path, now: str) -> Pattern:
 def write_practice(patterns: Iterable[Pattern]) -> str:
     """The patterns as one file that `read_practice` can read."""
     parts = ["# Good practice\n"]
-    for each in sorted(patterns, key=lambda each: (each.types, -each.confidence, each.name)):
-        lines = [f"## {each.title or each.name}\n", f"Applies to: {', '.join(each.types)}"]
-        if each.avoid:
-            lines.append(f"Avoid: {' '.join(each.avoid.split())}")
-        lines += ["", each.guidance, ""]
-        if each.why:
-            lines += [f"(learned: {' '.join(each.why.split())})", ""]
+    for pattern in sorted(patterns, key=lambda each: (each.types, -each.confidence, each.name)):
+        lines = [f"## {pattern.title or pattern.name}\n", f"Applies to: {', '.join(pattern.types)}"]
+        if pattern.avoid:
+            lines.append(f"Avoid: {' '.join(pattern.avoid.split())}")
+        lines += ["", pattern.guidance, ""]
+        if pattern.why:
+            lines += [f"(learned: {' '.join(pattern.why.split())})", ""]
         parts.append("\n".join(lines))
     return "\n".join(parts)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from runtime.memory.learning.attempts import Tried
+from runtime.memory.learning.attempts import StoredAttempt
 from runtime.memory.learning.patterns import GENERAL, Pattern
 from runtime.memory.learning.rules import parsed
 
@@ -71,9 +71,9 @@ class Report:
     best: Sequence[Best] = ()
 
 
-def report(tried: Iterable[Tried], patterns: Sequence[Pattern]) -> Report:
+def report(attempts: Iterable[StoredAttempt], patterns: Sequence[Pattern]) -> Report:
     """The report on all attempts and an agent's patterns, including inactive ones."""
-    ends = [each for each in tried if each.last and each.good is not None and not each.parent]
+    ends = [each for each in attempts if each.last and each.good is not None and not each.parent]
     active = [each for each in patterns if each.active]
     types: list[ByType] = []
     for name in sorted({each.type for each in ends}):
@@ -93,41 +93,41 @@ def report(tried: Iterable[Tried], patterns: Sequence[Pattern]) -> Report:
     )
 
 
-def _sides(tried: Iterable[Tried], patterns: Iterable[Pattern]) -> tuple[Side, Side]:
+def _sides(attempts: Iterable[StoredAttempt], patterns: Iterable[Pattern]) -> tuple[Side, Side]:
     """The attempts before the first pattern of their type was learned, and those after it."""
     learned: dict[str, str] = {}  # by type: when
     for pattern in sorted((each for each in patterns if each.created), key=lambda each: each.created):
         for type in pattern.types:
             learned.setdefault(type, pattern.created)
-    before: list[Tried] = []
-    after: list[Tried] = []
-    for each in tried:
-        first = min((learned[type] for type in (each.type, GENERAL) if type in learned), default="")
-        (after if first and each.at > first else before).append(each)
+    before: list[StoredAttempt] = []
+    after: list[StoredAttempt] = []
+    for attempt in attempts:
+        first = min((learned[type] for type in (attempt.type, GENERAL) if type in learned), default="")
+        (after if first and attempt.at > first else before).append(attempt)
     return _side(before), _side(after)
 
 
-def _side(tried: Sequence[Tried]) -> Side:
-    if not tried:
+def _side(attempts: Sequence[StoredAttempt]) -> Side:
+    if not attempts:
         return Side()
     return Side(
-        len(tried),
-        round(fmean(bool(each.good) for each in tried), 4),
-        round(fmean(each.seconds for each in tried), 3),
-        round(fmean(each.tokens for each in tried), 1),
-        round(fmean(each.calls for each in tried), 2),
+        len(attempts),
+        round(fmean(bool(each.good) for each in attempts), 4),
+        round(fmean(each.seconds for each in attempts), 3),
+        round(fmean(each.tokens for each in attempts), 1),
+        round(fmean(each.calls for each in attempts), 2),
     )
 
 
-def _mistake(pattern: Pattern, tried: Sequence[Tried]) -> Mistake:
+def _mistake(pattern: Pattern, attempts: Sequence[StoredAttempt]) -> Mistake:
     rule = parsed(pattern.rule)
-    later = [each for each in tried if pattern.created and each.at > pattern.created]
-    told = [
+    later = [each for each in attempts if pattern.created and each.at > pattern.created]
+    applicable = [
         (each, followed)
         for each in later
         if rule and {each.type, GENERAL} & {*pattern.types}
         if (followed := rule.holds(each.trajectory)) is not None
     ]
-    failed = [each for each, followed in told if not followed and each.good is False]
+    failed = [each for each, followed in applicable if not followed and each.good is False]
     repeated = sum(pattern.name in each.shown for each in failed)
-    return Mistake(pattern.name, repeated, len(failed) - repeated, len(told))
+    return Mistake(pattern.name, repeated, len(failed) - repeated, len(applicable))

@@ -23,7 +23,7 @@ _PLAIN = re.compile(r"[a-z]{2,16}")
 
 
 @dataclass(frozen=True)
-class Offered:
+class ToolOptions:
     """What tools offer: the values of their arguments by `TOOL ARGUMENT`, and the tools that only read."""
 
     choices: Mapping[str, frozenset[str]] = field(default_factory=dict[str, "frozenset[str]"])
@@ -80,11 +80,11 @@ class Rule:
 
     def holds(self, trajectory: Trajectory) -> bool | None:
         """Whether an attempt follows the rule; None if the rule does not apply to it."""
-        found = [_holds(self.kind, names, trajectory) for names in self._each()]
-        told = [each for each in found if each is not None]
-        if not told:
+        outcomes = [_holds(self.kind, names, trajectory) for names in self._each()]
+        applicable = [each for each in outcomes if each is not None]
+        if not applicable:
             return None
-        return all(each != self.refuses for each in told)
+        return all(each != self.refuses for each in applicable)
 
     def _each(self) -> Iterator[tuple[str, ...]]:
         for first in self.names[0].split(","):
@@ -102,21 +102,21 @@ def parsed(text: str) -> Rule | None:
     return Rule(kind, tuple(names), refuses)
 
 
-def candidates(trajectories: Iterable[Trajectory], offered: Offered | None = None) -> list[Rule]:
+def candidates(trajectories: Iterable[Trajectory], offered: ToolOptions | None = None) -> list[Rule]:
     """Every rule that some attempt follows; none on what is before or after a tool that only reads."""
-    offered = offered or Offered()
-    found = {
-        Rule(*fact) for trajectory in trajectories for fact in trajectory.facts if _tells(*fact, offered)
+    offered = offered or ToolOptions()
+    rules = {
+        Rule(*fact) for trajectory in trajectories for fact in trajectory.facts if _usable(*fact, offered)
     }
-    return sorted(found, key=lambda rule: (-KINDS[rule.kind][1], str(rule)))
+    return sorted(rules, key=lambda rule: (-KINDS[rule.kind][1], str(rule)))
 
 
-def _tells(kind: str, names: tuple[str, ...], offered: Offered) -> bool:
+def _usable(kind: str, names: tuple[str, ...], offered: ToolOptions) -> bool:
     """Whether a fact may become a rule: a value must be the tool's own choice or one plain word."""
     if kind == "choice":
         return names[2] in offered.choices.get(" ".join(names[:2]), ())
     if kind == "word":
-        return not _tells("choice", names, offered) and bool(_PLAIN.fullmatch(names[2]))
+        return not _usable("choice", names, offered) and bool(_PLAIN.fullmatch(names[2]))
     return kind not in _AROUND or names[0] not in offered.looking
 
 
@@ -147,7 +147,7 @@ _BEGINNING = re.compile(r"^(`?)([a-z])")
 
 
 @dataclass(frozen=True)
-class Said:
+class RuleText:
     """A rule in words."""
 
     title: str
@@ -168,24 +168,24 @@ class Wording:
         self.templates = _templates(tuple(systems))
         self.forms = self.templates.get("", {})
 
-    def say(self, rule: Rule) -> Said:
+    def say(self, rule: Rule) -> RuleText:
         """A rule in words. Raises `ConfigurationError` if its template is missing."""
-        return self._said(f"{'not ' if rule.refuses else ''}{rule.kind}", _values(rule, self.forms))
+        return self._fill(f"{'not ' if rule.refuses else ''}{rule.kind}", _values(rule, self.forms))
 
-    def habit(self, habit: str, names: Sequence[str]) -> Said:
+    def habit(self, habit: str, names: Sequence[str]) -> RuleText:
         """A habit in words; see `habits_of`."""
         tools = ", then ".join(map(_tool, names))
         values = {"tools": tools, "plain": tools, "ending": names[0], "value": names[-1]}
-        return self._said(f"habit {habit}", values)
+        return self._fill(f"habit {habit}", values)
 
-    def _said(self, key: str, values: Mapping[str, str]) -> Said:
+    def _fill(self, key: str, values: Mapping[str, str]) -> RuleText:
         template = self.templates.get(key)
         if template is None:
             raise ConfigurationError(f"system/memory/guidance.md has no section `## {key}`; add it")
         title, do, avoid = (
             _SLOT.sub(lambda hit: values[hit[1]], template.get(part, "")) for part in ("title", "do", "avoid")
         )
-        return Said(_begun(title.replace("`", "")), _begun(do), _begun(avoid))
+        return RuleText(_begun(title.replace("`", "")), _begun(do), _begun(avoid))
 
 
 def _tool(name: str) -> str:
@@ -226,9 +226,9 @@ def _begun(text: str) -> str:
 
 @cache
 def _templates(systems: tuple[Path, ...]) -> Mapping[str, Mapping[str, str]]:
-    found: dict[str, Mapping[str, str]] = {}
+    templates: dict[str, Mapping[str, str]] = {}
     for heading, body in sections(systems[::-1], "guidance.md"):
-        found[heading] = {line[1]: line[2].strip() for line in _LINE.finditer(body)}
+        templates[heading] = {line[1]: line[2].strip() for line in _LINE.finditer(body)}
         words = {hit[1]: hit[2].strip() for hit in _WORD.finditer(body)}
-        found[""] = {**found.get("", {}), **words}
-    return found
+        templates[""] = {**templates.get("", {}), **words}
+    return templates

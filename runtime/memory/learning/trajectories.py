@@ -73,8 +73,8 @@ class Trajectory:
     @cached_property
     def facts(self) -> frozenset[Fact]:
         """All that rules can say of the attempt and that is true."""
-        found = _facts(self.acts, self.tools) if self.acts else ()
-        return frozenset([*found, *(("checks", (kind,)) for kind in self.criteria)])
+        facts = _facts(self.acts, self.tools) if self.acts else ()
+        return frozenset([*facts, *(("checks", (kind,)) for kind in self.criteria)])
 
 
 def _facts(acts: Sequence[Act], tools: Sequence[str]) -> Iterator[Fact]:
@@ -124,20 +124,20 @@ def _order(acts: Sequence[Act], at: Sequence[int], other: str) -> Iterator[str]:
 
 def trajectories(document: Document) -> Mapping[int, Trajectory]:
     """Trajectories by attempt: the last one from plan and steps, earlier ones from their folds."""
-    found = {fold.attempt: _folded(document, fold) for fold in document.section(2).folds}
+    by_attempt = {fold.attempt: _folded(document, fold) for fold in document.section(2).folds}
     steps = [document.steps.get(n, step) for n, step in sorted(document.planned.items())]
-    if steps or document.meta.attempt not in found:
+    if steps or document.meta.attempt not in by_attempt:
         acts = tuple(_acts(steps, {}))
-        found[document.meta.attempt] = Trajectory(acts, _criteria(document.text(2, "success criteria")))
-    return found
+        by_attempt[document.meta.attempt] = Trajectory(acts, _criteria(document.text(2, "success criteria")))
+    return by_attempt
 
 
 def _folded(document: Document, fold: Fold) -> Trajectory:
     """The trajectory of a fold, which has a line per step; §3 has the started steps."""
-    told = next((note.text for note in fold.notes if note.key == "steps then"), "")
+    listing = next((note.text for note in fold.notes if note.key == "steps then"), "")
     acts: list[Act] = []
     numbers: dict[str, int] = {}
-    for hit in _LINE.finditer(told):
+    for hit in _LINE.finditer(listing):
         step = document.steps.get(int(hit[1]))
         if step is not None:
             acts += _acts([step], numbers)
@@ -178,8 +178,8 @@ def _paths(args: Mapping[str, Any], step: Step) -> Iterator[str]:
                 yield value.removeprefix("./")
             elif key == "command":
                 yield from (word.removeprefix("./") for word in _PATHLIKE.findall(value))
-    for each in step.evidence.get("touched") or ():
-        if isinstance(each, Mapping) and isinstance(path := each.get("path"), str):
+    for change in step.evidence.get("touched") or ():
+        if isinstance(change, Mapping) and isinstance(path := change.get("path"), str):
             yield path
 
 
@@ -200,11 +200,11 @@ def _criteria(text: str) -> tuple[str, ...]:
     kinds: set[str] = set()
     for line in text.splitlines():
         try:
-            told = json.loads(line)
+            criterion = json.loads(line)
         except ValueError:
             continue
-        if isinstance(told, dict):
-            kinds |= told.keys() & {"run", "file", "step", "same", "judge"}
+        if isinstance(criterion, dict):
+            kinds |= criterion.keys() & {"run", "file", "step", "same", "judge"}
     return tuple(sorted(kinds))
 
 
@@ -225,15 +225,15 @@ _INDENT = re.compile(r"(?m)^(\t| +)\S")
 
 def habits_of(document: Document) -> list[tuple[str, ...]]:
     """The habits of a loop's last attempt, each as a kind and its words."""
-    found: dict[tuple[str, ...], None] = {}
+    habits: dict[tuple[str, ...], None] = {}
     for step in document.steps.values():
         if step.n in document.planned and step.state == "done" and step.tool == "write":
-            found |= dict.fromkeys(_of_file(step, document.text(1, "task")))
+            habits |= dict.fromkeys(_of_file(step, document.text(1, "task")))
     result = document.text(5, "result").strip()
     if len(result.split()) >= WORDS:
         short = "\n" not in result and len(result) <= ONE_LINE
-        found["answer", "one line" if short else "several lines"] = None
-    return list(found)
+        habits["answer", "one line" if short else "several lines"] = None
+    return list(habits)
 
 
 def _of_file(step: Step, task: str) -> Iterator[tuple[str, ...]]:
@@ -259,9 +259,9 @@ def _of_text(ending: str, text: str) -> Iterator[tuple[str, ...]]:
     indents = [hit[1] for hit in _INDENT.finditer(text)]
     if len(indents) >= 3:
         width = min(len(each) for each in indents)
-        told = "tabs" if all(each[0] == "\t" for each in indents) else f"{width} blanks"
-        if told == "tabs" or width in (2, 4, 8):
-            yield "indent", ending, told
+        indent = "tabs" if all(each[0] == "\t" for each in indents) else f"{width} blanks"
+        if indent == "tabs" or width in (2, 4, 8):
+            yield "indent", ending, indent
     if ending == ".py" and re.match(r"\s*(?:#[^\n]*\n)*\s*[ru]?(\"\"\"|''')", text):
         yield "docstring", ending, "a docstring"
     if ending == ".py" and re.search(r"(?m)^\s*def \w+\([^)]*:\s*\w+[^)]*\)|\) -> ", text):

@@ -339,6 +339,6 @@ def test_an_error_is_told_and_the_next_look_is_another_try(fractal: Fractal) -> 
     asyncio.run(every.run(1))
     assert every.dreams == []
     assert said[0].startswith("no dream: a dream is already running here")
-    held.let_go()
+    held.release()
     asyncio.run(every.run(1))
     assert len(every.dreams) == 1

@@ -12,16 +12,16 @@ from kernel.asking.prompt import found_by_itself
 from kernel.asking.responder import Ask, Ladder
 from kernel.document.model import Document
 from runtime.api.fractal import Fractal
-from runtime.memory.run_memory import Remembering
+from runtime.memory.run_memory import RunMemory
 from runtime.models.scripted import Scripted
 
 
-class FixedMemory(Remembering):
+class FixedMemory(RunMemory):
     """A memory that offers the same for every task."""
 
     times = 0
 
-    def known(self, document: Document) -> Sequence[tuple[str, str]]:
+    def notes_for(self, document: Document) -> Sequence[tuple[str, str]]:
         self.times += 1
         return (("files", "- a.txt (run x)"), ("patterns", "- ask AKIAIOSFODNN7EXAMPLE (patterns/p.md)"))
 
@@ -93,7 +93,7 @@ async def test_memory_changes_during_a_loop_do_not_reach_its_prompts(tmp_path: A
     prompts: list[str] = []
 
     class LateMemory(FixedMemory):
-        def known(self, document: Document) -> Sequence[tuple[str, str]]:
+        def notes_for(self, document: Document) -> Sequence[tuple[str, str]]:
             self.times += 1
             return [("way", "solve first: think")] if self.times > 1 else []
 

@@ -9,7 +9,7 @@ from nights import NOW, brain_in, dreamer, exported, filled, killed
 
 from kernel.errors import FractalError, StorageError, UsageError
 from runtime.memory.dream.dreamer import Dreamer
-from runtime.memory.dream.stages import ALL, Done, Dream, Dreamt, Stage, StageResult
+from runtime.memory.dream.stages import ALL, Dream, DreamRecord, Stage, StageRecord, StageResult
 from runtime.memory.tasks.trees import NeuronTree
 
 NAMES = [stage.name for stage in ALL]
@@ -49,10 +49,10 @@ def test_dreams_are_taken_back_one_by_one(tmp_path: Path) -> None:
 
 def test_a_dream_without_before_images_is_not_undone(tmp_path: Path) -> None:
     brain = filled(tmp_path)
-    brain.shelf.put(Dreamt(id="old", stages={"decay": Done(changed=3)}))
+    brain.shelf.put(DreamRecord(id="old", stages={"decay": StageRecord(changed=3)}))
     with pytest.raises(UsageError, match="no before-images"):
         dreamer(brain).undo()
-    assert brain.shelf.get(Dreamt, "old")
+    assert brain.shelf.get(DreamRecord, "old")
 
 
 def test_what_could_not_be_put_back_after_a_stage_went_wrong_is_put_back_by_the_next(tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_what_could_not_be_put_back_after_a_stage_went_wrong_is_put_back_by_the_
     (file / "in the way").unlink()
     file.rmdir()
     sleeper.do("one", "rest")
-    sleeper.let_go()
+    sleeper.release()
     assert file.read_text() == "as it was"
 
 
@@ -111,7 +111,7 @@ def test_killed_in_the_middle_of_a_stage_it_goes_on_and_can_be_taken_back(
     brain.close()
     assert killed(tmp_path, "sqlite", "dream", name, when)
     brain = brain_in(tmp_path)
-    known = brain.shelf.get(Dreamt, "one")
+    known = brain.shelf.get(DreamRecord, "one")
     assert list(known.stages if known else {}) == NAMES[: NAMES.index(name)]
     sleeper = dreamer(brain)
     whole = sleeper.dream("one", ALL)
@@ -191,7 +191,7 @@ def test_two_dreams_at_once_are_refused(tmp_path: Path) -> None:
         other.do("two", "merge-neurons")
     with pytest.raises(UsageError, match="already running here"):
         other.undo()
-    one.let_go()
+    one.release()
     other.do("two", "merge-neurons")
     with pytest.raises(UsageError, match="already running"):
         other.do("three", "merge-neurons")
@@ -270,9 +270,9 @@ def test_a_dream_that_makes_memory_worse_is_taken_back_and_the_later_stages_are_
     sleeper = dreamer(brain, stages := [merge, worse("verify")])
     assert sleeper.do("one", "merge-neurons").changed
     assert sleeper.do("one", "verify").did == ("it is worse",)
-    sleeper.let_go()
+    sleeper.release()
     assert exported(brain) == before
-    killed_before = Dreamt(id="one", stages={"verify": Done(counts={"worse": 1})})
+    killed_before = DreamRecord(id="one", stages={"verify": StageRecord(counts={"worse": 1})})
     brain.shelf.put(killed_before)
     dreamer(brain, stages).dream("one", stages[1:])
     assert exported(brain) == before

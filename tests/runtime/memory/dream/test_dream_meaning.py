@@ -12,7 +12,7 @@ from kernel.store.call_log import ReplyLog
 from runtime.api.fractal import shipped_system
 from runtime.memory.brain import Brain
 from runtime.memory.dream.dreamer import Dreamer
-from runtime.memory.dream.report import Standing
+from runtime.memory.dream.report import MemoryState
 from runtime.memory.dream.stages import Dream
 from runtime.memory.dream.work import Work
 from runtime.memory.facts.graph import degrees, link
@@ -342,7 +342,7 @@ def test_the_report_notices_a_graph_that_is_torn(brain: Brain) -> None:
     brain.shelf.delete(Edge, *torn)
     second = night(brain, "report", at=MONDAY + timedelta(days=1))["report"]
     assert second.counts["components"] == 2 and "falling" in " ".join(second.did)
-    assert brain.shelf.count(Standing) == 2
+    assert brain.shelf.count(MemoryState) == 2
 
 
 def test_the_report_says_when_nothing_surprises_any_more(brain: Brain) -> None:

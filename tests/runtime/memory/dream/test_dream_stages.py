@@ -8,7 +8,7 @@ import pytest
 from nights import NOW, OF_MEMORY, PROCEDURAL, brain_in, dreamer, exported, filled
 
 from runtime.memory.brain import Brain
-from runtime.memory.dream.stages import Dreamt
+from runtime.memory.dream.stages import DreamRecord
 from runtime.memory.tasks.decisions import Decision
 from runtime.memory.tasks.merging import tree_by
 from runtime.memory.tasks.methods import Method
@@ -17,7 +17,7 @@ from runtime.memory.tasks.types import Member, ProblemType
 
 
 @pytest.fixture(scope="module")
-def dreamt(tmp_path_factory: pytest.TempPathFactory) -> tuple[Brain, Dreamt, dict[str, NeuronTree]]:
+def dreamt(tmp_path_factory: pytest.TempPathFactory) -> tuple[Brain, DreamRecord, dict[str, NeuronTree]]:
     brain = filled(tmp_path_factory.mktemp("dreamt"))
     before = {tree.id: tree for tree in brain.shelf.scan(NeuronTree)}
     return brain, dreamer(brain).dream("one", OF_MEMORY), before
@@ -27,14 +27,14 @@ def named(trees: dict[str, NeuronTree], begins: str) -> list[NeuronTree]:
     return [tree for tree in trees.values() if tree.exemplar.task.startswith(begins)]
 
 
-def test_every_stage_has_something_to_do(dreamt: tuple[Brain, Dreamt, dict[str, NeuronTree]]) -> None:
+def test_every_stage_has_something_to_do(dreamt: tuple[Brain, DreamRecord, dict[str, NeuronTree]]) -> None:
     _, done, _ = dreamt
     assert list(done.stages) == PROCEDURAL
     assert [name for name, each in done.stages.items() if not each.changed] == []
 
 
 def test_the_same_task_written_otherwise_is_one_tree(
-    dreamt: tuple[Brain, Dreamt, dict[str, NeuronTree]],
+    dreamt: tuple[Brain, DreamRecord, dict[str, NeuronTree]],
 ) -> None:
     brain, done, before = dreamt
     assert done.stages["merge-neurons"].counts == {"merged": 2}
@@ -46,7 +46,7 @@ def test_the_same_task_written_otherwise_is_one_tree(
 
 
 def test_what_was_never_right_goes_and_what_rested_may_be_used_again(
-    dreamt: tuple[Brain, Dreamt, dict[str, NeuronTree]],
+    dreamt: tuple[Brain, DreamRecord, dict[str, NeuronTree]],
 ) -> None:
     brain, _, before = dreamt
     (flour,), (twins,) = named(before, "convert 12 pounds"), named(before, "add the ages")
@@ -60,7 +60,7 @@ def test_what_was_never_right_goes_and_what_rested_may_be_used_again(
 
 
 def test_the_newest_hundred_decisions_are_kept(
-    dreamt: tuple[Brain, Dreamt, dict[str, NeuronTree]],
+    dreamt: tuple[Brain, DreamRecord, dict[str, NeuronTree]],
 ) -> None:
     brain, done, _ = dreamt
     left = [each.id for each in brain.shelf.scan(Decision) if each.id.startswith("use-")]
@@ -69,7 +69,7 @@ def test_the_newest_hundred_decisions_are_kept(
 
 
 def test_a_branch_that_misled_is_cut_back_and_keeps_its_blame(
-    dreamt: tuple[Brain, Dreamt, dict[str, NeuronTree]],
+    dreamt: tuple[Brain, DreamRecord, dict[str, NeuronTree]],
 ) -> None:
     brain, _, before = dreamt
     (was,) = named(before, "what do 7 pens")
@@ -85,7 +85,7 @@ def test_a_branch_that_misled_is_cut_back_and_keeps_its_blame(
 
 
 def test_a_type_with_nothing_in_common_is_two(
-    dreamt: tuple[Brain, Dreamt, dict[str, NeuronTree]],
+    dreamt: tuple[Brain, DreamRecord, dict[str, NeuronTree]],
 ) -> None:
     brain, _, _ = dreamt
     types: dict[str, set[str]] = {}
@@ -102,7 +102,7 @@ def test_a_type_with_nothing_in_common_is_two(
 
 
 def test_every_tree_has_a_type_and_five_of_one_operation_a_method(
-    dreamt: tuple[Brain, Dreamt, dict[str, NeuronTree]],
+    dreamt: tuple[Brain, DreamRecord, dict[str, NeuronTree]],
 ) -> None:
     brain, _, _ = dreamt
     assert all(tree.type for tree in brain.shelf.scan(NeuronTree))

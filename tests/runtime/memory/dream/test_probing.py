@@ -9,7 +9,7 @@ from runtime.memory.brain import Brain
 from runtime.memory.dream.dreamer import Dreamer
 from runtime.memory.dream.nearness import FEW, Nearness
 from runtime.memory.dream.probing import Probe, probe, verify
-from runtime.memory.dream.stages import Dream, Dreamt, Stage, StageResult
+from runtime.memory.dream.stages import Dream, DreamRecord, Stage, StageResult
 from runtime.memory.facts.mind import Mind
 from runtime.memory.facts.records import Observation
 from runtime.memory.store.moving import lines
@@ -46,7 +46,7 @@ def test_a_dream_that_finds_less_is_taken_back(tmp_path: Path) -> None:
     ]
     dreamer = Dreamer(brain, clock=lambda: MONDAY, stages=stages)
     done = [dreamer.do("d", stage.name) for stage in stages]
-    dreamer.let_go()
+    dreamer.release()
     assert done[0].counts["found"] == 7 and done[2].counts == {
         "asked": 7,
         "before": 7,
@@ -55,7 +55,7 @@ def test_a_dream_that_finds_less_is_taken_back(tmp_path: Path) -> None:
     }
     assert [row.id for kind in ("observation", "memory") for row in brain.shelf.rows(kind)] == before
     assert {each.id: (each.text, each.memory) for each in brain.shelf.scan(Observation)} == texts
-    assert not brain.shelf.count(Dreamt) and not brain.shelf.count(Probe)
+    assert not brain.shelf.count(DreamRecord) and not brain.shelf.count(Probe)
 
 
 def test_what_memories_are_made_of_is_as_well_found_and_the_dream_stays(tmp_path: Path) -> None:

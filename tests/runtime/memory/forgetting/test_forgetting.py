@@ -17,7 +17,7 @@ from runtime.memory.episodes.experience import Experience
 from runtime.memory.facts import graph
 from runtime.memory.facts.mind import Mind
 from runtime.memory.facts.records import Edge, Goal, Memory, Observation
-from runtime.memory.forgetting.forgetting import Forgetting, Forgot
+from runtime.memory.forgetting.forgetting import Forgetting, ForgettingResult
 from runtime.memory.forgetting.request import Request
 from runtime.memory.store import Shelf
 from runtime.memory.tasks.decisions import Decision
@@ -42,7 +42,7 @@ def mind_of(fractal: Fractal) -> Mind:
     return Mind.of(fractal.brain)
 
 
-def forget(fractal: Fractal, words: str = "", *, documents: bool = False, **wanted: str) -> Forgot:
+def forget(fractal: Fractal, words: str = "", *, documents: bool = False, **wanted: str) -> ForgettingResult:
     forgetting = Forgetting(fractal.brain, fractal.workspace.state)
     return forgetting.do(Request(words, **wanted), with_documents=documents)
 
@@ -270,7 +270,7 @@ def test_forgetting_waits_for_no_dream(tmp_path):
         with pytest.raises(UsageError, match="a dream is already running"):
             forget(place(tmp_path), "zebedee")
     finally:
-        fractal.memory.dreamer.let_go()
+        fractal.memory.dreamer.release()
 
 
 def test_each_space_forgets_by_itself_and_names_the_others(tmp_path):

@@ -6,14 +6,14 @@ from math import comb
 
 import pytest
 
-from runtime.memory.learning.attempts import Tried, advantages, differs
-from runtime.memory.learning.contrast import contrast, least, p_value, pairs, sample
+from runtime.memory.learning.attempts import StoredAttempt, advantages, differs
+from runtime.memory.learning.contrast import contrast, p_value, pairs, sample, smallest_p_value
 from runtime.memory.learning.contrast import testable as counted
-from runtime.memory.learning.rules import Offered, Rule, candidates, parsed
+from runtime.memory.learning.rules import Rule, ToolOptions, candidates, parsed
 from runtime.memory.learning.trajectories import Act
 
 
-def attempt(n: object, tools: str, good: bool, **more: object) -> Tried:
+def attempt(n: object, tools: str, good: bool, **more: object) -> StoredAttempt:
     """`read.0 edit.0` are calls of tools on files; a word with `+` is an argument of the last call."""
     acts: list[Act] = []
     for word in tools.split():
@@ -23,10 +23,10 @@ def attempt(n: object, tools: str, good: bool, **more: object) -> Tried:
         tool, _, file = word.partition(".")
         acts.append(Act(tool=tool, paths=(int(file),) if file else (), state="done"))
     outcome = "tests_passed" if good else "tests_failed"
-    return Tried(id=f"loop{n}/1", acts=tuple(acts), **more).judged(outcome, None)  # type: ignore[arg-type]
+    return StoredAttempt(id=f"loop{n}/1", acts=tuple(acts), **more).judged(outcome, None)  # type: ignore[arg-type]
 
 
-def many(*sides: tuple[str, bool, int], **more: object) -> list[Tried]:
+def many(*sides: tuple[str, bool, int], **more: object) -> list[StoredAttempt]:
     numbers = iter(range(10_000))
     return [attempt(next(numbers), tools, good, **more) for tools, good, count in sides for _ in range(count)]
 
@@ -50,7 +50,7 @@ def test_what_differs_between_strata_alone_is_no_difference() -> None:
 
 
 def test_only_comparisons_that_could_show_something_count() -> None:
-    assert least([(5, 5, 5, 5)]) == pytest.approx(1 / comb(20, 10))
+    assert smallest_p_value([(5, 5, 5, 5)]) == pytest.approx(1 / comb(20, 10))
     assert counted([0.5] * 100, 0.05) == 1
     assert counted([0.001] * 4 + [0.5] * 100, 0.05) == 4
 
@@ -71,9 +71,9 @@ def test_chance_alone_hardly_makes_a_pattern() -> None:
 def test_that_nobody_should_look_is_never_learned() -> None:
     """Attempts that read first failed, but reading changes nothing, so it cannot be the cause."""
     tried = many(("edit.0", True, 12), ("read.0 edit.0", False, 12))
-    unheeded = contrast(sample(tried), offered=Offered())
+    unheeded = contrast(sample(tried), offered=ToolOptions())
     assert unheeded is not None and str(unheeded.rule) == "not before-same edit read"
-    found = contrast(sample(tried), offered=Offered(looking=frozenset({"read"})))
+    found = contrast(sample(tried), offered=ToolOptions(looking=frozenset({"read"})))
     assert found is None or "read" not in str(found.rule)
 
 
@@ -196,7 +196,7 @@ def test_at_most_three_successes_and_two_failures_are_shown_the_best_and_the_wor
 
 def test_a_reward_is_the_signal_by_its_reliability() -> None:
     rewards = [
-        Tried(id="a/1", signal=each).reward
+        StoredAttempt(id="a/1", signal=each).reward
         for each in ("user_approved", "tests_passed", "no_errors", "escalation", "timeout", "tests_failed")
     ]
     assert rewards == [1.0, 1.0, 0.6, -0.3, -0.6, -1.0]
@@ -209,8 +209,8 @@ def test_a_reward_is_the_signal_by_its_reliability() -> None:
 def test_of_what_arguments_say_a_rule_tells_one_plain_word_or_a_tools_own_choice() -> None:
     def words(**values: str) -> set[str]:
         one = Act(tool="json", arguments=tuple(values), words=values)
-        tried = Tried(id="a/1", acts=(one,))
-        offered = Offered({"json format": frozenset({"text-2"})})
+        tried = StoredAttempt(id="a/1", acts=(one,))
+        offered = ToolOptions({"json format": frozenset({"text-2"})})
         return {
             str(rule) for rule in candidates([tried.trajectory], offered) if rule.kind in ("word", "choice")
         }

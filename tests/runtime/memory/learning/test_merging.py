@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from runtime.memory.embed.lexical import Lexical
-from runtime.memory.learning.attempts import Tried
+from runtime.memory.learning.attempts import StoredAttempt
 from runtime.memory.learning.library import Library
 from runtime.memory.learning.merging import LEAST, STORED, Merging, Promotion, aged
 from runtime.memory.learning.patterns import Pattern
@@ -163,7 +163,7 @@ def used(shelf: Shelf, agent: str, count: int, good: int) -> None:
     acts = (Act(tool="read", paths=(0,)), Act(tool="edit", paths=(0,)))
     for number in range(count):
         outcome = "tests_passed" if number < good else "tests_failed"
-        one = Tried(id=f"{agent}{number}/1", agent=agent, type="edit", acts=acts)
+        one = StoredAttempt(id=f"{agent}{number}/1", agent=agent, type="edit", acts=acts)
         shelf.put(one.judged(outcome, None))
 
 

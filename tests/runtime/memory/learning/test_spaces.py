@@ -17,7 +17,7 @@ from kernel.asking.responder import Ask, Ladder
 from kernel.errors import ConfigurationError, UsageError
 from runtime.api.fractal import Fractal
 from runtime.api.learning import attempts, from_run
-from runtime.memory.learning.attempts import Tried
+from runtime.memory.learning.attempts import StoredAttempt
 from runtime.memory.learning.patterns import Pattern, PatternError, read_practice, write_practice
 from runtime.models.scripted import Scripted
 from runtime.workspace import settings
@@ -63,7 +63,9 @@ def test_what_an_agent_learns_is_its_own_and_a_space_has_its_own_folder(play: Pl
     link = path.read_text().rstrip().rpartition("(")[2][:-1]
     assert (path.parent / link).resolve().is_file()
     writer = Fractal(work, settings={**SETTINGS, **named}).memory
-    assert {(each.agent, each.space) for each in writer.brain.shelf.scan(Tried)} == {("writer", "shop")}
+    assert {(each.agent, each.space) for each in writer.brain.shelf.scan(StoredAttempt)} == {
+        ("writer", "shop")
+    }
     assert "read-before-edit" in {each.name for each in writer.library.patterns()}
     other = Fractal(work, settings={**SETTINGS, "agent": "reviewer", "space": "shop"}).memory.library
     assert "read-before-edit" not in {each.name for each in other.patterns()}
@@ -101,7 +103,7 @@ def test_several_attempts_at_one_task_are_a_group_each_from_the_same_files(tmp_p
     found = asyncio.run(attempts(fractal, TASK, 12, lambda n, result: told.append(result.status)))
     assert told.count("complete") == 7
     assert [each.rule for each in found if each.rule] == ["before-same edit read"]
-    tried = list(fractal.anew().brain.shelf.scan(Tried))
+    tried = list(fractal.anew().brain.shelf.scan(StoredAttempt))
     assert len({each.group for each in tried}) == 1 and tried[0].group
     assert "final" in (tmp_path / "a.md").read_text()  # the last one was accepted, and stays
 

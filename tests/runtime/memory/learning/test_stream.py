@@ -14,7 +14,7 @@ from streaming import SETTINGS, Play, Worker, library_of, step, stream
 from kernel.asking.responder import Ask
 from runtime.api.fractal import Fractal
 from runtime.api.learning import in_words, report
-from runtime.memory.learning.attempts import Tried
+from runtime.memory.learning.attempts import StoredAttempt
 from runtime.memory.learning.patterns import Pattern
 
 
@@ -73,7 +73,7 @@ def test_a_persons_word_turns_what_a_run_counts_for(streamed: Streamed, tmp_path
     assert before is not None
     last = played[-1].result.run
     fractal.feedback(last, False)
-    (tried,) = fractal.brain.shelf.scan(Tried, {"run": last})
+    (tried,) = fractal.brain.shelf.scan(StoredAttempt, {"run": last})
     assert (tried.signal, tried.reward, tried.good) == ("user_rejected", -1.0, False)
     after = fractal.memory.library.get("read-before-edit")
     assert after is not None and (after.helpful, after.harmful) == (before.helpful - 1, before.harmful + 1)
@@ -97,7 +97,7 @@ def test_learning_is_switched_off_by_a_setting(play: Play, tmp_path: Path) -> No
     work = tmp_path / "work"
     stream(play, work, 8, settings={"learn": "off"})
     assert library_of(work).all() == []
-    assert not list(Fractal(work, settings=SETTINGS).brain.shelf.scan(Tried))
+    assert not list(Fractal(work, settings=SETTINGS).brain.shelf.scan(StoredAttempt))
 
 
 def test_what_cannot_be_learned_is_never_the_fault_of_a_run(play: Play, tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_no_run_that_check_accepted_no_pattern(play: Play, tmp_path: Path) -> No
     for number in range(14):
         (work / "a.md").write_text(str(number))
         play(answer, f"write down number {number}: {EVIL}", settings=SETTINGS)
-    tried = list(Fractal(work, settings=SETTINGS).brain.shelf.scan(Tried))
+    tried = list(Fractal(work, settings=SETTINGS).brain.shelf.scan(StoredAttempt))
     assert len(tried) == 14 and {each.signal for each in tried} == {"no_errors"}
     assert library_of(work).all() == []
 
@@ -263,8 +263,8 @@ def test_a_run_that_is_forgotten_leaves_nothing_to_learn_from(streamed: Streamed
 
     fractal = copy(streamed, tmp_path)
     run = streamed[1][0].result.run
-    assert list(fractal.brain.shelf.scan(Tried, {"run": run}))
+    assert list(fractal.brain.shelf.scan(StoredAttempt, {"run": run}))
     Forgetting(fractal.brain, fractal.workspace.state).do(Request(run=run))
-    assert not list(fractal.brain.shelf.scan(Tried, {"run": run}))
-    assert list(fractal.brain.shelf.scan(Tried))
+    assert not list(fractal.brain.shelf.scan(StoredAttempt, {"run": run}))
+    assert list(fractal.brain.shelf.scan(StoredAttempt))
     assert library_of(fractal.workspace.folder).get("read-before-edit")  # other runs taught it too

@@ -51,7 +51,7 @@ LONGEST_LINE = 120
 
 
 @dataclass
-class Knowing:
+class ContextSources:
     """The memory of one workspace, asked for what bears on a task."""
 
     brain: Brain
@@ -64,16 +64,16 @@ class Knowing:
     def context(self, task: str, room: int, *, run: str = "", count: Count = estimate_tokens) -> Context:
         """What is shown for a task within `room` tokens; `run` is the asking run."""
         near = self._near(task, run)
-        found = ways(
+        examples = ways(
             [each for each in near if each[1] >= LIKE][:READ], self.runs.parent, redactor(os.environ)
         )
-        made: dict[str, Callable[[], Sequence[Line]]] = {
+        makers: dict[str, Callable[[], Sequence[Line]]] = {
             FILES: lambda: [*facts(self.brain, task), *self._files(near)],
             PATTERNS: lambda: self._patterns(task, near),
-            TASKS: lambda: [*self._guided(task), *map(_line, found)],
+            TASKS: lambda: [*self._guided(task), *map(_line, examples)],
             OTHERS: lambda: [*self._others(run), *_best(near)],
         }
-        offers = {name: make() for name, make in made.items() if name in self.parts}
+        offers = {name: make() for name, make in makers.items() if name in self.parts}
         return synthesized(offers, room, count)
 
     def _near(self, task: str, run: str) -> list[tuple[Experience, float]]:
@@ -121,7 +121,7 @@ class Knowing:
         fitting = self.library.relevant(self.brain.kinds.of(task), ALL_PATTERNS)
         return [
             Line(
-                each.told()[2:], each.source, f"for {', '.join(each.types)}; confidence {each.confidence:.2f}"
+                each.line()[2:], each.source, f"for {', '.join(each.types)}; confidence {each.confidence:.2f}"
             )
             for each in fitting
             if not alike or each.origin != "distilled" or each.fixed or alike & {*each.sources}
@@ -133,23 +133,23 @@ class Knowing:
 
     def _others(self, run: str) -> list[Line]:
         lines: list[Line] = []
-        for each in awareness.active(self.runs, but=run):
-            who = "" if each.agent == awareness.DEFAULT else f"{each.agent}: "
-            told = f"{who}{' '.join(each.task.split())[:LONGEST_LINE]} (in {each.phase.upper()})"
-            lines.append(Line(told, f"run {each.run}", f"it wrote {each.seconds} s ago"))
+        for other in awareness.active(self.runs, but=run):
+            who = "" if other.agent == awareness.DEFAULT else f"{other.agent}: "
+            task = f"{who}{' '.join(other.task.split())[:LONGEST_LINE]} (in {other.phase.upper()})"
+            lines.append(Line(task, f"run {other.run}", f"it wrote {other.seconds} s ago"))
         return lines
 
 
 def _best(near: Sequence[tuple[Experience, float]]) -> list[Line]:
     """Which agent does tasks like this one best, where more than one has done some."""
     alike = [each for each, score in near if score >= LIKE]
-    known = awareness.profiles(alike, lambda each: "")
-    best = awareness.best(known, "") if len({each.agent for each in known}) > 1 else None
+    profiles = awareness.profiles(alike, lambda each: "")
+    best = awareness.best(profiles, "") if len({each.agent for each in profiles}) > 1 else None
     if best is None or best[1].samples < awareness.FEW:
         return []
     agent, record = best
-    told = f"agent {agent} does tasks like this one best: {record.successes} of {record.samples} went well"
-    return [Line(told, f"{len(alike)} tasks like it", f"score {record.score:.2f}")]
+    text = f"agent {agent} does tasks like this one best: {record.successes} of {record.samples} went well"
+    return [Line(text, f"{len(alike)} tasks like it", f"score {record.score:.2f}")]
 
 
 def _line(way: Way) -> Line:
@@ -195,8 +195,8 @@ def facts(brain: Brain, task: str) -> list[Line]:
     for hit in retrieval.search(task, 2 * MOST_FACTS, scope=Scope(keep=_holds)):
         bears = hit.score >= SHARE and hit.likeness >= FACT_LIKE
         if bears and (record := brain.shelf.get(kinds[hit.kind], hit.id)):
-            told = f"{hit.why or 'like the task'} ({hit.likeness:.2f})"
-            lines.setdefault(flat(record.text), Line(record.text, record.source or hit.kind, told))
+            why = f"{hit.why or 'like the task'} ({hit.likeness:.2f})"
+            lines.setdefault(flat(record.text), Line(record.text, record.source or hit.kind, why))
     return list(lines.values())[:MOST_FACTS]
 
 
