@@ -289,10 +289,6 @@ def _groups(lists: Iterable[tuple[Any, str]]) -> dict[Words, frozenset[Any]]:
 
 def _procedure(path: Path, meta: Mapping[str, Any], language: Language) -> Procedure:
     """A reflex from its frontmatter; raises `ValueError` if that is invalid."""
-    if path.parent.name == METHODS:
-        from runtime.memory.tasks.exemplar import without_filters
-
-        meta = without_filters(dict(meta))
     if stray := [str(key) for key in meta if key not in _KNOWN]:
         raise ValueError(f"{', '.join(stray)}: a reflex has no such field")
     text = meta.get("phrasings")

@@ -85,21 +85,10 @@ class Trial:
             return None
         return self._planned((procedure,), task, only=procedure)
 
-    def others(self, task: str, texts: Sequence[str] = ()) -> Steps | None:
+    def planned(self, task: str, texts: Sequence[str] = ()) -> Steps | None:
         """The steps that the reflexes of the system, and these files, plan for a task."""
-        return self._planned(self._beside(texts), task)
-
-    def _beside(self, texts: Sequence[str]) -> tuple[Procedure, ...]:
-        """The reflexes of these files and of the system."""
         more = [each for each in map(self._procedure, texts) if isinstance(each, Procedure)]
-        return (*more, *self._shelf.procedures)
-
-    def among(self, text: str, task: str, texts: Sequence[str] = ()) -> Steps | None:
-        """The steps for a task when all are there; None unless it is this file that matches."""
-        procedure = self._procedure(text)
-        if isinstance(procedure, str):
-            return None
-        return self._planned((procedure, *self._beside(texts)), task, only=procedure)
+        return self._planned((*more, *self._shelf.procedures), task)
 
     def _planned(
         self, procedures: tuple[Procedure, ...], task: str, only: Procedure | None = None

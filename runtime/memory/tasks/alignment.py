@@ -45,12 +45,17 @@ class Alignment:
     @property
     def exact(self) -> bool:
         """Whether the tasks differ only in spelling and wording."""
-        return not self.exchanged and all(same(old, new) for old, new in self.leaves)
+        return not self.exchanged and not self.differing
 
+    @property
+    def differing(self) -> list[tuple[Token, Token]]:
+        """The leaves that differ in more than spelling."""
+        return [(old, new) for old, new in self.leaves if (old.value, old.unit) != (new.value, new.unit)]
 
-def same(old: Token, new: Token) -> bool:
-    """Whether two leaves are the same value, however they are written."""
-    return old.value == new.value and old.unit == new.unit
+    @property
+    def changed(self) -> tuple[tuple[str, str], ...]:
+        """The stored and new texts of what differs."""
+        return (*((old.text, new.text) for old, new in self.differing), *self.exchanged.items())
 
 
 def align(old: Reading, new: Reading) -> Alignment | Refusal:

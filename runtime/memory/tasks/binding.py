@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections import Counter
@@ -70,9 +71,9 @@ def bind(
 
 
 def _same_result(ways: Sequence[Steps]) -> bool:
-    """Whether all ways to bind give the same result."""
-    results = [calculated(each) for each in ways]
-    return None not in results and len({each[-1] for each in results if each}) == 1
+    """Whether all ways to bind calculate the same result."""
+    deeds = {deed(each) for each in ways}
+    return len(deeds) == 1 and deeds.pop().startswith("=")
 
 
 def _orders(steps: Steps, alignment: Alignment) -> list[dict[int, int]]:
@@ -353,10 +354,12 @@ def _plain_number(text: str) -> int | float:
 # ---- what steps do ---------------------------------------------------------------------------------------
 
 
-def outcome(steps: Steps) -> str:
-    """What steps do, for comparison: the last value if all of them calculate, else the steps."""
-    values = calculated(steps)
-    return repr(list(steps)) if values is None else f"= {values[-1]}"
+def deed(steps: Steps) -> str:
+    """What steps do, for comparison: the last value if all of them calculate, else a hash of their calls."""
+    if results := calculated(steps):
+        return f"= {results[-1]}"
+    calls = [(step.get("tool"), step.get("args")) for step in steps]
+    return hashlib.sha256(json.dumps(calls, sort_keys=True, default=str).encode()).hexdigest()[:24]
 
 
 def calculated(steps: Steps) -> list[str] | None:

@@ -13,12 +13,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, ConfigDict
 
 from kernel.asking.prompt import found_by_itself
 from kernel.document.model import Document, Step
 from kernel.document.redaction import redact_forms
-from kernel.document.references import SHELL, changed, in_shell, references
+from kernel.document.references import SHELL, in_shell, references
 from kernel.document.references import renumbered as with_numbers
 from runtime.memory.tasks import Refusal
 from runtime.text.sections import sections
@@ -36,8 +36,6 @@ _NUMBER = re.compile(r"(?<![\w.])\d+(?:,\d{3})*(?:\.\d+)?(?![\w.]*\d)")
 _NAME = re.compile(r"(?<![\w-])[\w-]+(?:[./][\w-]+)+")
 _WORD = re.compile(r"[^\W\d_]+")
 _REFERENCE = re.compile(r"\{\{.*?\}\}")
-_TRIMMED = re.compile(r"(\{\{\s*steps\[\d+\]\.result)\s*\|\s*trim(?=\s*\}\})")
-_QUOTED = re.compile(r"\{\{\s*steps\[(\d+)\]\.result\s*\|\s*sh\s*\}\}")
 
 
 class Exemplar(BaseModel):
@@ -51,19 +49,6 @@ class Exemplar(BaseModel):
     output: str = ""  # results are references
     verified: bool = False  # some criterion failed before and held after
     made: bool = False  # an argument holds text of the planner: only fit for the very same task
-
-    @model_validator(mode="before")
-    @classmethod
-    def _current(cls, data: Any) -> Any:
-        return without_filters(data)
-
-
-def without_filters(value: Any) -> Any:
-    """A stored procedure from when references had filters, in the current form."""
-    return changed(
-        value,
-        lambda text, shell: _QUOTED.sub(r'"$RESULT_\1"', text) if shell else _TRIMMED.sub(r"\1", text),
-    )
 
 
 @cache

@@ -51,60 +51,63 @@ WHOLE = Weights()
 
 
 class Gate:
-    """Types by place, each with a centroid and members."""
+    """Types, each with a centroid and members; a type's place is its row in the arrays."""
 
     def __init__(self, size: int, weights: Weights = WHOLE) -> None:
         self.size, self.weights = size, weights
         self.centres = np.zeros((0, size))
+        self.places: dict[str, int] = {}
         self._members: list[list[Any]] = []
         self._totals: list[int] = []  # words of each type
-        self._counts: dict[str, Counter[int]] = {}  # by word and type
+        self._counts: dict[str, Counter[int]] = {}  # by word and place
         self._columns: dict[str, tuple[Any, Any]] = {}  # of the counts of a word, as arrays
         self._number = 0
         self._fitted = -1  # members when the covariance was fitted
         self._white: Any = None  # the centroids in standard deviations; None: not computed yet
 
-    def add_type(self, centre: Any) -> int:
-        """Add a type; returns its place."""
+    def add_type(self, id: str, centre: Any) -> None:
+        """Add a type."""
+        self.places[id] = len(self.centres)
         self.centres = np.vstack([self.centres, np.asarray(centre, float)[None]])
         self._members.append([])
         self._totals.append(0)
         self._white = None
-        return len(self.centres) - 1
 
-    def move(self, place: int, centre: Any) -> None:
-        """Move a type's centroid."""
-        self.centres[place] = centre
+    def move(self, id: str, vector: Any, step: float) -> Any:
+        """Move a type's centroid by a share of its way to a vector; returns the new one."""
+        centre = self.centres[self.places[id]]
+        centre += step * (vector - centre)
         self._white = None
+        return centre
 
-    def add(self, place: int, vector: Any, text: str) -> None:
+    def add(self, id: str, vector: Any, text: str) -> None:
         """Add a member to a type; the centroid stays."""
+        place, said = self.places[id], features(text)
         self._members[place].append(np.asarray(vector, float))
         self._number += 1
-        said = features(text)
         self._totals[place] += len(said)
         for word in said:
             self._counts.setdefault(word, Counter())[place] += 1
             self._columns.pop(word, None)
 
-    def count(self, place: int) -> int:
+    def count(self, id: str) -> int:
         """The number of members of a type."""
-        return len(self._members[place])
+        return len(self._members[self.places[id]])
 
-    def shared(self, place: int, most: int = 4) -> list[str]:
+    def shared(self, id: str, most: int = 4) -> list[str]:
         """The words that distinguish a type from the others, the best first."""
-        found: list[tuple[float, str]] = []
+        place, found = self.places[id], list[tuple[float, str]]()
         for word, counts in self._counts.items():
             if place in counts and " " not in word and word[0].isalpha() and word not in COMMON:
-                share = counts[place] / self.count(place)
+                share = counts[place] / self.count(id)
                 rarity = math.log((len(self.centres) + 1) / len(counts))
                 found.append((-share * rarity - share / 4, word))
         return [word for _, word in sorted(found)[:most]]
 
-    def look(self, vector: Any, text: str) -> tuple[int, float] | None:
-        """The place of the nearest type, and the distance to it; None if there is none."""
-        if not len(self.centres):
-            return None
+    def look(self, vector: Any, text: str) -> tuple[str, float]:
+        """The nearest type and the distance to it; "" and infinity if there is none."""
+        if not self.places:
+            return "", math.inf
         of = self.weights
         vector, said = np.asarray(vector, float), features(text)
         with one_thread():
@@ -122,7 +125,7 @@ class Gate:
         lead = min((scores[place] - others.max()) / CLEAR, 1.0) if len(others) else 1.0
         unknown = sum(word not in self._counts for word in said) / len(said) if said else 0.0
         distance = of.spread * relative + of.nearest * near + of.angle * angle + of.lead * (1 - lead)
-        return place, SCALE * float(distance + of.unknown * unknown)
+        return [*self.places][place], SCALE * float(distance + of.unknown * unknown)
 
     # ---- its pieces --------------------------------------------------------------------------------------
 

@@ -10,7 +10,6 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, ClassVar, Protocol
 
 from kernel.document.escaping import to_json
@@ -19,11 +18,10 @@ from runtime.memory.tasks import Refusal
 from runtime.memory.tasks.alignment import align
 from runtime.memory.tasks.exemplar import Exemplar
 from runtime.memory.tasks.ledger import Ledger, plain
-from runtime.memory.tasks.likeness import Common, Wording, calculates, common, flat, leaves_of, parts
+from runtime.memory.tasks.likeness import Common, Wording, arguments, calculates, common, shape
 from runtime.memory.tasks.reading import Reading
 from runtime.memory.tasks.trees import NeuronTree
 from runtime.memory.tasks.words import Words
-from runtime.text.tokens import tokens
 
 EXAMPLES = 8
 """Exemplars that are shown in a file."""
@@ -61,12 +59,8 @@ class Files(Protocol):
         """The steps that a file alone plans for a task."""
         ...
 
-    def others(self, task: str, texts: Sequence[str] = ()) -> Steps | None:
+    def planned(self, task: str, texts: Sequence[str] = ()) -> Steps | None:
         """The steps that the shipped reflexes and these files plan."""
-        ...
-
-    def among(self, text: str, task: str, texts: Sequence[str] = ()) -> Steps | None:
-        """The steps that a file plans beside all others; None unless it is the one that matches."""
         ...
 
 
@@ -185,25 +179,20 @@ Said = tuple[Wording, str]
 
 def operation(exemplar: Exemplar) -> str:
     """A hash of the tools of a procedure and the names of their arguments."""
-    ways = [[way, step["tool"]] for step in exemplar.steps for way, _ in flat(step.get("args") or {})]
+    ways = [[way[1:], exemplar.steps[int(way[0])]["tool"]] for way, _ in arguments(exemplar)]
     told = json.dumps([[step["tool"] for step in exemplar.steps], ways])
     return hashlib.sha256(told.encode()).hexdigest()[:16]
-
-
-def shape(exemplar: Exemplar) -> str:
-    """The arguments of a procedure with the values of its task left open."""
-    leaves = leaves_of(token for token in tokens(exemplar.task) if token.leaf).values()
-    told: list[Any] = []
-    for way, value in flat([step.get("args") or {} for step in exemplar.steps]):
-        pieces = parts(value, leaves)
-        fixed = [part.text if not part.place else part.place[0] for part in pieces]
-        told.append([way, fixed])
-    return json.dumps(told)
 
 
 def aligns(read: Reading, other: Solved) -> bool:
     """Whether a solved task is a variation of another one."""
     return not isinstance(align(read, Reading.read(other.exemplar.task, read.words)), Refusal)
+
+
+def similar(one: Solved, other: Solved, words: Words) -> bool:
+    """Whether two tasks are variations, or fill the same arguments in other words."""
+    same = shape(one.exemplar) == shape(other.exemplar) and not calculates(one.exemplar)
+    return same or aligns(Reading.read(one.exemplar.task, words), other)
 
 
 @dataclass(frozen=True)
@@ -224,8 +213,7 @@ class Births:
             if found := self._tried([this, *alike]):
                 return found
         read = Reading.read(this.exemplar.task, self.words)
-        varied = (each for each in near if aligns(read, each))
-        aligned = list(islice(varied, MADE_FROM))
+        aligned = [each for each in near if aligns(read, each)][:MADE_FROM]
         return self._tried([this, *aligned]) if aligned != alike else None
 
     def _tried(self, trees: Sequence[Solved]) -> Draft | None:
@@ -233,13 +221,12 @@ class Births:
         found = common([each.exemplar for each in trees], self.words) if len(trees) >= BORN else None
         if found is None:
             return None
-        said = [(each, self._phrasing(each, found)) for each in found.wordings]
-        told = [(each, text) for each, text in said if text]
-        usable = self._readable(found, self._uncovered(told) if found.kind == "steps" else told)
-        if not usable:
+        said = [(each, text) for each in found.wordings if (text := self._phrasing(each, found))]
+        said = self._readable(found, said)
+        if not said:
             return None
-        own = {_told(each.exemplar) for each, _ in usable}
-        draft = _draft(found, usable, tuple(tree.id for tree in trees if _told(tree.exemplar) in own))
+        own = [each.exemplar for each, _ in said]
+        draft = _draft(found, said, tuple(tree.id for tree in trees if tree.exemplar in own))
         return None if found.kind == "steps" and self._claims(draft) else draft
 
     def _phrasing(self, found: Wording, common: Common) -> str | None:
@@ -249,34 +236,27 @@ class Births:
         ]
         return self.files.wording(found.exemplar.task, found.start, found.end, holes)
 
-    def _uncovered(self, said: Sequence[Said]) -> list[Said]:
-        """Those that no reflex and no other method reads; none if one would do something else."""
-        firsts = {text: each.exemplar for each, text in reversed(said)} if len(said) >= BORN else {}
-        there = {text: self.files.others(each.task, self.active) for text, each in firsts.items()}
-        if any(_differ(steps, firsts[text]) for text, steps in there.items()):
-            return []
-        return [(each, text) for each, text in said if there.get(text) is None]
-
-    def _readable(self, common: Common, said: Sequence[Said]) -> list[Said]:
-        """Those for which the file plans the steps that solved them; none if they are too few."""
-        usable = list(said)
-        while len(usable) >= BORN:
-            text = _draft(common, usable).markdown("method")
+    def _readable(self, common: Common, said: list[Said]) -> list[Said]:
+        """Those that only this file reads; none if any would be solved in another way."""
+        if common.kind == "steps":
+            read = self._read_by(self.active, said)
+            said = [] if read is None else [each for each in said if each not in read]
+        while len(said) >= BORN:
+            text = _draft(common, said).markdown("method")
             if self.files.fault(text):
                 return []
-            if common.kind != "steps":
-                return usable
-            planned = [(each, self.files.plan(text, each[0].exemplar.task)) for each in usable]
-            if any(_differ(steps, each.exemplar) for (each, _), steps in planned):
-                return []
-            read = [each for each, steps in planned if steps is not None]
-            firsts = {phrase: each.exemplar.task for each, phrase in reversed(read)}
-            best = {phrase for phrase, task in firsts.items() if self.files.among(text, task, self.active)}
-            kept = [each for each in read if each[1] in best]
-            if len(kept) == len(usable):
-                return kept
-            usable = kept
+            read = self._read_by([*self.active, text], said) if common.kind == "steps" else said
+            if read == said:
+                return said
+            said = read or []
         return []
+
+    def _read_by(self, texts: Sequence[str], said: Sequence[Said]) -> list[Said] | None:
+        """Those that reflexes and these files read; None if any would be solved in another way."""
+        planned = [(each, self.files.planned(each[0].exemplar.task, texts)) for each in said]
+        if any(_differ(steps, each.exemplar) for (each, _), steps in planned):
+            return None
+        return [each for each, steps in planned if steps is not None]
 
     def _claims(self, draft: Draft) -> bool:
         """Whether a file would solve a stored task in another way."""
@@ -298,7 +278,3 @@ def _differ(steps: Steps | None, exemplar: Exemplar) -> bool:
 def _draft(common: Common, said: Sequence[Said], trees: tuple[str, ...] = ()) -> Draft:
     phrasings = tuple(dict.fromkeys(text for _, text in said))
     return Draft(common, phrasings, tuple(each for each, _ in said), trees=trees)
-
-
-def _told(exemplar: Exemplar) -> str:
-    return exemplar.model_dump_json(include={"task", "steps"})

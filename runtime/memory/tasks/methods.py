@@ -28,9 +28,8 @@ from runtime.memory.tasks.method_births import (
     Draft,
     Files,
     Solved,
-    aligns,
     operation,
-    shape,
+    similar,
     switched,
 )
 from runtime.memory.tasks.reading import Reading
@@ -112,28 +111,28 @@ class Methods:
         """
         if not self.parts.methods or not tree.exemplar.steps or tree.ledger.quarantined:
             return None
-        self.mend()
-        key = operation(tree.exemplar)
-        vector = self._vector(tree)
+        self.repair()
+        key, vector = operation(tree.exemplar), self._vector(tree)
         known = self._known(vector)
         if self._covered(tree, known):
             return None
-        hits = [h for h in self.shelf.nearest(Solved, self.embedder.name, vector, NEAR) if h.id != tree.id]
-        wanted = [hit.id for hit in hits if hit.score >= LIKE or not calculates(tree.exemplar)]
-        same = [
-            e
-            for e in self.shelf.pick(Solved, wanted)
-            if not e.ledger.quarantined and operation(e.exemplar) == key
+        hits = self.shelf.nearest(Solved, self.embedder.name, vector, NEAR)
+        wanted = [
+            h.id for h in hits if h.id != tree.id and (h.score >= LIKE or not calculates(tree.exemplar))
+        ]
+        near = [
+            each
+            for each in self.shelf.pick(Solved, wanted)
+            if not each.ledger.quarantined and operation(each.exemplar) == key
         ]
         this = Solved(id=tree.id, text=tree.text, exemplar=tree.exemplar, ledger=tree.ledger)
         for method in known:
-            if method.operation == key and (grown := self._grown(method, this, same, known)):
+            if method.operation == key and (grown := self._grown(method, this, known)):
                 return grown
         taken = {id for method in known for id in method.trees}
-        free = [each for each in same if each.id not in taken]
-        if len(free) + 1 < BORN:
-            return None
-        made = self._births(self._active(known)).born(this, free)
+        free = [each for each in near if each.id not in taken]
+        born = Births(self.shelf, self.words, self.files, self._active(known)).born
+        made = born(this, free) if len(free) + 1 >= BORN else None
         return self._written_new(made, key, type, vector) if made else None
 
     def _vector(self, tree: NeuronTree) -> Any:
@@ -144,7 +143,7 @@ class Methods:
         """The methods for similar tasks."""
         name, there = self.embedder.name, self.shelf.count(Method)
         hits = self.shelf.nearest(Method, name, vector, NEAR_METHODS) if there else []
-        if len(hits) < min(there, NEAR_METHODS):
+        if len(hits) < min(there, NEAR_METHODS):  # some were embedded by another embedder
             missing = [method.id for method in self.shelf.scan(Method) if name not in method.vectors]
             self.shelf.embed(Method, missing, self.embedder)
             hits = self.shelf.nearest(Method, name, vector, NEAR_METHODS)
@@ -162,45 +161,29 @@ class Methods:
                     continue
                 if method.form != "steps" or plain(steps) == wanted:
                     covered = True
-                    self._joined(method, tree.id)
+                    if tree.id not in method.trees and len(method.trees) < MEMBERS:
+                        self.shelf.put(method.model_copy(update={"trees": (*method.trees, tree.id)}))
                 elif there == method.written and self.files.status(text) == "active":
                     why = f"it plans other steps for this task than those of memory {tree.id}"
                     self._rewrite(method, switched(text, "off"), why=why)
                 break
         return covered
 
-    def _joined(self, method: Method, tree: str) -> None:
-        if tree not in method.trees and len(method.trees) < MEMBERS:
-            self.shelf.put(method.model_copy(update={"trees": (*method.trees, tree)}))
-
-    def _grown(
-        self, method: Method, this: Solved, same: Sequence[Solved], known: Sequence[Method]
-    ) -> Method | None:
+    def _grown(self, method: Method, this: Solved, known: Sequence[Method]) -> Method | None:
         """A method rebuilt with a task that it did not cover, if nobody has edited its file."""
-        members = [each for each in same if each.id in method.trees]
-        if method.form != "steps" or len(members) < 2 or not any(self._alike(this, e) for e in members[:4]):
-            return None
         text = self.text(method)
-        if text != method.written or self.files.status(text) != "active":
+        if method.form != "steps" or text != method.written or self.files.status(text) != "active":
             return None
         stored = self.shelf.pick(Solved, method.trees[:REBUILT_FROM])
-        if len(stored) < BORN - 1:
+        if len(stored) < BORN - 1 or not similar(stored[0], this, self.words):
             return None
         others = [each for each in self._active(known) if each != text]
-        made = self._births(others).born(stored[0], [*stored[1:], this])
+        births = Births(self.shelf, self.words, self.files, others)
+        made = births.born(stored[0], [*stored[1:], this])
         if made is None or this.id not in made.trees or made.common.kind != "steps":
             return None
         trees = (*method.trees[: MEMBERS - 1], this.id)
         return self._rewrite(method.model_copy(update={"trees": trees}), made.markdown(method.id))
-
-    def _births(self, active: Sequence[str]) -> Births:
-        return Births(self.shelf, self.words, self.files, active)
-
-    def _alike(self, one: Solved, other: Solved) -> bool:
-        """Whether two tasks are variations, or fill the same arguments in other words."""
-        if shape(one.exemplar) == shape(other.exemplar) and not calculates(one.exemplar):
-            return True
-        return aligns(Reading.read(one.exemplar.task, self.words), other)
 
     def _active(self, methods: Iterable[Method]) -> list[str]:
         texts = [self.text(method) for method in methods]
@@ -215,16 +198,9 @@ class Methods:
         taken |= {row.id for row in self.shelf.rows(Method.KIND)}
         read = Reading.read(first.exemplar.task, self.words)
         name = slug(read.tokens, labels, self.words, taken)
-        method = Method(
-            id=name,
-            text=made.phrasings[0],
-            vectors={self.embedder.name: pack(vector)},
-            form=made.common.kind,
-            operation=key,
-            type=type,
-            trees=tuple(made.trees[:MEMBERS]),
-        )
-        return self._rewrite(method, made.markdown(name))
+        vectors, form = {self.embedder.name: pack(vector)}, made.common.kind
+        method = Method(id=name, text=made.phrasings[0], vectors=vectors, form=form, operation=key, type=type)
+        return self._rewrite(method.model_copy(update={"trees": made.trees[:MEMBERS]}), made.markdown(name))
 
     # ---- files -------------------------------------------------------------------------------------------
 
@@ -247,27 +223,26 @@ class Methods:
 
     def _finish(self, method: Method) -> Method:
         self._write(self.path(method), method.writing)
-        return self._settled(method, written=method.writing)
+        return self._settled(method, method.writing)
 
     def _write(self, path: Path, text: str) -> None:
         with disk.writing_state(path):
             disk.put(path, text.encode("utf-8"))
 
-    def _settled(self, method: Method, **changes: Any) -> Method:
-        method = method.model_copy(update={"writing": "", "pending": False, **changes})
+    def _settled(self, method: Method, written: str) -> Method:
+        method = method.model_copy(update={"writing": "", "pending": False, "written": written})
         self.shelf.put(method)
         return method
 
-    def mend(self) -> None:
+    def repair(self) -> None:
         """Finish what a crash left half written; a person's edit is kept."""
         for method in list(self.shelf.scan(Method, {"pending": True})):
-            path, text = self.path(method), self.text(method)
-            if text == method.writing:
-                self._settled(method, written=text)
-            elif text == method.written if path.exists() else not method.written:
+            text = self.text(method)
+            untouched = text == method.written if self.path(method).exists() else not method.written
+            if untouched and text != method.writing:
                 self._finish(method)
             else:
-                self._settled(method)
+                self._settled(method, text if text == method.writing else method.written)
 
     # ---- use ---------------------------------------------------------------------------------------------
 
@@ -304,9 +279,8 @@ class Methods:
         if not self.parts.methods or not self.shelf.count(Method):
             return []
         (vector,) = self.embedder.embed([task])
-        hits = self.shelf.nearest(Method, self.embedder.name, vector, NEAR_METHODS)
         found: list[str] = []
-        for method in self.shelf.pick(Method, [hit.id for hit in hits]):
+        for method in self._known(vector):
             text = self.text(method)
             if not text or self.files.status(text) != STATUS[method.form] or method.form == "steps":
                 continue
@@ -318,7 +292,7 @@ class Methods:
 
     def listed(self) -> list[Listed]:
         """All methods by name, including files that a person added."""
-        self.mend()
+        self.repair()
         known = {method.id: method for method in self.shelf.scan(Method)}
         names = {path.stem for path in self.folder.glob("*.md") if path.stem != "language"}
         return [self._listed(name, known.get(name)) for name in sorted({*known, *names})]

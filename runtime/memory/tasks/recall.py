@@ -16,14 +16,12 @@ from runtime.memory.embed import Embedder
 from runtime.memory.store import Record, Shelf, pack
 from runtime.memory.tasks import ALL, Parts, Refusal
 from runtime.memory.tasks.alignment import Alignment, align
-from runtime.memory.tasks.binding import Steps, Witness, bind, outcome
+from runtime.memory.tasks.binding import Steps, Witness, bind, deed
 from runtime.memory.tasks.blame import confidence, suspect
 from runtime.memory.tasks.exemplar import Exemplar
 from runtime.memory.tasks.fingerprint import NAME, shape
-from runtime.memory.tasks.ledger import Ledger
 from runtime.memory.tasks.merging import absorb, tree_by
 from runtime.memory.tasks.reading import Reading
-from runtime.memory.tasks.rewards import deed
 from runtime.memory.tasks.segmentation import tree_of
 from runtime.memory.tasks.trees import NeuronTree
 from runtime.memory.tasks.types import WIDTH, Recognition, WorkingMemory, by_shape
@@ -76,28 +74,28 @@ class Outline(Record):
 
 
 @dataclass(frozen=True)
-class _Stored:
-    """A tree whose task aligns."""
+class _Match:
+    """A stored tree whose task aligns with a new one, and its procedure bound to that."""
 
-    id: str
+    tree: NeuronTree
     reading: Reading
     alignment: Alignment
-    exemplar: Mapping[str, Any]
-    ledger: Ledger
+    steps: Steps = ()
+    rest: Mapping[str, Any] = field(default_factory=dict[str, Any])  # output and success
 
     @property
-    def judged(self) -> bool:
-        """Whether any use of it was judged."""
-        return bool(self.ledger.correct or self.ledger.incorrect)
+    def id(self) -> str:
+        return self.tree.id
 
-
-@dataclass(frozen=True)
-class _Fit:
-    """A stored procedure bound to a new task."""
-
-    stored: _Stored
-    steps: tuple[dict[str, Any], ...]
-    rest: Mapping[str, Any]
+    def bound(self, witness: Witness | None = None) -> _Match | Refusal:
+        exemplar = self.tree.exemplar
+        steps = bind(exemplar.steps, self.alignment, witness=witness, either=True)
+        if isinstance(steps, Refusal):
+            return steps
+        rest = bind(
+            [{"output": exemplar.output, "success": list(exemplar.success)}], self.alignment, used=steps
+        )
+        return rest if isinstance(rest, Refusal) else replace(self, steps=steps, rest=rest[0])
 
 
 class ProceduralMemory:
@@ -122,11 +120,10 @@ class ProceduralMemory:
     def take_in(self, tree: NeuronTree) -> NeuronTree:
         """Give a stored tree neurons and vectors."""
         grown = tree_of(tree.exemplar, self.embedder, segmented=self.parts.segmentation)
-        vectors = {**tree.vectors, **grown.vectors}
-        made = tree.model_copy(update={"vectors": vectors})
+        update: dict[str, Any] = {"vectors": {**tree.vectors, **grown.vectors}}
         if not tree.neurons:  # otherwise they may have credit and blame
-            made = made.model_copy(update={"neurons": grown.neurons, "synapses": grown.synapses})
-        return self._kept(made, new=True)
+            update |= {"neurons": grown.neurons, "synapses": grown.synapses}
+        return self._kept(tree.model_copy(update=update), new=True)
 
     def _kept(self, tree: NeuronTree, *, new: bool) -> NeuronTree:
         """Store a tree, merged with one that is the same procedure."""
@@ -155,201 +152,140 @@ class ProceduralMemory:
         If two stored tasks match and would do different things, none is used.
         """
         ms: dict[str, float] = {}
+        refused: list[tuple[str, str]] = []
         with _timed(ms, "embed"):
             read = Reading.read(task, self.words)
-            vectors = self._vectors(task, read)
+            vector = self._vector(task, read)
         with _timed(ms, "find"):
-            held = self._held(task, vectors)
-            ids = list(held.candidates)
-            outlines = self.shelf.fields(Outline, ids, ("task", "leaves"))
+            ids = self._near(task, vector)
+            told = self.shelf.fields(Outline, ids, ("task", "leaves"))
+            outlines = {id: told[id] for id in ids if id in told and isinstance(told[id].get("task"), str)}
         with _timed(ms, "align"):
-            aligned, refused = self._aligned([(id, outlines.get(id, {})) for id in ids], read)
+            aligned = self._aligned(outlines, read, refused)
         with _timed(ms, "bind"):
-            stored = self._stored(aligned, refused)
-            found = self._bound(stored, refused)
-        told = Recall("novel", candidates=len(ids), refused=tuple(refused), ms=ms)
-        return self._chosen(task, found, told) if found else told
+            found = self._bound(aligned, refused)
+        novel = Recall("novel", candidates=len(ids), refused=tuple(refused), ms=ms)
+        return self._chosen(task, found, novel) if found else novel
 
-    def _chosen(self, task: str, found: Sequence[_Fit], told: Recall) -> Recall:
+    def _chosen(self, task: str, found: Sequence[_Match], novel: Recall) -> Recall:
         """The most trusted match, if all trusted matches do the same."""
-        judged = [each.stored.id for each in found if each.stored.judged]
-        trees = {tree.id: tree for tree in self.shelf.pick(NeuronTree, judged)}
-        distrusted: list[tuple[str, str]] = []
-        trusted: list[_Fit] = []
-        sure: dict[str, float] = {}
-        for each in found:
-            id = each.stored.id
-            if why := self._distrust(each.stored, trees.get(id), task):
-                distrusted.append((id, why))
-                continue
-            trusted.append(each)
-            tree = trees.get(id)
-            sure[id] = confidence(tree, task, self.parts) if tree else each.stored.ledger.confidence
-        if _differ([each.steps for each in trusted]):
-            trusted = self._agreed(trusted)
-        if _differ([each.steps for each in trusted]):
+        doubts = {each.id: self._doubt(each.tree, task) for each in found}
+        trusted = [each for each in found if not doubts[each.id]]
+        if _differ(trusted):
+            trusted = [self._witnessed(each, trusted) or each for each in trusted]
+        if _differ(trusted):
             why = "several stored tasks match and would do different things"
-            distrusted += [(each.stored.id, why) for each in trusted]
+            doubts |= {each.id: why for each in trusted}
             trusted = []
         if trusted:
-            best = max(trusted, key=lambda each: (each.stored.alignment.exact, sure[each.stored.id]))
-            if tree := self.shelf.get(NeuronTree, best.stored.id):
-                agreed = len(trusted) > 1
-                return replace(self._told(told, best, tree), confidence=sure[tree.id], agreed=agreed)
-        rivals = tuple((each.stored.id, deed(each.steps)) for each in found)
-        return replace(told, refused=(*distrusted, *told.refused), rivals=rivals)
+            sure = {each.id: confidence(each.tree, task, self.parts) for each in trusted}
+            best = max(trusted, key=lambda each: (each.alignment.exact, sure[each.id]))
+            return replace(
+                novel,
+                kind="exact" if best.alignment.exact else "variation",
+                tree=best.tree,
+                steps=tuple(best.steps),
+                success=tuple(best.rest["success"]),
+                output=best.rest["output"],
+                changed=best.alignment.changed,
+                confidence=sure[best.id],
+                agreed=len(trusted) > 1,
+            )
+        rivals = tuple((each.id, deed(each.steps)) for each in found)
+        distrusted = [(id, why) for id, why in doubts.items() if why]
+        return replace(novel, refused=(*distrusted, *novel.refused), rivals=rivals)
 
-    def _distrust(self, stored: _Stored, judged: NeuronTree | None, task: str) -> str:
+    def _doubt(self, tree: NeuronTree, task: str) -> str:
         """Why a matching tree is not trusted; "" if it is."""
-        if self.parts.quarantine and stored.ledger.quarantined:
+        if self.parts.quarantine and tree.ledger.quarantined:
             return "it matches, but is in quarantine: it went wrong too often"
-        misled = suspect(judged, task, self.parts) if judged else ""
+        misled = suspect(tree, task, self.parts)
         return f"it matches, but went wrong too often when this differed: {misled}" if misled else ""
-
-    def _told(self, told: Recall, fit: _Fit, tree: NeuronTree) -> Recall:
-        changed = tuple(
-            (old.text, new.text)
-            for old, new in fit.stored.alignment.leaves
-            if (old.value, old.unit) != (new.value, new.unit)
-        )
-        return replace(
-            told,
-            kind="exact" if fit.stored.alignment.exact else "variation",
-            tree=tree,
-            steps=fit.steps,
-            success=tuple(fit.rest["success"]),
-            output=fit.rest["output"],
-            changed=changed + tuple(fit.stored.alignment.exchanged.items()),
-        )
 
     # ---- candidates --------------------------------------------------------------------------------------
 
     def candidates(self, task: str) -> list[str]:
         """The trees that a task is compared with, the most similar first."""
-        return list(self._held(task, self._vectors(task, Reading.read(task, self.words))).candidates)
+        return self._near(task, self._vector(task, Reading.read(task, self.words)))
 
-    def _vectors(self, task: str, read: Reading) -> dict[str, Any]:
-        if self.parts.fingerprints:
-            return {NAME: shape(read, self.words)}
-        return {self.embedder.name: self.embedder.embed([task])[0]}
+    def _vector(self, task: str, read: Reading) -> Any:
+        return shape(read, self.words) if self.parts.fingerprints else self.embedder.embed([task])[0]
 
-    def _held(self, task: str, vectors: Mapping[str, Any]) -> WorkingMemory:
+    def _near(self, task: str, vector: Any) -> list[str]:
         """The candidates for a task; fewer if the nearest shape is close."""
         if self.parts.fingerprints:
-            near = self.shelf.nearest(Outline, NAME, vectors[NAME], max(WIDTH.values()))
-            held = WorkingMemory(task, by_shape(near[0].score if near else 0.0))
-            held.take((hit.id, hit.score) for hit in near if hit.score >= LEAST_LIKE)
-            return held
-        name = self.embedder.name
-        near = self.shelf.nearest(NeuronTree, name, vectors[name], NEAREST)
-        worded = self.shelf.search(NeuronTree, task, NEAREST)
-        held = WorkingMemory(task, Recognition("novel"))
-        held.take((hit.id, -float(place)) for place, hit in enumerate((*near, *worded)))
-        return held
+            near = self.shelf.nearest(Outline, NAME, vector, max(WIDTH.values()))
+            memory = WorkingMemory(task, by_shape(near[0].score if near else 0.0))
+            memory.take((hit.id, hit.score) for hit in near if hit.score >= LEAST_LIKE)
+        else:
+            near = self.shelf.nearest(NeuronTree, self.embedder.name, vector, NEAREST)
+            worded = self.shelf.search(NeuronTree, task, NEAREST)
+            memory = WorkingMemory(task, Recognition("novel"))
+            memory.take((hit.id, -float(place)) for place, hit in enumerate((*near, *worded)))
+        return list(memory.candidates)
 
-    # ---- fitting -----------------------------------------------------------------------------------------
+    # ---- matching ----------------------------------------------------------------------------------------
 
     def _aligned(
-        self, outlines: Iterable[tuple[str, Mapping[str, Any]]], read: Reading
-    ) -> tuple[dict[str, tuple[Reading, Alignment]], list[tuple[str, str]]]:
-        """The stored tasks that align, up to `ENOUGH`, and why others do not."""
+        self, outlines: Mapping[str, Mapping[str, Any]], read: Reading, refused: list[tuple[str, str]]
+    ) -> list[_Match]:
+        """The trees whose tasks align, up to `ENOUGH`, without those whose steps only fit their own task."""
         found: dict[str, tuple[Reading, Alignment]] = {}
-        refused: list[tuple[str, str]] = []
-        kinds = _kinds(read)
-        for id, told in outlines:
-            task = told.get("task")
-            if not isinstance(task, str) or len(found) >= ENOUGH:
-                continue
-            if told.get("leaves") != kinds:
-                refused.append((id, "it has values of other kinds"))
-                continue
-            stored = self._read(task)
-            alignment = align(stored, read)
+        for id, outline in outlines.items():
+            if len(found) >= ENOUGH:
+                break
+            stored = self._read(outline["task"])
+            kinds = outline["leaves"] == _kinds(read)
+            alignment = align(stored, read) if kinds else Refusal("it has values of other kinds")
             if isinstance(alignment, Refusal):
                 refused.append((id, alignment.why))
             else:
                 found[id] = (stored, alignment)
-        return found, refused
-
-    def _stored(
-        self, aligned: Mapping[str, tuple[Reading, Alignment]], refused: list[tuple[str, str]]
-    ) -> list[_Stored]:
-        """The aligned trees, without those whose steps only fit their own task."""
-        found: list[_Stored] = []
-        for id, told in self.shelf.fields(NeuronTree, aligned, ("exemplar", "ledger")).items():
-            exemplar, (reading, alignment) = told.get("exemplar"), aligned[id]
-            ledger = Ledger.model_validate(told.get("ledger") or {})
-            if not isinstance(exemplar, dict):
-                continue
-            if exemplar.get("made") and not alignment.exact:
-                why = "its steps hold text made for another task"
-                refused.append((id, why))
+        matches: list[_Match] = []
+        for tree in self.shelf.pick(NeuronTree, found):
+            stored, alignment = found[tree.id]
+            if tree.exemplar.made and not alignment.exact:
+                refused.append((tree.id, "its steps hold text made for another task"))
             else:
-                found.append(_Stored(id, reading, alignment, exemplar, ledger))
+                matches.append(_Match(tree, stored, alignment))
+        return matches
+
+    def _bound(self, aligned: Sequence[_Match], refused: list[tuple[str, str]]) -> list[_Match]:
+        sound = [m for m in aligned if not (self.parts.quarantine and m.tree.ledger.quarantined)]
+        found: list[_Match] = []
+        for each in aligned:
+            match = each.bound()
+            if isinstance(match, Refusal):
+                match = self._witnessed(each, sound) or match
+            if isinstance(match, Refusal):
+                refused.append((each.id, match.why))
+            else:
+                found.append(match)
         return found
 
-    def _bound(self, stored: Sequence[_Stored], refused: list[tuple[str, str]]) -> list[_Fit]:
-        found: list[_Fit] = []
-        for each in stored:
-            fit = _fit(each, None)
-            if isinstance(fit, Refusal):
-                others = (other for other in stored if other is not each and self._sound(other))
-                fit = self._witnessed(each, others) or fit
-            if isinstance(fit, Refusal):
-                refused.append((each.id, fit.why))
-            else:
-                found.append(fit)
-        return found
-
-    def _witnessed(self, stored: _Stored, others: Iterable[_Stored]) -> _Fit | None:
-        """The procedure bound with the first of these witnesses that helps."""
-        told = (_fit(stored, witness) for witness in self._witnesses(stored, others))
-        return next((fit for fit in told if isinstance(fit, _Fit)), None)
-
-    def _sound(self, stored: _Stored) -> bool:
-        return not (self.parts.quarantine and stored.ledger.quarantined)
-
-    def _agreed(self, fits: Sequence[_Fit]) -> list[_Fit]:
-        """The matches bound again with each other as witnesses, to tell equal numbers apart."""
-        return [
-            self._witnessed(each.stored, (other.stored for other in fits if other is not each)) or each
-            for each in fits
-        ]
-
-    def _witnesses(self, stored: _Stored, others: Iterable[_Stored]) -> Iterable[Witness]:
+    def _witnessed(self, match: _Match, others: Iterable[_Match]) -> _Match | None:
+        """The procedure bound with the first of the other matches, as a witness, that helps."""
         asked = 0
         for other in others:
-            if asked < WITNESSES and other.reading.tokens != stored.reading.tokens:
-                found = align(stored.reading, other.reading)
-                if isinstance(found, Alignment):
-                    asked += 1
-                    yield Witness(_steps(other), found)
+            if asked < WITNESSES and other.reading.tokens != match.reading.tokens:
+                found = align(match.reading, other.reading)
+                if isinstance(found, Refusal):
+                    continue
+                asked += 1
+                bound = match.bound(Witness(other.tree.exemplar.steps, found))
+                if isinstance(bound, _Match):
+                    return bound
+        return None
 
 
-def _steps(stored: _Stored) -> Steps:
-    return stored.exemplar.get("steps") or ()
-
-
-def _differ(done: Sequence[Steps]) -> bool:
-    """Whether these steps do different things."""
-    return len({repr(each) for each in done}) > 1 and len({outcome(each) for each in done}) > 1
+def _differ(matches: Sequence[_Match]) -> bool:
+    """Whether these matches would do different things."""
+    return len(matches) > 1 and len({deed(each.steps) for each in matches}) > 1
 
 
 def _kinds(reading: Reading) -> str:
     """The kinds of the values of a task, in order."""
     return " ".join(f"{kind}{unit}" for kind, unit in reading.leaves)
-
-
-def _fit(stored: _Stored, witness: Witness | None) -> _Fit | Refusal:
-    steps = bind(_steps(stored), stored.alignment, witness=witness, either=True)
-    if isinstance(steps, Refusal):
-        return steps
-    rest = {
-        "output": stored.exemplar.get("output") or "",
-        "success": list(stored.exemplar.get("success") or ()),
-    }
-    bound = bind([rest], stored.alignment, used=steps)
-    return bound if isinstance(bound, Refusal) else _Fit(stored, tuple(steps), bound[0])
 
 
 @contextmanager

@@ -10,15 +10,12 @@ centroid of the task's type further. Source: seed 000_39bad3da279292ba, "Predict
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from runtime.memory.store import Shelf
 from runtime.memory.tasks import ALL, Parts
-from runtime.memory.tasks.binding import calculated
+from runtime.memory.tasks.binding import deed
 from runtime.memory.tasks.blame import shares
 from runtime.memory.tasks.decisions import PERSON, Decision
 from runtime.memory.tasks.hebbian import credited
@@ -167,15 +164,6 @@ def _count_rivals(shelf: Shelf, decision: Decision, before: Verdict | None, afte
         if ledger != rival.ledger:
             shelf.put(rival.model_copy(update={"ledger": ledger}))
     return decision.model_copy(update={"did": did})
-
-
-def deed(steps: Sequence[Mapping[str, Any]]) -> str:
-    """What steps do, in short: the result of a calculation, else a hash of tools and arguments."""
-    results = calculated(steps)
-    if results is not None:
-        return f"= {results[-1]}"
-    told = [(step.get("tool"), step.get("args")) for step in steps]
-    return hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode()).hexdigest()[:24]
 
 
 def release(shelf: Shelf, id: str) -> NeuronTree | None:

@@ -162,24 +162,20 @@ class Types:
         self, shelf: Shelf, embedder: Embedder, parts: Parts = ALL, weights: Weights | None = None
     ) -> None:
         self.shelf, self.embedder, self.parts, self.weights = shelf, embedder, parts, weights
-        self._types: list[ProblemType] = []  # in use, by their place in the gate
-        self._places: dict[str, int] = {}
-        self._gate: Gate | None = None
+        self._types: dict[str, ProblemType] = {}  # in use
+        self._built: Gate | None = None
         self._stamp = -1
 
     # ---- asking ------------------------------------------------------------------------------------------
 
     def recognise(self, task: str, vector: Any = None) -> Recognition:
         """Whether a task is of a known type; changes nothing."""
-        if not self.parts.types:
-            return Recognition("novel")
-        id, distance = self.nearest(task, vector)
-        return recognition(self._types[self._places[id]], distance) if id else Recognition("novel")
+        id, distance = self.nearest(task, vector) if self.parts.types else ("", math.inf)
+        return recognition(self._types[id], distance) if id else Recognition("novel")
 
     def nearest(self, task: str, vector: Any = None) -> tuple[str, float]:
         """The nearest type and its distance; "" and infinity if there are no types."""
-        look = self._ready().look(self._vector(task) if vector is None else vector, task)
-        return (self._types[look[0]].id, look[1]) if look else ("", math.inf)
+        return self._gate.look(self._vector(task) if vector is None else vector, task)
 
     def get(self, id: str) -> ProblemType | None:
         """One type, archived or not."""
@@ -200,10 +196,11 @@ class Types:
             return [""] * len(lessons)
         with self._changing():
             ids = [self._learn(each, at) for each in lessons]
-            for place in {self._places[id] for id in ids}:
-                if self._types[place].origin != "explicit":
-                    self._put(place, text=" ".join(self._opened.shared(place)) or self._types[place].text)
-            self._archive(sorted(self._types, key=_age)[: max(len(self._types) - TYPES, 0)])
+            for id in {*ids}:
+                words = self._gate.shared(id)
+                if words and self._types[id].origin != "explicit":
+                    self._put(id, text=" ".join(words))
+            self._archive(sorted(self._types.values(), key=_age)[: max(len(self._types) - TYPES, 0)])
         return ids
 
     def used(self, found: Recognition, task: str, vector: Any = None, at: str = "") -> None:
@@ -211,13 +208,12 @@ class Types:
         if not found.type:
             return
         with self._changing():
-            if (place := self._places.get(found.type)) is None:
+            if (of := self._types.get(found.type)) is None:
                 return
-            of = self._types[place]
             if found.kind == "familiar":
-                self._move(place, self._vector(task) if vector is None else vector, STEP)
+                self._move(of.id, self._vector(task) if vector is None else vector, STEP)
             cooler = of.temperature * TEMPERATURE_DECAY
-            self._put(place, used=at, updated=at, uses=of.uses + 1, temperature=cooler)
+            self._put(of.id, used=at, updated=at, uses=of.uses + 1, temperature=cooler)
 
     def moved(self, type: str, vectors: Mapping[str, bytes], surprise: float) -> None:
         """Move a type's centroid towards a surprising task, further for a greater surprise."""
@@ -227,8 +223,8 @@ class Types:
         import numpy as np
 
         with self._changing():
-            if (place := self._places.get(type)) is not None:
-                self._move(place, np.frombuffer(raw, "<f4"), min(SURPRISED_STEP * surprise, 1.0))
+            if type in self._types:
+                self._move(type, np.frombuffer(raw, "<f4"), min(SURPRISED_STEP * surprise, 1.0))
 
     # ---- inside ------------------------------------------------------------------------------------------
 
@@ -239,108 +235,93 @@ class Types:
     def _changing(self) -> Iterator[None]:
         """A transaction on the types as they are on the shelf now."""
         with self.shelf.transaction():
-            self._ready()
+            _ = self._gate
             try:
                 yield
             except BaseException:
-                self._gate = None
+                self._built = None
                 raise
             stamp = Stamp.another()
             self._stamp = stamp.number
             self.shelf.put(stamp)
 
-    def _ready(self) -> Gate:
-        """The gate, rebuilt if the types have changed on the shelf."""
+    @property
+    def _gate(self) -> Gate:
+        """The gate of all types in use, built again if they have changed on the shelf."""
         stamp = self.shelf.get(Stamp, "types")
         number = stamp.number if stamp else 0
-        if number != self._stamp:
-            self._gate, self._stamp = None, number
-        return self._opened
+        if self._built is None or number != self._stamp:
+            self._built, self._stamp = self._rebuilt(), number
+        return self._built
 
-    @property
-    def _opened(self) -> Gate:
-        if self._gate is None:
-            self._gate = self._built()
-        return self._gate
-
-    def _built(self) -> Gate:
-        """The gate of all types in use; what has no vector of this embedder gets one."""
+    def _rebuilt(self) -> Gate:
+        """A gate of what is on the shelf; what has no vector of this embedder gets one."""
         from runtime.memory.tasks.gate import WHOLE, Gate
 
         name, gate = self.embedder.name, Gate(self.embedder.size, self.weights or WHOLE)
-        types = [each for each in self.shelf.scan(ProblemType) if each.origin != "archived"]
-        self._places = {each.id: place for place, each in enumerate(types)}
+        self._types = {each.id: each for each in self.shelf.scan(ProblemType) if each.origin != "archived"}
         members = self._members()
         if missing := [each.id for each in members if name not in each.vectors]:
             self.shelf.embed(Member, missing, self.embedder)
             members = self._members()
-        grouped: dict[str, list[Any]] = {}
+        for id, each in self._types.items():
+            if each.vector(name) is None:
+                rows: list[Any] = [m.vector(name) for m in members if m.type == id]
+                centre = sum(rows) / len(rows) if rows else self._vector(each.text)
+                vectors = {**each.vectors, name: pack(centre)}
+                self._types[id] = each.model_copy(update={"vectors": vectors})
+            gate.add_type(id, self._types[id].vector(name))
         for each in members:
-            grouped.setdefault(each.type, []).append(each.vector(name))
-        self._types = []
-        for each in types:
-            centre = each.vector(name)
-            if centre is None:
-                rows = grouped.get(each.id) or [self._vector(each.text)]
-                centre = sum(rows[1:], rows[0]) / len(rows)
-                each = each.model_copy(update={"vectors": {**each.vectors, name: pack(centre)}})
-            self._types.append(each)
-            gate.add_type(centre)
-        for each in members:
-            gate.add(self._places[each.type], each.vector(name), each.text)
+            gate.add(each.type, each.vector(name), each.text)
         return gate
 
     def _members(self) -> list[Member]:
-        return [each for each in self.shelf.scan(Member) if each.type in self._places]
+        return [each for each in self.shelf.scan(Member) if each.type in self._types]
 
     def _learn(self, lesson: Lesson, at: str) -> str:
         task, name = lesson.task, self.embedder.name
         vector = self._vector(task) if lesson.vector is None else lesson.vector
         id = lesson.type or self.recognise(task, vector).type or f"type-{digest(task)}"
-        if id not in self._places:
+        if id not in self._types:
             self._begin(id, task, vector, "explicit" if lesson.type else "emergent", at)
-        gate, place = self._opened, self._places[id]
-        of = self._types[place]
-        member = Member(
-            id=f"{id}/{digest(task)}"[:LONGEST_ID], type=id, text=task, vectors={name: pack(vector)}
-        )
+        gate = self._gate
+        of = self._types[id]
+        name_of_member = f"{id}/{digest(task)}"[:LONGEST_ID]
+        member = Member(id=name_of_member, type=id, text=task, vectors={name: pack(vector)})
         if self.shelf.get(Member, member.id) is None:
-            if gate.count(place) < max(min(MEMBERS, ALL_MEMBERS // len(self._types)), LEAST_MEMBERS):
+            if gate.count(id) < max(min(MEMBERS, ALL_MEMBERS // len(self._types)), LEAST_MEMBERS):
                 self.shelf.put(member)
-                gate.add(place, vector, task)
-            self._move(place, vector, 1 / (min(of.members, MEMBERS) + 1))
-            self._put(place, members=of.members + 1, updated=at)
+                gate.add(id, vector, task)
+            self._move(id, vector, 1 / (min(of.members, MEMBERS) + 1))
+            self._put(id, members=of.members + 1, updated=at)
         return id
 
     def _begin(self, id: str, task: str, vector: Any, origin: Origin, at: str) -> None:
         """Begin a type, or take it out of the archive."""
         if was := self.get(id):
             self.shelf.put(was.model_copy(update={"origin": origin, "updated": at}))
-            self._gate = None
+            self._built = None
             return
         vectors = {self.embedder.name: pack(vector)}
-        made = ProblemType(id=id, text=task[:80], created=at, updated=at, origin=origin, vectors=vectors)
-        if origin == "explicit":
-            made = made.model_copy(update={"text": id})
-        self._places[id] = self._opened.add_type(vector)
-        self._types.append(made)
+        text = id if origin == "explicit" else task[:80]
+        made = ProblemType(id=id, text=text, created=at, updated=at, origin=origin, vectors=vectors)
+        self._gate.add_type(id, vector)
+        self._types[id] = made
         self.shelf.put(made)
 
-    def _move(self, place: int, vector: Any, step: float) -> None:
+    def _move(self, id: str, vector: Any, step: float) -> None:
         """Move a type's centroid by a share of its way to a vector."""
-        centre = self._opened.centres[place]
-        centre = centre + step * (vector - centre)
-        self._opened.move(place, centre)
-        self._put(place, vectors={**self._types[place].vectors, self.embedder.name: pack(centre)})
+        vectors = {**self._types[id].vectors, self.embedder.name: pack(self._gate.move(id, vector, step))}
+        self._put(id, vectors=vectors)
 
-    def _put(self, place: int, **changes: Any) -> None:
-        self._types[place] = self._types[place].model_copy(update=changes)
-        self.shelf.put(self._types[place])
+    def _put(self, id: str, **changes: Any) -> None:
+        self._types[id] = self._types[id].model_copy(update=changes)
+        self.shelf.put(self._types[id])
 
     def _archive(self, old: Sequence[ProblemType]) -> None:
         if not old:
             return
-        self._gate = None
+        self._built = None
         self.shelf.put(*(each.model_copy(update={"origin": "archived"}) for each in old))
         aside = sorted(self.shelf.scan(ProblemType, {"origin": "archived"}), key=_age)
         for each in aside[: max(len(aside) - ARCHIVED, 0)]:

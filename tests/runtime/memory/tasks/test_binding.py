@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from runtime.memory.tasks import Refusal
 from runtime.memory.tasks.alignment import Alignment, align
-from runtime.memory.tasks.binding import bind, calculated, outcome
+from runtime.memory.tasks.binding import bind, calculated, deed
 from runtime.memory.tasks.reading import Reading
 from runtime.memory.tasks.words import Words
 from runtime.text.inflection import plural, singular, stem, verb_forms
@@ -344,13 +344,13 @@ def test_words_that_lead_to_each_other_have_one_root() -> None:
 
 
 def test_what_steps_come_to() -> None:
-    assert outcome(calc("3*8")) == outcome(calc("8*3")) != outcome(calc("3+8"))
+    assert deed(calc("3*8")) == deed(calc("8*3")) != deed(calc("3+8"))
     both = [*calc("7-3"), *calc("{{ steps[1].result }}*2")]
     assert calculated(both) == ["4", "8"]
     assert calculated([{"tool": "bash", "args": {"command": "ls"}}]) is None
     nothing = calc("1/0")
     assert calculated(nothing) is None
-    assert outcome(nothing) == repr(nothing)
+    assert deed(nothing) == deed(calc("1/0")) != deed(calc("2/0"))
 
 
 OPPOSITES = [

@@ -117,7 +117,7 @@ class Fails(Exception):
 
 
 @pytest.mark.parametrize("moment", ["before the file", "after the file"])
-def test_what_a_crash_leaves_is_mended_by_the_next(tmp_path: Path, moment: str) -> None:
+def test_what_a_crash_leaves_is_repaired_by_the_next(tmp_path: Path, moment: str) -> None:
     class Crashing(Methods):
         def _finish(self, method: Method) -> Method:
             if moment == "after the file":
@@ -145,7 +145,7 @@ def test_an_edit_between_a_crash_and_the_next_stays(tmp_path: Path) -> None:
         (method,) = learner.learn(*five())
         shelf.put(method.model_copy(update={"pending": True, "writing": "other"}))
         learner.file().write_text("mine", "utf-8")
-        learner.methods.mend()
+        learner.methods.repair()
         assert learner.file().read_text("utf-8") == "mine"
         (known,) = shelf.scan(Method)
         assert not known.pending

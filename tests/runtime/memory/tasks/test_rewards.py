@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from runtime.memory.store import Shelf
 from runtime.memory.tasks import ALL, Parts
+from runtime.memory.tasks.binding import deed
 from runtime.memory.tasks.decisions import Decision
 from runtime.memory.tasks.ledger import Ledger
-from runtime.memory.tasks.rewards import RELIABILITY, deed, release, settle
+from runtime.memory.tasks.rewards import RELIABILITY, release, settle
 from runtime.memory.tasks.trees import LEAST_WEIGHT, MOST_WEIGHT, NeuronTree
 
 TREE = tree()
