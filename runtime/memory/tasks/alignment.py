@@ -34,11 +34,10 @@ class Alignment:
     leaves: list[tuple[Token, Token]] = field(default_factory=list[tuple[Token, Token]])
     exchanged: dict[str, str] = field(default_factory=dict[str, str])  # in each of its forms
     phrases: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
-    nouns: set[str] = field(default_factory=set[str])  # of the exchanged: no names
-    counted: set[str] = field(default_factory=set[str])  # of the nouns: after a number or `each`
-    asked: set[str] = field(default_factory=set[str])  # of the nouns: only in the question
+    counted: set[str] = field(default_factory=set[str])  # exchanged nouns after a number or `each`
+    asked: set[str] = field(default_factory=set[str])  # exchanged nouns that are only in the question
     widened: set[str] = field(default_factory=set[str])  # of the asked: replaced by a general word
-    told: set[Fraction] = field(default_factory=set[Fraction])  # numbers that words of the task imply
+    implied: set[Fraction] = field(default_factory=set[Fraction])  # numbers that words of the task imply
     meant: set[Fraction] = field(default_factory=set[Fraction])  # of these: numbers that a word means
     constants: set[Fraction] = field(default_factory=set[Fraction])  # numbers that any word implies
 
@@ -63,7 +62,7 @@ def align(old: Reading, new: Reading) -> Alignment | Refusal:
     if len(old.tokens) > LONGEST or len(new.tokens) > LONGEST:
         return Refusal(f"longer than {LONGEST} words")
     path = _Search(old, new).path()
-    return path if isinstance(path, Refusal) else _Consistency(old, new).of(path)
+    return path if isinstance(path, Refusal) else _consistent(old, new, path)
 
 
 class _Pair(NamedTuple):
@@ -150,9 +149,9 @@ class _Search:
         if not token.first or not may_be_name(token, self.words):
             return False
         behind = self.olds[at + 1] if at + 1 < len(self.olds) else token
-        tells = behind.kind == "word" and behind.low not in self.words.markers - _CONJUNCTIONS
+        followed = behind.kind == "word" and behind.low not in self.words.markers - _CONJUNCTIONS
         an_order = (low,) in self.words.same and low not in self.words.names
-        return token.low.endswith("'s") or (tells and not an_order)
+        return token.low.endswith("'s") or (followed and not an_order)
 
     def _exchangeable(self, token: Token) -> bool:
         low = token.low.removesuffix("'s")
@@ -161,109 +160,87 @@ class _Search:
         return len(low) > 2 and not verbal and low not in fixed and singular(low) not in fixed
 
 
-class _Consistency:
-    """Checks that words are replaced one to one, everywhere, by words that the stored task does not have."""
+def _consistent(old: Reading, new: Reading, path: Sequence[_Pair]) -> Alignment | Refusal:
+    """The alignment of a path, if words are replaced one to one, throughout, by words of no other role."""
+    words, olds, news = old.words, old.tokens, new.tokens
+    by_kind: dict[str, list[_Pair]] = {}
+    for pair in path:
+        by_kind.setdefault(pair.kind, []).append(pair)
+    kept = {olds[pair.old].low for pair in by_kind.get("same", ())}
+    phrases = [
+        (olds[pair.old : pair.end[0]], news[pair.new : pair.end[1]]) for pair in by_kind.get("phrase", ())
+    ]
+    meanings = [(_lows(was), _lows(becomes)) for was, becomes in phrases]
+    found = Alignment(
+        leaves=[(olds[pair.old], news[pair.new]) for pair in by_kind.get("leaf", ())],
+        phrases=[(" ".join(was), " ".join(becomes)) for was, becomes in meanings],
+        constants=words.constants,
+    )
+    units = [token.unit for token, _ in found.leaves]
+    for low in (*kept, *units, *(low for was, _ in meanings for low in was)):
+        found.implied |= words.implied.get(low, _NONE)
+        found.meant |= words.means.get(low, _NONE)
+    why = _replaced(old, new, path, kept, found)
+    for was, becomes in meanings:
+        strict = words.same[was] & words.same[becomes] <= words.strict
+        if not why and strict and old.holds(becomes) and not kept.issuperset(becomes):
+            why = f"{' '.join(becomes)!r} has another role in the stored task"
+    genders = {
+        (words.genders[olds[p.old].low], words.genders[news[p.new].low]) for p in by_kind.get("gender", ())
+    }
+    for side, other in genders if not why else ():
+        if any(words.genders.get(low) == side for low in kept):
+            why = "he and she are replaced in one place and kept in another"
+        elif any(words.genders.get(low) == other for low in old.lows):
+            why = "he and she have other roles in the stored task"
+    return Refusal(why) if why else found
 
-    def __init__(self, old: Reading, new: Reading) -> None:
-        self.old, self.new, self.words = old, new, old.words
-        self.found = Alignment(constants=old.words.constants)
-        self.forth: dict[str, str] = {}
-        self.back: dict[str, str] = {}
-        self.nouns: dict[str, bool] = {}
-        self.stated: set[str] = set()
-        self.strict: list[tuple[str, ...]] = []
-        self.gender: tuple[int, int] | None = None
 
-    def of(self, path: Sequence[_Pair]) -> Alignment | Refusal:
-        kept: set[str] = set()
-        for pair in path:
-            why = ""
-            if pair.kind == "same":
-                low = self.old.tokens[pair.old].low
-                kept.add(low)
-                self._told(low)
-            elif pair.kind == "leaf":
-                self.found.leaves.append((self.old.tokens[pair.old], self.new.tokens[pair.new]))
-                self._told(self.old.tokens[pair.old].unit)
-            elif pair.kind == "phrase":
-                self._phrase(pair)
-            elif pair.kind == "gender":
-                self._gender(pair)
-            elif pair.kind != "skip":
-                why = self._word(pair)
-            if why:
-                return Refusal(why)
-        why = self._whole(kept)
-        return Refusal(why) if why else self.found
-
-    def _phrase(self, pair: _Pair) -> None:
-        was = tuple(token.low for token in self.old.tokens[pair.old : pair.old + pair.took])
-        becomes = tuple(token.low for token in self.new.tokens[pair.new : pair.new + pair.takes])
-        self.found.phrases.append((" ".join(was), " ".join(becomes)))
-        for low in was:
-            self._told(low)
-        same = self.words.same
-        if same[was] & same[becomes] <= self.words.strict and self.old.holds(becomes):
-            self.strict.append(becomes)
-
-    def _told(self, low: str) -> None:
-        if low in self.words.tells:
-            self.found.told |= self.words.tells[low]
-            self.found.meant |= self.words.means.get(low, _NONE)
-
-    def _gender(self, pair: _Pair) -> None:
-        was, becomes = self.old.tokens[pair.old].low, self.new.tokens[pair.new].low
-        self.gender = (self.words.genders[was], self.words.genders[becomes])
-
-    def _word(self, pair: _Pair) -> str:
-        x, y = self.old.tokens[pair.old], self.new.tokens[pair.new]
+def _replaced(old: Reading, new: Reading, path: Sequence[_Pair], kept: set[str], found: Alignment) -> str:
+    """Note the names and nouns that are replaced; why they cannot be, or \"\"."""
+    forth: dict[str, str] = {}
+    back: dict[str, str] = {}
+    nouns: set[str] = set()  # the words at the place of a name or noun
+    things: set[str] = set()  # the words that are no names
+    stated: set[str] = set()  # the words that are not only in the question
+    for pair in path:
+        if pair.kind not in ("name", "noun"):
+            continue
+        x, y = old.tokens[pair.old], new.tokens[pair.new]
         was, becomes = _stem(x, pair.kind), _stem(y, pair.kind)
         low = x.low.removesuffix("'s")
-        self.found.exchanged[low] = y.low.removesuffix("'s")
-        if self.forth.setdefault(was, becomes) != becomes:
-            return f"{was!r} became {self.forth[was]!r} and {becomes!r}"
-        if self.back.setdefault(becomes, was) != was:
-            return f"{becomes!r} replaces {self.back[becomes]!r} and {was!r}"
-        seen = pair.kind == "name" or _noun_like(self.old.tokens, pair.old, self.words)
-        self.nouns[was] = self.nouns.get(was, False) or seen
+        found.exchanged[low] = y.low.removesuffix("'s")
+        if forth.setdefault(was, becomes) != becomes:
+            return f"{was!r} became {forth[was]!r} and {becomes!r}"
+        if back.setdefault(becomes, was) != was:
+            return f"{becomes!r} replaces {back[becomes]!r} and {was!r}"
+        if pair.kind == "name" or _noun_like(old.tokens, pair.old, old.words):
+            nouns.add(was)
         if pair.kind == "noun":
-            self.found.nouns.add(low)
-            counted = _counted(self.old.tokens, pair.old)
+            things.add(low)
+            counted = _counted(old.tokens, pair.old)
             if counted:
-                self.found.counted.add(low)
-            if pair.old not in self.old.asked or counted == "number":
-                self.stated.add(was)
-        return ""
+                found.counted.add(low)
+            if pair.old not in old.asked or counted == "number":
+                stated.add(was)
+    stems = {singular(low) for low in kept}
+    for was, becomes in forth.items():
+        if singular(was) in stems:
+            return f"{was!r} is replaced in one place and kept in another"
+        if singular(becomes) in old.stems:
+            return f"{becomes!r} has another role in the stored task"
+        if was not in nouns:
+            return f"{was!r} and {becomes!r} are not known to mean the same"
+    found.asked = {low for low in things if singular(low) not in stated}
+    found.widened = {low for low in found.asked if found.exchanged[low] in old.words.general}
+    return ""
 
-    def _whole(self, kept: set[str]) -> str:
-        """Why the path as a whole is inconsistent; \"\" if it is not."""
-        stems = {singular(low) for low in kept}
-        for becomes in self.strict:
-            if not kept.issuperset(becomes):
-                return f"{' '.join(becomes)!r} has another role in the stored task"
-        for was, becomes in self.forth.items():
-            if singular(was) in stems:
-                return f"{was!r} is replaced in one place and kept in another"
-            if singular(becomes) in self.old.stems:
-                return f"{becomes!r} has another role in the stored task"
-            if not self.nouns[was]:
-                return f"{was!r} and {becomes!r} are not known to mean the same"
-        found = self.found
-        found.asked = {low for low in found.nouns if singular(low) not in self.stated}
-        found.widened = {low for low in found.asked if found.exchanged[low] in self.words.general}
-        if self.gender is None:
-            return ""
-        side, other = self.gender
-        genders = self.words.genders
-        if any(genders.get(low) == side for low in kept):
-            return "he and she are replaced in one place and kept in another"
-        if any(genders.get(low) == other for low in self.old.lows):
-            return "he and she have other roles in the stored task"
-        return ""
+
+def _lows(tokens: Sequence[Token]) -> tuple[str, ...]:
+    return tuple(token.low for token in tokens)
 
 
 def _agree(x: Token, y: Token) -> bool:
-    """Whether one word is the plural of the other."""
     return x.kind == y.kind == "word" and (x.low == plural(y.low) or y.low == plural(x.low))
 
 

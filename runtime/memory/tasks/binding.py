@@ -26,10 +26,7 @@ MOST_ORDERS = 24
 """Assignments of equal numbers to places that are tried."""
 _REFERENCE = re.compile(r"(\{\{.*?\}\})")
 _RESULT = re.compile(r"\{\{\s*steps\[(\d+)\]\.result\s*\}\}")
-_DIGITS = r"(?<![\w.])(?:\d*\.\d+|\d+)(?![\w.])"
-NUMBER = re.compile(_DIGITS)
-_ALONE = re.compile(f"(?P<number>{_DIGITS})")
-_LETTER = re.compile(r"[^\W\d_]")
+NUMBER = re.compile(r"(?<![\w.])(?:\d*\.\d+|\d+)(?![\w.])")
 _NEVER = frozenset({"tool", "needs", "step"})
 """Keys whose values are never bound."""
 _FREE = frozenset({Fraction(0), Fraction(1)})
@@ -60,20 +57,14 @@ def bind(
     `either`, the calculation has the same result both ways. A value that differs and is in no step may be in
     a step in another form, so it is refused, unless other steps already `used` the values.
     """
-    found = _bound(steps, alignment, witness, used is not None)
+    found = _Binder(steps, alignment, witness, rest=used is not None).bound()
     if isinstance(found, Refusal) and either:
-        orders = _orders(steps, alignment)
-        each = [_bound(steps, alignment, None, False, order) for order in orders]
-        done = [other for other in each if not isinstance(other, Refusal)]
-        if done and len(done) == len(each) and _same_result(done):
+        ways = [_Binder(steps, alignment, order=each).bound() for each in _orders(steps, alignment)]
+        done = [way for way in ways if not isinstance(way, Refusal)]
+        deeds = {deed(way) for way in done}
+        if len(done) == len(ways) and len(deeds) == 1 and deeds.pop().startswith("="):
             return done[0]
     return found
-
-
-def _same_result(ways: Sequence[Steps]) -> bool:
-    """Whether all ways to bind calculate the same result."""
-    deeds = {deed(each) for each in ways}
-    return len(deeds) == 1 and deeds.pop().startswith("=")
 
 
 def _orders(steps: Steps, alignment: Alignment) -> list[dict[int, int]]:
@@ -91,24 +82,6 @@ def _orders(steps: Steps, alignment: Alignment) -> list[dict[int, int]]:
     return orders if len(orders) > 1 else []
 
 
-def _bound(
-    steps: Steps,
-    alignment: Alignment,
-    witness: Witness | None,
-    rest: bool,
-    order: Mapping[int, int] | None = None,
-) -> list[dict[str, Any]] | Refusal:
-    try:
-        binder = _Binder(steps, alignment, witness, rest=rest, order=order or {})
-        bound = [binder.step(step) for step in steps]
-    except _Unclear as error:
-        return Refusal(str(error))
-    if rest:
-        return bound
-    why = binder.left() or binder.mislabelled(all(step.get("tool") in CALCULATING for step in steps))
-    return Refusal(why) if why else bound
-
-
 class _Unclear(Exception):
     """A value of a step is ambiguous or of unknown origin."""
 
@@ -118,13 +91,13 @@ class _Binder:
         self,
         steps: Steps,
         alignment: Alignment,
-        witness: Witness | None,
+        witness: Witness | None = None,
         *,
-        rest: bool,
-        order: Mapping[int, int],
+        rest: bool = False,
+        order: Mapping[int, int] | None = None,
     ) -> None:
         self._steps = steps
-        self._order = order  # the leaf of each number of the steps, if it is decided
+        self._order = order or {}  # the leaf of a number of the steps, if it is decided
         self._alignment = alignment
         self._leaves = alignment.leaves
         self._rest = rest
@@ -134,43 +107,49 @@ class _Binder:
         self._own: set[Fraction] = set()  # numbers with no origin in the task
         self._fits: dict[Fraction, list[tuple[int, int]]] = {}  # leaves and scales by number
         self._texts: dict[str, str] = {}
+        self._clash = ""
         for at, (old, new) in enumerate(self._leaves):
             if isinstance(old.value, Fraction) and isinstance(new.value, Fraction):
                 for scale in {1, old.scale} if old.scale == new.scale else {1}:
                     self._fits.setdefault(old.value / scale, []).append((at, scale))
             elif self._texts.setdefault(str(old.value), str(new.value)) != str(new.value):
-                raise _Unclear(f"{old.text!r} stands for two values")
+                self._clash = f"{old.text!r} stands for two values"
         self._times = Counter(Fraction(text) for text in _numbers(steps)[1])
-        self._seen, self._others = self._testimony(steps, witness)
+        self._seen, self._others = self._heard(witness)
         self._at = 0  # numbers bound so far
 
-    def _testimony(self, steps: Steps, witness: Witness | None) -> tuple[list[str], dict[int, Any]]:
+    def bound(self) -> list[dict[str, Any]] | Refusal:
+        if self._clash:
+            return Refusal(self._clash)
+        try:
+            steps = [self._step(step) for step in self._steps]
+        except _Unclear as error:
+            return Refusal(str(error))
+        why = "" if self._rest else self._left() or self._mislabelled()
+        return Refusal(why) if why else steps
+
+    def _heard(self, witness: Witness | None) -> tuple[list[str], dict[int, Any]]:
         """The witness's number for each number of the steps, and its value for each leaf."""
         if witness is None or self._texts:
             return [], {}
-        (mine, _), (yours, numbers) = _numbers(steps), _numbers(witness.steps)
-        if mine != yours:
-            return [], {}
+        (mine, _), (yours, numbers) = _numbers(self._steps), _numbers(witness.steps)
         places = {old.start: new.value for old, new in witness.alignment.leaves}
-        told = {at: places[old.start] for at, (old, _) in enumerate(self._leaves) if old.start in places}
-        return numbers, told
+        values = {at: places[old.start] for at, (old, _) in enumerate(self._leaves) if old.start in places}
+        return (numbers, values) if mine == yours else ([], {})
 
-    # ---- what is left ------------------------------------------------------------------------------------
-
-    def left(self) -> str:
+    def _left(self) -> str:
         """A value that differs and is in no step."""
         for at, (old, new) in enumerate(self._leaves):
-            if (old.value, old.unit) == (new.value, new.unit) or at in self._took:
-                continue
-            if str(old.value) in self._used:
-                continue
-            if self._seen and self._others.get(at, old.value) != old.value:
-                continue  # it also differed for the witness, whose steps are the same
-            return f"{old.text!r} differs and is in no step"
+            same = (old.value, old.unit) == (new.value, new.unit)
+            # where it also differed for the witness, whose steps are the same, it may differ here
+            witnessed = bool(self._seen) and self._others.get(at, old.value) != old.value
+            if not (same or witnessed or at in self._took or str(old.value) in self._used):
+                return f"{old.text!r} differs and is in no step"
         return ""
 
-    def mislabelled(self, calculates: bool) -> str:
+    def _mislabelled(self) -> str:
         """Why names and nouns that differ could be more than labels."""
+        calculates = all(step.get("tool") in CALCULATING for step in self._steps)
         for was, becomes in self._alignment.exchanged.items():
             if was in self._used:
                 continue
@@ -193,11 +172,9 @@ class _Binder:
         counted = alignment.counted - alignment.asked
         return bool(counted) and not alignment.widened and not self._own
 
-    # ---- values ------------------------------------------------------------------------------------------
-
-    def step(self, step: Mapping[str, Any]) -> dict[str, Any]:
+    def _step(self, step: Mapping[str, Any]) -> dict[str, Any]:
         self._calculates = step.get("tool") in CALCULATING
-        return _walked(step, lambda number: _plain_number(self._number(number)), self._text)
+        return _walked(step, lambda number: plain_number(self._number(number)), self._text)
 
     def _text(self, text: str, key: str) -> str:
         before, self._used = self._used, set[str]()
@@ -221,24 +198,20 @@ class _Binder:
             "text": (r"(?<![\w/.-])(?:", texts, r")(?![\w/-])"),
             "word": (r"(?<!\w)(?i:", words, r")(?!\w)"),
             "over": (r"(?<![\w./])(?:", over, r")(?![\w.])"),
+            "number": ("(?:", [NUMBER.pattern], ")"),
         }
         made = [
             f"(?P<{kind}>{before}{'|'.join(each)}{behind})"
             for kind, (before, alternatives, behind) in kinds.items()
             if (each := list(alternatives))
         ]
-        return re.compile("|".join([*made, f"(?P<number>{_DIGITS})"]))
+        return re.compile("|".join(made))
 
     def _in_text(self, text: str) -> str:
         if text in self._texts:
             self._used.add(text)
             return self._texts[text]
-        return (self._pattern if self._has_more(text) else _ALONE).sub(self._put, text)
-
-    def _has_more(self, text: str) -> bool:
-        """Whether a text may hold values other than numbers."""
-        named = bool(self._alignment.exchanged) and _LETTER.search(text) is not None
-        return bool(self._texts) or named or any(old.parts for old, _ in self._leaves)
+        return self._pattern.sub(self._put, text)
 
     def _put(self, hit: re.Match[str]) -> str:
         kind, text = hit.lastgroup, hit[0]
@@ -266,7 +239,6 @@ class _Binder:
         return f"{new[0]}/{new[1]}" if new else text
 
     def _number(self, text: str) -> str:
-        """The new value of a number of a step, in plain digits."""
         value = Fraction(text)
         seen = Fraction(self._seen[self._at]) if self._at < len(self._seen) else None
         fits = self._fits.get(value, [])
@@ -284,7 +256,7 @@ class _Binder:
         if len(news) > 1:
             raise _Unclear(f"{text} stands for {' and '.join(sorted(map(written, news)))}")
         new = next(iter(news))
-        if new != value and (seen is None or seen == value) and self._told_as_well(value):
+        if new != value and (seen is None or seen == value) and self._may_be_of_a_word(value):
             raise _Unclear(f"{text} may come from a word")
         self._took |= {at for at, _ in fits}
         return text if new == value else written(new)
@@ -294,13 +266,13 @@ class _Binder:
         """The results of the stored steps, which a later step may hold."""
         return frozenset(calculated(self._steps) or ())
 
-    def _told_as_well(self, value: Fraction) -> bool:
+    def _may_be_of_a_word(self, value: Fraction) -> bool:
         """Whether a number may come from a word: the steps have it more often than the task."""
         leaves = {at for at, _ in self._fits[value]}
         return not self._rest and value in self._alignment.meant and self._times[value] > len(leaves)
 
     def _of_its_own(self, value: Fraction) -> None:
-        if self._rest or value in self._alignment.told or value in _FREE:
+        if self._rest or value in self._alignment.implied or value in _FREE:
             return
         self._own.add(value)
         if not self._calculates or self._seen:
@@ -347,11 +319,9 @@ def written(value: Fraction) -> str:
     return json.dumps(float(value)) if rest == 1 and len(str(value.denominator)) < 12 else f"({value})"
 
 
-def _plain_number(text: str) -> int | float:
+def plain_number(text: str) -> int | float:
+    """The inverse of `written`."""
     return int(text) if text.lstrip("-").isdigit() else float(Fraction(text.strip("()")))
-
-
-# ---- what steps do ---------------------------------------------------------------------------------------
 
 
 def deed(steps: Steps) -> str:

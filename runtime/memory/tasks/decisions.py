@@ -103,31 +103,24 @@ def of_recall(id: str, task: str, found: Recall) -> Decision:
     )
 
 
-# ---- explaining ------------------------------------------------------------------------------------------
-
-
 def explain(decision: Decision, tree: NeuronTree | None = None) -> str:
     """What was decided and why, as lines for a person; `tree` is the one that the decision names."""
-    lines = [("asked", " ".join(decision.text.split()) or "(nothing)")]
-    if decision.type:
-        lines.append(("known as", f"{_TYPES[decision.recognition]} ({decision.type})"))
-    lines.append(("decided", f"{decision.path}: {_HOW[decision.path]}"))
-    if decision.method:
-        lines.append(("method", decision.method))
-    if decision.replayed and (told := _stored(decision, tree)):
-        lines.append(("stored", told))
-    if decision.predicts:
-        lines.append(("expected", f"{decision.predicted:.0%} confident of success"))
-    if not decision.replayed:
-        lines += _refused(decision)
-    lines.append(("outcome", _outcome(decision)))
     calls = str(decision.calls)
     if decision.replayed and decision.calls_before:
         calls += f"; {decision.calls_before} when it was solved the first time"
-    lines.append(("model calls", calls))
-    if decision.ms:
-        lines.append(("milliseconds", ", ".join(f"{name} {ms:.1f}" for name, ms in decision.ms.items())))
-    return "\n".join(f"{name + ':':14}{text}" for name, text in lines)
+    lines = [
+        ("asked", " ".join(decision.text.split()) or "(nothing)"),
+        ("known as", f"{_TYPES[decision.recognition]} ({decision.type})" if decision.type else ""),
+        ("decided", f"{decision.path}: {_HOW[decision.path]}"),
+        ("method", decision.method),
+        ("stored", _stored(decision, tree) if decision.replayed else ""),
+        ("expected", f"{decision.predicted:.0%} confident of success" if decision.predicts else ""),
+        *(_refused(decision) if not decision.replayed else ()),
+        ("outcome", _outcome(decision)),
+        ("model calls", calls),
+        ("milliseconds", ", ".join(f"{name} {ms:.1f}" for name, ms in decision.ms.items())),
+    ]
+    return "\n".join(f"{name + ':':14}{text}" for name, text in lines if text)
 
 
 def _stored(decision: Decision, tree: NeuronTree | None) -> str:
@@ -141,35 +134,30 @@ def _stored(decision: Decision, tree: NeuronTree | None) -> str:
 
 def _refused(decision: Decision) -> list[tuple[str, str]]:
     count = decision.candidates
-    lines = [("compared", f"{count} stored task{'' if count == 1 else 's'}")]
-    if decision.why:
-        lines.append(("why", decision.why))
-    lines += [("near", f"memory {id[:8]}: {why}") for id, why in decision.near if why != decision.why]
-    if decision.way:
-        lines.append(("asked in", decision.way))
-    if decision.tree:
-        lines.append(("learned", f"the solution is kept as memory {decision.tree[:8]}"))
-    return lines
+    return [
+        ("compared", f"{count} stored task{'' if count == 1 else 's'}"),
+        ("why", decision.why),
+        *(("near", f"memory {id[:8]}: {why}") for id, why in decision.near if why != decision.why),
+        ("asked in", decision.way),
+        ("learned", f"the solution is kept as memory {decision.tree[:8]}" if decision.tree else ""),
+    ]
 
 
 def _outcome(decision: Decision) -> str:
     if decision.outcome is None:
         return "not known yet"
-    told = f"{'right' if decision.outcome else 'wrong'}, by {_by(decision.source)}"
+    text = f"{'right' if decision.outcome else 'wrong'}, by {_by(decision.source)}"
     others = [name for name, (good, _) in decision.said.items() if good != decision.outcome]
     if others:
-        told += f" (contradicted by {', '.join(map(_by, others))})"
+        text += f" (contradicted by {', '.join(map(_by, others))})"
     if decision.surprise is not None:
-        told += f"; surprise {decision.surprise:.0%}"
-    return told
+        text += f"; surprise {decision.surprise:.0%}"
+    return text
 
 
 def _by(source: str) -> str:
     names = {"criteria": "its success criteria", "check": "a model's check", PERSON: "a person"}
     return names.get(source, source or "?")
-
-
-# ---- figures ---------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -216,9 +204,14 @@ def counted(decisions: Iterable[Decision]) -> dict[str, Any]:
 
 def report(decisions: Sequence[Decision], trees: Iterable[NeuronTree]) -> dict[str, Any]:
     """All figures of `fractal brain report`."""
+    from statistics import median
+
     replayed = [each for each in decisions if each.replayed]
     surprises = [each.surprise for each in decisions if each.surprise is not None]
     kept = [(tree.id, tree.text, tree.run, tree.ledger) for tree in trees]
+    ms: dict[str, list[float]] = {}
+    for name, value in (part for each in decisions for part in each.ms.items()):
+        ms.setdefault(name, []).append(value)
     return {
         **counted(decisions),
         "answered": _share(decisions),
@@ -234,7 +227,7 @@ def report(decisions: Sequence[Decision], trees: Iterable[NeuronTree]) -> dict[s
                 if ledger.quarantined
             ],
         },
-        "ms": _medians(decisions),
+        "ms": {name: round(median(values), 3) for name, values in ms.items()},
     }
 
 
@@ -274,33 +267,16 @@ def _share(decisions: Sequence[Decision]) -> float | None:
     return round(sum(map(free, decisions)) / len(decisions), 4) if decisions else None
 
 
-def _medians(decisions: Iterable[Decision]) -> dict[str, float]:
-    from statistics import median
-
-    found: dict[str, list[float]] = {}
-    for each in decisions:
-        for name, value in each.ms.items():
-            found.setdefault(name, []).append(value)
-    return {name: round(median(values), 3) for name, values in found.items()}
-
-
 def differences(first: Shelf, second: Shelf) -> list[Difference]:
     """The records that differ between two stores, by kind."""
-    return [_difference(first, second, kind) for kind in sorted({*first.kinds(), *second.kinds()})]
-
-
-def _difference(first: Shelf, second: Shelf, kind: str) -> Difference:
     from runtime.memory.store.record import same
 
-    mine, yours = ({row.id: row for row in shelf.rows(kind)} for shelf in (first, second))
-    both = mine.keys() & yours.keys()
-    changed = sorted(id for id in both if mine[id] != yours[id] and not same(mine[id], yours[id]))
-    return Difference(
-        kind,
-        len(mine),
-        len(yours),
-        len(both) - len(changed),
-        tuple(changed),
-        tuple(sorted(mine.keys() - both)),
-        tuple(sorted(yours.keys() - both)),
-    )
+    found: list[Difference] = []
+    for kind in sorted({*first.kinds(), *second.kinds()}):
+        mine, yours = ({row.id: row for row in shelf.rows(kind)} for shelf in (first, second))
+        both = mine.keys() & yours.keys()
+        changed = sorted(id for id in both if mine[id] != yours[id] and not same(mine[id], yours[id]))
+        only_mine, only_yours = (tuple(sorted({*rows} - both)) for rows in (mine, yours))
+        equal = len(both) - len(changed)
+        found.append(Difference(kind, len(mine), len(yours), equal, tuple(changed), only_mine, only_yours))
+    return found

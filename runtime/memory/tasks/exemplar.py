@@ -72,10 +72,10 @@ def exemplar(document: Document, reports: Collection[str] = ()) -> Exemplar | Re
         if isinstance(made, Refusal):
             return made
         steps.append(made)
-    told = json.dumps(steps, ensure_ascii=False)
-    if len(told) > LONGEST_STEPS:
+    written = json.dumps(steps, ensure_ascii=False)
+    if len(written) > LONGEST_STEPS:
         return Refusal(f"its steps hold more than {LONGEST_STEPS} characters")
-    if redact_forms(told) != told:
+    if redact_forms(written) != written:
         return Refusal("its steps hold a text that looks like a secret")
     if seen := _seen_only(document, task, json.dumps([step["args"] for step in steps], ensure_ascii=False)):
         return Refusal(f"it used {seen}, which is in the workspace and not in the task")
@@ -93,7 +93,6 @@ def exemplar(document: Document, reports: Collection[str] = ()) -> Exemplar | Re
 
 
 def _unfit(document: Document, task: str) -> str:
-    """Why a loop as a whole teaches nothing."""
     if document.meta.status != "complete":
         return f"it ended {document.meta.status}"
     if len(task) > LONGEST_TASK:
@@ -152,8 +151,6 @@ def _criteria(document: Document) -> Iterator[dict[str, Any]]:
 
 
 def _placed(criterion: Mapping[str, Any], numbers: Mapping[int, int]) -> dict[str, Any]:
-    """A criterion with the step numbers of the exemplar."""
-
     def renumbered(value: Any) -> Any:
         return with_numbers(value, lambda _, n: numbers[n])
 
@@ -163,9 +160,6 @@ def _placed(criterion: Mapping[str, Any], numbers: Mapping[int, int]) -> dict[st
     if isinstance(made.get("step"), int):
         made["step"] = numbers.get(made["step"], made["step"])
     return made
-
-
-# ---- where words come from -------------------------------------------------------------------------------
 
 
 def _words(text: str) -> set[str]:
@@ -207,9 +201,9 @@ def _output(
             pattern = rf"(?<![\w.]){re.escape(result)}(?![\w]|\.\d)"
             made = reference.join(re.split(pattern, made))
     rest = _REFERENCE.sub("", made)
-    told = {token.value for token in tokens(task) if token.kind == "number"}
+    given = {token.value for token in tokens(task) if token.kind == "number"}
     for hit in _NUMBER.finditer(rest):
-        if next((token.value for token in tokens(hit[0]) if token.kind == "number"), None) not in told:
+        if next((token.value for token in tokens(hit[0]) if token.kind == "number"), None) not in given:
             return made, hit[0]
     known = _words(task)
     beside = (word for word in _WORD.findall(rest) if word.lower() not in known)

@@ -103,6 +103,5 @@ def _marks(reading: Reading, words: Words) -> Iterator[tuple[str, str]]:
 
 @lru_cache(20_000)
 def _hashed(feature: str) -> tuple[tuple[int, float], ...]:
-    """The dimensions and signs of a feature, the same on every machine."""
     raw = blake2b(feature.encode("utf-8", "surrogatepass"), digest_size=2 * PLACES).digest()
     return tuple((raw[2 * n] % SIZE, 1.0 if raw[2 * n + 1] & 1 else -1.0) for n in range(PLACES))

@@ -127,8 +127,6 @@ class Gate:
         distance = of.spread * relative + of.nearest * near + of.angle * angle + of.lead * (1 - lead)
         return [*self.places][place], SCALE * float(distance + of.unknown * unknown)
 
-    # ---- its pieces --------------------------------------------------------------------------------------
-
     def _fit(self) -> None:
         """Fit the covariance of members around their centroids, and of all around the mean, if needed."""
         if self._fitted < 0 or self._number > self._fitted * REFIT:
@@ -163,7 +161,6 @@ class Gate:
         return likely
 
     def _near(self, place: int, vector: Any) -> float:
-        """The distance from the nearest members."""
         if not self._members[place]:
             return float(np.linalg.norm(vector - self.centres[place]))
         products = np.sort(np.array(self._members[place]) @ vector)[-NEIGHBOURS:]

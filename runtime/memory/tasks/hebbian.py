@@ -62,9 +62,6 @@ def _counted(synapse: Synapse, counts: Mapping[str, float], hebbian: bool) -> Sy
     return made.model_copy(update={"weight": weight(made)}) if hebbian else made
 
 
-# ---- pruning ---------------------------------------------------------------------------------------------
-
-
 def without_weak(tree: NeuronTree) -> NeuronTree:
     """The tree without its weak synapses and what only they connect; one with credit or blame is kept."""
     return _reached(tree, [s for s in tree.synapses if s.weight >= WEAK or s.right or s.wrong])

@@ -74,9 +74,6 @@ def more(count: float, by: float) -> int | float:
     return int(made) if made.is_integer() else made
 
 
-# ---- trust -----------------------------------------------------------------------------------------------
-
-
 def stage_of(ledger: Ledger) -> Stage:
     """The highest stage that the counts of a ledger allow."""
     reached: Stage = "hippocampus"
@@ -126,5 +123,5 @@ def verification(stage: Stage, name: str, use: int) -> Verification:
 
 def plain(steps: Sequence[Mapping[str, Any]]) -> str:
     """Tools and arguments of steps as text, so that steps can be compared."""
-    told = json.dumps([[step.get("tool"), step.get("args") or {}] for step in steps], sort_keys=True)
-    return re.sub(r"\{\{\s*(.*?)\s*\}\}", r"{{ \1 }}", told)
+    calls = json.dumps([[step.get("tool"), step.get("args") or {}] for step in steps], sort_keys=True)
+    return re.sub(r"\{\{\s*(.*?)\s*\}\}", r"{{ \1 }}", calls)

@@ -15,7 +15,7 @@ from shlex import quote
 from typing import Any, Literal, NamedTuple
 
 from runtime.memory.tasks.alignment import Alignment, align
-from runtime.memory.tasks.binding import CALCULATING, NUMBER, written
+from runtime.memory.tasks.binding import CALCULATING, NUMBER, plain_number, written
 from runtime.memory.tasks.exemplar import Exemplar
 from runtime.memory.tasks.reading import Reading
 from runtime.memory.tasks.words import Words
@@ -78,6 +78,7 @@ class Wording:
     start: int
     end: int
     holes: tuple[Hole, ...]
+    phrase: str = ""  # the same as a phrasing of a reflex
 
 
 @dataclass(frozen=True)
@@ -135,7 +136,6 @@ def _flat(value: Any, way: Way = ()) -> Iterator[tuple[Way, Any]]:
 
 
 def _built(values: Iterable[tuple[Way, Any]]) -> Any:
-    """The inverse of `_flat`."""
     found: dict[Any, Any] = {}
     for way, value in values:
         if not way:
@@ -143,9 +143,6 @@ def _built(values: Iterable[tuple[Way, Any]]) -> Any:
         found.setdefault(way[0], []).append((way[1:], value))
     made = {key: _built(inner) for key, inner in found.items()}
     return list(made.values()) if made and all(isinstance(key, int) for key in made) else made
-
-
-# ---- tasks and their values ------------------------------------------------------------------------------
 
 
 def _aligned(reads: Sequence[tuple[Exemplar, Reading]]) -> list[_Task]:
@@ -199,9 +196,6 @@ def _bare(word: str) -> str:
     return word.removesuffix("'s").removesuffix("’s")
 
 
-# ---- templates -------------------------------------------------------------------------------------------
-
-
 def _marked(value: Any, values: Mapping[str, Variable], tool: str = "") -> Any:
     """An argument with each value replaced by its slot, such as `{{ slot 1 | hundredth }}`."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
@@ -235,17 +229,13 @@ def _by_text(values: Mapping[str, Variable]) -> dict[str, tuple[str, str]]:
 
 
 def _filled(made: Any, values: Mapping[str, Variable]) -> Any:
-    """The inverse of `_marked`."""
     if not isinstance(made, str):
         return made
     text = _SLOT.sub(lambda hit: values[hit[1]].text(hit[2]), made)
-    if not made.endswith(" | number }}"):
-        return text
-    return int(text) if text.lstrip("-").isdigit() else float(Fraction(text.strip("()")))
+    return plain_number(text) if made.endswith(" | number }}") else text
 
 
 def _spaced(value: Any) -> Any:
-    """A value with references in one spelling."""
     return _REFERENCE.sub(r"{{ \1 }}", value) if isinstance(value, str) else value
 
 
@@ -277,9 +267,6 @@ def _read(made: Any, value: Any) -> list[tuple[str, str]] | None:
 
 def _slots_of(made: Any) -> list[str]:
     return [slot for slot, _ in _SLOT.findall(str(made))]
-
-
-# ---- what is common --------------------------------------------------------------------------------------
 
 
 def common(exemplars: Sequence[Exemplar], words: Words) -> Common | None:
@@ -403,9 +390,6 @@ def kind_of(values: Sequence[Variable], token: Token | None = None) -> str:
         return "owner"
     capitals = all(place.text[0].isupper() for each in values for place in each.places)
     return "proper name" if capitals else "noun"
-
-
-# ---- names -----------------------------------------------------------------------------------------------
 
 
 def _names(

@@ -98,7 +98,6 @@ def merged(kept: NeuronTree, other: NeuronTree) -> NeuronTree:
 
 
 def _together(kept: NeuronTree, other: NeuronTree) -> Mapping[str, bytes]:
-    """The mean vectors, weighted by strength."""
     import numpy as np
 
     first, second = (tree.neurons[0].strength if tree.neurons else 1 for tree in (kept, other))

@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
 
 from kernel.document.escaping import to_json
@@ -66,17 +66,21 @@ class Files(Protocol):
 
 @dataclass(frozen=True)
 class Draft:
-    """A method; `shown` are its exemplars."""
+    """A method; `shown` are its exemplars, which are of these trees."""
 
     common: Common
-    phrasings: tuple[str, ...]
-    shown: tuple[Wording, ...]
+    shown: Sequence[Wording]
     trees: tuple[str, ...] = ()
+
+    @property
+    def phrasings(self) -> list[str]:
+        """Its phrasings, each once."""
+        return list(dict.fromkeys(each.phrase for each in self.shown))
 
     def markdown(self, name: str) -> str:
         """Its file."""
-        common = self.common
-        lines = ["---", f"name: {to_json(name)}", f"description: {to_json(description(self.phrasings[0]))}"]
+        common, about = self.common, description(self.phrasings[0])
+        lines = ["---", f"name: {to_json(name)}", f"description: {to_json(about)}"]
         lines += ["phrasings: |", *(f"  {each}" for each in self.phrasings)]
         lines += [f"slots: {to_json(dict(common.slots))}"] if common.slots else []
         lines.append("steps:")
@@ -87,7 +91,14 @@ class Draft:
         lines += ["success:", *(f"  - {to_json(each)}" for each in success)]
         lines += [f"output: {to_json(common.output)}"] if common.output else []
         lines += [f"status: {STATUS[common.kind]}", "origin: learned", "---"]
-        return "\n".join([*lines, _body(common, self.shown)])
+        lines += [f"# {about[0].upper()}{about[1:]}", "", _introduction(common, len(self.shown)), ""]
+        lines += ["## Examples", "", "| you say | it reads |", "| --- | --- |"]
+        for each in self.shown[:EXAMPLES]:
+            task = each.exemplar.task
+            read = {h.slot: task[h.start : h.end].strip("\"“”`'").removesuffix("'s") for h in each.holes}
+            reads = ", ".join(f"{slot} = {text}" for slot, text in read.items())
+            lines.append(f"| {_cell(task)} | {_cell(reads)} |")
+        return "\n".join(lines) + "\n"
 
 
 def description(phrase: str) -> str:
@@ -106,44 +117,19 @@ def switched(text: str, status: str) -> str:
     return front + text[head.end(1) :]
 
 
-def _body(common: Common, shown: Sequence[Wording]) -> str:
-    lines = [f"# {_title(shown[0], common)}", "", _intro(common, len(shown)), "", "## Examples", ""]
-    lines += ["| you say | it reads |", "| --- | --- |"]
-    for each in shown[:EXAMPLES]:
-        reads = ", ".join(dict.fromkeys(f"{h.slot} = {_value(each, h.start, h.end)}" for h in each.holes))
-        lines.append(f"| {_cell(each.exemplar.task)} | {_cell(reads)} |")
-    return "\n".join(lines) + "\n"
-
-
-def _intro(common: Common, runs: int) -> str:
+def _introduction(common: Common, runs: int) -> str:
     if common.kind == "steps":
         return (
             f"Learned from {runs} solved tasks. You can edit this file: a changed file is never overwritten. "
             "`status: off` switches it off; a deleted file does not come back."
         )
-    steps = "; ".join(
-        f"{n}. {step['tool']} {_args(step.get('args') or {})}" for n, step in enumerate(common.steps, 1)
-    )
+    steps: list[str] = []
+    for n, step in enumerate(common.steps, 1):
+        args = (f"{key} = {_line(str(value))[:200]}" for key, value in (step.get("args") or {}).items())
+        steps.append(f"{n}. {step['tool']} {', '.join(args)}")
     if common.kind == "template":
-        return f"Similar tasks were solved in these steps, where … differed each time: {steps}"
-    return f"Similar tasks were solved with the same tools; the best one like this: {steps}"
-
-
-def _args(args: Mapping[str, Any]) -> str:
-    return ", ".join(f"{key} = {_line(str(value))[:200]}" for key, value in args.items())
-
-
-def _title(first: Wording, common: Common) -> str:
-    text = first.exemplar.task[first.start : first.end]
-    for hole in reversed(first.holes):
-        begin, end = hole.start - first.start, hole.end - first.start
-        text = f"{text[:begin]}…{text[end:]}"
-    text = _line(text)
-    return f"{text[:1].upper()}{text[1:80]}"
-
-
-def _value(wording: Wording, start: int, end: int) -> str:
-    return wording.exemplar.task[start:end].strip("\"“”`'").removesuffix("'s")
+        return f"Similar tasks were solved in these steps, where … differed each time: {'; '.join(steps)}"
+    return f"Similar tasks were solved with the same tools; the best one like this: {'; '.join(steps)}"
 
 
 def _line(text: str) -> str:
@@ -173,15 +159,11 @@ class Solved(Record):
     ledger: Ledger = Ledger()
 
 
-Said = tuple[Wording, str]
-"""An exemplar with its phrasing."""
-
-
 def operation(exemplar: Exemplar) -> str:
     """A hash of the tools of a procedure and the names of their arguments."""
     ways = [[way[1:], exemplar.steps[int(way[0])]["tool"]] for way, _ in arguments(exemplar)]
-    told = json.dumps([[step["tool"] for step in exemplar.steps], ways])
-    return hashlib.sha256(told.encode()).hexdigest()[:16]
+    calls = json.dumps([[step["tool"] for step in exemplar.steps], ways])
+    return hashlib.sha256(calls.encode()).hexdigest()[:16]
 
 
 def aligns(read: Reading, other: Solved) -> bool:
@@ -221,28 +203,26 @@ class Births:
         found = common([each.exemplar for each in trees], self.words) if len(trees) >= BORN else None
         if found is None:
             return None
-        said = [(each, text) for each in found.wordings if (text := self._phrasing(each, found))]
+        said = [replace(each, phrase=text) for each in found.wordings if (text := self._phrase(each, found))]
         said = self._readable(found, said)
-        if not said:
-            return None
-        own = [each.exemplar for each, _ in said]
-        draft = _draft(found, said, tuple(tree.id for tree in trees if tree.exemplar in own))
-        return None if found.kind == "steps" and self._claims(draft) else draft
+        own = [each.exemplar for each in said]
+        draft = Draft(found, said, tuple(tree.id for tree in trees if tree.exemplar in own))
+        return None if not said or (found.kind == "steps" and self._claims(draft)) else draft
 
-    def _phrasing(self, found: Wording, common: Common) -> str | None:
+    def _phrase(self, found: Wording, common: Common) -> str | None:
         holes = [
             (h.start, h.end, f"{{{h.slot}}}" if common.slots[h.slot] == h.kind else f"{{{h.slot}:{h.kind}}}")
             for h in found.holes
         ]
         return self.files.wording(found.exemplar.task, found.start, found.end, holes)
 
-    def _readable(self, common: Common, said: list[Said]) -> list[Said]:
+    def _readable(self, common: Common, said: list[Wording]) -> list[Wording]:
         """Those that only this file reads; none if any would be solved in another way."""
         if common.kind == "steps":
             read = self._read_by(self.active, said)
             said = [] if read is None else [each for each in said if each not in read]
         while len(said) >= BORN:
-            text = _draft(common, said).markdown("method")
+            text = Draft(common, said).markdown("method")
             if self.files.fault(text):
                 return []
             read = self._read_by([*self.active, text], said) if common.kind == "steps" else said
@@ -251,10 +231,10 @@ class Births:
             said = read or []
         return []
 
-    def _read_by(self, texts: Sequence[str], said: Sequence[Said]) -> list[Said] | None:
+    def _read_by(self, texts: Sequence[str], said: Sequence[Wording]) -> list[Wording] | None:
         """Those that reflexes and these files read; None if any would be solved in another way."""
-        planned = [(each, self.files.planned(each[0].exemplar.task, texts)) for each in said]
-        if any(_differ(steps, each.exemplar) for (each, _), steps in planned):
+        planned = [(each, self.files.planned(each.exemplar.task, texts)) for each in said]
+        if any(_differ(steps, each.exemplar) for each, steps in planned):
             return None
         return [each for each, steps in planned if steps is not None]
 
@@ -273,8 +253,3 @@ class Births:
 def _differ(steps: Steps | None, exemplar: Exemplar) -> bool:
     """Whether steps are planned, and others than those of an exemplar."""
     return steps is not None and plain(steps) != plain(exemplar.steps)
-
-
-def _draft(common: Common, said: Sequence[Said], trees: tuple[str, ...] = ()) -> Draft:
-    phrasings = tuple(dict.fromkeys(text for _, text in said))
-    return Draft(common, phrasings, tuple(each for each, _ in said), trees=trees)

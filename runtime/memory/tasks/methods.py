@@ -102,8 +102,6 @@ class Methods:
         self.shelf, self.embedder, self.words = shelf, embedder, words
         self.folder, self.files, self.parts = folder, files, parts
 
-    # ---- birth -------------------------------------------------------------------------------------------
-
     def consider(self, tree: NeuronTree, type: str = "") -> Method | None:
         """The method that a newly learned tree makes or joins; None for neither.
 
@@ -140,7 +138,6 @@ class Methods:
         return vector if vector is not None else self.embedder.embed([tree.text])[0]
 
     def _known(self, vector: Any) -> list[Method]:
-        """The methods for similar tasks."""
         name, there = self.embedder.name, self.shelf.count(Method)
         hits = self.shelf.nearest(Method, name, vector, NEAR_METHODS) if there else []
         if len(hits) < min(there, NEAR_METHODS):  # some were embedded by another embedder
@@ -202,8 +199,6 @@ class Methods:
         method = Method(id=name, text=made.phrasings[0], vectors=vectors, form=form, operation=key, type=type)
         return self._rewrite(method.model_copy(update={"trees": made.trees[:MEMBERS]}), made.markdown(name))
 
-    # ---- files -------------------------------------------------------------------------------------------
-
     def path(self, method: Method) -> Path:
         """The path of its file."""
         return self.folder / f"{method.id}.md"
@@ -243,8 +238,6 @@ class Methods:
                 self._finish(method)
             else:
                 self._settled(method, text if text == method.writing else method.written)
-
-    # ---- use ---------------------------------------------------------------------------------------------
 
     def verification(self, name: str) -> Verification:
         """Who checks the next use of a method; one without a record is new."""
@@ -287,8 +280,6 @@ class Methods:
             if (steps := self.files.plan(text, task)) is not None:
                 found.append(_guided(method, steps))
         return found
-
-    # ---- for people --------------------------------------------------------------------------------------
 
     def listed(self) -> list[Listed]:
         """All methods by name, including files that a person added."""
@@ -336,6 +327,6 @@ class Methods:
 
 
 def _guided(method: Method, steps: Sequence[Mapping[str, Any]]) -> str:
-    told = [f"{n}. {step['tool']} {dict(step.get('args') or {})}" for n, step in enumerate(steps, 1)]
+    lines = [f"{n}. {step['tool']} {dict(step.get('args') or {})}" for n, step in enumerate(steps, 1)]
     how = "find out what … is" if method.form == "template" else "the values are of another task"
-    return f"Similar tasks were solved in these steps ({method.id}; {how}):\n" + "\n".join(told)
+    return f"Similar tasks were solved in these steps ({method.id}; {how}):\n" + "\n".join(lines)

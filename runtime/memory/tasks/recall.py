@@ -105,12 +105,10 @@ class ProceduralMemory:
         self.shelf, self.embedder, self.words, self.parts = shelf, embedder, words, parts
         self._read = lru_cache(READINGS)(lambda task: Reading.read(task, words))
 
-    # ---- learning ----------------------------------------------------------------------------------------
-
     def learn(self, exemplar: Exemplar, *, run: str = "", rung: str = "", at: str = "") -> NeuronTree:
         """Keep a solved task; one that is already there keeps its ledger."""
-        segmented = self.parts.segmentation
-        tree = tree_of(exemplar, self.embedder, run=run, rung=rung, at=at, segmented=segmented)
+        tree = tree_of(exemplar, self.embedder, segmented=self.parts.segmentation)
+        tree = tree.model_copy(update={"run": run, "rung": rung, "created": at})
         with self.shelf.transaction():
             if known := tree_by(self.shelf, tree.id):
                 vectors = tree.vectors if known.id == tree.id else {}  # a merged tree has mean vectors
@@ -144,8 +142,6 @@ class ProceduralMemory:
         vectors = {NAME: pack(shape(read, self.words))}
         return Outline(id=tree.id, task=task, leaves=_kinds(read), vectors=vectors)
 
-    # ---- recalling ---------------------------------------------------------------------------------------
-
     def recall(self, task: str) -> Recall:
         """The procedure for a task; novel if no stored task matches every word of it.
 
@@ -158,8 +154,10 @@ class ProceduralMemory:
             vector = self._vector(task, read)
         with _timed(ms, "find"):
             ids = self._near(task, vector)
-            told = self.shelf.fields(Outline, ids, ("task", "leaves"))
-            outlines = {id: told[id] for id in ids if id in told and isinstance(told[id].get("task"), str)}
+            fields = self.shelf.fields(Outline, ids, ("task", "leaves"))
+            outlines = {
+                id: fields[id] for id in ids if id in fields and isinstance(fields[id].get("task"), str)
+            }
         with _timed(ms, "align"):
             aligned = self._aligned(outlines, read, refused)
         with _timed(ms, "bind"):
@@ -196,13 +194,10 @@ class ProceduralMemory:
         return replace(novel, refused=(*distrusted, *novel.refused), rivals=rivals)
 
     def _doubt(self, tree: NeuronTree, task: str) -> str:
-        """Why a matching tree is not trusted; "" if it is."""
         if self.parts.quarantine and tree.ledger.quarantined:
             return "it matches, but is in quarantine: it went wrong too often"
         misled = suspect(tree, task, self.parts)
         return f"it matches, but went wrong too often when this differed: {misled}" if misled else ""
-
-    # ---- candidates --------------------------------------------------------------------------------------
 
     def candidates(self, task: str) -> list[str]:
         """The trees that a task is compared with, the most similar first."""
@@ -223,8 +218,6 @@ class ProceduralMemory:
             memory = WorkingMemory(task, Recognition("novel"))
             memory.take((hit.id, -float(place)) for place, hit in enumerate((*near, *worded)))
         return list(memory.candidates)
-
-    # ---- matching ----------------------------------------------------------------------------------------
 
     def _aligned(
         self, outlines: Mapping[str, Mapping[str, Any]], read: Reading, refused: list[tuple[str, str]]
@@ -279,18 +272,15 @@ class ProceduralMemory:
 
 
 def _differ(matches: Sequence[_Match]) -> bool:
-    """Whether these matches would do different things."""
     return len(matches) > 1 and len({deed(each.steps) for each in matches}) > 1
 
 
 def _kinds(reading: Reading) -> str:
-    """The kinds of the values of a task, in order."""
     return " ".join(f"{kind}{unit}" for kind, unit in reading.leaves)
 
 
 @contextmanager
 def _timed(ms: dict[str, float], part: str) -> Generator[None]:
-    """Note the milliseconds of a part."""
     began = time.perf_counter()
     try:
         yield

@@ -71,43 +71,35 @@ def settle(
     decision: str,
     good: bool,
     source: str,
-    reliability: float | None = None,
     parts: Parts = ALL,
     moved: Moved | None = None,
 ) -> Decision | None:
     """Record what a source says came of a decision; returns the decision, None if there is none.
 
-    A source may repeat itself or change its mind. Without `reliability`, `RELIABILITY` applies. A decision
-    that replayed nothing is no use of the tree that it taught, unless a person judges it; but it shows which
-    of several rival trees was right.
+    A source may repeat itself or change its mind. A decision that replayed nothing is no use of the tree that
+    it taught, unless a person judges it; but it shows which of several rival trees was right.
     """
     with shelf.transaction():
         found = shelf.get(Decision, decision)
         if found is None:
             return None
-        trust = RELIABILITY.get(source, 1.0) if reliability is None else min(max(reliability, 0.0), 1.0)
+        trust = RELIABILITY.get(source, 1.0)
         if found.said.get(source) == (good, trust):
             return found
         said = {**found.said, source: (good, trust)}
         before, after = verdict(found.said), verdict(said)
         assert after
-        settled = found.model_copy(
-            update={
-                "said": said,
-                "outcome": after.good,
-                "source": after.source,
-                "surprise": surprise(found, after.good),
-            }
-        )
+        update = {"said": said, "outcome": after.good, "source": after.source}
+        settled = found.model_copy(update={**update, "surprise": surprise(found, after.good)})
         if before is None or (before.good, before.trust) != (after.good, after.trust) or not found.replayed:
             settled = _count(shelf, settled, before, after, parts)
         shelf.put(settled)
-    told = settled.surprise or 0.0
-    newly = before is None or before.good != after.good
-    if moved and parts.surprise and settled.type and newly and told > SURPRISING:
+    surprised = settled.surprise or 0.0
+    new = before is None or before.good != after.good
+    if moved and parts.surprise and settled.type and new and surprised > SURPRISING:
         tree = tree_by(shelf, settled.tree)
         if vectors := settled.vectors or (tree.vectors if tree else {}):
-            moved(settled.type, vectors, told)
+            moved(settled.type, vectors, surprised)
     return settled
 
 
@@ -144,9 +136,8 @@ def _count(
     return decision.model_copy(update={"shares": divided, "released": released})
 
 
-def _counting(decision: Decision, told: Verdict | None) -> Verdict | None:
-    """The verdict, if it is about the decision's tree."""
-    return told if told and (decision.replayed or told.source == PERSON) else None
+def _counting(decision: Decision, verdict: Verdict | None) -> Verdict | None:
+    return verdict if verdict and (decision.replayed or verdict.source == PERSON) else None
 
 
 def _count_rivals(shelf: Shelf, decision: Decision, before: Verdict | None, after: Verdict) -> Decision:

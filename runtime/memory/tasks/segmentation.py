@@ -40,20 +40,16 @@ class Segment:
     children: tuple[Segment, ...] = field(default=())
 
 
-def segment(
-    states: Array, start: int = 0, *, sigma: float = SIGMA, least: int = LEAST, deepest: int = DEEPEST
-) -> Segment:
+def segment(states: Array, start: int = 0, *, deepest: int = DEEPEST) -> Segment:
     """The tree of segments of `states`, shape (tokens, dimensions); the first is token `start`."""
     states = np.asarray(states, np.float32)
-    cuts = _turns(states, sigma, least) if deepest > 0 and len(states) >= 2 * least else []
+    cuts = _turns(states) if deepest > 0 and len(states) >= 2 * LEAST else []
     parts = pairwise([0, *cuts, len(states)]) if cuts else ()
-    children = (
-        segment(states[a:b], start + a, sigma=sigma, least=least, deepest=deepest - 1) for a, b in parts
-    )
+    children = (segment(states[a:b], start + a, deepest=deepest - 1) for a, b in parts)
     return Segment(start, start + len(states), tuple(children))
 
 
-def _turns(states: Array, sigma: float, least: int) -> list[int]:
+def _turns(states: Array) -> list[int]:
     """The tokens at which the running mean changes its direction most."""
     counts = np.arange(1, len(states) + 1, dtype=np.float32)[:, None]
     deltas = np.diff(np.cumsum(states, axis=0) / counts, axis=0)
@@ -62,38 +58,27 @@ def _turns(states: Array, sigma: float, least: int) -> list[int]:
     if not len(both):
         return []
     cosines = np.einsum("ij,ij->i", deltas[:-1], deltas[1:]) / np.where(both > 0, both, 1)
-    threshold = float(cosines.mean() - sigma * cosines.std())
+    threshold = float(cosines.mean() - SIGMA * cosines.std())
     cuts: list[int] = []
     for at in np.flatnonzero(cosines < threshold):
         place = int(at) + 2  # deltas[at + 1] added token at + 2 to the mean
-        if place - (cuts[-1] if cuts else 0) >= least and len(states) - place >= least:
+        if place - (cuts[-1] if cuts else 0) >= LEAST and len(states) - place >= LEAST:
             cuts.append(place)
     return cuts
 
 
-def tree_of(
-    exemplar: Exemplar,
-    embedder: Embedder,
-    *,
-    run: str = "",
-    rung: str = "",
-    at: str = "",
-    segmented: bool = True,
-) -> NeuronTree:
+def tree_of(exemplar: Exemplar, embedder: Embedder, *, segmented: bool = True) -> NeuronTree:
     """The neuron tree of a solved task; without neurons if it is not segmented."""
     seen = embedder.embed_tokens(exemplar.task) if segmented else None
     neurons, synapses = grown(exemplar.task, seen) if seen is not None and len(seen) else ((), ())
-    (whole,) = embedder.embed([exemplar.task])
+    vectors = {embedder.name: pack(embedder.embed([exemplar.task])[0])}
     return NeuronTree(
         id=identity(exemplar),
         text=exemplar.task,
-        vectors={embedder.name: pack(whole)},
+        vectors=vectors,
         exemplar=exemplar,
         neurons=neurons,
         synapses=synapses,
-        run=run,
-        rung=rung,
-        created=at,
     )
 
 
@@ -118,11 +103,11 @@ def grown(text: str, seen: Tokens) -> tuple[tuple[Neuron, ...], tuple[Synapse, .
         if name in neurons:
             neurons[name].strength += 1
         else:
+            start, end = seen.spans[part.start][0], seen.spans[part.end - 1][1]
             marks = tuple(sorted(Fingerprint.of(mean).signed))
-            covered = seen.spans[part.start : part.end]
-            said = text[covered[0][0] : covered[-1][1]] if covered else ""
-            start = seen.spans[part.start][0]
-            neurons[name] = Neuron(id=name, label=said, depth=depth, start=start, fingerprint=marks)
+            neurons[name] = Neuron(
+                id=name, label=text[start:end], depth=depth, start=start, fingerprint=marks
+            )
         children = [(child, *grow(child, depth + 1)) for child in part.children]
         pulls = [float(np.linalg.norm(v - mean)) * (child.end - child.start) for child, _, v in children]
         whole = sum(pulls) or 1.0

@@ -166,8 +166,6 @@ class Types:
         self._built: Gate | None = None
         self._stamp = -1
 
-    # ---- asking ------------------------------------------------------------------------------------------
-
     def recognise(self, task: str, vector: Any = None) -> Recognition:
         """Whether a task is of a known type; changes nothing."""
         id, distance = self.nearest(task, vector) if self.parts.types else ("", math.inf)
@@ -180,8 +178,6 @@ class Types:
     def get(self, id: str) -> ProblemType | None:
         """One type, archived or not."""
         return self.shelf.get(ProblemType, id)
-
-    # ---- learning ----------------------------------------------------------------------------------------
 
     def learn(self, task: str, vector: Any = None, at: str = "") -> str:
         """Make a solved task a member of its type, or the first of a new one; returns the type's id.
@@ -225,8 +221,6 @@ class Types:
         with self._changing():
             if type in self._types:
                 self._move(type, np.frombuffer(raw, "<f4"), min(SURPRISED_STEP * surprise, 1.0))
-
-    # ---- inside ------------------------------------------------------------------------------------------
 
     def _vector(self, task: str) -> Any:
         return self.embedder.embed([task])[0]
@@ -310,7 +304,6 @@ class Types:
         self.shelf.put(made)
 
     def _move(self, id: str, vector: Any, step: float) -> None:
-        """Move a type's centroid by a share of its way to a vector."""
         vectors = {**self._types[id].vectors, self.embedder.name: pack(self._gate.move(id, vector, step))}
         self._put(id, vectors=vectors)
 

@@ -42,7 +42,7 @@ class Words:
     optional: set[Phrase] = field(default_factory=set[Phrase])
     skips: dict[str, tuple[int, ...]] = field(default_factory=dict[str, "tuple[int, ...]"])
     # by first word: the lengths of the optional phrases
-    tells: dict[str, set[Fraction]] = field(default_factory=dict[str, "set[Fraction]"])  # implied numbers
+    implied: dict[str, set[Fraction]] = field(default_factory=dict[str, "set[Fraction]"])  # implied numbers
     means: dict[str, set[Fraction]] = field(default_factory=dict[str, "set[Fraction]"])
     # of these, the numbers that the word means
     constants: set[Fraction] = field(default_factory=set[Fraction])  # the numbers that any word implies
@@ -114,7 +114,7 @@ class Words:
             number, _, words = line.partition(":")
             self.constants.add(Fraction(number.strip()))
             for word in words.split():
-                self.tells.setdefault(word, set()).add(Fraction(number.strip()))
+                self.implied.setdefault(word, set()).add(Fraction(number.strip()))
                 if title == "numbers that words are":
                     self.means.setdefault(word, set()).add(Fraction(number.strip()))
         elif title == "he and she":

@@ -35,7 +35,8 @@ def solved(task: str = STORED, *expressions: str) -> Exemplar:
 
 
 def tree(task: str = STORED, *expressions: str) -> NeuronTree:
-    return tree_of(solved(task, *expressions), Lexical(), run="r1", rung="model")
+    made = tree_of(solved(task, *expressions), Lexical())
+    return made.model_copy(update={"run": "r1", "rung": "model"})
 
 
 @contextmanager

@@ -58,8 +58,8 @@ def test_a_word_of_less_trust_counts_for_less(shelf: Shelf) -> None:
     settle(shelf, "d", False, "check")
     assert (ledger(shelf).uses, ledger(shelf).incorrect) == (1, 0.6)
     decided(shelf, "e", TREE)
-    settle(shelf, "e", False, "somebody", reliability=0.1)
-    assert ledger(shelf).incorrect == 0.7
+    settle(shelf, "e", False, "escalation")
+    assert ledger(shelf).incorrect == 0.9
 
 
 def test_the_same_source_counts_once(shelf: Shelf) -> None:
