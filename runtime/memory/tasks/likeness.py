@@ -135,13 +135,13 @@ def _flat(value: Any, way: Way = ()) -> Iterator[tuple[Way, Any]]:
         yield from _flat(each, (*way, key))
 
 
-def _built(values: Iterable[tuple[Way, Any]]) -> Any:
+def _nested(values: Iterable[tuple[Way, Any]]) -> Any:
     found: dict[Any, Any] = {}
     for way, value in values:
         if not way:
             return value
         found.setdefault(way[0], []).append((way[1:], value))
-    made = {key: _built(inner) for key, inner in found.items()}
+    made = {key: _nested(inner) for key, inner in found.items()}
     return list(made.values()) if made and all(isinstance(key, int) for key in made) else made
 
 
@@ -236,6 +236,7 @@ def _filled(made: Any, values: Mapping[str, Variable]) -> Any:
 
 
 def _spaced(value: Any) -> Any:
+    """A value with references in one spelling."""
     return _REFERENCE.sub(r"{{ \1 }}", value) if isinstance(value, str) else value
 
 
@@ -279,8 +280,7 @@ def common(exemplars: Sequence[Exemplar], words: Words) -> Common | None:
     made = [(way, _explained(values, tasks, tools[int(way[0])])) for way, values in columns]
     unknown = sum(template == OPEN for _, template in made)
     varying = sum(len({repr(value) for value in values}) > 1 for _, values in columns)
-    kind: MethodKind = "template" if unknown < varying else "exemplar"
-    kind = kind if unknown else "steps"
+    kind: MethodKind = "steps" if not unknown else "template" if unknown < varying else "exemplar"
     slots = _slots(made, tasks, kind)
     if slots is None or not (slots or unknown):
         return None
@@ -299,7 +299,7 @@ def common(exemplars: Sequence[Exemplar], words: Words) -> Common | None:
         kind,
         {name: kind_of([each.values[slot] for each in tasks]) for slot, name in names.items()},
         tuple(wordings),
-        tuple({"tool": tool, "args": args} for tool, args in zip(tools, _built(steps), strict=True)),
+        tuple({"tool": tool, "args": args} for tool, args in zip(tools, _nested(steps), strict=True)),
         tuple(_success(tasks, names)),
         str(_outside([each.exemplar.output for each in tasks], tasks, names) or ""),
     )
@@ -354,7 +354,7 @@ def _success(tasks: Sequence[_Task], names: Mapping[str, str]) -> Iterator[dict[
         columns = zip(*([value for _, value in each] for each in flats), strict=True)
         made = [_outside(column, tasks, names) for column in columns]
         if None not in made:
-            yield _built(zip(ways, made, strict=True))
+            yield _nested(zip(ways, made, strict=True))
 
 
 def _outside(values: Sequence[Any], tasks: Sequence[_Task], names: Mapping[str, str]) -> Any:

@@ -20,8 +20,6 @@ COHERENCE = 0.4
 SMALLEST = 10
 """A type with more neurons and less coherence is split into clusters of at least `SMALLEST` members.
 Source: the seed."""
-ROUNDS = 25
-"""Of k-means."""
 
 
 @dataclass(frozen=True)
@@ -41,29 +39,19 @@ def coherence(rows: Array) -> float:
 
 
 def halves(rows: Array) -> Any:
-    """The cluster, 0 or 1, of each unit row, by 2-means from two distant rows."""
-    far = rows[np.argmin(rows @ rows[0])]
-    centres = np.array([far, rows[np.argmin(rows @ far)]])
-    sides = np.zeros(len(rows), int)
-    for _ in range(ROUNDS):
-        sides = np.argmax(rows @ centres.T, axis=1)
-        if sides.all() or not sides.any():
-            break
-        means = [rows[sides == side].mean(axis=0) for side in (0, 1)]
-        centres = np.array([mean / max(float(np.linalg.norm(mean)), 1e-12) for mean in means])
-    return sides
+    """The cluster, 0 or 1, of each row: its side along the direction in which rows differ most."""
+    centred = rows - rows.mean(axis=0)
+    sides = (centred @ np.linalg.svd(centred, full_matrices=False)[2][0] > 0).astype(int)
+    return sides ^ sides[0]
 
 
 def split(shelf: Shelf, embedder: str, neurons: Mapping[str, int], at: str) -> list[Split]:
     """Split every type that needs it; `neurons` is the number of neurons of each type."""
     found: list[Split] = []
     wanted = [type for type, count in sorted(neurons.items()) if type and count > NEURONS]
-    members: dict[str, list[Member]] = {type: [] for type in wanted}
-    for each in shelf.scan(Member) if wanted else ():
-        if each.type in members and embedder in each.vectors:
-            members[each.type].append(each)
     for of in shelf.pick(ProblemType, wanted):
-        if of.origin != "archived" and (made := _split(shelf, embedder, of, members[of.id], at)):
+        members = [each for each in shelf.scan(Member, {"type": of.id}) if embedder in each.vectors]
+        if of.origin != "archived" and (made := _split(shelf, embedder, of, members, at)):
             found.append(made)
     if found:
         shelf.put(Stamp.another())
@@ -78,31 +66,28 @@ def _split(shelf: Shelf, embedder: str, of: ProblemType, members: Sequence[Membe
     if coherence(unit) >= COHERENCE:
         return None
     sides = halves(unit)
-    side = int(sides.sum() * 2 <= len(members))  # the smaller one goes
-    if (sides == side).sum() < SMALLEST:
+    goes = sides == (sides.sum() * 2 <= len(members))  # the smaller one
+    if goes.sum() < SMALLEST:
         return None
-    goes = [each for each, at_side in zip(members, sides, strict=True) if at_side == side]
-    middle = rows[sides == side].mean(axis=0)
-    central = (rows[sides == side] @ middle).argmax()
-    name = goes[int(central)].text
+    leaving = [each for each, is_leaving in zip(members, goes, strict=True) if is_leaving]
+    middle = rows[goes].mean(axis=0)
+    name = leaving[int((rows[goes] @ middle).argmax())].text
     id = f"type-{digest(f'{of.id}/{name}')}"
     if shelf.get(ProblemType, id) is not None:
         return None
-    share = len(goes) / len(members)
     made = ProblemType(
         id=id,
         text=name[:80],
         scope=of.scope,
-        members=round(of.members * share),
+        members=round(of.members * len(leaving) / len(members)),
         created=at,
         updated=at,
         vectors={embedder: pack(middle)},
     )
-    stays = rows[sides != side].mean(axis=0)
-    vectors = {**of.vectors, embedder: pack(stays)}
+    vectors = {**of.vectors, embedder: pack(rows[~goes].mean(axis=0))}
     left = of.model_copy(update={"members": of.members - made.members, "updated": at, "vectors": vectors})
-    shelf.put(left, made)
-    shelf.delete(Member, *(each.id for each in goes))
-    for each in goes:
-        shelf.put(each.model_copy(update={"id": f"{id}/{each.id.rpartition('/')[2]}", "type": id}))
-    return Split(of.id, id, (len(members) - len(goes), len(goes)), tuple(each.text for each in goes))
+    moved = [m.model_copy(update={"id": f"{id}/{m.id.rpartition('/')[2]}", "type": id}) for m in leaving]
+    shelf.delete(Member, *(each.id for each in leaving))
+    shelf.put(left, made, *moved)
+    sizes = (len(members) - len(leaving), len(leaving))
+    return Split(of.id, id, sizes, tuple(each.text for each in leaving))
