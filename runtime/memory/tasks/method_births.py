@@ -8,8 +8,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Protocol
 
 from kernel.document.escaping import to_json
@@ -79,8 +80,8 @@ class Draft:
 
     def markdown(self, name: str) -> str:
         """Its file."""
-        common, about = self.common, description(self.phrasings[0])
-        lines = ["---", f"name: {to_json(name)}", f"description: {to_json(about)}"]
+        common = self.common
+        lines = ["---", f"name: {to_json(name)}", f"description: {to_json(description(self.phrasings[0]))}"]
         lines += ["phrasings: |", *(f"  {each}" for each in self.phrasings)]
         lines += [f"slots: {to_json(dict(common.slots))}"] if common.slots else []
         lines.append("steps:")
@@ -91,13 +92,13 @@ class Draft:
         lines += ["success:", *(f"  - {to_json(each)}" for each in success)]
         lines += [f"output: {to_json(common.output)}"] if common.output else []
         lines += [f"status: {STATUS[common.kind]}", "origin: learned", "---"]
-        lines += [f"# {about[0].upper()}{about[1:]}", "", _introduction(common, len(self.shown)), ""]
+        lines += [f"# {_title(self.shown[0])}", "", _introduction(common, len(self.shown)), ""]
         lines += ["## Examples", "", "| you say | it reads |", "| --- | --- |"]
         for each in self.shown[:EXAMPLES]:
             task = each.exemplar.task
-            read = {h.slot: task[h.start : h.end].strip("\"“”`'").removesuffix("'s") for h in each.holes}
-            reads = ", ".join(f"{slot} = {text}" for slot, text in read.items())
-            lines.append(f"| {_cell(task)} | {_cell(reads)} |")
+            values = ((h.slot, task[h.start : h.end].strip("\"“”`'").removesuffix("'s")) for h in each.holes)
+            reads = dict.fromkeys(f"{slot} = {text}" for slot, text in values)
+            lines.append(f"| {_cell(task)} | {_cell(', '.join(reads))} |")
         return "\n".join(lines) + "\n"
 
 
@@ -130,6 +131,14 @@ def _introduction(common: Common, runs: int) -> str:
     if common.kind == "template":
         return f"Similar tasks were solved in these steps, where … differed each time: {'; '.join(steps)}"
     return f"Similar tasks were solved with the same tools; the best one like this: {'; '.join(steps)}"
+
+
+def _title(first: Wording) -> str:
+    text = first.exemplar.task[: first.end]
+    for hole in reversed(first.holes):
+        text = f"{text[: hole.start]}…{text[hole.end :]}"
+    text = _line(text[first.start :])
+    return f"{text[:1].upper()}{text[1:80]}"
 
 
 def _line(text: str) -> str:
@@ -219,24 +228,25 @@ class Births:
     def _readable(self, common: Common, said: list[Wording]) -> list[Wording]:
         """Those that only this file reads; none if any would be solved in another way."""
         if common.kind == "steps":
-            read = self._read_by(self.active, said)
-            said = [] if read is None else [each for each in said if each not in read]
+            others = _read(_firsts(said), lambda task: self.files.planned(task, self.active))
+            if others is None:
+                return []
+            phrases = {each.phrase for each in others}
+            said = [each for each in said if each.phrase not in phrases]
         while len(said) >= BORN:
             text = Draft(common, said).markdown("method")
             if self.files.fault(text):
                 return []
-            read = self._read_by([*self.active, text], said) if common.kind == "steps" else said
+            if common.kind != "steps":
+                return said
+            alone = _read(said, partial(self.files.plan, text)) or []
+            best = _read(_firsts(alone), partial(self.files.planned, texts=[*self.active, text])) or []
+            phrases = {each.phrase for each in best}
+            read = [each for each in alone if each.phrase in phrases]
             if read == said:
                 return said
-            said = read or []
+            said = read
         return []
-
-    def _read_by(self, texts: Sequence[str], said: Sequence[Wording]) -> list[Wording] | None:
-        """Those that reflexes and these files read; None if any would be solved in another way."""
-        planned = [(each, self.files.planned(each.exemplar.task, texts)) for each in said]
-        if any(_differ(steps, each.exemplar) for each, steps in planned):
-            return None
-        return [each for each, steps in planned if steps is not None]
 
     def _claims(self, draft: Draft) -> bool:
         """Whether a file would solve a stored task in another way."""
@@ -248,6 +258,19 @@ class Births:
             suspects |= {hit.id for hit in self.shelf.search(Solved, words, most)} if words else set()
         stored = self.shelf.pick(Solved, sorted(suspects - set(draft.trees)))
         return any(_differ(self.files.plan(text, e.task), e) for e in (each.exemplar for each in stored))
+
+
+def _firsts(said: Sequence[Wording]) -> list[Wording]:
+    """One exemplar of each phrasing: what matches it matches the others."""
+    return list({each.phrase: each for each in reversed(said)}.values())
+
+
+def _read(said: Sequence[Wording], plan: Callable[[str], Steps | None]) -> list[Wording] | None:
+    """Those for which steps are planned; None if any would be solved in another way."""
+    planned = [(each, plan(each.exemplar.task)) for each in said]
+    if any(_differ(steps, each.exemplar) for each, steps in planned):
+        return None
+    return [each for each, steps in planned if steps is not None]
 
 
 def _differ(steps: Steps | None, exemplar: Exemplar) -> bool:
