@@ -24,9 +24,9 @@ def make_responder(
     from runtime.models.prices import Price, litellm_folder
 
     kind, colon, rest = spec.partition(":")
-    given = dict(settings or {})
-    price: dict[str, Any] = {"price": Price.read(given.pop("price"))} if "price" in given else {}
-    own = {name: each for name, each in given.items() if name not in ("timeout", "api_base")}
+    options = dict(settings or {})
+    price: dict[str, Any] = {"price": Price.read(options.pop("price"))} if "price" in options else {}
+    own = {name: each for name, each in options.items() if name not in ("timeout", "api_base")}
     if colon and kind in _FORMS and not rest:
         raise ConfigurationError(f"{kind}: what is missing after the colon? {_FORMS[kind]}")
     try:
@@ -54,7 +54,7 @@ def make_responder(
             raise ConfigurationError(f"{spec} needs litellm: pip install 'fractal-runtime[llm]'")
         from runtime.models.litellm import LiteLLM
 
-        return LiteLLM(spec, tier=tier, **given, **price)
+        return LiteLLM(spec, tier=tier, **options, **price)
     except TypeError as error:
         raise ConfigurationError(f"{spec}: a setting is unknown or has the wrong type: {error}") from None
 

@@ -121,9 +121,9 @@ class _Writer:
 
     def _either(self, schemas: Iterable[Any], depth: int, schema: Mapping[str, Any]) -> _Part:
         parts: list[_Part] = []
-        for each in schemas:
+        for option in schemas:
             try:
-                parts.append(self.value(each, depth))
+                parts.append(self.value(option, depth))
             except _Impossible:
                 continue
         if schema.get("nullable"):
@@ -287,10 +287,10 @@ def _merge(schemas: Sequence[Any]) -> Any:
     if any(each is False for each in schemas):
         return False
     merged: dict[str, Any] = {}
-    for each in schemas:
-        if each is True:
+    for schema in schemas:
+        if schema is True:
             continue
-        for key, value in cast(Mapping[str, Any], each).items():
+        for key, value in cast(Mapping[str, Any], schema).items():
             if key == "properties":
                 merged[key] = {**merged.get(key, {}), **value}
             elif key == "required":

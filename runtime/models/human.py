@@ -38,28 +38,28 @@ class Human:
         if ask.phase not in ("check", "do", "atomic"):
             return Waits("person", _in_other_words(ask.document))
         question = _is_it_right(ask) if ask.phase == "check" else _which_call(ask)
-        said = _answer_to(ask.document, question)
-        if not said:
+        text = _answer_to(ask.document, question)
+        if not text:
             return Waits("person", question)
-        reply = _verdict(ask.document, said) if ask.phase == "check" else _call(said)
+        reply = _verdict(ask.document, text) if ask.phase == "check" else _call(text)
         return Reply(json.dumps(reply, ensure_ascii=False), self.name)
 
 
-def _verdict(document: Document, said: str) -> dict[str, object]:
+def _verdict(document: Document, text: str) -> dict[str, object]:
     """A person's answer to the question of CHECK as a reply."""
-    if _YES.fullmatch(said):
+    if _YES.fullmatch(text):
         return {"validation": "pass", "decision": "ACCEPT", "output": _last_result(document)}
-    learned = f"a person said: {said}"
-    return {"validation": "fail", "issues": [said], "decision": "RETRY", "learned": learned}
+    learned = f"a person said: {text}"
+    return {"validation": "fail", "issues": [text], "decision": "RETRY", "learned": learned}
 
 
-def _call(said: str) -> dict[str, object]:
+def _call(text: str) -> dict[str, object]:
     """A person's answer to the question of DO as a reply: the call, or why there is none."""
     try:
-        call = json.loads(said)
+        call = json.loads(text)
     except ValueError:
         call = None
-    return call if isinstance(call, dict) else {"blocked": said}
+    return call if isinstance(call, dict) else {"blocked": text}
 
 
 def _in_other_words(document: Document) -> str:
@@ -113,14 +113,14 @@ def _which_call(ask: Ask) -> str:
 
 def _answer_to(document: Document, question: str) -> str:
     """The person's answer to exactly this question, or ""."""
-    asked = False
-    said = ""
+    is_answer = False
+    answer = ""
     for note in document.section(1).notes:
         if note.key == "question":
-            asked, said = note.text == question, ""
-        elif note.key == "answer" and asked:
-            said = note.text
-    return said
+            is_answer, answer = note.text == question, ""
+        elif note.key == "answer" and is_answer:
+            answer = note.text
+    return answer
 
 
 def _last_result(document: Document) -> str:

@@ -37,8 +37,8 @@ def rungs(config: Config) -> list[Rung]:
     model = config.model or default_model()
     named = [Rung.model_validate({"model": "reflex"})]
     if model and model != "reflex":
-        given = {"model": model, "api_base": config.api_base, "price": config.price}
-        named.append(Rung.model_validate(given))
+        default = {"model": model, "api_base": config.api_base, "price": config.price}
+        named.append(Rung.model_validate(default))
     return [*named, Rung.model_validate({"model": "person"})]
 
 
@@ -48,7 +48,7 @@ def build(config: Config, systems: Sequence[Path], state: Path, memory: RunMemor
     With `memory`, a rung for solved tasks follows the reflexes.
     """
     named = rungs(config)
-    made: list[Responder] = []
+    responders: list[Responder] = []
     for place, rung in enumerate(named):
         if rung.model == "reflex" and memory is not None and config.recall:
             from runtime.reflexes.recalled import Recalled
@@ -56,10 +56,10 @@ def build(config: Config, systems: Sequence[Path], state: Path, memory: RunMemor
 
             checked = any(each.model != "person" for each in named[place + 1 :])
             doubt = memory.doubt if checked else trust_all
-            made += [Reflex([memory.methods, *systems], doubt), Recalled(memory, checked=checked)]
+            responders += [Reflex([memory.methods, *systems], doubt), Recalled(memory, checked=checked)]
         else:
-            made.append(_responder(rung, config, systems, state))
-    return Ladder(tuple(made))
+            responders.append(_responder(rung, config, systems, state))
+    return Ladder(tuple(responders))
 
 
 def _responder(rung: Rung, config: Config, systems: Sequence[Path], state: Path) -> Responder:

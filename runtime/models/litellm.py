@@ -238,29 +238,29 @@ class LiteLLM:
 
     def _pause(self, error: Exception, failures: int, begun: float) -> float:
         """Seconds to wait before the next attempt; raises errors that a retry cannot fix."""
-        status, told = _status(error), _said(error)
-        if status in (401, 403) or "missing credentials" in told.lower():
+        status, text = _status(error), _said(error)
+        if status in (401, 403) or "missing credentials" in text.lower():
             variable = self.key_env or KEYS.get(self.provider, f"{self.provider.upper()}_API_KEY")
             raise ConfigurationError(
-                f"{self._at}: the provider refused the key ({told}); set {variable} and run `fractal resume`"
+                f"{self._at}: the provider refused the key ({text}); set {variable} and run `fractal resume`"
             ) from None
         if type(error).__name__ == "ContextWindowExceededError":
             raise ProviderError(
-                f"{self._at}: the prompt is longer than the model's context ({told})"
+                f"{self._at}: the prompt is longer than the model's context ({text})"
             ) from None
-        if status == 404 or "LLM Provider NOT provided" in told:
-            raise ConfigurationError(f"{self._at}: no such model or address ({told})") from None
+        if status == 404 or "LLM Provider NOT provided" in text:
+            raise ConfigurationError(f"{self._at}: no such model or address ({text})") from None
         body = getattr(error, "body", None)
         if status not in AGAIN or (isinstance(body, dict) and body.get("code") == "insufficient_quota"):
-            raise ProviderError(f"{self._at}: {told}") from None
+            raise ProviderError(f"{self._at}: {text}") from None
         if failures > self.retries:
             took = time.monotonic() - begun
             raise ProviderError(
-                f"{self._at}: failed {failures} times in {took:.0f} s, last: {told}"
+                f"{self._at}: failed {failures} times in {took:.0f} s, last: {text}"
             ) from None
-        asked = _retry_after(_header(error, "retry-after"))
-        pause = max(asked, _delay(failures, self.backoff, LONGEST_WAIT))
-        if status == 429 or asked:
+        requested = _retry_after(_header(error, "retry-after"))
+        pause = max(requested, _delay(failures, self.backoff, LONGEST_WAIT))
+        if status == 429 or requested:
             self._brake.hold(pause)
         return pause
 
@@ -334,10 +334,10 @@ def _gave_up(error: Exception) -> bool:
     if type(error).__name__ == "Timeout":
         return True
     names: set[str] = set()
-    seen: BaseException | None = error
-    while seen is not None and len(names) < 20:
-        names.add(type(seen).__name__)
-        seen = seen.__cause__ or seen.__context__
+    cause: BaseException | None = error
+    while cause is not None and len(names) < 20:
+        names.add(type(cause).__name__)
+        cause = cause.__cause__ or cause.__context__
     return bool(names & _CUT_OFF)
 
 

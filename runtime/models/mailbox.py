@@ -92,15 +92,15 @@ class Mailbox:
 
     async def _wait(self, request: Path) -> str:
         end = time.monotonic() + (self.wait or float("inf"))
-        seen: object = None  # the state of an incomplete answer at its last change
+        last_state: object = None  # the state of an incomplete answer at its last change
         since = 0.0
         with _watching(self.folder) as changed:
             while True:
                 changed.clear()
                 now = time.monotonic()
                 text, state, path = _look(request)
-                if state != seen:
-                    seen, since = state, now
+                if state != last_state:
+                    last_state, since = state, now
                 if text and (_is_whole(text) or now - since >= self.settle):
                     self._put_away(request, path)
                     return text

@@ -167,11 +167,11 @@ class Scripted:
                 return entry
         raise ProviderError(f"{self.name}: no reply is left for {_told(ask)}; add an entry that fits it")
 
-    def _usage(self, ask: Ask, text: str, given: Mapping[str, Any]) -> Usage:
-        prompt = given.get("prompt_tokens", self.count(ask.system) + self.count(ask.user))
-        completion = given.get("completion_tokens", self.count(text))
+    def _usage(self, ask: Ask, text: str, counts: Mapping[str, Any]) -> Usage:
+        prompt = counts.get("prompt_tokens", self.count(ask.system) + self.count(ask.user))
+        completion = counts.get("completion_tokens", self.count(text))
         plain = usage(prompt, completion, self.price)
-        return Usage(prompt, completion, given.get("usd", plain.usd), given.get("calls", 1))
+        return Usage(prompt, completion, counts.get("usd", plain.usd), counts.get("calls", 1))
 
 
 def _entries(script: Sequence[Any] | Mapping[Any, Any]) -> list[When]:
@@ -181,9 +181,9 @@ def _entries(script: Sequence[Any] | Mapping[Any, Any]) -> list[When]:
     for key, value in script.items():
         phase, _, level = (key if isinstance(key, str) else "/".join(key)).partition("/")
         for reply in value if isinstance(value, list) else [value]:
-            made = _entry(reply, len(entries) + 1)
-            times = made.times if made.times is not None else (1 if isinstance(value, list) else None)
-            entries.append(replace(made, phase=phase, level=level or None, times=times))
+            parsed = _entry(reply, len(entries) + 1)
+            times = parsed.times if parsed.times is not None else (1 if isinstance(value, list) else None)
+            entries.append(replace(parsed, phase=phase, level=level or None, times=times))
     return entries
 
 
@@ -192,16 +192,16 @@ def _entry(value: Any, number: int) -> When:
         return value
     if not isinstance(value, Mapping) or not {"reply", "error"} & value.keys():
         return When(reply=value)
-    known = {each.name for each in fields(When)}
-    given = cast(Mapping[str, Any], value)
-    if unknown := given.keys() - known:
+    allowed = {each.name for each in fields(When)}
+    settings = cast(Mapping[str, Any], value)
+    if unknown := settings.keys() - allowed:
         raise ConfigurationError(
-            f"entry {number} of the script has {_listed(unknown)}; it may have {_listed(known)}"
+            f"entry {number} of the script has {_listed(unknown)}; it may have {_listed(allowed)}"
         )
-    kind = given.get("error")
+    kind = settings.get("error")
     if kind is not None and (kind if isinstance(kind, str) else next(iter(kind), "")) not in _ERRORS:
         raise ConfigurationError(f"entry {number} of the script: error is one of {_listed(_ERRORS)}")
-    return When(**given)
+    return When(**settings)
 
 
 def _exception(error: str | Mapping[str, str] | Exception, ask: Ask) -> Exception:
@@ -213,8 +213,8 @@ def _exception(error: str | Mapping[str, str] | Exception, ask: Ask) -> Exceptio
     return _ERRORS[kind](message)
 
 
-def _among(value: str, wanted: str | Sequence[str] | None) -> bool:
-    return wanted is None or value == wanted or (not isinstance(wanted, str) and value in wanted)
+def _among(value: str, accepted: str | Sequence[str] | None) -> bool:
+    return accepted is None or value == accepted or (not isinstance(accepted, str) and value in accepted)
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -291,10 +291,10 @@ def _converted(value: Value, target: str) -> tuple[Value, str]:
         return Value(quantities.to_places(value.number, int(hit[1])), True, value.unit), ""
     if target.lower() in ("%", "percent"):
         return Value(value.plain("%") * 100, value.exact), "%"
-    wanted, further = Calculator(target).whole()
-    if further or wanted.unit is None or wanted.number != Fraction(1):
+    unit_value, rest = Calculator(target).whole()
+    if rest or unit_value.unit is None or unit_value.number != Fraction(1):
         raise OperationFailed(f"{target}: not a unit; write such as km/h")
-    return quantities.convert(value, wanted.unit), ""
+    return quantities.convert(value, unit_value.unit), ""
 
 
 def _result(value: Value, suffix: str) -> Result:

@@ -222,9 +222,9 @@ def _load(database: sqlite3.Connection, table: Table, name: str) -> None:
     """All columns under their names, numbers as numbers and empty cells as NULL."""
     lows = [each.lower() for each in table.header]
     columns: dict[str, Iterable[Any]] = {}
-    for at, each in enumerate(table.header):
+    for at, title in enumerate(table.header):
         column = table.column(at)
-        own = each if each and lows.count(lows[at]) == 1 else f"{each} ({at + 1})".strip()
+        own = title if title and lows.count(lows[at]) == 1 else f"{title} ({at + 1})".strip()
         try:
             table.refuse_unordered(at)
         except OperationFailed:

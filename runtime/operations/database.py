@@ -189,21 +189,21 @@ def tables(database: sqlite3.Connection) -> Result:
 
 def why(database: sqlite3.Connection, error: Exception, deadline: Deadline) -> str:
     """The error with its remedy."""
-    said = str(error)
-    if deadline.over or said == "interrupted":
+    text = str(error)
+    if deadline.over or text == "interrupted":
         return f"the query took longer than {deadline.seconds:.0f} s and was stopped; make it narrower"
-    if re.search("not authorized|denied|prohibited|readonly", said):
+    if re.search("not authorized|denied|prohibited|readonly", text):
         return "only SELECT can be run here (also WITH … SELECT); nothing can be changed or attached"
-    if "one statement" in said:
+    if "one statement" in text:
         return "one statement at a time; make a step of each"
-    if "no such table" in said or "no such column" in said:
+    if "no such table" in text or "no such column" in text:
         with contextlib.suppress(sqlite3.Error):
-            return f"{said}; there are {'; '.join(tables(database).text.splitlines()[:8])}"
-    if "locked" in said or "unable to open" in said:
-        return f"{said}: another program holds it, or stopped while it wrote; copy the file and ask the copy"
-    if "malformed" in said or "not a database" in said:
-        return f"{said}: the file is damaged; `sqlite3 FILE .recover` in bash saves what can be read"
-    return said
+            return f"{text}; there are {'; '.join(tables(database).text.splitlines()[:8])}"
+    if "locked" in text or "unable to open" in text:
+        return f"{text}: another program holds it, or stopped while it wrote; copy the file and ask the copy"
+    if "malformed" in text or "not a database" in text:
+        return f"{text}: the file is damaged; `sqlite3 FILE .recover` in bash saves what can be read"
+    return text
 
 
 LARGEST = 2_000_000_000
@@ -229,9 +229,9 @@ Params = Sequence[Any] | Mapping[str, Any]
 
 def _touches(ctx: OperationContext, action: str, path: str = "", **args: Any) -> tuple[Touch, ...]:
     """The files that a call may change: the database, and its log where it keeps one."""
-    kept = "" if ctx.kept.get("mode") == "read" else str(ctx.kept.get("path", ""))
-    made = path if args.get("create") and args.get("mode") != "read" else ""
-    name = {"connect": made, "execute": kept}.get(action, "")
+    connected = "" if ctx.kept.get("mode") == "read" else str(ctx.kept.get("path", ""))
+    created = path if args.get("create") and args.get("mode") != "read" else ""
+    name = {"connect": created, "execute": connected}.get(action, "")
     if not name:
         return ()
     target = ctx.writable(name)
@@ -288,8 +288,8 @@ def _connect(ctx: OperationContext, path: str, mode: str, create: bool) -> Resul
     with opens(ctx, path) as there:
         found = tables(there)
     may = "to read it" if mode == "read" else "to read and change it"
-    kept = {"path": path, "mode": mode}
-    return Result(f"connected to {path}, {may}\n{found.text}", evidence=found.evidence, keep=kept)
+    connection = {"path": path, "mode": mode}
+    return Result(f"connected to {path}, {may}\n{found.text}", evidence=found.evidence, keep=connection)
 
 
 def _execute(ctx: OperationContext, name: str, sql: str, params: Any, limit: int) -> Result:
@@ -298,21 +298,21 @@ def _execute(ctx: OperationContext, name: str, sql: str, params: Any, limit: int
         raise OperationFailed("params: with more than one statement they cannot be told apart")
     with _transaction(ctx, name) as there:
         before = there.total_changes
-        given = None
+        result = None
         for statement in statements:
             if _many(params):
                 there.executemany(statement, [_bound(each) for each in params])
                 continue
             cursor = there.execute(statement, _bound(params))
             if cursor.description is not None:  # RETURNING, or a SELECT
-                given = table(cursor, limit)
+                result = table(cursor, limit)
                 cursor.fetchall()
         changed = there.total_changes - before
     text = f"{counted(changed, 'row')} changed"
     if len(statements) > 1:
         text = f"{len(statements)} statements, {text}"
     evidence = {"changed": changed, "statements": len(statements)}
-    return Result(f"{text}\n{given.text}" if given else text, evidence=evidence)
+    return Result(f"{text}\n{result.text}" if result else text, evidence=evidence)
 
 
 @contextlib.contextmanager
@@ -373,14 +373,14 @@ class _Authorizer:
 
 
 def _why(there: sqlite3.Connection, error: Exception, deadline: Deadline) -> str:
-    said = str(error)
-    if "readonly" in said:
+    message = str(error)
+    if "readonly" in message:
         return "the file or its folder cannot be written; connect with mode read"
-    if "locked" in said:
-        return f"{said}: another program is writing; nothing was changed, try again"
-    if "VACUUM" in said:
+    if "locked" in message:
+        return f"{message}: another program is writing; nothing was changed, try again"
+    if "VACUUM" in message:
         return "VACUUM is not possible: a call is one transaction"
-    if "is full" in said:
+    if "is full" in message:
         return f"the disk is full, or it would grow above {LARGEST // 1_000_000:,} MB; nothing was changed"
     return why(there, error, deadline)
 

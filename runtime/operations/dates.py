@@ -76,9 +76,9 @@ def zone(name: str) -> datetime.tzinfo:
 
     if name.lower() in ("utc", "gmt"):
         return datetime.UTC
-    given = re.sub(r"(?<![a-zA-Z])[a-z]", lambda hit: hit[0].upper(), name.strip().replace(" ", "_"))
+    zone_name = re.sub(r"(?<![a-zA-Z])[a-z]", lambda hit: hit[0].upper(), name.strip().replace(" ", "_"))
     try:
-        return zoneinfo.ZoneInfo(given)
+        return zoneinfo.ZoneInfo(zone_name)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
         raise OperationFailed(f"{name}: no such time zone; write such as Europe/Paris") from None
 
@@ -142,8 +142,8 @@ def _at_time(moment: Moment, hit: re.Match[str]) -> Moment:
     except ValueError as error:
         raise OperationFailed(f"{hit[0]}: {error}") from None
     if offset:
-        known = datetime.UTC if offset[0] not in "+-" else datetime.datetime.strptime(offset, "%z").tzinfo
-        at = at.replace(tzinfo=known)
+        tz = datetime.UTC if offset[0] not in "+-" else datetime.datetime.strptime(offset, "%z").tzinfo
+        at = at.replace(tzinfo=tz)
     return replace(moment, at=at, timed=True)
 
 

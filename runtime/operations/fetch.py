@@ -122,7 +122,7 @@ def fetched(
     most, allowed = int(settings.get("max_bytes", MOST_BYTES)), settings.get("allow_private", False)
     deadline = Deadline(ctx.timeout * 0.95)  # end before the kernel does, with a better message
     request = _request(address, method, headers, body)
-    seen: list[str] = []
+    visited: list[str] = []
     while True:
         host = request.where.host
         private = allowed is True or (isinstance(allowed, (list, tuple)) and host in allowed)
@@ -130,9 +130,9 @@ def fetched(
         answer = ask(request.where, pinned, request.method, request.headers, request.body, most, deadline)
         location = answer.headers.get("location", "")
         if answer.status not in _REDIRECTS or not location:
-            return replace(answer, redirects=tuple(seen))
-        seen.append(request.where.text)
-        if len(seen) > MOST_REDIRECTS:
+            return replace(answer, redirects=tuple(visited))
+        visited.append(request.where.text)
+        if len(visited) > MOST_REDIRECTS:
             raise OperationFailed(
                 f"{address}: more than {MOST_REDIRECTS} redirects, the last to {location[:99]}"
             )
@@ -145,7 +145,7 @@ def _request(address: str, method: str, headers: Mapping[str, Any], body: str) -
     named = {"User-Agent": AGENT, "Accept": "text/html,application/json,text/*;q=0.9,*/*;q=0.8"}
     for name, value in headers.items():
         _check_header(name, str(value))
-        named = {key: kept for key, kept in named.items() if key.lower() != name.lower()} | {name: str(value)}
+        named = {key: old for key, old in named.items() if key.lower() != name.lower()} | {name: str(value)}
     if body and "content-type" not in map(str.lower, named):
         json_like = body.lstrip()[:1] in ("{", "[")
         named["Content-Type"] = "application/json" if json_like else "text/plain; charset=utf-8"
@@ -200,12 +200,12 @@ def _data(address: str) -> Page:
 
 
 def _error_text(page: Page) -> str:
-    said = f"{page.status} {page.reason}".strip()
+    status = f"{page.status} {page.reason}".strip()
     try:
         text = _part(page, "text")[:_SHOWN_OF_ERROR].strip()
     except OperationFailed:
         text = ""
-    return f"{page.address} answered {said}" + (f"\n\n{text}" if text else "")
+    return f"{page.address} answered {status}" + (f"\n\n{text}" if text else "")
 
 
 def _is_html(page: Page) -> bool:
@@ -214,8 +214,8 @@ def _is_html(page: Page) -> bool:
 
 
 def _decoded(page: Page, html: bool) -> str:
-    said = re.search(r"charset\s*=\s*[\"']?([\w.:-]+)", page.headers.get("content-type", ""), re.IGNORECASE)
-    name = said[1] if said else ""
+    hit = re.search(r"charset\s*=\s*[\"']?([\w.:-]+)", page.headers.get("content-type", ""), re.IGNORECASE)
+    name = hit[1] if hit else ""
     hit = re.search(rb"<meta[^>]{0,200}charset\s*=\s*[\"']?([\w.:-]+)", page.body[:4096])
     if html and not name and hit:
         name = hit[1].decode("ascii", "replace")

@@ -73,7 +73,7 @@ def _refuse_filters(ctx: OperationContext) -> None:
 
 def _git(ctx: OperationContext, args: Sequence[str], allowed: Sequence[int] = (0,)) -> str:
     try:
-        ran = subprocess.run(
+        process = subprocess.run(
             ["git", *_SAFE, *args],
             cwd=ctx.folder,
             env=_environment(),
@@ -88,18 +88,18 @@ def _git(ctx: OperationContext, args: Sequence[str], allowed: Sequence[int] = (0
         raise OperationFailed(
             f"git {args[0]} took longer than {ctx.timeout * 0.9:g} s and was stopped"
         ) from None
-    if ran.returncode not in allowed:
-        said = ran.stderr.decode("utf-8", "replace").strip()
-        if "not a git repository" in said:
+    if process.returncode not in allowed:
+        error = process.stderr.decode("utf-8", "replace").strip()
+        if "not a git repository" in error:
             raise OperationFailed("this folder is not in a git repository")
-        raise OperationFailed(f"git {args[0]}: {said.removeprefix('fatal: ')[:1000]}")
-    return cut(ran.stdout.decode("utf-8", "replace").removesuffix("\n"))
+        raise OperationFailed(f"git {args[0]}: {error.removeprefix('fatal: ')[:1000]}")
+    return cut(process.stdout.decode("utf-8", "replace").removesuffix("\n"))
 
 
 def _environment() -> Mapping[str, str]:
-    kept = ("PATH", "HOME", "LANG", "TZ", "XDG_CONFIG_HOME", "USER", "TMPDIR")
+    inherited = ("PATH", "HOME", "LANG", "TZ", "XDG_CONFIG_HOME", "USER", "TMPDIR")
     return {
-        **{name: os.environ[name] for name in kept if name in os.environ},
+        **{name: os.environ[name] for name in inherited if name in os.environ},
         "LC_ALL": "C.UTF-8",
         "GIT_OPTIONAL_LOCKS": "0",  # do not write the index
         "GIT_TERMINAL_PROMPT": "0",

@@ -258,9 +258,9 @@ class _Table:
     def squared(self) -> list[list[str]]:
         """The rows that have text, of one length."""
         self._end_cell()
-        kept = [row[:MOST_COLUMNS] for row in self.rows if any(row)]
-        width = max(map(len, kept), default=0)
-        return [row + [""] * (width - len(row)) for row in kept]
+        rows = [row[:MOST_COLUMNS] for row in self.rows if any(row)]
+        width = max(map(len, rows), default=0)
+        return [row + [""] * (width - len(row)) for row in rows]
 
 
 def tables(page: str) -> list[list[list[str]]]:

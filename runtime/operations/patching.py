@@ -302,9 +302,9 @@ def patch(ctx: OperationContext, diff: str = "", path: str = "") -> Result:
     changes = _changes(ctx, diff, path)
     done: list[_Change] = []
     try:
-        for each in changes:
-            done.append(each)
-            _set(each, each.after)
+        for change in changes:
+            done.append(change)
+            _set(change, change.after)
     except OperationFailed:
         for each in done:
             _set(each, each.before)
@@ -337,14 +337,14 @@ def _changes(ctx: OperationContext, diff: str, path: str) -> list[_Change]:
     if bool(diff.strip()) == bool(path):
         raise OperationFailed("give either diff, the text of a unified diff, or path, a file that holds one")
     found: dict[Path, _Change] = {}
-    for each in read(diff or read_text(ctx, path)):
-        if each.old and each.new and each.old != each.new:
-            raise OperationFailed(f"{each.old} would become {each.new}: use move for that, then patch")
-        target = ctx.writable(each.name)
+    for parsed in read(diff or read_text(ctx, path)):
+        if parsed.old and parsed.new and parsed.old != parsed.new:
+            raise OperationFailed(f"{parsed.old} would become {parsed.new}: use move for that, then patch")
+        target = ctx.writable(parsed.name)
         if target not in found:
-            data = read_utf8(ctx, each.name) if target.exists() else None
+            data = read_utf8(ctx, parsed.name) if target.exists() else None
             found[target] = _Change(target, relative(ctx, target), data, data)
-        found[target].apply(each)
+        found[target].apply(parsed)
     if len(found) > MOST_FILES:
         raise OperationFailed(f"the diff changes more than {MOST_FILES} files")
     changes = [each for each in found.values() if each.before != each.after]

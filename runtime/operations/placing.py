@@ -49,16 +49,16 @@ def copy(ctx: OperationContext, **args: Any) -> Result:
 
 def _copy(source: Path, target: Path) -> None:
     """Copy beside the target, then rename, so that a crash leaves no partial copy."""
-    made = disk.temporary_path(target)
+    temporary = disk.temporary_path(target)
     try:
         if source.is_dir():
-            shutil.copytree(source, made, symlinks=True, copy_function=_copy_file)
+            shutil.copytree(source, temporary, symlinks=True, copy_function=_copy_file)
         else:
-            _copy_file(source, made)
+            _copy_file(source, temporary)
         with disk.committing():
-            made.rename(target)
+            temporary.rename(target)
     except BaseException:
-        shutil.rmtree(made) if made.is_dir() else made.unlink(missing_ok=True)
+        shutil.rmtree(temporary) if temporary.is_dir() else temporary.unlink(missing_ok=True)
         raise
     disk.sync(target.parent)
 
@@ -187,7 +187,7 @@ def _carry(
             act(source, target)
         except shutil.Error as error:
             first = error.args[0][0] if error.args and isinstance(error.args[0], list) else error
-            said = first[-1] if isinstance(first, tuple) else first
-            raise OperationFailed(f"{names[0]}: {said}") from None
+            problem = first[-1] if isinstance(first, tuple) else first
+            raise OperationFailed(f"{names[0]}: {problem}") from None
     evidence = {"from": names[0], "to": names[1], "files": count}
     return Result(f"{done} {names[0]} to {names[1]}{several}", evidence=evidence)

@@ -293,10 +293,8 @@ def call(name: str, args: Sequence[Value]) -> Value:
         raise OperationFailed(f"there is no function {name}; there are {', '.join(sorted(FUNCTIONS))}")
     act, least, most = FUNCTIONS[name]
     if not least <= len(args) <= most:
-        wanted = f"{least}" if least == most else f"{least} to {most}" if most < MANY else f"at least {least}"
-        raise OperationFailed(
-            f"{name} takes {wanted} argument{'s' if wanted != '1' else ''}, not {len(args)}"
-        )
+        count = f"{least}" if least == most else f"{least} to {most}" if most < MANY else f"at least {least}"
+        raise OperationFailed(f"{name} takes {count} argument{'s' if count != '1' else ''}, not {len(args)}")
     return act(name, args)
 
 
@@ -393,9 +391,9 @@ def convert(value: Value, target: Any) -> Value:
     """The value in another unit."""
     if value.unit is None:
         raise OperationFailed(f"a plain number cannot be converted to {unit_name(target)}; give it a unit")
-    wanted = _guarded(lambda: _quantity(value).to(target))
+    converted = _guarded(lambda: _quantity(value).to(target))
     angles = {"radian", "degree", "arcminute", "arcsecond"} & {*value.unit._units, *target._units}
-    return _value(wanted, value.exact and (not angles or value.unit == target))
+    return _value(converted, value.exact and (not angles or value.unit == target))
 
 
 _SUPERSCRIPTS = str.maketrans("0123456789-/", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻ᐟ")

@@ -102,8 +102,8 @@ def _of_page(source: str) -> Iterator[Passage]:
     at, line = 0, 1
     for passage in _of_lines(lines_of(readable(source)), 1, prose=True):
         lines: list[int] = []
-        for each in passage.text.split("\n"):
-            words = _WORD.findall(re.sub(r"\]\([^)]*\)", " ", each))
+        for line_text in passage.text.split("\n"):
+            words = _WORD.findall(re.sub(r"\]\([^)]*\)", " ", line_text))
             found = source.find(max(words[:8], key=len), at) if words else -1
             if found >= 0:
                 line += source.count("\n", at, found)
@@ -250,31 +250,33 @@ class _Index:
             return reason(error)
         if text is None:
             return f"not text ({PurePath(entry.name).suffix or 'no suffix'})"
-        for each in passages(entry.name, text):
+        for passage in passages(entry.name, text):
             parts = " ".join(
-                part for name in _COMPOUND.findall(each.text) for part in re.findall(r"[A-Z]?[a-z0-9]+", name)
+                part
+                for name in _COMPOUND.findall(passage.text)
+                for part in re.findall("[A-Z]?[a-z0-9]+", name)
             )
             self._db.execute(
                 "INSERT INTO found (rowid, name, heading, text, parts) VALUES (?,?,?,?,?)",
-                (len(self._passages), *map(_spaced, (entry.name, each.heading, each.text)), parts),
+                (len(self._passages), *map(_spaced, (entry.name, passage.heading, passage.text)), parts),
             )
-            self._passages.append((entry.name, each))
+            self._passages.append((entry.name, passage))
         return ""
 
     def best(self, terms: Sequence[str]) -> tuple[list[_Hit], list[str]]:
         """The passages with any of the terms, best first, and the terms that occur nowhere."""
         holding = {term: self._holding(term) for term in terms}
-        known = [term for term in terms if holding[term]]
-        if not known:
+        occurring = [term for term in terms if holding[term]]
+        if not occurring:
             return [], list(terms)
         rows = self._db.execute(
             f"SELECT rowid, -bm25(found, {_WEIGHTS}) FROM found WHERE found MATCH ? "
             "ORDER BY 2 DESC, 1 LIMIT ?",
-            (" OR ".join(map(_quoted, known)), _CANDIDATES),
+            (" OR ".join(map(_quoted, occurring)), _CANDIDATES),
         ).fetchall()
         hits: list[_Hit] = []
         for at, relevance in rows:
-            covered = sum(at in holding[term] for term in known) / len(terms)
+            covered = sum(at in holding[term] for term in occurring) / len(terms)
             # BM25 is near zero for frequent words, so in a small folder coverage says more
             score = relevance * (1 + covered) / 2 + covered
             name, passage = self._passages[at]

@@ -348,8 +348,8 @@ class _Reader:
     def _count(self) -> Answer:
         """Count rows, or the cells of a column that are not empty."""
         value = "row"
-        known = "rows" in (name.casefold() for name in self._table.header)
-        if (known or not self._take("rows")) and not self._ended and not self._found(_CLAUSES)[0]:
+        column_named_rows = "rows" in (name.casefold() for name in self._table.header)
+        if (column_named_rows or not self._take("rows")) and not self._ended and not self._found(_CLAUSES)[0]:
             value = f"nullif(t{self._column()}, '')"
         self._clauses("where", "by")
         if self._by is not None:

@@ -63,7 +63,7 @@ class Deadline:
 
 def walk(ctx: OperationContext, start: Path, deadline: Deadline) -> Iterator[Entry]:
     """Everything below `start` by name, folders before their content; links to folders are not followed."""
-    root, seen = ctx.folder.resolve(), 0
+    root, count = ctx.folder.resolve(), 0
     with reported(start.name):
         os.scandir(start).close()  # a folder below that may not be entered is skipped
     for where, folders, names in os.walk(start):
@@ -81,9 +81,9 @@ def walk(ctx: OperationContext, start: Path, deadline: Deadline) -> Iterator[Ent
             skipped = name == ".git" or (name in SKIPPED and folder and not link)
             if hidden or skipped or (link and not _leads_inside(path, root)):
                 continue
-            if seen >= MOST_ENTRIES:
+            if count >= MOST_ENTRIES:
                 raise OperationFailed(f"more than {MOST_ENTRIES:,} files below; name a smaller folder")
-            seen += 1
+            count += 1
             yield Entry(relative(ctx, path), (*parts, name), path, folder, link)
             if folder and not link:
                 folders.append(name)
@@ -129,12 +129,12 @@ class Glob:
         if len(pattern) > _LONGEST_GLOB or "\0" in pattern:
             raise OperationFailed(f"the pattern is longer than {_LONGEST_GLOB} characters or contains NUL")
         alternatives: list[tuple[re.Pattern[str] | None, ...]] = []
-        for each in _braces(pattern):
-            plain = each.removeprefix("./").rstrip("/") or "*"
+        for alternative in _braces(pattern):
+            plain = alternative.removeprefix("./").rstrip("/") or "*"
             parts = plain.split("/")
             if plain.startswith(("/", "~")) or ".." in parts:
                 raise OperationFailed(
-                    f"{each}: only names inside the folder can be matched; leave out / and .."
+                    f"{alternative}: only names inside the folder can be matched; leave out / and .."
                 )
             parts = ["**", *parts] if len(parts) == 1 else [part for part in parts if part not in ("", ".")]
             alternatives.append(

@@ -82,7 +82,7 @@ def _provider(settings: Mapping[str, Any]) -> tuple[str, Provider, str]:
     """The configured service, or the first whose key is in the environment."""
     name = str(settings.get("provider") or "")
     if not name:
-        keyed = [each for each, known in PROVIDERS.items() if known.key and os.environ.get(known.key)]
+        keyed = [each for each, entry in PROVIDERS.items() if entry.key and os.environ.get(entry.key)]
         if not keyed:
             raise OperationFailed(f"no web search is configured: {HOW}")
         name = keyed[0]

@@ -66,10 +66,10 @@ def proven(evidence: Mapping[str, Any]) -> bool:
     return any(each.get("before") is not True for each in telling) and all(e.get("after") for e in found)
 
 
-def verdict(document: Document, evidence: Mapping[str, Any], output: str, told: str) -> dict[str, Any]:
+def verdict(document: Document, evidence: Mapping[str, Any], output: str, summary: str) -> dict[str, Any]:
     """ACCEPT when no step failed and every criterion that code can decide holds; else it goes up.
 
-    `told` says what was done and by what, for the rung above.
+    `summary` says what was done and by what, for the rung above.
     """
     issues = [_failure(document, number) for number in evidence.get("failed_steps", ())]
     issues += [
@@ -78,7 +78,7 @@ def verdict(document: Document, evidence: Mapping[str, Any], output: str, told: 
         if each.get("after") is False and not issues
     ]
     if issues:
-        learned = f"{'; '.join(issues)} ({told})"[:LEARNED]
+        learned = f"{'; '.join(issues)} ({summary})"[:LEARNED]
         return {"validation": "fail", "issues": issues, "decision": "ESCALATE", "learned": learned}
     return {"validation": "pass", "issues": [], "decision": "ACCEPT", "output": output}
 

@@ -79,8 +79,8 @@ def _verdict(document: Document) -> dict[str, Any]:
     steps = [document.steps.get(n, planned) for n, planned in document.planned.items()]
     issues = [f"{_stage(each.args)}: {_first(each.result)}" for each in steps if each.state != "done"]
     issues += [f"{_stage(each.args)}: {each.result}" for each in steps if each.evidence.get("failed")]
-    told = [f"{_stage(each.args)}: {_told(each)}" for each in steps if each.state == "done"]
-    output = "\n".join(told) or "nothing was done"
+    reports = [f"{_stage(each.args)}: {_told(each)}" for each in steps if each.state == "done"]
+    output = "\n".join(reports) or "nothing was done"
     if issues:
         failed = {"validation": "fail", "issues": issues, "decision": "ESCALATE"}
         return {**failed, "learned": "; ".join(issues)[:1000], "output": output}

@@ -107,13 +107,13 @@ def consistent(scan: Scan, start: int, bound: Sequence[Bound]) -> bool:
     values: dict[str, object] = {}
     owners: dict[str, str] = {}  # the stem of a label: its slot
     places = {each.start: each.slot for each in bound if isinstance(each.value, Label)}
-    for each in bound:
-        value = each.value
+    for bound_value in bound:
+        value = bound_value.value
         if isinstance(value, Label):
             value = _stem(value.lower())
-            if owners.setdefault(value, each.slot) != each.slot:
+            if owners.setdefault(value, bound_value.slot) != bound_value.slot:
                 return False
-        if values.setdefault(each.slot, value) != value:
+        if values.setdefault(bound_value.slot, value) != value:
             return False
     return not owners or all(
         places.get(at) == owners[piece]

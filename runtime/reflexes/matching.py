@@ -184,16 +184,16 @@ class _Covered:
 
 def _said(scan: Scan, reading: Reading, start: int, end: int) -> str:
     """The words of a part, pronouns replaced by the files that they mean."""
-    said: list[str] = []
+    pieces: list[str] = []
     at = start
     for bound in sorted(reading.meant, key=lambda each: each.start):
         if bound.start > at:
-            said.append(scan.raw(at, bound.start))
-        said.append(", ".join(_quoted(str(value)) for value in as_list(bound.value)))
+            pieces.append(scan.raw(at, bound.start))
+        pieces.append(", ".join(_quoted(str(value)) for value in as_list(bound.value)))
         at = bound.end
     if at < end:
-        said.append(scan.raw(at, end))
-    return " ".join(said)
+        pieces.append(scan.raw(at, end))
+    return " ".join(pieces)
 
 
 def _quoted(path: str) -> str:

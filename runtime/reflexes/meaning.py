@@ -108,7 +108,7 @@ class Walk:
         begin = _Place(0, start, LANDED if self.floating is None else ALOFT)
         end = (self.graph.final, len(self.scan.tokens), LANDED)
         best: dict[tuple[_Place, tuple[Bound, ...]], tuple[int, int]] = {}
-        found: dict[tuple[Bound, ...], Reading] = {}
+        readings: dict[tuple[Bound, ...], Reading] = {}
         reached = [(begin, _NOTHING)]
         while reached:
             place, so_far = reached.pop()
@@ -119,11 +119,11 @@ class Walk:
                 return []
             best[key] = now
             if (place.node, place.at, place.leaf) == end:
-                known = found.get(so_far.bound)
-                if known is None or now < known.rank:
-                    found[so_far.bound] = so_far
+                earlier = readings.get(so_far.bound)
+                if earlier is None or now < earlier.rank:
+                    readings[so_far.bound] = so_far
             reached += self._ways(place, so_far)
-        return list(found.values())
+        return list(readings.values())
 
     def _ways(self, place: _Place, so_far: Reading) -> Iterator[tuple[_Place, Reading]]:
         for kind, what, node in self.graph.edges[place.node]:
@@ -136,21 +136,21 @@ class Walk:
         if place.at < len(self.scan.tokens) and place.leaf != LANDING:
             yield from self._phrases(place, so_far)
             if self._says_nothing(place.at):
-                said = self.scan.word(place.at)
-                left = replace(so_far, aside=(*so_far.aside, said))
+                word = self.scan.word(place.at)
+                left = replace(so_far, aside=(*so_far.aside, word))
                 yield replace(place, at=place.at + 1, loose=True), left
 
     def _word(self, what: str, node: int, place: _Place, so_far: Reading) -> Iterator[tuple[_Place, Reading]]:
-        said = self.scan.word(place.at)
+        word = self.scan.word(place.at)
         if place.leaf == LANDING:
             if what in self.language.articles | self.language.markers:
                 yield replace(place, node=node), so_far
             return
         there = _Place(node, place.at + 1, place.leaf, what)
-        if said == what:
+        if word == what:
             yield there, replace(so_far, exact=so_far.exact + 1)
-        elif said and self._same_place(what, said):
-            yield replace(there, loose=self.changes), _taking(so_far, said, what)
+        elif word and self._same_place(what, word):
+            yield replace(there, loose=self.changes), _taking(so_far, word, what)
         if place.leaf == ALOFT and self._may_land(what):
             yield _Place(node, place.at, LANDING, before=what), so_far
 
@@ -191,13 +191,13 @@ class Walk:
     def _phrases(self, place: _Place, so_far: Reading) -> Iterator[tuple[_Place, Reading]]:
         """Replace words of the task by synonyms of the phrasing."""
         for length in range(1, min(LONGEST, len(self.scan.tokens) - place.at) + 1):
-            said = tuple(self.scan.word(place.at + offset) for offset in range(length))
-            if "" in said:
+            words = tuple(self.scan.word(place.at + offset) for offset in range(length))
+            if "" in words:
                 return
-            for phrase in sorted(self.alike(said)):
+            for phrase in sorted(self.alike(words)):
                 for node in self._after(place.node, phrase):
                     there = _Place(node, place.at + length, place.leaf, before=phrase[-1])
-                    yield there, _taking(so_far, " ".join(said), " ".join(phrase))
+                    yield there, _taking(so_far, " ".join(words), " ".join(phrase))
 
     def _after(self, node: int, phrase: Words) -> set[int]:
         """The nodes that these words reach from a node."""
@@ -225,21 +225,21 @@ class Walk:
         beside = (each for each in (at - 1, at + 1) if 0 <= each < len(self.scan.tokens))
         return word in self.language.markers and any(any(read_named(self.scan, each)) for each in beside)
 
-    def _same_place(self, phrasing: str, said: str) -> bool:
+    def _same_place(self, phrasing: str, word: str) -> bool:
         """Whether two prepositions are interchangeable; where files change, only `in` and `into` are."""
         groups = self.language.prepositions
-        shared = groups.get(phrasing, frozenset()) & groups.get(said, frozenset())
+        shared = groups.get(phrasing, frozenset()) & groups.get(word, frozenset())
         return bool(shared & STRICT if self.changes else shared)
 
     def _may_land(self, what: str) -> bool:
         """Whether the floating leaf may be what the phrasing has after this word."""
         assert self.floating
-        said, places = self.floating.preposition, self.language.prepositions
+        preposition, places = self.floating.preposition, self.language.prepositions
         if self.changes:  # `in a.txt` may be where something is, or where it goes
-            return said == what and "place" not in places.get(said, ())
-        if not said:  # `notes.md: how many lines`
+            return preposition == what and "place" not in places.get(preposition, ())
+        if not preposition:  # `notes.md: how many lines`
             return self.floating.fronted and "place" in places.get(what, ())
-        return said == what or self._same_place(what, said)
+        return preposition == what or self._same_place(what, preposition)
 
 
 def _binding(so_far: Reading, bound: Bound, vague: int, words: int = 0) -> Reading:
@@ -247,8 +247,8 @@ def _binding(so_far: Reading, bound: Bound, vague: int, words: int = 0) -> Readi
     return replace(so_far, exact=so_far.exact + words, vague=so_far.vague + vague, bound=bounds)
 
 
-def _taking(so_far: Reading, said: str, meant: str) -> Reading:
-    return replace(so_far, taken=(*so_far.taken, (said, meant)))
+def _taking(so_far: Reading, words: str, meant: str) -> Reading:
+    return replace(so_far, taken=(*so_far.taken, (words, meant)))
 
 
 MOST_WORDS = 40
@@ -331,7 +331,7 @@ class Meanings:
                 found.setdefault(word, set()).update(words)
         return found
 
-    def alike(self, said: Words) -> set[Words]:
+    def alike(self, words: Words) -> set[Words]:
         """The phrases that mean the same in a task on files."""
-        numbers = self.language.same.get(said, ())
-        return {each for number in numbers for each in self._groups[number]} - {said}
+        numbers = self.language.same.get(words, ())
+        return {each for number in numbers for each in self._groups[number]} - {words}

@@ -164,8 +164,8 @@ def _statement(scan: Scan, at: int) -> Iterator[Read]:
         return  # what is said without them is the fact
     from runtime.memory.episodes.statements import ordered, statements
 
-    said = scan.raw(at, end)
-    plain = said.strip(" \t.!")
+    text = scan.raw(at, end)
+    plain = text.strip(" \t.!")
     found = statements(plain, scan.language.systems)
     if found == [plain] and not ordered(plain, scan.language.systems):
         yield end, plain, 2

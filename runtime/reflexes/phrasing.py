@@ -73,10 +73,10 @@ class Reading:
     @property
     def changed(self) -> str:
         """Which words were taken for which, for display."""
-        said = [f"“{said}” taken for “{meant}”" for said, meant in self.taken]
+        changes = [f"“{words}” taken for “{meant}”" for words, meant in self.taken]
         if self.aside:
-            said.append(f"“{' '.join(self.aside)}” left aside")
-        return ", ".join(said) or "words in another order"
+            changes.append(f"“{' '.join(self.aside)}” left aside")
+        return ", ".join(changes) or "words in another order"
 
     @property
     def meant(self) -> tuple[Bound, ...]:
@@ -198,16 +198,16 @@ class _Compiler:
 def _walk(graph: Graph, scan: Scan, start: int) -> set[Reading]:
     """All readings; none if the search takes more than `VISITS` steps."""
     found: set[Reading] = set()
-    seen: set[tuple[int, int, int, int, tuple[Bound, ...]]] = set()
+    visited: set[tuple[int, int, int, int, tuple[Bound, ...]]] = set()
     pending: list[tuple[int, int, int, int, tuple[Bound, ...]]] = [(0, start, 0, 0, ())]
     end = len(scan.tokens)
     while pending:
         place = pending.pop()
-        if place in seen:
+        if place in visited:
             continue
-        if len(seen) >= VISITS:
+        if len(visited) >= VISITS:
             return set()
-        seen.add(place)
+        visited.add(place)
         node, at, exact, vague, bound = place
         if node == graph.final and at == end:
             found.add(Reading(exact, vague, bound))

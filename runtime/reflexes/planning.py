@@ -97,22 +97,22 @@ def _in_a_row(match: Match, base: int) -> Draft:
     inline = _inline(match)
     steps: list[Mapping[str, Any]] = []
     success: list[Mapping[str, Any]] = []
-    told: list[tuple[bool, str]] = []
+    outputs: list[tuple[bool, str]] = []
     before = match.prior
     for index, part in enumerate(match.parts):
         number = base + len(steps) + 1
         if index in inline:
-            made = _single(part, number - 1, before)
-            steps += made.steps
-            success += made.success
+            part_draft = _single(part, number - 1, before)
+            steps += part_draft.steps
+            success += part_draft.success
         else:
             needs = [number - 1] if steps else []
             steps.append({"subtask": escaped(part.task), "needs": needs})
             success.append({"step": number, "has": FINISHED})
-            made = Draft((), (), f"{{{{ steps[{number}].result }}}}", f"steps[{number}].result")
-        told.append((index == len(match.parts) - 1 or _answers(match, index), made.output))
-        before += (replace(part.promise(), result=made.result, facts=tuple(made.facts.items())),)
-    return Draft(tuple(steps), tuple(success), "\n\n".join(text for shown, text in told if shown))
+            part_draft = Draft((), (), f"{{{{ steps[{number}].result }}}}", f"steps[{number}].result")
+        outputs.append((index == len(match.parts) - 1 or _answers(match, index), part_draft.output))
+        before += (replace(part.promise(), result=part_draft.result, facts=tuple(part_draft.facts.items())),)
+    return Draft(tuple(steps), tuple(success), "\n\n".join(text for shown, text in outputs if shown))
 
 
 def _inline(match: Match) -> set[int]:

@@ -196,9 +196,9 @@ class Reflexes:
             shelf = _shelf(metas.pop(words, {}), self.folders)
         except (TypeError, ValueError, AttributeError, re.error) as error:
             self._faults.append(Fault(words, 1, f"the shared words cannot be read: {error}"))
-        made = [_made(path, meta, shelf.language) for path, meta in metas.items()]
-        self._faults += [each for each in made if isinstance(each, Fault)]
-        active = (each for each in made if isinstance(each, Procedure) and each.status == "active")
+        procedures = [_made(path, meta, shelf.language) for path, meta in metas.items()]
+        self._faults += [each for each in procedures if isinstance(each, Fault)]
+        active = (each for each in procedures if isinstance(each, Procedure) and each.status == "active")
         self.shelf = replace(shelf, procedures=tuple(active))
 
 
@@ -301,7 +301,7 @@ def _procedure(path: Path, meta: Mapping[str, Any], language: Language) -> Proce
         raise ValueError("steps is missing: a list of {tool, args}")
     if not success:
         raise ValueError("success is missing: a list of criteria")
-    known = Kinds(meta.get("slots") or {}, language)
+    kinds = Kinds(meta.get("slots") or {}, language)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     words = needed("\n".join(lines))
     status = meta.get("status") or "active"
@@ -309,7 +309,7 @@ def _procedure(path: Path, meta: Mapping[str, Any], language: Language) -> Proce
         str(meta.get("name") or path.stem),
         path,
         str(meta.get("description") or ""),
-        tuple(Phrasing(line, each, known, language) for line, each in zip(lines, words, strict=True)),
+        tuple(Phrasing(line, each, kinds, language) for line, each in zip(lines, words, strict=True)),
         tuple(steps),
         tuple(success),
         str(meta.get("output") or f"{{{{ steps[{len(steps)}].result }}}}"),
@@ -344,8 +344,8 @@ class Kinds:
         found = self.kind(name)
         if isinstance(found, Mapping):
             return tuple(choices(found))
-        known = found not in READERS and found in self.language.choices
-        return tuple(self.language.choices[found]) if known else None
+        has_choices = found not in READERS and found in self.language.choices
+        return tuple(self.language.choices[found]) if has_choices else None
 
     def kind(self, name: str) -> Any:
         """The kind of a slot that is written `name` or `name:kind`."""

@@ -41,10 +41,10 @@ class Recalled(Coded):
         """The confidence of the recall; None for a novel task, or one that failed here."""
         if document.meta.type == dreaming.KIND:
             return 1.0
-        found = self._found(document)
-        if found is None or found.kind == "novel" or failed_before(document, _approach(found)):
+        match = self._found(document)
+        if match is None or match.kind == "novel" or failed_before(document, _approach(match)):
             return None
-        return found.confidence
+        return match.confidence
 
     async def answer(self, ask: Ask) -> Reply:
         """The reply of this phase; raises `Declined` where memory has nothing to say."""
@@ -95,10 +95,10 @@ class Recalled(Coded):
         """ACCEPT what is proven or trusted, ESCALATE what failed, and leave the rest to the next rung."""
         base = ask.document.meta.base
         output = renumbered(found.output, lambda _, n: n + base)
-        told = verdict(ask.document, ask.evidence, output, f"done as remembered: {_approach(found)}")
-        if told["decision"] == "ACCEPT" and self.checked and self._doubtful(found, ask.evidence):
+        reply = verdict(ask.document, ask.evidence, output, f"done as remembered: {_approach(found)}")
+        if reply["decision"] == "ACCEPT" and self.checked and self._doubtful(found, ask.evidence):
             raise Declined("no criterion that code can decide proves what memory did, so it is checked")
-        return told
+        return reply
 
 
 def _given(document: Document) -> bool:
@@ -120,8 +120,8 @@ def _approach(found: Recall) -> str:
 def _rationale(found: Recall) -> str:
     assert found.tree
     ledger = found.tree.ledger
-    told = " ".join(found.tree.exemplar.task.split())
+    task = " ".join(found.tree.exemplar.task.split())
     return (
-        f"“{told[:300]}” was solved by these steps before ({found.tree.rung or 'a higher rung'}, "
+        f"“{task[:300]}” was solved by these steps before ({found.tree.rung or 'a higher rung'}, "
         f"{ledger.correct} right and {ledger.incorrect} wrong since; memory {found.tree.id})"
     )

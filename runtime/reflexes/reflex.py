@@ -58,30 +58,30 @@ class Reflex(Coded):
 
     def offers(self, task: str, document: Document) -> float | None:
         """`SURE` when a reflex covers the whole task; None when none does, or when it has failed before."""
-        found = self._match(task, document)
-        if found is None or failed_before(document, _approach(found)):
+        match = self._match(task, document)
+        if match is None or failed_before(document, _approach(match)):
             return None
         try:
-            draft(found, 0)
+            draft(match, 0)
         except Unbound:
             return None
         return SURE
 
     async def answer(self, ask: Ask) -> Reply:
         """The reply of this phase; raises `Declined` for what no reflex covers."""
-        found = self._match(ask.document.task, ask.document)
-        if found is None:
+        match = self._match(ask.document.task, ask.document)
+        if match is None:
             raise Declined("no reflex covers this task")
         try:
-            made = draft(found, ask.document.meta.base if ask.phase == "check" else 0)
+            drafted = draft(match, ask.document.meta.base if ask.phase == "check" else 0)
         except Unbound as error:
-            raise Declined(f"{_names(found)}: {error}") from None
-        reply = _reply(ask, found, made)
+            raise Declined(f"{_names(match)}: {error}") from None
+        reply = _reply(ask, match, drafted)
         if reply.get("decision") == "ACCEPT" and not proven(ask.evidence):
-            for name in (each.path.stem for each in found.used if each.learned):
-                if why := self.doubt(name, ask.document.text(1, "task"), made.steps):
+            for name in (each.path.stem for each in match.used if each.learned):
+                if why := self.doubt(name, ask.document.text(1, "task"), drafted.steps):
                     raise Declined(f"{name}: {why}")
-        return Reply(json.dumps(reply, ensure_ascii=False), f"reflex:{_names(found)}")
+        return Reply(json.dumps(reply, ensure_ascii=False), f"reflex:{_names(match)}")
 
     def _match(self, task: str, document: Document) -> Match | None:
         if document.meta.type != "task":
@@ -106,49 +106,49 @@ def _result_in(note: Note) -> str:
     return note.text
 
 
-def _reply(ask: Ask, found: Match, made: Draft) -> dict[str, Any]:
-    if ask.phase == "atomic" and len(made.steps) == 1 and "tool" in made.steps[0]:
-        return dict(made.steps[0])
-    before = [each.source for each in found.prior[-1:] if _uses(found)]
+def _reply(ask: Ask, match: Match, drafted: Draft) -> dict[str, Any]:
+    if ask.phase == "atomic" and len(drafted.steps) == 1 and "tool" in drafted.steps[0]:
+        return dict(drafted.steps[0])
+    before = [each.source for each in match.prior[-1:] if _uses(match)]
     facts = [{"fact": f"what the task calls “it” is the result of {each}", "from": each} for each in before]
-    told = f"as {_names(found)} read it: {_approach(found)}"
-    plan = partial(_plan, found, made)
-    check = partial(verdict, ask.document, ask.evidence, made.output, told)
+    summary = f"as {_names(match)} read it: {_approach(match)}"
+    plan = partial(_plan, match, drafted)
+    check = partial(verdict, ask.document, ask.evidence, drafted.output, summary)
     return reply_to(ask, "a reflex", ask.document.task, plan, check, facts)
 
 
-def _uses(found: Match) -> bool:
-    first = found.parts[0] if found.parts else found
+def _uses(match: Match) -> bool:
+    first = match.parts[0] if match.parts else match
     return first.uses_it or bool(first.procedure and first.procedure.needs) or bool(first.reading.meant)
 
 
-def _plan(found: Match, made: Draft) -> dict[str, Any]:
+def _plan(match: Match, draft: Draft) -> dict[str, Any]:
     return {
-        "approach": _approach(found),
+        "approach": _approach(match),
         "confidence": "high",
-        "steps": [dict(step) for step in made.steps],
-        "success": [dict(criterion) for criterion in made.success],
-        "rationale": _rationale(found),
+        "steps": [dict(step) for step in draft.steps],
+        "success": [dict(criterion) for criterion in draft.success],
+        "rationale": _rationale(match),
     }
 
 
-def _names(found: Match) -> str:
+def _names(match: Match) -> str:
     """The reflex, or the reflexes in a row, each once."""
-    return "+".join(each.path.stem for each in found.used)
+    return "+".join(each.path.stem for each in match.used)
 
 
-def _approach(found: Match) -> str:
+def _approach(match: Match) -> str:
     """What is done, by which file, with which slots; the same for the same reading."""
-    if found.procedure:
-        slots = _slots(found)
-        meant = f"; by meaning: {found.reading.changed}" if found.reading.meaning else ""
-        return f"{found.procedure.description} ({found.procedure.file}{f': {slots}' if slots else ''}{meant})"
-    lines = [f"{number}. {_approach(part)}" for number, part in enumerate(found.parts, 1)]
-    return f"{len(found.parts)} parts, one after the other\n" + "\n".join(lines)
+    if match.procedure:
+        slots = _slots(match)
+        meant = f"; by meaning: {match.reading.changed}" if match.reading.meaning else ""
+        return f"{match.procedure.description} ({match.procedure.file}{f': {slots}' if slots else ''}{meant})"
+    lines = [f"{number}. {_approach(part)}" for number, part in enumerate(match.parts, 1)]
+    return f"{len(match.parts)} parts, one after the other\n" + "\n".join(lines)
 
 
-def _slots(found: Match) -> str:
-    return ", ".join(f"{each.slot} = {_shown(each.value)}" for each in found.reading.bound)
+def _slots(match: Match) -> str:
+    return ", ".join(f"{each.slot} = {_shown(each.value)}" for each in match.reading.bound)
 
 
 def _shown(value: Any) -> str:
@@ -157,11 +157,11 @@ def _shown(value: Any) -> str:
     return json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False)[:200]
 
 
-def _rationale(found: Match) -> str:
-    if found.parts:
-        return "\n".join(f"“{part.task[:200]}”: {_rationale(part)}" for part in found.parts)
-    slots = _slots(found)
-    file = found.procedure.file if found.procedure else "a reflex"
-    if found.reading.meaning:
-        return f"it means what “{found.phrasing}” of {file} means: {found.reading.changed}"
+def _rationale(match: Match) -> str:
+    if match.parts:
+        return "\n".join(f"“{part.task[:200]}”: {_rationale(part)}" for part in match.parts)
+    slots = _slots(match)
+    file = match.procedure.file if match.procedure else "a reflex"
+    if match.reading.meaning:
+        return f"it means what “{match.phrasing}” of {file} means: {match.reading.changed}"
     return f"every word is covered by a phrasing of {file}{f', with {slots}' if slots else ''}"

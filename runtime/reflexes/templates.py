@@ -130,8 +130,8 @@ class Filling:
     def _before(self, head: str, rest: str) -> str:
         latest = self.before[-1] if self.before else Earlier(frozenset())
         if head.startswith("it_"):
-            known = {"file": escaped(latest.file), "column": escaped(latest.column), **dict(latest.facts)}
-            value = known.get(head.removeprefix("it_"))
+            facts = {"file": escaped(latest.file), "column": escaped(latest.column), **dict(latest.facts)}
+            value = facts.get(head.removeprefix("it_"))
             if not value:
                 raise Unbound(f"the result before has no {head.removeprefix('it_')}")
             return str(value)

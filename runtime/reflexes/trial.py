@@ -54,17 +54,17 @@ class Trial:
             text += task[at:first] + _HOLE
             at = last
         slots = iter([slot for *_, slot in sorted(holes)])
-        said: list[str] = []
+        words: list[str] = []
         for chunk in chunks(text + task[at:end]) or ():
             if chunk.text == _HOLE and not chunk.quoted:
-                said.append(next(slots))
+                words.append(next(slots))
             elif chunk.quoted or chunk.text == "\n" or _HOLE in chunk.text or _SIGNS.search(chunk.text):
                 return None
             else:
-                said.append(chunk.word)
-        while said and said[-1] in _ENDS:
-            said.pop()
-        return " ".join(said) or None
+                words.append(chunk.word)
+        while words and words[-1] in _ENDS:
+            words.pop()
+        return " ".join(words) or None
 
     def fault(self, text: str) -> str:
         """What is wrong with a file; "" when nothing is."""

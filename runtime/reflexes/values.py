@@ -81,8 +81,8 @@ def _date(scan: Scan, at: int) -> Iterator[Read]:
     """`2026-03-01`, `1 March 2026`, `March 1st, 2026`, `1.3.2026`, `today`: an ISO date, or the word."""
     yield from choice_of(scan.language.choices.get("day", {}))(scan, at)
     for end in range(at + 1, min(at + 4, len(scan.tokens)) + 1):
-        said = " ".join(scan.word(each) for each in range(at, end))
-        if hit := next(filter(None, (form.fullmatch(said) for form in _DATES)), None):
+        text = " ".join(scan.word(each) for each in range(at, end))
+        if hit := next(filter(None, (form.fullmatch(text) for form in _DATES)), None):
             month = scan.language.months.get(hit["m"], hit["m"])
             with suppress(ValueError):
                 yield end, date(int(hit["y"]), int(month), int(hit["d"])).isoformat(), 0

@@ -58,10 +58,10 @@ def follow(shell: Shell, language: str, text: str, program: str = "", base: Sequ
     elif language == "sed":
         _sed(shell, text)
     elif language == "editor":
-        for each in text.splitlines():
-            if hit := _EDITOR_RUNS.match(each):
-                shell.run_text(hit[1].strip().strip("'\")(") if "system(" in each else hit[1].strip())
-            elif hit := re.match(r"\s*:?\s*(lua|py)\w*\s+(.+)", each):
+        for line in text.splitlines():
+            if hit := _EDITOR_RUNS.match(line):
+                shell.run_text(hit[1].strip().strip("'\")(") if "system(" in line else hit[1].strip())
+            elif hit := re.match(r"\s*:?\s*(lua|py)\w*\s+(.+)", line):
                 follow(shell, {"lua": "lua", "py": "python"}[hit[1]], hit[2])
     elif language == "setting":
         name, _, value = text.replace("=", " ", 1).partition(" ")

@@ -141,9 +141,9 @@ def _interpreted(shell: Shell, line: Line, stdin: Stream) -> Stream:
         )
     elif not texts and not re.match(r"https?://", rest[0]):
         code.file(shell, language, rest[0], line.program)
-    for each in rest if texts else rest[1:]:
-        if re.search(r"[./~]", each) and "://" not in each:
-            shell.read(each, program=language)
+    for argument in rest if texts else rest[1:]:
+        if re.search(r"[./~]", argument) and "://" not in argument:
+            shell.read(argument, program=language)
     for each in rest if line.has(*spec.edits) else ():
         shell.touch("write", each, program=language, shown="changes")
     plain = _PRINTS.fullmatch("".join(texts))
@@ -164,8 +164,8 @@ def _builtin(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
             if line.program == "popd":
                 shell.cwd = shell.places.folder
             else:
-                known = target != "-"
-                shell.cwd = shell.path(target) if known else "".join(shell.variables.get("OLDPWD", [ANY]))
+                by_path = target != "-"
+                shell.cwd = shell.path(target) if by_path else "".join(shell.variables.get("OLDPWD", [ANY]))
             shell.variables["OLDPWD"] = [before]
         case "source" | ".":
             if words[:1] in (["/dev/stdin"], ["-"]):
@@ -245,7 +245,7 @@ def _printf(shell: Shell, words: list[str]) -> Stream:
     out: list[str] = []
     form, values = (unescaped(words[0]), words[1:]) if words else ("", [])
     parts = re.split(r"%([sbqd%])", form)  # text, directive, text, …
-    known = not any("%" in part for part in parts[::2])
+    is_known = not any("%" in part for part in parts[::2])
     while True:
         for at, part in enumerate(parts):
             if at % 2 == 0 or part == "%":
@@ -256,5 +256,5 @@ def _printf(shell: Shell, words: list[str]) -> Stream:
         if not values or len(parts) == 1 or len(out) > 500:
             break
     if into:
-        shell.assign(into, ["".join(out) if known else ANY])
-    return NOTHING if into else Stream("".join(out)) if known else ANYTHING
+        shell.assign(into, ["".join(out) if is_known else ANY])
+    return NOTHING if into else Stream("".join(out)) if is_known else ANYTHING

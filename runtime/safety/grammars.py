@@ -100,13 +100,13 @@ def _tar(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
         line = sort_words("tar", [f"-{line.words[0]}", *line.words[1:]], line.spec)
     archive, base = line.value("-f", "--file"), line.value("-C", "--directory", "--one-top-level")
     if line.has("-x", "--extract", "--get"):
-        known = shell.read(archive, program="tar") if archive and archive != "-" else stdin
+        content = shell.read(archive, program="tar") if archive and archive != "-" else stdin
         target = "/" if line.has("-P", "--absolute-names") else base or "."
         shell.touch("write", target, "unpacks", program="tar", shown="unpacks to")
-        shell.fetched += [shell.path(target)] if "download" in known.tags else []
+        shell.fetched += [shell.path(target)] if "download" in content.tags else []
     elif line.has("-c", "-r", "-u", "-A", "--create", "--append"):
-        for each in line.operands:
-            path = f"{base}/{each}" if base and not each.startswith("/") else each
+        for operand in line.operands:
+            path = f"{base}/{operand}" if base and not operand.startswith("/") else operand
             shell.read(path, program="tar")
             if line.has("--remove-files"):
                 shell.touch("delete", path, "recursive", program="tar")
@@ -126,7 +126,7 @@ def _link(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
 
 def _shell(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
     words = line.words
-    at, given = 0, False
+    at, inline = 0, False
     while at < len(words) and words[at][:1] in "-+" and words[at] not in ("-", "--"):
         word = words[at]
         if word in ("-O", "+O", "-o", "+o", "--rcfile", "--init-file"):
@@ -134,7 +134,7 @@ def _shell(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
                 code.file(shell, "shell", words[at + 1])
             at += 1
         elif (not word.startswith("--") and "c" in word[1:]) or word in ("--command", "--commands"):
-            given = True
+            inline = True
         elif re.fullmatch(r"-[a-z]*i[a-z]*|--interactive", word) and "download" in stdin.tags:
             shell.hide("download", "a shell is given to somebody elsewhere")
         at += 1
@@ -144,7 +144,7 @@ def _shell(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
         shell.hide("unread", f"what the code of {line.program} does is not read for certain")
     out = ANYTHING
     with shell.apart():
-        if given:
+        if inline:
             out = shell.run_text(rest[0], stdin, rest[2:]) if rest else NOTHING
         elif "-n" in options:
             return NOTHING  # only checks the syntax
@@ -164,8 +164,8 @@ def _env(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
         if hit := re.fullmatch(r"(?:-[vi]*S|--split-string=?)(.*)", word, re.DOTALL):
             words = [*_split(hit[1] or (words.pop(0) if words else "")), *words]
         elif word in ("-u", "-C", "--unset", "--chdir"):
-            given = words.pop(0) if words else "."
-            shell.cwd = shell.path(given) if word in ("-C", "--chdir") else shell.cwd
+            folder = words.pop(0) if words else "."
+            shell.cwd = shell.path(folder) if word in ("-C", "--chdir") else shell.cwd
         elif hit := re.fullmatch(r"([A-Za-z_]\w*)=(.*)", word, re.DOTALL):
             shell.assign(hit[1], [hit[2]])
         elif not word.startswith("-"):
@@ -182,7 +182,7 @@ def _split(text: str) -> list[str]:
 
 def _xargs(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
     words, options = rest_of(line.words, line.spec.values)
-    given = dict(options)
+    by_option = dict(options)
     if line.program == "parallel":
         for mark in (":::", "::::", ":::+"):
             if mark in words:
@@ -191,10 +191,10 @@ def _xargs(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
                 stdin = Stream("\n".join(items)) if mark != "::::" else ANYTHING
         words = _split(words[0]) if len(words) == 1 else words
     for name in ("-a", "--arg-file"):
-        stdin = shell.read(given[name]) if name in given else stdin
-    place = given.get("-I") or ("{}" if "-i" in given or any("{}" in each for each in words) else "")
-    null = "--null" in given or any(re.match(r"-[^-]*0", name) for name in given)
-    by = "\0" if null else unescaped(given.get("-d", given.get("--delimiter", "")))
+        stdin = shell.read(by_option[name]) if name in by_option else stdin
+    place = by_option.get("-I") or ("{}" if "-i" in by_option or any("{}" in each for each in words) else "")
+    null = "--null" in by_option or any(re.match(r"-[^-]*0", name) for name in by_option)
+    by = "\0" if null else unescaped(by_option.get("-d", by_option.get("--delimiter", "")))
     items = [stdin.shape] if stdin.text is None else stdin.text.split(by or ("\n" if place else None))
     items = [each for each in items if each.strip()][:40] or [""]
     handed = Stream(None, stdin.tags & {"environment", "secret", "download"})
@@ -292,12 +292,12 @@ def _container(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
 
 def _in_container(shell: Shell, words: Sequence[str], stdin: Stream) -> None:
     """Follow a command inside a container for its effect on databases; the container's files are its own."""
-    kept, shell.found = shell.found, Found()
+    outer_found, shell.found = shell.found, Found()
     try:
         with shell.apart():
             shell.inner(words, stdin)
     finally:
-        found, shell.found = shell.found, kept
+        found, shell.found = shell.found, outer_found
     for act in found.acts:
         if act.does == "sql" or (act.does == "run" and act.program in ("dropdb", "redis-cli", "mysqladmin")):
             shell.note(act)
@@ -313,8 +313,8 @@ def _fetch(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
     method = line.value("-X", "--request", "--method") or ("POST" if body else "GET")
     shell.request(line.program, method.upper(), *urls)
     wget = line.program == "wget" and not line.has("-O", "--output-document")
-    for each in urls if wget or line.has("-O", "--remote-name", "--remote-name-all") else ():
-        name = each.rstrip("/").rpartition("/")[2].partition("?")[0] or "index.html"
+    for url in urls if wget or line.has("-O", "--remote-name", "--remote-name-all") else ():
+        name = url.rstrip("/").rpartition("/")[2].partition("?")[0] or "index.html"
         folder = line.value("-P", "--directory-prefix", "--output-dir") or "."
         shell.write(f"{folder}/{name}", ANYTHING.tagged("download"), program=line.program)
     return ANYTHING.tagged("download")
@@ -326,12 +326,12 @@ def _remote_copy(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
         if not re.match(r"ssh\b", value):
             shell.run_text(value)
     *sources, target = line.operands or [""]
-    for each in sources:
-        known = NOTHING if _REMOTE.match(each) else shell.read(each, program=line.program)
+    for source in sources:
+        content = NOTHING if _REMOTE.match(source) else shell.read(source, program=line.program)
         if _REMOTE.match(target):
-            shell.send(target, known.tagged("file"), line.program)
+            shell.send(target, content.tagged("file"), line.program)
         if line.has("--remove-source-files"):
-            shell.touch("delete", each, program=line.program)
+            shell.touch("delete", source, program=line.program)
     if sources and not _REMOTE.match(target):
         shell.touch("write", target, program=line.program, shown="copies to")
         if any(each.startswith("--delete") for each in line.options):

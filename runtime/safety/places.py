@@ -233,13 +233,13 @@ def _rules(pattern: str, own: str) -> tuple[str, ...]:
 
 
 def _meet(path: str, rule: str, inside: bool) -> bool:
-    names, wanted = path.strip("/").split("/"), rule.strip("/").split("/")
-    deep, below = wanted[0] == "**", wanted[-1] == "**"
-    wanted = wanted[deep : len(wanted) - below]
+    names, rule_names = path.strip("/").split("/"), rule.strip("/").split("/")
+    deep, below = rule_names[0] == "**", rule_names[-1] == "**"
+    rule_names = rule_names[deep : len(rule_names) - below]
     for start in range(len(names) if deep else 1):
         rest = names[start:]
-        fits = len(rest) >= len(wanted) if below else len(rest) == len(wanted)
-        if fits and all(_same(*pair, inside or deep) for pair in zip(rest, wanted, strict=False)):
+        fits = len(rest) >= len(rule_names) if below else len(rest) == len(rule_names)
+        if fits and all(_same(*pair, inside or deep) for pair in zip(rest, rule_names, strict=False)):
             return True
     return False
 
@@ -249,20 +249,20 @@ def _same(name: str, want: str, inside: bool) -> bool:
         return True
     if not _GLOB.search(name) and not has_unknown(name):
         return bool(_together((want,)).fullmatch(name))
-    known = re.sub(rf"\[[^\]]*\]|[*?{ANY}{NAME}{INSIDE}]", "", name)
-    if inside and len(known) < 2 and not known.startswith("."):
+    literal = re.sub(rf"\[[^\]]*\]|[*?{ANY}{NAME}{INSIDE}]", "", name)
+    if inside and len(literal) < 2 and not literal.startswith("."):
         return False  # `*` in the folder means its ordinary files
-    if has_unknown(name) and len(known) < 4:
+    if has_unknown(name) and len(literal) < 4:
         return False
     return could_match(name, want)
 
 
 def could_match(glob: str, want: str) -> bool:
     """Whether a glob of the command and one of a rule can match the same name."""
-    known = re.sub(f"[{ANY}{NAME}{INSIDE}]", "*", glob)
-    if want.startswith(".") and known[:1] in ("*", "?", "["):
+    pattern = re.sub(f"[{ANY}{NAME}{INSIDE}]", "*", glob)
+    if want.startswith(".") and pattern[:1] in ("*", "?", "["):
         return False  # a leading dot is matched by a dot only
-    return fnmatch.fnmatchcase(want, known) or bool(_together((want,)).fullmatch(known))
+    return fnmatch.fnmatchcase(want, pattern) or bool(_together((want,)).fullmatch(pattern))
 
 
 _PARTS = re.compile(r"(?:0[xX][0-9a-fA-F]+|\d+)(?:\.(?:0[xX][0-9a-fA-F]+|\d+)){0,3}\.?")

@@ -109,17 +109,17 @@ class Line:
         target = self.all("-t", "--target-directory")
         scripts = 1 if self.spec.script and not self.has(*self.spec.script) else 0
         words = [*self.operands[scripts:], *target]
-        for each in selectors:
-            if each.startswith("-"):
-                found += self.all(each)
-            elif each == "script":
+        for selector in selectors:
+            if selector.startswith("-"):
+                found += self.all(selector)
+            elif selector == "script":
                 found += self.operands[:scripts]
-            elif each == "paths":
+            elif selector == "paths":
                 found += [word for word in words if _PATHLIKE.search(word) and "://" not in word]
-            elif each in _SLICES:
-                found += words[_SLICES[each]]
+            elif selector in _SLICES:
+                found += words[_SLICES[selector]]
             else:
-                found += [word[len(each) :] for word in self.words if word.startswith(each)]
+                found += [word[len(selector) :] for word in self.words if word.startswith(selector)]
         return found
 
     def of(self, effect: str) -> list[str]:
@@ -263,8 +263,8 @@ def _effect(shell: Shell, line: Line, effect: str, text: str, stdin: Stream) -> 
         hit = _SENT_FILE.fullmatch(text)
         if hit or effect == "uploads":
             path = hit[1].partition(";")[0] if hit else text
-            known = stdin if path in ("-", "/dev/stdin") else shell.read(path, program=program).tagged("file")
-            shell.send(where, known, program)
+            data = stdin if path in ("-", "/dev/stdin") else shell.read(path, program=program).tagged("file")
+            shell.send(where, data, program)
         else:
             shell.send(where, Stream(text), program)
 
@@ -279,9 +279,9 @@ def _where(shell: Shell, line: Line) -> str:
 
 def _default_reads(shell: Shell, line: Line) -> None:
     """A program that is not in the table is assumed to read every word that looks like a path."""
-    for each in line.operands:
-        if _PATHLIKE.search(each) or each.startswith("id_") or each.isidentifier():
-            shell.read(each, program=line.program)
+    for operand in line.operands:
+        if _PATHLIKE.search(operand) or operand.startswith("id_") or operand.isidentifier():
+            shell.read(operand, program=line.program)
     for _, value in line.values:
         if value.startswith("@") or ("/" in value and "://" not in value):
             shell.read(value.removeprefix("@"), program=line.program)

@@ -106,9 +106,9 @@ class _Reader:
         """Note imports and assignments first, then follow every call."""
         for node in self.nodes:
             if isinstance(node, ast.Import):
-                for each in node.names:
-                    first = each.name.partition(".")[0]
-                    self.names[each.asname or first] = each.name if each.asname else first
+                for alias in node.names:
+                    first = alias.name.partition(".")[0]
+                    self.names[alias.asname or first] = alias.name if alias.asname else first
             elif isinstance(node, ast.ImportFrom):
                 self.names |= {each.asname or each.name: f"{node.module}.{each.name}" for each in node.names}
         for node in self.nodes:
@@ -126,11 +126,11 @@ class _Reader:
 
     def _assign(self, targets: Sequence[ast.expr], value: ast.expr) -> None:
         name = self.name(value)
-        known = (
+        rebuildable = (
             name in self.names.values() or "." in name or _OPENS.fullmatch(name) or _EVALUATES.fullmatch(name)
         )
         for target in targets:
-            if isinstance(target, ast.Name) and known and not has_unknown(name):
+            if isinstance(target, ast.Name) and rebuildable and not has_unknown(name):
                 self.names[target.id] = name
             elif isinstance(target, ast.Name):
                 self.values[target.id] = self.text(value)
@@ -250,17 +250,17 @@ class _Reader:
 
     def _start(self, name: str, node: ast.Call) -> None:
         """Follow a program that is started with its words or by a line of shell."""
-        given = node.args or [each.value for each in node.keywords if each.arg == "args"]
-        listed = next((each.elts for each in given if isinstance(each, (ast.List, ast.Tuple))), None)
+        arguments = node.args or [each.value for each in node.keywords if each.arg == "args"]
+        listed = next((each.elts for each in arguments if isinstance(each, (ast.List, ast.Tuple))), None)
         if name.startswith("os.") and not listed:  # the program, then its arguments beginning with its name
-            given = given[name.startswith("os.spawn") :]
-            listed = [*given[:1], *given[2:]]
+            arguments = arguments[name.startswith("os.spawn") :]
+            listed = [*arguments[:1], *arguments[2:]]
         if listed:
             text = self._argument(node, 99, "input")
-            known = Stream(text) if text and not has_unknown(text) else ANYTHING
-            self.shell.inner([self.text(each) for each in listed], known)
+            stdin = Stream(text) if text and not has_unknown(text) else ANYTHING
+            self.shell.inner([self.text(each) for each in listed], stdin)
         else:
-            self.shell.run_text(self.text(given[0]) if given else ANY)
+            self.shell.run_text(self.text(arguments[0]) if arguments else ANY)
 
     def _evaluate(self, node: ast.Call, text: str) -> None:
         shell = self.shell
@@ -300,7 +300,7 @@ class _Reader:
         elif func.attr in ("post", "put", "patch", "delete", "request") and re.match(r"https?://", first):
             self._request(f"requests.{func.attr}", node)
         elif words := _METHOD.get(func.attr):
-            known = isinstance(own, ast.Name) and own.id in self.values
-            pathlike = isinstance(own, ast.BinOp) or "Path" in ast.dump(own) or (known and not node.args)
+            is_text = isinstance(own, ast.Name) and own.id in self.values
+            pathlike = isinstance(own, ast.BinOp) or "Path" in ast.dump(own) or (is_text and not node.args)
             if pathlike and (func.attr != "replace" or len(node.args) == 1):
                 self._run(words, node, first, self.text(own))

@@ -79,7 +79,7 @@ class Matcher:
     def __call__(self, act: Act, line: Line, places: Places) -> bool:
         """Whether the act matches."""
         about = self.about(act.does, act.program)
-        return about and all(_holds(key, wanted, act, line, places) for key, wanted in self.checks)
+        return about and all(_holds(key, expected, act, line, places) for key, expected in self.checks)
 
 
 @dataclass(frozen=True)
@@ -160,8 +160,8 @@ class _Part:
     def wrong(self, message: str, key: str = "") -> DangerRules:
         """An error about a key of the block, with its line."""
         line = self.block_line or self.line
-        for at, each in enumerate(self.block, 1):
-            if key and re.search(rf"(?:^|[\s{{,-]){re.escape(key)}[ \t]*:", each):
+        for at, row in enumerate(self.block, 1):
+            if key and re.search(rf"(?:^|[\s{{,-]){re.escape(key)}[ \t]*:", row):
                 line = self.block_line + at
                 break
         return DangerRules(f"{self.path}:{line}: {self.name}: {message}")
@@ -230,12 +230,12 @@ def _rule(part: _Part) -> Rule:
     if not isinstance(entries, list) or not entries:
         raise part.wrong("match has to be a list of what is matched", "match")
     found: list[Matcher] = []
-    for each in entries:
+    for entry in entries:
         try:
-            found.append(_matcher(each, "match"))
+            found.append(_matcher(entry, "match"))
         except Exception as error:
             key = getattr(error, "key", "")
-            key = key if key == "match" or key in str(each) else next(iter(each))
+            key = key if key == "match" or key in str(entry) else next(iter(entry))
             raise part.wrong(f"match: {error}", str(key)) from None
     return Rule(part.name, severity, why, effect, when, tuple(found), place)
 
@@ -257,16 +257,16 @@ def _program(names: str, data: Any) -> Program:
         if key not in PROGRAM_KEYS:
             raise Wrong(str(key), f"there is no key {key} for a program; there are {', '.join(PROGRAM_KEYS)}")
     texts = {key: str(value) for key, value in data.items() if key != "code"}
-    given = data.get("code", {})
-    if not isinstance(given, dict):
-        raise Wrong("code", f"code: {given!r} is no mapping of options to languages")
+    code = data.get("code", {})
+    if not isinstance(code, dict):
+        raise Wrong("code", f"code: {code!r} is no mapping of options to languages")
     if texts.get("how", "") not in ("", *GRAMMARS):
         raise Wrong("how", f"how: {texts['how']!r} is none of {', '.join(GRAMMARS)}")
     fields: dict[str, Any] = {key: text for key, text in texts.items() if key in _WORD}
     fields |= {key: frozenset(text.split()) for key, text in texts.items() if key in _SETS}
     return Program(
         effects={key: tuple(texts[key].split()) for key in EFFECTS if key in texts},
-        code=tuple((tuple(str(where).split()), str(language)) for where, language in given.items()),
+        code=tuple((tuple(str(where).split()), str(language)) for where, language in code.items()),
         long=texts.get("long") == "True",
         **{"values": frozenset[str](), **fields},
     )
@@ -293,11 +293,11 @@ def _named(name: str, pattern: str) -> bool:
 
 def _texts(key: str, value: Any, choices: Sequence[str] = ()) -> Any:
     values = value if isinstance(value, list) else [value]
-    for each in values:
-        if not isinstance(each, str) or not each:
-            raise Wrong(key, f"{key}: {each!r} is no text; write it in quotes")
-        if choices and each not in choices:
-            raise Wrong(key, f"{key}: {each!r} is none of {', '.join(choices)}")
+    for text in values:
+        if not isinstance(text, str) or not text:
+            raise Wrong(key, f"{key}: {text!r} is no text; write it in quotes")
+        if choices and text not in choices:
+            raise Wrong(key, f"{key}: {text!r} is none of {', '.join(choices)}")
     return frozenset(values)
 
 
@@ -328,44 +328,44 @@ def _wanted(key: str, value: Any, parent: str) -> Any:
             return _texts(key, value)
 
 
-def _holds(key: str, wanted: Any, act: Act, line: Line, places: Places) -> bool:
+def _holds(key: str, expected: Any, act: Act, line: Line, places: Places) -> bool:
     """Whether an act is as a key of an entry says."""
     match key:
         case "words":
-            pairs = zip(line.operands, wanted, strict=False)
-            return len(line.operands) >= len(wanted) and all(
+            pairs = zip(line.operands, expected, strict=False)
+            return len(line.operands) >= len(expected) and all(
                 any(_named(word, each) for each in choices) for word, choices in pairs
             )
         case "option" | "all":
             some = all if key == "all" else any
-            return some(_given(each, line) for each in wanted)
+            return some(_given(each, line) for each in expected)
         case "argument":
-            return any(map(wanted.search, act.words))
+            return any(map(expected.search, act.words))
         case "text":
-            return bool(wanted.search(act.text or " ".join([act.program, *act.words])))
+            return bool(expected.search(act.text or " ".join([act.program, *act.words])))
         case "place":
-            return not wanted.isdisjoint(act.places)
+            return not expected.isdisjoint(act.places)
         case "places":
-            return wanted <= act.places
+            return expected <= act.places
         case "tag":
-            return not wanted.isdisjoint(act.tags)
+            return not expected.isdisjoint(act.tags)
         case "path":
-            paths, surely = wanted
+            paths, surely = expected
             return bool(act.path) and matches(act.path, paths, places.folder, places.home, surely=surely)
         case "host" | "tool":
             name = host_of(act.text) if key == "host" else act.program
-            return any(_named(name, each) for each in wanted)
+            return any(_named(name, each) for each in expected)
         case _:
-            return not any(each(act, line, places) for each in wanted)
+            return not any(each(act, line, places) for each in expected)
 
 
-def _given(wanted: str, line: Line) -> bool:
+def _given(form: str, line: Line) -> bool:
     """Whether an option is given: as it is, with a value behind `=`, or by an unambiguous beginning."""
-    name, equals, value = wanted.partition("=")
-    for each in line.options:
-        if _named(each, wanted) or (not equals and each.partition("=")[0] == wanted):
+    name, equals, value = form.partition("=")
+    for option in line.options:
+        if _named(option, form) or (not equals and option.partition("=")[0] == form):
             return True
-        long = wanted.startswith("--") and not equals and each.startswith("--") and len(each) > 4
-        if long and len(each) < len(wanted) and wanted.startswith(each.partition("=")[0]):
+        abbreviable = form.startswith("--") and not equals and option.startswith("--") and len(option) > 4
+        if abbreviable and len(option) < len(form) and form.startswith(option.partition("=")[0]):
             return True  # programs take `--forc` for `--force`
     return bool(equals) and any(fnmatch.fnmatchcase(given, value) for given in line.all(name))

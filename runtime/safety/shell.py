@@ -396,12 +396,12 @@ class Shell:
         return printed.joined(self.sequence(rest, stdin, maybe=either))
 
     def _pipeline(self, node: Node, stdin: Stream) -> Stream:
-        for each in node.named_children:
-            if each.type == "pipeline":
-                stdin = self._pipeline(each, stdin)
-            elif each.type != "comment":
+        for part in node.named_children:
+            if part.type == "pipeline":
+                stdin = self._pipeline(part, stdin)
+            elif part.type != "comment":
                 with self.apart():
-                    stdin = self.walk(each, stdin).tagged("piped")
+                    stdin = self.walk(part, stdin).tagged("piped")
         return stdin
 
     def _c_style_for_statement(self, node: Node, stdin: Stream) -> Stream:
@@ -458,11 +458,11 @@ class Shell:
         body = node.child_by_field_name("body")
         inside: list[Node] = []
         end = node.end_byte
-        for each in node.children:
-            if each.type == "heredoc_redirect":
-                end = min(end, each.start_byte)
-                stdin = self._heredoc(each)
-                inside += [child for child in each.children if child.is_named]
+        for redirect in node.children:
+            if redirect.type == "heredoc_redirect":
+                end = min(end, redirect.start_byte)
+                stdin = self._heredoc(redirect)
+                inside += [child for child in redirect.children if child.is_named]
         rest = [
             each for each in inside if each.type in ("pipeline", "list", "command", "redirected_statement")
         ]
@@ -479,14 +479,14 @@ class Shell:
             text = self.between(body.end_byte, max(end, body.end_byte)) + more
             inputs, outputs = self._redirects([each for each in tokens(text) if each.sign])
             printed = self._handed(self.walk(body, stdin if inputs is None else inputs), outputs)
-        for each in rest:
-            if each.type == "pipeline":
-                printed = self._pipeline(each, printed.tagged("piped"))
-            elif self.between(end, each.start_byte).rstrip().endswith("|"):
+        for command in rest:
+            if command.type == "pipeline":
+                printed = self._pipeline(command, printed.tagged("piped"))
+            elif self.between(end, command.start_byte).rstrip().endswith("|"):
                 with self.apart():
-                    printed = self.walk(each, printed.tagged("piped"))
+                    printed = self.walk(command, printed.tagged("piped"))
             else:
-                printed = printed.joined(self.walk(each, ANYTHING))
+                printed = printed.joined(self.walk(command, ANYTHING))
         return printed
 
     def _heredoc(self, node: Node) -> Stream:
@@ -541,12 +541,12 @@ class Shell:
         """The input, and the files that the output goes to, each with whether it is appended."""
         inputs: Stream | None = None
         outputs: list[tuple[str, bool]] = []
-        for each in redirects:
-            sign = each.sign
+        for redirect in redirects:
+            sign = redirect.sign
             if sign == "<<<":
-                inputs = Stream(one(self, each.text) + "\n")
+                inputs = Stream(one(self, redirect.text) + "\n")
                 continue
-            fields = [] if sign.startswith("<<") else expand(self, each.text)
+            fields = [] if sign.startswith("<<") else expand(self, redirect.text)
             target = fields[0] if fields else ""
             if not target or (sign in (">&", "<&") and re.fullmatch(r"\d*-?", target)):
                 continue
@@ -554,7 +554,7 @@ class Shell:
                 inputs = self.read(target)
                 if sign == "<>":
                     self.touch("write", target)
-            elif each.descriptor in ("", "1") or sign.startswith("&"):
+            elif redirect.descriptor in ("", "1") or sign.startswith("&"):
                 outputs.append((target, sign.endswith(">>")))
             else:
                 self.write(target, ANYTHING, append=True)

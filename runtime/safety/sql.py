@@ -49,11 +49,11 @@ def statements(shell: Shell, program: str, text: str, base: Sequence[str] = ()) 
     if len(text) > 100_000:
         text = "drop table"  # too long to be looked through
     masked = _QUOTED.sub(lambda hit: hit[0].replace(";", ",").replace("--", "  ").replace("/*", "  "), text)
-    for each in _COMMENT.sub(" ", masked).split(";"):
-        looked = each if "where" in each.lower() else _QUOTED.sub("''", each)
-        tags = frozenset(tag for tag, form in _SQL if form.search(looked))
+    for statement in _COMMENT.sub(" ", masked).split(";"):
+        searched = statement if "where" in statement.lower() else _QUOTED.sub("''", statement)
+        tags = frozenset(tag for tag, form in _SQL if form.search(searched))
         if tags:
-            shown = " ".join(each.split())[:120]
+            shown = " ".join(statement.split())[:120]
             shell.note(Act("sql", program, text=shown, tags=tags | local, shown=f"SQL: {shown}"))
 
 

@@ -236,19 +236,19 @@ def _parameter(shell: Shell, text: str, quoted: bool) -> list[str]:
         return value(shell, " ".join(names), quoted) if names and not rest and index is None else [ANY]
     if index is not None:
         values = shell.variables.get(name, [ANY])
-        known = (
+        expansions = (
             values
             if index in ("@", "*")
             else values[int(index) : int(index) + 1]
             if index.isdigit()
             else [ANY]
         )
-        return [_changed(shell, each, rest) for each in known]
+        return [_changed(shell, each, rest) for each in expansions]
     if (rest[:1] == ":" and rest[1:2] in tuple("-=+?")) or rest[:1] in tuple("-=+?"):
         sign = rest.lstrip(":")[:1]
         other = [one(shell, rest.lstrip(":")[1:])]
-        given = name.isdigit() and (not name.strip("0") or bool(value(shell, name, quoted)))
-        unset = name not in shell.variables and not given
+        is_argument = name.isdigit() and (not name.strip("0") or bool(value(shell, name, quoted)))
+        unset = name not in shell.variables and not is_argument
         if sign == "=" and unset:
             shell.variables[name] = other
         if sign == "+":

@@ -60,7 +60,7 @@ class Enclosure:
 def enclosed(
     folder: Path,
     protected: Sequence[Path],
-    seen: Sequence[Path] = (),
+    visible: Sequence[Path] = (),
     *,
     read_only: bool,
     network: bool,
@@ -74,7 +74,7 @@ def enclosed(
     A protected path that exists is bound read-only. One that does not exist: a hidden name (`.git`) gets an
     empty folder to bind, which is gone afterwards; a visible one (`state`), where `ls | wc -l` would count
     that folder, is watched, and what a command makes there is moved aside when the run is over. `private`
-    are folders that it does not see, but for what is `seen` in them. `mounts` are places in `folder` where it
+    are folders that it does not see, except what is `visible`. `mounts` are places in `folder` where it
     sees another folder. `scratch_mb` bounds each folder in memory (0: bubblewrap cannot, or need not).
     """
     if folder == Path("/"):
@@ -90,12 +90,12 @@ def enclosed(
             else:
                 stack.enter_context(watched(path, folder, enclosure.undone))
                 bound += [path.resolve()] if folder in path.resolve().parents and path.exists() else []
-        enclosure.arguments += _seen(folder, seen, read_only, network, environ, scratch_mb)
+        enclosure.arguments += _seen(folder, visible, read_only, network, environ, scratch_mb)
         for path in _pins(folder, bound):
             enclosure.arguments += ["--bind", str(path), str(path)]
         for path in [*bound, *(_nested_repositories(folder) if not read_only else ())]:
             enclosure.arguments += ["--ro-bind", str(path), str(path)]
-        enclosure.arguments += _withheld(folder, private, seen, scratch_mb)
+        enclosure.arguments += _withheld(folder, private, visible, scratch_mb)
         for place, source in (mounts or {}).items():
             if folder in place.parents:
                 enclosure.arguments += _mounted(place, source, read_only, stack, scratch_mb)
@@ -140,7 +140,7 @@ def clear(folder: Path, protected: Sequence[Path]) -> None:
 
 def _seen(
     folder: Path,
-    seen: Sequence[Path],
+    visible: Sequence[Path],
     read_only: bool,
     network: bool,
     environ: Mapping[str, str],
@@ -157,7 +157,7 @@ def _seen(
     names = Path("/etc/resolv.conf").resolve()
     if network and _under(names, hidden) and names.is_file():
         tools.append(names)
-    tools += [path for path in seen if _under(path, hidden) and not _under(path, [folder, *tools])]
+    tools += [path for path in visible if _under(path, hidden) and not _under(path, [folder, *tools])]
     for path in tools:
         yield from ("--ro-bind", str(path), str(path))
     yield from ("--ro-bind" if read_only else "--bind", str(folder), str(folder))
@@ -182,14 +182,16 @@ def _in_memory(path: Path, megabytes: int) -> tuple[str, ...]:
     return (*size, "--tmpfs", str(path))
 
 
-def _withheld(folder: Path, private: Sequence[Path], seen: Sequence[Path], scratch_mb: int) -> Iterator[str]:
+def _withheld(
+    folder: Path, private: Sequence[Path], visible: Sequence[Path], scratch_mb: int
+) -> Iterator[str]:
     """Folders that look empty except for what may be seen in them; a command inside one sees its own part."""
     for path in _beside(folder, private):
         if path.is_dir() and not path.is_symlink():
             yield from _in_memory(path, min(scratch_mb, 1))
-            for each in seen:
-                if _under(each, [path]):
-                    yield from ("--ro-bind", str(each), str(each))
+            for place in visible:
+                if _under(place, [path]):
+                    yield from ("--ro-bind", str(place), str(place))
             yield from ("--remount-ro", str(path))
 
 
@@ -222,18 +224,18 @@ def _hidden() -> list[Path]:
 def _toolchains(hidden: Sequence[Path], environ: Mapping[str, str]) -> list[Path]:
     """The interpreter and what the PATH names, where that is hidden; parents before children."""
     own = home()
-    wanted = [Path(sys.prefix), Path(sys.base_prefix), *(own / name for name in TOOLCHAINS)]
+    candidates = [Path(sys.prefix), Path(sys.base_prefix), *(own / name for name in TOOLCHAINS)]
     for name in environ.get("PATH", "").split(os.pathsep):
         path = Path(name)
-        wanted.append(path)
+        candidates.append(path)
         if path.name in ("bin", "sbin", "shims") and path.parent not in (own, own / ".local"):
-            wanted.append(path.parent)
-    kept: list[Path] = []
-    for path in sorted({path for path in wanted if path.is_absolute()}, key=lambda path: len(path.parts)):
+            candidates.append(path.parent)
+    toolchains: list[Path] = []
+    for path in sorted({path for path in candidates if path.is_absolute()}, key=lambda path: len(path.parts)):
         widens = path in hidden or any(path in each.parents for each in hidden)
-        if _under(path, hidden) and not widens and path.is_dir() and not _under(path, kept):
-            kept.append(path)
-    return kept
+        if _under(path, hidden) and not widens and path.is_dir() and not _under(path, toolchains):
+            toolchains.append(path)
+    return toolchains
 
 
 def _secrets(environ: Mapping[str, str]) -> list[Path]:

@@ -152,11 +152,11 @@ def _diff(old: str | None, new: str | None, around: int, most: int) -> str:
     return cut(redact(neutralise("\n".join(lines)), os.environ), most, "the file", head=2 / 3)
 
 
-def going(run: str, step: int, gone: Mapping[str, bool]) -> str:
+def going(run: str, step: int, deleted: Mapping[str, bool]) -> str:
     """What a step has deleted, and how it comes back (True: it is kept); "" where nothing."""
-    kept, lost = ([path for path, each in gone.items() if each is way] for way in (True, False))
-    back = f"`fractal undo {run} {step}` brings {'them' if len(kept) > 1 else 'it'} back"
-    parts = [f"deleted {_many(kept)}; {back}"] if kept else []
+    saved, lost = ([path for path, each in deleted.items() if each is way] for way in (True, False))
+    back = f"`fractal undo {run} {step}` brings {'them' if len(saved) > 1 else 'it'} back"
+    parts = [f"deleted {_many(saved)}; {back}"] if saved else []
     parts += [f"deleted {_many(lost)}, which nothing brings back"] if lost else []
     return "; ".join(parts)
 

@@ -62,8 +62,8 @@ class Watch:
     def _processes(self, process: int) -> str:
         limits = self.limits
         found: list[int] = []
-        for each in process_tree(process):
-            found.append(each)
+        for member in process_tree(process):
+            found.append(member)
             if len(found) > limits.processes:
                 return f"more than {limits.processes} processes at once"
         total, available = self._memory
@@ -120,8 +120,8 @@ def _available() -> tuple[int, int]:
     """Bytes of memory that the machine has, and that are to be had."""
     with suppress(OSError, ValueError, KeyError):
         lines = (line.split() for line in _text("/proc/meminfo").splitlines())
-        known = {line[0]: int(line[1]) * 1024 for line in lines if len(line) > 1}
-        return known["MemTotal:"], known["MemAvailable:"]
+        sizes = {line[0]: int(line[1]) * 1024 for line in lines if len(line) > 1}
+        return sizes["MemTotal:"], sizes["MemAvailable:"]
     return 0, 0
 
 

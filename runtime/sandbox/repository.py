@@ -103,11 +103,11 @@ class Shadow:
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
-    def run(self, *words: str, stdin: bytes = b"", given: Collection[str] | None = None) -> bytes:
-        """What git prints; `given` are paths for its standard input, and nothing is run for none."""
-        if given is not None and not given:
+    def run(self, *words: str, stdin: bytes = b"", paths: Collection[str] | None = None) -> bytes:
+        """What git prints; `paths` are its standard input, and it does not run if there are none."""
+        if paths is not None and not paths:
             return b""
-        stdin = stdin or b"".join(os.fsencode(path) + b"\0" for path in given or ())
+        stdin = stdin or b"".join(os.fsencode(path) + b"\0" for path in paths or ())
         process = self.start(*words, stdin=subprocess.PIPE)
         out, errors = process.communicate(stdin)
         if process.returncode:
@@ -120,11 +120,11 @@ class Shadow:
             if not runs(folder.name):
                 shutil.rmtree(folder)
         if not any((self.home / "refs" / "runs").glob("*")):
-            for each in self.home.iterdir():
-                if each.is_dir():
-                    shutil.rmtree(each)
-                elif each.name != "lock":  # somebody may be waiting for it
-                    each.unlink()
+            for entry in self.home.iterdir():
+                if entry.is_dir():
+                    shutil.rmtree(entry)
+                elif entry.name != "lock":  # somebody may be waiting for it
+                    entry.unlink()
         elif self.git:
             self.run("repack", "-a", "-d", "-q")
             self.run("prune", "--expire=now")

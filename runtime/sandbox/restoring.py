@@ -25,20 +25,20 @@ Pair = tuple[str, str]
 _SHOWN = 10
 
 
-def restore(trees: Trees, wanted: Mapping[str, State | None]) -> None:
+def restore(trees: Trees, target: Mapping[str, State | None]) -> None:
     """Make these paths what they were; None: nothing stood there. Raises `OperationFailed`, `OSError`."""
     folder = trees.shadow.folder
-    for path in wanted:
-        _refuse_link(folder, path, wanted)
-    texts = trees.bytes_of({state.oid for state in wanted.values() if state and state.oid and state.kept})
-    for path in sorted(wanted, key=_depth, reverse=True):
-        _clear(folder, path, wanted[path])
-    folders = {path: each for path, each in wanted.items() if each and stat.S_ISDIR(each.mode)}
+    for path in target:
+        _refuse_link(folder, path, target)
+    texts = trees.bytes_of({state.oid for state in target.values() if state and state.oid and state.kept})
+    for path in sorted(target, key=_depth, reverse=True):
+        _clear(folder, path, target[path])
+    folders = {path: each for path, each in target.items() if each and stat.S_ISDIR(each.mode)}
     for path in sorted(folders, key=_depth):
         full = folder / path
         full.mkdir(parents=True, exist_ok=True)
         full.chmod(stat.S_IMODE(folders[path].mode) | 0o700)
-    for path, state in wanted.items():
+    for path, state in target.items():
         if state and not stat.S_ISDIR(state.mode) and state.kept:
             _put(folder / path, state, texts[state.oid])
     for path in sorted(folders, key=_depth, reverse=True):
@@ -50,15 +50,15 @@ def sweep(folder: Path, paths: Collection[str]) -> None:
     names: dict[Path, list[str]] = {}
     for path in paths:
         names.setdefault((folder / path).parent, []).append(Path(path).name)
-    for parent, each in names.items():
+    for parent, leftovers in names.items():
         if not any(above.is_symlink() for above in (parent, *parent.parents) if folder in above.parents):
-            disk.sweep(parent, *each)
+            disk.sweep(parent, *leftovers)
 
 
-def _refuse_link(folder: Path, path: str, wanted: Mapping[str, State | None]) -> None:
+def _refuse_link(folder: Path, path: str, target: Mapping[str, State | None]) -> None:
     """Raise `OperationFailed` where a link that stays would lead away from the folder."""
     for parent in Path(path).parents:
-        if (folder / parent).is_symlink() and str(parent) not in wanted:
+        if (folder / parent).is_symlink() and str(parent) not in target:
             raise OperationFailed(f"{path}: {folder / parent} is a link now; move it away first")
 
 
@@ -115,8 +115,8 @@ def pairs_of(steps: Iterable[Step], now: str) -> list[Pair]:
 def together(snapshots: Snapshots, pairs: Sequence[Pair]) -> dict[str, Moved]:
     """What these steps, the oldest first, have changed in the end."""
     found: dict[str, Moved] = {}
-    for each in pairs:
-        for path, (before, after) in snapshots.trees.changes(*each).items():
+    for pair in pairs:
+        for path, (before, after) in snapshots.trees.changes(*pair).items():
             found[path] = (found[path][0] if path in found else before, after)
     return {path: (before, after) for path, (before, after) in found.items() if before != after}
 
@@ -136,26 +136,26 @@ def bring_back(
     an undoing of the same was cut short. Raises `UsageError`, with nothing changed, for what somebody has
     changed since; `force` ignores that.
     """
-    moved = [snapshots.trees.changes(*each) for each in pairs]
-    paths = {path for each in moved for path in each}
+    per_pair = [snapshots.trees.changes(*each) for each in pairs]
+    paths = {path for each in per_pair for path in each}
     if again:
         sweep(snapshots.folder, paths)
     now = snapshots.take(run)
     current = snapshots.trees.states(now, paths)
-    wanted: dict[str, State | None] = {path: current.get(path) for path in paths}
+    target: dict[str, State | None] = {path: current.get(path) for path in paths}
     since: set[str] = set()
-    for each in moved:
-        for path, (before, after) in each.items():
-            if wanted[path] not in (before, after) and not (again and _halfway(wanted[path], before, after)):
+    for differences in per_pair:
+        for path, (before, after) in differences.items():
+            if target[path] not in (before, after) and not (again and _halfway(target[path], before, after)):
                 since.add(path)
-            wanted[path] = before
+            target[path] = before
     if since and not force:
         raise UsageError(
             f"changed since: {_listed(since)}; nothing was put back; "
             "`--force` puts back all the same, and `--redo` takes that back"
         )
     planned = {
-        path: (current.get(path), state) for path, state in wanted.items() if state != current.get(path)
+        path: (current.get(path), state) for path, state in target.items() if state != current.get(path)
     }
     left = {path: why for path, each in planned.items() if (why := _left(*each, force=force))}
     planned = {path: each for path, each in planned.items() if path not in left}
@@ -169,8 +169,8 @@ def bring_back(
 
 def _halfway(current: State | None, before: State | None, after: State | None) -> bool:
     """Whether this is what an undoing that was cut short may leave: nothing, a folder, another mode."""
-    known = {each.oid for each in (before, after) if each}
-    return current is None or stat.S_ISDIR(current.mode) or current.oid in known
+    oids = {each.oid for each in (before, after) if each}
+    return current is None or stat.S_ISDIR(current.mode) or current.oid in oids
 
 
 def _left(current: State | None, state: State | None, *, force: bool) -> str:

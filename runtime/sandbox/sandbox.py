@@ -67,7 +67,7 @@ class Sandbox:
         timeout: float = 60,
         env: Mapping[str, str] | None = None,
         protected: Sequence[Path] = (),
-        seen: Sequence[Path] = (),
+        visible: Sequence[Path] = (),
         private: Sequence[Path] = (),
         mounts: Mapping[Path, Path] | None = None,
         results: Mapping[int, str] | None = None,
@@ -78,8 +78,8 @@ class Sandbox:
         """Run a program (a list) or a line of bash (a string) in `folder`, for `timeout` seconds at most.
 
         `protected` are absolute paths that stay read-only beside those of kernel.md; `read_only` makes the
-        whole folder so (neither holds in mode `off`). `seen` are folders elsewhere that it may read;
-        `private` are folders that are empty for it, but for what is `seen` in them. `mounts` are absolute
+        whole folder so (neither holds in mode `off`). `visible` are folders elsewhere that it may read;
+        `private` are folders that are empty for it, except what is `visible` in them. `mounts` are absolute
         places in `folder` where it sees another folder (not in mode `off`). `results` of steps by number are
         its variables `RESULT_N`, up to `RESULT_BYTES`, and its files `RESULT_N_FILE`. Output above
         `output_chars` keeps head and tail. Raises `ConfigurationError` where the sandbox does not work,
@@ -95,8 +95,8 @@ class Sandbox:
         undone: list[str] = []
         with ExitStack() as stack:
             if results:
-                handed, place = _handed(stack, results, command if isinstance(command, str) else "")
-                env, seen = {**(env or {}), **handed}, (*seen, place)
+                variables, place = _handed(stack, results, command if isinstance(command, str) else "")
+                env, visible = {**(env or {}), **variables}, (*visible, place)
             lifeline = Lifeline(stack) if self.mode != "off" else None
             words = [*self._limits(timeout, lifeline), *words]
             if self.mode != "off":
@@ -105,7 +105,7 @@ class Sandbox:
                     enclosed(
                         folder,
                         protected,
-                        seen,
+                        visible,
                         read_only=read_only,
                         network=self.network if network is None else network,
                         environ=os.environ,

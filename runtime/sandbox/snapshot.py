@@ -153,8 +153,8 @@ class Snapshots:
         found: dict[str, Any] = {"tree_after": after}
         if files := files_of(moved):
             found["files"] = files
-        if gone := going(run, step, deleted(moved)):
-            found["deleted"] = gone
+        if summary := going(run, step, deleted(moved)):
+            found["deleted"] = summary
         return found
 
     async def since_start(self, run: str) -> FolderChanges | None:
@@ -204,7 +204,7 @@ class Snapshots:
 
     def _changed_since_last(self) -> str:
         tree, notes = self._last()
-        was, young = notes.as_json(), notes.young
+        old_folders, young = notes.as_json(), notes.young
         put: dict[str, None] = {}
         gone: dict[str, None] = {}
         tracked, others = self.shadow.suspects() if tree is not None else ([], [""])
@@ -226,20 +226,20 @@ class Snapshots:
                     f"{BYTES // 10**9} GB, or {LARGE_FILES} files above {LARGEST // 10**6} MB)"
                 )
         self.large = tuple(self.folder / path for path in notes.large)
-        now = notes.as_json()
-        if tree and now == was and not put and not gone:
+        new_folders = notes.as_json()
+        if tree and new_folders == old_folders and not put and not gone:
             if notes.young != young:
                 self._remember(tree, notes)
             return tree
         if put or gone:
             self._remember("", notes)  # first: what git has taken in is not looked at again
-            self.shadow.run("update-index", "-z", "--force-remove", "--stdin", given=gone)
+            self.shadow.run("update-index", "-z", "--force-remove", "--stdin", paths=gone)
             packed = ["-c", "core.bigFileThreshold=1"] if len(put) > PACKED and self.shadow.packs() else []
             self.shadow.run(
-                *packed, "update-index", "-z", "--add", "--remove", "--replace", "--stdin", given=put
+                *packed, "update-index", "-z", "--add", "--remove", "--replace", "--stdin", paths=put
             )
         files = self.shadow.run("write-tree").decode().strip()
-        note = self.shadow.run("hash-object", "-w", "--stdin", stdin=now).decode().strip()
+        note = self.shadow.run("hash-object", "-w", "--stdin", stdin=new_folders).decode().strip()
         entries = f"040000 tree {files}\tfiles\n100644 blob {note}\tnotes\n"
         tree = self.shadow.run("mktree", stdin=entries.encode()).decode().strip()
         self._remember(tree, notes)

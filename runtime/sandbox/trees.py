@@ -113,10 +113,10 @@ class Trees:
 
     def bytes_of(self, oids: Collection[str], largest: int = LARGEST) -> dict[str, bytes]:
         """The kept bytes, except of what is larger than that."""
-        wanted = [oid for oid, size in self.sizes(oids).items() if size <= largest]
-        if not wanted:
+        small = [oid for oid, size in self.sizes(oids).items() if size <= largest]
+        if not small:
             return {}
-        raw = self.shadow.run("cat-file", "--batch", stdin="".join(f"{oid}\n" for oid in wanted).encode())
+        raw = self.shadow.run("cat-file", "--batch", stdin="".join(f"{oid}\n" for oid in small).encode())
         found: dict[str, bytes] = {}
         at = 0
         while at < len(raw):
@@ -128,10 +128,10 @@ class Trees:
 
     def sizes(self, oids: Collection[str]) -> dict[str, int]:
         """The size in bytes of each that is kept."""
-        asked = "".join(f"{oid}\n" for oid in dict.fromkeys(oids)).encode()
-        if not asked:
+        request = "".join(f"{oid}\n" for oid in dict.fromkeys(oids)).encode()
+        if not request:
             return {}
-        sizes = self.shadow.run("cat-file", "--batch-check", stdin=asked).decode().splitlines()
+        sizes = self.shadow.run("cat-file", "--batch-check", stdin=request).decode().splitlines()
         lines = [line.split(" ") for line in sizes]
         return {line[0]: int(line[2]) for line in lines if line[1] == "blob"}
 
