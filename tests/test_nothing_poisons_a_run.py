@@ -30,7 +30,7 @@ from kernel.tools.tool import Tool
 from runtime.api.fractal import Fractal
 from runtime.evolution.sample_tests import try_sample
 from runtime.models.scripted import Scripted
-from runtime.safety.rules import together
+from runtime.safety.rules import merged_rules
 from runtime.sandbox.sandbox import Sandbox
 
 Play = Callable[..., Played]
@@ -293,7 +293,7 @@ MATCHES = {
 def test_invalid_danger_rule_is_named_with_its_line(tmp_path: Path, match: str) -> None:
     (tmp_path / "dangers.md").write_text(RULE % match)
     with pytest.raises(ConfigurationError, match=rf"{re.escape(str(tmp_path))}/dangers\.md:\d+: "):
-        together([tmp_path])
+        merged_rules([tmp_path])
 
 
 def _gz(raw: bytes) -> bytes:

@@ -176,7 +176,7 @@ class _Writer:
         return at if at >= 0 else len(self.words)
 
     def _members(self, members: Sequence[tuple[str, _Part, bool]]) -> _Part:
-        """An object with these members in this order; a comma stands between those that are there."""
+        """An object with these members in this order; separated by commas."""
         first = more = '"}"'
         open_, needed = 0, 0  # bytes to finish an optional member that was begun; to write what must come
         for name, part, required in reversed(members):

@@ -36,8 +36,8 @@ class Human:
     async def answer(self, ask: Ask) -> Reply | Waits:
         """Wait with a question; in CHECK and DO the person's answer becomes the reply."""
         if ask.phase not in ("check", "do", "atomic"):
-            return Waits("person", _in_other_words(ask.document))
-        question = _is_it_right(ask) if ask.phase == "check" else _which_call(ask)
+            return Waits("person", _ask_for_help(ask.document))
+        question = _ask_to_check(ask) if ask.phase == "check" else _ask_for_call(ask)
         text = _answer_to(ask.document, question)
         if not text:
             return Waits("person", question)
@@ -62,7 +62,7 @@ def _call(text: str) -> dict[str, object]:
     return call if isinstance(call, dict) else {"blocked": text}
 
 
-def _in_other_words(document: Document) -> str:
+def _ask_for_help(document: Document) -> str:
     """The question for a task that no rung accepts: why, and what the person can do."""
     task, run = document.task[:300], document.meta.run
     learned = [
@@ -84,7 +84,7 @@ def _in_other_words(document: Document) -> str:
     )
 
 
-def _is_it_right(ask: Ask) -> str:
+def _ask_to_check(ask: Ask) -> str:
     """The question of CHECK: the result, the failed checks, and how to answer."""
     document = ask.document
     failed = [f"step {number} failed" for number in ask.evidence.get("failed_steps", ())]
@@ -101,7 +101,7 @@ def _is_it_right(ask: Ask) -> str:
     )
 
 
-def _which_call(ask: Ask) -> str:
+def _ask_for_call(ask: Ask) -> str:
     step = ask.document.planned.get(ask.step)
     what = f"step {ask.step}, {step.tool}: {step.what}" if step else ask.document.task
     return (

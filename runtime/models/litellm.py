@@ -114,7 +114,7 @@ class LiteLLM:
             return estimate_tokens(text)
         # the tokenizer is slow on long texts
         pieces = (text[at : at + 4096] for at in range(0, len(text), 4096))
-        return sum(len(encoding.encode(_whole(piece), disallowed_special=())) for piece in pieces)
+        return sum(len(encoding.encode(_encodable(piece), disallowed_special=())) for piece in pieces)
 
     def estimate(self, ask: Ask) -> Usage:
         """The prompt with its schema and the longest reply, at the model's price."""
@@ -139,7 +139,7 @@ class LiteLLM:
                 try:
                     response = await litellm.acompletion(**request)
                     reply = self._reply(ask, litellm, response)
-                    return replace(reply, usage=_together(reply.usage, lost))
+                    return replace(reply, usage=_sum_usage(reply.usage, lost))
                 except FractalError:
                     raise
                 except Exception as error:
@@ -147,12 +147,12 @@ class LiteLLM:
                         self._forms = False
                         continue
                     failures += 1
-                    lost = _together(lost, self.estimate(ask)) if _gave_up(error) else lost
+                    lost = _sum_usage(lost, self.estimate(ask)) if _may_be_processed(error) else lost
                     pause = self._pause(error, failures, begun)
-                    self._still_time(end, time.monotonic() + pause, _said(error))
+                    self._still_time(end, time.monotonic() + pause, _error_message(error))
             except ProviderError as error:
                 if error.usage or lost.calls:
-                    error.usage = _together(error.usage or FREE, lost)
+                    error.usage = _sum_usage(error.usage or FREE, lost)
                 raise
             await asyncio.sleep(pause)
 
@@ -163,8 +163,8 @@ class LiteLLM:
             if self.provider == "ollama"
             else self.model,
             "messages": [
-                {"role": "system", "content": _whole(ask.system)},
-                {"role": "user", "content": _whole(ask.user)},
+                {"role": "system", "content": _encodable(ask.system)},
+                {"role": "user", "content": _encodable(ask.user)},
             ],
             "max_tokens": self._longest(ask),
             "timeout": max(0.1, min(self.timeout, left)),
@@ -238,7 +238,7 @@ class LiteLLM:
 
     def _pause(self, error: Exception, failures: int, begun: float) -> float:
         """Seconds to wait before the next attempt; raises errors that a retry cannot fix."""
-        status, text = _status(error), _said(error)
+        status, text = _status(error), _error_message(error)
         if status in (401, 403) or "missing credentials" in text.lower():
             variable = self.key_env or KEYS.get(self.provider, f"{self.provider.upper()}_API_KEY")
             raise ConfigurationError(
@@ -311,7 +311,7 @@ def _retry_after(value: str | None) -> float:
         return 0.0
 
 
-def _together(one: Usage, other: Usage) -> Usage:
+def _sum_usage(one: Usage, other: Usage) -> Usage:
     """The sum of two usages; its price is None if either is."""
     usd = None if one.usd is None or other.usd is None else one.usd + other.usd
     prompt = one.prompt_tokens + other.prompt_tokens
@@ -326,7 +326,7 @@ _CUT_OFF = frozenset(
 """Errors of HTTP libraries when a connection breaks after the request was sent."""
 
 
-def _gave_up(error: Exception) -> bool:
+def _may_be_processed(error: Exception) -> bool:
     """Whether the provider may have processed the request although no answer arrived.
 
     An error answer costs nothing, and neither does a server that was not reached.
@@ -350,7 +350,7 @@ def _refuses_form(error: Exception) -> bool:
     return _status(error) in (400, 422) and "response_format" in str(error)
 
 
-def _said(error: Exception) -> str:
+def _error_message(error: Exception) -> str:
     """The provider's message in one line, without litellm's prefix of class names."""
     text = _CLASSES.sub("", " ".join(str(error).split()))
     return text[:300] or type(error).__name__
@@ -364,7 +364,7 @@ def _header(error: Exception, name: str) -> str | None:
     return None
 
 
-def _whole(text: str) -> str:
+def _encodable(text: str) -> str:
     """Replace unpaired surrogates, which cannot be sent."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 

@@ -1,4 +1,4 @@
-"""A responder made of files: each ask is a markdown file, each answer a file that somebody puts beside it.
+"""A responder made of files: each ask is a markdown file, each answer a file placed beside it.
 
 Open asks are in `state/mailbox/`; answered ones move to `state/mailbox/answered/`. An ask has the same name
 after a crash, so an answer that arrived in the meantime is used. A run that stops waiting removes its ask.
@@ -85,7 +85,7 @@ class Mailbox:
         try:
             (self.folder / "answered").mkdir(parents=True, exist_ok=True)
             temporary = request.with_name(f".{request.name}.tmp")
-            temporary.write_bytes(letter(ask, request).encode("utf-8", "surrogatepass"))
+            temporary.write_bytes(ask_file(ask, request).encode("utf-8", "surrogatepass"))
             temporary.replace(request)
         except OSError as error:
             raise ConfigurationError(f"{request}: the ask cannot be written: {error.strerror}") from None
@@ -98,7 +98,7 @@ class Mailbox:
             while True:
                 changed.clear()
                 now = time.monotonic()
-                text, state, path = _look(request)
+                text, state, path = _read_answer(request)
                 if state != last_state:
                     last_state, since = state, now
                 if text and (_is_whole(text) or now - since >= self.settle):
@@ -130,7 +130,7 @@ def withdraw(folder: Path, run: str) -> None:
                     request.unlink()
 
 
-def letter(ask: Ask, request: Path) -> str:
+def ask_file(ask: Ask, request: Path) -> str:
     """The file of an ask: a head for programs, the exact prompt, and how to answer."""
     prompt = f"{ask.system}\n\n{ask.user}"
     head = {
@@ -162,7 +162,7 @@ def _answers(request: Path) -> list[Path]:
     return [path for suffix in SUFFIXES if (path := request.with_name(stem + suffix)).is_file()]
 
 
-def _look(request: Path) -> tuple[str, object, Path]:
+def _read_answer(request: Path) -> tuple[str, object, Path]:
     """The text of the answer (empty if there is none), a state that changes with the file, and its path."""
     for path in _answers(request):
         with suppress(OSError):  # it was moved just now

@@ -124,11 +124,11 @@ def _tasks(folder: Path) -> dict[str, str]:
     for loop_id in store.list():
         with suppress(DocumentError):  # without a task, its asks match by prompt only
             document = store.peek(loop_id)
-            found[_named(loop_id, document.meta.run)] = document.text(1, "task")
+            found[_loop_name(loop_id, document.meta.run)] = document.text(1, "task")
     return found
 
 
-def _named(loop: str, run: str) -> str:
+def _loop_name(loop: str, run: str) -> str:
     """A loop's id without the run's id: `system`, `op-fetch-1.2`."""
     kind, _, numbers = loop.rpartition(f"-{run}") if f"-{run}" in loop else ("", "", loop)
     return kind + numbers
@@ -138,4 +138,4 @@ def _place(key: str, run: str) -> tuple[Place, str]:
     """The place of an ask and the digest of its prompt, from its key."""
     loop, attempt, phase, step, turn, digest = (*key.split("/"), "", "", "", "", "")[:6]
     prompt, _, _ = digest.partition(".")  # without the digest of the responder
-    return Place(_named(loop, run), attempt, phase, step, turn), prompt
+    return Place(_loop_name(loop, run), attempt, phase, step, turn), prompt

@@ -156,7 +156,7 @@ class Scripted:
         if isinstance(content, Reply | Waits):
             return content
         if content is None:
-            raise ProviderError(f"{self.name}: the script has no reply to {_told(ask)}")
+            raise ProviderError(f"{self.name}: the script has no reply to {_label(ask)}")
         text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
         return Reply(text, self.name, self._usage(ask, text, entry.usage or {}), entry.truncated)
 
@@ -165,7 +165,7 @@ class Scripted:
             if self._used[index] < entry.limit and entry.fits(ask):
                 self._used[index] += 1
                 return entry
-        raise ProviderError(f"{self.name}: no reply is left for {_told(ask)}; add an entry that fits it")
+        raise ProviderError(f"{self.name}: no reply is left for {_label(ask)}; add an entry that fits it")
 
     def _usage(self, ask: Ask, text: str, counts: Mapping[str, Any]) -> Usage:
         prompt = counts.get("prompt_tokens", self.count(ask.system) + self.count(ask.user))
@@ -208,7 +208,7 @@ def _exception(error: str | Mapping[str, str] | Exception, ask: Ask) -> Exceptio
     if isinstance(error, Exception):
         return error
     kind, message = (
-        (error, f"scripted error for {_told(ask)}") if isinstance(error, str) else next(iter(error.items()))
+        (error, f"scripted error for {_label(ask)}") if isinstance(error, str) else next(iter(error.items()))
     )
     return _ERRORS[kind](message)
 
@@ -221,7 +221,7 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join(sorted(names))
 
 
-def _told(ask: Ask) -> str:
+def _label(ask: Ask) -> str:
     """An ask in words, for error messages."""
     task = ask.document.task
     place = f"attempt {ask.attempt}, step {ask.step}, turn {ask.turn}, level {ask.document.meta.level}"

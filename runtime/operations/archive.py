@@ -21,7 +21,7 @@ from kernel import disk
 from kernel.document.redaction import shown_name
 from kernel.errors import OperationFailed, raised_as
 from kernel.tools.operations import OperationContext, Result, Touch, operation
-from runtime.operations.texts import counted, regular, relative, reported
+from runtime.operations.texts import counted, os_errors, regular, relative
 from runtime.operations.walking import Deadline, Entry, files_below
 
 SUFFIXES = {".zip": "zip", ".tar.gz": "gz", ".tgz": "gz", ".tar.bz2": "bz2", ".tar.xz": "xz", ".tar": ""}
@@ -172,8 +172,8 @@ def _prepare(
         return (Touch(ctx.writable(path)),)
     if action == "extract":
         with _opened(ctx, path) as packed:
-            goal = _goal(ctx, to)
-            return tuple(Touch(goal / member.name) for member in _wanted(packed, files) if not member.folder)
+            goal = _destination(ctx, to)
+            return tuple(Touch(goal / member.name) for member in _select(packed, files) if not member.folder)
     return ()
 
 
@@ -182,7 +182,7 @@ def archive(ctx: OperationContext, action: str, path: str, files: Sequence[str] 
     """Create an archive of files, extract one into a folder, or list what is in it."""
     if action != "extract" and to:
         raise OperationFailed("to: goes with action: extract, and names the folder to extract into")
-    with reported(path):
+    with os_errors(path):
         if action == "create":
             return _create(ctx, path, files)
         with _opened(ctx, path) as packed:
@@ -204,7 +204,7 @@ def _create(ctx: OperationContext, path: str, files: Sequence[str]) -> Result:
         raise OperationFailed(f"{path}: exists already; remove it first, or choose another name")
     deadline = Deadline(ctx.timeout)
     root = ctx.folder.resolve()
-    paths = {entry.path for name in files or ["."] for entry in _chosen(ctx, name, deadline)}
+    paths = {entry.path for name in files or ["."] for entry in _matching_files(ctx, name, deadline)}
     if not paths:
         raise OperationFailed("there are no files to put into the archive")
     if len(paths) > MOST_MEMBERS:
@@ -224,7 +224,7 @@ def _create(ctx: OperationContext, path: str, files: Sequence[str]) -> Result:
     return Result(text, evidence={"path": name, "files": len(named), "bytes": size})
 
 
-def _chosen(ctx: OperationContext, name: str, deadline: Deadline) -> list[Entry]:
+def _matching_files(ctx: OperationContext, name: str, deadline: Deadline) -> list[Entry]:
     """The files that a path or a glob names, without links."""
     literal = not set(name) & set("*?[{") or (ctx.folder / name).exists()
     found = files_below(ctx, name, "**", deadline) if literal else files_below(ctx, ".", name, deadline)
@@ -233,7 +233,7 @@ def _chosen(ctx: OperationContext, name: str, deadline: Deadline) -> list[Entry]
     return [entry for entry in found if not entry.link]
 
 
-def _wanted(packed: Packed, files: Sequence[str]) -> list[Member]:
+def _select(packed: Packed, files: Sequence[str]) -> list[Member]:
     """The members by name or folder; all without a choice."""
     members = packed.members()
     if not files:
@@ -250,7 +250,7 @@ def _under(member: Member, name: str) -> bool:
 
 
 def _list(packed: Packed, files: Sequence[str]) -> Result:
-    members = _wanted(packed, files)
+    members = _select(packed, files)
     lines = [
         f"{shown_name(member.name)}/" if member.folder else f"{shown_name(member.name)}  {member.size} bytes"
         for member in sorted(members, key=lambda member: member.name.split("/"))
@@ -260,7 +260,7 @@ def _list(packed: Packed, files: Sequence[str]) -> Result:
     return Result("\n".join(lines) or "the archive is empty", evidence=evidence)
 
 
-def _goal(ctx: OperationContext, to: str) -> Path:
+def _destination(ctx: OperationContext, to: str) -> Path:
     """The folder to extract into."""
     if to in ("", ".", "./"):
         return ctx.folder.resolve()
@@ -271,8 +271,8 @@ def _goal(ctx: OperationContext, to: str) -> Path:
 
 
 def _extract(ctx: OperationContext, packed: Packed, files: Sequence[str], to: str) -> Result:
-    goal, root = _goal(ctx, to), ctx.folder.resolve()
-    members = _wanted(packed, files)
+    goal, root = _destination(ctx, to), ctx.folder.resolve()
+    members = _select(packed, files)
     for member in members:
         place = goal / member.name
         ctx.writable(str(place.relative_to(root)))  # refuses what is protected, or leads out through a link

@@ -19,7 +19,7 @@ from functools import cached_property
 from typing import Any
 
 from kernel.errors import OperationFailed
-from runtime.operations.database import cell, guard, plain_names, refuse_sql, why
+from runtime.operations.database import cell, error_text, guard, plain_names, refuse_sql
 from runtime.operations.walking import Deadline
 
 DELIMITERS = ",;\t|"
@@ -212,7 +212,7 @@ def selected(table: Table, query: str, name: str, deadline: Deadline) -> Table:
             cursor = database.execute(plain_names(query))
             rows = cursor.fetchmany(MOST_ROWS + 1)
         except (sqlite3.Error, sqlite3.Warning) as error:
-            raise OperationFailed(f"query: {why(database, error, deadline)}") from None
+            raise OperationFailed(f"query: {error_text(database, error, deadline)}") from None
     if len(rows) > MOST_ROWS:
         raise OperationFailed(f"query: gives more than {MOST_ROWS:,} rows; count or sum in it, or add LIMIT")
     return Table([each[0] for each in cursor.description], [[cell(value) for value in row] for row in rows])

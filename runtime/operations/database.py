@@ -17,7 +17,7 @@ from urllib.parse import quote
 from kernel import disk
 from kernel.errors import OperationFailed
 from kernel.tools.operations import OperationContext, Result, Touch, operation
-from runtime.operations.texts import as_csv, counted, regular, reported
+from runtime.operations.texts import as_csv, counted, os_errors, regular
 from runtime.operations.walking import Deadline
 
 MOST_CHARACTERS = 1_000_000
@@ -52,7 +52,7 @@ def refuse_sql(argument: str, sql: str) -> None:
 
 def head_of(target: Path, name: str) -> bytes:
     """The first bytes of an SQLite file; refuses any other."""
-    with reported(name), disk.opened(target) as handle:
+    with os_errors(name), disk.opened(target) as handle:
         head = handle.read(100)
     if head and not head.startswith(HEADER):
         raise OperationFailed(f"{name}: this is not an SQLite database")
@@ -187,7 +187,7 @@ def tables(database: sqlite3.Connection) -> Result:
     )
 
 
-def why(database: sqlite3.Connection, error: Exception, deadline: Deadline) -> str:
+def error_text(database: sqlite3.Connection, error: Exception, deadline: Deadline) -> str:
     """The error with its remedy."""
     text = str(error)
     if deadline.over or text == "interrupted":
@@ -227,7 +227,7 @@ _DENIED = {
 Params = Sequence[Any] | Mapping[str, Any]
 
 
-def _touches(ctx: OperationContext, action: str, path: str = "", **args: Any) -> tuple[Touch, ...]:
+def _changed_files(ctx: OperationContext, action: str, path: str = "", **args: Any) -> tuple[Touch, ...]:
     """The files that a call may change: the database, and its log where it keeps one."""
     connected = "" if ctx.kept.get("mode") == "read" else str(ctx.kept.get("path", ""))
     created = path if args.get("create") and args.get("mode") != "read" else ""
@@ -247,7 +247,7 @@ def _settle(ctx: OperationContext, action: str, **_: Any) -> None:
             pass
 
 
-@operation(prepare=_touches, settle=_settle)
+@operation(prepare=_changed_files, settle=_settle)
 def database(
     ctx: OperationContext,
     action: str,
@@ -293,7 +293,7 @@ def _connect(ctx: OperationContext, path: str, mode: str, create: bool) -> Resul
 
 
 def _execute(ctx: OperationContext, name: str, sql: str, params: Any, limit: int) -> Result:
-    statements = [each for each in _statements(sql) if _says_something(each)]
+    statements = [each for each in _statements(sql) if _has_statement(each)]
     if params and len(statements) != 1:
         raise OperationFailed("params: with more than one statement they cannot be told apart")
     with _transaction(ctx, name) as there:
@@ -323,7 +323,7 @@ def _reading(ctx: OperationContext, name: str) -> Iterator[sqlite3.Connection]:
         try:
             yield there
         except (sqlite3.Error, sqlite3.Warning, OverflowError) as error:
-            raise OperationFailed(f"{name}: {why(there, error, deadline)}") from None
+            raise OperationFailed(f"{name}: {error_text(there, error, deadline)}") from None
 
 
 @contextlib.contextmanager
@@ -348,7 +348,7 @@ def _transaction(ctx: OperationContext, name: str, seconds: float = 0) -> Iterat
         except (sqlite3.Error, sqlite3.Warning, OverflowError) as error:
             there.set_authorizer(None)
             denied = authorizer.denied if "authorized" in str(error) or "prohibited" in str(error) else ""
-            raise OperationFailed(f"{name}: {denied or _why(there, error, deadline)}") from None
+            raise OperationFailed(f"{name}: {denied or _change_error(there, error, deadline)}") from None
 
 
 class _Authorizer:
@@ -372,7 +372,7 @@ class _Authorizer:
         return sqlite3.SQLITE_DENY
 
 
-def _why(there: sqlite3.Connection, error: Exception, deadline: Deadline) -> str:
+def _change_error(there: sqlite3.Connection, error: Exception, deadline: Deadline) -> str:
     message = str(error)
     if "readonly" in message:
         return "the file or its folder cannot be written; connect with mode read"
@@ -382,7 +382,7 @@ def _why(there: sqlite3.Connection, error: Exception, deadline: Deadline) -> str
         return "VACUUM is not possible: a call is one transaction"
     if "is full" in message:
         return f"the disk is full, or it would grow above {LARGEST // 1_000_000:,} MB; nothing was changed"
-    return why(there, error, deadline)
+    return error_text(there, error, deadline)
 
 
 def _statements(sql: str) -> Iterator[str]:
@@ -396,7 +396,7 @@ def _statements(sql: str) -> Iterator[str]:
     yield whole.removesuffix(";")
 
 
-def _says_something(statement: str) -> bool:
+def _has_statement(statement: str) -> bool:
     lines = (line.strip().strip(";") for line in statement.splitlines())
     return any(line and not line.startswith("--") for line in lines)
 

@@ -13,7 +13,7 @@ from kernel import disk
 from kernel.document.redaction import shown_name
 from kernel.errors import OperationFailed
 from kernel.tools.operations import OperationContext, Result, operation
-from runtime.operations.texts import counted, existing, read_bytes, regular, relative, reported
+from runtime.operations.texts import counted, existing, os_errors, read_bytes, regular, relative
 from runtime.operations.walking import Deadline, Glob, walk
 
 MOST_SHOWN = 5_000
@@ -35,7 +35,7 @@ def list_entries(
         entries = sorted(walk(ctx, start, deadline), key=lambda each: each.parts)
         lines = [_line("/".join(each.parts), each.path) for each in entries if glob.matches(each.parts)]
     else:
-        with reported(start.name):
+        with os_errors(start.name):
             found = sorted(each.name for each in start.iterdir() if each.name != ".git")
         lines = [_line(name, start / name) for name in found if glob.matches((name,))]
     return _names(lines, len(lines), "entries", empty=f"{path}: nothing here" if pattern == "*" else "")
@@ -92,7 +92,7 @@ def stat(ctx: OperationContext, path: str) -> Result:
     }
     lines = [f"path: {relative(ctx, target)}", f"kind: {kind}"]
     if kind == "folder":
-        with reported(path):
+        with os_errors(path):
             evidence["entries"] = len(list(target.iterdir()))
         lines.append(f"entries: {evidence['entries']}")
     else:
@@ -109,7 +109,7 @@ def checksum(ctx: OperationContext, path: str, algorithm: str = "sha256") -> Res
     deadline = Deadline(ctx.timeout)
     crc, size = 0, 0
     digest = None if algorithm == "crc32" else hashlib.new(algorithm, usedforsecurity=False)
-    with reported(path), disk.opened(target) as handle:
+    with os_errors(path), disk.opened(target) as handle:
         while block := handle.read(1 << 20):
             deadline.check()
             size += len(block)

@@ -22,10 +22,10 @@ from runtime.operations.texts import (
     encoded,
     line_end,
     lines_of,
+    os_errors,
     read_text,
     read_utf8,
     relative,
-    reported,
     save,
     unreadable,
 )
@@ -126,7 +126,7 @@ def _patch(*heads: str) -> Patch:
     return Patch("" if old == NOTHING else old, "" if new == NOTHING else new)
 
 
-def applied(text: str, patch: Patch) -> tuple[str, list[int]]:
+def apply_patch(text: str, patch: Patch) -> tuple[str, list[int]]:
     """The text with all hunks applied, and the lines where they begin."""
     end = line_end(text)
     lines = text.split(end)
@@ -168,10 +168,10 @@ def _place(lines: list[str], hunk: Hunk, moved: int, least: int, where: str) -> 
     if found:
         places = ", ".join(str(at + 1) for at in found[:5])
         raise OperationFailed(f"{where} suits lines {places}; give more of the lines around it")
-    raise OperationFailed(f"{where} does not suit the file: {_why(lines, hunk)}")
+    raise OperationFailed(f"{where} does not suit the file: {_mismatch(lines, hunk)}")
 
 
-def _why(lines: list[str], hunk: Hunk) -> str:
+def _mismatch(lines: list[str], hunk: Hunk) -> str:
     """Where the hunk nearly matches, and the first line that differs."""
     old, new = hunk.lines(without="+"), hunk.lines(without="-")
     if new and any(lines[at : at + len(new)] == new for at in range(len(lines) - len(new) + 1)):
@@ -281,7 +281,7 @@ class _Change:
             )
         if patch.old and self.after is None:
             raise OperationFailed(f"{patch.name}: there is no such file to patch")
-        text, lines = applied((self.after or b"").decode("utf-8"), patch)
+        text, lines = apply_patch((self.after or b"").decode("utf-8"), patch)
         if not patch.new and text:
             raise OperationFailed(f"{patch.name}: the diff removes the file, but not all of its lines")
         self.after = encoded(text, "the diff") if patch.new else None
@@ -304,25 +304,25 @@ def patch(ctx: OperationContext, diff: str = "", path: str = "") -> Result:
     try:
         for change in changes:
             done.append(change)
-            _set(change, change.after)
+            _write_change(change, change.after)
     except OperationFailed:
         for each in done:
-            _set(each, each.before)
+            _write_change(each, each.before)
         raise
-    lines = [f"{each.name}: {_what(each)}" for each in changes]
+    lines = [f"{each.name}: {_change_text(each)}" for each in changes]
     files = {each.name: {"added": each.added, "removed": each.removed} for each in changes}
     return Result("\n".join(lines), evidence={"files": files})
 
 
-def _set(change: _Change, data: bytes | None) -> None:
+def _write_change(change: _Change, data: bytes | None) -> None:
     if data is not None:
         save(change.path, data, change.name)
         return
-    with reported(change.name), disk.committing():
+    with os_errors(change.name), disk.committing():
         change.path.unlink(missing_ok=True)
 
 
-def _what(change: _Change) -> str:
+def _change_text(change: _Change) -> str:
     if change.after is None:
         return "removed"
     figures = f"+{change.added} -{change.removed}"

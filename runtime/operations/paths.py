@@ -11,7 +11,7 @@ from typing import Any
 
 from kernel.errors import OperationFailed
 from kernel.tools.operations import OperationContext, Result, operation
-from runtime.operations.texts import given
+from runtime.operations.texts import file_or_text
 
 LONGEST = 1_000
 _QUOTED = r"\"(?:[^\"\\]|\\.)*\"|'[^']*'"
@@ -31,12 +31,12 @@ def query_json(ctx: OperationContext, query: str, path: str = "", text: str = ""
     if len(query) > LONGEST:
         raise OperationFailed(f"the query is longer than {LONGEST:,} characters")
     name = path or "the text"
-    document = _read(given(ctx, path, text, "the JSON file"), name)
+    document = _read(file_or_text(ctx, path, text, "the JSON file"), name)
     place, ends = _parts(query, document)
     try:
         value = _walk(document, place, query)
         for end in ends:
-            value = _asked(value, end, query)
+            value = _end_applied(value, end, query)
         shown = _shown(value)
     except RecursionError:
         raise OperationFailed(f"{name}: nested too deeply to be shown") from None
@@ -146,7 +146,7 @@ def _child(value: Any, step: str | int, query: str) -> Any:
     raise OperationFailed(f"{query}: {str(step)!r} of a {_type(value)}, which has no parts")
 
 
-def _asked(value: Any, end: str, query: str) -> Any:
+def _end_applied(value: Any, end: str, query: str) -> Any:
     if end == "type":
         return _type(value)
     if end == "length" and isinstance(value, (dict, list, str)):

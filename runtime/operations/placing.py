@@ -11,7 +11,7 @@ from typing import Any
 from kernel import disk
 from kernel.errors import OperationFailed
 from kernel.tools.operations import OperationContext, Result, Touch, file_hash, operation
-from runtime.operations.texts import counted, relative, reported
+from runtime.operations.texts import counted, os_errors, relative
 from runtime.operations.walking import MOST_LEVELS
 
 MOST_FILES = 2_000
@@ -79,7 +79,7 @@ def remove(ctx: OperationContext, path: str) -> Result:
     name = relative(ctx, target)
     folder = target.is_dir()
     count = len(_files(ctx, target))
-    with reported(path), disk.committing():
+    with os_errors(path), disk.committing():
         shutil.rmtree(target) if folder else target.unlink()
     several = f" and the {counted(count, 'file')} in it" if folder else ""
     return Result(f"removed {name}{several}", evidence={"removed": name, "files": count})
@@ -91,7 +91,7 @@ def mkdir(ctx: OperationContext, path: str) -> Result:
     target = ctx.writable(path)
     if target.is_dir():
         return Result(f"{relative(ctx, target)} exists already", evidence={"made": False})
-    with reported(path), disk.committing():
+    with os_errors(path), disk.committing():
         try:
             target.mkdir(parents=True, exist_ok=True)
         except FileExistsError:
@@ -103,11 +103,11 @@ def mkdir(ctx: OperationContext, path: str) -> Result:
 
 def _pairs(ctx: OperationContext, args: Mapping[str, str], *, moving: bool) -> list[tuple[Path, Path]]:
     """Each file with its new path."""
-    source, target = _way(ctx, args["from"], args["to"], moving=moving)
+    source, target = _checked_paths(ctx, args["from"], args["to"], moving=moving)
     return [(file, target / file.relative_to(source)) for file in _files(ctx, source)]
 
 
-def _way(ctx: OperationContext, source: str, target: str, *, moving: bool) -> tuple[Path, Path]:
+def _checked_paths(ctx: OperationContext, source: str, target: str, *, moving: bool) -> tuple[Path, Path]:
     """The checked source and target of a move or copy."""
     begin = _own(ctx, source) if moving else _unlinked(ctx, source)
     end = ctx.readable(target)
@@ -177,11 +177,11 @@ def _carry(
     ctx: OperationContext, args: Mapping[str, str], done: str, act: Callable[[Path, Path], object]
 ) -> Result:
     """Move or copy; `done` says it in the result."""
-    source, target = _way(ctx, args["from"], args["to"], moving=done == "moved")
+    source, target = _checked_paths(ctx, args["from"], args["to"], moving=done == "moved")
     names = relative(ctx, source), relative(ctx, target)
     count = len(_files(ctx, source))  # raises for files that may not be moved
     several = f" ({count} files)" if done == "copied" and source.is_dir() else ""
-    with reported(names[0]):
+    with os_errors(names[0]):
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
             act(source, target)

@@ -10,7 +10,7 @@ from pathlib import Path
 from kernel.errors import OperationFailed
 from kernel.tools.operations import OperationContext, Result, operation
 from runtime.operations import scanning
-from runtime.operations.texts import as_csv, counted, existing, lines_of, read_text, reported
+from runtime.operations.texts import as_csv, counted, existing, lines_of, os_errors, read_text
 from runtime.operations.walking import Deadline, Entry, files_below
 
 MOST_LINES = 5_000
@@ -30,7 +30,7 @@ def grep(
     """Lines that match a regular expression (or, with `fixed`, contain a text), as path:line:text."""
     deadline = Deadline(ctx.timeout)
     entries = files_below(ctx, path, glob, deadline)
-    found = _searched(entries, pattern, deadline, fixed, ignore_case, MOST_LINES)
+    found = _scan_files(entries, pattern, deadline, fixed, ignore_case, MOST_LINES)
     faults = _faults(entries, found)
     if faults and not existing(ctx, path).is_dir():
         raise OperationFailed(f"{path}: cannot be searched: {found[0].fault}")
@@ -69,7 +69,7 @@ def _cut(lines: Sequence[str], total: int) -> str:
     return "\n".join(shown) or "no line matches"
 
 
-def _searched(
+def _scan_files(
     entries: Sequence[Entry],
     pattern: str,
     deadline: Deadline,
@@ -85,7 +85,7 @@ def _searched(
         )
     paths = [str(entry.path) for entry in entries]
     expression, flags = re.escape(pattern) if fixed else pattern, int(re.IGNORECASE) * ignore_case
-    with reported("grep"):
+    with os_errors("grep"):
         try:
             # stop before the operation itself is stopped, to report the slow pattern
             return scanning.scan_within(paths, expression, flags, most_lines, deadline.left * 0.9)
@@ -117,7 +117,7 @@ def count(
         raise OperationFailed("pattern: goes with what: matches; use glob for names of files")
     deadline = Deadline(ctx.timeout)
     entries = files_below(ctx, path, glob, deadline)
-    counts, faults = _counted(ctx, entries, what, pattern, deadline)
+    counts, faults = _count_files(ctx, entries, what, pattern, deadline)
     if faults and len(entries) == 1:
         raise OperationFailed(f"{faults[0]}; its bytes can be counted")
     rows = sorted(counts.items(), key=lambda row: row[0].split("/"))
@@ -130,14 +130,14 @@ def count(
     return Result(text, evidence=evidence)
 
 
-def _counted(
+def _count_files(
     ctx: OperationContext, entries: Sequence[Entry], what: str, pattern: str, deadline: Deadline
 ) -> tuple[dict[str, int], list[str]]:
     if what == "files":
         folders = Counter(entry.name.rpartition("/")[0] or "." for entry in entries)
         return dict(folders), []
     if what == "matches":
-        found = _searched(entries, pattern, deadline)
+        found = _scan_files(entries, pattern, deadline)
         matches = {
             entry.name: each.matches for entry, each in zip(entries, found, strict=True) if not each.fault
         }
@@ -156,7 +156,7 @@ def _counted(
 def _count_file(ctx: OperationContext, path: Path, what: str) -> int:
     name = str(path.relative_to(ctx.folder.resolve()))
     if what == "bytes":
-        with reported(name):
+        with os_errors(name):
             return path.stat().st_size
     text = read_text(ctx, name)
     if what == "characters":

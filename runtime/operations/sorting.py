@@ -8,7 +8,7 @@ from typing import Any
 
 from kernel.errors import OperationFailed
 from kernel.tools.operations import OperationContext, Result, Touch, operation
-from runtime.operations.texts import counted, encoded, given, line_end, lines_of, written
+from runtime.operations.texts import counted, encoded, file_or_text, line_end, lines_of, save_to
 
 _NUMBER = re.compile(
     r"(?:(?<!\w)[-+−])?(?:\d{1,3}(?:,\d{3})+(?![\d,])|\d+)(?:\.\d+)?(?:[eE][-+]?\d{1,3}(?!\w))?|(?<![\w.])[-+−]?\.\d+"
@@ -33,7 +33,7 @@ def sort_lines(
     to: str = "",
 ) -> Result:
     """Lines in alphabetical order, or by their first number; returned, or written to the file `to`."""
-    whole = given(ctx, path, text, "the file whose lines to sort")
+    whole = file_or_text(ctx, path, text, "the file whose lines to sort")
     lines = lines_of(whole)
     if unique:
         lines = list(dict.fromkeys(lines))
@@ -47,7 +47,7 @@ def sort_lines(
         return Result("\n".join(lines), evidence=evidence)
     end = line_end(whole)
     data = encoded("".join(f"{line}{end}" for line in lines), "the sorted lines")
-    return written(ctx, to, data, counted(len(lines), "sorted line"), evidence)
+    return save_to(ctx, to, data, counted(len(lines), "sorted line"), evidence)
 
 
 def _by_number(lines: list[str], descending: bool) -> list[str]:

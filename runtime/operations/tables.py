@@ -19,7 +19,7 @@ from kernel.errors import OperationFailed
 from kernel.tools.operations import OperationContext, Result, Touch, bytes_hash, operation
 from runtime.operations import quantities
 from runtime.operations.cells import AGGREGATES, Column, Table, aggregated, number, read_table, selected
-from runtime.operations.texts import as_csv, encoded, given, written
+from runtime.operations.texts import as_csv, encoded, file_or_text, save_to
 from runtime.operations.walking import Deadline
 
 LONGEST = 2_000
@@ -405,24 +405,24 @@ def _shown(value: Fraction, column: Column) -> str:
 
 
 def _prepare(ctx: OperationContext, to: str = "", **args: Any) -> tuple[Touch, ...]:
-    return (Touch(ctx.writable(to), bytes_hash(_data(_asked(ctx, **args)))),) if to else ()
+    return (Touch(ctx.writable(to), bytes_hash(_data(_answer_file(ctx, **args)))),) if to else ()
 
 
 @operation(_prepare)
 def query_csv(ctx: OperationContext, query: str, path: str = "", text: str = "", to: str = "") -> Result:
     """The answer to a question about the table in a file or a text; a table is returned as CSV."""
-    found = _asked(ctx, query, path, text)
+    found = _answer_file(ctx, query, path, text)
     rows = len(found.rows) if isinstance(found, Table) else None
     evidence = found.evidence if isinstance(found, Result) else {"rows": rows}
     what = "the answer" if rows is None else f"{rows} rows"
     data = _data(found)
     if to:
-        return written(ctx, to, data, what, evidence)
+        return save_to(ctx, to, data, what, evidence)
     return Result(data.decode().removesuffix("\n"), evidence=evidence)
 
 
-def _asked(ctx: OperationContext, query: str, path: str = "", text: str = "") -> Answer:
-    whole = given(ctx, path, text, "the file with the table")
+def _answer_file(ctx: OperationContext, query: str, path: str = "", text: str = "") -> Answer:
+    whole = file_or_text(ctx, path, text, "the file with the table")
     encoded(text, "text")
     encoded(query, "query")
     table = read_table(whole.removeprefix("\ufeff"), path or "the text")

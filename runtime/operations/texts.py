@@ -35,7 +35,7 @@ def reason(error: OSError) -> str:
 
 
 @contextmanager
-def reported(name: str) -> Generator[None]:
+def os_errors(name: str) -> Generator[None]:
     """Raise errors of the system as `OperationFailed`; `name` is the file for the message."""
     try:
         yield
@@ -69,7 +69,7 @@ def as_csv(rows: Iterable[Iterable[Any]]) -> str:
 def existing(ctx: OperationContext, path: str) -> Path:
     """The absolute path of something that exists inside the folder."""
     target = ctx.readable(path)
-    with reported(path):
+    with os_errors(path):
         if target.exists():
             return target
     raise OperationFailed(f"{path}: there is no such file or folder; use list to see what is there")
@@ -88,7 +88,7 @@ def regular(ctx: OperationContext, path: str) -> Path:
 
 def read_bytes(ctx: OperationContext, path: str, largest: int = LARGEST) -> bytes:
     """The bytes of a file inside the folder; refuses folders, devices and files above `largest` bytes."""
-    with reported(path), disk.opened(regular(ctx, path)) as handle:
+    with os_errors(path), disk.opened(regular(ctx, path)) as handle:
         data = handle.read(largest + 1)
     if len(data) > largest:
         raise OperationFailed(
@@ -128,7 +128,7 @@ def read_text(ctx: OperationContext, path: str) -> str:
     return read_utf8(ctx, path).decode("utf-8-sig")
 
 
-def given(ctx: OperationContext, path: str, text: str, what: str) -> str:
+def file_or_text(ctx: OperationContext, path: str, text: str, what: str) -> str:
     """The text of the file `path`, or the argument `text`; exactly one of them must be given."""
     if bool(path) == bool(text):
         raise OperationFailed(f"give either path, {what}, or text that is not empty")
@@ -161,13 +161,13 @@ def line_end(text: str) -> str:
 
 def save(target: Path, data: bytes, name: str) -> None:
     """Replace a file atomically, synced to disk; `name` is for messages."""
-    with reported(name):
+    with os_errors(name):
         if target.is_dir():
             raise IsADirectoryError(0, "this is a folder; name a file in it")
         disk.put(target, data)
 
 
-def written(ctx: OperationContext, to: str, data: bytes, what: str, evidence: Mapping[str, Any]) -> Result:
+def save_to(ctx: OperationContext, to: str, data: bytes, what: str, evidence: Mapping[str, Any]) -> Result:
     """Write what an operation returns to the file `to`; the result says so."""
     target = ctx.writable(to)
     save(target, data, to)

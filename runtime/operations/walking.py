@@ -12,7 +12,7 @@ from pathlib import Path
 
 from kernel.errors import OperationFailed
 from kernel.tools.operations import OperationContext
-from runtime.operations.texts import existing, regular, relative, reported
+from runtime.operations.texts import existing, os_errors, regular, relative
 
 SKIPPED = (".git", ".fractal", "node_modules", "__pycache__", ".venv")
 """Folders that a walk skips at any depth, unless it starts inside them."""
@@ -64,7 +64,7 @@ class Deadline:
 def walk(ctx: OperationContext, start: Path, deadline: Deadline) -> Iterator[Entry]:
     """Everything below `start` by name, folders before their content; links to folders are not followed."""
     root, count = ctx.folder.resolve(), 0
-    with reported(start.name):
+    with os_errors(start.name):
         os.scandir(start).close()  # a folder below that may not be entered is skipped
     for where, folders, names in os.walk(start):
         deadline.check()

@@ -41,7 +41,7 @@ def reply_to(
     check: Callable[[], Filled],
     context: Sequence[Mapping[str, Any]] = (),
 ) -> Filled:
-    """The reply of a phase; the task is understood as it stands. Raises `Declined` for other phases."""
+    """The reply of a phase; the task is used verbatim. Raises `Declined` for other phases."""
     understood = {"task": task, "context": [*context], "open": []}
     match ask.phase:
         case "understand":
@@ -59,7 +59,7 @@ def reply_to(
 def proven(evidence: Mapping[str, Any]) -> bool:
     """Whether criteria that code can decide show the work: some one failed before, and all hold now.
 
-    That a step has come to its end (`FINISHED`), or has said something, proves nothing.
+    That a step has finished (`FINISHED`) or has output proves nothing.
     """
     found: Sequence[Mapping[str, Any]] = evidence.get("criteria", ())
     telling = [each for each in found if each["criterion"].get("has") not in (FINISHED, ".")]

@@ -79,7 +79,7 @@ def _verdict(document: Document) -> dict[str, Any]:
     steps = [document.steps.get(n, planned) for n, planned in document.planned.items()]
     issues = [f"{_stage(each.args)}: {_first(each.result)}" for each in steps if each.state != "done"]
     issues += [f"{_stage(each.args)}: {each.result}" for each in steps if each.evidence.get("failed")]
-    reports = [f"{_stage(each.args)}: {_told(each)}" for each in steps if each.state == "done"]
+    reports = [f"{_stage(each.args)}: {_output_of(each)}" for each in steps if each.state == "done"]
     output = "\n".join(reports) or "nothing was done"
     if issues:
         failed = {"validation": "fail", "issues": issues, "decision": "ESCALATE"}
@@ -91,7 +91,7 @@ def _stage(args: Mapping[str, Any] | None) -> str:
     return str((args or {}).get("stage", "?"))
 
 
-def _told(step: Step) -> str:
+def _output_of(step: Step) -> str:
     """A stage in one line; the report in full."""
     text = step.result or ""
     return text.replace("{{", "{ {") if _stage(step.args) == REPORT else _first(text)

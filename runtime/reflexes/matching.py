@@ -105,7 +105,7 @@ def match(task: str, shelf: Shelf, prior: tuple[Earlier, ...] = ()) -> Match | N
     scan = Scan(found, task, shelf.language, prior)
     for by_meaning in (False, True):
         covered = _Covered(scan, shelf, by_meaning)
-        whole = covered.best(0, len(found), prior) or (None if covered.torn else _divided(covered))
+        whole = covered.best(0, len(found), prior) or (None if covered.torn else _split_tasks(covered))
         if whole is not None or covered.torn:
             return whole
     return None
@@ -145,12 +145,12 @@ class _Covered:
 
     def _matches(self, readings: Readings, scan: Scan, start: int, end: int) -> Iterator[Match]:
         for procedure, phrasing, reading in readings(scan, start, end):
-            yield Match(_said(scan, reading, start, end), procedure, phrasing.text, reading, scan.prior)
+            yield Match(_task_of(scan, reading, start, end), procedure, phrasing.text, reading, scan.prior)
 
     def _readings(self, scan: Scan, start: int, end: int) -> Iterator[tuple[Procedure, Phrasing, Reading]]:
         words = frozenset(token.word for token in scan.tokens[start:end])
         for procedure in self.shelf.procedures:
-            if procedure.refuse & words or not _meets(procedure.needs, scan.prior):
+            if procedure.refuse & words or not _needs_met(procedure.needs, scan.prior):
                 continue
             for phrasing in procedure.phrasings:
                 if phrasing.needed <= words:
@@ -182,7 +182,7 @@ class _Covered:
         return [(a, b) for a in starts for b in ends if a < b]
 
 
-def _said(scan: Scan, reading: Reading, start: int, end: int) -> str:
+def _task_of(scan: Scan, reading: Reading, start: int, end: int) -> str:
     """The words of a part, pronouns replaced by the files that they mean."""
     pieces: list[str] = []
     at = start
@@ -203,7 +203,7 @@ def _quoted(path: str) -> str:
     return f"{mark}{path}{mark}"
 
 
-def _meets(needs: str, prior: tuple[Earlier, ...]) -> bool:
+def _needs_met(needs: str, prior: tuple[Earlier, ...]) -> bool:
     if not needs:
         return True
     numbers = all("number" in each.shapes for each in prior)
@@ -236,7 +236,7 @@ class _Chain:
         return _Chain((*self.parts, part), (*self.prior, part.promise()), score, self.torn)
 
 
-def _divided(covered: _Covered) -> Match | None:
+def _split_tasks(covered: _Covered) -> Match | None:
     """The task as the fewest covered parts; None if there are none, or two ways to divide it."""
     scan = covered.scan
     joins = _joins(scan, covered.shelf)

@@ -137,7 +137,7 @@ def _phrase(scan: Scan, at: int) -> Iterator[Read]:
 
 
 def _line(scan: Scan, at: int) -> Iterator[Read]:
-    """All that is left, as it stands, when nothing in it could join or limit it: a command line."""
+    """The rest of the task verbatim, if nothing in it could join or limit it: a command line."""
     end = len(scan.tokens)
     if at < end and not {token.word for token in scan.tokens[at:]} & {*scan.language.refused, ",", ";", "\n"}:
         yield end, scan.raw(at, end), 4 * (end - at)

@@ -141,7 +141,7 @@ class Shelf:
 
     @cached_property
     def meanings(self) -> Meanings:
-        """Reads tasks by meaning; made on demand."""
+        """Reads tasks by meaning; created on demand."""
         from runtime.reflexes.meaning import Meanings
 
         return Meanings(self)
@@ -196,7 +196,7 @@ class Reflexes:
             shelf = _shelf(metas.pop(words, {}), self.folders)
         except (TypeError, ValueError, AttributeError, re.error) as error:
             self._faults.append(Fault(words, 1, f"the shared words cannot be read: {error}"))
-        procedures = [_made(path, meta, shelf.language) for path, meta in metas.items()]
+        procedures = [_parse(path, meta, shelf.language) for path, meta in metas.items()]
         self._faults += [each for each in procedures if isinstance(each, Fault)]
         active = (each for each in procedures if isinstance(each, Procedure) and each.status == "active")
         self.shelf = replace(shelf, procedures=tuple(active))
@@ -205,10 +205,10 @@ class Reflexes:
 def read(path: Path, text: str, language: Language) -> Procedure | Fault:
     """A reflex from the text of its file."""
     meta = _meta(path, text)
-    return meta if isinstance(meta, Fault) else _made(path, meta, language)
+    return meta if isinstance(meta, Fault) else _parse(path, meta, language)
 
 
-def _made(path: Path, meta: Mapping[str, Any], language: Language) -> Procedure | Fault:
+def _parse(path: Path, meta: Mapping[str, Any], language: Language) -> Procedure | Fault:
     try:
         return _procedure(path, meta, language)
     except ValueError as error:

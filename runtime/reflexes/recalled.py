@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Recalled(Coded):
-    """The responder over a workspace's memory; `checked` says whether a model stands above it."""
+    """The responder over a workspace's memory; `checked`: whether a model is above it."""
 
     name = RUNG
     undoes = True
@@ -59,7 +59,7 @@ class Recalled(Coded):
 
     def _found(self, document: Document) -> Recall | None:
         """The recall for a task; None if there is none or the store cannot be read."""
-        if document.meta.type != "task" or not self.memory.there or _given(document):
+        if document.meta.type != "task" or not self.memory.there or _has_context(document):
             return None
         try:
             return self.memory.brain.recall(document.text(1, "task"))
@@ -101,7 +101,7 @@ class Recalled(Coded):
         return reply
 
 
-def _given(document: Document) -> bool:
+def _has_context(document: Document) -> bool:
     """Whether the task came with context or answers, which recall does not know."""
     notes = document.section(1).notes
     return any(

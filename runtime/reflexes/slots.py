@@ -25,7 +25,7 @@ class Earlier:
     file: str = ""
     column: str = ""  # of a table, its last; of a number, what it is a number of
     source: str = ""
-    facts: tuple[tuple[str, str], ...] = ()  # what can be said of it: ("total", "42")
+    facts: tuple[tuple[str, str], ...] = ()  # known facts about it: ("total", "42")
     result: str = ""  # of a step that is still to come, its expression: `steps[2].result`
 
 

@@ -35,7 +35,7 @@ def _for_csv(text: str) -> str:
 
 
 def _for_json(text: str) -> str:
-    """A place in JSON: as it stands, or as one quoted key."""
+    """A path in JSON: verbatim, or as one quoted key."""
     plain = re.fullmatch(r"[\w-]+(?:\.[\w-]+|\[\d+\])*", text)
     return text if plain else json.dumps(text, ensure_ascii=False)
 

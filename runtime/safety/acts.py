@@ -24,7 +24,7 @@ _PRIVATE = dict.fromkeys(range(57344, 57856), "?")
 
 @dataclass(frozen=True)
 class Act:
-    """One thing that an action would do: run a program, remove a file, send data."""
+    """One effect of an action: run a program, remove a file, send data."""
 
     does: str  # run, read, write, delete, send, connect, code, sql, set, secret, call, hidden, …
     program: str = ""

@@ -82,8 +82,8 @@ def follow_call(
     texts = [(name, plain(text)) for name, text in _texts(args)][:MOST]
     for name, text in texts:
         if tool.scheme == "python":
-            _shipped(tool, args, shell, name, text, does)
-        elif _any(tool, args, shell, name, text, does):
+            _own_call(tool, args, shell, name, text, does)
+        elif _follow_text(tool, args, shell, name, text, does):
             tags.add("destroys")
     if tool.scheme != "python":
         _as_command(tool, args, shell, texts)
@@ -92,7 +92,7 @@ def follow_call(
         tags |= {"local"}  # it names only files of the folder
     words = tuple(text for _, text in texts if len(text) < 200)[:20]
     shell.note(Act("call", tool.name, words, tags=frozenset(tags), shown=f"calls {tool.name}"))
-    _handed_over(tool, args, shell, os.environ if environ is None else environ)
+    _note_secrets(tool, args, shell, os.environ if environ is None else environ)
 
 
 def _texts(value: Any, name: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
@@ -110,7 +110,7 @@ def _texts(value: Any, name: str = "", depth: int = 0) -> Iterator[tuple[str, st
             yield from _texts(each, name, depth + 1)
 
 
-def _any(tool: Tool, args: Mapping[str, Any], shell: Shell, name: str, text: str, does: str) -> bool:
+def _follow_text(tool: Tool, args: Mapping[str, Any], shell: Shell, name: str, text: str, does: str) -> bool:
     """Judge a text by what it looks like; returns whether it names a destructive operation."""
     if PROSE.match(name) or not text.strip():
         return False
@@ -161,7 +161,7 @@ def _address(tool: Tool, args: Mapping[str, Any], shell: Shell, text: str) -> No
         shell.request(tool.name, method.upper(), text)
 
 
-def _shipped(tool: Tool, args: Mapping[str, Any], shell: Shell, name: str, text: str, does: str) -> None:
+def _own_call(tool: Tool, args: Mapping[str, Any], shell: Shell, name: str, text: str, does: str) -> None:
     """Judge an argument of a shipped operation by its name."""
     if _ADDRESS.match(text):
         _address(tool, args, shell, text)
@@ -198,7 +198,7 @@ def _path(tool: Tool, args: Mapping[str, Any], shell: Shell, name: str, text: st
         shell.touch("write", text, program=tool.name)
 
 
-def _handed_over(tool: Tool, args: Mapping[str, Any], shell: Shell, environ: Mapping[str, str]) -> None:
+def _note_secrets(tool: Tool, args: Mapping[str, Any], shell: Shell, environ: Mapping[str, str]) -> None:
     """Note keys and tokens in arguments that leave for the network or another program."""
     if "network" not in tool.effects and tool.scheme not in ("mcp", "command"):
         return

@@ -54,7 +54,7 @@ def follow(shell: Shell, language: str, text: str, program: str = "", base: Sequ
     if language == "shell":
         shell.run_text(text, ANYTHING.tagged("option"))
     elif language == "file":
-        file(shell, "shell", text)
+        follow_file(shell, "shell", text)
     elif language == "sed":
         _sed(shell, text)
     elif language == "editor":
@@ -82,7 +82,7 @@ def follow(shell: Shell, language: str, text: str, program: str = "", base: Sequ
             _literals(shell, language, text)
 
 
-def fed(shell: Shell, language: str, stdin: Stream, program: str = "", base: Sequence[str] = ()) -> None:
+def feed(shell: Shell, language: str, stdin: Stream, program: str = "", base: Sequence[str] = ()) -> None:
     """Follow the code that a program reads from its input."""
     if stdin.text is None and language in ("editor", "container"):
         return  # a text to look at, an image to load
@@ -94,7 +94,7 @@ def fed(shell: Shell, language: str, stdin: Stream, program: str = "", base: Seq
         shell.hide("download", "what is fetched from elsewhere is run")
     elif paths:
         for each in paths:
-            file(shell, language, each, program, base)
+            follow_file(shell, language, each, program, base)
     elif language == "sql":
         if "piped" in stdin.tags and "file" not in stdin.tags:
             shell.note(Act("sql", program, tags=frozenset({"unknown"}), shown="SQL that is not known"))
@@ -102,7 +102,7 @@ def fed(shell: Shell, language: str, stdin: Stream, program: str = "", base: Seq
         shell.hide("code", f"{program or language} runs what it is handed, and that is not known")
 
 
-def file(shell: Shell, language: str, path: str, program: str = "", base: Sequence[str] = ()) -> None:
+def follow_file(shell: Shell, language: str, path: str, program: str = "", base: Sequence[str] = ()) -> None:
     """Follow a file of code: one that this line has written, or a short one of the folder."""
     if has_unknown(path):
         if not path.startswith(INSIDE) and not shell.loose:
@@ -110,7 +110,7 @@ def file(shell: Shell, language: str, path: str, program: str = "", base: Sequen
         return
     whole = shell.path(path)
     if whole in shell.files:
-        fed(shell, language, shell.files[whole], program, base)
+        feed(shell, language, shell.files[whole], program, base)
         return
     if any(whole.startswith(f"{each}/") for each in shell.fetched) and shell.places.new(whole):
         shell.hide("download", "what is fetched from elsewhere is run")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from runtime.safety import code
 from runtime.safety.acts import ANY, ANYTHING, FETCHED, INFORMATION, NAME, NOTHING, Act, Stream, has_unknown
 from runtime.safety.grammars import GRAMMARS
-from runtime.safety.programs import Line, Program, effects, given_code, printed, rest_of, sort_words
+from runtime.safety.programs import Line, Program, effects, follow_code, printed, rest_of, sort_words
 from runtime.safety.words import unescaped
 
 if TYPE_CHECKING:
@@ -50,15 +50,15 @@ def run(shell: Shell, words: Sequence[str], stdin: Stream) -> Stream:
         _program_file(shell, name)
     if line.operands[:1] in (["completion"], ["completions"], ["shellenv"]):
         return Stream("\n")  # settings for the shell that starts it
-    given_code(shell, line, stdin)
+    follow_code(shell, line, stdin)
     if spec.how:
         found = GRAMMARS[spec.how](shell, line, stdin)
         if found is not None:
             return found
     if spec.runs and (not spec.verbs or not spec.verbs.isdisjoint(line.operands[:1])):
-        return _wrapped(shell, line, stdin)
+        return _follow_wrapped(shell, line, stdin)
     if spec.language:
-        return _interpreted(shell, line, stdin)
+        return _follow_interpreter(shell, line, stdin)
     return printed(shell, line, stdin, effects(shell, line, stdin))
 
 
@@ -82,12 +82,12 @@ def _program_file(shell: Shell, name: str) -> None:
     text = shell.places.script(whole)
     if whole in shell.files or (text or "").startswith("#!") or not inside:
         if inside or shell.places.scratch(whole):
-            code.file(shell, "shell", name)
+            code.follow_file(shell, "shell", name)
     elif any(whole.startswith(f"{each}/") for each in shell.fetched) and shell.places.new(whole):
         shell.hide("download", "what is fetched from elsewhere is run")
 
 
-def _wrapped(shell: Shell, line: Line, stdin: Stream) -> Stream:
+def _follow_wrapped(shell: Shell, line: Line, stdin: Stream) -> Stream:
     """`sudo x`, `timeout 5 x`, `watch 'x y'`: the command behind the words of the program itself."""
     words, options = rest_of(line.words, line.spec.values)
     names = {name for name, _ in options}
@@ -107,7 +107,7 @@ def _wrapped(shell: Shell, line: Line, stdin: Stream) -> Stream:
     return shell.inner([*name, *words[1:]], stdin)
 
 
-def _interpreted(shell: Shell, line: Line, stdin: Stream) -> Stream:
+def _follow_interpreter(shell: Shell, line: Line, stdin: Stream) -> Stream:
     """Code in options of an interpreter, on its input, or in a file of this line or of the folder."""
     spec, language, words = line.spec, line.spec.language, line.words
     texts: list[str] = []
@@ -136,11 +136,11 @@ def _interpreted(shell: Shell, line: Line, stdin: Stream) -> Stream:
     if not texts and any(each in ("-V", "--version", "-v", "-h", "--help") for each in words):
         return NOTHING
     if not texts and (not rest or rest[0] in ("-", "/dev/stdin")):
-        code.fed(
+        code.feed(
             shell, language, ANYTHING.tagged("piped") if rest and stdin is ANYTHING else stdin, line.program
         )
     elif not texts and not re.match(r"https?://", rest[0]):
-        code.file(shell, language, rest[0], line.program)
+        code.follow_file(shell, language, rest[0], line.program)
     for argument in rest if texts else rest[1:]:
         if re.search(r"[./~]", argument) and "://" not in argument:
             shell.read(argument, program=language)
@@ -169,9 +169,9 @@ def _builtin(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
             shell.variables["OLDPWD"] = [before]
         case "source" | ".":
             if words[:1] in (["/dev/stdin"], ["-"]):
-                code.fed(shell, "shell", stdin, "source")
+                code.feed(shell, "shell", stdin, "source")
             elif words:
-                code.file(shell, "shell", words[0])
+                code.follow_file(shell, "shell", words[0])
             return ANYTHING
         case "export" | "declare" | "typeset" | "local" | "readonly":
             for word in line.operands:

@@ -131,7 +131,7 @@ def _shell(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
         word = words[at]
         if word in ("-O", "+O", "-o", "+o", "--rcfile", "--init-file"):
             if word.startswith("--") and at + 1 < len(words):
-                code.file(shell, "shell", words[at + 1])
+                code.follow_file(shell, "shell", words[at + 1])
             at += 1
         elif (not word.startswith("--") and "c" in word[1:]) or word in ("--command", "--commands"):
             inline = True
@@ -150,10 +150,10 @@ def _shell(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
             return NOTHING  # only checks the syntax
         elif rest and "-s" not in options and rest[0] not in ("/dev/stdin", "/dev/fd/0", "-"):
             saved, shell.positional = shell.positional, tuple(rest[1:])
-            code.file(shell, "shell", rest[0])
+            code.follow_file(shell, "shell", rest[0])
             shell.positional = saved
         else:
-            code.fed(shell, "shell", stdin, line.program)
+            code.feed(shell, "shell", stdin, line.program)
     return out.tagged("shell")
 
 
@@ -215,9 +215,9 @@ def _make(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
         code.follow(shell, "make", text)
     for path in line.all("-f", "--file", "--makefile"):
         if path in ("-", "/dev/stdin"):
-            code.fed(shell, "make", stdin, "make")
+            code.feed(shell, "make", stdin, "make")
         else:
-            code.file(shell, "make", path)
+            code.follow_file(shell, "make", path)
     for word in line.operands:
         name, equals, text = word.partition("=")
         if equals and name in ("SHELL", "CC", "MAKE"):
@@ -228,7 +228,7 @@ def _make(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
 
 
 def _git(shell: Shell, line: Line, stdin: Stream) -> Stream | None:
-    """What git is told to run, and where; the rest of git is for the rules."""
+    """Commands that git is configured to run, and where; rules handle the rest of git."""
     words, raw = line.operands, line.words
     command = words[0] if words else ""
     settings = [value.partition("=")[::2] for value in line.all("-c", "--config-env")]

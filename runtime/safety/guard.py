@@ -13,7 +13,7 @@ from kernel.tools.tool import Danger, Tool
 from runtime.safety.acts import INFORMATION, Act, Found, TooMuch
 from runtime.safety.places import Places
 from runtime.safety.programs import Line, Table, sort_words
-from runtime.safety.rules import Matcher, Rule, together
+from runtime.safety.rules import Matcher, Rule, merged_rules
 
 if TYPE_CHECKING:
     from runtime.safety.shell import Shell
@@ -67,7 +67,7 @@ class Guard:
         """Read the rules if they have changed; raises `DangerRules`."""
         marks = tuple(disk.version(system / "dangers.md") for system in self._systems)
         if marks != self._marks:
-            found = together(self._systems)
+            found = merged_rules(self._systems)
             self.rules, self.table, self._marks = found.rules, found.table, marks
             self._entries.cache_clear()
 

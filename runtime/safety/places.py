@@ -134,7 +134,7 @@ class Places:
 
     def _inner(self, path: str) -> set[str]:
         names = path[len(self.folder) + 1 :].split("/")
-        named = ".git" in names or any(_same(names[0], each, True) for each in PROTECTED)
+        named = ".git" in names or any(_names_match(names[0], each, True) for each in PROTECTED)
         if named or any(within(path, each) or within(each, path) for each in self.protected):
             return {"inside", "protected"}
         return {"inside"}
@@ -205,19 +205,19 @@ def matches(path: str, patterns: tuple[str, ...], folder: str, own: str, *, sure
     inside = path.startswith(f"{folder}/")
     local = path[len(folder) + 1 :] if inside else path
     if surely or (not _GLOB.search(path) and not has_unknown(path)):
-        form = _together(patterns, own)
+        form = _combined(patterns, own)
         return bool(form.fullmatch(path) or (inside and form.fullmatch(local)))
     rules = [rule for pattern in patterns for rule in _rules(pattern, own)]
-    return any(_meet(path if rule.startswith("/") else local, rule, inside) for rule in rules)
+    return any(_rule_matches(path if rule.startswith("/") else local, rule, inside) for rule in rules)
 
 
 @lru_cache(maxsize=2048)
-def _together(patterns: tuple[str, ...], own: str = "") -> re.Pattern[str]:
+def _combined(patterns: tuple[str, ...], own: str = "") -> re.Pattern[str]:
     """One regular expression for all globs."""
-    return re.compile("|".join(_form(rule) for each in patterns for rule in _rules(each, own)), re.DOTALL)
+    return re.compile("|".join(_regex_of(rule) for each in patterns for rule in _rules(each, own)), re.DOTALL)
 
 
-def _form(rule: str) -> str:
+def _regex_of(rule: str) -> str:
     deep, below = rule.startswith("**/"), rule.endswith("/**")
     middle = rule[3 if deep else 0 : -3 if below else None]
     parts = "".join({"*": "[^/]*", "?": "[^/]"}.get(each, re.escape(each)) for each in middle)
@@ -232,23 +232,23 @@ def _rules(pattern: str, own: str) -> tuple[str, ...]:
     return (pattern,)
 
 
-def _meet(path: str, rule: str, inside: bool) -> bool:
+def _rule_matches(path: str, rule: str, inside: bool) -> bool:
     names, rule_names = path.strip("/").split("/"), rule.strip("/").split("/")
     deep, below = rule_names[0] == "**", rule_names[-1] == "**"
     rule_names = rule_names[deep : len(rule_names) - below]
     for start in range(len(names) if deep else 1):
         rest = names[start:]
         fits = len(rest) >= len(rule_names) if below else len(rest) == len(rule_names)
-        if fits and all(_same(*pair, inside or deep) for pair in zip(rest, rule_names, strict=False)):
+        if fits and all(_names_match(*pair, inside or deep) for pair in zip(rest, rule_names, strict=False)):
             return True
     return False
 
 
-def _same(name: str, want: str, inside: bool) -> bool:
+def _names_match(name: str, want: str, inside: bool) -> bool:
     if name == want:
         return True
     if not _GLOB.search(name) and not has_unknown(name):
-        return bool(_together((want,)).fullmatch(name))
+        return bool(_combined((want,)).fullmatch(name))
     literal = re.sub(rf"\[[^\]]*\]|[*?{ANY}{NAME}{INSIDE}]", "", name)
     if inside and len(literal) < 2 and not literal.startswith("."):
         return False  # `*` in the folder means its ordinary files
@@ -262,7 +262,7 @@ def could_match(glob: str, want: str) -> bool:
     pattern = re.sub(f"[{ANY}{NAME}{INSIDE}]", "*", glob)
     if want.startswith(".") and pattern[:1] in ("*", "?", "["):
         return False  # a leading dot is matched by a dot only
-    return fnmatch.fnmatchcase(want, pattern) or bool(_together((want,)).fullmatch(pattern))
+    return fnmatch.fnmatchcase(want, pattern) or bool(_combined((want,)).fullmatch(pattern))
 
 
 _PARTS = re.compile(r"(?:0[xX][0-9a-fA-F]+|\d+)(?:\.(?:0[xX][0-9a-fA-F]+|\d+)){0,3}\.?")

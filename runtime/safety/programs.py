@@ -215,7 +215,7 @@ def effects(shell: Shell, line: Line, stdin: Stream) -> Stream:
     return content
 
 
-def given_code(shell: Shell, line: Line, stdin: Stream) -> None:
+def follow_code(shell: Shell, line: Line, stdin: Stream) -> None:
     """Follow the code that a program gets in its words or on its input."""
     from runtime.safety import code
 
@@ -224,7 +224,7 @@ def given_code(shell: Shell, line: Line, stdin: Stream) -> None:
         for text in line.chosen(*selectors):
             code.follow(shell, language, text, line.program, base)
         if "stdin" in selectors:
-            code.fed(shell, language, stdin, line.program, base)
+            code.feed(shell, language, stdin, line.program, base)
 
 
 def _effect(shell: Shell, line: Line, effect: str, text: str, stdin: Stream) -> None:

@@ -152,7 +152,7 @@ class _Reader:
                 return ""
 
     def text(self, node: ast.AST, *, item: bool = False) -> str:
-        """The text that an expression gives, with marks for unknown parts; `item`: one of what it holds."""
+        """The text that an expression gives, with marks for unknown parts; `item`: one of its elements."""
         self.left -= 1
         if self.left < 0:
             return ANY

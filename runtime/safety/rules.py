@@ -1,4 +1,4 @@
-"""Danger rules: reads `system/dangers.md` and tells whether an act matches a rule.
+"""Danger rules: reads `system/dangers.md` and decides whether an act matches a rule.
 
 A mistake in the file is reported with its path and line.
 """
@@ -74,12 +74,12 @@ class Matcher:
         """Whether the entry can match what is done, and by which program."""
         if self.does and does not in self.does:
             return False
-        return not self.programs or any(_named(program, each) for each in self.programs)
+        return not self.programs or any(_name_matches(program, each) for each in self.programs)
 
     def __call__(self, act: Act, line: Line, places: Places) -> bool:
         """Whether the act matches."""
         about = self.about(act.does, act.program)
-        return about and all(_holds(key, expected, act, line, places) for key, expected in self.checks)
+        return about and all(_matches(key, expected, act, line, places) for key, expected in self.checks)
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class Rules:
         return Table(self.programs, frozenset(named))
 
 
-def together(systems: Sequence[Path]) -> Rules:
+def merged_rules(systems: Sequence[Path]) -> Rules:
     """The rules of all systems, nearest first: a nearer rule replaces or switches off a farther one."""
     rules: dict[str, Rule] = {}
     programs: dict[str, Program] = {}
@@ -283,11 +283,11 @@ def _matcher(entry: Any, parent: str) -> Matcher:
     if parent == "match" and not does:
         raise Wrong("does", f"does is missing; it is one of {', '.join(DOES)}")
     pairs = ((key, value) for key, value in entry.items() if key not in ("does", "program"))
-    checks = tuple((key, _wanted(key, value, parent)) for key, value in pairs)
+    checks = tuple((key, _expected(key, value, parent)) for key, value in pairs)
     return Matcher(does, _texts("program", entry.get("program", [])), checks)
 
 
-def _named(name: str, pattern: str) -> bool:
+def _name_matches(name: str, pattern: str) -> bool:
     return name == pattern or (("*" in pattern or "[" in pattern) and fnmatch.fnmatchcase(name, pattern))
 
 
@@ -309,7 +309,7 @@ def _pattern(key: str, value: Any) -> re.Pattern[str]:
         raise Wrong(key, f"{key}: {value!r} is no regular expression: {error}") from None
 
 
-def _wanted(key: str, value: Any, parent: str) -> Any:
+def _expected(key: str, value: Any, parent: str) -> Any:
     """What an act is compared with for a key; raises `Wrong`."""
     values = value if isinstance(value, list) else [value]
     match key:
@@ -328,17 +328,17 @@ def _wanted(key: str, value: Any, parent: str) -> Any:
             return _texts(key, value)
 
 
-def _holds(key: str, expected: Any, act: Act, line: Line, places: Places) -> bool:
+def _matches(key: str, expected: Any, act: Act, line: Line, places: Places) -> bool:
     """Whether an act is as a key of an entry says."""
     match key:
         case "words":
             pairs = zip(line.operands, expected, strict=False)
             return len(line.operands) >= len(expected) and all(
-                any(_named(word, each) for each in choices) for word, choices in pairs
+                any(_name_matches(word, each) for each in choices) for word, choices in pairs
             )
         case "option" | "all":
             some = all if key == "all" else any
-            return some(_given(each, line) for each in expected)
+            return some(_has_option(each, line) for each in expected)
         case "argument":
             return any(map(expected.search, act.words))
         case "text":
@@ -354,16 +354,16 @@ def _holds(key: str, expected: Any, act: Act, line: Line, places: Places) -> boo
             return bool(act.path) and matches(act.path, paths, places.folder, places.home, surely=surely)
         case "host" | "tool":
             name = host_of(act.text) if key == "host" else act.program
-            return any(_named(name, each) for each in expected)
+            return any(_name_matches(name, each) for each in expected)
         case _:
             return not any(each(act, line, places) for each in expected)
 
 
-def _given(form: str, line: Line) -> bool:
+def _has_option(form: str, line: Line) -> bool:
     """Whether an option is given: as it is, with a value behind `=`, or by an unambiguous beginning."""
     name, equals, value = form.partition("=")
     for option in line.options:
-        if _named(option, form) or (not equals and option.partition("=")[0] == form):
+        if _name_matches(option, form) or (not equals and option.partition("=")[0] == form):
             return True
         abbreviable = form.startswith("--") and not equals and option.startswith("--") and len(option) > 4
         if abbreviable and len(option) < len(form) and form.startswith(option.partition("=")[0]):

@@ -28,7 +28,7 @@ from runtime.safety.acts import (
     plain,
 )
 from runtime.safety.places import Places, host_of, loopback
-from runtime.safety.words import Token, expand, one, tokens
+from runtime.safety.words import Token, expand, expand_one, tokens
 
 if TYPE_CHECKING:
     from runtime.safety.programs import Table
@@ -221,7 +221,7 @@ class Shell:
         """What a command substitution prints."""
         with self.apart():
             if hit := re.fullmatch(r"\s*<\s*(\S+)\s*", text):  # $(<file)
-                return self.read(one(self, hit[1]))
+                return self.read(expand_one(self, hit[1]))
             return self.line(text)
 
     def process(self, text: str, reads: bool) -> str:
@@ -496,7 +496,7 @@ class Shell:
             text = re.sub(r"(?m)^\t+", "", text)
         if re.search(r"[\"'\\]", parts.get("heredoc_start", "")) or not re.search(r"[$`\\]", text):
             return Stream(text)
-        return Stream(one(self, '"' + text.replace('"', '\\"') + '"'))
+        return Stream(expand_one(self, '"' + text.replace('"', '\\"') + '"'))
 
     def simple(self, text: str, stdin: Stream) -> Stream:
         """Follow a simple command: assignments, words and redirections."""
@@ -511,7 +511,7 @@ class Shell:
             elif (not words or words[0] in _DECLARES) and (hit := _ASSIGNS.match(token.text)):
                 value = token.text[hit.end() :]
                 if words and re.search(r" -[a-zA-Z]*n", " " + " ".join(words[1:])):
-                    self.references[hit[1]] = one(self, value)
+                    self.references[hit[1]] = expand_one(self, value)
                 else:
                     assigned |= not words
                     self._assigned(hit[1], value, grows=bool(hit[3]), part=bool(hit[2]))
@@ -531,7 +531,7 @@ class Shell:
             if any(re.match(r"\[[^\]]*\]=", each) for each in values):
                 values = [ANY]
         else:
-            values = [ANY] if part else [one(self, text)]
+            values = [ANY] if part else [expand_one(self, text)]
         before = self.variables.get(name)
         if grows and before:
             values = [*before, *values] if text.startswith("(") else [" ".join(before) + values[0]]
@@ -544,7 +544,7 @@ class Shell:
         for redirect in redirects:
             sign = redirect.sign
             if sign == "<<<":
-                inputs = Stream(one(self, redirect.text) + "\n")
+                inputs = Stream(expand_one(self, redirect.text) + "\n")
                 continue
             fields = [] if sign.startswith("<<") else expand(self, redirect.text)
             target = fields[0] if fields else ""

@@ -152,7 +152,7 @@ def expand(shell: Shell, word: str) -> list[str]:
     )
 
 
-def one(shell: Shell, word: str) -> str:
+def expand_one(shell: Shell, word: str) -> str:
     """What a word expands to where it is not split: in an assignment or a redirection."""
     out, _ = _expanded(shell, word, quoted=False, splits=False)
     return " ".join(out.split(_BREAK)).translate(_KEPT)
@@ -243,10 +243,10 @@ def _parameter(shell: Shell, text: str, quoted: bool) -> list[str]:
             if index.isdigit()
             else [ANY]
         )
-        return [_changed(shell, each, rest) for each in expansions]
+        return [_operator_applied(shell, each, rest) for each in expansions]
     if (rest[:1] == ":" and rest[1:2] in tuple("-=+?")) or rest[:1] in tuple("-=+?"):
         sign = rest.lstrip(":")[:1]
-        other = [one(shell, rest.lstrip(":")[1:])]
+        other = [expand_one(shell, rest.lstrip(":")[1:])]
         is_argument = name.isdigit() and (not name.strip("0") or bool(value(shell, name, quoted)))
         unset = name not in shell.variables and not is_argument
         if sign == "=" and unset:
@@ -254,10 +254,10 @@ def _parameter(shell: Shell, text: str, quoted: bool) -> list[str]:
         if sign == "+":
             return other
         return other if unset and sign != "?" else value(shell, name, quoted)
-    return [_changed(shell, each, rest) for each in value(shell, name, quoted)]
+    return [_operator_applied(shell, each, rest) for each in value(shell, name, quoted)]
 
 
-def _changed(shell: Shell, text: str, rest: str) -> str:
+def _operator_applied(shell: Shell, text: str, rest: str) -> str:
     """A value after `${x%.md}` or `${x/a/b}`; unknown after other operators, or where that is not clear."""
     if not rest:
         return text
@@ -265,9 +265,9 @@ def _changed(shell: Shell, text: str, rest: str) -> str:
         return text if rest[0] in "#%" and text != ANY else ANY
     if rest[0] == "/":
         old, _, new = rest.strip("/").partition("/")
-        return ANY if _GLOB.search(old) else text.replace(one(shell, old), one(shell, new))
+        return ANY if _GLOB.search(old) else text.replace(expand_one(shell, old), expand_one(shell, new))
     if hit := re.match(r"##?|%%?", rest):
-        form = re.compile(fnmatch.translate(one(shell, rest[hit.end() :])))
+        form = re.compile(fnmatch.translate(expand_one(shell, rest[hit.end() :])))
         cuts = range(len(text) + 1)[:: -1 if hit[0] in ("##", "%") else 1]
         if hit[0][0] == "#":
             return next((text[at:] for at in cuts if form.match(text[:at])), text)

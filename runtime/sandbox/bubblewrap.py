@@ -1,4 +1,4 @@
-"""What bubblewrap is told: what a command sees, what it may write, which names stay as they are.
+"""Arguments for bubblewrap: what a command sees, what it may write, which names are protected.
 
 This module knows nothing of processes, limits or time.
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from kernel.errors import OperationFailed
 from kernel.tools.operations import PROTECTED
-from runtime.sandbox.placeholders import held, hideable, occupied, watched
+from runtime.sandbox.placeholders import hideable, occupied, placeholder, watched
 
 HIDDEN = ("/root", "/home", "/run", "/var/run", "/tmp", "/var/tmp")
 """Where people and programs keep their own files: a command sees an empty folder in memory instead."""
@@ -50,7 +50,7 @@ _NOT_SEARCHED = frozenset({".git", "node_modules", ".venv", "__pycache__"})
 
 @dataclass
 class Enclosure:
-    """The arguments for one run, and, once it is over, what had to be undone in the folder."""
+    """The arguments for one run and, afterwards, what had to be undone in the folder."""
 
     arguments: list[str] = field(default_factory=list[str])
     undone: list[str] = field(default_factory=list[str])
@@ -69,7 +69,7 @@ def enclosed(
     mounts: Mapping[Path, Path] | None = None,
     scratch_mb: int = 0,
 ) -> Generator[Enclosure]:
-    """An enclosure around `folder` (resolved); what it needs on the disk lasts as long as the context.
+    """An enclosure around `folder` (resolved); what it needs on disk exists for the duration of the context.
 
     A protected path that exists is bound read-only. One that does not exist: a hidden name (`.git`) gets an
     empty folder to bind, which is gone afterwards; a visible one (`state`), where `ls | wc -l` would count
@@ -85,12 +85,12 @@ def enclosed(
     with ExitStack() as stack:
         bound: list[Path] = []
         for path in _guarded(folder, protected) if not read_only else ():
-            if occupied(path) or (hideable(path) and stack.enter_context(held(path))):
+            if occupied(path) or (hideable(path) and stack.enter_context(placeholder(path))):
                 bound.append(path)
             else:
                 stack.enter_context(watched(path, folder, enclosure.undone))
                 bound += [path.resolve()] if folder in path.resolve().parents and path.exists() else []
-        enclosure.arguments += _seen(folder, visible, read_only, network, environ, scratch_mb)
+        enclosure.arguments += _file_system(folder, visible, read_only, network, environ, scratch_mb)
         for path in _pins(folder, bound):
             enclosure.arguments += ["--bind", str(path), str(path)]
         for path in [*bound, *(_nested_repositories(folder) if not read_only else ())]:
@@ -112,12 +112,12 @@ def enclosed(
 def _mounted(
     place: Path, source: Path, read_only: bool, stack: ExitStack, scratch_mb: int
 ) -> tuple[str, ...]:
-    """Another folder at `place`; the folder above it stands in memory where there is none."""
+    """Mount another folder at `place`; a missing parent folder is created in memory."""
     above = place.parent
     bind = ("--ro-bind" if read_only else "--bind", str(source), str(place))
     if above.resolve() == above and above.is_dir() and occupied(above):
-        return bind if occupied(place) or stack.enter_context(held(place)) else ()
-    if hideable(above) and stack.enter_context(held(above)):
+        return bind if occupied(place) or stack.enter_context(placeholder(place)) else ()
+    if hideable(above) and stack.enter_context(placeholder(above)):
         return (*_in_memory(above, min(scratch_mb, 1)), *bind, "--remount-ro", str(above))
     return ()
 
@@ -134,11 +134,11 @@ def clear(folder: Path, protected: Sequence[Path]) -> None:
     """Remove the empty folders that a command whose supervisor died has left in `folder` (resolved)."""
     for path in _guarded(folder, protected):
         if path.is_dir() and not path.is_symlink() and not occupied(path):
-            with held(path):
+            with placeholder(path):
                 pass  # the last one to leave removes it
 
 
-def _seen(
+def _file_system(
     folder: Path,
     visible: Sequence[Path],
     read_only: bool,

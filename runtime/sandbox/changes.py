@@ -46,7 +46,7 @@ def kind_of(moved: Moved) -> str:
     return "new" if before is None else "removed" if after is None else "changed"
 
 
-def named(moved: Mapping[str, Moved]) -> dict[str, Moved]:
+def notable(moved: Mapping[str, Moved]) -> dict[str, Moved]:
     """The changes that people are shown, in order; of folders only those that say more than their files."""
     return {
         path: each
@@ -57,9 +57,9 @@ def named(moved: Mapping[str, Moved]) -> dict[str, Moved]:
 
 
 def files_of(moved: Mapping[str, Moved]) -> dict[str, list[str]]:
-    """The names for a step's evidence, by kind; at most `NAMED` of each, and then how many more."""
+    """File names for a step's evidence, by kind; at most `NAMED` of each, then the number of others."""
     found: dict[str, list[str]] = {}
-    for path, each in named(moved).items():
+    for path, each in notable(moved).items():
         found.setdefault(kind_of(each), []).append(shown_name(path))
     return {
         kind: names[:NAMED] + ([f"and {len(names) - NAMED} more"] if len(names) > NAMED else [])
@@ -68,7 +68,7 @@ def files_of(moved: Mapping[str, Moved]) -> dict[str, list[str]]:
 
 
 def deleted(moved: Mapping[str, Moved]) -> dict[str, bool]:
-    """Files that are gone, except renamed ones, and whether each is kept."""
+    """Deleted files, except renamed ones, and whether each is stored."""
     there = {after.oid for _, after in moved.values() if after}
     return {
         path: before.kept
@@ -84,7 +84,7 @@ def changes(
 
     `around` is the number of unchanged lines beside a change, `most` the characters of one diff.
     """
-    found = named(moved)
+    found = notable(moved)
     sizes = trees.sizes(_oids(found.values()))
     shown = [path for path in found if not _secretive(path)][:TEXTS]
     texts = trees.bytes_of(_oids(found[path] for path in shown), TEXT_BYTES)
@@ -105,7 +105,7 @@ def _is_folder(state: State | None) -> bool:
 
 
 def _oids(moved: Iterable[Moved]) -> set[str]:
-    """What names the bytes of the files that are kept."""
+    """The object ids of the stored files."""
     states = (state for each in moved for state in each)
     return {state.oid for state in states if state and state.kept and not stat.S_ISDIR(state.mode)}
 
@@ -128,7 +128,7 @@ def _modes(before: State | None, after: State | None) -> str:
 
 
 def _text(texts: Mapping[str, bytes], state: State | None) -> str | None:
-    """The text at a path; "" where nothing is, None for what is no text."""
+    """The text at a path; "" if nothing is there, None if it is not text."""
     if state is None:
         return ""
     raw = texts.get(state.oid)
@@ -152,15 +152,15 @@ def _diff(old: str | None, new: str | None, around: int, most: int) -> str:
     return cut(redact(neutralise("\n".join(lines)), os.environ), most, "the file", head=2 / 3)
 
 
-def going(run: str, step: int, deleted: Mapping[str, bool]) -> str:
-    """What a step has deleted, and how it comes back (True: it is kept); "" where nothing."""
+def deletion_note(run: str, step: int, deleted: Mapping[str, bool]) -> str:
+    """What a step has deleted (True: stored) and how to restore it; "" for nothing."""
     saved, lost = ([path for path, each in deleted.items() if each is way] for way in (True, False))
     back = f"`fractal undo {run} {step}` brings {'them' if len(saved) > 1 else 'it'} back"
-    parts = [f"deleted {_many(saved)}; {back}"] if saved else []
-    parts += [f"deleted {_many(lost)}, which nothing brings back"] if lost else []
+    parts = [f"deleted {_name_list(saved)}; {back}"] if saved else []
+    parts += [f"deleted {_name_list(lost)}, which nothing brings back"] if lost else []
     return "; ".join(parts)
 
 
-def _many(paths: Sequence[str]) -> str:
+def _name_list(paths: Sequence[str]) -> str:
     names = ", ".join(map(shown_name, paths[:3])) + (", …" if len(paths) > 3 else "")
     return f"{len(paths)} {'files' if len(paths) > 1 else 'file'} ({names})"

@@ -18,7 +18,7 @@ FIRST_LOOK = 0.05
 EVERY = 0.2
 """Seconds between two looks."""
 SHARE_OF_MEMORY = 0.8
-"""Of the machine's memory, what a command may have at most, whatever its limit is."""
+"""Largest share of the machine's memory that a command gets, even if its limit is higher."""
 SPARE_MEMORY = 0.1
 """Of the machine's memory: with less left, a command that has used up more than its limit is stopped."""
 MB = 1_000_000
@@ -27,7 +27,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 @dataclass(frozen=True)
 class Limits:
-    """What one command and all that it starts may take; each has a setting of this name."""
+    """Limits of one command with its child processes; each has a setting of this name."""
 
     process_mb: int = 2_048  # memory of one process
     memory_mb: int = 8_192  # of all together
@@ -39,7 +39,7 @@ class Limits:
 
 
 class Watch:
-    """Looks after one command; `exceeded` says what it took too much of, "" while it keeps to its limits."""
+    """Watches one command; `exceeded` names the limit that it exceeded, "" for none."""
 
     def __init__(self, limits: Limits, folder: Path) -> None:
         self.limits = limits
@@ -49,14 +49,14 @@ class Watch:
         self._memory = _available()
 
     async def until_exceeded(self, process: int) -> None:
-        """Return once the process and all below it take more than they may; run until cancelled otherwise."""
+        """Return when the process tree exceeds a limit; run until cancelled otherwise."""
         await asyncio.sleep(FIRST_LOOK)
-        while not (why := self.look(process)):  # noqa: ASYNC110 (nobody tells when it takes more)
+        while not (why := self.look(process)):  # noqa: ASYNC110 (no event reports an exceeded limit)
             await asyncio.sleep(EVERY)
         self.exceeded = why
 
     def look(self, process: int) -> str:
-        """What is exceeded at this moment, "" for nothing."""
+        """The limit that is exceeded now, "" for none."""
         return self._processes(process) or self._disk()
 
     def _processes(self, process: int) -> str:
@@ -117,7 +117,7 @@ def _exactly(process: int) -> int:
 
 
 def _available() -> tuple[int, int]:
-    """Bytes of memory that the machine has, and that are to be had."""
+    """Bytes of memory of the machine: in total, and available."""
     with suppress(OSError, ValueError, KeyError):
         lines = (line.split() for line in _text("/proc/meminfo").splitlines())
         sizes = {line[0]: int(line[1]) * 1024 for line in lines if len(line) > 1}

@@ -13,11 +13,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 PLACEHOLDER = 0o1700
-"""The mode of the empty folders, by which those that a crash left are known."""
+"""Mode of the empty folders, which identifies those that a crash left."""
 
 
 def occupied(path: Path) -> bool:
-    """Whether there is a file or folder, other than an empty folder that `held` made."""
+    """Whether there is a file or folder, other than an empty `placeholder` folder."""
     try:
         mode = path.lstat().st_mode
     except OSError:
@@ -30,17 +30,17 @@ def occupied(path: Path) -> bool:
 
 
 def hideable(path: Path) -> bool:
-    """Whether an empty folder may stand at `path` for a while without disturbing anybody."""
-    # others read `.mcp.json` as well: it must not be a folder for a while
+    """Whether an empty folder may temporarily exist at `path` without side effects."""
+    # others read `.mcp.json` as well: it must not be a folder even temporarily
     return path.name.startswith(".") and not path.suffix and not path.is_symlink()
 
 
 @contextmanager
-def held(path: Path) -> Generator[bool]:
-    """An empty folder at `path` for as long as any process needs it there; False where none can be made.
+def placeholder(path: Path) -> Generator[bool]:
+    """An empty folder at `path` while any process needs it; False if it cannot be created.
 
-    Whoever needs it holds a shared lock on it, and the last one to leave removes it. What a crash leaves
-    behind is known by its mode and taken over by the next run. `rmdir` spares it once anything is in it.
+    Each process holds a shared lock on it, and the last one removes it. The next run recognises a folder
+    left by a crash by its mode and reuses it. `rmdir` fails if anything is in it.
     """
     handle = _hold(path)
     try:
@@ -74,7 +74,7 @@ def _hold(path: Path) -> int | None:
 
 @contextmanager
 def watched(path: Path, folder: Path, undone: list[str]) -> Generator[None]:
-    """Whatever a command puts at `path`, where nothing or a link was, is moved aside afterwards."""
+    """Move aside what a command creates at `path`, where nothing or a link was."""
     link = _link(path)
     try:
         yield

@@ -34,8 +34,8 @@ _LIVE: set[int] = set()
 
 
 @dataclass(frozen=True)
-class Ended:
-    """How it went; `started` is False when bubblewrap could not start the command."""
+class ProcessResult:
+    """The result of a process; `started` is False if bubblewrap could not start the command."""
 
     exit: int
     output: str
@@ -55,12 +55,12 @@ async def supervise(
     bubblewrap: bool,
     watch: Watch | None = None,
     lifeline: Lifeline | None = None,
-) -> Ended:
+) -> ProcessResult:
     """Run `words` until they end, for `timeout` seconds at most; output and errors come as one text.
 
     With `watch`, a command that takes more of the machine than it may is killed. Otherwise the group gets
     SIGTERM, then SIGKILL. Whatever is left of it is killed, also when this call is cancelled. With a
-    `lifeline` the command asks over it before it begins, and does not begin once this process is gone.
+    `lifeline` the command asks over it before it begins, and does not begin if this process has died.
     """
     with ExitStack() as stack:
         output = _Output(stack, limit)
@@ -96,11 +96,11 @@ async def supervise(
         text, cut = output.text()
         if watch and watch.exceeded:
             text = f"{text.removesuffix(chr(10))}\n[stopped: {watch.exceeded}]".removeprefix("\n")
-        return Ended(code if code >= 0 else 128 - code, text, timed_out, cut, started)
+        return ProcessResult(code if code >= 0 else 128 - code, text, timed_out, cut, started)
 
 
 def end_all() -> None:
-    """Kill the group of every command that runs, for a process that ends at once and waits for nothing."""
+    """Kill the process group of every running command, before this process exits at once."""
     for group in list(_LIVE):
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(group, signal.SIGKILL)
@@ -113,7 +113,7 @@ async def _until_end(
     timeout: float,
     watch: Watch | None,
 ) -> bool:
-    """Wait for the end, or make it; True when the time was up."""
+    """Wait for the process to end, or kill it; True after a timeout."""
     ending = asyncio.create_task(process.wait())
     over = [asyncio.create_task(output.flooded.wait())]
     over += [asyncio.create_task(watch.until_exceeded(process.pid))] if watch else []
@@ -131,7 +131,7 @@ async def _until_end(
         for each in over:
             each.cancel()
         end_group(process, status, signal.SIGKILL)
-        await finished(ending)
+        await finish(ending)
 
 
 def end_group(process: asyncio.subprocess.Process, status: _Status | None, number: signal.Signals) -> None:
@@ -145,13 +145,13 @@ def end_group(process: asyncio.subprocess.Process, status: _Status | None, numbe
         groups.append(process.pid)
     for group in groups:
         if ended and Path(f"/proc/{group}").exists():
-            continue  # its leader is gone, so this is another process, which was given its number
+            continue  # its leader is dead; this process has reused its id
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(group, number)
 
 
-async def finished(task: asyncio.Future[_T]) -> _T:
-    """Wait for the end of a task, whatever happens; a cancellation is passed on afterwards."""
+async def finish(task: asyncio.Future[_T]) -> _T:
+    """Wait for a task to end, even if cancelled; the cancellation is raised afterwards."""
     cancelled = False
     while not task.done():
         try:
@@ -164,7 +164,7 @@ async def finished(task: asyncio.Future[_T]) -> _T:
 
 
 def _input(text: str | None) -> IO[bytes]:
-    """Standard input as a file without a name: nothing to be fed while the process runs."""
+    """Standard input as an unnamed file, so that nothing is fed while the process runs."""
     if text is None:
         return Path(os.devnull).open("rb")
     handle = tempfile.TemporaryFile()  # noqa: SIM115 (the caller's stack closes it)
@@ -174,7 +174,7 @@ def _input(text: str | None) -> IO[bytes]:
 
 
 class _Output:
-    """What the process prints: head and tail within the limit, the rest counted and let go."""
+    """Output of the process: head and tail within the limit; the rest is counted and discarded."""
 
     def __init__(self, stack: ExitStack, limit: int) -> None:
         self.ended, self.flooded = asyncio.Event(), asyncio.Event()
@@ -217,9 +217,9 @@ class _Output:
 
     def text(self) -> tuple[str, bool]:
         """The output, and whether something was cut out of its middle."""
-        whole = len(self._head) + len(self._tail) == self._total
-        text = (self._head + self._tail).decode("utf-8", "replace") if whole else ""
-        if whole and len(text) <= self._limit:
+        run_to_end = len(self._head) + len(self._tail) == self._total
+        text = (self._head + self._tail).decode("utf-8", "replace") if run_to_end else ""
+        if run_to_end and len(text) <= self._limit:
             return text, False
         first = self._limit // 3
         head = (text or self._head.decode("utf-8", "replace"))[:first]
@@ -232,7 +232,7 @@ class _Output:
 
 
 class Lifeline:
-    """Over this a command in a sandbox asks whether the process that started it is still there.
+    """Lets a sandboxed command ask whether the process that started it is alive.
 
     While bubblewrap sets the sandbox up, `--die-with-parent` does not hold yet: who is killed then would
     leave a command behind. So the command asks when the set-up is over, and ends where nobody answers.
@@ -265,7 +265,7 @@ class Lifeline:
 
 
 class _Status:
-    """What bubblewrap reports about itself: the process it started, and how that ended.
+    """Status reports of bubblewrap: the process it started and how it ended.
 
     It writes into a file: a pipe without a reader would end it in the middle of the set-up, and the process
     that it has started would wait for it for ever.
@@ -284,6 +284,6 @@ class _Status:
         return None
 
 
-async def whole(work: Callable[[], _T]) -> _T:
-    """Do something in a thread; a cancellation waits for its end, so that nothing goes on unseen."""
-    return await finished(asyncio.ensure_future(asyncio.to_thread(work)))
+async def run_to_end(work: Callable[[], _T]) -> _T:
+    """Run `work` in a thread; a cancellation waits for it to end."""
+    return await finish(asyncio.ensure_future(asyncio.to_thread(work)))

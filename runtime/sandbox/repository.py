@@ -47,7 +47,7 @@ class Shadow:
         self.held: tuple[int, ...] = ()  # open files, such as a lock, that git's processes hold as well
 
     def create(self) -> None:
-        """Create the repository, or repair it; its index is made anew."""
+        """Create or repair the repository; its index is rebuilt."""
         for name in ("objects", "refs/runs", "info"):
             (self.home / name).mkdir(parents=True, exist_ok=True, mode=0o700)
         self.home.chmod(0o700)
@@ -58,7 +58,7 @@ class Shadow:
         (self.home / "index").unlink(missing_ok=True)
 
     def suspects(self) -> tuple[list[str], list[str]]:
-        """What git knows and may be another now, and what it does not know (folders with a slash)."""
+        """Tracked paths that may have changed, and untracked ones (folders with a slash)."""
         ways = (["diff-files", "--raw", "-z"], ["ls-files", "--others", "--directory", "-z"])
         running = [self.start(*words) for words in ways]
         ended = [process.communicate() for process in running]
@@ -74,7 +74,7 @@ class Shadow:
         return tuple(int(part) for part in version[:2]) >= (2, 37)
 
     def start(self, *words: str, stdin: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
-        """A process of git, with nothing of the user's settings."""
+        """Start git without the user's settings."""
         env = {
             "PATH": os.environ.get("PATH", os.defpath),
             "LC_ALL": "C",
@@ -104,7 +104,7 @@ class Shadow:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
     def run(self, *words: str, stdin: bytes = b"", paths: Collection[str] | None = None) -> bytes:
-        """What git prints; `paths` are its standard input, and it does not run if there are none."""
+        """The output of git; `paths` are its standard input, and it does not run if there are none."""
         if paths is not None and not paths:
             return b""
         stdin = stdin or b"".join(os.fsencode(path) + b"\0" for path in paths or ())
@@ -115,7 +115,7 @@ class Shadow:
         return out
 
     def forget(self, runs: Callable[[str], bool]) -> None:
-        """Let go of what only runs that are not among these needed."""
+        """Delete snapshots that belong only to runs outside `runs`."""
         for folder in (self.home / "refs" / "runs").glob("*"):
             if not runs(folder.name):
                 shutil.rmtree(folder)
@@ -130,7 +130,7 @@ class Shadow:
             self.run("prune", "--expire=now")
 
     def sweep(self) -> None:
-        """Remove temporary files of a process that died; nobody else may be writing."""
+        """Remove temporary files of a dead process; no other process may be writing."""
         for folder in (self.home, *self.home.glob("objects/*"), *self.home.glob("refs/runs/*")):
             disk.sweep(folder)
 

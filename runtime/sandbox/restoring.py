@@ -14,7 +14,7 @@ from kernel import disk
 from kernel.document.model import Step
 from kernel.document.redaction import shown_name
 from kernel.errors import OperationFailed, UsageError
-from runtime.sandbox.changes import named
+from runtime.sandbox.changes import notable
 from runtime.sandbox.trees import Moved, State, Trees
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _SHOWN = 10
 
 
 def restore(trees: Trees, target: Mapping[str, State | None]) -> None:
-    """Make these paths what they were; None: nothing stood there. Raises `OperationFailed`, `OSError`."""
+    """Restore these paths to a state; None: remove. Raises `OperationFailed`, `OSError`."""
     folder = trees.shadow.folder
     for path in target:
         _refuse_link(folder, path, target)
@@ -46,7 +46,7 @@ def restore(trees: Trees, target: Mapping[str, State | None]) -> None:
 
 
 def sweep(folder: Path, paths: Collection[str]) -> None:
-    """Remove what a `restore` of these paths that was cut short left half-written beside them."""
+    """Remove temporary files that an interrupted `restore` of these paths left."""
     names: dict[Path, list[str]] = {}
     for path in paths:
         names.setdefault((folder / path).parent, []).append(Path(path).name)
@@ -56,14 +56,14 @@ def sweep(folder: Path, paths: Collection[str]) -> None:
 
 
 def _refuse_link(folder: Path, path: str, target: Mapping[str, State | None]) -> None:
-    """Raise `OperationFailed` where a link that stays would lead away from the folder."""
+    """Raise `OperationFailed` if a remaining link would lead out of the folder."""
     for parent in Path(path).parents:
         if (folder / parent).is_symlink() and str(parent) not in target:
             raise OperationFailed(f"{path}: {folder / parent} is a link now; move it away first")
 
 
 def _clear(folder: Path, path: str, state: State | None) -> None:
-    """Remove what stands in the way of that state; a folder that is not empty stays."""
+    """Remove what blocks that state; a folder that is not empty stays."""
     full = folder / path
     if any((folder / parent).is_symlink() for parent in Path(path).parents):
         return  # what is there is not the folder's
@@ -96,8 +96,8 @@ def _depth(path: str) -> int:
 
 
 @dataclass(frozen=True)
-class Undone:
-    """The snapshots before and after an undoing, and a line for each file."""
+class UndoResult:
+    """Snapshots before and after an undo, and a line for each file."""
 
     before: str
     after: str
@@ -105,15 +105,15 @@ class Undone:
 
 
 def pairs_of(steps: Iterable[Step], now: str) -> list[Pair]:
-    """The snapshots of these steps; one that was interrupted is compared with the folder as it is `now`."""
+    """Snapshots of these steps; an interrupted one is compared with the folder as it is `now`."""
     evidence = (step.evidence for step in steps)
     return [
         (each["tree_before"], each.get("tree_after", now)) for each in evidence if each.get("tree_before")
     ]
 
 
-def together(snapshots: Snapshots, pairs: Sequence[Pair]) -> dict[str, Moved]:
-    """What these steps, the oldest first, have changed in the end."""
+def net_changes(snapshots: Snapshots, pairs: Sequence[Pair]) -> dict[str, Moved]:
+    """Net changes of these steps, oldest first."""
     found: dict[str, Moved] = {}
     for pair in pairs:
         for path, (before, after) in snapshots.trees.changes(*pair).items():
@@ -121,7 +121,7 @@ def together(snapshots: Snapshots, pairs: Sequence[Pair]) -> dict[str, Moved]:
     return {path: (before, after) for path, (before, after) in found.items() if before != after}
 
 
-def bring_back(
+def undo_pairs(
     snapshots: Snapshots,
     run: str,
     pairs: Sequence[Pair],
@@ -129,7 +129,7 @@ def bring_back(
     force: bool = False,
     again: bool = False,
     begins: Callable[[str], None] = lambda _: None,
-) -> Undone:
+) -> UndoResult:
     """Undo the changes between these snapshots, the newest pair first; the caller holds the turn.
 
     `begins` is called with the snapshot of the folder as it is, just before it is changed. `again` says that
@@ -146,7 +146,9 @@ def bring_back(
     since: set[str] = set()
     for differences in per_pair:
         for path, (before, after) in differences.items():
-            if target[path] not in (before, after) and not (again and _halfway(target[path], before, after)):
+            if target[path] not in (before, after) and not (
+                again and _half_done(target[path], before, after)
+            ):
                 since.add(path)
             target[path] = before
     if since and not force:
@@ -157,24 +159,24 @@ def bring_back(
     planned = {
         path: (current.get(path), state) for path, state in target.items() if state != current.get(path)
     }
-    left = {path: why for path, each in planned.items() if (why := _left(*each, force=force))}
+    left = {path: why for path, each in planned.items() if (why := _why_left(*each, force=force))}
     planned = {path: each for path, each in planned.items() if path not in left}
     if planned:
         begins(now)
     restore(snapshots.trees, {path: state for path, (_, state) in planned.items()})
-    lines = [f"{shown_name(path)}: {_outcome(each)}" for path, each in named(planned).items()]
+    lines = [f"{shown_name(path)}: {_outcome(each)}" for path, each in notable(planned).items()]
     lines += [f"{shown_name(path)}: {left[path]}" for path in sorted(left)]
-    return Undone(now, snapshots.take(run), tuple(lines))
+    return UndoResult(now, snapshots.take(run), tuple(lines))
 
 
-def _halfway(current: State | None, before: State | None, after: State | None) -> bool:
-    """Whether this is what an undoing that was cut short may leave: nothing, a folder, another mode."""
+def _half_done(current: State | None, before: State | None, after: State | None) -> bool:
+    """Whether an interrupted undo may have left this: nothing, a folder, another mode."""
     oids = {each.oid for each in (before, after) if each}
     return current is None or stat.S_ISDIR(current.mode) or current.oid in oids
 
 
-def _left(current: State | None, state: State | None, *, force: bool) -> str:
-    """Why what is there is not replaced by that; "" where it is."""
+def _why_left(current: State | None, state: State | None, *, force: bool) -> str:
+    """Why the current state is not replaced; "" if it is."""
     if state and not state.kept:
         return "too large to be kept; left as it is"
     if current and not current.kept and not force:

@@ -52,11 +52,11 @@ class Sandbox:
         self.limits = limits or Limits()
 
     def available(self) -> str | None:
-        """None where commands can run; else why not, and how to fix it. Tried once per process."""
+        """None if commands can run; else why not, and how to fix it. Tested once per process."""
         bash = shutil.which("bash")
         if bash is None:
             return "bash is not installed, so no command can run; install bash"
-        return None if self.mode == "off" else _refusal(shutil.which("bwrap"), bash)
+        return None if self.mode == "off" else _why_unavailable(shutil.which("bwrap"), bash)
 
     async def run(
         self,
@@ -95,7 +95,7 @@ class Sandbox:
         undone: list[str] = []
         with ExitStack() as stack:
             if results:
-                variables, place = _handed(stack, results, command if isinstance(command, str) else "")
+                variables, place = _results(stack, results, command if isinstance(command, str) else "")
                 env, visible = {**(env or {}), **variables}, (*visible, place)
             lifeline = Lifeline(stack) if self.mode != "off" else None
             words = [*self._limits(timeout, lifeline), *words]
@@ -111,7 +111,7 @@ class Sandbox:
                         environ=os.environ,
                         private=private,
                         mounts=mounts,
-                        scratch_mb=self.limits.scratch_mb if _sizes(bwrap) else 0,
+                        scratch_mb=self.limits.scratch_mb if _has_size_option(bwrap) else 0,
                     )
                 )
                 undone = enclosure.undone
@@ -136,7 +136,7 @@ class Sandbox:
         return CommandResult(ended.exit, output, ended.timed_out, ended.cut, self.mode, seconds)
 
     def clear(self, folder: Path, protected: Sequence[Path]) -> None:
-        """Remove what a command whose supervisor died has left in `folder` (resolved)."""
+        """Remove what a command with a dead supervisor left in `folder` (resolved)."""
         clear(folder, protected)
 
     def _limits(self, timeout: float, lifeline: Lifeline | None) -> list[str]:
@@ -156,8 +156,8 @@ class Sandbox:
         return [*bash, lifeline.ASK + _LIMITED, "limits", str(lifeline.passed), listed]
 
 
-def _handed(stack: ExitStack, results: Mapping[int, str], command: str) -> tuple[dict[str, str], Path]:
-    """The variables by which a command gets results, and the folder of their files."""
+def _results(stack: ExitStack, results: Mapping[int, str], command: str) -> tuple[dict[str, str], Path]:
+    """The variables that pass results to a command, and the folder of their files."""
     place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fractal-results-")))
     variables: dict[str, str] = {}
     for n, text in results.items():
@@ -176,7 +176,7 @@ def _handed(stack: ExitStack, results: Mapping[int, str], command: str) -> tuple
 
 
 def _environment(extra: Mapping[str, str] | None, mode: str) -> dict[str, str]:
-    """What every command gets: nothing that could hold a secret."""
+    """The environment of every command, without secrets."""
     return {
         "PATH": os.environ.get("PATH", os.defpath),
         "HOME": str(home() if home().is_dir() else Path("/tmp")),
@@ -188,20 +188,20 @@ def _environment(extra: Mapping[str, str] | None, mode: str) -> dict[str, str]:
 
 
 @functools.cache
-def _sizes(bwrap: str) -> bool:
-    """Whether this bubblewrap can bound a folder in memory; those before 0.7 or with setuid cannot."""
-    return not _trouble(bwrap, "--perms", "1777", "--size", "4096", "--tmpfs", "/tmp", "bash")
+def _has_size_option(bwrap: str) -> bool:
+    """Whether bubblewrap can limit a folder in memory; not before 0.7 or with setuid."""
+    return not _start_error(bwrap, "--perms", "1777", "--size", "4096", "--tmpfs", "/tmp", "bash")
 
 
 @functools.cache
-def _refusal(bwrap: str | None, bash: str) -> str | None:
+def _why_unavailable(bwrap: str | None, bash: str) -> str | None:
     if bwrap is None:
         return (
             "bubblewrap is not installed, so commands cannot run in a sandbox; install it "
             f"(`apt-get install bubblewrap`, `dnf install bubblewrap`), {_OFF}"
         )
     own = ("--dev", "/dev", "--proc", "/proc", "--unshare-all", "--new-session", "--cap-drop", "ALL")
-    if not (why := _trouble(bwrap, *own, bash)):
+    if not (why := _start_error(bwrap, *own, bash)):
         return None
     return (
         f"bubblewrap does not work here ({why}); allow it user namespaces "
@@ -209,7 +209,7 @@ def _refusal(bwrap: str | None, bash: str) -> str | None:
     )
 
 
-def _trouble(bwrap: str, *words: str) -> str:
+def _start_error(bwrap: str, *words: str) -> str:
     """What prevents bubblewrap from running bash, the last word, with these arguments; "" for nothing."""
     trial = [bwrap, "--ro-bind", "/", "/", *words, "-c", ":"]
     try:

@@ -1,7 +1,7 @@
-"""What a folder holds at one moment, kept so that it can be compared and brought back.
+"""Snapshots of a folder, stored so that it can be compared and restored.
 
 A snapshot is a tree in a git repository of our own. What git's trees cannot say (modes, folders, files too
-large to keep) stands in a note beside it. Without git a snapshot is a list of sizes and times.
+large to store) is in a note beside it. Without git a snapshot is a list of sizes and times.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from kernel.errors import FractalError, RunLocked
 from kernel.loop.run_context import FolderChanges
 from kernel.tools.operations import PROTECTED
 from runtime.sandbox import restoring
-from runtime.sandbox.changes import changes, deleted, files_of, going
-from runtime.sandbox.process import whole
+from runtime.sandbox.changes import changes, deleted, deletion_note, files_of
+from runtime.sandbox.process import run_to_end
 from runtime.sandbox.repository import Shadow
 from runtime.sandbox.trees import FOLDER, LARGEST, Notes, NotKept, Trees
 
 FILES = 200_000
-"""Files of the largest folder that is kept."""
+"""Most files in a folder that is stored."""
 BYTES = 4_000_000_000
-"""Of the files of the largest folder that is kept."""
+"""Most bytes in a folder that is stored."""
 LARGE_FILES = 500
-"""Files above `LARGEST` that a folder may hold; each is protected by itself."""
+"""Most files above `LARGEST` in a folder; each is protected by itself."""
 DEEPEST = 100
-"""Levels of folders that are kept."""
+"""Most levels of folders that are stored."""
 PACKED = 1_000
 """New files that are written into one pack: a file for each of them would take several times as long."""
 CACHE_TAG = "CACHEDIR.TAG"
@@ -63,7 +63,7 @@ class Snapshots:
         self._turn = asyncio.Lock()
         self.shadow = Shadow(home, self.folder)
         self.trees = Trees(self.shadow)
-        self.too_large = ""  # why this folder cannot be kept
+        self.too_large = ""  # why this folder cannot be stored
         self.large: tuple[Path, ...] | None = None  # files that the last snapshot did not keep
 
     @staticmethod
@@ -73,7 +73,7 @@ class Snapshots:
         return Snapshots(places / name, folder, protected)
 
     def why_not(self) -> str:
-        """Why nothing in this folder can be brought back; "" where it can."""
+        """Why nothing in this folder can be restored; "" if it can."""
         if self.shadow.git is None:
             return "git is not installed, so nothing is kept for `fractal undo`; install git"
         return self.too_large
@@ -104,18 +104,18 @@ class Snapshots:
             yield
 
     def sweep(self) -> None:
-        """Remove what a process that died left half-written, unless another one is at work here."""
+        """Remove partial files of a dead process, unless another process is working here."""
         if (self.home / "lock").exists():
             with disk.lock_file(self.home / "lock") as handle:
                 if disk.try_lock(handle):
                     self.shadow.sweep()
 
     async def taken(self, run: str) -> str:
-        """`take` in a thread, which ends before a cancellation goes on."""
-        return await whole(partial(self.take, run))
+        """`take` in a thread; a cancellation waits for it to end."""
+        return await run_to_end(partial(self.take, run))
 
     def take(self, run: str) -> str:
-        """Keep the folder as it is now for a run; returns the snapshot's id, "" where that cannot be.
+        """Store the folder as it is now for a run; returns the snapshot's id, "" where that cannot be.
 
         Raises `NotKept` when a file or git refuses, and `StorageError` when there is no room on the disk.
         """
@@ -149,23 +149,23 @@ class Snapshots:
     async def evidence(self, run: str, step: int, before: str) -> dict[str, Any]:
         """What a step has changed since the snapshot `before`; `step` is the root's, for the hint to undo."""
         after = await self.taken(run)
-        moved = await whole(partial(self.trees.changes, before, after))
+        moved = await run_to_end(partial(self.trees.changes, before, after))
         found: dict[str, Any] = {"tree_after": after}
         if files := files_of(moved):
             found["files"] = files
-        if summary := going(run, step, deleted(moved)):
+        if summary := deletion_note(run, step, deleted(moved)):
             found["deleted"] = summary
         return found
 
     async def since_start(self, run: str) -> FolderChanges | None:
-        """What has become of the folder since the run's first step that could change it; None without one."""
+        """Changes in the folder since the run's first step that could change it; None without one."""
         first = self.first(run)
         if not first:
             return FolderChanges(unknown=self.too_large) if self.too_large else None
         async with self.turn():
             last = await self.taken(run)
-            moved = await whole(partial(self.trees.changes, first, last))
-        shown = await whole(partial(changes, self.trees, moved))
+            moved = await run_to_end(partial(self.trees.changes, first, last))
+        shown = await run_to_end(partial(changes, self.trees, moved))
 
         def there() -> Collection[str]:
             return [path for path, state in self.trees.states(first).items() if not stat.S_ISDIR(state.mode)]
@@ -179,7 +179,7 @@ class Snapshots:
         """Undo what these steps, the newest first, changed; one line a file. Raises `UsageError`."""
         async with self.turn():
             pairs = restoring.pairs_of(steps, "")
-            return list((await whole(partial(restoring.bring_back, self, run, pairs))).lines)
+            return list((await run_to_end(partial(restoring.undo_pairs, self, run, pairs))).lines)
 
     def has(self, tree: str, paths: Collection[str]) -> bool:
         """Whether all of these paths can be restored from a snapshot."""
@@ -189,7 +189,7 @@ class Snapshots:
         return False
 
     def restore(self, tree: str, paths: Collection[str], absent: Collection[str] = ()) -> None:
-        """Make these paths what they were in a snapshot, and remove those that are to be absent."""
+        """Restore these paths from a snapshot, and remove the `absent` ones."""
         states = self.trees.states(tree, paths) if paths else {}
         restoring.restore(self.trees, {**dict.fromkeys(absent), **states})
 
@@ -198,7 +198,7 @@ class Snapshots:
         try:
             return self._changed_since_last()
         except (subprocess.SubprocessError, ValueError, KeyError):
-            for name in ("index", "last.json"):  # damaged, perhaps: made anew
+            for name in ("index", "last.json"):  # may be damaged: rebuilt
                 (self.home / name).unlink(missing_ok=True)
             return self._changed_since_last()
 
@@ -306,7 +306,7 @@ class Snapshots:
         return found
 
     def _folder(self, path: str, notes: Notes, *, new: bool = False) -> None:
-        """Note a folder's mode; one that was known may be gone."""
+        """Record a folder's mode; the folder may have been deleted."""
         try:
             mode = os.lstat(os.path.join(self.folder, path)).st_mode  # noqa: PTH118 (20,000 of them)
         except OSError:
@@ -319,7 +319,7 @@ class Snapshots:
     def _sort_in(
         self, path: str, notes: Notes, put: dict[str, None], gone: dict[str, None], *, known: bool = False
     ) -> int:
-        """Whether git is to take a file in, or to forget it; returns the bytes that it takes in."""
+        """Sort a path into additions or removals; returns the bytes to add."""
         notes.modes.pop(path, None)
         full = os.path.join(self.folder, path)  # noqa: PTH118
         try:
@@ -356,7 +356,7 @@ class Snapshots:
 
 
 class _TooLarge(Exception):
-    """The folder holds more than is kept."""
+    """The folder is too large to store."""
 
 
 def _message(error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""What snapshots hold, and what differs between two."""
+"""Contents of snapshots, and differences between two."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from kernel.errors import OperationFailed
 from runtime.sandbox.repository import Shadow, names
 
 LARGEST = 20_000_000
-"""Bytes of the largest file that is kept."""
+"""Bytes of the largest file that is stored."""
 FOLDER, LINK = stat.S_IFDIR, stat.S_IFLNK
 FEW = 500
-"""Paths that git is asked for by name; of more, all that it has is listed."""
+"""Most paths that git is asked for by name; for more, the whole tree is listed."""
 
 
 class NotKept(OperationFailed):
-    """The folder cannot be kept as it is."""
+    """The folder cannot be stored."""
 
 
 @dataclass(frozen=True)
 class State:
-    """What stands at a path: its mode as `stat` has it, and what names its bytes."""
+    """The state of a path: its mode from `stat`, and the id of its bytes."""
 
     mode: int
-    oid: str = ""  # a git blob; "" of a folder; "size time" of what is not kept
+    oid: str = ""  # a git blob; "" of a folder; "size time" of files that are not stored
 
     @property
     def kept(self) -> bool:
-        """Whether it can be brought back."""
+        """Whether it can be restored."""
         return stat.S_ISDIR(self.mode) or len(self.oid) == 40
 
 
@@ -41,7 +41,7 @@ Moved = tuple[State | None, State | None]
 
 @dataclass
 class Notes:
-    """What git's trees cannot say."""
+    """What git's trees cannot record."""
 
     base: int = 0o644  # of a file that is not listed in `modes`; with the bits to execute: of a program
     modes: dict[str, int] = field(default_factory=dict[str, int])
@@ -55,11 +55,11 @@ class Notes:
         return stat.S_IFREG | self.modes.get(path, usual)
 
     def as_json(self) -> bytes:
-        """As they are kept."""
+        """The stored form."""
         return json.dumps({**vars(self), "young": []}, sort_keys=True).encode()
 
     def has(self, path: str, mode: int) -> bool:
-        """Whether that is the mode that is noted of a file."""
+        """Whether this is the recorded mode of a file."""
         return stat.S_IFREG | mode == self.mode(path, bool(mode & 0o100))
 
 
@@ -70,7 +70,7 @@ class Trees:
         self.shadow = shadow
 
     def changes(self, before: str, after: str) -> dict[str, Moved]:
-        """What differs between two snapshots, by path. Raises `NotKept` for one that is gone."""
+        """Differences between two snapshots, by path. Raises `NotKept` if one is deleted."""
         if before == after:
             return {}
         was, now = self._notes(before), self._notes(after)
@@ -88,12 +88,12 @@ class Trees:
         return {path: (old.get(path), new.get(path)) for path in dict.fromkeys(paths)}
 
     def states(self, tree: str, paths: Collection[str] | None = None) -> dict[str, State]:
-        """What stood at these paths in a snapshot (all: None); paths with nothing are left out."""
+        """States of these paths (None: all) in a snapshot; absent paths are omitted."""
         found = self._states(tree, self._notes(tree), paths)
         return found if paths is None else {path: found[path] for path in paths if path in found}
 
     def _states(self, tree: str, notes: Notes, paths: Collection[str] | None) -> dict[str, State]:
-        """What stood at these paths at least."""
+        """States of at least these paths."""
         if paths is not None and not paths:
             return {}
         found = {path: State(FOLDER | mode) for path, mode in notes.folders.items()}
@@ -112,7 +112,7 @@ class Trees:
         return found
 
     def bytes_of(self, oids: Collection[str], largest: int = LARGEST) -> dict[str, bytes]:
-        """The kept bytes, except of what is larger than that."""
+        """The stored bytes of objects up to the size `largest`."""
         small = [oid for oid, size in self.sizes(oids).items() if size <= largest]
         if not small:
             return {}
@@ -127,7 +127,7 @@ class Trees:
         return found
 
     def sizes(self, oids: Collection[str]) -> dict[str, int]:
-        """The size in bytes of each that is kept."""
+        """The size in bytes of each stored object."""
         request = "".join(f"{oid}\n" for oid in dict.fromkeys(oids)).encode()
         if not request:
             return {}

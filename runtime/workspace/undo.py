@@ -13,7 +13,7 @@ from kernel.errors import UsageError
 from kernel.events import now
 from kernel.store.files import Store
 from runtime.sandbox.changes import Change, changes
-from runtime.sandbox.restoring import Pair, bring_back, pairs_of, together
+from runtime.sandbox.restoring import Pair, net_changes, pairs_of, undo_pairs
 from runtime.sandbox.snapshot import Snapshots
 from runtime.workspace.workspace import Workspace
 
@@ -81,7 +81,7 @@ def undo(
 
     with snapshots.alone():
         pairs = _pairs(snapshots, root.meta.run, acted(documents, step))
-        done = bring_back(
+        done = undo_pairs(
             snapshots, root.meta.run, pairs[::-1], force=force, again=bool(cut_short), begins=noted
         )
         if cut_short or done.before != done.after:
@@ -103,7 +103,7 @@ def redo(snapshots: Snapshots, store: Store, root: Document, *, force: bool = Fa
     with snapshots.alone():
         after = last["after"] or snapshots.take(root.meta.run)
         pairs = [(last["before"], after)]
-        done = bring_back(snapshots, root.meta.run, pairs, force=force, again=cut_short, begins=begins)
+        done = undo_pairs(snapshots, root.meta.run, pairs, force=force, again=cut_short, begins=begins)
     _note(store, root.meta.id, entries[:-1])
     return list(done.lines)
 
@@ -136,7 +136,7 @@ def diffs(snapshots: Snapshots, documents: Sequence[Document], step: int | None)
         return []
     with snapshots.alone():
         pairs = _pairs(snapshots, documents[0].meta.run, found)
-    return changes(snapshots.trees, together(snapshots, pairs), around=AROUND, most=DIFF_CHARS)
+    return changes(snapshots.trees, net_changes(snapshots, pairs), around=AROUND, most=DIFF_CHARS)
 
 
 def _pairs(snapshots: Snapshots, run: str, found: Sequence[Acted]) -> list[Pair]:

@@ -141,14 +141,14 @@ def test_what_difflib_writes_is_applied_exactly(old: list[str], new: list[str], 
         return
     # the last line may be empty; a diff ends with a line end
     (found,) = unified.read(f"{diff}\n")
-    assert unified.applied(before, found)[0] == after
+    assert unified.apply_patch(before, found)[0] == after
 
 
 def test_a_changed_line_may_look_like_a_file_header():
     old, new = ["a", "-- c", "b", "x", "y"], ["a", "++ d", "b", "x", "z"]
     diff = "\n".join(difflib.unified_diff(old, new, "a/f", "b/f", n=0, lineterm=""))
     (found,) = unified.read(f"{diff}\n")
-    assert unified.applied("".join(f"{line}\n" for line in old), found)[0] == "".join(
+    assert unified.apply_patch("".join(f"{line}\n" for line in old), found)[0] == "".join(
         f"{line}\n" for line in new
     )
 

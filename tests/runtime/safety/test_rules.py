@@ -9,7 +9,7 @@ import pytest
 
 from runtime.api.fractal import shipped_system
 from runtime.safety.guard import Guard
-from runtime.safety.rules import DangerRules, together
+from runtime.safety.rules import DangerRules, merged_rules
 
 OWN = """# Danger rules
 
@@ -52,7 +52,7 @@ def names(guard: Guard, command: str) -> set[str]:
 
 
 def test_the_shipped_rules_each_say_why() -> None:
-    rules = together([shipped_system()]).rules
+    rules = merged_rules([shipped_system()]).rules
     assert len(rules) > 20
     assert [rule.name for rule in rules.values() if len(rule.why) < 10 or not rule.match] == []
 

@@ -27,7 +27,7 @@ from kernel.errors import OperationFailed, RunLocked, UsageError
 from runtime.sandbox import snapshot as limits
 from runtime.sandbox import trees
 from runtime.sandbox.changes import Change, changes, deleted, files_of
-from runtime.sandbox.restoring import bring_back
+from runtime.sandbox.restoring import undo_pairs
 from runtime.sandbox.snapshot import Snapshots
 
 RUN = "abc123"
@@ -49,7 +49,7 @@ def told(kept: Snapshots, before: str, **options: Any) -> list[Change]:
 
 def undo(kept: Snapshots, *pairs: tuple[str, str], force: bool = False) -> tuple[str, ...]:
     with kept.alone():
-        return bring_back(kept, RUN, pairs, force=force).lines
+        return undo_pairs(kept, RUN, pairs, force=force).lines
 
 
 # ---- content ----------------------------------------------------------------------------------------------
