@@ -31,7 +31,7 @@ SKIPPED = frozenset(
     {".git", ".fractal", "__pycache__", "node_modules", ".venv", "venv", ".tox", ".nox", ".cache"}
     | {".pytest_cache", ".ruff_cache", ".mypy_cache", ".hypothesis", ".ipynb_checkpoints"}
 )
-"""Folders that snapshots and listings skip: histories, caches, installed packages."""
+"""Folders that snapshots, listings and searches skip: histories, caches, installed packages."""
 
 
 class WritePermission:

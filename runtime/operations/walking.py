@@ -10,12 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from kernel.disk import SKIPPED
 from kernel.errors import OperationFailed
 from kernel.tools.operations import OperationContext
 from runtime.operations.texts import existing, os_errors, regular, relative
 
-SKIPPED = (".git", ".fractal", "node_modules", "__pycache__", ".venv")
-"""Folders that a walk skips at any depth, unless it starts inside them."""
 SKIPPED_OF_WORKSPACE = "state"
 """Skipped only in a workspace; elsewhere the name belongs to the project."""
 MOST_ENTRIES = 200_000

@@ -118,8 +118,8 @@ def test_other_protected_paths_stay_protected(tmp_path: Path, drafts: Drafts, pa
 def test_what_changes_in_a_layout_of_the_system_is_a_draft(drafts: Drafts) -> None:
     with drafts.laid_out() as layout:
         assert layout.taken() == ([], [])
-        put(layout.folder / "operations" / "x.md", "x").chmod(0o755)
-        put(layout.folder / "tools" / "web" / "pattern.md", "changed")
+        put(layout.folder, "operations/x.md", "x").chmod(0o755)
+        put(layout.folder, "tools/web/pattern.md", "changed")
         (layout.folder / "tools" / "web" / "part.md").unlink()
         (layout.folder / "phases" / "do.md").unlink()
         (layout.folder / "phases" / "link.md").symlink_to("/etc/hostname")
@@ -136,11 +136,11 @@ def test_what_changes_in_a_layout_of_the_system_is_a_draft(drafts: Drafts) -> No
 
 def test_the_program_beside_an_operation_is_part_of_its_draft(drafts: Drafts) -> None:
     for name, text in (("x.md", "x"), ("x.py", "x"), ("y.py", "y")):
-        put(drafts.folder / "operations" / name, text)
+        put(drafts.folder, f"operations/{name}", text)
     assert drafts.units() == ["operations/x.md", "operations/y.py"]
-    put(drafts.system / "operations" / "x.md", "x")
+    put(drafts.system, "operations/x.md", "x")
     assert drafts.units() == ["operations/x.md", "operations/y.py"]
-    put(drafts.system / "operations" / "x.py", "x")
+    put(drafts.system, "operations/x.py", "x")
     assert drafts.units() == ["operations/y.py"]
 
 
