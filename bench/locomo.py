@@ -23,7 +23,7 @@ from dateutil import parser
 
 from bench.harness import Figures, data_file, embedded, markdown
 from kernel.errors import UsageError
-from runtime.cli.output import tell
+from runtime.cli.output import notify
 from runtime.memory.embed import Embedder, choose
 from runtime.memory.facts.records import Observation, stamp
 from runtime.memory.facts.retrieval import ALL, Parts, Retrieval
@@ -163,7 +163,7 @@ def index_all(
     conversations: Sequence[Conversation], embedder: Embedder, stores: Path | None = None
 ) -> list[Indexed]:
     """Index each conversation; with a folder, the shelves are kept there for the next time."""
-    tell(f"{sum(len(each.turns) for each in conversations)} turns are read and embedded by {embedder.name}")
+    notify(f"{sum(len(each.turns) for each in conversations)} turns are read and embedded by {embedder.name}")
     indexed: list[Indexed] = []
     for each in conversations:
         folder = stores / f"{each.name}-{embedder.name}" if stores else Path()
@@ -227,7 +227,7 @@ def measure(
         figures["modes"] = {mode: of_all(mode=mode) for mode in ("aggregated", "multi-anchor")}
         figures["without"] = {}
         for part in dict.fromkeys(FEATURES.values()):
-            tell(f"without {part}")
+            notify(f"without {part}")
             figures["without"][part] = of_all(ALL.without(part))
     return figures | {"embedder": chosen.name, "leave_one_out": False}
 

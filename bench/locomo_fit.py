@@ -25,7 +25,7 @@ from bench.locomo import (
     index_all,
     read_conversations,
 )
-from runtime.cli.output import tell
+from runtime.cli.output import notify
 from runtime.memory.embed import choose
 from runtime.memory.facts.retrieval import ALL, Parts
 from runtime.memory.facts.retrieval.parts import FEATURES, WEIGHTS, weights_of
@@ -141,7 +141,7 @@ def write_weights(path: Path | None = None, *, stores: Path | None = None) -> No
     conversations = read_conversations(path or data_file(DATA))
     weights: dict[str, Mapping[str, float]] = {}
     for name in ("minilm", "lexical", "none"):
-        tell(f"weights for {name}")
+        notify(f"weights for {name}")
         indexed = index_all(conversations, choose("lexical" if name == "none" else name), stores)
         parts = ALL.without("meaning", "late") if name == "none" else ALL
         weights[name] = fit([lesson for each in indexed for lesson in lessons_of(each, parts)])
@@ -169,7 +169,7 @@ def measure(
     if not quick:
         figures["without"] = {}
         for part in dict.fromkeys(part for part in FEATURES.values() if part != "names"):
-            tell(f"without {part}")
+            notify(f"without {part}")
             parts = ALL.without(part)
             others = (
                 [lessons_of(each, parts) for each in indexed]

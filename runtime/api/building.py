@@ -36,22 +36,22 @@ def builds_what_it_lacked(work: _Work[_P]) -> _Work[_P]:
     async def then(self: Fractal, *args: _P.args, **kwargs: _P.kwargs) -> RunResult:
         result = await work(self, *args, **kwargs)
         for proposal in self.workshop.lacked(result.run)[:1]:
-            left = _left(self, result)
-            if left["calls"] >= LEAST_CALLS:
-                await build(self, proposal, left)
+            remaining = _remaining(self, result)
+            if remaining["calls"] >= LEAST_CALLS:
+                await build(self, proposal, remaining)
         return result
 
     return then
 
 
-def _left(fractal: Fractal, result: RunResult) -> dict[str, Any]:
+def _remaining(fractal: Fractal, result: RunResult) -> dict[str, Any]:
     bounds, spent = fractal.config.bounds(), result.spent
     used = spent.get("prompt_tokens", 0) + spent.get("completion_tokens", 0)
-    left: dict[str, Any] = {
+    remaining: dict[str, Any] = {
         "calls": bounds.calls - int(spent.get("calls", 0)),
         "tokens": max(bounds.tokens - int(used), 1),
         "seconds": max(bounds.seconds - float(spent.get("seconds", 0)), 1.0),
     }
     if bounds.usd is not None:
-        left["usd"] = max(bounds.usd - float(spent.get("usd") or 0), 0.0)
-    return left
+        remaining["usd"] = max(bounds.usd - float(spent.get("usd") or 0), 0.0)
+    return remaining

@@ -43,10 +43,10 @@ def moment(text: str, now: datetime) -> str:
     if _AGO.fullmatch(text.strip()):
         return (now - timedelta(seconds=seconds(text))).isoformat(timespec="seconds")
     try:
-        found = datetime.fromisoformat(text.strip())
+        parsed = datetime.fromisoformat(text.strip())
     except ValueError:
         raise UsageError(f"{text!r} is no date or time; write 2026-11-20, or 3d for 3 days ago") from None
-    return (found if found.tzinfo else found.replace(tzinfo=UTC)).isoformat(timespec="seconds")
+    return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).isoformat(timespec="seconds")
 
 
 def ladder_of(fractal: Fractal) -> Ladder:
@@ -69,7 +69,7 @@ async def dream(fractal: Fractal, order: Order) -> RunResult:
     dreamer.hold("a dream that begins")
     dreamer.release()
     try:
-        return await _asleep(fractal).run(order.task, tool=KIND, yes=True)
+        return await _with_time_limit(fractal).run(order.task, tool=KIND, yes=True)
     finally:
         dreamer.release()
 
@@ -77,16 +77,16 @@ async def dream(fractal: Fractal, order: Order) -> RunResult:
 async def resume(fractal: Fractal, run: str) -> RunResult:
     """Resume a dream that was interrupted."""
     try:
-        return await _asleep(fractal).resume(run, yes=True)
+        return await _with_time_limit(fractal).resume(run, yes=True)
     finally:
         fractal.memory.dreamer.release()
 
 
-def _asleep(fractal: Fractal) -> Fractal:
+def _with_time_limit(fractal: Fractal) -> Fractal:
     """The same workspace and memory, with enough time for a large memory."""
-    other = fractal.anew(seconds=max(fractal.config.seconds, LONGEST))
-    other.__dict__["memory"] = fractal.memory
-    return other
+    dreamer = fractal.anew(seconds=max(fractal.config.seconds, LONGEST))
+    dreamer.__dict__["memory"] = fractal.memory
+    return dreamer
 
 
 def rehearse(fractal: Fractal, order: Order) -> list[RehearsedStage]:
@@ -111,8 +111,8 @@ def at_work(fractal: Fractal) -> list[str]:
 
 def unfinished(fractal: Fractal) -> str:
     """The newest dream if it was interrupted, else ""."""
-    found = (each for each in fractal.runs() if each.type == KIND)
-    newest = next(found, None)
+    dreams = (each for each in fractal.runs() if each.type == KIND)
+    newest = next(dreams, None)
     return newest.run if newest and newest.status not in ENDED | {"broken"} else ""
 
 
@@ -120,8 +120,8 @@ def done(fractal: Fractal, id: str) -> dict[str, StageRecord]:
     """What each stage of a dream did, in order."""
     from runtime.memory.dream.stages import DreamRecord
 
-    known = fractal.brain.shelf.get(DreamRecord, id)
-    return known.stages if known else {}
+    record = fractal.brain.shelf.get(DreamRecord, id)
+    return record.stages if record else {}
 
 
 async def act(fractal: Fractal, run_context: RunContext, args: Mapping[str, Any]) -> Result:
@@ -146,14 +146,14 @@ async def _stage(fractal: Fractal, run_context: RunContext, stage: str, args: Ma
     dreamer = fractal.memory.dreamer
     dreamer.asking = asking(fractal, run_context, id)
     try:
-        done = await asyncio.to_thread(dreamer.do, id, stage, str(args.get("since") or ""))
+        result = await asyncio.to_thread(dreamer.do, id, stage, str(args.get("since") or ""))
     except UsageError:
         raise
     except Exception as error:  # a bug in one stage must not stop the others
-        what = str(error) if isinstance(error, FractalError) else f"{type(error).__name__}: {error}"
-        return Result(f"failed, and nothing of it is kept: {what}", True, {"failed": True})
-    evidence = {"rows and files": done.changed, "form": done.form, "seconds": done.seconds}
-    return Result(shown(done), True, evidence | ({"asked": done.asked} if done.asked else {}))
+        message = str(error) if isinstance(error, FractalError) else f"{type(error).__name__}: {error}"
+        return Result(f"failed, and nothing of it is kept: {message}", True, {"failed": True})
+    evidence = {"rows and files": result.changed, "form": result.form, "seconds": result.seconds}
+    return Result(shown(result), True, evidence | ({"asked": result.asked} if result.asked else {}))
 
 
 def asking(fractal: Fractal, run_context: RunContext, id: str) -> Asking | None:
@@ -166,28 +166,28 @@ def asking(fractal: Fractal, run_context: RunContext, id: str) -> Asking | None:
     return Asking(rungs, fractal.systems, run_context.log, bounds, id, redact=redact) or None
 
 
-def summary(done: StageRecord) -> str:
+def summary(result: StageRecord) -> str:
     """A stage in one line."""
-    counts = ", ".join(f"{_number(value)} {name}" for name, value in done.counts.items() if value)
+    counts = ", ".join(f"{_number(value)} {name}" for name, value in result.counts.items() if value)
     if not counts:
         return "nothing to do"
-    return counts + {"extractive": " (without a model)", "model": " (by a model)"}.get(done.form, "")
+    return counts + {"extractive": " (without a model)", "model": " (by a model)"}.get(result.form, "")
 
 
-def shown(done: StageRecord) -> str:
+def shown(result: StageRecord) -> str:
     """A stage as the result of its step."""
-    lines = [summary(done), *(f"- {each}" for each in done.did)]
-    lines += [f"- no model was used: {each}" for each in done.trouble]
-    if done.asked:
-        lines.append("- asked: " + ", ".join(f"{value} {name}" for name, value in done.asked.items()))
+    lines = [summary(result), *(f"- {each}" for each in result.did)]
+    lines += [f"- no model was used: {each}" for each in result.trouble]
+    if result.asked:
+        lines.append("- asked: " + ", ".join(f"{value} {name}" for name, value in result.asked.items()))
     return "\n".join(lines)
 
 
-def rehearsed(found: Sequence[RehearsedStage]) -> str:
+def rehearsed(stages: Sequence[RehearsedStage]) -> str:
     """A rehearsal, stage by stage."""
     lines: list[str] = []
-    for each in found:
-        lines += [f"{each.stage.name}: {summary(each.done)}", *(f"- {line}" for line in each.done.did)]
+    for stage in stages:
+        lines += [f"{stage.stage.name}: {summary(stage.done)}", *(f"- {line}" for line in stage.done.did)]
     return "\n".join(lines)
 
 

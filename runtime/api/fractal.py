@@ -37,11 +37,11 @@ from runtime.workspace import settings as settings_of
 from runtime.workspace import trust, undo
 from runtime.workspace.archive import put_away
 from runtime.workspace.concurrency import one_of_many
-from runtime.workspace.inbox import Inbox, Person, asked, drop, leave
+from runtime.workspace.inbox import Inbox, Person, ask, drop, leave
 from runtime.workspace.new_run import first_document, prior, shelved
 from runtime.workspace.resume import active_before, assumed, begin_session, go_back, raised
 from runtime.workspace.reuse import reusable
-from runtime.workspace.runs import Reader, RunResult, result_of, told
+from runtime.workspace.runs import Reader, RunResult, event_data, result_of
 from runtime.workspace.trust import asks_for, lowering
 from runtime.workspace.workspace import Workspace, run_lock
 
@@ -52,8 +52,8 @@ if TYPE_CHECKING:
 
 def shipped_system() -> Path:
     """The folder of instructions: packed in the wheel, in the repository, or `FRACTAL_SYSTEM`."""
-    here = Path(__file__).parent.parent
-    for place in (here / "_system", here.parent / "system", Path(os.environ.get("FRACTAL_SYSTEM", "-"))):
+    top = Path(__file__).parent.parent
+    for place in (top / "_system", top.parent / "system", Path(os.environ.get("FRACTAL_SYSTEM", "-"))):
         if (place / "pattern.md").is_file():
             return place
     raise FractalError("the instructions (system/) are missing; install again, or set FRACTAL_SYSTEM")
@@ -96,12 +96,12 @@ class Fractal(Reader):
     @cached_property
     def memory(self) -> RunMemory:
         """The memory of this workspace."""
-        named = lowering(self.workspace.root, self.config, self.sources)
-        if {"embedder", "embedder_folder"} & set(named):
+        lowered = lowering(self.workspace.root, self.config, self.sources)
+        if {"embedder", "embedder_folder"} & set(lowered):
             self.refuse_untrusted()  # the embedder is loaded from where the folder says
-        found = RunMemory(self.workspace, self.config, self.systems, self._files)
-        found.ladder = lambda: tuple(self.ladder)
-        return found
+        memory = RunMemory(self.workspace, self.config, self.systems, self._files)
+        memory.ladder = lambda: tuple(self.ladder)
+        return memory
 
     def _files(self) -> Files:
         from runtime.reflexes.trial import Trial
@@ -121,8 +121,8 @@ class Fractal(Reader):
     @property
     def skills(self) -> list[Path]:
         """The configured folders of skills; relative ones are relative to the settings file."""
-        named = (self.workspace.root / Path(name).expanduser() for name in self.config.skills)
-        return [Path(os.path.normpath(place)) for place in named]
+        paths = (self.workspace.root / Path(name).expanduser() for name in self.config.skills)
+        return [Path(os.path.normpath(place)) for place in paths]
 
     def catalogue(self, drafts: Path | None = None, source: Source | None = None) -> Catalogue:
         """The tools and operations, with the `drafts` of a run that builds some.
@@ -165,18 +165,18 @@ class Fractal(Reader):
         if not task.strip():
             raise UsageError('the task is empty; say what is to be done: fractal run "…"')
         earlier = prior(self.root_document(self.find(after))) if after else []
-        if reuse and not (tool or after or plan_only) and (known := self._reused(task, context)):
-            return known
+        if reuse and not (tool or after or plan_only) and (reused := self._reused(task, context)):
+            return reused
         ladder = self._ladder_of(tool)  # raises for a wrong setting, before anything is written
         run = self.workspace.new_run()
         with self.workspace.claimed(run) as folder, run_lock(folder):
             run_context, clock, servers = run_context_of(self, run, ladder)
             if tool and tool != DREAM and not run_context.catalogue.guided(tool):
-                known = tool in run_context.catalogue.tools
-                raise UsageError(f"{tool} guides no loop" if known else run_context.catalogue.unknown(tool))
+                reused = tool in run_context.catalogue.tools
+                raise UsageError(f"{tool} guides no loop" if reused else run_context.catalogue.unknown(tool))
             pieces = [*earlier, *shelved(run_context.store, context)]
             document = first_document(run, task, pieces, self.workspace.folder, self.config.bounds(), tool)
-            extra: dict[str, Any] = {**self._named(group), **({"plan_only": True} if plan_only else {})}
+            extra: dict[str, Any] = {**self._meta_names(group), **({"plan_only": True} if plan_only else {})}
             if self.sources["skills"] == "flag":  # they are used again when the run is resumed
                 extra["with_skills"] = [str(place) for place in self.skills]
             document = document.having(extra=extra)
@@ -226,25 +226,25 @@ class Fractal(Reader):
 
     def _as(self, root: Document) -> None:
         """Use the agent and space of a run that is resumed."""
-        named = {key: root.meta.extra.get(key) or "default" for key in ("agent", "space")}
-        if named != {key: getattr(self.config, key) for key in named}:
-            self.config = self.config.model_copy(update=named)
+        names = {key: root.meta.extra.get(key) or "default" for key in ("agent", "space")}
+        if names != {key: getattr(self.config, key) for key in names}:
+            self.config = self.config.model_copy(update=names)
             self.__dict__.pop("memory", None)
             self._ladder = self.given
 
-    def _named(self, group: str) -> dict[str, str]:
+    def _meta_names(self, group: str) -> dict[str, str]:
         """Agent, space and group for META, unless they are the default."""
-        named = {"agent": self.config.agent, "space": self.config.space, "group": group}
-        return {key: name for key, name in named.items() if name not in ("", "default")}
+        names = {"agent": self.config.agent, "space": self.config.space, "group": group}
+        return {key: name for key, name in names.items() if name not in ("", "default")}
 
     def _reused(self, task: str, context: Sequence[tuple[str, str]]) -> RunResult | None:
         """The result of an earlier run that this one would only repeat, at no cost."""
-        given = [(source, text) for source, text in context]
-        root = reusable(self.workspace, task, given, lambda run: run_context_of(self, run, self.ladder)[0])
+        notes = [(source, text) for source, text in context]
+        root = reusable(self.workspace, task, notes, lambda run: run_context_of(self, run, self.ladder)[0])
         if root is None:
             return None
         result = replace(result_of(root, self.path(root.meta.run), Waiting("nothing")), spent={}, reused=True)
-        self.listener(Event("run_finished", result.run, result.id, data=told(result)))
+        self.listener(Event("run_finished", result.run, result.id, data=event_data(result)))
         return result
 
     def _folder_of(self, root: Document) -> Path:
@@ -252,9 +252,9 @@ class Fractal(Reader):
         folder = Path(root.meta.folder)
         if os.path.isdir(folder):  # noqa: PTH112 (Path.is_dir raises where it may not look)
             return folder
-        here = self.workspace.folder
-        self.warn(root.meta.run, f"the run's folder {folder} is not on this machine; it continues in {here}")
-        return here
+        own = self.workspace.folder
+        self.warn(root.meta.run, f"the run's folder {folder} is not on this machine; it continues in {own}")
+        return own
 
     async def replay(self, run: str, model: str | None = None) -> RunResult:
         """Repeat the task of an earlier run, from its log of replies or with another model.
@@ -266,9 +266,9 @@ class Fractal(Reader):
         logged = (self.workspace.runs / run / "calls.jsonl").is_file()
         recall = model is None and any(map(self.memory.answered, self.documents(run)))
         model = model or (f"replay:{run}" if logged else "reflex")
-        given = [(note.source, note.text) for note in root.section(1).notes if note.origin == "tool:file"]
-        again = self._like(None, {"model": model, "ladder": None, "recall": recall})
-        return await again.run(root.text(1, "task"), context=given)
+        files = [(note.source, note.text) for note in root.section(1).notes if note.origin == "tool:file"]
+        replaying = self._like(None, {"model": model, "ladder": None, "recall": recall})
+        return await replaying.run(root.text(1, "task"), context=files)
 
     def anew(self, **settings: Any) -> Fractal:
         """Another `Fractal` for this folder, with the flags of this one and these settings."""
@@ -293,7 +293,7 @@ class Fractal(Reader):
         self.workshop.end(run_context, result)
         withdraw(self.workspace.state / "mailbox", run_context.id)
         self.memory.end(folder, run_context.warn)
-        self.listener(Event("run_finished", run_context.id, result.id, data=told(result)))
+        self.listener(Event("run_finished", run_context.id, result.id, data=event_data(result)))
         if stopped:
             raise stopped
         return result
@@ -306,10 +306,10 @@ class Fractal(Reader):
             result = self._result(run_context, folder, await engine.drive())
             root = run_context.store.load(root_id(run_context.id))
             with clock.patient():
-                said = await asked(self._person, result, root, plan_only=run_context.policy.plan_only)
-            if not (self._person and said):
+                reply = await ask(self._person, result, root, plan_only=run_context.policy.plan_only)
+            if not (self._person and reply):
                 return result
-            self.tell(run_context.id, said.kind, by=self._person.by, **said.values)
+            self.tell(run_context.id, reply.kind, by=self._person.by, **reply.values)
 
     def _result(self, run_context: RunContext, folder: Path, got: Outcome | Waiting) -> RunResult:
         root = run_context.store.load(root_id(run_context.id))
@@ -347,21 +347,21 @@ class Fractal(Reader):
         run = self.find(run)
         with run_lock(self.workspace.runs / run):
             documents = self.documents(run)
-            return undo.undo(*self._kept(documents), documents, step, force=force)
+            return undo.undo(*self._stores(documents), documents, step, force=force)
 
     def redo(self, run: str = "", *, force: bool = False) -> list[str]:
         """Revert the last undo of a run; one line per file."""
         run = self.find(run)
         with run_lock(self.workspace.runs / run):
             documents = self.documents(run)
-            return undo.redo(*self._kept(documents), documents[0], force=force)
+            return undo.redo(*self._stores(documents), documents[0], force=force)
 
     def diffs(self, run: str = "", step: int | None = None) -> list[Change]:
         """What a run, or a step of its root, changed in its folder, with the diffs of texts."""
         documents = self.documents(self.find(run))
-        return undo.diffs(self._kept(documents)[0], documents, step)
+        return undo.diffs(self._stores(documents)[0], documents, step)
 
-    def _kept(self, documents: Sequence[Document]) -> tuple[Snapshots, FileStore]:
+    def _stores(self, documents: Sequence[Document]) -> tuple[Snapshots, FileStore]:
         store = FileStore(self.workspace.runs / documents[0].meta.run, fsync=self.config.fsync)
         return self.snapshots(self._folder_of(documents[0])), store
 
@@ -374,10 +374,10 @@ class Fractal(Reader):
         if not dry_run:
             self.memory.catch_up()  # it cannot read the documents afterwards
         runs = [(each.run, each.status, each.updated) for each in self.runs()]
-        gone = put_away(self.workspace.state, runs, keep_days, dry_run=dry_run)
+        archived = put_away(self.workspace.state, runs, keep_days, dry_run=dry_run)
         if not dry_run:
             undo.forget(self.workspace)
-        return gone
+        return archived
 
     def prompt(self, name: str, step: int = 0) -> tuple[str, Prompt]:
         """The phase and the exact prompt of the next call for this document."""

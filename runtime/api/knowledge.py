@@ -1,6 +1,6 @@
 """The commands and tools `recall`, `remember`, `goal` and `wander`.
 
-A fact is a person's only if the person said it: what a loop writes in other words is its own note.
+Only what a person said is stored as a person's fact; what a loop rephrases is stored as its own note.
 """
 
 from __future__ import annotations
@@ -99,17 +99,17 @@ def recall(fractal: Fractal, query: str, *, limit: int = LIMIT, mode: str = "sta
     if (mind := _caught_up(fractal)) is None:
         return []
     mind.take_in()
-    found = _search(mind, query, limit, mode)
+    hits = _search(mind, query, limit, mode)
     with suppress(FractalError):  # counting uses must not fail a question
-        mind.used(_uses(found))
-    return found
+        mind.used(_uses(hits))
+    return hits
 
 
-def _uses(found: Sequence[Recalled]) -> dict[str, tuple[float, int]]:
+def _uses(hits: Sequence[Recalled]) -> dict[str, tuple[float, int]]:
     """By memory: its score, relative to the best if that is an answer, and how many edges away it was."""
-    best = max((each.score for each in found), default=0.0)
+    best = max((each.score for each in hits), default=0.0)
     best = best if best >= ANSWERS else 1.0
-    scores = {each.memory: each for each in reversed(found) if each.memory}
+    scores = {each.memory: each for each in reversed(hits) if each.memory}
     return {id: (round(each.score / best, 4), int("spread" in each.parts)) for id, each in scores.items()}
 
 
@@ -134,27 +134,27 @@ def _search(mind: Mind, query: str, limit: int, mode: str) -> list[Recalled]:
     least = BESIDE * max((hit.score for hit in hits), default=0.0)
     fitting = [hit for hit in hits if hit.likeness >= LIKE or ("spread" in hit.parts and hit.score >= least)]
     evidence = {id: each.evidence for id, each in memories.items()}
-    found = [_recalled(records[hit.id], hit) for hit in once(fitting, evidence) if hit.id in records]
-    return sorted(found, key=lambda each: bool(each.until))[:limit]
+    recalled = [_recalled(records[hit.id], hit) for hit in once(fitting, evidence) if hit.id in records]
+    return sorted(recalled, key=lambda each: bool(each.until))[:limit]
 
 
-def _recalled(each: Memory | Observation, hit: Found) -> Recalled:
+def _recalled(record: Memory | Observation, hit: Found) -> Recalled:
     from runtime.memory.facts.records import Memory
 
-    values: dict[str, Any] = {"who": each.who, "source": each.source, "why": hit.why}
+    values: dict[str, Any] = {"who": record.who, "source": record.source, "why": hit.why}
     values |= {"score": round(hit.likeness, 4), "rank": round(hit.score, 6)}
     values["parts"] = {name: round(value, 4) for name, value in hit.parts.items() if value}
-    if isinstance(each, Memory):
-        values |= {"at": each.since, "said": each.held, "memory": each.id}
-        values["until"] = each.until[:10] or ("later" if each.superseded else "")
+    if isinstance(record, Memory):
+        values |= {"at": record.since, "said": record.held, "memory": record.id}
+        values["until"] = record.until[:10] or ("later" if record.superseded else "")
     else:
-        values |= {"at": each.at, "said": each.said, "memory": each.memory}
-    return Recalled(each.id, each.KIND, each.text, **values)
+        values |= {"at": record.at, "said": record.said, "memory": record.memory}
+    return Recalled(record.id, record.KIND, record.text, **values)
 
 
-def as_text(found: Sequence[Recalled], query: str) -> str:
+def as_text(hits: Sequence[Recalled], query: str) -> str:
     """Results as a loop reads them: a line each, with the source."""
-    lines = [f"- {excerpt(each.text, query, SHOWN_CHARS)} ({each.provenance})" for each in found]
+    lines = [f"- {excerpt(each.text, query, SHOWN_CHARS)} ({each.provenance})" for each in hits]
     return "\n".join(lines) or NOTHING
 
 
@@ -181,7 +181,7 @@ def remember(
 
 
 def remember_all(fractal: Fractal, text: str, **fields: Any) -> list[Memory]:
-    """Store each paragraph of a text by itself; all are checked before the first is stored."""
+    """Store each paragraph of a text separately; all are checked before the first is stored."""
     from runtime.memory.facts.mind import LONGEST
 
     parts = [part.strip() for part in re.split(r"\n[ \t\r]*\n", text) if part.strip()]
@@ -217,12 +217,12 @@ def goals(fractal: Fractal, *, past: bool = False) -> list[tuple[Goal, float]]:
 
 def goal_by(fractal: Fractal, id: str) -> Goal:
     """A goal by its id or a prefix of it. Raises `UsageError`."""
-    known = mind_of(fractal).goals(past=True) if fractal.memory.there else []
-    found = [goal for goal in known if goal.id.startswith(id)] if id else []
-    if len(found) == 1:
-        return found[0]
-    names = ", ".join(goal.id[:8] for goal in (found or known)[:10]) or "none"
-    raise UsageError(f"{id!r} is {'more than one goal' if found else 'no goal'}; there are: {names}")
+    all_goals = mind_of(fractal).goals(past=True) if fractal.memory.there else []
+    matches = [goal for goal in all_goals if goal.id.startswith(id)] if id else []
+    if len(matches) == 1:
+        return matches[0]
+    names = ", ".join(goal.id[:8] for goal in (matches or all_goals)[:10]) or "none"
+    raise UsageError(f"{id!r} is {'more than one goal' if matches else 'no goal'}; there are: {names}")
 
 
 def wander(fractal: Fractal, about: str, *, steps: int, seed: int) -> list[Step]:
@@ -237,8 +237,8 @@ async def act_recall(fractal: Fractal, run_context: RunContext | None, args: Map
     """A call of the tool `recall`."""
     limit, mode = int(args.get("limit") or LIMIT), str(args.get("mode") or "standard")
     query = str(args["query"])
-    found = await asyncio.to_thread(recall, fractal, query, limit=limit, mode=mode)
-    return Result(as_text(found, query), evidence={"found": len(found), "ids": [each.id for each in found]})
+    hits = await asyncio.to_thread(recall, fractal, query, limit=limit, mode=mode)
+    return Result(as_text(hits, query), evidence={"found": len(hits), "ids": [each.id for each in hits]})
 
 
 async def act_remember(fractal: Fractal, run_context: RunContext | None, args: Mapping[str, Any]) -> Result:
@@ -249,8 +249,8 @@ async def act_remember(fractal: Fractal, run_context: RunContext | None, args: M
     run = run_context.id if run_context else ""
     if run_context is None or _said_by_person(run_context, text):
         at, source = str(args.get("at") or ""), f"run:{run}" if run else "person"
-        kept = await asyncio.to_thread(remember, fractal, text, at=at, source=source)
-        return Result(f"remembered: {kept.text}", evidence={"memory": kept.id})
+        memory = await asyncio.to_thread(remember, fractal, text, at=at, source=source)
+        return Result(f"remembered: {memory.text}", evidence={"memory": memory.id})
     noted = await asyncio.to_thread(note, fractal, text, run)
     return Result(f"noted as this run's own words: {noted.text}", evidence={"observation": noted.id})
 
@@ -261,9 +261,9 @@ def _said_by_person(run_context: RunContext, text: str) -> bool:
         root = run_context.store.load(root_id(run_context.id))
     except (DocumentError, FractalError):
         return False
-    said = [note.text for note in root.section(1).notes if note.origin == "person" and note.key != "context"]
+    texts = [note.text for note in root.section(1).notes if note.origin == "person" and note.key != "context"]
     plain = " ".join(text.split()).casefold().rstrip(".!")
-    return any(plain in " ".join(each.split()).casefold() for each in said)
+    return any(plain in " ".join(each.split()).casefold() for each in texts)
 
 
 async def act_goal(fractal: Fractal, run_context: RunContext | None, args: Mapping[str, Any]) -> Result:
@@ -275,9 +275,9 @@ async def act_goal(fractal: Fractal, run_context: RunContext | None, args: Mappi
     if args.get("text"):
         goal = await asyncio.to_thread(mind_of(fractal).set_goal, _clean(str(args["text"])))
         return Result(f"goal {goal.id[:8]}: {goal.text}", evidence={"goal": goal.id})
-    found = await asyncio.to_thread(goals, fractal)
-    lines = [f"- {goal.id[:8]}: {_short(goal.text)} ({1 - gap:.0%} near)" for goal, gap in found]
-    return Result("\n".join(lines) or "there is no goal", evidence={"goals": len(found)})
+    listed = await asyncio.to_thread(goals, fractal)
+    lines = [f"- {goal.id[:8]}: {_short(goal.text)} ({1 - gap:.0%} near)" for goal, gap in listed]
+    return Result("\n".join(lines) or "there is no goal", evidence={"goals": len(listed)})
 
 
 async def act_wander(fractal: Fractal, run_context: RunContext | None, args: Mapping[str, Any]) -> Result:

@@ -35,15 +35,15 @@ def from_run(fractal: Fractal, run: str) -> list[Pattern]:
         raise UsageError(f"run {run} has not ended ({root.meta.status}): its outcome is not known yet")
     memory = fractal.memory
     ask = memory.asked(run)
-    found = memory.learning.end(fractal.documents(run), memory.verdict_on(run), ask)
-    if not found:
+    learned = memory.learning.end(fractal.documents(run), memory.verdict_on(run), ask)
+    if not learned:
         attempts = list(memory.brain.shelf.scan(StoredAttempt, {"run": run}))
-        found = [each for tried in attempts for each in memory.learning.learn(tried, ask)]
-    return list({each.name: each for each in found}.values())
+        learned = [each for tried in attempts for each in memory.learning.learn(tried, ask)]
+    return list({each.name: each for each in learned}.values())
 
 
 async def attempts(
-    fractal: Fractal, task: str, count: int, told: Callable[[int, RunResult], None], *, yes: bool = False
+    fractal: Fractal, task: str, count: int, on_result: Callable[[int, RunResult], None], *, yes: bool = False
 ) -> list[Pattern]:
     """Try a task several times, each time from the same files, and learn from what differs.
 
@@ -55,16 +55,16 @@ async def attempts(
     before = {each.name: each for each in fractal.memory.library.all()}
     group = secrets.token_hex(4)
     for number in range(1, count + 1):
-        again = fractal.anew(recall=False)
-        result = await again.run(task, group=group, yes=yes)
-        told(number, result)
+        fresh = fractal.anew(recall=False)
+        result = await fresh.run(task, group=group, yes=yes)
+        on_result(number, result)
         if result.waiting not in ("", "nothing"):
             raise UsageError(
                 f"run {result.run} waits for a {result.waiting}; attempts that are compared must end by "
                 "themselves: approve with `-y`, or say the task so that nothing is asked"
             )
         if number < count or result.exit != 0:
-            again.undo(result.run)
+            fresh.undo(result.run)
     after = fractal.anew().memory.library.all()
     return [each for each in after if before.get(each.name) != each]
 
@@ -85,10 +85,10 @@ def best_agents(profiles: Sequence[Profile]) -> list[Best]:
     from runtime.memory.context.awareness import FEW, best
 
     types = sorted({name for each in profiles for name in each.by_type})
-    found = [(name, *told) for name in types if (told := best(profiles, name))]
+    ranked = [(name, *entry) for name in types if (entry := best(profiles, name))]
     return [
         Best(name, agent, round(record.score, 4), record.samples)
-        for name, agent, record in found
+        for name, agent, record in ranked
         if record.samples >= FEW
     ]
 
@@ -96,16 +96,16 @@ def best_agents(profiles: Sequence[Profile]) -> list[Best]:
 def imported(fractal: Fractal, path: Path) -> tuple[list[Pattern], list[Pattern]]:
     """Import a file of good practice; returns the new patterns, and the known ones."""
     memory = fractal.memory
-    found = read_practice(path, now())
+    patterns = read_practice(path, now())
     new: list[Pattern] = []
-    known: list[Pattern] = []
-    for each in found:
-        there = next((k for k in memory.library.all() if memory.learning.merging.same(k, each)), None)
-        if there is not None:
-            known.append(there)
-        elif added := memory.library.add(each):
+    merged: list[Pattern] = []
+    for pattern in patterns:
+        same = next((k for k in memory.library.all() if memory.learning.merging.same(k, pattern)), None)
+        if same is not None:
+            merged.append(same)
+        elif added := memory.library.add(pattern):
             new.append(added)
-    return new, known
+    return new, merged
 
 
 async def act(fractal: Fractal, run_context: RunContext | None, args: Mapping[str, Any]) -> Result:
@@ -120,8 +120,8 @@ async def act(fractal: Fractal, run_context: RunContext | None, args: Mapping[st
         return Result(lines(from_run(fractal, run)) or "nothing new: no difference beyond chance")
     types = fractal.brain.kinds.of(str(args["task"])) if args.get("task") else ()
     library = fractal.memory.library
-    found = library.relevant(types) if types else library.patterns()
-    return Result(lines(found) or "nothing was learned yet")
+    patterns = library.relevant(types) if types else library.patterns()
+    return Result(lines(patterns) or "nothing was learned yet")
 
 
 def lines(patterns: Sequence[Pattern]) -> str:
@@ -129,25 +129,25 @@ def lines(patterns: Sequence[Pattern]) -> str:
     return "\n".join(f"{each.shown()} [{', '.join(each.types)}; {each.grade()}]" for each in patterns)
 
 
-def in_words(found: Report) -> list[str]:
+def in_words(report: Report) -> list[str]:
     """The report, a line each."""
     coverage = "no task type has three attempts yet"
-    if found.of:
-        coverage = f"{found.covered} of {found.of} task types with three attempts have a pattern"
-    lines = [f"patterns: {found.patterns} in use, {found.off} switched off", f"coverage: {coverage}"]
-    lines.append(f"{'all':<12} {_compared(found.before, found.after)}")
-    lines += [f"{each.type:<12} {_compared(each.before, each.after)}" for each in found.types]
+    if report.of:
+        coverage = f"{report.covered} of {report.of} task types with three attempts have a pattern"
+    lines = [f"patterns: {report.patterns} in use, {report.off} switched off", f"coverage: {coverage}"]
+    lines.append(f"{'all':<12} {_compared(report.before, report.after)}")
+    lines += [f"{each.type:<12} {_compared(each.before, each.after)}" for each in report.types]
     lines += [
         f"best agent for {each.type}: {each.agent} (score {each.score:.2f}, {each.samples} attempts)"
-        for each in found.best
+        for each in report.best
     ]
-    repeated = [each for each in found.mistakes if each.repeated or each.unseen]
+    repeated = [each for each in report.mistakes if each.repeated or each.unseen]
     lines += [
         f"repeated: {each.pattern}: {each.repeated} times though it was shown, {each.unseen} times where it "
         f"was not, of {each.of} attempts"
         for each in repeated
     ]
-    if found.mistakes and not repeated:
+    if report.mistakes and not repeated:
         lines.append("repeated: no mistake that a pattern warns of was made again")
     return lines
 

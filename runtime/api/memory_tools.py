@@ -27,7 +27,7 @@ ACTS: Mapping[str, str] = {
     "remember": "knowledge:act_remember",
     "wander": "knowledge:act_wander",
 }
-"""By the name behind `memory:`, the module beside this one and its function."""
+"""Module in this package and function, by the name after `memory:`."""
 
 
 def runner(fractal: Fractal, run_context: RunContext | None) -> Runner:

@@ -72,8 +72,8 @@ def run_context_of(
     run_context.listing = lambda: listing(run_context.folder, run_context.protected)
     run_context.trials = trials
     move_to(fractal, run_context, workspace.folder)
-    left = bounds.seconds - earlier
-    run_context.deadline = (datetime.now(UTC) + timedelta(seconds=max(left, 0))).isoformat(timespec="seconds")
+    rest = bounds.seconds - earlier
+    run_context.deadline = (datetime.now(UTC) + timedelta(seconds=max(rest, 0))).isoformat(timespec="seconds")
     return run_context, clock, servers
 
 

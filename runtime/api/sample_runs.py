@@ -41,9 +41,9 @@ def player(fractal: Fractal) -> Play:
     return play
 
 
-def sample_tasks(fractal: Fractal, told: Callable[[Tested, str], None]) -> SampleTasks:
-    """The sample tasks of a workspace, with its settings; `told` is called after each."""
-    return SampleTasks(fractal.workspace, fractal.catalogue(), player(fractal), fractal.config.usd, told)
+def sample_tasks(fractal: Fractal, on_tested: Callable[[Tested, str], None]) -> SampleTasks:
+    """The sample tasks of a workspace, with its settings; `on_tested` is called after each."""
+    return SampleTasks(fractal.workspace, fractal.catalogue(), player(fractal), fractal.config.usd, on_tested)
 
 
 def memory_runner() -> Runner:

@@ -33,7 +33,7 @@ class Scheduler:
     say: Say = lambda text: None
     sleep: Sleep = asyncio.sleep
     dreams: list[RunResult] = field(default_factory=list[RunResult])
-    _seen: dict[str, int] | None = None
+    _last_counts: dict[str, int] | None = None
     _at: datetime | None = None
 
     async def run(self, looks: int | None = None) -> None:
@@ -52,20 +52,20 @@ class Scheduler:
         if busy := at_work(self.fractal):
             self.say(f"no dream: {len(busy)} run{'' if len(busy) == 1 else 's'} at work")
             return None
-        now, there = self.fractal.memory.clock(), self._there()
-        left = unfinished(self.fractal)
+        now, stored = self.fractal.memory.clock(), self._stored_counts()
+        run = unfinished(self.fractal)
         rested = self._at is None or now - self._at >= AT_LEAST
-        if not left and (not there or (there == self._seen and not rested)):
+        if not run and (not stored or (stored == self._last_counts and not rested)):
             return None
-        result = await (resume(self.fractal, left) if left else dream(self.fractal, self.order))
-        self._at, self._seen = now, self._there()
+        result = await (resume(self.fractal, run) if run else dream(self.fractal, self.order))
+        self._at, self._last_counts = now, self._stored_counts()
         self.dreams.append(result)
         self.say(
             f"dream {result.run}: {result.status}" + ("" if result.status in ENDED else ", to be resumed")
         )
         return result
 
-    def _there(self) -> dict[str, int]:
+    def _stored_counts(self) -> dict[str, int]:
         """The numbers of records by kind."""
         memory = self.fractal.memory
         kinds = memory.brain.shelf.kinds() if memory.there else {}

@@ -24,7 +24,7 @@ LEAST_LINE = 8
 """Tokens that the shortest signatures weigh; with less left no further one is looked for."""
 
 MISFITS = 8
-"""Signatures that are too long for what is left, after which no further one is looked at."""
+"""After this many signatures that do not fit, the search for shorter ones ends."""
 _NAMED = re.compile(r"""`([a-z0-9-]+)`|"tool": "([a-z0-9-]+)\"""")
 NO_SKILLS = "skills: there is no such folder"
 
@@ -36,7 +36,7 @@ class Catalogue:
     """The tools of a list of system folders; the first folder wins where two have the same path.
 
     `drafts` is a run's own folder of drafts, before all others; `skills` are folders of Agent Skills, or
-    skills themselves; `sources` give more tools, which stand back where a name is taken.
+    skills themselves; `sources` give more tools; on a name conflict the other tool wins.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Catalogue:
         self.idle: dict[str, Tool] = {}
         """Those that are read and not in use: drafts, quarantined, retired."""
         self.faults: list[Fault] = []
-        self._seen: dict[str, tuple[int, int]] | None = None
+        self._last_stats: dict[str, tuple[int, int]] | None = None
         self._more: list[Tool] = []
         self.refresh()
 
@@ -63,16 +63,16 @@ class Catalogue:
         """Read again what changed on disk (by stat); True when anything did."""
         stats = {path: found for path in self._find() if (found := version(path))}
         more = [tool for source in self.sources for tool in source()]
-        if stats == self._seen and more == self._more:
+        if stats == self._last_stats and more == self._more:
             return False
-        self._seen, self._more = stats, more
+        self._last_stats, self._more = stats, more
         entries = [self._entry(Path(path), *stat) for path, stat in stats.items()]
         self.faults = [entry for entry in entries if isinstance(entry, Fault)]
         self.faults += [Fault(place, 1, NO_SKILLS) for place in self.skills if not place.is_dir()]
         self.tools, self.idle = {}, {}
         for entry in entries:
-            if isinstance(entry, Tool) and (why := self._add(entry)):
-                self.faults.append(Fault(entry.path, 1, why))
+            if isinstance(entry, Tool) and (problem := self._add(entry)):
+                self.faults.append(Fault(entry.path, 1, problem))
         for tool in more:
             self.tools.setdefault(tool.name, tool)
         return True
@@ -84,10 +84,10 @@ class Catalogue:
         if not (entry.status == "active" or (entry.draft and entry.status == "draft")):
             self.idle.setdefault(entry.name, entry)
             return ""
-        known = self.tools.setdefault(entry.name, entry)
-        if known is entry or known.path.resolve() == entry.path.resolve():  # by a link, or listed twice
+        other = self.tools.setdefault(entry.name, entry)
+        if other is entry or other.path.resolve() == entry.path.resolve():  # by a link, or listed twice
             return ""
-        return f"name: {entry.name!r} is taken by {known.path}; give it another name"
+        return f"name: {entry.name!r} is taken by {other.path}; give it another name"
 
     def _entry(self, path: Path, mtime_ns: int, size: int) -> Tool | Fault:
         entry = load(path, mtime_ns, size)
@@ -98,13 +98,13 @@ class Catalogue:
         return replace(entry, draft=True, origin="designed")
 
     def _find(self) -> list[str]:
-        found = list(system_files((*([self.drafts] if self.drafts else []), *self.folders)))
+        paths = list(system_files((*([self.drafts] if self.drafts else []), *self.folders)))
         for folder in self.skills:
-            found += skill_files(str(folder))
-        return found
+            paths += skill_files(str(folder))
+        return paths
 
     def places(self, names: Iterable[str]) -> tuple[Path, ...]:
-        """The folders of those that are skills: what lies there is read when it is needed."""
+        """The folders of those that are skills; their files are read on demand."""
         skills = (self.tools[name] for name in names if name in self.tools and self.tools[name].skill)
         return tuple(tool.path.parent.resolve() for tool in skills)
 
@@ -129,7 +129,7 @@ class Catalogue:
         raise OperationFailed(self.unknown(name))
 
     def unknown(self, name: str) -> str:
-        """The sentence that says there is no such tool."""
+        """The message for an unknown tool."""
         near = difflib.get_close_matches(name, self.tools, 3) or sorted(self.tools)[:12]
         return f"there is no tool {name!r}; there are {', '.join(near)}"
 
@@ -146,21 +146,21 @@ class Catalogue:
 
         In the loop of a guided tool, `own`, what its pattern names comes first, and it itself is left out.
 
-        What suits is told by the words that task and tool share (see `choosing`): with 500 tools the index
+        Tools are ranked by the words they share with the task (see `choosing`): with 500 tools the index
         costs what it costs with 10.
         """
         hands = [self.tools[name] for name in BUILTINS if name in self.tools]
-        rest = [tool for tool in self.tools.values() if tool.name not in BUILTINS and tool is not own]
+        others = [tool for tool in self.tools.values() if tool.name not in BUILTINS and tool is not own]
         suits = choice_of(list(self.tools.values())).suiting(task)
-        named = {first or second for first, second in _NAMED.findall(own.body if own else "")}
+        mentioned = {first or second for first, second in _NAMED.findall(own.body if own else "")}
 
         def place(tool: Tool) -> tuple[bool, float, int, str]:
-            return tool.name not in named, -round(suits.get(tool.name, 0.0), 6), tool.rank, tool.name
+            return tool.name not in mentioned, -round(suits.get(tool.name, 0.0), 6), tool.rank, tool.name
 
-        rest.sort(key=place)
+        others.sort(key=place)
         lines: list[str] = []
         used = misfits = 0
-        for tool in [*hands, *rest]:
+        for tool in [*hands, *others]:
             line = tool.signature
             cost = count(line) + 1
             if used + cost > limit:

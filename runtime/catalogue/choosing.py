@@ -1,7 +1,7 @@
-"""Which of many tools suit a task: told by the words that both use, without a model.
+"""Rank tools for a task by the words that both use, without a model.
 
 A rare word counts more than one that many tools have, one of a tool's name more than one of its description.
-Endings do not matter, and of words that mean much the same one stands for the other, for less.
+Endings do not matter. Synonyms match with a lower weight.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ALIKE = 0.45
 BEGINS = 0.35
 """What a word counts that only begins the same: `photographs` and `photo`, `transcribe` and `transcript`."""
 BEGINNING = 5
-"""Letters that such words share."""
+"""Letters that words of one stem share."""
 KEPT = 8
 """Choices that a process keeps."""
 SATURATION = 1.5
@@ -75,17 +75,17 @@ _WORD = re.compile(r"[^\W_]+")
 
 def words(text: str) -> list[str]:
     """The stems of what a text says, without the words that say nothing."""
-    found = (word for word in _WORD.findall(text.lower()) if word not in _STOP)
-    return [regular_stem(word) for word in found if len(word) > 1 and not word.isdecimal()]
+    candidates = (word for word in _WORD.findall(text.lower()) if word not in _STOP)
+    return [regular_stem(word) for word in candidates if len(word) > 1 and not word.isdecimal()]
 
 
 def _families() -> dict[str, set[str]]:
-    found: dict[str, set[str]] = defaultdict(set)
+    related: dict[str, set[str]] = defaultdict(set)
     for line in _ALIKE.split("\n"):
         family = {regular_stem(word) for word in line.split()}
         for word in family:
-            found[word] |= family - {word}
-    return dict(found)
+            related[word] |= family - {word}
+    return dict(related)
 
 
 _FAMILIES = _families()
@@ -121,18 +121,18 @@ class Choice:
 
     def suiting(self, task: str) -> dict[str, float]:
         """How well each tool suits the task; one that shares no word with it is missing."""
-        found: dict[str, float] = defaultdict(float)
+        scores: dict[str, float] = defaultdict(float)
         for word in dict.fromkeys(words(task)):
             best: dict[str, float] = {}
             self._count(best, (word,), 1.0)
             self._count(best, self._beginning.get(word[:BEGINNING], ()), BEGINS)
             self._count(best, _FAMILIES.get(word, ()), ALIKE)
             for name, score in best.items():
-                found[name] += score
-        return dict(found)
+                scores[name] += score
+        return dict(scores)
 
     def _count(self, best: dict[str, float], alike: Iterable[str], share: float) -> None:
-        """Of all words that stand for one of the task, the best one of each tool counts."""
+        """Set in `best` the score of each tool's best match for one word of the task."""
         for word in alike:
             having = self._having.get(word, {})
             rare = log(1 + (self._size - len(having) + 0.5) / (len(having) + 0.5)) if having else 0.0
@@ -144,7 +144,7 @@ class Choice:
 
 def weighed(tool: Tool) -> dict[str, float]:
     """The words of a tool with their weights."""
-    found: dict[str, float] = defaultdict(float)
+    weights: dict[str, float] = defaultdict(float)
     places: Sequence[tuple[str, float]] = (
         (tool.name.replace("-", " "), NAME),
         (tool.description, DESCRIPTION),
@@ -152,5 +152,5 @@ def weighed(tool: Tool) -> dict[str, float]:
     )
     for text, weight in places:
         for word in dict.fromkeys(words(text)):
-            found[word] += weight
-    return dict(found)
+            weights[word] += weight
+    return dict(weights)

@@ -24,9 +24,9 @@ def entries_of(folder: str) -> tuple[str, ...]:
     """The sorted names in a folder, cached by its modification time; () for anything else."""
     try:
         changed = os.stat(folder).st_mtime_ns  # noqa: PTH116
-        known = _listed.get(folder)
-        if known and known[0] == changed:
-            return known[1]
+        cached = _listed.get(folder)
+        if cached and cached[0] == changed:
+            return cached[1]
         names = tuple(sorted(os.listdir(folder)))  # noqa: PTH208
     except OSError:  # no folder, or closed to us
         return ()

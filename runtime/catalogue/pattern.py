@@ -19,7 +19,7 @@ LARGEST = 1_000_000
 LONGEST = 86_400
 """Seconds that a call may take; the run's own limit holds all the same."""
 _EFFECTS_OF_SKILLS = ("read", "write", "shell")
-"""What a skill may do is for its steps to say; its own keys are others than ours."""
+"""Effects of every skill: a SKILL.md does not declare them."""
 
 _SAMPLE: Mapping[str, tuple[type, Any, str]] = {
     "task": (str, object, "a text"),
@@ -51,22 +51,22 @@ def load(path: Path, mtime_ns: int, size: int) -> Tool | Fault:
         return Fault(path, 1, f"cannot be read: {error.strerror}")
     except ValueError as error:
         return Fault(path, getattr(error, "line", 1), str(error))
-    except Exception as error:  # YAML raises its own family; its mark tells the line
+    except Exception as error:  # YAML has its own exceptions; their mark has the line
         mark = getattr(error, "problem_mark", None)
-        what = getattr(error, "problem", None) or str(error).splitlines()[0]
+        problem = getattr(error, "problem", None) or str(error).splitlines()[0]
         hint = "text with a colon, comma, bracket or brace stands in quotes"
-        told = (
-            f"the frontmatter is not YAML: {what}; {hint}"
+        message = (
+            f"the frontmatter is not YAML: {problem}; {hint}"
             if mark
-            else f"a value is of the wrong kind: {what}"
+            else f"a value is of the wrong kind: {problem}"
         )
-        return Fault(path, mark.line + 1 if mark else 1, told)
+        return Fault(path, mark.line + 1 if mark else 1, message)
 
 
 def _skill(path: Path) -> Tool:
     skill = read_skill(path)
-    there = path.parent.resolve()
-    if there == home() or there in home().parents:
+    folder = path.parent.resolve()
+    if folder == home() or folder in home().parents:
         raise ValueError("a skill lies in a folder of its own: commands of its loop see all that is there")
     return Tool(
         skill.name,

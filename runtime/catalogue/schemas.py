@@ -84,8 +84,8 @@ def _tame(schema: Any) -> Any:
         if key in _NAMES and isinstance(value, dict):
             tamed[key] = {name: _tame(each) for name, each in cast(dict[str, Any], value).items()}
         elif key == "patternProperties" and isinstance(value, dict):
-            kept = {p: _tame(each) for p, each in cast(dict[str, Any], value).items() if _anchored(p)}
-            tamed |= {key: kept} if len(kept) == len(cast(dict[str, Any], value)) else {}
+            safe = {p: _tame(each) for p, each in cast(dict[str, Any], value).items() if _anchored(p)}
+            tamed |= {key: safe} if len(safe) == len(cast(dict[str, Any], value)) else {}
         elif key in _VALUES:
             tamed[key] = value
         elif not (key == "pattern" and not _anchored(value)) and not (key == "$ref" and not _own(value)):

@@ -1,4 +1,4 @@
-"""Reads a SKILL.md as people write them: what is missing or malformed is made up for, where it can be.
+"""Reads a SKILL.md tolerantly: missing or malformed fields are replaced where possible.
 
 The specification wants a name (a-z, 0-9 and -, at most 64, as its folder's) and a description (at most 1,024
 characters) between `---` lines. Other keys are accepted and grant nothing.
@@ -34,7 +34,7 @@ class Unusable(ValueError):
 
 @dataclass(frozen=True)
 class Skill:
-    """What a SKILL.md says, and in what it departs from the specification."""
+    """The content of a SKILL.md, and its deviations from the specification."""
 
     name: str
     description: str
@@ -43,27 +43,27 @@ class Skill:
 
 
 def few_values(data: Any) -> None:
-    """Raise `ValueError` for data that is larger than it looks, before anybody copies or prints it."""
-    pending, seen = [data], 0
+    """Raise `ValueError` for data that aliases make larger than it looks, before it is copied or printed."""
+    pending, count = [data], 0
     while pending:
-        each = pending.pop()
-        seen += 1
-        if seen > MOST_VALUES:
+        value = pending.pop()
+        count += 1
+        if count > MOST_VALUES:
             raise ValueError(f"the frontmatter holds more than {MOST_VALUES} values")
-        if isinstance(each, dict):
-            pending += [*cast(dict[Any, Any], each), *cast(dict[Any, Any], each).values()]
-        elif isinstance(each, list | tuple | set):
-            pending += cast(list[Any], each)
+        if isinstance(value, dict):
+            pending += [*cast(dict[Any, Any], value), *cast(dict[Any, Any], value).values()]
+        elif isinstance(value, list | tuple | set):
+            pending += cast(list[Any], value)
 
 
 def read_skill(path: Path) -> Skill:
-    """Read one; raises `Unusable` with a line and the mend, `OSError` where the file cannot be read."""
+    """Read a skill. Raises `Unusable` with the line and the fix, or `OSError`."""
     if (size := path.stat().st_size) > LARGEST:
         raise Unusable(f"{size:,} bytes are too many; move most of it into files of references/")
     head, body, first = _split(_decoded(path.read_bytes()))
-    told: list[str] = []
-    meta = _meta(head, told)
-    name = _name(path.parent.name, meta, head, told)
+    notes: list[str] = []
+    meta = _meta(head, notes)
+    name = _name(path.parent.name, meta, head, notes)
     description = meta.get("description")
     if isinstance(description, list):
         description = " ".join(str(each) for each in cast(list[Any], description))
@@ -72,12 +72,12 @@ def read_skill(path: Path) -> Skill:
         text = _opening(body)
         if not text:
             raise Unusable("it says nothing: write name and description between --- lines, then what to do")
-        told.append("line 1: description is missing; the beginning of the text stands for it")
+        notes.append("line 1: description is missing; the beginning of the text stands for it")
     elif len(text) > LONGEST_DESCRIPTION:
-        told.append(f"line 1: the description has {len(text):,} characters, {LONGEST_DESCRIPTION:,} may be")
+        notes.append(f"line 1: the description has {len(text):,} characters, {LONGEST_DESCRIPTION:,} may be")
     if not body.strip():
-        told.append(f"line {first}: there is no text that says what to do")
-    return Skill(name, text, body.strip(), tuple(told))
+        notes.append(f"line {first}: there is no text that says what to do")
+    return Skill(name, text, body.strip(), tuple(notes))
 
 
 def _decoded(raw: bytes) -> str:
@@ -105,7 +105,7 @@ def _split(text: str) -> tuple[list[str], str, int]:
     return [""] * start + lines[start + 1 : end], "\n".join(lines[end:]), end + 1  # it was never closed
 
 
-def _meta(head: list[str], told: list[str]) -> Mapping[str, Any]:
+def _meta(head: list[str], notes: list[str]) -> Mapping[str, Any]:
     import yaml
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -115,26 +115,26 @@ def _meta(head: list[str], told: list[str]) -> Mapping[str, Any]:
         if isinstance(value, dict):
             return cast(Mapping[str, Any], value)
         if head and value is not None:
-            told.append("line 1: the frontmatter is no mapping of names to values")
+            notes.append("line 1: the frontmatter is no mapping of names to values")
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         line = mark.line + 2 if mark else 1
-        told.append(f"line {line}: the frontmatter is not YAML; put values with a colon in quotes")
+        notes.append(f"line {line}: the frontmatter is not YAML; put values with a colon in quotes")
     return _by_lines(head)
 
 
 def _by_lines(head: list[str]) -> Mapping[str, Any]:
     """The values of a frontmatter that is not YAML: most have a colon in a description without quotes."""
-    found: dict[str, str] = {}
+    fields: dict[str, str] = {}
     name = ""
     for line in head:
         if hit := _KEY.match(line):
             name = hit[1]
             value = (hit[2] or "").strip()
-            found.setdefault(name, "" if re.fullmatch(r"[>|][+-]?", value) else _unquoted(value))
+            fields.setdefault(name, "" if re.fullmatch(r"[>|][+-]?", value) else _unquoted(value))
         elif name and line.startswith((" ", "\t")):
-            found[name] = f"{found[name]} {line.strip()}".strip()
-    return found
+            fields[name] = f"{fields[name]} {line.strip()}".strip()
+    return fields
 
 
 def _unquoted(value: str) -> str:
@@ -142,20 +142,20 @@ def _unquoted(value: str) -> str:
     return value[1:-1] if quoted else value
 
 
-def _name(folder: str, meta: Mapping[str, Any], head: list[str], told: list[str]) -> str:
-    given = meta.get("name")
+def _name(folder: str, meta: Mapping[str, Any], head: list[str], notes: list[str]) -> str:
+    value = meta.get("name")
     line = next((at for at, text in enumerate(head, 2) if text.startswith("name")), 1)
-    if given is None or given == "":
-        told.append(f"line {line}: name is missing; it is called after its folder")
-        given = folder
-    given = str(given)
-    name = _as_name(given) or _as_name(folder)
+    if value is None or value == "":
+        notes.append(f"line {line}: name is missing; it is called after its folder")
+        value = folder
+    value = str(value)
+    name = _as_name(value) or _as_name(folder)
     if not name:
-        raise Unusable(f"name: {given!r} has none of a-z and 0-9; give it a name of a-z, 0-9 and -", line)
-    if name != given:
-        told.append(f"line {line}: name: {given!r} is read as {name!r}: a-z, 0-9 and -, at most 64 of them")
+        raise Unusable(f"name: {value!r} has none of a-z and 0-9; give it a name of a-z, 0-9 and -", line)
+    if name != value:
+        notes.append(f"line {line}: name: {value!r} is read as {name!r}: a-z, 0-9 and -, at most 64 of them")
     elif name != folder:
-        told.append(f"line {line}: name: {name!r} is not that of its folder, {folder!r}")
+        notes.append(f"line {line}: name: {name!r} is not that of its folder, {folder!r}")
     return name
 
 

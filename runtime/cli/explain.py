@@ -54,22 +54,22 @@ def reasons(documents: Sequence[Document], loop: str, step: int | None = None) -
 
     Raises KeyError when the loop or the step is not there.
     """
-    known = {document.meta.id: document for document in documents}
-    document = known[loop]
+    by_id = {document.meta.id: document for document in documents}
+    document = by_id[loop]
     if step is not None:
-        parts = [_step(document, step, known, whole=True)]
+        parts = [_step(document, step, by_id, full=True)]
     else:
         parts = [
             *(part(document) for part in (_task, _plan)),
-            *(_step(document, n, known, whole=False) for n in sorted({**document.planned, **document.steps})),
+            *(_step(document, n, by_id, full=False) for n in sorted({**document.planned, **document.steps})),
             *(part(document) for part in (_rungs, _retries, _verdict, _waiting, _end)),
         ]
-    found = [
+    texts = [
         Reason(question, answer, loop, f"{loop}.md", section)
         for part in parts
         for question, answer, section in part
     ]
-    return found if step is not None else found + _budget(document, known)
+    return texts if step is not None else texts + _budget(document, by_id)
 
 
 def _who(origin: str) -> str:
@@ -84,15 +84,15 @@ def _task(document: Document) -> Iterator[Found]:
     if given is None:
         return
     if document.meta.parent:
-        where = given.source or f"{document.meta.parent}.md"
-        yield "Why this loop?", f"its parent gave it the task ({where})", "§1 task"
+        origin = given.source or f"{document.meta.parent}.md"
+        yield "Why this loop?", f"its parent gave it the task ({origin})", "§1 task"
     if resolved is None:
         yield "Why this task?", f"as given: {given.text}", "§1 task"
         return
     same = resolved.text.strip() == given.text.strip()
-    said = "used as given" if same else f'"{given.text}" was interpreted as "{resolved.text}"'
+    text = "used as given" if same else f'"{given.text}" was interpreted as "{resolved.text}"'
     facts = [note for note in document.section(1).notes if note.key in ("fact", "answer", "guidance")]
-    lines = [f"{said}, by {_who(resolved.origin)}"]
+    lines = [f"{text}, by {_who(resolved.origin)}"]
     for note in facts:
         source = f" (from {note.source})" if note.source else f" ({note.key} of {_who(note.origin)})"
         lines.append(f"because: {note.text}{source}")
@@ -107,8 +107,8 @@ def _plan(document: Document) -> Iterator[Found]:
     if approach is None:
         return
     lines = [f"{approach.text} (by {_who(approach.origin)})"]
-    said = {"rationale": "rationale:", "confidence": "confidence:", "approved": "the plan was approved"}
-    lines += [f"{words} {text}" for key, words in said.items() if (text := document.text(2, key))]
+    labels = {"rationale": "rationale:", "confidence": "confidence:", "approved": "the plan was approved"}
+    lines += [f"{words} {text}" for key, words in labels.items() if (text := document.text(2, key))]
     if document.meta.attempt > 1:
         lines.append(f"attempt {document.meta.attempt}, which knew what earlier attempts had learned")
     yield "Why this plan?", "\n".join(lines), "§2 approach"
@@ -117,14 +117,14 @@ def _plan(document: Document) -> Iterator[Found]:
         yield "How was success measured?", text, "§2 baseline"
 
 
-def _step(document: Document, n: int, known: Mapping[str, Document], *, whole: bool) -> Iterator[Found]:
-    planned, went = document.planned.get(n), document.steps.get(n)
-    step = went or planned
+def _step(document: Document, n: int, by_id: Mapping[str, Document], *, full: bool) -> Iterator[Found]:
+    planned, done = document.planned.get(n), document.steps.get(n)
+    step = done or planned
     if step is None:
         raise KeyError(n)
-    lines = [f"planned as {_call(planned or step, whole)}"]
+    lines = [f"planned as {_call(planned or step, full)}"]
     if planned is None:
-        lines[0] = f"{_call(step, whole)}, of an earlier attempt ({_attempt_of(document, n)})"
+        lines[0] = f"{_call(step, full)}, of an earlier attempt ({_attempt_of(document, n)})"
     lines.append(f"needs step {', '.join(map(str, step.needs))}" if step.needs else "needs no other step")
     if asked := step.evidence.get("asked"):
         lines.append(f"its arguments were filled in when it was reached, by {_who(str(asked))}")
@@ -136,19 +136,19 @@ def _step(document: Document, n: int, known: Mapping[str, Document], *, whole: b
     if step.state == "stale":
         lines.append("done before a person's edit; not yet decided whether its result is kept")
     yield f"Why step {n}?", "; ".join(lines), f"§{2 if planned else 3} step {n}"
-    if went is not None and (whole or went.state != "done"):
-        yield _outcome(document, went, known)
-    kept = {key: value for key, value in went.evidence.items() if key not in _ACCOUNTS} if went else {}
-    if whole and kept:
-        text = json.dumps(kept, ensure_ascii=False)
+    if done is not None and (full or done.state != "done"):
+        yield _outcome(document, done, by_id)
+    evidence = {key: value for key, value in done.evidence.items() if key not in _ACCOUNTS} if done else {}
+    if full and evidence:
+        text = json.dumps(evidence, ensure_ascii=False)
         yield f"What is recorded of step {n}?", text, f"§3 step {n} evidence"
 
 
-def _call(step: Step, whole: bool) -> str:
+def _call(step: Step, full: bool) -> str:
     if step.args is None:
         return f"{step.tool or 'a subtask'}: {step.what}"
     text = redact_forms(json.dumps(dict(step.args), ensure_ascii=False))
-    return f"{step.tool} {text if whole or len(text) <= 160 else text[:160] + '…'}"
+    return f"{step.tool} {text if full or len(text) <= 160 else text[:160] + '…'}"
 
 
 def _attempt_of(document: Document, n: int) -> str:
@@ -159,15 +159,15 @@ def _attempt_of(document: Document, n: int) -> str:
     return "which one is not recorded"
 
 
-def _outcome(document: Document, step: Step, known: Mapping[str, Document]) -> Found:
+def _outcome(document: Document, step: Step, by_id: Mapping[str, Document]) -> Found:
     result = (step.result or "").strip()
     short = result if len(result) <= 1500 else f"{result[:1500]}… ({len(result)} characters)"
     answer = f"{step.state}" + (f", reported by {_who(step.origin)}: {short}" if short else "")
-    child = known.get(step.link.removesuffix(".md"))
+    child = by_id.get(step.link.removesuffix(".md"))
     if child is not None and not child.meta.operation:
         answer += f"\nits loop {child.meta.id} ended {child.meta.status}"
-    asked = f"What did step {step.n} give?" if step.state == "done" else f"Why is step {step.n} {step.state}?"
-    return asked, answer, f"§3 step {step.n}"
+    head = f"What did step {step.n} give?" if step.state == "done" else f"Why is step {step.n} {step.state}?"
+    return head, answer, f"§3 step {step.n}"
 
 
 def _rungs(document: Document) -> Iterator[Found]:
@@ -179,20 +179,20 @@ def _rungs(document: Document) -> Iterator[Found]:
     for (attempt, phase), entries in phases.items():
         passed = tuple(f"{each['rung']} did not: {each['passed']}" for each in entries if each.get("passed"))
         gave = [each for each in entries if not each.get("passed")]
-        who = str(gave[-1].get("model") or gave[-1].get("rung")) if gave else ""
-        groups.setdefault((attempt, who, passed), []).append((phase, gave))
-    for (attempt, who, passed), parts in groups.items():
+        responder = str(gave[-1].get("model") or gave[-1].get("rung")) if gave else ""
+        groups.setdefault((attempt, responder, passed), []).append((phase, gave))
+    for (attempt, responder, passed), parts in groups.items():
         gave = [entry for _, entries in parts for entry in entries]
-        lines = [*passed, *([f"{who} answered{_price(gave)}"] if who else [])]
+        lines = [*passed, *([f"{responder} answered{_price(gave)}"] if responder else [])]
         if not passed:
             cheapest = "no cheaper responder took this attempt"
             lines.append(cheapest if attempt == 1 else f"attempt {attempt} began with it")
         name = ", ".join(
             "its one operation" if phase == "atomic" else phase_name(phase) for phase, _ in parts
         )
-        again = f" in attempt {attempt}" if attempt > 1 else ""
-        asked = f"Why {who} for {name}{again}?" if who else f"Why did nobody answer {name}{again}?"
-        yield asked, "; ".join(lines), "§0 rungs"
+        note = f" in attempt {attempt}" if attempt > 1 else ""
+        head = f"Why {responder} for {name}{note}?" if responder else f"Why did nobody answer {name}{note}?"
+        yield head, "; ".join(lines), "§0 rungs"
 
 
 def _price(entries: Sequence[Mapping[str, Any]]) -> str:
@@ -241,10 +241,10 @@ def _waiting(document: Document) -> Iterator[Found]:
         return
     on = {"person": "for a person", "approval": "for an approval", "children": "for its children"}
     open_steps = [str(step.n) for step in document.steps.values() if step.link and not step.ended]
-    what = str(waits.get("question", "")) or (f"steps {', '.join(open_steps)}" if open_steps else "")
-    asked = document.note(1, "question")
-    by = f", asked by {_who(asked.origin)}" if asked and asked.text == what else ""
-    answer = f"{on.get(str(waits['for']), waits['for'])}{': ' + what if what else ''}{by}"
+    awaited = str(waits.get("question", "")) or (f"steps {', '.join(open_steps)}" if open_steps else "")
+    question = document.note(1, "question")
+    by = f", asked by {_who(question.origin)}" if question and question.text == awaited else ""
+    answer = f"{on.get(str(waits['for']), waits['for'])}{': ' + awaited if awaited else ''}{by}"
     yield "Why does it wait?", answer, "§0 waiting"
 
 
@@ -252,15 +252,15 @@ def _end(document: Document) -> Iterator[Found]:
     for key in ("error", "escalation"):
         if note := document.note(5, key):
             question = f"Why did it end {document.meta.status}?"
-            asked = f"\nopen question: {text}" if (text := document.text(5, "question")) else ""
-            yield question, note.text + asked, f"§5 {key}"
+            open_question = f"\nopen question: {text}" if (text := document.text(5, "question")) else ""
+            yield question, note.text + open_question, f"§5 {key}"
     if document.meta.status == "interrupted":
         yield "Why is it interrupted?", "its process was stopped or died", "§0 status"
 
 
-def _budget(document: Document, known: Mapping[str, Document]) -> list[Reason]:
+def _budget(document: Document, by_id: Mapping[str, Document]) -> list[Reason]:
     meta = document.meta
-    parent = known.get(meta.parent)
+    parent = by_id.get(meta.parent)
     if not meta.budget:
         return []
     names = {"calls": "calls", "tokens": "tokens", "seconds": "seconds", "context": "tokens of work context"}
@@ -269,9 +269,9 @@ def _budget(document: Document, known: Mapping[str, Document]) -> list[Reason]:
     why, file, section = "the limits of the run", f"{meta.id}.md", "§0 budget"
     if parent:
         step = next((each for each in parent.steps.values() if each.link == f"{meta.id}.md"), None)
-        others = sum(each.share is not None for each in parent.steps.values()) - 1
+        siblings = sum(each.share is not None for each in parent.steps.values()) - 1
         why = f"its share of the calls that {parent.meta.id} had left, less one reserved for Check"
-        why += f", beside {others} more" if others > 0 else ""
+        why += f", beside {siblings} more" if siblings > 0 else ""
         file, section = f"{parent.meta.id}.md", f"§3 step {step.n} share" if step else "§3"
     return [Reason("Why this budget?", f"{why}: {', '.join(limits)}", meta.id, file, section)]
 
@@ -289,19 +289,19 @@ def explain(run: str, step: str | None) -> None:
     fractal = opened()
     documents = fractal.documents(run)
     start = fractal.document(run)
-    found = _of_step(documents, start, step) if step else _of_loops(documents, start)
-    emit(found)
-    loops = {each.loop for each in found}
+    answers = _of_step(documents, start, step) if step else _of_loops(documents, start)
+    emit(answers)
+    loops = {answer.loop for answer in answers}
     loop, room = "", columns()
-    for each in found:
-        if not step and each.loop != loop and len(loops) > 1:
-            click.echo(click.style(f"{chr(10) * bool(loop)}— {each.loop} —", fg="cyan"))
-            loop = each.loop
-        click.echo(click.style(each.question, bold=True))
-        for text in safe(each.answer).splitlines():
+    for answer in answers:
+        if not step and answer.loop != loop and len(loops) > 1:
+            click.echo(click.style(f"{chr(10) * bool(loop)}— {answer.loop} —", fg="cyan"))
+            loop = answer.loop
+        click.echo(click.style(answer.question, bold=True))
+        for text in safe(answer.answer).splitlines():
             lines = textwrap.wrap(text, room, initial_indent="  ", subsequent_indent="  ")
             click.echo(f"  {text}" if width(text) + 2 <= room else "\n".join(lines))
-        click.echo(click.style(f"  ← {each.source}", dim=True))
+        click.echo(click.style(f"  ← {answer.source}", dim=True))
 
 
 def _of_loops(documents: list[Document], start: Document) -> list[Reason]:

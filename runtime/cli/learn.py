@@ -19,15 +19,15 @@ from runtime.cli.output import (
     emit,
     line,
     local,
+    notify,
     print_list,
     print_table,
     put,
-    tell,
     wants_json,
 )
 from runtime.cli.progress import PHASES
 from runtime.cli.session import Session, budget_option, command, json_option, opened, run_argument
-from runtime.cli.system import adoption_of, said, trials_of
+from runtime.cli.system import adoption_of, sample_reporter, trials_of
 from runtime.evolution.adoption import ChangeTrials
 from runtime.evolution.trials import Trial
 from runtime.memory.context import awareness
@@ -82,16 +82,16 @@ def _attempts(context: click.Context, words: tuple[str, ...], model: str | None,
 
     def report_attempt(number: int, result: RunResult) -> None:
         results.append(result)
-        tell(f"attempt {number}: run {result.run}: {result.status}")
+        notify(f"attempt {number}: run {result.run}: {result.status}")
 
-    found = asyncio.run(
+    learned = asyncio.run(
         learning.attempts(fractal, " ".join(words), parent.params["group"], report_attempt, yes=yes)
     )
     good = sum(each.exit == 0 for each in results)
-    tell(f"{good} of {len(results)} accepted")
-    _taught(found)
+    notify(f"{good} of {len(results)} accepted")
+    _print_learned(learned)
     if not 0 < good < len(results):
-        tell("all attempts ended alike, so there is nothing to compare")
+        notify("all attempts ended alike, so there is nothing to compare")
     return 0
 
 
@@ -100,18 +100,18 @@ def _attempts(context: click.Context, words: tuple[str, ...], model: str | None,
 @json_option("Print the new and changed patterns as a list of objects.")
 def from_(run: str) -> None:
     """Learn from a finished run (default: the newest), even if learning was off."""
-    found = learning.from_run(opened(), run)
-    emit([_object(each) for each in found])
-    _taught(found)
+    learned = learning.from_run(opened(), run)
+    emit([_object(each) for each in learned])
+    _print_learned(learned)
 
 
 @learn.command()
 @json_option("Print an object: before, after, types, mistakes, coverage.")
 def report() -> None:
     """Compare success, time and tokens before and after learning; show coverage and repeated mistakes."""
-    found = learning.report(opened())
-    emit(found)
-    put("\n".join(learning.in_words(found)))
+    result = learning.report(opened())
+    emit(result)
+    put("\n".join(learning.in_words(result)))
 
 
 @learn.command()
@@ -134,16 +134,16 @@ def patterns(action: str, names: tuple[str, ...], type_: str | None) -> int:
         if action == "show":
             path = library.folder / f"{name}.md"
             above = [place / f"{name}.md" for place in library.above]
-            there = next((each for each in (path, *above) if each.is_file() and each.stem == name), None)
-            if there is None:
+            source = next((each for each in (path, *above) if each.is_file() and each.stem == name), None)
+            if source is None:
                 raise UsageError(f"there is no pattern {name}; `fractal learn patterns` lists them")
-            put(there.read_text("utf-8", "replace"))
+            put(source.read_text("utf-8", "replace"))
         elif action == "delete":
             library.delete(name, person=True)
-            tell(f"{name} is deleted and will not be learned again")
+            notify(f"{name} is deleted and will not be learned again")
         else:
             library.update(name, person=True, status="active" if action == "on" else "off")
-            tell(f"{name} is switched {action}")
+            notify(f"{name} is switched {action}")
     return 0
 
 
@@ -154,12 +154,12 @@ def import_(path: Path) -> None:
 
     Lines `Applies to: code, edit` and `Avoid: …` below a heading give the task types and what to avoid.
     """
-    new, known = learning.imported(opened(), path)
-    for each in new:
-        tell(f"{each.name} (for {', '.join(each.types)})")
-    for each in known:
-        tell(f"{each.name} says the same")
-    tell(f"{len(new)} patterns imported, {len(known)} already known")
+    new, merged = learning.imported(opened(), path)
+    for pattern in new:
+        notify(f"{pattern.name} (for {', '.join(pattern.types)})")
+    for pattern in merged:
+        notify(f"{pattern.name} says the same")
+    notify(f"{len(new)} patterns imported, {len(merged)} already known")
 
 
 @learn.command()
@@ -171,20 +171,20 @@ def import_(path: Path) -> None:
 )
 def export(path: Path | None) -> None:
     """Write the learned patterns to one file, which `fractal learn import` reads elsewhere."""
-    found = opened().memory.library.patterns()
-    text = write_practice(found)
+    exported = opened().memory.library.patterns()
+    text = write_practice(exported)
     if path is None:
         put(text)
     else:
         path.write_text(text, "utf-8")
-        tell(f"{len(found)} patterns are in {path}")
+        notify(f"{len(exported)} patterns are in {path}")
 
 
 def _list_patterns(fractal: Fractal, type_: str | None) -> int:
     library = fractal.memory.library
-    found = {each.name: each for each in (*library.patterns(), *library.all())}
-    wanted = [each for each in found.values() if type_ is None or type_ in each.types]
-    wanted.sort(key=lambda each: (each.status, -each.confidence, each.name))
+    by_name = {each.name: each for each in (*library.patterns(), *library.all())}
+    chosen = [each for each in by_name.values() if type_ is None or type_ in each.types]
+    chosen.sort(key=lambda each: (each.status, -each.confidence, each.name))
     shown: Columns = {
         "NAME": "name",
         "TYPES": lambda each: ", ".join(each.types),
@@ -196,10 +196,10 @@ def _list_patterns(fractal: Fractal, type_: str | None) -> int:
         "SAYS": lambda each: elide(each.guidance, 60),
     }
     for fault in library.faults.values():
-        tell(str(fault), "yellow")
+        notify(str(fault), "yellow")
     code = 1 if library.faults else 0
-    emit([_object(each) for each in wanted], code)
-    print_list(wanted, shown, "no patterns learned here yet")
+    emit([_object(each) for each in chosen], code)
+    print_list(chosen, shown, "no patterns learned here yet")
     return code
 
 
@@ -208,19 +208,19 @@ def _object(pattern: Pattern) -> dict[str, Any]:
     return {**fields, "tokens": pattern.tokens, "edited": pattern.edited}
 
 
-def _taught(found: Sequence[Pattern]) -> None:
-    if not found:
-        tell("nothing new: no difference between successes and failures beyond chance")
-    for each in found:
-        off = " (off)" if not each.active else ""
-        tell(f"{each.name}{off}: {' '.join(each.guidance.split())}")
+def _print_learned(learned: Sequence[Pattern]) -> None:
+    if not learned:
+        notify("nothing new: no difference between successes and failures beyond chance")
+    for pattern in learned:
+        off = " (off)" if not pattern.active else ""
+        notify(f"{pattern.name}{off}: {' '.join(pattern.guidance.split())}")
 
 
 TRIALS: Columns = {
     "ID": "id",
     "WHEN": lambda each: local(each.at),
     "WHAT": lambda each: f"{each.kind} {each.unit}",
-    "FOUND": lambda each: elide(each.compared.told, 80),
+    "FOUND": lambda each: elide(each.compared.summary, 80),
     "THEN": "did",
 }
 
@@ -251,24 +251,24 @@ def trial(what: str | None, model: str | None, usd: float | None, dry_run: bool)
         nothing = f"no trials yet; try a proposal, an entry or a pattern: {command('learn', 'trial', '…')}"
         print_list(trials_of(fractal).all(), TRIALS, nothing)
         return 0
-    made = asyncio.run(_tried(fractal, what, dry_run, wants_json()))
-    code = 0 if made.compared.finding == "better" else 1
-    emit(made, code)
-    tell(f"{made.id}: {line(made.compared.told)}")
-    tell(f"{made.unit} {made.did}")
+    result = asyncio.run(_run_trial(fractal, what, dry_run, wants_json()))
+    code = 0 if result.compared.finding == "better" else 1
+    emit(result, code)
+    notify(f"{result.id}: {line(result.compared.summary)}")
+    notify(f"{result.unit} {result.did}")
     return code
 
 
-async def _tried(fractal: Fractal, what: str, dry_run: bool, quiet: bool) -> Trial:
+async def _run_trial(fractal: Fractal, subject: str, dry_run: bool, quiet: bool) -> Trial:
     if not has_model(fractal):
         raise ConfigurationError("a trial needs a model for the sample tasks; name one with --model")
-    tasks = sample_tasks(fractal, said(quiet))
+    tasks = sample_tasks(fractal, sample_reporter(quiet))
     trying = ChangeTrials(fractal.workshop.journal, tasks, trials_of(fractal), dry_run)
-    if any(each.id == what for each in fractal.workshop.proposals.all()):
-        return await trying.proposal(adoption_of(fractal, fractal.workshop.proposals.get(what), quiet))
-    if what.isdigit():
-        return await trying.entry(int(what))
-    return await trying.pattern(fractal.memory.library, what)
+    if any(each.id == subject for each in fractal.workshop.proposals.all()):
+        return await trying.proposal(adoption_of(fractal, fractal.workshop.proposals.get(subject), quiet))
+    if subject.isdigit():
+        return await trying.entry(int(subject))
+    return await trying.pattern(fractal.memory.library, subject)
 
 
 @learn.command()
@@ -283,7 +283,7 @@ def agents() -> None:
     scores = {name: {"agent": each[0], "score": round(each[1].score, 4)} for name, each in best.items()}
     emit({"agents": profiles, "best": scores, "active": active})
     if not profiles and not active:
-        tell(f"no agent has worked here yet; start one: {command('run', '…')}")
+        notify(f"no agent has worked here yet; start one: {command('run', '…')}")
         return
     rows = [(each, name, tried) for each in profiles for name, tried in sorted(each.by_type.items())]
 

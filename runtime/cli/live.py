@@ -80,7 +80,7 @@ class Board:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock = clock
-        self.lock = threading.Lock()  # held while the loops change or are drawn
+        self.lock = threading.Lock()  # locked while loops change or are drawn
         self.run = ""
         self.root = ""
         self.loops: dict[str, LoopRow] = {}
@@ -130,8 +130,8 @@ class Board:
     def _step(self, loop: LoopRow, kind: str, data: Any) -> None:
         n, tool = int(data["step"]), str(data.get("tool", ""))
         if kind == "step_started":
-            known = loop.steps.get(n)
-            loop.steps[n] = StepRow(n, tool, dict(data.get("args") or {}), loop=known.loop if known else "")
+            row = loop.steps.get(n)
+            loop.steps[n] = StepRow(n, tool, dict(data.get("args") or {}), loop=row.loop if row else "")
         else:
             loop.steps.setdefault(n, StepRow(n, tool, {})).state = str(data.get("state", "done"))
 
@@ -212,8 +212,8 @@ class Tree:
         root = self.board.loops.get(self.board.root)
         if root is None:
             return []
-        for shown in (SHOWN, 3, 1):
-            rows = self._loop_rows(root, "", "", shown, height)
+        for limit in (SHOWN, 3, 1):
+            rows = self._loop_rows(root, "", "", limit, height)
             if len(rows) <= height:
                 return rows
         # as many of the open ones in each loop as there is room for
@@ -225,7 +225,7 @@ class Tree:
         more = Row("", " ", "dim", f"… {len(rows) - height + 1} more lines")
         return [*rows[: max(height - 1, 1)], more]
 
-    def _loop_rows(self, loop: LoopRow, guide: str, under: str, shown: int, busy: int) -> list[Row]:
+    def _loop_rows(self, loop: LoopRow, guide: str, under: str, limit: int, busy: int) -> list[Row]:
         sign, colour = self._sign(loop.status)
         label = line(loop.task) if loop.task else loop.id
         if loop.kind not in ("task", ""):
@@ -233,14 +233,14 @@ class Tree:
         rows = [Row(guide, sign, colour, label, self._detail(loop), loop)]
         if loop.ended and loop.id != self.board.root:
             return rows  # its document shows what an ended child did
-        parts = _folded([loop.steps[n] for n in sorted(loop.steps)], shown, busy)
+        parts = _folded([loop.steps[n] for n in sorted(loop.steps)], limit, busy)
         for at, part in enumerate(parts):
             last = at == len(parts) - 1
             branch, below = ("└─ ", "   ") if last else ("├─ ", "│  ")
             if isinstance(part, str):
                 rows.append(Row(under + branch, "", "dim", part))
             elif child := self.board.loops.get(part.loop):
-                rows += self._loop_rows(child, under + branch, under + below, shown, busy)
+                rows += self._loop_rows(child, under + branch, under + below, limit, busy)
             else:
                 sign, colour = self._sign(part.state)
                 rows.append(Row(under + branch, sign, colour, call(part.tool, part.args, 200)))
@@ -293,30 +293,30 @@ class Tree:
         return text
 
     def _dots(self, loop: LoopRow) -> Text:
-        done = loop.phase == "output" or loop.status in ACCEPTED
-        now = len(LETTERS) if done else LETTERS.index(loop.phase) if loop.phase in LETTERS else -1
+        finished = loop.phase == "output" or loop.status in ACCEPTED
+        current = len(LETTERS) if finished else LETTERS.index(loop.phase) if loop.phase in LETTERS else -1
         present = "reverse cyan" if loop.status in ("running", "waiting") else "red"
         text = Text()
         for at, phase in enumerate(LETTERS):
-            style = "green" if at < now else present if at == now else "dim"
-            text.append(phase[0].upper() if at <= now else "·", style)
+            style = "green" if at < current else present if at == current else "dim"
+            text.append(phase[0].upper() if at <= current else "·", style)
         return text
 
 
-def _folded(steps: Sequence[StepRow], shown: int, busy: int) -> list[StepRow | str]:
+def _folded(steps: Sequence[StepRow], limit: int, busy: int) -> list[StepRow | str]:
     """Steps in order: open and failed ones stay, of the others only the last `shown`."""
     fine = [step for step in steps if step.state in FINE]
     bad = [step for step in steps if step.ended and step.state not in FINE]
     working = [step for step in steps if not step.ended]
     ranked = sorted(fine, key=lambda step: (bool(step.loop), step.n))  # loops last: they say more
-    last = ranked[len(fine) - shown :] if shown else []
-    kept = {step.n for step in (*last, *bad[-busy:], *working[:busy])}
-    parts: list[StepRow | str] = [step for step in steps if step.n in kept]
-    if first := next((step.n for step in steps if step.n not in kept), 0):
+    last = ranked[len(fine) - limit :] if limit else []
+    visible = {step.n for step in (*last, *bad[-busy:], *working[:busy])}
+    parts: list[StepRow | str] = [step for step in steps if step.n in visible]
+    if first := next((step.n for step in steps if step.n not in visible), 0):
         groups = {"done": fine, "failed": bad, "at work": working}
-        counts = {word: sum(step.n not in kept for step in group) for word, group in groups.items()}
+        counts = {word: sum(step.n not in visible for step in group) for word, group in groups.items()}
         hidden = ", ".join(f"{n} more {word}" for word, n in counts.items() if n)
-        parts.insert(sum(n < first for n in kept), f"… {hidden}")
+        parts.insert(sum(n < first for n in visible), f"… {hidden}")
     return parts
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from kernel.errors import ConfigurationError, UsageError
-from runtime.cli.output import tell
+from runtime.cli.output import notify
 from runtime.cli.session import folder
 
 if TYPE_CHECKING:
@@ -66,17 +66,17 @@ async def _serve(settings: dict[str, Any], listening: socket.socket | None, toke
 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        loop.add_signal_handler(each, stop.set)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, stop.set)
     runs = Runs(folder(), settings=settings)
     server = make(runs)
     serving = server.run_stdio_async()
     if listening is not None:
         serving.close()
         host, port = listening.getsockname()[:2]
-        shown = f"[{host}]" if ":" in host else host
+        address = f"[{host}]" if ":" in host else host
         serving = _http(application(server, host, token), listening)
-        tell(f"MCP at http://{shown}:{port}/mcp" + ("" if token else ", local connections only"))
+        notify(f"MCP at http://{address}:{port}/mcp" + ("" if token else ", local connections only"))
     await _until_the_end(serving, runs, stop)
 
 
@@ -98,7 +98,7 @@ async def _until_the_end(serving: Coroutine[Any, Any, None], runs: Runs, stop: a
         await asyncio.wait({idle, stopped}, return_when=asyncio.FIRST_COMPLETED)
     await runs.close()
     if served.done() and (error := served.exception()):
-        tell(f"fractal: {type(error).__name__}: {error}", "red")
+        notify(f"fractal: {type(error).__name__}: {error}", "red")
         _end(1)
     _end(0)
 

@@ -17,7 +17,7 @@ from kernel.errors import UsageError
 from runtime.api import dreaming, knowledge
 from runtime.api.fractal import Fractal
 from runtime.api.scheduling import Scheduler
-from runtime.cli.output import count, emit, line, picked, print_line, put, tell
+from runtime.cli.output import count, emit, line, notify, picked, print_line, put
 from runtime.cli.session import Session, command, json_option, opened, text_of
 from runtime.memory.context.context import NAMES, Context, room_for
 from runtime.memory.dream.stages import StageRecord
@@ -47,18 +47,18 @@ GOAL = ("id", "text", "priority", "created", "reached")
 @json_option("Print a list of objects.")
 def recall(query: tuple[str, ...], explain: bool, mode: str, limit: int) -> None:
     """Search memory for QUERY: remembered facts, results and failures of runs."""
-    found = knowledge.recall(opened(), " ".join(query), limit=limit, mode=mode)
-    emit(found)
-    for each in found:
-        print_line(f"{line(each.text)}\n  {each.provenance}")
+    hits = knowledge.recall(opened(), " ".join(query), limit=limit, mode=mode)
+    emit(hits)
+    for hit in hits:
+        print_line(f"{line(hit.text)}\n  {hit.provenance}")
         if explain:
-            parts = sorted(each.parts.items(), key=lambda part: (-abs(part[1]), part[0]))
+            parts = sorted(hit.parts.items(), key=lambda part: (-abs(part[1]), part[0]))
             sums = " ".join(f"{name} {value:+.2f}" for name, value in parts)
-            why = f"; {each.why}" if each.why else ""
-            print_line(f"  {each.kind} {each.id[:12]}, rank {each.rank:.3f} from {sums}")
-            print_line(f"  similarity to the question: {each.score:.2f}{why}")
-    if not found:
-        tell(knowledge.NOTHING)
+            reason = f"; {hit.why}" if hit.why else ""
+            print_line(f"  {hit.kind} {hit.id[:12]}, rank {hit.rank:.3f} from {sums}")
+            print_line(f"  similarity to the question: {hit.score:.2f}{reason}")
+    if not hits:
+        notify(knowledge.NOTHING)
 
 
 @click.command()
@@ -84,12 +84,12 @@ def remember(text: tuple[str, ...], path: Path | None, who: str, at: str, names:
     if path or text in ((), ("-",)):
         if path is None and sys.stdin.isatty():
             raise UsageError(f"say what to remember: {command('remember', '…')}")
-        kept = knowledge.remember_all(opened(), text_of(path, LARGEST), **fields)
+        stored = knowledge.remember_all(opened(), text_of(path, LARGEST), **fields)
     else:
-        kept = [knowledge.remember(opened(), " ".join(text), **fields)]
-    emit([{"id": each.id, "text": each.text, "evidence": len(each.evidence)} for each in kept])
-    for each in kept:
-        print_line(f"{each.id[:12]}  {line(each.text)}")
+        stored = [knowledge.remember(opened(), " ".join(text), **fields)]
+    emit([{"id": memory.id, "text": memory.text, "evidence": len(memory.evidence)} for memory in stored])
+    for memory in stored:
+        print_line(f"{memory.id[:12]}  {line(memory.text)}")
 
 
 @click.command()
@@ -104,12 +104,12 @@ def goal(words: tuple[str, ...], priority: float, past: bool) -> None:
         _list_goals(knowledge.goals(fractal, past=past))
         return
     if words[0] == "reached" and len(words) == 2:
-        found = knowledge.mind_of(fractal).reached(knowledge.goal_by(fractal, words[1]).id)
-        text = f"reached: {found.text}"
+        changed = knowledge.mind_of(fractal).reached(knowledge.goal_by(fractal, words[1]).id)
+        text = f"reached: {changed.text}"
     else:
-        found = knowledge.mind_of(fractal).set_goal(" ".join(words), priority=priority)
-        text = f"{found.id[:8]}  {found.text}"
-    emit([picked(found, *GOAL)])
+        changed = knowledge.mind_of(fractal).set_goal(" ".join(words), priority=priority)
+        text = f"{changed.id[:8]}  {changed.text}"
+    emit([picked(changed, *GOAL)])
     print_line(text)
 
 
@@ -119,7 +119,7 @@ def _list_goals(listed: Sequence[tuple[Goal, float]]) -> None:
         reached = f", reached {each.reached[:10]}" if each.reached else ""
         print_line(f"{each.id[:8]}  {each.text}  ({1 - gap:.0%} near, priority {each.priority:g}{reached})")
     if not listed:
-        tell(f"no goals; set one: {command('goal', '…')}")
+        notify(f"no goals; set one: {command('goal', '…')}")
 
 
 @click.command()
@@ -131,13 +131,13 @@ def wander(about: tuple[str, ...], steps: int, seed: int | None) -> None:
     """Walk through what is known towards where something can be learned, starting near ABOUT or anywhere."""
     chosen = secrets.randbelow(10_000) if seed is None else seed
     walk = knowledge.wander(opened(), " ".join(about), steps=steps, seed=chosen)
-    taken = [
+    steps_taken = [
         picked(each.memory, "id", "text") | {"gain": round(each.gain, 4), "why": each.why} for each in walk
     ]
-    emit({"seed": chosen, "steps": taken})
+    emit({"seed": chosen, "steps": steps_taken})
     print_line(knowledge.walk_lines(walk))
     if walk and seed is None:
-        tell(f"to repeat: {command('wander', *about, '--seed', str(chosen))}")
+        notify(f"to repeat: {command('wander', *about, '--seed', str(chosen))}")
 
 
 _ID = re.compile(r"[0-9a-f]{6,64}|(?:system|tool)-[a-z0-9-]+(?:\.\d+)*")
@@ -164,42 +164,42 @@ def forget(words: tuple[str, ...], run: str | None, before: str | None, document
     --documents is given.
     """
     fractal = opened()
-    wanted = _wanted(fractal, " ".join(words), run, before)
+    request = _request(fractal, " ".join(words), run, before)
     if not (fractal.memory.there or knowledge.waiting(fractal) or documents):
-        tell("nothing is remembered here yet")
+        notify("nothing is remembered here yet")
         return 0
     forgetting = Forgetting(fractal.brain, fractal.workspace.state)
     if not yes:
-        preview = forgetting.look(wanted)
+        preview = forgetting.look(request)
         emit(lambda: _preview(preview))
         _print_preview(preview, documents)
         if preview.nothing and not (documents and preview.runs):
             return 0
         if not sys.stdin.isatty() or not click.confirm("Forget it?", err=True):
-            tell("nothing was changed; to forget it, add --yes")
+            notify("nothing was changed; to forget it, add --yes")
             return 0
-    done = forgetting.do(wanted, with_documents=documents)
-    code = 1 if done.hindered or done.at_work else 0
-    emit(_preview(done.preview) | picked(done, "removed", "left", "hindered"), code)
-    _print_forgotten(done)
+    result = forgetting.do(request, with_documents=documents)
+    code = 1 if result.hindered or result.at_work else 0
+    emit(_preview(result.preview) | picked(result, "removed", "left", "hindered"), code)
+    _print_forgotten(result)
     return code
 
 
-def _wanted(fractal: Fractal, words: str, run: str | None, before: str | None) -> Request:
-    named = run or ""
+def _request(fractal: Fractal, words: str, run: str | None, before: str | None) -> Request:
+    run_id = run or ""
     if run:
-        found = [each for each in fractal.workspace.run_ids() if each.startswith(run)]
-        named = found[0] if len(found) == 1 else run
+        matches = [each for each in fractal.workspace.run_ids() if each.startswith(run)]
+        run_id = matches[0] if len(matches) == 1 else run
     when = dreaming.moment(before, fractal.memory.clock()) if before else ""
-    if _ID.fullmatch(words) and not (named or when) and fractal.memory.there:
+    if _ID.fullmatch(words) and not (run_id or when) and fractal.memory.there:
         shelf = fractal.brain.shelf
         kinds = [kind for kind in MATCHED_KINDS if kind in shelf.kinds()]
         if any(row.id.startswith(words) for kind in kinds for row in shelf.rows(kind)):
             return Request(id=words)
-    return Request(words, run=named, before=when)
+    return Request(words, run=run_id, before=when)
 
 
-def _gone(preview: Preview) -> list[tuple[str, str, str]]:
+def _entries(preview: Preview) -> list[tuple[str, str, str]]:
     """Kind, id and text of each record that is forgotten."""
     return [(kind, id, text) for (kind, id), text in preview.affected.removed.items() if kind in _KINDS]
 
@@ -207,7 +207,7 @@ def _gone(preview: Preview) -> list[tuple[str, str, str]]:
 def _preview(preview: Preview) -> dict[str, Any]:
     reworded = preview.reworded.items()
     return {
-        "forgets": [{"kind": kind, "id": id, "text": text} for kind, id, text in _gone(preview)],
+        "forgets": [{"kind": kind, "id": id, "text": text} for kind, id, text in _entries(preview)],
         "rewords": [{"id": id, "before": before, "after": after} for id, (before, after) in reworded],
         "files": [*preview.files, *preview.strays],
         **picked(preview, "archived", "runs", "elsewhere", "spaces"),
@@ -215,11 +215,11 @@ def _preview(preview: Preview) -> dict[str, Any]:
 
 
 def _print_preview(preview: Preview, documents: bool) -> None:
-    gone = _gone(preview)
-    for kind, id, text in gone[:SHOWN]:
+    entries = _entries(preview)
+    for kind, id, text in entries[:SHOWN]:
         print_line(f"- {kind} {id[:12]}: {line(text)[:160]}")
-    if len(gone) > SHOWN:
-        print_line(f"  and {len(gone) - SHOWN} more")
+    if len(entries) > SHOWN:
+        print_line(f"  and {len(entries) - SHOWN} more")
     for id, (before, after) in list(preview.reworded.items())[:SHOWN]:
         print_line(f"~ memory {id[:12]}: {before[:120]} → {after[:120]}")
     for path in (*preview.files, *preview.strays):
@@ -227,15 +227,15 @@ def _print_preview(preview: Preview, documents: bool) -> None:
     if preview.archived:
         print_line(f"- {count(preview.archived, 'archived line')} of dreams; no dream restores them")
     if preview.nothing:
-        tell("memory has nothing that matches")
+        notify("memory has nothing that matches")
     if documents and preview.runs:
         print_line(f"- {_documents_of(preview.runs)}")
     _print_rest(preview, () if documents else preview.runs)
 
 
 def _documents_of(runs: Sequence[str]) -> str:
-    named = ", ".join(runs[:10]) + (" …" if len(runs) > 10 else "")
-    return f"the documents of {'run' if len(runs) == 1 else 'runs'} {named}"
+    names = ", ".join(runs[:10]) + (" …" if len(runs) > 10 else "")
+    return f"the documents of {'run' if len(runs) == 1 else 'runs'} {names}"
 
 
 def _print_rest(preview: Preview, runs: Sequence[str]) -> None:
@@ -248,22 +248,22 @@ def _print_rest(preview: Preview, runs: Sequence[str]) -> None:
         print_line(f"stays: memories of the space {name}; to forget them there, set FRACTAL_SPACE={name}")
 
 
-def _print_forgotten(done: ForgettingResult) -> None:
-    gone = done.preview
-    counted = [count(n, *_KINDS[kind]) for kind, n in gone.counts.items() if kind in _KINDS]
+def _print_forgotten(result: ForgettingResult) -> None:
+    preview = result.preview
+    counted = [count(n, *_KINDS[kind]) for kind, n in preview.counts.items() if kind in _KINDS]
     more = {
-        f"{count(len(gone.reworded), 'memory', 'memories')} reworded": gone.reworded,
-        count(len(gone.files), "file"): gone.files,
-        count(gone.archived, "archived line"): gone.archived,
-        f"the documents of {count(len(done.removed), 'run')}": done.removed,
+        f"{count(len(preview.reworded), 'memory', 'memories')} reworded": preview.reworded,
+        count(len(preview.files), "file"): preview.files,
+        count(preview.archived, "archived line"): preview.archived,
+        f"the documents of {count(len(result.removed), 'run')}": result.removed,
     }
     counted += [text for text, found in more.items() if found]
     print_line("forgotten: " + (", ".join(counted) or "nothing; memory had nothing that matches"))
-    _print_rest(gone, done.left)
-    for run in done.at_work:
-        tell(f"run {run} is running, so its documents stay; cancel it: {command('cancel', run)}", "yellow")
-    if done.hindered:
-        tell(done.hindered, "yellow")
+    _print_rest(preview, result.left)
+    for run in result.at_work:
+        notify(f"run {run} is running, so its documents stay; cancel it: {command('cancel', run)}", "yellow")
+    if result.hindered:
+        notify(result.hindered, "yellow")
 
 
 @click.command()
@@ -280,16 +280,16 @@ def context(task: tuple[str, ...], room: int | None) -> None:
     """
     fractal = opened()
     level = fractal.config.bounds().context(0)
-    given = room_for(level, 0) if room is None else room
+    budget = room_for(level, 0) if room is None else room
     memory = fractal.memory
     words = " ".join(task)
-    found = memory.context(words, given, fractal.workspace.folder) if memory.taught else Context(given)
-    emit({"task": words, "level": level, **found.as_dict()})
-    if not found.notes():
-        tell("memory has nothing for that task; a run would only see the folder")
+    selected = memory.context(words, budget, fractal.workspace.folder) if memory.taught else Context(budget)
+    emit({"task": words, "level": level, **selected.as_dict()})
+    if not selected.notes():
+        notify("memory has nothing for that task; a run would only see the folder")
         return
-    print_line(f"{found.tokens} of {found.room} tokens, in a level of {level}")
-    for part in found.parts:
+    print_line(f"{selected.tokens} of {selected.room} tokens, in a level of {level}")
+    for part in selected.parts:
         used = f"{part.tokens} of {part.room} tokens" if part.shown else "nothing"
         print_line(f"\n{NAMES[part.name]}: {used} ({part.share:.0%})")
         for each, text in part.shown:
@@ -338,8 +338,8 @@ def dream(
     when = dreaming.moment(since, fractal.memory.clock()) if since else ""
     order = Order(phases, when, without)
     if dry_run:
-        found = dreaming.rehearse(fractal, order)
-        return _print_rehearsal({each.stage.name: each.done for each in found})
+        rehearsed = dreaming.rehearse(fractal, order)
+        return _print_rehearsal({each.stage.name: each.done for each in rehearsed})
     return _dream_every(order, every, quiet) if every else _dream_once(order, quiet)
 
 
@@ -347,29 +347,29 @@ def _dream_once(order: Order, quiet: bool) -> int:
     session = Session(quiet=quiet, events=False)
     fractal = session.open()
     result = session.drive(dreaming.dream(fractal, order))
-    told = {"dream": result.run, "status": result.status}
-    emit(lambda: told | {"stages": _stages(dreaming.done(fractal, result.id))}, int(result.exit))
+    values = {"dream": result.run, "status": result.status}
+    emit(lambda: values | {"stages": _stages(dreaming.done(fractal, result.id))}, int(result.exit))
     return session.conclude(result)
 
 
-def _stages(found: Mapping[str, StageRecord]) -> dict[str, Any]:
-    return {name: each.model_dump(mode="json") for name, each in found.items()}
+def _stages(stages: Mapping[str, StageRecord]) -> dict[str, Any]:
+    return {name: each.model_dump(mode="json") for name, each in stages.items()}
 
 
-def _print_rehearsal(found: Mapping[str, StageRecord]) -> int:
-    emit({"dry_run": True, "stages": _stages(found)})
-    for name, each in found.items():
-        put(f"{name}: {dreaming.shown(each)}")
-    tell(f"nothing was changed; to do it: {command('dream')}")
+def _print_rehearsal(stages: Mapping[str, StageRecord]) -> int:
+    emit({"dry_run": True, "stages": _stages(stages)})
+    for name, stage in stages.items():
+        put(f"{name}: {dreaming.shown(stage)}")
+    notify(f"nothing was changed; to do it: {command('dream')}")
     return 0
 
 
 def _undo_dream() -> int:
-    found = dreaming.undo(opened())
-    emit(picked(found, "dream", "rows", "files", "left"))
-    put(f"{found.dream}: restored {count(found.rows, 'row')} and {count(found.files, 'file')}")
-    for name in found.left:
-        tell(f"not restored because it has changed since: {name}", "yellow")
+    undone = dreaming.undo(opened())
+    emit(picked(undone, "dream", "rows", "files", "left"))
+    put(f"{undone.dream}: restored {count(undone.rows, 'row')} and {count(undone.files, 'file')}")
+    for name in undone.left:
+        notify(f"not restored because it has changed since: {name}", "yellow")
     return 0
 
 
@@ -382,7 +382,7 @@ def _dream_every(order: Order, every: str, quiet: bool) -> int:
     def say(text: str) -> None:
         nonlocal last
         if not quiet and text != last:
-            tell(text)
+            notify(text)
         last = text
 
     scheduler = Scheduler(fractal, order, dreaming.seconds(every), say)

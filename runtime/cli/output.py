@@ -1,6 +1,6 @@
 """What commands print: tables, JSON, messages, and texts, times and amounts in the form that people read.
 
-`put` and `print_…` print results on standard output, `tell` messages on standard error.
+`put` and `print_…` print results on standard output, `notify` messages on standard error.
 Text from outside never reaches a terminal as escape sequences.
 """
 
@@ -56,7 +56,7 @@ _PHASE_NAMES: Mapping[str, str] = {"fused": "Understand and Plan", "atomic": "Op
 
 
 Columns = Mapping[str, str | Callable[[Any], object]]
-"""A table: below each head an attribute or key of an item, or what a function tells of it."""
+"""A table: below each head an attribute or key of an item, or a function of it."""
 
 
 def columns(piped: int = 10_000) -> int:
@@ -64,15 +64,15 @@ def columns(piped: int = 10_000) -> int:
     return shutil.get_terminal_size((120, 24)).columns if sys.stdout.isatty() else piped
 
 
-def tell(text: str, colour: str | None = None) -> None:
+def notify(text: str, colour: str | None = None) -> None:
     """Print a line on standard error."""
     click.echo(click.style(safe(text), fg=colour) if colour else safe(text), err=True)
 
 
 def put(text: str) -> None:
     """Print text on standard output; unchanged into a pipe or file."""
-    shown = safe(text) if sys.stdout.isatty() else text
-    sys.stdout.write(shown if shown.endswith("\n") else f"{shown}\n")
+    printable = safe(text) if sys.stdout.isatty() else text
+    sys.stdout.write(printable if printable.endswith("\n") else f"{printable}\n")
     sys.stdout.flush()
 
 
@@ -146,12 +146,12 @@ def print_list(items: Sequence[Any], shown: Columns, nothing: str, *, right: Seq
     if items:
         print_table(shown, items, right=right)
     else:
-        tell(nothing)
+        notify(nothing)
 
 
-def count(number: int, what: str, many: str = "") -> str:
+def count(number: int, noun: str, many: str = "") -> str:
     """A number with its noun: `1 run`, `3 runs`."""
-    return f"{number} {what if number == 1 else many or what + 's'}"
+    return f"{number} {noun if number == 1 else many or noun + 's'}"
 
 
 def safe(text: str) -> str:
@@ -223,14 +223,14 @@ def money(usd: float | None) -> str:
 def seconds(value: float, *, short: bool = False) -> str:
     """A duration: 0.4 s, 12 s, 3 min 04 s, 2 h 05 min; `short`: 0.4s, 12s, 3:04, 2h05."""
     second, minute, hour = ("s", ":", "h") if short else (" s", " min ", " h ")
-    whole = round(value)
+    rounded = round(value)
     if value < 9.95:
         return f"{value:.1f}{second}"
-    if whole < 60:
-        return f"{whole}{second}"
-    if whole < 3600:
-        return f"{whole // 60}{minute}{whole % 60:02d}{'' if short else second}"
-    return f"{whole // 3600}{hour}{whole % 3600 // 60:02d}{'' if short else ' min'}"
+    if rounded < 60:
+        return f"{rounded}{second}"
+    if rounded < 3600:
+        return f"{rounded // 60}{minute}{rounded % 60:02d}{'' if short else second}"
+    return f"{rounded // 3600}{hour}{rounded % 3600 // 60:02d}{'' if short else ' min'}"
 
 
 def local(stamp: str, now: datetime | None = None) -> str:

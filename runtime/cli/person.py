@@ -1,4 +1,4 @@
-"""`fractal answer`, `approve`, `reject`, `feedback`, `cancel` and `undo`: what a person tells a run."""
+"""`fractal answer`, `approve`, `reject`, `feedback`, `cancel` and `undo`: messages of a person to a run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from runtime.cli.output import tell
+from runtime.cli.output import notify
 from runtime.cli.session import (
     Session,
     command,
@@ -27,7 +27,7 @@ def _send(run: str, kind: str, *, resume: bool = False, **values: str) -> int:
     name = fractal.find(run) if run else fractal.newest_waiting(kind)
     waits = (fractal.document(name).meta.waiting or {}).get("for")
     if fractal.tell(name, kind, by=decider(), **values):
-        tell(f"run {name} is running and takes it from its inbox")
+        notify(f"run {name} is running and takes it from its inbox")
     elif resume:
         session = Session()
         going = session.open()
@@ -35,7 +35,7 @@ def _send(run: str, kind: str, *, resume: bool = False, **values: str) -> int:
     else:
         early = "; it is not waiting for an answer now" if kind == "answer" and waits != "person" else ""
         then = "end it" if kind == "cancel" else "continue"
-        tell(f"kept in the inbox of run {name}{early}; {then} with: {command('resume', name)}")
+        notify(f"kept in the inbox of run {name}{early}; {then} with: {command('resume', name)}")
     return 0
 
 
@@ -81,7 +81,7 @@ def feedback(words: tuple[str, ...]) -> None:
     run, (verdict, *why) = ("", words) if words[0] in ("good", "bad") else (words[0], [*words[1:], ""])
     if verdict not in ("good", "bad"):
         raise click.UsageError("give a rating: good or bad")
-    tell(f"kept in {opened().feedback(run, verdict == 'good', ' '.join(why).strip())}")
+    notify(f"kept in {opened().feedback(run, verdict == 'good', ' '.join(why).strip())}")
 
 
 @click.command()
@@ -108,8 +108,8 @@ def undo(run: str, step: str | None, force: bool, redo: bool) -> None:
     fractal = opened()
     lines = fractal.redo(run, force=force) if redo else fractal.undo(run, number, force=force)
     for text in lines:
-        tell(text)
+        notify(text)
     if not lines:
-        tell("nothing to restore: the files are unchanged")
+        notify("nothing to restore: the files are unchanged")
     elif not redo:
-        tell(f"to revert this: {command('undo', fractal.find(run))} --redo")
+        notify(f"to revert this: {command('undo', fractal.find(run))} --redo")

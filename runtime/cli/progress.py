@@ -27,7 +27,7 @@ GATES: Mapping[str, str] = {
     "CLARIFY": "a question is open",
     "CANNOT": "not possible",
 }
-"""How the end of a phase is told."""
+"""Words for the end of a phase."""
 _NOTICES = {"warning": "warning", "stale": "stale", "system_changed": "system"}
 
 
@@ -98,11 +98,11 @@ class PlainLines(View):
 
     def __call__(self, event: Event) -> None:
         """Print the event, if it is worth a line."""
-        for text in filter(None, (self._told(event, event.data), notice(event))):
+        for text in filter(None, (self._text(event, event.data), notice(event))):
             where = event.loop_id.rpartition(f"-{event.run}-")[2] if event.parent_id else ""
             _write(f"[{where}] {text}" if where else text)
 
-    def _told(self, event: Event, data: Mapping[str, Any]) -> str:
+    def _text(self, event: Event, data: Mapping[str, Any]) -> str:
         phase, gate, attempt = str(data.get("phase")), str(data.get("gate", "")), int(data.get("attempt", 1))
         match event.kind:
             case "run_started":

@@ -28,6 +28,7 @@ from runtime.cli.output import (
     line,
     local,
     money,
+    notify,
     pad,
     phase_name,
     picked,
@@ -36,7 +37,6 @@ from runtime.cli.output import (
     put,
     safe,
     table,
-    tell,
     tokens,
     width,
 )
@@ -59,11 +59,11 @@ def ls(everything: bool) -> None:
     """List runs, newest first: status, time, loops, cost, task."""
     fractal = opened()
     ids = fractal.workspace.run_ids()
-    found = fractal.runs(ids if everything else ids[:NEWEST])
-    summaries = [_summary(fractal, each) for each in found]
+    runs = fractal.runs(ids if everything else ids[:NEWEST])
+    summaries = [_summary(fractal, each) for each in runs]
     emit(summaries)
-    if not found:
-        tell(f'no runs in {fractal.workspace.runs}; start one: fractal run "…"')
+    if not runs:
+        notify(f'no runs in {fractal.workspace.runs}; start one: fractal run "…"')
         return
 
     def coloured(each: Mapping[str, Any], text: str) -> str:
@@ -75,7 +75,7 @@ def ls(everything: bool) -> None:
     shown = {**shown, "LOOPS": "loops", **cost, "TASK": "task"}
     print_table(shown, summaries, right=(3, 4), cut=(5,), room=columns(120), style=coloured)
     if not everything and len(ids) > NEWEST:
-        tell(f"… and {len(ids) - NEWEST} more; list all: fractal ls --all")
+        notify(f"… and {len(ids) - NEWEST} more; list all: fractal ls --all")
 
 
 def _loops(fractal: Fractal, run: str) -> list[str]:
@@ -92,11 +92,11 @@ def _status(fractal: Fractal, run: str, status: str) -> str:
         return status
 
 
-def _summary(fractal: Fractal, each: RunSummary) -> dict[str, Any]:
-    return asdict(each) | {
-        "status": _status(fractal, each.run, each.status),
-        "spent": dict(each.spent),
-        "loops": len(_loops(fractal, each.run)),
+def _summary(fractal: Fractal, run: RunSummary) -> dict[str, Any]:
+    return asdict(run) | {
+        "status": _status(fractal, run.run, run.status),
+        "spent": dict(run.spent),
+        "loops": len(_loops(fractal, run.run)),
     }
 
 
@@ -153,8 +153,8 @@ def _render(text: str) -> None:
     values = {key: value.strip('"') for key, value in values.items()}
     values |= {key: local(values[key]) for key in ("created", "updated") if key in values}
     for names in (("id", "type", "status", "phase"), ("created", "updated", "folder")):
-        shown = " · ".join(values[name] for name in names if values.get(name))
-        console.print(Text(elide(shown, console.width), "dim"))
+        text_line = " · ".join(values[name] for name in names if values.get(name))
+        console.print(Text(elide(text_line, console.width), "dim"))
     console.print(Text("all of META: fractal show --raw", "dim"))
     body = _FOLD.sub(r"*\1*", body).replace("\n</details>\n", "\n")
     console.print(Markdown(_LINK.sub(r"\1", body), hyperlinks=False))
@@ -212,13 +212,13 @@ def _loop(documents: Mapping[str, Document | str], key: str, stopped: bool) -> d
 
 def _readable(fractal: Fractal, run: str) -> dict[str, Document | str]:
     """The documents of a run by id; for one that cannot be read, its error."""
-    found: dict[str, Document | str] = {}
+    documents: dict[str, Document | str] = {}
     for loop_id in _loops(fractal, run):
         try:
-            found[loop_id] = fractal.document(loop_id)
+            documents[loop_id] = fractal.document(loop_id)
         except DocumentError as error:
-            found[loop_id] = str(error)
-    return found
+            documents[loop_id] = str(error)
+    return documents
 
 
 def _rows(loop: Mapping[str, Any], guide: str, under: str) -> Iterator[str]:
@@ -231,20 +231,20 @@ def _rows(loop: Mapping[str, Any], guide: str, under: str) -> Iterator[str]:
     spent = f"  {money(loop['spent'].get('usd', 0))}" if loop["spent"] else ""
     kind = "" if loop["type"] == "task" else f"{loop['type']}: "
     tail = f"{status}{spent}  {document}"
-    yield _joined(f"{guide}{_mark(status)} ", kind + loop["task"], tail, bold=not guide)
+    yield _join(f"{guide}{_mark(status)} ", kind + loop["task"], tail, bold=not guide)
     for at, step in enumerate(loop["steps"], 1):
         last = at == len(loop["steps"])
         branch, below = (f"{under}└─ ", f"{under}   ") if last else (f"{under}├─ ", f"{under}│  ")
         if "share" in step:  # a loop; an operation's document is named by its step
             yield from _rows(step["loop"], f"{branch}{step['n']} ", below)
             continue
-        args, what = step.get("args"), f"{step.get('tool', 'subtask')}: {step.get('what', '')}"
-        label = call(step.get("tool", ""), args, 300) if args else what
+        args, title = step.get("args"), f"{step.get('tool', 'subtask')}: {step.get('what', '')}"
+        label = call(step.get("tool", ""), args, 300) if args else title
         tail = f"{step['state']}{', undone' if 'undone' in step else ''}  {step.get('document', '')}"
-        yield _joined(f"{branch}{step['n']} {_mark(step['state'])} ", label, tail.rstrip())
+        yield _join(f"{branch}{step['n']} {_mark(step['state'])} ", label, tail.rstrip())
 
 
-def _joined(lead: str, label: str, tail: str, *, bold: bool = False) -> str:
+def _join(lead: str, label: str, tail: str, *, bold: bool = False) -> str:
     """One line: `lead`, a label that is cut to the room there is, and `tail`."""
     room = max(columns(120) - width(click.unstyle(lead)) - width(tail) - 2, 16)
     label = elide(label, room)
@@ -320,45 +320,45 @@ def diff(run: str, step: str | None) -> None:
     names = [each.meta.id for each in documents] if step is None else []
     edits = {name: text for name in names if (text := _edited(store, name))}
     emit({"files": changed, "documents": edits, "undone": undone(root)})
-    lines = [f"{each.kind} {shown_name(each.path)}" for each in changed]
+    lines = [f"{change.kind} {shown_name(change.path)}" for change in changed]
     if step is None and not acted(documents):  # a run of an older version, or without snapshots
         lines = [text for key in ("changes", "diff") if (text := root.text(4, key)).strip()]
     texts: list[str] = []
-    for each in (each for each in changed if each.diff):
+    for change in (change for change in changed if change.diff):
         before, after = (
-            "/dev/null" if each.kind == kind else shown_name(each.path) for kind in ("new", "removed")
+            "/dev/null" if change.kind == kind else shown_name(change.path) for kind in ("new", "removed")
         )
-        texts.append(f"--- {before}\n+++ {after}\n{each.diff}")
+        texts.append(f"--- {before}\n+++ {after}\n{change.diff}")
     texts += edits.values()
     if not lines and not texts:
-        tell("no known changes of files, and no edits of documents")
+        notify("no known changes of files, and no edits of documents")
     for entry in undone(root):
-        what = "the run" if entry["step"] is None else f"step {entry['step']}"
+        subject = "the run" if entry["step"] is None else f"step {entry['step']}"
         redo = command("undo", root.meta.run, "--redo")
-        tell(f"{what} was undone at {local(entry['at'])}; revert that with: {redo}")
+        notify(f"{subject} was undone at {local(entry['at'])}; revert that with: {redo}")
     for text in lines:
         print_line(text)
     for text in texts:
         click.echo()
-        for each in safe(text).rstrip("\n").split("\n"):
-            colour = {"+": "green", "-": "red", "@": "cyan"}.get(each[:1])
-            click.echo(click.style(each, fg=colour) if colour else each)
+        for change in safe(text).rstrip("\n").split("\n"):
+            colour = {"+": "green", "-": "red", "@": "cyan"}.get(change[:1])
+            click.echo(click.style(change, fg=colour) if colour else change)
 
 
 def _edited(store: FileStore, loop_id: str) -> str:
     """A person's edits of a document since the run left it, as a unified diff; "" for none."""
-    left = store.left(loop_id)
-    if left is None:
+    saved = store.left(loop_id)
+    if saved is None:
         return ""
-    now = store.peek(loop_id)
-    steps = dict(left.steps)
-    for n in left.steps:
-        if n not in now.steps:
+    current = store.peek(loop_id)
+    steps = dict(saved.steps)
+    for n in saved.steps:
+        if n not in current.steps:
             del steps[n]
-        elif left.steps[n].over:  # the run itself still writes to an open step
-            steps[n] = now.steps[n]
-    now = now.with_section(3, replace(now.section(3), steps=steps))
-    before, after = (render(each, left.meta.rev).decode("utf-8").splitlines() for each in (left, now))
+        elif saved.steps[n].over:  # the run itself still writes to an open step
+            steps[n] = current.steps[n]
+    current = current.with_section(3, replace(current.section(3), steps=steps))
+    before, after = (render(each, saved.meta.rev).decode("utf-8").splitlines() for each in (saved, current))
     names = f"{loop_id}.md (as the run left it)", f"{loop_id}.md"
     return "\n".join(difflib.unified_diff(before, after, *names, lineterm=""))
 
@@ -372,12 +372,12 @@ def prompt(doc: str, step: int) -> None:
 
     The tokens of each part go to standard error.
     """
-    phase, made = opened().prompt(doc, step)
-    parts = [{"part": name, "tokens": count} for name, count in made.parts]
-    value = {"phase": phase, **picked(made, "system", "user"), "parts": parts}
-    emit(value | {"instruction_tokens": made.instruction_tokens})
-    put(f"{made.system}\n\n{made.user}")
-    whole = sum(count for _, count in made.parts)
-    rows = [[name, str(count)] for name, count in made.parts]
-    rows += [["instructions", str(made.instruction_tokens)], ["total", f"{whole} ({tokens(whole)})"]]
-    tell(f"\n{phase_name(phase)}, tokens by part:\n" + "\n".join(table(rows)))
+    phase, built = opened().prompt(doc, step)
+    parts = [{"part": name, "tokens": count} for name, count in built.parts]
+    value = {"phase": phase, **picked(built, "system", "user"), "parts": parts}
+    emit(value | {"instruction_tokens": built.instruction_tokens})
+    put(f"{built.system}\n\n{built.user}")
+    total = sum(count for _, count in built.parts)
+    rows = [[name, str(count)] for name, count in built.parts]
+    rows += [["instructions", str(built.instruction_tokens)], ["total", f"{total} ({tokens(total)})"]]
+    notify(f"\n{phase_name(phase)}, tokens by part:\n" + "\n".join(table(rows)))

@@ -14,7 +14,7 @@ import click
 
 from kernel.document.model import ENDED
 from kernel.errors import FractalError
-from runtime.cli.output import put, tell, wants_json
+from runtime.cli.output import notify, put, wants_json
 from runtime.cli.session import (
     Session,
     budget_option,
@@ -128,7 +128,7 @@ def run(
     options = {"after": after, "plan_only": plan_only, "yes": yes, "reuse": reuse}
     result = session.drive(fractal.run(task, context=context, **options))
     if result.reused:
-        tell(f"reused the result of run {result.run}: same task, files and instructions")
+        notify(f"reused the result of run {result.run}: same task, files and instructions")
     if plan_only and result.waiting == "approval" and not wants_json():
         put(plan_of(result.path))
     return session.conclude(result, output)
@@ -181,13 +181,13 @@ def _each(go_on: Callable[[str | None], int]) -> int:
     """Continue every unfinished run, oldest first; an error stops only its own run."""
     names = [each.run for each in reversed(opened().runs()) if each.status not in ENDED | {"broken"}]
     if not names:
-        tell("no unfinished run")
+        notify("no unfinished run")
     codes: list[int] = []
     for name in names:
         try:
             codes.append(go_on(name))
         except FractalError as error:
-            tell(f"run {name}: {error}", "red")
+            notify(f"run {name}: {error}", "red")
             codes.append(int(error.exit))
     return next((code for code in codes if code), 0)
 
@@ -246,7 +246,7 @@ def piped(*, always: bool = False) -> str:
         if stat.S_ISSOCK(mode) and not select.select([handle], [], [], 0.2)[0]:
             return ""
     if not os.isatty(handle) and not select.select([handle], [], [], NOTICE_AFTER)[0]:
-        tell("reading context from standard input until it ends; to skip: < /dev/null")
+        notify("reading context from standard input until it ends; to skip: < /dev/null")
     return text_of(None, MOST_CONTEXT)
 
 

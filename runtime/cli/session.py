@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from runtime.cli.output import put, tell, wants_json
+from runtime.cli.output import notify, put, wants_json
 
 if TYPE_CHECKING:
     from kernel.events import Event
@@ -42,9 +42,9 @@ def folder() -> str:
 
 def command(*words: str) -> str:
     """A `fractal` command to type next, with the `-C` of this one."""
-    where = folder()
-    given = ["fractal", *([] if where == "." else ["-C", where]), *words]
-    return " ".join("…" if word == "…" else shlex.quote(word) for word in given)
+    place = folder()
+    parts = ["fractal", *([] if place == "." else ["-C", place]), *words]
+    return " ".join("…" if word == "…" else shlex.quote(word) for word in parts)
 
 
 def opened(**settings: Any) -> Fractal:
@@ -67,21 +67,21 @@ def _warn_of_variables() -> None:
     """Warn of `FRACTAL_*` variables that look like misspelt settings; once per process."""
     from runtime.workspace.settings import misspelt
 
-    for name, meant in misspelt().items():
-        tell(f"warning: unknown variable {name} is ignored; did you mean {meant}?", "yellow")
+    for name, suggestion in misspelt().items():
+        notify(f"warning: unknown variable {name} is ignored; did you mean {suggestion}?", "yellow")
 
 
 def allow(items: Sequence[Item], *, sure: bool = False) -> bool:
     """Show what a folder asks for and, unless `sure`, ask whether to allow it; whether it is allowed now."""
     from runtime.workspace import trust
 
-    tell(f"{items[0].folder} asks for permissions that you have not granted:", "yellow")
+    notify(f"{items[0].folder} asks for permissions that you have not granted:", "yellow")
     for item in items[:MOST_ITEMS]:
-        tell(f"  {item}")
+        notify(f"  {item}")
     if len(items) > MOST_ITEMS:
-        tell(f"  … and {len(items) - MOST_ITEMS} more; to see all: fractal trust --json")
+        notify(f"  … and {len(items) - MOST_ITEMS} more; to see all: fractal trust --json")
     if not (sure or sys.stdin.isatty()):
-        tell("nothing was allowed; to allow all: fractal trust --yes")
+        notify("nothing was allowed; to allow all: fractal trust --yes")
     elif sure or click.confirm("Allow this from now on?", err=True):
         trust.accept(items)
         return True
@@ -90,18 +90,18 @@ def allow(items: Sequence[Item], *, sure: bool = False) -> bool:
 
 def text_of(path: Path | None, limit: int) -> str:
     """The UTF-8 text of a file, or of standard input, of at most `limit` bytes."""
-    where = path or "standard input"
+    source = path or "standard input"
     try:
         with nullcontext(sys.stdin.buffer) if path is None else path.open("rb") as stream:
             data = stream.read(limit + 1)
     except OSError as error:
-        raise click.UsageError(f"{where}: cannot be read: {error.strerror}") from None
+        raise click.UsageError(f"{source}: cannot be read: {error.strerror}") from None
     if len(data) > limit:
-        raise click.UsageError(f"{where}: more than {limit:,} bytes")
+        raise click.UsageError(f"{source}: more than {limit:,} bytes")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise click.UsageError(f"{where}: not UTF-8 text (byte {error.start}); convert it first") from None
+        raise click.UsageError(f"{source}: not UTF-8 text (byte {error.start}); convert it first") from None
 
 
 def view(*, json: bool = False, quiet: bool = False) -> View:
@@ -168,8 +168,8 @@ class Session:
                 error.add_note(f"finished steps are kept; continue with: {command('resume', self.run)}")
             raise
         finally:
-            for each, handler in before.items():
-                signal.signal(each, handler)
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
     async def _guarded(self, work: Coroutine[Any, Any, RunResult]) -> RunResult:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
@@ -183,18 +183,18 @@ class Session:
             stopped = True
             loop.call_soon_threadsafe(task.cancel)
 
-        for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            if signal.getsignal(each) != signal.SIG_IGN:  # such as under nohup
-                signal.signal(each, stop)
+        for signal_number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(signal_number) != signal.SIG_IGN:  # for example under nohup
+                signal.signal(signal_number, stop)
         return await work
 
     def _say_interrupted(self) -> None:
         if self.run:
-            tell(f"interrupted; continue with: {command('resume', self.run)}", "yellow")
+            notify(f"interrupted; continue with: {command('resume', self.run)}", "yellow")
 
     async def _ask(self, question: str) -> str:
         with self.watch.paused():
-            tell(f"\n{question}", "magenta")
+            notify(f"\n{question}", "magenta")
             click.echo("(press Enter to answer later)\n> ", nl=False, err=True)
             return await _line_of_terminal()
 
@@ -202,16 +202,16 @@ class Session:
         from runtime.workspace.inbox import Said
 
         with self.watch.paused():
-            tell(f"\nwaiting for approval of {question}", "magenta")
+            notify(f"\nwaiting for approval of {question}", "magenta")
             click.echo(
                 "(y: approve, n: reject, other text: reject with this reason, Enter: later)\n> ",
                 nl=False,
                 err=True,
             )
-            said = await _line_of_terminal()
-        if said.lower() in ("y", "yes"):
+            reply = await _line_of_terminal()
+        if reply.lower() in ("y", "yes"):
             return Said("approve")
-        return Said("reject", {"why": "" if said.lower() in ("n", "no") else said}) if said else None
+        return Said("reject", {"why": "" if reply.lower() in ("n", "no") else reply}) if reply else None
 
     def conclude(self, result: RunResult, output: Path | None = None) -> int:
         """Print the result, or how the run ended and what you can do; returns the exit code."""
@@ -223,8 +223,8 @@ class Session:
             elif not self.json and result.output:
                 put(result.output)
             if result.status == "unverified":
-                why = result.reason or "accepted without a criterion that could be checked"
-                tell(f"unverified: {why}", "red" if result.exit else "yellow")
+                reason = result.reason or "accepted without a criterion that could be checked"
+                notify(f"unverified: {reason}", "red" if result.exit else "yellow")
         elif result.status == "interrupted":
             self._say_interrupted()
         elif result.status == "waiting":
@@ -236,23 +236,23 @@ class Session:
     def _say_waiting(self, result: RunResult) -> None:
         run = result.run
         if result.waiting == "person":
-            tell(f"waiting for an answer: {result.question}", "magenta")
+            notify(f"waiting for an answer: {result.question}", "magenta")
             # otherwise the question already says what to type
             if "--assume" not in result.question and command("answer", run) not in result.question:
-                tell(command("answer", run, "…", "--resume"))
+                notify(command("answer", run, "…", "--resume"))
         elif result.waiting == "approval":
-            tell(f"waiting for approval of {result.question}", "magenta")
-            tell(f"{command('approve', run, '--resume')} or {command('reject', run, '--resume')}")
+            notify(f"waiting for approval of {result.question}", "magenta")
+            notify(f"{command('approve', run, '--resume')} or {command('reject', run, '--resume')}")
         else:
-            tell(f"no step can run now; see: {command('tree', run)}", "yellow")
+            notify(f"no step can run now; see: {command('tree', run)}", "yellow")
 
     def _say_ended(self, result: RunResult) -> None:
-        tell(f"{result.status}: {result.reason or 'no reason given'}", "red")
+        notify(f"{result.status}: {result.reason or 'no reason given'}", "red")
         if result.question:  # only the first line: the run has ended and takes no answer
-            tell(f"open question: {result.question.splitlines()[0]}")
+            notify(f"open question: {result.question.splitlines()[0]}")
         if result.output:
-            tell("partial result:\n" + "\n".join(result.output.splitlines()[:40]))
-        tell(f"why: {command('explain', result.run)}")
+            notify("partial result:\n" + "\n".join(result.output.splitlines()[:40]))
+        notify(f"why: {command('explain', result.run)}")
 
 
 async def _line_of_terminal() -> str:
@@ -338,7 +338,7 @@ def run_and_words(words: Sequence[str], *, least: int = 0) -> tuple[str, str]:
 def json_option(text: str) -> Option:
     """`--json`, which `emit` and `wants_json` read."""
 
-    def keep(context: click.Context, _: click.Parameter, given: bool) -> None:
-        context.meta["json"] = given
+    def keep(context: click.Context, _: click.Parameter, enabled: bool) -> None:
+        context.meta["json"] = enabled
 
     return click.option("--json", is_flag=True, expose_value=False, callback=keep, help=text)

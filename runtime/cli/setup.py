@@ -20,10 +20,10 @@ from runtime.cli.output import (
     count,
     elide,
     emit,
+    notify,
     print_line,
     print_table,
     put,
-    tell,
     wants_json,
 )
 from runtime.cli.session import allow, folder, json_option, opened
@@ -73,11 +73,11 @@ def init(directory: str | None, full: bool, bare: bool) -> None:
     place = Path(directory or folder())
     place.mkdir(parents=True, exist_ok=True)
     shipped = shipped_system()
-    if bare and (there := _more_than_bare(place)):
-        raise UsageError(f"{there} already exists; --bare needs a folder without a system")
+    if bare and (existing := _more_than_bare(place)):
+        raise UsageError(f"{existing} already exists; --bare needs a folder without a system")
     copied = _copy_missing(shipped, place / "system", BARE if bare else ("",)) if full or bare else []
     settings = place / "fractal.yaml"
-    ours = _write_missing(settings, template({"shipped": False} if bare else {}))
+    created = _write_missing(settings, template({"shipped": False} if bare else {}))
     if not (full or bare):
         _write_missing(place / "system" / "README.md", SYSTEM)
     _write_missing(place / "state" / "README.md", STATE)
@@ -88,13 +88,13 @@ def init(directory: str | None, full: bool, bare: bool) -> None:
         ignored.write_text("\n".join([*lines, *missing]) + "\n", "utf-8")
     workspace = Workspace.find(place, shipped)
     workspace.make()
-    _trust(workspace, copied, {"shipped": False} if ours and bare else {})
+    _trust(workspace, copied, {"shipped": False} if created and bare else {})
     Journal(workspace).notice()  # later changes are compared with this state
     files = f" with {count(len(copied), 'file')} in system/" if copied else ""
-    tell(f"{workspace.root} is a workspace{files}; settings: {settings.name}")
+    notify(f"{workspace.root} is a workspace{files}; settings: {settings.name}")
     if (place / ".fractal" / "state" / "runs").is_dir():
         earlier = place / ".fractal" / "state"
-        tell(f"earlier runs stay in {earlier}; this workspace does not list them", "yellow")
+        notify(f"earlier runs stay in {earlier}; this workspace does not list them", "yellow")
 
 
 def _write_missing(path: Path, text: str) -> bool:
@@ -139,12 +139,12 @@ def _copy_missing(source: Path, target: Path, only: tuple[str, ...]) -> list[str
     return copied
 
 
-def template(given: Mapping[str, Any] | None = None) -> str:
+def template(values: Mapping[str, Any] | None = None) -> str:
     """A fractal.yaml with every setting, its default and meaning; the settings `given` are set."""
     lines = ["# Settings of this workspace; commented lines show the defaults. See: fractal config", ""]
     for name, field in Config.model_fields.items():
         value = json.dumps(field.get_default(call_default_factory=True), default=list)
-        set_to = f"{name}: {json.dumps(given[name])}" if given and name in given else f"# {name}: {value}"
+        set_to = f"{name}: {json.dumps(values[name])}" if values and name in values else f"# {name}: {value}"
         lines += [f"# {field.description}", set_to, ""]
     return "\n".join(lines)
 
@@ -177,7 +177,7 @@ def config(name: str | None) -> None:
 
     print_table(shown, list(values), style=bold)
     files = [*reversed(settings_files(fractal.workspace.root)), user_file()]
-    tell(f"\nfiles: {', '.join(map(str, files))}")
+    notify(f"\nfiles: {', '.join(map(str, files))}")
 
 
 @click.command()
@@ -195,27 +195,27 @@ def trust(names: tuple[str, ...], yes: bool, revoke: bool) -> int:
     workspace = fractal.workspace
     if revoke:
         folders = [workspace.root, *(path.parent for path in places(workspace.folder, workspace.root))]
-        tell(f"withdrew {count(kept.revoke(dict.fromkeys(folders)), 'permission')} of this folder")
+        notify(f"withdrew {count(kept.revoke(dict.fromkeys(folders)), 'permission')} of this folder")
         return 0
     servers = Servers(workspace).configured
     waiting = [*fractal.untrusted(), *map(item, servers.waiting)]
     chosen = [each for each in waiting if each.name in names] if names else waiting
     if unknown := set(names) - {each.name for each in waiting}:
-        known = {each.name for each in asks_for(workspace, fractal.config, fractal.sources)} | {
+        names_asked = {each.name for each in asks_for(workspace, fractal.config, fractal.sources)} | {
             f"mcp:{name}" for name in servers.entries
         }
-        if strange := sorted(unknown - known):
-            there = ", ".join(sorted({each.name for each in waiting} | known)) or "nothing"
-            raise UsageError(f"this folder does not ask for {strange[0]}, only for: {there}")
-        tell(f"already allowed: {', '.join(sorted(unknown))}")
+        if strange := sorted(unknown - names_asked):
+            listed = ", ".join(sorted({each.name for each in waiting} | names_asked)) or "nothing"
+            raise UsageError(f"this folder does not ask for {strange[0]}, only for: {listed}")
+        notify(f"already allowed: {', '.join(sorted(unknown))}")
     emit(chosen)
     if not chosen:
         if not names:
-            tell("this folder has no pending requests")
+            notify("this folder has no pending requests")
         return 0
     if not allow(chosen, sure=yes or bool(names)):
         return 3
-    tell(f"allowed: {', '.join(each.name for each in chosen[:5])}" + (" …" if len(chosen) > 5 else ""))
+    notify(f"allowed: {', '.join(each.name for each in chosen[:5])}" + (" …" if len(chosen) > 5 else ""))
     return 0
 
 
@@ -228,7 +228,7 @@ def gc(keep_days: float, dry_run: bool) -> None:
     moved = fractal.gc(keep_days, dry_run=dry_run)
     for text in moved:
         print_line(text)
-    tell(f"{count(len(moved), 'run')} {'would be moved' if dry_run else 'moved'}")
+    notify(f"{count(len(moved), 'run')} {'would be moved' if dry_run else 'moved'}")
 
 
 @click.command()
@@ -245,5 +245,5 @@ def completion(shell: str) -> None:
 
     kind = get_completion_class(shell)
     assert kind is not None
-    made = kind(cli, {}, "fractal", "_FRACTAL_COMPLETE")
-    sys.stdout.write(made.source_template % made.source_vars())
+    completer = kind(cli, {}, "fractal", "_FRACTAL_COMPLETE")
+    sys.stdout.write(completer.source_template % completer.source_vars())

@@ -23,11 +23,11 @@ from runtime.cli.output import (
     line,
     local,
     money,
+    notify,
     print_json,
     print_line,
     print_list,
     put,
-    tell,
     wants_json,
 )
 from runtime.cli.session import Session, budget_option, command, json_option, opened, opened_to_change
@@ -60,7 +60,7 @@ def edit(name: str) -> None:
         source = next(folder / place for folder in fractal.systems if (folder / place).is_file())
         own.parent.mkdir(parents=True, exist_ok=True)
         own.write_bytes(source.read_bytes())
-        tell(f"copied {place} to {root}; this copy is used from now on")
+        notify(f"copied {place} to {root}; this copy is used from now on")
     if sys.stdin.isatty() and sys.stdout.isatty():
         click.edit(filename=str(own))
     else:
@@ -146,11 +146,11 @@ def _open_ones(fractal: Fractal, proposal: str) -> None:
         changes.append({"name": name, "unit": unit, "reason": reason, "diff": "\n".join(filter(None, texts))})
     emit(changes)
     if not changes:
-        tell("no proposals and no drafts")
-    for each in changes:
-        print_line(f"# {each['name']} {each['unit']} {each['reason']}".rstrip(), dim=True)
-        if each["diff"]:
-            put(each["diff"])
+        notify("no proposals and no drafts")
+    for change in changes:
+        print_line(f"# {change['name']} {change['unit']} {change['reason']}".rstrip(), dim=True)
+        if change["diff"]:
+            put(change["diff"])
 
 
 @system.command()
@@ -159,11 +159,11 @@ def _open_ones(fractal: Fractal, proposal: str) -> None:
 @json_option("Print the new entry as an object.")
 def rollback(entry: int, force: bool) -> None:
     """Restore the state before an entry. The rollback is an entry too and can be rolled back."""
-    made = opened_to_change().workshop.journal.rollback(entry, force=force)
+    reverted = opened_to_change().workshop.journal.rollback(entry, force=force)
     if wants_json():
-        print_json(made)
-    back = command("system", "rollback", str(made.id))
-    tell(f"{made.unit}: restored to before entry {entry} (entry {made.id}; to revert: {back})")
+        print_json(reverted)
+    back = command("system", "rollback", str(reverted.id))
+    notify(f"{reverted.unit}: restored to before entry {entry} (entry {reverted.id}; to revert: {back})")
 
 
 @system.command()
@@ -179,9 +179,9 @@ def propose(paths: tuple[Path, ...], place: str, why: str) -> None:
       fractal system propose draft.md --as phases/check.md
     """
     fractal = opened_to_change()
-    made = fractal.workshop.proposals.hand_in(fractal.systems, paths, place=place, why=why)
-    print_json(made) if wants_json() else put(made.id)
-    tell(f"{', '.join(sorted(made.files))}; test and adopt: {command('system', 'adopt', made.id)}")
+    proposal = fractal.workshop.proposals.hand_in(fractal.systems, paths, place=place, why=why)
+    print_json(proposal) if wants_json() else put(proposal.id)
+    notify(f"{', '.join(sorted(proposal.files))}; test and adopt: {command('system', 'adopt', proposal.id)}")
 
 
 @system.command()
@@ -220,14 +220,14 @@ def _chosen(fractal: Fractal, name: str) -> list[Proposal]:
     if any(each.id == name for each in workshop.proposals.all()):
         return [workshop.proposals.get(name)]
     run = fractal.find(name)
-    found = workshop.salvaged(run)
-    if not found:
+    salvaged = workshop.salvaged(run)
+    if not salvaged:
         raise UsageError(f"run {run} has no drafts outside the system")
-    return found
+    return salvaged
 
 
 def _list(fractal: Fractal) -> None:
-    found = fractal.workshop.proposals.open()
+    proposals = fractal.workshop.proposals.open()
     shown: Columns = {
         "ID": "id",
         "WHEN": lambda each: local(each.time),
@@ -235,15 +235,15 @@ def _list(fractal: Fractal) -> None:
         "BY": "author",
         "WHY": lambda each: elide(each.reason, 70),
     }
-    print_list(found, shown, "no open proposals")
-    if found:
-        tell(f"compare: {command('system', 'diff')}; adopt: {command('system', 'adopt', 'ID')}")
+    print_list(proposals, shown, "no open proposals")
+    if proposals:
+        notify(f"compare: {command('system', 'diff')}; adopt: {command('system', 'adopt', 'ID')}")
 
 
 def _adopt(fractal: Fractal, proposal: Proposal, force: bool, strict: bool) -> int:
     adoption = adoption_of(fractal, proposal, wants_json())
     if (moved := adoption.moved()) and not force:
-        tell(
+        notify(
             f"{proposal.id}: {', '.join(moved)} changed since the proposal; compare: "
             f"{command('system', 'diff')}; --force replaces it with the proposal",
             "red",
@@ -254,7 +254,7 @@ def _adopt(fractal: Fractal, proposal: Proposal, force: bool, strict: bool) -> i
         usd = fractal.config.usd
         most = f"of at most {fractal.config.calls} calls each"
         most += "" if usd is None else f", at most {money(usd)} in total"
-        tell(f"{count(tasks, 'sample task')}, with and without it: {2 * tasks} runs {most}")
+        notify(f"{count(tasks, 'sample task')}, with and without it: {2 * tasks} runs {most}")
     verdict = asyncio.run(adoption.trial() if strict else adoption.judge())
     good = verdict.good or force
     reason = verdict.why if verdict.good else f"{verdict.why}; adopted because of --force"
@@ -265,19 +265,19 @@ def _adopt(fractal: Fractal, proposal: Proposal, force: bool, strict: bool) -> i
     if wants_json():
         print_json({"proposal": proposal.id, **verdict.as_dict(), "entry": entry and entry.id})
     if not good:
-        tell(f"{proposal.id} is not adopted: {line(verdict.why)}; --force adopts it anyway", "red")
+        notify(f"{proposal.id} is not adopted: {line(verdict.why)}; --force adopts it anyway", "red")
         return 1
     if entry is None:
-        tell(f"{proposal.id}: already active")
+        notify(f"{proposal.id}: already active")
     elif not wants_json():
-        tell(f"{proposal.id}: {line(reason)}")
-        tell(entry.sentence())
+        notify(f"{proposal.id}: {line(reason)}")
+        notify(entry.sentence())
     return 0
 
 
 def adoption_of(fractal: Fractal, proposal: Proposal, quiet: bool) -> Adoption:
     """The adoption of a proposal; `quiet` prints no samples."""
-    workshop, tasks = fractal.workshop, sample_tasks(fractal, said(quiet))
+    workshop, tasks = fractal.workshop, sample_tasks(fractal, sample_reporter(quiet))
     return Adoption(
         workshop.journal, workshop.proposals, proposal, tasks, workshop.context, has_model(fractal)
     )
@@ -288,13 +288,13 @@ def trials_of(fractal: Fractal) -> Trials:
     return Trials(fractal.workspace.state / "memory" / "trials")
 
 
-def said(quiet: bool) -> Callable[[Tested, str], None]:
+def sample_reporter(quiet: bool) -> Callable[[Tested, str], None]:
     """A callback that prints each finished sample task."""
 
     def say(tested: Tested, how: str) -> None:
         mark, colour = OUTCOMES[tested.passed]
         note = "" if tested.passed else f": {elide(tested.note, 120)}"
-        tell(f"{mark} {tested.tool}, {how}{note}", colour)
+        notify(f"{mark} {tested.tool}, {how}{note}", colour)
 
     return (lambda tested, how: None) if quiet else say
 
@@ -305,4 +305,4 @@ def said(quiet: bool) -> Callable[[Tested, str], None]:
 def drop(name: str, why: str) -> None:
     """Close a proposal without adopting it."""
     opened_to_change().workshop.proposals.drop(name, "person", why)
-    tell(f"{name} is closed")
+    notify(f"{name} is closed")

@@ -25,13 +25,13 @@ from runtime.cli.output import (
     emit,
     line,
     money,
+    notify,
     picked,
     print_json,
     print_line,
     print_table,
     put,
     seconds,
-    tell,
     wants_json,
 )
 from runtime.cli.session import allow, command, json_option, opened, opened_to_change
@@ -61,14 +61,14 @@ def ls(everything: bool) -> None:
     troubles = _ask_servers(fractal)
     catalogue = fractal.catalogue()
     chosen = [*catalogue.tools.values(), *(catalogue.idle.values() if everything else ())]
-    found = sorted(chosen, key=lambda tool: (tool.operation, tool.name))
+    listed = sorted(chosen, key=lambda tool: (tool.operation, tool.name))
     births = _births(fractal)
     for fault in (*catalogue.faults, *troubles):
-        tell(f"skipped: {fault}", "yellow")
+        notify(f"skipped: {fault}", "yellow")
     emit(
         lambda: [
             picked(tool, *ABOUT) | {"origin": _origin(fractal, tool, None), "birth": births.get(tool.path)}
-            for tool in found
+            for tool in listed
         ]
     )
     shown: Columns = {
@@ -78,7 +78,7 @@ def ls(everything: bool) -> None:
         "ORIGIN": lambda tool: _origin(fractal, tool, births.get(tool.path)),
         "DESCRIPTION": lambda tool: elide(tool.description, 60),
     }
-    print_table(shown, found, cut=(0, len(shown) - 1))
+    print_table(shown, listed, cut=(0, len(shown) - 1))
 
 
 def _ask_servers(fractal: Fractal) -> list[str]:
@@ -116,7 +116,7 @@ def _origin(fractal: Fractal, tool: Tool, birth: dict[str, Any] | None) -> str:
     return f"{origin}, {birth['author']}" if birth else origin
 
 
-def _known(catalogue: Catalogue) -> dict[str, Tool]:
+def _by_name(catalogue: Catalogue) -> dict[str, Tool]:
     """All tools by name; an active one replaces a draft, quarantined or retired one."""
     return {**catalogue.idle, **catalogue.tools}
 
@@ -126,12 +126,12 @@ def _known(catalogue: Catalogue) -> dict[str, Tool]:
 def show(name: str) -> None:
     """Show the file of a tool or operation."""
     catalogue = opened().catalogue()
-    known = _known(catalogue)
-    if name not in known:
+    by_name = _by_name(catalogue)
+    if name not in by_name:
         broken = [fault for fault in catalogue.faults if name in (fault.path.stem, fault.path.parent.name)]
         raise UsageError(f"skipped: {broken[0]}" if broken else catalogue.unknown(name))
-    tool = known[name]
-    tell(f"{tool.path}" if tool.status == "active" else f"{tool.path} ({tool.status})")
+    tool = by_name[name]
+    notify(f"{tool.path}" if tool.status == "active" else f"{tool.path} ({tool.status})")
     if tool.origin == "mcp":  # its file describes many tools, and may contain secrets
         print_json(picked(tool, *ABOUT))
         return
@@ -143,20 +143,20 @@ def show(name: str) -> None:
 def check(names: tuple[str, ...]) -> int:
     """Check that every file of the catalogue is well formed and that its program exists."""
     catalogue = opened().catalogue()
-    known = _known(catalogue)
-    if unknown := [name for name in names if name not in known]:
+    by_name = _by_name(catalogue)
+    if unknown := [name for name in names if name not in by_name]:
         raise UsageError(catalogue.unknown(unknown[0]))
-    chosen = [known[name] for name in names or sorted(known)]
+    chosen = [by_name[name] for name in names or sorted(by_name)]
     for tool in chosen:
         for text in read_skill(tool.path).departures if tool.skill else ():
-            tell(f"{tool.path}: {text}", "yellow")
+            notify(f"{tool.path}: {text}", "yellow")
     faults = () if names else (*catalogue.faults, *Reflex(catalogue.folders).faults)
     problems = [str(fault) for fault in faults]
     problems += [f"{tool.path}: {text}" for tool in chosen if (text := _problem(tool))]
     for text in problems:
         print_line(f"✗ {line(text)}", fg="red")
-    found = count(len(problems), "problem") if problems else "no problems"
-    print_line(f"{len(chosen)} tools and operations, {found}")
+    summary = count(len(problems), "problem") if problems else "no problems"
+    print_line(f"{len(chosen)} tools and operations, {summary}")
     return 1 if problems else 0
 
 
@@ -187,7 +187,7 @@ def new(name: str, kind: str) -> None:
     fractal = opened_to_change()
     installing.new(fractal.workshop.journal, fractal.catalogue(), name, kind)
     put(str(fractal.workspace.root / "system" / "tools" / name / "pattern.md"))
-    tell(f"edit it, then: {command('tools', 'test', name)}")
+    notify(f"edit it, then: {command('tools', 'test', name)}")
 
 
 @tools.command()
@@ -200,28 +200,28 @@ def add(path: Path, force: bool) -> int:
     """
     fractal = opened_to_change()
     failed = False
-    for package in installing.found(path):
+    for package in installing.packages_in(path):
         try:
             entry = installing.add(fractal.workshop.journal, package, force=force)
         except FractalError as error:
-            tell(f"✗ {error}", "red")
+            notify(f"✗ {error}", "red")
             failed = True
             continue
-        tell(f"{'added' if entry else 'already there:'} {package.unit}")
+        notify(f"{'added' if entry else 'already there:'} {package.unit}")
         if entry and package.tool.scheme == "command":
-            tested = asyncio.run(_test(fractal, [_named(fractal, package.tool.name)]))[0]
+            tested = asyncio.run(_test(fractal, [_tool(fractal, package.tool.name)]))[0]
             _say(tested)
             if tested.passed is False:
-                tool = _named(fractal, package.tool.name)
+                tool = _tool(fractal, package.tool.name)
                 fractal.workshop.records.mark(tool, "quarantined", tested.note, "fractal")
-                tell(f"quarantined; fix it, then: {command('tools', 'test', tool.name)}", "yellow")
+                notify(f"quarantined; fix it, then: {command('tools', 'test', tool.name)}", "yellow")
                 failed = True
     return 1 if failed else 0
 
 
-def _named(fractal: Fractal, name: str) -> Tool:
+def _tool(fractal: Fractal, name: str) -> Tool:
     catalogue = fractal.catalogue()
-    if tool := _known(catalogue).get(name):
+    if tool := _by_name(catalogue).get(name):
         return tool
     raise UsageError(catalogue.unknown(name))
 
@@ -244,15 +244,15 @@ def test(names: tuple[str, ...], everything: bool, model: str | None) -> int:
         chosen = [*catalogue.tools.values(), *(t for t in catalogue.idle.values() if t.status != "retired")]
         chosen = sorted((t for t in chosen if t.sample), key=lambda tool: (tool.guided, tool.name))
     else:
-        chosen = [_named(fractal, name) for name in names]
+        chosen = [_tool(fractal, name) for name in names]
     guided = [tool for tool in chosen if tool.guided and tool.sample]
     if guided and has_model(fractal) and not wants_json():
         bounds = fractal.config.bounds()
         usd = "" if bounds.usd is None else f" and {money(bounds.usd)}"
-        tell(f"{count(len(guided), 'run')} of at most {bounds.calls} calls{usd} each")
-    found = asyncio.run(_test(fractal, chosen, quiet=wants_json()))
-    bad = [each for each in found if each.passed is False or (each.passed is None and not everything)]
-    emit(found, 1 if bad else 0)
+        notify(f"{count(len(guided), 'run')} of at most {bounds.calls} calls{usd} each")
+    results = asyncio.run(_test(fractal, chosen, quiet=wants_json()))
+    bad = [each for each in results if each.passed is False or (each.passed is None and not everything)]
+    emit(results, 1 if bad else 0)
     return 1 if bad else 0
 
 
@@ -261,14 +261,14 @@ async def _test(fractal: Fractal, tools: list[Tool], *, quiet: bool = False) -> 
         allow(items)
     fractal.refuse_untrusted()
     workshop, runners = fractal.workshop, {"memory": memory_runner()}
-    found: list[Tested] = []
+    results: list[Tested] = []
     for tool in tools:
         play = player(fractal) if tool.guided and has_model(fractal) else None
         context = workshop.context(tool)
-        found.append(await workshop.records.test(tool, workshop.workspace, context, play, runners))
+        results.append(await workshop.records.test(tool, workshop.workspace, context, play, runners))
         if not quiet:
-            _say(found[-1])
-    return found
+            _say(results[-1])
+    return results
 
 
 def _say(tested: Tested) -> None:
@@ -288,6 +288,6 @@ def retire(names: tuple[str, ...]) -> None:
     """Retire tools; `fractal system rollback` restores them."""
     fractal = opened_to_change()
     for name in names:
-        entry = installing.retire(fractal.workshop.journal, fractal.workshop.records, _named(fractal, name))
+        entry = installing.retire(fractal.workshop.journal, fractal.workshop.records, _tool(fractal, name))
         after = f"; to restore: {command('system', 'rollback', str(entry.id))}" if entry else ""
-        tell(f"{name} is retired{after}")
+        notify(f"{name} is retired{after}")

@@ -47,17 +47,17 @@ class SampleTasks:
     catalogue: Catalogue
     play: Play
     usd: float | None  # what all of them together may still cost; None: no limit
-    told: Callable[[Tested, str], None] = field(default=lambda tested, how: None)
+    on_tested: Callable[[Tested, str], None] = field(default=lambda tested, how: None)
 
     def all(self) -> list[Tool]:
         """The tools whose samples are the tasks: the guided ones, and those of `system/samples/`."""
         guided = [tool for tool in self.catalogue.tools.values() if tool.guided and not tool.skill]
-        found: dict[str, Tool] = {}
+        operations: dict[str, Tool] = {}
         for folder in self.catalogue.folders:
             for path in sorted((folder / "samples").glob("*.md")):
                 if isinstance(entry := tool_at(path), Tool):
-                    found.setdefault(path.name, replace(entry, name=path.stem))
-        chosen = [tool for tool in (*guided, *found.values()) if not sample_missing(tool)]
+                    operations.setdefault(path.name, replace(entry, name=path.stem))
+        chosen = [tool for tool in (*guided, *operations.values()) if not sample_missing(tool)]
         return sorted(chosen, key=lambda tool: tool.name)
 
     async def compare(
@@ -68,13 +68,13 @@ class SampleTasks:
             raise UsageError("a trial needs sample tasks: put some into system/samples/")
         pairs: list[Pair] = []
         for number, tool in enumerate(tasks):
-            done: dict[str, Tested] = {}
+            results: dict[str, Tested] = {}
             for side in (present, tried) if number % 2 == 0 else (tried, present):
                 if guided and side is present and tool.name not in self.catalogue.tools:
-                    done[side.name] = Tested(tool.name, False, "there is none without it")
+                    results[side.name] = Tested(tool.name, False, "there is none without it")
                 else:
-                    done[side.name] = await self._do(tool, side, guided)
-            a, b = done[present.name], done[tried.name]
+                    results[side.name] = await self._do(tool, side, guided)
+            a, b = results[present.name], results[tried.name]
             calls = int(a.spent.get("calls") or 0), int(b.spent.get("calls") or 0)
             pairs.append(Pair(tool.name, a.passed, b.passed, calls, b.note))
         return Compared(pairs)
@@ -93,7 +93,7 @@ class SampleTasks:
         )
         if self.usd is not None:
             self.usd = max(self.usd - float(tested.spent.get("usd") or 0.0), 0.0)
-        self.told(tested, side.name)
+        self.on_tested(tested, side.name)
         return tested
 
 
@@ -145,28 +145,28 @@ class Adoption:
             if not note:
                 passed, note = await try_sample(tool, self.context(tool), {})
             tested.append(Tested(tool.name, passed, note))
-            self.samples.told(tested[-1], "its own sample")
+            self.samples.on_tested(tested[-1], "its own sample")
         if bad := next((each for each in tested if not each.passed), None):
             return Verdict(False, f"{bad.tool}: {bad.note}", tested)
         tasks = self.tasks()
         if not tasks:
-            why = "its sample passed" if tested else "no sample task bears on it"
-            return Verdict(bool(tested), why, tested)
+            reason = "its sample passed" if tested else "no sample task bears on it"
+            return Verdict(bool(tested), reason, tested)
         sides = Side("without it"), Side("with it", self.proposal.files)
-        found = await self.samples.compare(tasks, *sides, guided=bool(self._guided()))
-        return Verdict(*self._judged(found), tested, found)
+        compared = await self.samples.compare(tasks, *sides, guided=bool(self._guided()))
+        return Verdict(*self._judge(compared), tested, compared)
 
-    def _judged(self, found: Compared) -> tuple[bool, str]:
-        size, before, after = found.counts
-        why = f"{after} of {len(found.pairs)} sample tasks done with it, {before} without it"
-        if size < len(found.pairs):
-            return False, f"{why}; the money for comparing was used up"
+    def _judge(self, compared: Compared) -> tuple[bool, str]:
+        size, before, after = compared.counts
+        reason = f"{after} of {len(compared.pairs)} sample tasks done with it, {before} without it"
+        if size < len(compared.pairs):
+            return False, f"{reason}; the money for comparing was used up"
         if after < before:
-            worse = next(each for each in found.pairs if each.present and not each.tried)
-            return False, f"it does worse: {why}; {worse.task}: {worse.note}"
+            worse = next(each for each in compared.pairs if each.present and not each.tried)
+            return False, f"it does worse: {reason}; {worse.task}: {worse.note}"
         if not self.has_model:
-            return False, f"{why}, by code alone: there is no model, so this proves little"
-        return (True, why) if after else (False, f"{why}, which proves nothing")
+            return False, f"{reason}, by code alone: there is no model, so this proves little"
+        return (True, reason) if after else (False, f"{reason}, which proves nothing")
 
     async def trial(self) -> Verdict:
         """Judge it more strictly: it is good only if it is shown to be better.
@@ -178,9 +178,9 @@ class Adoption:
             raise UsageError(
                 f"{self.proposal.id}: {verdict.why}; a trial needs sample tasks (system/samples/)"
             )
-        found = verdict.compared
-        good = found.finding == "better" and all(each.passed for each in verdict.tested)
-        return replace(verdict, good=good, why=found.told)
+        compared = verdict.compared
+        good = compared.finding == "better" and all(each.passed for each in verdict.tested)
+        return replace(verdict, good=good, why=compared.summary)
 
     def adopt(self, reason: str) -> Entry | None:
         """Make it active; None if the system has all of it already."""
@@ -230,7 +230,7 @@ class Adoption:
 class ChangeTrials:
     """Compares proposals, journal entries and learned patterns with what is there now, and keeps the result.
 
-    What is shown to be better is adopted; what is already active and shown to be worse is undone.
+    What is shown to be better is adopted; an active change that is shown to be worse is undone.
     """
 
     journal: Journal
@@ -261,13 +261,13 @@ class ChangeTrials:
         before = {change.path: self.journal.blobs.file(change.before) for change in entry.files}
         after = {change.path: self.journal.blobs.file(change.after) for change in entry.files}
         sides = Side(f"before entry {number}", before), Side(f"with entry {number}", after)
-        found = await self.samples.compare(self.samples.all(), *sides)
+        compared = await self.samples.compare(self.samples.all(), *sides)
         did = "stays as it is"
-        if found.finding == "worse" and not self.dry_run:
+        if compared.finding == "worse" and not self.dry_run:
             self.journal.rollback(number)
             did = "is rolled back"
         against = f"what was before entry {number}"
-        return self.trials.keep(_kind(entry.unit), entry.unit, found, now(), did=did, against=against)
+        return self.trials.keep(_kind(entry.unit), entry.unit, compared, now(), did=did, against=against)
 
     async def pattern(self, library: Library, name: str) -> Trial:
         """A learned pattern, by its name or as a new file.
@@ -281,23 +281,23 @@ class ChangeTrials:
         without = {f"{each.name}.md": write(each).encode() for each in others}
         within = {**without, f"{pattern.name}.md": write(pattern).encode()}
         sides = Side("without it", patterns=without), Side("with it", patterns=within)
-        found = await self.samples.compare(self.samples.all(), *sides)
+        compared = await self.samples.compare(self.samples.all(), *sides)
         did = "is not kept" if new else "stays as it is"
-        if new and found.finding == "better" and not self.dry_run:
+        if new and compared.finding == "better" and not self.dry_run:
             library.add(pattern)
             did = "is adopted"
-        elif not new and found.finding == "worse" and not self.dry_run:
+        elif not new and compared.finding == "worse" and not self.dry_run:
             library.update(pattern.name, person=True, status="off")
             did = "is switched off"
-        return self.trials.keep("pattern", pattern.name, found, now(), did=did, against="without it")
+        return self.trials.keep("pattern", pattern.name, compared, now(), did=did, against="without it")
 
 
 def _pattern(library: Library, name: str) -> tuple[Pattern, bool]:
     """The pattern of that name, or one from a file, and whether it is new. Raises `UsageError`."""
     from runtime.memory.learning.patterns import read
 
-    if known := library.get(name):
-        return known, False
+    if pattern := library.get(name):
+        return pattern, False
     path = Path(name)
     if path.suffix == ".md" and path.is_file():
         return read(path), True

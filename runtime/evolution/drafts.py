@@ -26,7 +26,7 @@ PERSONS = ("dangers.md",)
 
 @dataclass(frozen=True)
 class Drafts:
-    """The drafts of one run: their folder, the system's own folder, and those that stand behind it."""
+    """The drafts of one run: their folder, the system's own folder, and the folders it overrides."""
 
     folder: Path
     systems: tuple[Path, ...]
@@ -108,7 +108,7 @@ class Layout:
         return {place: self.folder for place in places if folder in place.parents}
 
     def taken(self) -> tuple[list[str], list[str]]:
-        """The units of which the command's changes are now drafts, and what it may not change."""
+        """Take over the command's changes; returns the drafted units and the refused files."""
         units: dict[str, None] = {}
         refused: list[str] = []
         after = _contents(self.folder)

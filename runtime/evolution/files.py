@@ -79,18 +79,18 @@ def _belongs(name: str) -> bool:
     return name[0] != "." and not name.endswith(("~", ".tmp", ".pyc"))
 
 
-def scan(folder: Path, known: Mapping[str, str]) -> dict[str, str]:
+def scan(folder: Path, known_marks: Mapping[str, str]) -> dict[str, str]:
     """The mark of every file below a folder; one that is unreadable now keeps its `known` mark."""
-    found: dict[str, str] = {}
+    marks: dict[str, str] = {}
     for path in files(folder):
         name = path.relative_to(folder).as_posix()
         try:
             mark = mark_of(path)
         except OSError:
-            mark = known.get(name, "")
+            mark = known_marks.get(name, "")
         if mark:
-            found[name] = mark
-    return found
+            marks[name] = mark
+    return marks
 
 
 def unit_of(name: str, names: Container[str] = ()) -> str:
@@ -144,11 +144,11 @@ def with_head(values: Mapping[str, Any], body: str) -> bytes:
     return f"---\n{head}---\n{body}\n".encode()
 
 
-def read_head(text: str, known: Container[str]) -> tuple[dict[str, Any], str]:
+def read_head(text: str, fields: Container[str]) -> tuple[dict[str, Any], str]:
     """The `known` values of such a file, and its body. Raises `ValueError`."""
     _, head, body = text.split("---\n", 2)
     pairs = (line.split(": ", 1) for line in head.splitlines())
-    return {name: json.loads(value) for name, value in pairs if name in known}, body.strip()
+    return {name: json.loads(value) for name, value in pairs if name in fields}, body.strip()
 
 
 def tool_at(path: Path) -> Tool | Fault:

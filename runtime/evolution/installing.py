@@ -31,21 +31,21 @@ def new(journal: Journal, catalogue: Catalogue, name: str, kind: str) -> Entry |
     """Create a draft of a tool from the template of its kind. Raises `UsageError`."""
     if not _NAME.fullmatch(name):
         raise UsageError(f"{name!r} is not a name of a-z, 0-9 and -, at most 64 long")
-    if there := catalogue.tools.get(name) or catalogue.idle.get(name):
-        raise UsageError(f"there is a tool {name} already: {there.path}")
+    if existing := catalogue.tools.get(name) or catalogue.idle.get(name):
+        raise UsageError(f"there is a tool {name} already: {existing.path}")
     places = [folder / "templates" / kind for folder in (*catalogue.folders, journal.shipped)]
     template = next((each for each in places if each.is_dir()), None)
     if template is None:
         raise UsageError(f"{places[0]}: there is no such template")
-    made: dict[str, File] = {}
+    created: dict[str, File] = {}
     for path in files(template):
         if file := read(path):
             raw = re.sub(rb"\bNAME\b", name.encode(), file.raw)
-            made[f"tools/{name}/{path.relative_to(template).as_posix()}"] = replace(file, raw=raw)
-    return journal.change("added", f"tools/{name}", made, PERSON, f"from the template {kind}")
+            created[f"tools/{name}/{path.relative_to(template).as_posix()}"] = replace(file, raw=raw)
+    return journal.change("added", f"tools/{name}", created, PERSON, f"from the template {kind}")
 
 
-def found(place: Path) -> list[Package]:
+def packages_in(place: Path) -> list[Package]:
     """The tools at a path: a tool's or skill's folder, an operation's file, or a folder of many of them."""
     place = place.resolve()
     if place.is_file() and place.suffix == ".md" and place.name not in ("pattern.md", "SKILL.md"):
@@ -68,10 +68,10 @@ def found(place: Path) -> list[Package]:
 def add(journal: Journal, package: Package, *, force: bool = False) -> Entry | None:
     """Copy a tool into the system; None if it is there already. Raises `UsageError`."""
     names = {*unit_files(journal.system, package.unit), *package.files}
-    here = {name: file for name in sorted(names) if (file := read(journal.system / name))}
-    if here == package.files:
+    installed = {name: file for name in sorted(names) if (file := read(journal.system / name))}
+    if installed == package.files:
         return None
-    if here and not force:
+    if installed and not force:
         raise UsageError(f"{package.unit} is there already and differs; use --force to replace it")
     changed = {name: package.files.get(name) for name in names}
     return journal.change("added", package.unit, changed, PERSON, f"from {package.tool.path.parent}")

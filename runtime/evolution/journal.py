@@ -89,8 +89,8 @@ class Entry:
         try:
             values = json.loads(line)
             changes = tuple(Change(**each) for each in values.pop("files", ()))
-            known = {name: value for name, value in values.items() if name in Entry.__dataclass_fields__}
-            return Entry(**known, files=changes)
+            fields = {name: value for name, value in values.items() if name in Entry.__dataclass_fields__}
+            return Entry(**fields, files=changes)
         except (ValueError, TypeError, AttributeError):
             return None
 
@@ -122,17 +122,17 @@ class Journal:
     """The history of one workspace's own `system/`. Cheap to make: nothing is read before it is needed."""
 
     def __init__(
-        self, workspace: Workspace, *, fsync: bool = True, told: Callable[[Entry], None] = lambda _: None
+        self, workspace: Workspace, *, fsync: bool = True, on_entry: Callable[[Entry], None] = lambda _: None
     ) -> None:
         self.system = workspace.root / "system"
         self.folder = workspace.state / "system"
         self.path = self.folder / "journal.jsonl"
-        self._known = self.folder / "known.json"
+        self._cache_file = self.folder / "known.json"
         self.blobs = Blobs(self.folder / "blobs", fsync=fsync)
         self.shipped = workspace.shipped
         self._workspace = workspace
         self._fsync = fsync
-        self._told = told
+        self._on_entry = on_entry
 
     def entries(self) -> list[Entry]:
         """All entries, oldest first; invalid and unfinished lines are skipped."""
@@ -140,14 +140,14 @@ class Journal:
             raw = self.path.read_bytes()
         except FileNotFoundError:
             return []
-        found = (Entry.read(line) for line in raw.split(b"\n")[:-1] if line.strip())
-        return [entry for entry in found if entry]
+        parsed = (Entry.read(line) for line in raw.split(b"\n")[:-1] if line.strip())
+        return [entry for entry in parsed if entry]
 
     def entry(self, number: int) -> Entry:
         """The entry of that number. Raises `UsageError`."""
         entries = self.entries()
-        if found := next((entry for entry in entries if entry.id == number), None):
-            return found
+        if match := next((entry for entry in entries if entry.id == number), None):
+            return match
         last = f"1 to {entries[-1].id}" if entries else "none yet"
         raise UsageError(f"the history of the system has no entry {number}; there are {last}")
 
@@ -157,14 +157,14 @@ class Journal:
         def means(unit: str) -> bool:
             return name in (unit, unit.rpartition("/")[2], Path(unit).stem)
 
-        found: list[Entry] = []
+        matches: list[Entry] = []
         for entry in self.entries():
             parts = tuple(each for each in entry.files if means(each.path) or means(unit_of(each.path)))
             if parts or means(entry.unit):
-                found.append(entry if means(entry.unit) else replace(entry, files=parts))
-        if not found:
+                matches.append(entry if means(entry.unit) else replace(entry, files=parts))
+        if not matches:
             raise UsageError(f"the history of the system has nothing about {name}; see `fractal system log`")
-        return found
+        return matches
 
     def diff(self, entry: Entry) -> str:
         """What an entry changed, as a unified diff."""
@@ -208,17 +208,17 @@ class Journal:
             compared = [
                 Change(name, marks.get(name, ""), file.mark if file else "") for name, file in files.items()
             ]
-            changes = tuple(each for each in compared if each.before != each.after)
+            changes = tuple(part for part in compared if part.before != part.after)
             if files and not changes:
                 return None
             with disk.writing_state(self.blobs.folder):
-                for each in changes:
-                    if file := files[each.path]:
+                for part in changes:
+                    if file := files[part.path]:
                         self.blobs.keep(file)
             entry = self._append(entries, Entry(0, now(), kind, unit, author, reason, changes, **more))
             self._apply(entry)
             self._save([*entries, entry])
-            contents = {each.path: (content_of(each.before), content_of(each.after)) for each in changes}
+            contents = {part.path: (content_of(part.before), content_of(part.after)) for part in changes}
             with suppress(ConfigurationError):  # if trust cannot be saved, the person is asked again
                 trust.changed(self._workspace, contents)
             return entry
@@ -248,10 +248,10 @@ class Journal:
                 f"roll these back first, or use --force to restore the files from before entry {number}"
             )
         back = {c.path: self.blobs.file(c.before) for c in entry.files}
-        made = self.change("rollback", entry.unit, back, PERSON, f"entry {number} taken back", of=number)
-        if made is None:
+        reverted = self.change("rollback", entry.unit, back, PERSON, f"entry {number} taken back", of=number)
+        if reverted is None:
             raise UsageError(f"the files are already as they were before entry {number}")
-        return made
+        return reverted
 
     @contextmanager
     def locked(self) -> Generator[None]:
@@ -273,7 +273,7 @@ class Journal:
                 self._save(entries)  # after a crash it shows that the first line was not carried out
                 disk.put(self.path, b"", mode=0o600, fsync=self._fsync)
             disk.append(self.path, line, fsync=self._fsync)
-        self._told(entry)
+        self._on_entry(entry)
         return entry
 
     def _apply(self, entry: Entry) -> None:
@@ -313,26 +313,26 @@ class Journal:
     def _record_edits(self, entries: Sequence[Entry]) -> list[Entry]:
         """Record what a person has changed: an entry per unit, the very first time one for all files."""
         marks = marks_after(entries)
-        found = scan(self.system, marks)
-        changed = sorted(name for name in marks | found if marks.get(name) != found.get(name))
+        current = scan(self.system, marks)
+        changed = sorted(name for name in marks | current if marks.get(name) != current.get(name))
         units: dict[str, list[Change]] = {}
         for name in changed:
-            if name in found and (file := read(self.system / name, KEPT_BYTES)):
-                found[name] = file.mark  # it may have changed again since the scan
+            if name in current and (file := read(self.system / name, KEPT_BYTES)):
+                current[name] = file.mark  # it may have changed again since the scan
                 with disk.writing_state(self.blobs.folder):
                     self.blobs.keep(file, fsync=bool(entries))  # many at first, and all of them are in place
-            unit = unit_of(name, found) if entries else ""
-            units.setdefault(unit, []).append(Change(name, marks.get(name, ""), found.get(name, "")))
+            unit = unit_of(name, current) if entries else ""
+            units.setdefault(unit, []).append(Change(name, marks.get(name, ""), current.get(name, "")))
         kind, author, reason = "edited", PERSON, ""
         if not entries:
             kind, author, reason = "found", MACHINE, "the system as it was found"
-        written: list[Entry] = []
+        recorded: list[Entry] = []
         for unit, changes in units.items():
             entry = Entry(0, now(), kind, unit, author, reason, tuple(changes))
-            written.append(self._append([*entries, *written], entry))
-        if written:
-            self._save([*entries, *written])
-        return written
+            recorded.append(self._append([*entries, *recorded], entry))
+        if recorded:
+            self._save([*entries, *recorded])
+        return recorded
 
     def _finished(self) -> list[Entry]:
         """All entries, after what a dead process began is finished."""
@@ -353,15 +353,15 @@ class Journal:
     def _finished_id(self, entries: Sequence[Entry]) -> int:
         """The last entry whose files are written; if that is unknown, all are."""
         try:
-            return int(json.loads(self._known.read_bytes())["upto"])
+            return int(json.loads(self._cache_file.read_bytes())["upto"])
         except (OSError, ValueError, TypeError, KeyError):
             return entries[-1].id if entries else 0
 
     def _save(self, entries: Sequence[Entry]) -> None:
         """Record that the files of these entries are written."""
         values = {"upto": entries[-1].id if entries else 0, "marks": marks_after(entries)}
-        with disk.writing_state(self._known):
-            disk.put(self._known, json.dumps(values).encode(), mode=0o600, fsync=self._fsync)
+        with disk.writing_state(self._cache_file):
+            disk.put(self._cache_file, json.dumps(values).encode(), mode=0o600, fsync=self._fsync)
 
 
 def difference(name: str, before: File | None, after: File | None) -> str:

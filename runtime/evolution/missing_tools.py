@@ -48,7 +48,7 @@ _PROGRAM_WORDS, _LEAST_WORDS = 12, 3
 
 @dataclass(frozen=True)
 class Instance:
-    """Where something was lacking: the run, the loop and step, and what was done or said instead."""
+    """Where a tool was missing: the run, the loop and step, and what was done or reported instead."""
 
     run: str
     where: str
@@ -70,47 +70,47 @@ class MissingTools:
 
     def look(self, documents: Sequence[Document]) -> list[Proposal]:
         """Count what a finished run lacked; returns the proposals that are made now."""
-        found = [*lacking(documents), *improvised(documents)]
-        if not found:
+        instances = [*lacking(documents), *improvised(documents)]
+        if not instances:
             return []
         with self.journal.locked():
-            known = self._known()
-            for key, each in found:
-                seen = [one for one in known.pop(key, []) if (one.run, one.where) != (each.run, each.where)]
-                known[key] = [*seen, each][-EXAMPLES:]
-            self._save(dict(list(known.items())[-REMEMBERED:]))
+            saved = self._recorded()
+            for key, new in instances:
+                earlier = [one for one in saved.pop(key, []) if (one.run, one.where) != (new.run, new.where)]
+                saved[key] = [*earlier, new][-EXAMPLES:]
+            self._save(dict(list(saved.items())[-REMEMBERED:]))
         proposed = {each.draft for each in self.proposals.all() if each.kind == "build"}
-        due = [key for key in dict.fromkeys(key for key, _ in found) if key not in proposed]
+        due = [key for key in dict.fromkeys(key for key, _ in instances) if key not in proposed]
         return [
-            self._propose(key, known[key])
+            self._propose(key, saved[key])
             for key in due
-            if key.startswith("need ") or len(known[key]) >= OFTEN
+            if key.startswith("need ") or len(saved[key]) >= OFTEN
         ]
 
     def _propose(self, key: str, instances: Sequence[Instance]) -> Proposal:
         last = instances[-1]
-        kind, _, shown = key.partition(" ")
+        kind, _, sample = key.partition(" ")
         if kind == "command":
             unit, level = "operations", "operation"
-            reason = f"the same command was improvised {len(instances)} times: {shown}"
-            what = "An operation that does what these commands do, with their differences as arguments."
-            why = "Each time a model wrote it anew."
+            reason = f"the same command was improvised {len(instances)} times: {sample}"
+            need = "An operation that does what these commands do, with their differences as arguments."
+            motive = "Each time a model wrote it anew."
         else:
             unit, level = "tools", "tool"
             reason = f"a plan found no tool: {last.shown}"
-            what = f"A tool that covers this need: {last.text}"
-            why = "The run could not go on without it."
-        where = "\n".join(f"- run {each.run}, {each.where}: {each.shown}" for each in instances)
+            need = f"A tool that covers this need: {last.text}"
+            motive = "The run could not go on without it."
+        places = "\n".join(f"- run {each.run}, {each.where}: {each.shown}" for each in instances)
         text = (
-            f"# {reason}\n\nWhat: {what}\n\nWhy: {why}\n\nWhere it came up:\n{where}\n\n"
+            f"# {reason}\n\nWhat: {need}\n\nWhy: {motive}\n\nWhere it came up:\n{places}\n\n"
             f"Level: {level}; it is registered in the index that plans choose from."
         )
         examples = "\n".join(f"- {each.shown}" for each in instances)
-        task = f"Build a new {level} and test it. {what}\nIt came up here:\n{examples}"
+        task = f"Build a new {level} and test it. {need}\nIt came up here:\n{examples}"
         new = Proposal("build", unit, reason, MACHINE, run=last.run, draft=key, task=task, text=text)
         return self.proposals.make(new)
 
-    def _known(self) -> dict[str, list[Instance]]:
+    def _recorded(self) -> dict[str, list[Instance]]:
         """The last instances of each need and command; none if the file is damaged."""
         try:
             values = json.loads(self.path.read_bytes())
@@ -118,8 +118,8 @@ class MissingTools:
         except (OSError, ValueError, TypeError, KeyError, AttributeError):
             return {}
 
-    def _save(self, known: Mapping[str, Sequence[Instance]]) -> None:
-        values = {key: {"seen": [asdict(each) for each in seen]} for key, seen in known.items()}
+    def _save(self, recorded: Mapping[str, Sequence[Instance]]) -> None:
+        values = {key: {"seen": [asdict(each) for each in seen]} for key, seen in recorded.items()}
         with disk.writing_state(self.path):
             disk.put(self.path, json.dumps(values, indent=0).encode(), mode=0o600)
 
@@ -130,8 +130,8 @@ def lacking(documents: Sequence[Document]) -> Iterator[tuple[str, Instance]]:
         if document.meta.status == "complete":
             continue
         folds = [fold for fold in document.section(2).folds if fold.decision == "cannot"]
-        said = [note.text for fold in folds for note in fold.notes] + [document.text(5, "escalation")]
-        needs = (text.removeprefix("cannot: ") for text in said if text.startswith("cannot: "))
+        texts = [note.text for fold in folds for note in fold.notes] + [document.text(5, "escalation")]
+        needs = (text.removeprefix("cannot: ") for text in texts if text.startswith("cannot: "))
         if need := next((need for need in needs if _LACKS.search(need)), ""):
             words = sorted(set(re.findall(r"[a-z]{4,}", need.lower())))
             key = f"need {' '.join(words)}"[:SHOWN_CHARS]
@@ -144,9 +144,9 @@ def improvised(documents: Sequence[Document]) -> Iterator[tuple[str, Instance]]:
         for step in document.steps.values():
             command = (step.args or {}).get("command")
             bash = step.tool == "bash" and step.state == "done" and isinstance(command, str)
-            if bash and (found := shape(str(command))):
+            if bash and (pattern := shape(str(command))):
                 where = f"{document.meta.id}:{step.n}"
-                yield f"command {found}"[:SHOWN_CHARS], Instance(document.meta.run, where, str(command))
+                yield f"command {pattern}"[:SHOWN_CHARS], Instance(document.meta.run, where, str(command))
 
 
 def shape(command: str) -> str:
@@ -189,8 +189,8 @@ def shape(command: str) -> str:
     if not works and len(words) < _LEAST_WORDS:
         return ""
     parts = [part for each in commands if len(each) > 1 for part in each][1:]
-    shown = f" ({' '.join(dict.fromkeys(words[:_PROGRAM_WORDS]))})" if words else ""
-    return f"{' '.join(parts)}{shown}"[:SHOWN_CHARS]
+    suffix = f" ({' '.join(dict.fromkeys(words[:_PROGRAM_WORDS]))})" if words else ""
+    return f"{' '.join(parts)}{suffix}"[:SHOWN_CHARS]
 
 
 def _program_words(program: str) -> list[str]:

@@ -114,19 +114,19 @@ class Proposals:
         """Make a proposal of a person's files or tool folders; `place`: where in `system/` a file belongs."""
         if place and len(paths) > 1:
             raise UsageError("--as says where one file belongs; give one")
-        given: dict[str, File | None] = {}
+        content: dict[str, File | None] = {}
         for path in paths:
             name = _checked(place) if place else place_of(path, systems)
             if path.is_dir():
-                here = self.journal.system / name
-                given |= dict.fromkeys(f"{name}/{each.relative_to(here).as_posix()}" for each in files(here))
+                own = self.journal.system / name
+                content |= dict.fromkeys(f"{name}/{each.relative_to(own).as_posix()}" for each in files(own))
                 for each in files(path):
-                    given[f"{name}/{each.relative_to(path).as_posix()}"] = read(each)
+                    content[f"{name}/{each.relative_to(path).as_posix()}"] = read(each)
             else:
-                given[name] = read(path)
+                content[name] = read(path)
         changed = {
             name: file
-            for name, file in given.items()
+            for name, file in content.items()
             if mark_of(self.journal.system / name) != (file.mark if file else "")
         }
         if not changed:
@@ -172,21 +172,21 @@ def place_of(path: Path, systems: Sequence[Path]) -> str:
             return "/".join(parts[at:])
     if path.is_dir():
         return f"tools/{path.resolve().name}"
-    same = {
+    places = {
         each.relative_to(system).as_posix()
         for system in systems
         for each in system.glob(f"**/{path.name}")
         if each.parent.parent.name != "tools" or path.name != "pattern.md"
     }
-    if len(same) == 1:
-        return same.pop()
-    known = f" ({', '.join(sorted(same))}?)" if same else ""
-    raise UsageError(f"{path}: its place in system/ is unknown{known}; add --as phases/plan.md, or similar")
+    if len(places) == 1:
+        return places.pop()
+    hint = f" ({', '.join(sorted(places))}?)" if places else ""
+    raise UsageError(f"{path}: its place in system/ is unknown{hint}; add --as phases/plan.md, or similar")
 
 
 def _checked(place: str) -> str:
     parts = Path(place).parts
-    known = place == "pattern.md" or (len(parts) > 1 and parts[0] in FOLDERS)
-    if Path(place).is_absolute() or ".." in parts or not known:
+    valid = place == "pattern.md" or (len(parts) > 1 and parts[0] in FOLDERS)
+    if Path(place).is_absolute() or ".." in parts or not valid:
         raise UsageError(f"--as {place}: a place in system/ is pattern.md, or in {', '.join(FOLDERS)}")
     return place

@@ -25,26 +25,26 @@ from runtime.evolution.drafts import written_by
 from runtime.evolution.files import one_line
 
 NOTE_CHARS = 400
-"""Of what a sample printed, what stands beside its finding."""
+"""Characters of a sample's output that are shown with its finding."""
 
 
 async def trials(session: Session) -> list[Trial]:
-    """A trial of each draft: of the whole run at the root, below it of what this loop has written."""
+    """Try each draft: at the root those of the whole run, below it those of this loop."""
     drafts = session.run.drafts
     if drafts is None:
         return []
     session.run.catalogue.refresh()
-    found: list[Trial] = []
+    results: list[Trial] = []
     for unit in drafts.units():
         if session.root or any(written_by(step, unit) for step in session.doc.steps.values()):
             kind = unit.partition("/")[0]
             if kind in ("tools", "operations", "kernel"):
-                found.append(await _tool_trial(session, unit))
+                results.append(await _tool_trial(session, unit))
             elif kind == "phases":
-                found.append(_phase_trial(session, drafts, unit))
+                results.append(_phase_trial(session, drafts, unit))
             else:
-                found.append(Trial(unit, None, "a proposal: it is compared before it is adopted"))
-    return found
+                results.append(Trial(unit, None, "a proposal: it is compared before it is adopted"))
+    return results
 
 
 async def _tool_trial(session: Session, unit: str) -> Trial:
@@ -80,13 +80,13 @@ def _approval(session: Session, tool: Tool) -> str:
     for args in calls:
         effects, dangers = unapproved(session.run, tool, args)
         if effects or dangers:
-            what = "; ".join([*(f"it may {effect}" for effect in effects), *map(str, dangers)])
-            return f"its sample was not run: that needs a person's approval ({what})"
+            reasons = "; ".join([*(f"it may {effect}" for effect in effects), *map(str, dangers)])
+            return f"its sample was not run: that needs a person's approval ({reasons})"
     return ""
 
 
 def _runs(tool: Tool, place: Path) -> bool:
-    """Whether that is the program of an operation, beside its markdown."""
+    """Whether this is the program of an operation, next to its markdown."""
     try:
         return tool.scheme == "command" and tool.program == place.resolve()
     except ConfigurationError:
@@ -105,7 +105,7 @@ def sample_missing(tool: Tool) -> str:
 
 @contextmanager
 def _place() -> Generator[Path]:
-    """An empty folder, which is gone afterwards, whatever a program leaves in it."""
+    """An empty folder that is removed afterwards with its contents."""
     folder = Path(tempfile.mkdtemp(prefix="fractal-sample-"))
     try:
         yield folder
@@ -119,31 +119,31 @@ async def try_sample(
 ) -> tuple[bool, str]:
     """Run the sample of a tool that is no guided loop, in a folder of its own: whether it passed, a note."""
     try:
-        return await _tried(tool, context, runners)
+        return await _run(tool, context, runners)
     except Exception as error:
         return False, f"sample: {explained(error)}"
 
 
-async def _tried(tool: Tool, context: OperationContext, runners: Mapping[str, Runner]) -> tuple[bool, str]:
+async def _run(tool: Tool, context: OperationContext, runners: Mapping[str, Runner]) -> tuple[bool, str]:
     sample = tool.sample
     args = cast(dict[str, Any], sample.get("args") or {})
     before = cast(list[dict[str, Any]], sample.get("before") or [])  # the way there of a state machine
     with _place() as folder:
         if problem := lay_out(tool, folder):
             return False, problem
-        there = replace(context, folder=folder, protected=(), drafts=None)
-        result, now = Result(""), MachineState(tool.states.start if tool.states else "")
+        sandboxed = replace(context, folder=folder, protected=(), drafts=None)
+        result, state = Result(""), MachineState(tool.states.start if tool.states else "")
         for call in (*before, args):
             if problem := tool.problem(call):
                 return False, f"sample: {problem}"
             action = str(call.get(tool.states.by)) if tool.states else ""
-            if tool.states and (why := refusal(tool.states, now, action)):
+            if tool.states and (why := refusal(tool.states, state, action)):
                 return False, f"sample: {why}; before: names the calls that lead there"
-            result = await carry_out(replace(there, kept=now.kept), tool, call, runners)
+            result = await carry_out(replace(sandboxed, kept=state.kept), tool, call, runners)
             if not result.ok:
                 return False, f"its sample failed: {_short(result.text)}"
             if tool.states:
-                now = moved(tool.states, now, action, result.keep)
+                state = moved(tool.states, state, action, result.keep)
         missing = not_left(tool, folder)
     return (False, f"{missing}: {_short(result.text)}") if missing else await shows(tool, result.text)
 
@@ -170,28 +170,28 @@ async def shows(tool: Tool, text: str) -> tuple[bool, str]:
     """Whether a result has what the sample says that it shows."""
     pattern = str(tool.sample.get("shows", ""))
     try:
-        found = await search(pattern, text)
+        match = await search(pattern, text)
     except OperationFailed as error:
         return False, f"sample: shows: {error}"
-    if found is None:
+    if match is None:
         return False, f"its sample's result does not show {pattern!r}: {_short(text)}"
     return True, f"its sample passed: {_short(text)}"
 
 
 async def _guided_trial(session: Session, unit: str, tool: Tool) -> Trial:
     """A guided draft is tried by a step of this run, as a child; its document is the evidence."""
-    now = tool.fingerprint()
+    fingerprint = tool.fingerprint()
     step_ = to_json({"tool": tool.name, "what": tool.sample["task"]})
     last = f"no step has tried it as it stands; give one: {step_}"
     for document, step in _steps(session):
         by = step.evidence.get("drafts", {})
-        if step.tool != tool.name or by.get("tool") != now:
+        if step.tool != tool.name or by.get("tool") != fingerprint:
             continue
         if step.state != "done":
             last = f"its sample failed: {_short(step.result or step.state)}"
             continue
-        whole = step.evidence.get("whole")
-        text = session.run.store.unshelve(whole) if whole else step.result or ""
+        shelved = step.evidence.get("whole")
+        text = session.run.store.unshelve(shelved) if shelved else step.result or ""
         passed, note = await shows(tool, text)
         if passed:
             return Trial(unit, True, f"{note} ({document.meta.id}, step {step.n})")
@@ -201,36 +201,36 @@ async def _guided_trial(session: Session, unit: str, tool: Tool) -> Trial:
 
 def _phase_trial(session: Session, drafts: Drafts, unit: str) -> Trial:
     """Phase files are tried by a child that works by them and ends well."""
-    now = drafts.fingerprint("phases/")
+    fingerprint = drafts.fingerprint("phases/")
     phase = unit.removeprefix("phases/").partition(".")[0]
     idle = ""
     for document, step in _steps(session):
-        if step.evidence.get("drafts", {}).get("phases") == now and step.state == "done":
-            where = f"{document.meta.id}, step {step.n}"
+        if step.evidence.get("drafts", {}).get("phases") == fingerprint and step.state == "done":
+            place = f"{document.meta.id}, step {step.n}"
             below = _documents(session, step.link.removesuffix(".md"))
             if phase in {"base"} | {rung.get("phase") for each in below for rung in each.meta.rungs}:
-                return Trial(unit, True, f"a loop went through it and was accepted ({where})")
-            idle = f"a loop with it was accepted that came to no such ask ({where})"
+                return Trial(unit, True, f"a loop went through it and was accepted ({place})")
+            idle = f"a loop with it was accepted that came to no such ask ({place})"
     if idle:
         return Trial(unit, True, idle)
     return Trial(unit, False, "no subtask has gone through it as it stands: give a small task as a subtask")
 
 
 def _steps(session: Session) -> list[tuple[Document, Step]]:
-    found: list[tuple[Document, Step]] = [(session.doc, step) for step in session.doc.steps.values()]
+    steps: list[tuple[Document, Step]] = [(session.doc, step) for step in session.doc.steps.values()]
     for document in _documents(session, "" if session.root else session.id):
         if document.meta.id != session.id:
-            found += [(document, step) for step in document.steps.values()]
-    return found
+            steps += [(document, step) for step in document.steps.values()]
+    return steps
 
 
 def _documents(session: Session, loop_id: str) -> list[Document]:
-    """The documents of a loop and of those below it, "" for the whole run's; broken ones are left out."""
-    found: list[Document] = []
-    for each in subtree(session, loop_id) if loop_id else session.run.store.list():
+    """The readable documents of a loop and the loops below it; "" for the whole run."""
+    documents: list[Document] = []
+    for id in subtree(session, loop_id) if loop_id else session.run.store.list():
         with suppress(DocumentError):
-            found.append(session.run.store.load(each))
-    return found
+            documents.append(session.run.store.load(id))
+    return documents
 
 
 def _short(text: str) -> str:

@@ -39,7 +39,7 @@ KEPT_TRIALS = 10
 
 
 Play = Callable[[Path, str, str, float | None], Awaitable[RunResult]]
-"""Does a task in a folder that is a workspace of its own, with nobody to ask.
+"""Does a task in a folder that is its own workspace, without a person to ask.
 
 It gets the folder, the task, the tool that guides the loop at the top or "", and the most that it may cost.
 """
@@ -96,8 +96,8 @@ class ToolRecords:
         with self.journal.locked():
             records = self.all()
             record = replace(records.pop(key, Record(tool.name)), **changes)
-            kept = dict(list(records.items())[-REMEMBERED + 1 :]) | {key: record}
-            raw = json.dumps({name: asdict(each) for name, each in kept.items()}, indent=0).encode()
+            newest = dict(list(records.items())[-REMEMBERED + 1 :]) | {key: record}
+            raw = json.dumps({name: asdict(each) for name, each in newest.items()}, indent=0).encode()
             with disk.writing_state(self.path):
                 disk.put(self.path, raw, mode=0o600)
         return record
@@ -111,14 +111,14 @@ class ToolRecords:
         """Why a tool may not be used, or ""; a program without a record is tested now."""
         if tool.scheme != "command" or not self.name(tool):
             return ""
-        again = f"`fractal tools test {tool.name}`"
+        retry = f"`fractal tools test {tool.name}`"
         async with self._tests.setdefault(str(tool.path), asyncio.Lock()):
             if self.get(tool).passed:
                 return ""
-            if why := sample_missing(tool):
-                return f"{why}: a program can be used after its own sample has passed; then {again}"
-            if why := run_context.sandbox.available():
-                return why
+            if reason := sample_missing(tool):
+                return f"{reason}: a program can be used after its own sample has passed; then {retry}"
+            if reason := run_context.sandbox.available():
+                return reason
             context = replace(run_context.context(tool), kept={})
             passed, note = await self.test_code(tool, context, run_context.runners, run_context.id)
             if passed:
@@ -126,7 +126,7 @@ class ToolRecords:
             if "network" in tool.effects and not context.network:
                 return f"{tool.name}: {note}; it may need the network: `network: true` in fractal.yaml"
             self.mark(tool, "quarantined", note, MACHINE, run=run_context.id)
-            return f"{tool.name}: {note}; it is quarantined: fix {tool.path.parent}, then {again}"
+            return f"{tool.name}: {note}; it is quarantined: fix {tool.path.parent}, then {retry}"
 
     async def test_code(
         self, tool: Tool, context: OperationContext, runners: Mapping[str, Runner], run: str = ""
@@ -183,12 +183,12 @@ class ToolRecords:
         self, tool: Tool, status: str, reason: str, author: str, *, run: str = "", kind: str = ""
     ) -> Entry | None:
         """Write a status into the tool's own markdown, with an entry in the journal."""
-        known, name, file = self.get(tool), self.name(tool), _with_status(tool, status)
+        record, name, file = self.get(tool), self.name(tool), _with_status(tool, status)
         if file is None:
             return None
         entry = self.journal.change(kind or status, unit_of(name), {name: file}, author, reason, run=run)
-        if known.passed:  # the status does not change what was tested
-            self.put(tool, tested=known.tested, run=known.run, passed=True, note=known.note)
+        if record.passed:  # the status does not change what was tested
+            self.put(tool, tested=record.tested, run=record.run, passed=True, note=record.note)
         return entry
 
 
@@ -227,13 +227,13 @@ async def play_sample(
         _lay_out(workspace, tool, folder, changed, patterns or {})
         result = await play(folder, str(tool.sample["task"]), tool.name if guided else "", usd)
         spent = dict(result.spent)
-        passed, note = await _judged(tool, result, folder)
+        passed, note = await _judge(tool, result, folder)
     except FractalError as error:
         passed, note = False, str(error)
     if passed:
         shutil.rmtree(folder, ignore_errors=True)
-    kept = "" if passed else str(folder)
-    return Tested(tool.name, passed, note, time.monotonic() - began, spent, kept)
+    kept_folder = "" if passed else str(folder)
+    return Tested(tool.name, passed, note, time.monotonic() - began, spent, kept_folder)
 
 
 def _lay_out(
@@ -259,10 +259,10 @@ def _lay_out(
         raise FractalError(problem)
 
 
-async def _judged(tool: Tool, result: RunResult, folder: Path) -> tuple[bool, str]:
+async def _judge(tool: Tool, result: RunResult, folder: Path) -> tuple[bool, str]:
     """Whether a run did what the tool's sample says, and a note."""
-    asked = parse(result.path.read_bytes(), str(result.path)).note(1, "question")
-    if result.waiting == "person" and asked and asked.origin != "kernel":  # a tool that asks
+    question = parse(result.path.read_bytes(), str(result.path)).note(1, "question")
+    if result.waiting == "person" and question and question.origin != "kernel":  # a tool that asks
         passed, note = await shows(tool, result.question)
         return passed, note if passed else f"it asks a person: {result.question}"
     if result.exit is not Exit.ACCEPTED:
@@ -302,7 +302,7 @@ def _finished_call(event: Event, run_context: RunContext) -> tuple[str, bool]:
         return event.type, data["exit"] == 0
     if event.kind == "step_finished" and data.get("state") in ("done", "failed"):
         name = str(data.get("tool"))
-        made = child_id(event.loop_id, event.run, "operation", name, int(data["step"]))
-        if run_context.store.exists(made):
+        child = child_id(event.loop_id, event.run, "operation", name, int(data["step"]))
+        if run_context.store.exists(child):
             return name, data["state"] == "done"
     return "", False

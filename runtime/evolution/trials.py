@@ -58,7 +58,7 @@ def finding(size: int, won: int, lost: int) -> Finding:
 
 @dataclass(frozen=True)
 class Compared:
-    """What pairs tell of the change that was tried against what is there now."""
+    """The result of comparing a change in pairs with the present state."""
 
     pairs: Sequence[Pair]
 
@@ -70,8 +70,8 @@ class Compared:
     @property
     def counts(self) -> tuple[int, int, int]:
         """Pairs, and those done with the present and with the tried one."""
-        done = self.counted
-        return len(done), sum(bool(each.present) for each in done), sum(bool(each.tried) for each in done)
+        pairs = self.counted
+        return len(pairs), sum(bool(each.present) for each in pairs), sum(bool(each.tried) for each in pairs)
 
     @property
     def won(self) -> int:
@@ -108,7 +108,7 @@ class Compared:
         return size * (next(decides, 201) - 1)
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """The same as a sentence."""
         size, present, tried = self.counts
         low, high = self.interval
@@ -120,11 +120,11 @@ class Compared:
 
     def as_dict(self) -> dict[str, Any]:
         """As `--json` and the record have it."""
-        size, *done = self.counts
+        size, *successes = self.counts
         sides = {
             name: {
-                "done": done[at],
-                "rate": round(done[at] / size, 4) if size else None,
+                "done": successes[at],
+                "rate": round(successes[at] / size, 4) if size else None,
                 "calls": sum(each.calls[at] for each in self.counted),
             }
             for at, name in enumerate(("present", "tried"))
@@ -209,5 +209,5 @@ def _written(trial: Trial) -> bytes:
         task = " ".join(each.task.split()).replace("|", "\\|")[:120]
         calls = f"{each.calls[0]} · {each.calls[1]}"
         rows.append(f"| {task} | {marks[each.present]} | {marks[each.tried]} | {calls} |")
-    body = f"# Trial of {trial.unit}\n\n{trial.compared.told}\n\n" + "\n".join(rows)
+    body = f"# Trial of {trial.unit}\n\n{trial.compared.summary}\n\n" + "\n".join(rows)
     return with_head({**trial.head(), "pairs": pairs}, body)

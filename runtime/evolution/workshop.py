@@ -1,4 +1,4 @@
-"""What runs have to do with changes of the system: programs tested, failures counted, drafts registered.
+"""Changes of the system by runs: tests programs, counts failures, registers drafts.
 
 What a run has drafted becomes part of the system after its root is accepted: at once, or as a proposal. This
 depends on documents, drafts and the journal alone: if a process dies, the next one finishes its work.
@@ -47,7 +47,7 @@ class Workshop:
         self._listener = listener
         self._to_read: set[str] = set()  # runs whose documents may show something that was lacking
         self._lacked: dict[str, list[Proposal]] = {}
-        self.journal = Journal(workspace, fsync=config.fsync, told=self._tell)
+        self.journal = Journal(workspace, fsync=config.fsync, on_entry=self._report_change)
         self.proposals = Proposals(self.journal)
         self.records = ToolRecords(self.journal, quarantine_after=config.quarantine_after)
         self._building = self.journal.folder / "building"  # a file for each run with drafts to register
@@ -63,7 +63,7 @@ class Workshop:
                     self._register(marker.name)
             except RunLocked:
                 continue  # its own process does it
-            except (UsageError, DocumentError):  # the run is gone or cannot be read
+            except (UsageError, DocumentError):  # the run was removed or cannot be read
                 disk.remove(marker)
 
     def begin(self, run_context: RunContext) -> None:
@@ -88,11 +88,11 @@ class Workshop:
             try:
                 from runtime.evolution.missing_tools import MissingTools  # most runs do not need it
 
-                made = MissingTools(self.journal, self.proposals).look(self._documents(run))
+                proposals = MissingTools(self.journal, self.proposals).look(self._documents(run))
             except (FractalError, OSError) as error:
                 self._warn(run, f"what it lacked is not noted: {error}")
             else:
-                self._lacked[run] = made if self.config.build == "auto" else []
+                self._lacked[run] = proposals if self.config.build == "auto" else []
 
     def lacked(self, run: str) -> list[Proposal]:
         """The proposals that a finished run led to, to be built now; returned once."""
@@ -126,13 +126,13 @@ class Workshop:
 
     def drafted(self) -> list[tuple[str, str, dict[str, File | None]]]:
         """Drafts that are not in the journal: run, unit, files."""
-        known = {(entry.run, entry.unit) for entry in self.journal.entries()}
-        found: list[tuple[str, str, dict[str, File | None]]] = []
+        recorded = {(entry.run, entry.unit) for entry in self.journal.entries()}
+        drafted: list[tuple[str, str, dict[str, File | None]]] = []
         for run in self.workspace.run_ids():
             drafts = self._drafts(run)
-            units = [unit for unit in drafts.units() if (run, unit) not in known]
-            found += [(run, unit, drafted_files(drafts, unit)) for unit in units]
-        return found
+            units = [unit for unit in drafts.units() if (run, unit) not in recorded]
+            drafted += [(run, unit, drafted_files(drafts, unit)) for unit in units]
+        return drafted
 
     def _drafts(self, run: str) -> Drafts:
         systems = self.workspace.systems if self.config.shipped else self.workspace.systems[:1]
@@ -141,11 +141,11 @@ class Workshop:
     def _documents(self, run: str) -> list[Document]:
         """The documents of a run that can be read, parents before children."""
         store = FileStore(self.workspace.runs / run)
-        found: list[Document] = []
+        documents: list[Document] = []
         for loop_id in store.list():
             with suppress(DocumentError):
-                found.append(store.peek(loop_id))
-        return found
+                documents.append(store.peek(loop_id))
+        return documents
 
     def _register(self, run: str) -> None:
         """Admit or propose what an accepted run has built; an unfinished run keeps its marker."""
@@ -161,8 +161,8 @@ class Workshop:
     def _register_accepted(self, run: str, root: Document) -> None:
         findings: dict[str, Finding] = {}
         for line in root.text(4, "evidence").splitlines():
-            if (found := Finding.read(line)) and "draft" in found.criterion:
-                findings.setdefault(str(found.criterion["draft"]), found)  # the kernel's own come first
+            if (finding := Finding.read(line)) and "draft" in finding.criterion:
+                findings.setdefault(str(finding.criterion["draft"]), finding)  # the kernel's own come first
         for unit, files, source in self._unregistered(run, findings):
             passed, note = findings[unit].after, " ".join(findings[unit].note.split())[:NOTE_CHARS]
             if passed is False:
@@ -233,20 +233,20 @@ class Workshop:
     def _warn(self, run: str, message: str) -> None:
         self._listener(Event("warning", run, root_id(run), data={"message": message}))
 
-    def _tell(self, entry: Entry) -> None:
+    def _report_change(self, entry: Entry) -> None:
         if entry.author != PERSON and entry.kind != "found":
-            run, told = entry.run, {"unit": entry.unit, "entry": entry.id, "change": entry.kind}
-            data = {**told, "reason": entry.reason, "message": entry.sentence()}
+            run, fields = entry.run, {"unit": entry.unit, "entry": entry.id, "change": entry.kind}
+            data = {**fields, "reason": entry.reason, "message": entry.sentence()}
             self._listener(Event("system_changed", run, root_id(run) if run else "", data=data))
 
 
 def drafted_files(drafts: Drafts, unit: str) -> dict[str, File | None]:
     """The files of a drafted unit as the system is to have them; a tool's other files there are removed."""
     drafted = unit_files(drafts.folder, unit)
-    whole = {name: _active(name, read(drafts.folder / name)) for name in drafted}
+    files_by_name = {name: _active(name, read(drafts.folder / name)) for name in drafted}
     if (drafts.system / unit).is_dir():
-        whole |= dict.fromkeys(set(unit_files(drafts.system, unit)) - {*drafted})
-    return whole
+        files_by_name |= dict.fromkeys(set(unit_files(drafts.system, unit)) - {*drafted})
+    return files_by_name
 
 
 def _active(name: str, file: File | None) -> File | None:
@@ -269,6 +269,6 @@ def _origin(documents: Sequence[Document], unit: str) -> tuple[str, str]:
                 last = document.meta.updated
                 planned = [e for e in document.meta.rungs if e.get("phase") in ("plan", "fused", "atomic")]
                 model = str(planned[-1].get("model", "")) if planned else ""
-                asked = str(step.evidence.get("asked") or model)
-                origin = (f"{document.meta.id}:{step.n}", asked.removeprefix("model:"))
+                responder = str(step.evidence.get("asked") or model)
+                origin = (f"{document.meta.id}:{step.n}", responder.removeprefix("model:"))
     return origin

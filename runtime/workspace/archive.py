@@ -36,17 +36,17 @@ def _put_away(state: Path, run: str) -> bool:
     archive.mkdir(exist_ok=True)
     try:
         with run_lock(folder):
-            whole = archive / f"{run}.tar.gz"
-            part = whole.with_suffix(".part")
-            if whole.exists():
-                raise ConfigurationError(f"{whole} exists already; move it, then try again")
+            target = archive / f"{run}.tar.gz"
+            part = target.with_suffix(".part")
+            if target.exists():
+                raise ConfigurationError(f"{target} exists already; move it, then try again")
             with tarfile.open(part, "w:gz") as tar:
                 tar.add(folder, run)
             with part.open("rb") as handle:
                 os.fsync(handle.fileno())
-            part.rename(whole)
+            part.rename(target)
             going = archive / f".{run}.removed"
-            folder.rename(going)  # at once: who asks for the run meanwhile finds all of it or nothing
+            folder.rename(going)  # atomic: a concurrent reader finds the complete run or nothing
         shutil.rmtree(going)
     except (RunLocked, UsageError):
         return False

@@ -1,7 +1,7 @@
-"""What a person changed between two sessions: the phases and steps it makes stale, where a loop goes on.
+"""Detects a person's edits between two sessions: which phases and steps are stale, where a loop continues.
 
-What stands in a document now is compared, by value, with what each phase was derived from and each step was
-made from. Nothing is guessed from a file's time or form.
+The present content of a document is compared by value with the recorded inputs of each phase and step.
+File times and formatting do not matter.
 """
 
 from __future__ import annotations
@@ -60,14 +60,14 @@ class Stale:
 
 def find(session: Session, redo: bool) -> list[Stale]:
     """What a person's changes make stale in one document; `redo`: changed instructions as well."""
-    found: list[Stale] = []
+    stale: list[Stale] = []
     for phase in ("understand", "plan", "check"):
         if PHASES[phase] > PHASES[session.doc.meta.phase]:
             break
-        found += _phase(session, phase, redo)
-        if phase != "check" and any(not each.kept for each in found):
-            return found  # what follows from this phase is made anew anyway
-    return [*_steps(session), *found, *_answered(session), *_restarted(session)]
+        stale += _phase(session, phase, redo)
+        if phase != "check" and any(not each.kept for each in stale):
+            return stale  # later results are redone anyway
+    return [*_steps(session), *stale, *_answered(session), *_restarted(session)]
 
 
 def _phase(session: Session, phase: str, redo: bool) -> Iterator[Stale]:
@@ -118,12 +118,12 @@ def _answered(session: Session) -> Iterator[Stale]:
 
 
 def _is_restarted(session: Session) -> bool:
-    """Whether the loop had ended, and its status was set back."""
+    """Whether the loop had ended and its status was reset."""
     return session.doc.meta.phase == "output" and not session.doc.ended
 
 
 def _restarted(session: Session) -> Iterator[Stale]:
-    """What a loop that was set back does again: what had not ended well; a child goes on itself."""
+    """The failed steps that a restarted loop redoes; a child loop continues by itself."""
     if not _is_restarted(session):
         return
     open_ = [step for step in session.attempted() if step.state not in SUCCEEDED]
@@ -135,13 +135,13 @@ def _restarted(session: Session) -> Iterator[Stale]:
 
 
 def survey(run_context: RunContext, loop_id: str, *, redo: bool = False) -> list[Stale]:
-    """Find what is stale in a loop and below it, and set each loop back to where it goes on from.
+    """Find what is stale in a loop and below it, and reset each loop to where it continues.
 
-    A child that goes on makes its parent go on. Raises `DocumentError` for the loop itself.
+    A child that continues makes its parent continue. Raises `DocumentError` for the loop itself.
     """
     session = Session(run_context, run_context.store.load(loop_id))
-    found = find(session, redo)
-    back = [each for each in found if not each.kept]
+    stale = find(session, redo)
+    back = [each for each in stale if not each.kept]
     if not any(each.phase in ("understand", "plan") for each in back):
         own = {each.step for each in back}
         reopened: list[Step] = []
@@ -152,16 +152,16 @@ def survey(run_context: RunContext, loop_id: str, *, redo: bool = False) -> list
                 if _is_restarted(session) and _restarts(run_context, step):
                     # first, as the loops below it get parts of its share
                     _reopen(session, step, status="ready")
-                found += survey(run_context, _child(step), redo=redo)
-                if _goes_on(run_context, step):
+                stale += survey(run_context, _child(step), redo=redo)
+                if _continues(run_context, step):
                     back.append(Stale(loop_id, "do", "its loop goes on", step.n))
                     if session.doc.steps[step.n].ended:
                         reopened.append(step)
         for number, step in enumerate(reopened):
             _reopen(session, step, {*own, *(each.n for each in reopened[number:])})
     if back:
-        _set_back(session, back)
-    return found
+        _reset(session, back)
+    return stale
 
 
 def _child(step: Step) -> str:
@@ -173,19 +173,19 @@ def _has_child(run_context: RunContext, step: Step) -> bool:
 
 
 def _restarts(run_context: RunContext, step: Step) -> bool:
-    """Whether the child of a loop that was set back is set back as well: where it had not ended well."""
+    """Whether the child of a restarted loop is restarted too, which is so if it failed."""
     child = run_context.store.load(_child(step))
     return child.ended and child.meta.status not in ACCEPTED and step.state not in SUCCEEDED
 
 
-def _goes_on(run_context: RunContext, step: Step) -> bool:
+def _continues(run_context: RunContext, step: Step) -> bool:
     return step.ended and not run_context.store.load(_child(step)).ended
 
 
 def _reopen(session: Session, step: Step, also: Iterable[int] = (), **meta: str) -> None:
-    """A child that had ended goes on: its share is open again, with what is left on top of what it spent.
+    """Reopen an ended child: its new share is what it spent plus its part of what is left.
 
-    What is left is for all that have to be started, `also` for these.
+    What is left is shared by all steps to start, including `also`.
     """
     evidence = {key: value for key, value in step.evidence.items() if key == "needed"}
     parts = [each for each in session.attempted() if not each.tool or session.run.catalogue.guided(each.tool)]
@@ -200,45 +200,45 @@ def _reopen(session: Session, step: Step, also: Iterable[int] = (), **meta: str)
     child.save()
 
 
-def _set_back(session: Session, back: list[Stale]) -> None:
+def _reset(session: Session, back: list[Stale]) -> None:
     phase = min((each.phase for each in back), key=ORDER.index)
     why = "; ".join(dict.fromkeys(each.reason for each in back))
     before = ORDER[: ORDER.index(phase)]
-    kept = {name: value for name, value in session.doc.meta.derived.items() if name in before}
+    derived = {name: value for name, value in session.doc.meta.derived.items() if name in before}
     if phase in ("understand", "plan"):
-        _plan_anew(session, phase, why)
+        _replan(session, phase, why)
     else:
-        _do_again(session, {each.step for each in back if each.step})
+        _mark_stale(session, {each.step for each in back if each.step})
         for section in (4, 5):
             session.doc = session.doc.with_section(section, EMPTY)
-    session.meta(phase=phase, status="running", waiting=None, unverified=False, derived=kept)
+    session.meta(phase=phase, status="running", waiting=None, unverified=False, derived=derived)
     if phase == "plan":
         use_answer(session)
     session.save()
 
 
-def _plan_anew(session: Session, phase: str, why: str) -> None:
-    """Give the plan up: what is open of it is ended, what has ended may be taken over by the next one."""
+def _replan(session: Session, phase: str, why: str) -> None:
+    """Drop the plan: end its open steps; the next plan may reuse finished ones."""
     session.doc = session.doc.with_section(5, EMPTY)
-    kept = [step.n for step in session.attempted() if step.state in SUCCEEDED]
+    kept_steps = [step.n for step in session.attempted() if step.state in SUCCEEDED]
     if session.doc.section(2).notes:
         for step in session.attempted():
             if step.n in session.doc.steps and not step.over:
-                session.put(_given_up(session, step))
+                session.put(_give_up(session, step))
         session.fold(
             "edited", Note("learned", f"by a person's edit: {why}; {_KEPT}"), *attempt_notes(session)
         )
-        session.meta(extra={**session.doc.meta.extra, "kept": kept})
+        session.meta(extra={**session.doc.meta.extra, "kept": kept_steps})
     if phase == "understand":
         first = session.doc.section(1)
         yielded = ("resolved task", "fact", "open")
-        said = session.doc.text(1, "answer")  # it may have become the resolved task, of the task as it was
-        mine = [n for n in first.notes if n.key not in yielded or (n.origin == "person" and n.text != said)]
-        session.doc = session.doc.with_section(1, replace(first, notes=tuple(mine)))
+        answer = session.doc.text(1, "answer")  # it may have become the resolved task, of the task as it was
+        own = [n for n in first.notes if n.key not in yielded or (n.origin == "person" and n.text != answer)]
+        session.doc = session.doc.with_section(1, replace(first, notes=tuple(own)))
     session.meta(taker="")
 
 
-def _given_up(session: Session, step: Step) -> Step:
+def _give_up(session: Session, step: Step) -> Step:
     why = "given up: the plan was changed by a person"
     if step.share is not None and session.run.store.exists(_child(step)):
         for loop_id in reversed(subtree(session, _child(step))):
@@ -256,15 +256,15 @@ def _given_up(session: Session, step: Step) -> Step:
     return replace(step, state=state, result=why, origin="kernel")
 
 
-def _do_again(session: Session, stale: set[int]) -> None:
-    """Mark what may have to be done again; what was struck for want of it gets another chance."""
+def _mark_stale(session: Session, stale: set[int]) -> None:
+    """Mark steps that may have to be redone, and steps that were skipped because of them."""
     for n in step_cache.downstream(session, stale):
         step = session.doc.steps.get(n)
         if step is None or (not step.ended and n not in stale):
             continue
         if step.state == "running" and step.share is not None and step_cache.why_stale(session, n):
-            session.put(step_cache.marked_stale(_given_up(session, step)))
-        elif step.state == "waiting":  # what was to be approved is another call now
+            session.put(step_cache.marked_stale(_give_up(session, step)))
+        elif step.state == "waiting":  # the call to approve has changed
             session.put(session.doc.planned[n])
         elif not step.ended:
             continue

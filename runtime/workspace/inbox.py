@@ -28,9 +28,9 @@ class Inbox:
     def messages(
         self, kinds: Sequence[str], warn: Callable[[str], None] | None = None
     ) -> Iterator[tuple[Path, Mapping[str, Any]]]:
-        """The messages of these kinds, oldest first; whoever has acted on one says that it is `taken`.
+        """The messages of these kinds, oldest first; the caller marks handled ones with `taken`.
 
-        A file that is no message is set aside, and `warn` is told; without `warn` it is passed over.
+        An invalid file is set aside with a call of `warn`; without `warn` it is skipped.
         """
         for path in sorted((self.folder / "inbox").glob("*.json")):
             kind = path.stem.partition("-")[2]
@@ -84,7 +84,7 @@ def drop(folder: Path, kind: str, **values: Any) -> Path:
 
 @dataclass(frozen=True)
 class Said:
-    """What a person said: the kind of message, and what it holds."""
+    """A person's reply: the kind of message and its values."""
 
     kind: str
     values: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -92,9 +92,9 @@ class Said:
 
 @dataclass(frozen=True)
 class Person:
-    """Who is asked while a run waits. Each callback gets the question; nothing said means later.
+    """Who is asked while a run waits. Each callback gets the question; an empty reply defers it.
 
-    Without `approve`, an approval is put off.
+    Without `approve`, approvals are deferred.
     """
 
     answer: Callable[[str], Awaitable[str]]
@@ -102,8 +102,8 @@ class Person:
     by: Decider = PROGRAM
 
 
-async def asked(person: Person | None, result: RunResult, root: Document, *, plan_only: bool) -> Said | None:
-    """What a person says to what a run waits for; None when nobody is asked, or they put it off."""
+async def ask(person: Person | None, result: RunResult, root: Document, *, plan_only: bool) -> Said | None:
+    """Ask the person what a run waits for; None without a person, or if they defer it."""
     question = root.note(1, "question")
     if person is None:
         return None
@@ -125,7 +125,7 @@ def leave(
         raise UsageError(f"run {run} has ended ({root.meta.status}); there is nothing to {kind}")
     about: Mapping[str, Any] = {}
     if kind != "cancel":
-        document = _asking(reader, run, kind)
+        document = _open_question(reader, run, kind)
         if kind == "approve" and (why := why_not_approver(by, document.steps.values(), trusted)):
             raise UsageError(f"{why}\napprove it at a terminal: fractal approve {run}")
         about = _about(document)
@@ -133,14 +133,14 @@ def leave(
     return is_locked(folder)
 
 
-def _asking(reader: Reader, run: str, kind: str) -> Document:
+def _open_question(reader: Reader, run: str, kind: str) -> Document:
     """The document whose open question a message is about."""
-    waits_for, wanted = ("person", "answer") if kind == "answer" else ("approval", "approval")
+    waits_for, expected = ("person", "answer") if kind == "answer" else ("approval", "approval")
     for document in reader.documents(run):
         waits = document.meta.waiting or {}
         if not document.ended and waits.get("for") == waits_for:
             return document
-    raise UsageError(f"run {run} waits for no {wanted} now; `fractal tree {run}` shows what it does")
+    raise UsageError(f"run {run} waits for no {expected} now; `fractal tree {run}` shows what it does")
 
 
 def _about(document: Document) -> dict[str, Any]:

@@ -13,13 +13,13 @@ from kernel.loop.budget import Bounds
 from kernel.store.files import Store
 
 CONTEXT_CHARS = 12_000
-"""Of a context file or of piped data, what stands in §1; the whole is kept in artifacts/."""
+"""Characters of a context file or of piped data in §1; the full text is in artifacts/."""
 
 
 def first_document(
     run: str, task: str, context: Sequence[Note], folder: Path, bounds: Bounds, tool: str = ""
 ) -> Document:
-    """The root document of a new run; `tool` guides its loop, else nothing but the phase files does."""
+    """The root document of a new run; without a `tool`, only the phase files guide its loop."""
     budget: dict[str, Any] = {"calls": bounds.calls, "tokens": bounds.tokens}
     if bounds.usd is not None:
         budget["usd"] = bounds.usd
@@ -37,17 +37,17 @@ def first_document(
 
 
 def shelved(store: Store, context: Sequence[tuple[str, str]]) -> list[Note]:
-    """Pieces of context with their sources as §1 has them; of a long one the whole is kept as a file."""
-    given: list[Note] = []
+    """The notes of §1 for pieces of context and their sources; the full text of a long one is a file."""
+    notes: list[Note] = []
     for number, (source, text) in enumerate(context, 1):
         if len(text) > CONTEXT_CHARS:
-            whole = store.shelve(f"context-{number}.txt", text)
-            text = cut(text, CONTEXT_CHARS, whole)
-        given.append(Note("context", text, "tool:file", source))
-    return given
+            full = store.shelve(f"context-{number}.txt", text)
+            text = cut(text, CONTEXT_CHARS, full)
+        notes.append(Note("context", text, "tool:file", source))
+    return notes
 
 
 def prior(root: Document) -> list[Note]:
     """What an earlier run says to one that follows it up."""
-    said = f"Task: {root.text(1, 'task')}\nOutput: {root.text(5, 'result') or root.meta.status}"
-    return [Note("context", said, "kernel", f"run {root.meta.run}")]
+    text = f"Task: {root.text(1, 'task')}\nOutput: {root.text(5, 'result') or root.meta.status}"
+    return [Note("context", text, "kernel", f"run {root.meta.run}")]

@@ -27,12 +27,12 @@ Known = Callable[[Document], Sequence[tuple[str, str]]]
 """Returns what memory offers a loop, within its level's budget: the name and text of each part."""
 
 
-def offered_context(run: RunContext, known: Known, document: Document) -> Iterator[Note]:
+def offered_context(run: RunContext, remembered: Known, document: Document) -> Iterator[Note]:
     """The notes of §1 for a loop; AGENTS.md only for the root, which passes on what matters."""
     yield Note("context", run.listing(), "kernel", FOLDER)
     if not document.meta.parent and (text := _agents(run)):
         yield Note("context", text, f"tool:{AGENTS}", AGENTS)
-    for part, text in known(document):
+    for part, text in remembered(document):
         yield Note("context", run.redact(text), "tool:memory", f"{MEMORY}: {part}")
 
 
@@ -53,7 +53,7 @@ def _agents(run: RunContext) -> str:
 def listing(folder: Path, protected: Sequence[Path] = ()) -> str:
     """The files below a folder with their sizes, the nearest first, at most `LISTED`, without `protected`."""
     root = folder.resolve()
-    found: list[str] = []
+    lines: list[str] = []
     more = looked = 0
     pending = [""]
     while pending and looked < LOOKED_AT and more <= COUNTED:
@@ -61,17 +61,17 @@ def listing(folder: Path, protected: Sequence[Path] = ()) -> str:
         looked += 1
         names, folders = _names(root, inside, protected)
         for name in names:
-            if len(found) >= LISTED:
+            if len(lines) >= LISTED:
                 more += 1
                 continue
             with suppress(OSError):
                 size = (root / f"{inside}{name}").lstat().st_size
-                found.append(f"{shown_name(f'{inside}{name}')} {size}")
+                lines.append(f"{shown_name(f'{inside}{name}')} {size}")
         pending += reversed(folders)
     if more or pending:
         cut = more > COUNTED or pending
-        found.append(f"… and {f'more than {min(more, COUNTED)}' if cut else more} files more")
-    return "\n".join(found) or "(the folder is empty)"
+        lines.append(f"… and {f'more than {min(more, COUNTED)}' if cut else more} files more")
+    return "\n".join(lines) or "(the folder is empty)"
 
 
 def _names(root: Path, inside: str, protected: Sequence[Path]) -> tuple[list[str], list[str]]:

@@ -1,4 +1,4 @@
-"""What `resume` does before a run goes on: larger limits, a person's edits, what is thought of open steps."""
+"""What `resume` does before a run continues: raises limits, applies edits and assumptions on open steps."""
 
 from __future__ import annotations
 
@@ -21,37 +21,37 @@ from kernel.loop.run_context import RunContext, Session
 from runtime.workspace.edits import survey
 from runtime.workspace.workspace import moment
 
-TOLD = 3
-"""Broken lines of the log that are told one by one."""
+REPORTED = 3
+"""Broken lines of the log that are reported one by one."""
 QUIET = 300.0
 """Seconds at most that count as activity between two times that a dead process left: clocks can be wrong."""
 
 
 def assumed(root: str, words: str | Sequence[str]) -> dict[str, str]:
     """What to think of steps that may have happened, by `LOOP:STEP`; "" means any. Raises `UsageError`."""
-    known: dict[str, str] = {}
+    values: dict[str, str] = {}
     for word in [words] if isinstance(words, str) and words else words:
         hit = re.fullmatch(r"(?:(?:(\S+?)(?:\.md)?:)?(\d+)=)?(rerun|done)", word)
         if not hit:
             raise UsageError(f"--assume {word}: rerun or done, for one step such as 3=done or LOOP:3=rerun")
-        known[f"{hit[1] or root}:{hit[2]}" if hit[2] else ""] = hit[3]
-    return known
+        values[f"{hit[1] or root}:{hit[2]}" if hit[2] else ""] = hit[3]
+    return values
 
 
 def active_before(folder: Path, root: Document) -> float:
     """Seconds of activity of the sessions before this one.
 
-    A process that died has not written its last ones down: they are told from the times in what it wrote
-    since its root's document. What was under way at its end, and wrote nothing, is not counted.
+    A killed process has not saved its last seconds: they are estimated from the times in what it wrote after
+    its root document. Work that wrote nothing is not counted.
     """
-    known = float(root.meta.spent.get("seconds", 0.0))
+    earlier = float(root.meta.spent.get("seconds", 0.0))
     waits = root.meta.waiting or {}
     if root.ended or root.meta.status == "interrupted" or waits.get("for", "children") != "children":
-        return known
+        return earlier
     saved = _seconds(root.meta.updated)
-    told = (_seconds(peek(path, "updated")) for path in folder.glob("*.md"))
-    times = sorted({saved, *(each for each in (*told, *_calls(folder / "calls.jsonl")) if each > saved)})
-    return known + sum(min(after - before, QUIET) for before, after in pairwise(times)) if saved else known
+    updates = (_seconds(peek(path, "updated")) for path in folder.glob("*.md"))
+    times = sorted({saved, *(each for each in (*updates, *_calls(folder / "calls.jsonl")) if each > saved)})
+    return earlier + sum(min(b - a, QUIET) for a, b in pairwise(times)) if saved else earlier
 
 
 def _calls(path: Path) -> Iterator[float]:
@@ -62,7 +62,7 @@ def _calls(path: Path) -> Iterator[float]:
 
 
 def begin_session(run_context: RunContext, root: Document) -> None:
-    """Write down that a run goes on from now: what it stood still for is no activity."""
+    """Record that a run continues now: the pause is not activity."""
     if (root.meta.waiting or {}).get("for", "children") == "children":  # else no time passes yet
         session = Session(run_context, run_context.store.load(root.meta.id))
         session.meta(status="running" if root.meta.status == "interrupted" else root.meta.status)
@@ -89,7 +89,7 @@ def raised(root: Document, bounds: Bounds, *, flags: Container[str]) -> Mapping[
 
 
 def go_back(run_context: RunContext, root: Document, limits: Mapping[str, Any], *, redo: bool) -> None:
-    """Set the limits, set every loop back to where a person's edits make it go on, and tell each `stale`."""
+    """Set the limits, reset every loop to where a person's edits make it continue, and emit `stale`."""
     look_at_the_log(run_context)
     if run_context.snapshots:
         run_context.snapshots.sweep()
@@ -105,22 +105,22 @@ def go_back(run_context: RunContext, root: Document, limits: Mapping[str, Any], 
 
 
 def look_at_the_log(run_context: RunContext) -> None:
-    """Tell what the log of replies has lost; the calls that only documents know stay charged.
+    """Warn of missing lines in the log of replies; calls that only documents record stay charged.
 
-    To be done before any document is saved: what it says of its spending is then told by the log.
+    Call this before any document is saved: saving takes the spending from the log.
     """
     root = root_id(run_context.id)
-    lost = False
+    missing = False
     for loop_id in reversed(list(dict.fromkeys([root, *run_context.store.unfinished()]))):
         # children first: what they spent is their parents' too
-        with suppress(DocumentError):  # a broken one is told of later
-            lost |= _charge_missing_of(run_context, run_context.store.load(loop_id))
+        with suppress(DocumentError):  # a broken one is reported later
+            missing |= _charge_missing_of(run_context, run_context.store.load(loop_id))
     problems = run_context.log.problems
-    for problem in problems[:TOLD]:
+    for problem in problems[:REPORTED]:
         run_context.warn(problem)
-    if len(problems) > TOLD:
-        run_context.warn(f"{run_context.log.path}: {len(problems) - TOLD} more lines were left out")
-    if lost:
+    if len(problems) > REPORTED:
+        run_context.warn(f"{run_context.log.path}: {len(problems) - REPORTED} more lines were left out")
+    if missing:
         why = (
             f"{run_context.log.path}: calls that documents know are missing; they stay charged, and what they"
         )
@@ -128,18 +128,18 @@ def look_at_the_log(run_context: RunContext) -> None:
 
 
 def _charge_missing_of(run_context: RunContext, document: Document) -> bool:
-    lost = False
+    missing = False
     for step in document.steps.values():
         if spent := step.evidence.get("spent"):
-            lost |= _charge_missing(run_context, step.link.removesuffix(".md"), spent)
-    return _charge_missing(run_context, document.meta.id, document.meta.spent) or lost
+            missing |= _charge_missing(run_context, step.link.removesuffix(".md"), spent)
+    return _charge_missing(run_context, document.meta.id, document.meta.spent) or missing
 
 
 def _charge_missing(run_context: RunContext, loop_id: str, spent: Mapping[str, Any]) -> bool:
     """Charge what a document says of a loop and all below it, and the log does not know of."""
-    known = run_context.log.spent_by(loop_id).as_dict()
+    logged = run_context.log.spent_by(loop_id).as_dict()
     prompt, completion, usd, calls = (
-        max(0, spent.get(name, 0) - known[name])
+        max(0, spent.get(name, 0) - logged[name])
         for name in ("prompt_tokens", "completion_tokens", "usd", "calls")
     )
     if calls:

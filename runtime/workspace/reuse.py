@@ -1,6 +1,6 @@
 """The same task again (`--reuse`): the result of an accepted run with the same task, inputs and instructions.
 
-Nothing is kept for it: the earlier run's documents tell what was asked and read, and by which instructions.
+It needs no cache: the earlier run's documents record the task, the inputs and the instructions.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ def reusable(
             continue
         try:
             root = store.peek(root_id(run))
-            asked = root.text(1, "task") == task and _given(root) == list(context)
-            if asked and _holds(run_context_of(run), root, (workspace.root, workspace.state)):
+            same_request = root.text(1, "task") == task and _context_of(root) == list(context)
+            if same_request and _holds(run_context_of(run), root, (workspace.root, workspace.state)):
                 return root
         except DocumentError:
-            continue  # another run may be whole
+            continue  # another run may be complete
     return None
 
 
-def _given(root: Document) -> list[tuple[str, str]]:
+def _context_of(root: Document) -> list[tuple[str, str]]:
     notes = root.section(1).notes
-    given = [n for n in notes if n.key in ("context", "answer", "guidance") and not found_by_itself(n.source)]
-    return [(n.source, n.text) for n in given]
+    used = [n for n in notes if n.key in ("context", "answer", "guidance") and not found_by_itself(n.source)]
+    return [(n.source, n.text) for n in used]
 
 
 def _holds(run_context: RunContext, root: Document, own: Sequence[Path]) -> bool:
@@ -65,15 +65,15 @@ def _holds(run_context: RunContext, root: Document, own: Sequence[Path]) -> bool
 
 
 def _effects(documents: Iterable[Document], catalogue: Catalogue) -> set[str]:
-    """What the steps of a run may have done; one of a tool that is gone may have done anything."""
-    found: set[str] = set()
+    """The possible effects of a run's steps; a step of a removed tool may have any effect."""
+    effects: set[str] = set()
     for step in (step for document in documents for step in document.steps.values()):
         tool = catalogue.tools.get(step.tool)
         if step.tool and tool is None:
-            found.add("write")
+            effects.add("write")
         elif tool is not None and not tool.guided:
-            found |= set(tool.effects)
-    return found
+            effects |= set(tool.effects)
+    return effects
 
 
 def changed_since(folder: Path, began: datetime, own: Sequence[Path]) -> bool:
@@ -81,20 +81,20 @@ def changed_since(folder: Path, began: datetime, own: Sequence[Path]) -> bool:
     moment = began.timestamp()
     try:
         return any(changed >= moment for changed in _times(folder, own))
-    except OSError:  # it is gone, or closed to us
+    except OSError:  # removed or unreadable
         return True
 
 
 def _times(folder: Path, own: Sequence[Path]) -> Iterator[float]:
     """When each file of the folder was changed last, and each folder's names, except `own`."""
 
-    def tell(error: OSError) -> None:
-        if not isinstance(error, PermissionError):  # what is closed to us was so to the run
+    def fail(error: OSError) -> None:
+        if not isinstance(error, PermissionError):  # unreadable for the run too
             raise error
 
-    for place, names, files in os.walk(folder, onerror=tell):
-        here = Path(place)
-        names[:] = [name for name in names if here / name not in own and name != ".git"]
-        yield here.stat().st_mtime
+    for place, names, files in os.walk(folder, onerror=fail):
+        parent = Path(place)
+        names[:] = [name for name in names if parent / name not in own and name != ".git"]
+        yield parent.stat().st_mtime
         for name in files:
-            yield os.lstat(here / name).st_mtime
+            yield os.lstat(parent / name).st_mtime

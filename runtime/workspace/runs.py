@@ -31,11 +31,11 @@ class Reader:
         if not name and runs:
             return runs[0]
         exact = [run for run in runs if run == name or f"-{run}" in stem]
-        found = exact or [run for run in runs if run.startswith(name)]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            raise UsageError(f"{name} could be {', '.join(found[:6])}; give more letters")
+        matches = exact or [run for run in runs if run.startswith(name)]
+        if len(matches) == 1:
+            return matches[0]
+        if matches:
+            raise UsageError(f"{name} could be {', '.join(matches[:6])}; give more letters")
         if name in self.workspace.rootless():
             root = self.workspace.runs / name / f"{root_id(name)}.md"
             raise DocumentError(f"the root of run {name} is missing; put it back", str(root))
@@ -62,16 +62,16 @@ class Reader:
 
     def runs(self, ids: Sequence[str] | None = None) -> list[RunSummary]:
         """All runs, newest first, or these, by META alone; one without any is shown as broken."""
-        found = [self._summary(run) for run in (self.workspace.run_ids() if ids is None else ids)]
-        return [each for each in found if each.status != "broken" or self.workspace.has(each.run)]
+        summaries = [self._summary(run) for run in (self.workspace.run_ids() if ids is None else ids)]
+        return [each for each in summaries if each.status != "broken" or self.workspace.has(each.run)]
 
     def _summary(self, run: str) -> RunSummary:
         try:
             meta, task = read_head(self.workspace.runs / run / f"{root_id(run)}.md")
         except DocumentError as error:
             return RunSummary(run, root_id(run), "broken", str(error), "", "", {}, "")
-        named = (meta.created, meta.updated, meta.spent, meta.folder, meta.type)
-        return RunSummary(run, meta.id, meta.word, task, *named)
+        fields = (meta.created, meta.updated, meta.spent, meta.folder, meta.type)
+        return RunSummary(run, meta.id, meta.word, task, *fields)
 
     def root_document(self, run: str) -> Document:
         """The document at the top of a run; raises `DocumentError` when it cannot be read."""
@@ -96,14 +96,14 @@ class Reader:
     def newest_waiting(self, kind: str) -> str:
         """The newest run that an `answer`, `approve`, `reject` or `cancel` can be for."""
         waits_for = {"answer": "person", "approve": "approval", "reject": "approval"}.get(kind)
-        for each in self.runs():
-            if each.status in ENDED | {"broken"}:
+        for summary in self.runs():
+            if summary.status in ENDED | {"broken"}:
                 continue
-            documents = self.documents(each.run) if waits_for else []
+            documents = self.documents(summary.run) if waits_for else []
             if not waits_for or any((d.meta.waiting or {}).get("for") == waits_for for d in documents):
-                return each.run
-        what = {"person": "is waiting for an answer", "approval": "is waiting for approval"}
-        raise UsageError(f"no run {what.get(waits_for or '', 'is unfinished')}")
+                return summary.run
+        phrases = {"person": "is waiting for an answer", "approval": "is waiting for approval"}
+        raise UsageError(f"no run {phrases.get(waits_for or '', 'is unfinished')}")
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ def result_of(root: Document, path: Path, got: Outcome | Waiting) -> RunResult:
     return RunResult(meta.run, meta.id, "waiting", Exit.WAITING, path, **asks, spent=meta.spent)
 
 
-def told(result: RunResult) -> dict[str, Any]:
+def event_data(result: RunResult) -> dict[str, Any]:
     """What the event of a run's end carries."""
     names = ("status", "output", "reason", "question")
     data = {name: getattr(result, name) for name in names}

@@ -258,7 +258,7 @@ _NO_SETTINGS = frozenset(
         "FRACTAL_TRUST",
     }
 )
-"""Variables of ours that are no settings."""
+"""Variables of Fractal that are not settings."""
 _WHO = frozenset({"model", "ladder"})
 """What says who answers: the highest layer that names one of these decides for both."""
 
@@ -280,33 +280,33 @@ def load(root: Path, flags: Mapping[str, Any]) -> tuple[Config, dict[str, str]]:
         ("FRACTAL_*", _environment()),
         ("flag", {key: value for key, value in flags.items() if value is not None}),
     ]
-    for where, layer in _with_agent(layers):
-        _check(where, layer)
+    for source, layer in _with_agent(layers):
+        _check(source, layer)
         if any(layer.get(key) for key in _WHO):  # then what a lower layer says of both does not hold
             for key in _WHO:
                 values.pop(key, None)
                 sources.pop(key, None)
         for key, value in layer.items():
-            more = key == "skills" and where == "flag"  # named for one run, beside those that are configured
+            more = key == "skills" and source == "flag"  # for one run, in addition to the configured ones
             values[key] = list(dict.fromkeys([*values.get(key, ()), *value])) if more else value
-            sources[key] = f"FRACTAL_{key.upper()}" if where == "FRACTAL_*" else where
+            sources[key] = f"FRACTAL_{key.upper()}" if source == "FRACTAL_*" else source
     return Config.model_validate(values), {name: sources.get(name, "default") for name in Config.model_fields}
 
 
 def _with_agent(layers: Sequence[tuple[str, Mapping[str, Any]]]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """The layers, with the settings of the agent that is named behind the files: flags still come last."""
     agent = next((layer["agent"] for _, layer in reversed(layers) if layer.get("agent")), "")
-    for where, layer in layers:
-        yield where, layer
-        named = layer.get("agents")
-        own = named.get(agent) if agent and isinstance(named, Mapping) else None
+    for source, layer in layers:
+        yield source, layer
+        agents = layer.get("agents")
+        own = agents.get(agent) if agent and isinstance(agents, Mapping) else None
         if isinstance(own, Mapping):
             if "agents" in own or "agent" in own:
-                raise ConfigurationError(f"{where}: agents.{agent}: an agent names no other agents")
-            yield f"{where}: agents.{agent}", own
+                raise ConfigurationError(f"{source}: agents.{agent}: an agent names no other agents")
+            yield f"{source}: agents.{agent}", own
 
 
-def _check(where: str, layer: Mapping[str, Any]) -> None:
+def _check(source: str, layer: Mapping[str, Any]) -> None:
     try:
         Config.model_validate(dict(layer))
     except ValidationError as error:
@@ -315,8 +315,8 @@ def _check(where: str, layer: Mapping[str, Any]) -> None:
         if first["type"] == "extra_forbidden":
             near = _near(name)
             hint = f"; did you mean {near[0]}?" if near else "; `fractal config` lists all"
-            raise ConfigurationError(f"{where}: there is no setting {name}{hint}") from None
-        raise ConfigurationError(f"{where}: {name}: {first['msg']}") from None
+            raise ConfigurationError(f"{source}: there is no setting {name}{hint}") from None
+        raise ConfigurationError(f"{source}: {name}: {first['msg']}") from None
 
 
 def _near(name: str) -> list[str]:
@@ -329,14 +329,14 @@ def _near(name: str) -> list[str]:
 def misspelt() -> dict[str, str]:
     """Variables of the environment that name no setting, each with the variable that was probably meant."""
     prefix = "FRACTAL_"
-    known = {prefix + name.upper() for name in Config.model_fields} | _NO_SETTINGS
-    strange = sorted(name for name in os.environ if name.startswith(prefix) and name not in known)
+    valid = {prefix + name.upper() for name in Config.model_fields} | _NO_SETTINGS
+    strange = sorted(name for name in os.environ if name.startswith(prefix) and name not in valid)
     nearest = {name: _near(name.removeprefix(prefix).lower()) for name in strange}
     return {name: prefix + near[0].upper() for name, near in nearest.items() if near}
 
 
 def read(path: Path, root: Path) -> Mapping[str, Any]:
-    """The settings in a file; the skills that one beside the workspace names lie beside it."""
+    """The settings in a file; paths of skills in one next to the workspace are relative to its folder."""
     if not path.exists():
         return {}
     import yaml
@@ -347,8 +347,8 @@ def read(path: Path, root: Path) -> Mapping[str, Any]:
     except Exception as error:  # YAML raises its own family, and others for what goes too deep
         mark = getattr(error, "problem_mark", None)
         line = f":{mark.line + 1}" if mark else ""
-        what = getattr(error, "problem", None) or explained(error)
-        raise ConfigurationError(f"{path}{line}: not YAML: {what}") from None
+        problem = getattr(error, "problem", None) or explained(error)
+        raise ConfigurationError(f"{path}{line}: not YAML: {problem}") from None
     if data is None:
         return {}
     if not isinstance(data, dict):
@@ -360,14 +360,14 @@ def read(path: Path, root: Path) -> Mapping[str, Any]:
 
 def _environment() -> Mapping[str, Any]:
     """`FRACTAL_MODEL=…` and so on; values are YAML, so that numbers and lists work."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name in Config.model_fields:
         text = os.environ.get(f"FRACTAL_{name.upper()}")
         if text is not None:
             import yaml
 
             try:
-                found[name] = text if name in ("model", "api_base") else yaml.safe_load(text)
+                values[name] = text if name in ("model", "api_base") else yaml.safe_load(text)
             except yaml.YAMLError:
                 raise ConfigurationError(f"FRACTAL_{name.upper()}: {text!r} cannot be read") from None
-    return found
+    return values

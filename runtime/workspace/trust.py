@@ -58,7 +58,7 @@ class Untrusted(ConfigurationError):
 
 
 def place() -> Path:
-    """The file of the user's own that holds what is allowed."""
+    """The user's file of allowed items."""
     return user_folder() / "trusted.json"
 
 
@@ -68,7 +68,7 @@ def everything() -> bool:
 
 
 def known() -> dict[str, dict[str, str]]:
-    """The digests of what is allowed, by folder and name."""
+    """The digests of allowed items, by folder and name."""
     try:
         data: Any = json.loads(place().read_text("utf-8"))
     except FileNotFoundError:
@@ -81,7 +81,7 @@ def known() -> dict[str, dict[str, str]]:
 
 
 def waiting(items: Iterable[Item]) -> list[Item]:
-    """Those that are not allowed as they stand now."""
+    """Items that are not allowed with their present content."""
     if everything() or not (items := list(items)):
         return []
     allowed = known()
@@ -112,8 +112,8 @@ def _changing() -> Generator[dict[str, dict[str, str]]]:
         with disk.lock(lock, PATIENCE, lambda: ConfigurationError(f"{lock} is held by another process")):
             allowed = known()
             yield allowed
-            kept = {folder: names for folder, names in allowed.items() if names}
-            disk.put(path, (json.dumps(kept, indent=1) + "\n").encode(), mode=0o600)
+            nonempty = {folder: names for folder, names in allowed.items() if names}
+            disk.put(path, (json.dumps(nonempty, indent=1) + "\n").encode(), mode=0o600)
     except OSError as error:
         raise ConfigurationError(f"{path}: cannot be written: {error.strerror}") from None
 
@@ -137,9 +137,9 @@ def system(workspace: Workspace) -> Iterator[Item]:
             yield Item(str(workspace.root), f"system/{name.as_posix()}", mark, "a file of its system")
 
 
-def skills(folder: Path, named: Iterable[Path]) -> Iterator[Item]:
+def skills(folder: Path, paths: Iterable[Path]) -> Iterator[Item]:
     """The files of skills that the folder's settings name, wherever they lie."""
-    for skill in named:
+    for skill in paths:
         for path in _files(skill):
             if mark := digest_of(path):
                 yield Item(str(folder), f"skill {path}", mark, "a file of a skill")
@@ -161,14 +161,14 @@ def changed(workspace: Workspace, files: Mapping[str, tuple[str, str]]) -> None:
     if everything():
         return
     with _changing() as allowed:
-        mine = allowed.setdefault(str(workspace.root), {})
+        trusted = allowed.setdefault(str(workspace.root), {})
         for path, (before, after) in files.items():
             name = f"system/{path}"
-            if before not in ("", mine.get(name), digest_of(workspace.shipped / path)):
+            if before not in ("", trusted.get(name), digest_of(workspace.shipped / path)):
                 continue
-            mine.pop(name, None)
+            trusted.pop(name, None)
             if after:
-                mine[name] = after
+                trusted[name] = after
 
 
 def digest(raw: bytes) -> str:
@@ -179,14 +179,14 @@ def digest(raw: bytes) -> str:
 def _files(folder: Path) -> Iterator[Path]:
     """All files below a folder, through links as the catalogue reads them; each folder once."""
     seen: set[str] = set()
-    for where, folders, names in os.walk(folder, followlinks=True):
-        real = os.path.realpath(where)
+    for place, folders, names in os.walk(folder, followlinks=True):
+        real = os.path.realpath(place)
         if real in seen:
             folders.clear()
             continue
         seen.add(real)
         folders[:] = sorted(name for name in folders if name != "__pycache__")
-        yield from (Path(where, name) for name in sorted(names))
+        yield from (Path(place, name) for name in sorted(names))
 
 
 class Lowers(NamedTuple):
@@ -232,7 +232,7 @@ HARMLESS = frozenset(
         *("profile", "fuse", "max_depth", "retries", "questions", "seconds", "context_system"),
         *("context_tool", "context_operation", "min_context", "side_by_side", "repairs", "reply_tokens"),
         *("result_chars", "same_failure", "fsync", "recall", "remember", "observe", "shown", "agent"),
-        *("agents", "space", "store", "quarantine_after"),  # what an agent sets is looked at by itself
+        *("agents", "space", "store", "quarantine_after"),  # the settings of an agent are checked separately
     }
 )
 """The settings that a folder's file may make without being asked about."""
@@ -241,17 +241,17 @@ HARMLESS = frozenset(
 def lowering(root: Path, config: Config, sources: Mapping[str, str]) -> dict[str, Any]:
     """The settings in effect that the folder's own files make and that need a person's trust."""
     files = [str(path) for path in settings_files(root)]
-    mine = Config.model_validate(dict(read(user_file(), root)))
+    own = Config.model_validate(dict(read(user_file(), root)))
     values = config.model_dump(mode="json")
-    found: dict[str, Any] = {}
+    lowered: dict[str, Any] = {}
     for name, lowers in NEEDS_TRUST.items():
-        value, without = getattr(config, name), getattr(mine, name)
+        value, without = getattr(config, name), getattr(own, name)
         ours = any(sources[name] == file or sources[name].startswith(f"{file}:") for file in files)
         if ours and value != without and lowers.holds(value, without):
-            found[name] = values[name]
-    if sources["skills"] == "flag":  # these stand beside those that the files name
-        found |= {"skills": named} if (named := _skills_of(root, config.agent)) else {}
-    return found
+            lowered[name] = values[name]
+    if sources["skills"] == "flag":  # in addition to those that the files name
+        lowered |= {"skills": named} if (named := _skills_of(root, config.agent)) else {}
+    return lowered
 
 
 def _skills_of(root: Path, agent: str) -> list[str]:
@@ -265,5 +265,5 @@ def asks_for(workspace: Workspace, config: Config, sources: Mapping[str, str]) -
     """What the folder's own files ask for that a person has to allow, whether they have or not."""
     root = workspace.root
     values = lowering(root, config, sources)
-    named = [root / Path(name).expanduser() for name in values.get("skills", ())]
-    return [*settings(root, values), *system(workspace), *skills(root, named)]
+    skill_paths = [root / Path(name).expanduser() for name in values.get("skills", ())]
+    return [*settings(root, values), *system(workspace), *skills(root, skill_paths)]

@@ -34,13 +34,13 @@ class Acted:
 def acted(documents: Sequence[Document], top: int | None = None) -> list[Acted]:
     """The steps whose changes are known, the oldest first; with `top` those of that step of the root."""
     began = {document.meta.id: document.meta.created for document in documents}
-    found = [
+    acts = [
         Acted(began.get(step.link.removesuffix(".md"), document.meta.updated), document.top(step.n), step)
         for document in documents
         for step in document.steps.values()
         if "tree_before" in step.evidence
     ]
-    return sorted((each for each in found if top in (None, each.top)), key=lambda each: each.began)
+    return sorted((each for each in acts if top in (None, each.top)), key=lambda each: each.began)
 
 
 def _of_an_older_version(documents: Sequence[Document], top: int | None) -> Iterator[str]:
@@ -60,9 +60,9 @@ def undo(
     *,
     force: bool = False,
 ) -> list[str]:
-    """Bring back what a run, or one step of its root with what is below it, changed; one line a file.
+    """Restore what a run, or one step of its root with what is below it, changed; one line per file.
 
-    What was done is noted in the root's document. Raises `UsageError` for files that were changed since.
+    The root's document records it. Raises `UsageError` for files that were changed since.
     """
     root = documents[0]
     if why := snapshots.why_not():
@@ -81,12 +81,12 @@ def undo(
 
     with snapshots.alone():
         pairs = _pairs(snapshots, root.meta.run, acted(documents, step))
-        done = undo_pairs(
+        restored = undo_pairs(
             snapshots, root.meta.run, pairs[::-1], force=force, again=bool(cut_short), begins=noted
         )
-        if cut_short or done.before != done.after:
-            noted(done.before, done.after)
-    return [*done.lines, *_of_an_older_version(documents, step)]
+        if cut_short or restored.before != restored.after:
+            noted(restored.before, restored.after)
+    return [*restored.lines, *_of_an_older_version(documents, step)]
 
 
 def redo(snapshots: Snapshots, store: Store, root: Document, *, force: bool = False) -> list[str]:
@@ -103,15 +103,15 @@ def redo(snapshots: Snapshots, store: Store, root: Document, *, force: bool = Fa
     with snapshots.alone():
         after = last["after"] or snapshots.take(root.meta.run)
         pairs = [(last["before"], after)]
-        done = undo_pairs(snapshots, root.meta.run, pairs, force=force, again=cut_short, begins=begins)
+        restored = undo_pairs(snapshots, root.meta.run, pairs, force=force, again=cut_short, begins=begins)
     _note(store, root.meta.id, entries[:-1])
-    return list(done.lines)
+    return list(restored.lines)
 
 
 def undone(root: Document) -> list[dict[str, Any]]:
     """What was undone of a run: when, of which step (None: of all), the folder before and after.
 
-    `after` is "" of what was cut short.
+    `after` is "" for an interrupted undo.
     """
     return list(root.meta.extra.get("undone", ()))
 
@@ -131,18 +131,18 @@ def _note(store: Store, loop_id: str, entries: list[dict[str, Any]]) -> None:
 
 def diffs(snapshots: Snapshots, documents: Sequence[Document], step: int | None) -> list[Change]:
     """What a run, or one step of its root with what is below it, has changed in the end."""
-    found = acted(documents, step)
-    if not found:
+    acts = acted(documents, step)
+    if not acts:
         return []
     with snapshots.alone():
-        pairs = _pairs(snapshots, documents[0].meta.run, found)
+        pairs = _pairs(snapshots, documents[0].meta.run, acts)
     return changes(snapshots.trees, net_changes(snapshots, pairs), around=AROUND, most=DIFF_CHARS)
 
 
-def _pairs(snapshots: Snapshots, run: str, found: Sequence[Acted]) -> list[Pair]:
+def _pairs(snapshots: Snapshots, run: str, acts: Sequence[Acted]) -> list[Pair]:
     """The snapshots of these steps; the folder as it is now counts only for one that was interrupted."""
-    interrupted = any("tree_after" not in each.step.evidence for each in found)
-    return pairs_of((each.step for each in found), snapshots.take(run) if interrupted else "")
+    interrupted = any("tree_after" not in each.step.evidence for each in acts)
+    return pairs_of((each.step for each in acts), snapshots.take(run) if interrupted else "")
 
 
 def forget(workspace: Workspace) -> None:

@@ -25,7 +25,7 @@ _ALPHABET = (
 )
 _CREATED = re.compile(rb'(?m)^created: "?([^"\r\n]*)')
 GLANCE = 0.2
-"""Seconds that the lock is tried for: somebody may only be looking whether it is held."""
+"""Seconds to retry the lock: another process may only be checking whether it is held."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class Workspace:
 
     @property
     def private(self) -> tuple[Path, ...]:
-        """What operations and commands do not even read: all of `state/`, with what is added to it later."""
+        """What operations and commands may not read: all of `state/`, with what is added to it later."""
         return (self.state.resolve(),)
 
     def make(self) -> None:
@@ -107,7 +107,7 @@ class Workspace:
 
     def _make_gitignore(self) -> None:
         path = self.root / ".gitignore"
-        for _ in range(100):  # another process that makes the workspace too may sweep ours away
+        for _ in range(100):  # a concurrent process that creates the workspace may remove ours
             if path.exists():
                 break
             with suppress(FileNotFoundError):
@@ -159,11 +159,11 @@ class Workspace:
 
 @cache
 def _remove_stillborn(runs: Path) -> None:
-    """Remove what is left of runs whose process died before it had written a document; once a process."""
+    """Remove runs whose process died before it wrote a document; called once per process."""
     for folder in runs.iterdir():
         with suppress(OSError, FractalError):
-            left = {each.name for each in folder.iterdir() if each.name[0] != "."}
-            if "lock" in left and left <= {"lock", "artifacts"} and (folder / "lock").stat().st_size:
+            names = {each.name for each in folder.iterdir() if each.name[0] != "."}
+            if "lock" in names and names <= {"lock", "artifacts"} and (folder / "lock").stat().st_size:
                 with run_lock(folder):  # free, and not empty: its process has ended
                     shutil.rmtree(folder)
 
@@ -177,7 +177,7 @@ def moment(text: str) -> datetime | None:
 
 
 def _born(root: str) -> float:
-    """When a run began: by the head of its root document, else when that was last written."""
+    """When a run began: from the head of its root document, else its modification time."""
     with suppress(OSError), open(root, "rb", buffering=0) as file:  # noqa: PTH123
         hit = _CREATED.search(file.read(HEAD).partition(b"\n---")[0])
         if hit and (time := moment(hit[1].decode("ascii", "replace"))):

@@ -64,15 +64,15 @@ class Configured:
 def places(folder: Path, root: Path) -> tuple[Path, ...]:
     """The files that may name servers, the nearest first."""
     workspace = root.parent if root.name == ".fractal" else root
-    found = (folder / ".mcp.json", workspace / ".mcp.json", user_folder() / "mcp.json")
-    return tuple(dict.fromkeys(found))
+    candidates = (folder / ".mcp.json", workspace / ".mcp.json", user_folder() / "mcp.json")
+    return tuple(dict.fromkeys(candidates))
 
 
 def read(paths: Iterable[Path], folder: Path, environ: Mapping[str, str] = os.environ) -> Configured:
     """Read the files that exist."""
     entries: dict[str, Entry] = {}
     troubles: list[str] = []
-    named: set[str] = set()
+    names: set[str] = set()
     for path in paths:
         try:
             servers = _servers(path)
@@ -80,9 +80,9 @@ def read(paths: Iterable[Path], folder: Path, environ: Mapping[str, str] = os.en
             troubles.append(str(error))
             continue
         for name, raw in servers.items():
-            if name in named:
+            if name in names:
                 continue
-            named.add(name)
+            names.add(name)
             try:
                 if entry := _entry(name, raw, path, folder, environ):
                     entries[name] = entry
@@ -115,34 +115,34 @@ def _entry(name: str, raw: Any, path: Path, folder: Path, environ: Mapping[str, 
     """The server, or None if it is disabled or Fractal itself; `ValueError` names the place and the error."""
     if not isinstance(raw, dict):
         raise ValueError(": must be an object with command or url")
-    given = cast(dict[str, Any], raw)
-    if given.get("disabled") is True:
+    fields = cast(dict[str, Any], raw)
+    if fields.get("disabled") is True:
         return None
     if not re.search(r"[A-Za-z0-9]", name) or not name.isprintable() or len(name) > 64:
         raise ValueError(": a name needs a letter or digit, and at most 64 characters")
-    if "command" not in given and "url" not in given:
+    if "command" not in fields and "url" not in fields:
         raise ValueError(": command or url is required")
-    transport = given.get("type", "stdio" if "command" in given else "http")
+    transport = fields.get("type", "stdio" if "command" in fields else "http")
     transport = "http" if transport in _HTTP else transport
     if transport not in ("stdio", "http", "sse"):
         raise ValueError(f".type: {transport!r} is not one of stdio, http, streamable-http, sse")
-    if _is_fractal(given):
+    if _is_fractal(fields):
         return None
     required, *_ = keys = _KEYS[transport]
-    if not str(given.get(required) or "").strip():
+    if not str(fields.get(required) or "").strip():
         raise ValueError(f".{required}: must be a string that is not empty")
-    values = {key: _value(key, given[key], environ) for key in keys if given.get(key) is not None}
+    values = {key: _value(key, fields[key], environ) for key in keys if fields.get(key) is not None}
     if transport == "stdio":
         own = path.name == "mcp.json"  # the user's own file belongs to no folder
         values["cwd"] = (folder if own else path.parent) / values.get("cwd", "")
-        shown = " ".join(map(str, [given["command"], *(given.get("args") or [])]))
+        label = " ".join(map(str, [fields["command"], *(fields.get("args") or [])]))
     else:
-        shown = given["url"].partition("?")[0]
+        label = fields["url"].partition("?")[0]
         if not re.match(r"https?://[^/\s]", values["url"]):
-            raise ValueError(f".url: {given['url'][:80]!r} does not begin with http:// or https://")
-    written = json.dumps([str(path), given], sort_keys=True, ensure_ascii=False)
-    digest = hashlib.sha256(written.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-    return Entry(name, path, transport, digest, shown[:120], **values)
+            raise ValueError(f".url: {fields['url'][:80]!r} does not begin with http:// or https://")
+    serialized = json.dumps([str(path), fields], sort_keys=True, ensure_ascii=False)
+    digest = hashlib.sha256(serialized.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return Entry(name, path, transport, digest, label[:120], **values)
 
 
 def _value(key: str, value: Any, environ: Mapping[str, str]) -> Any:
@@ -176,12 +176,12 @@ def _expanded(place: str, value: Any, environ: Mapping[str, str]) -> str:
     return text
 
 
-def _is_fractal(given: Mapping[str, Any]) -> bool:
+def _is_fractal(fields: Mapping[str, Any]) -> bool:
     """Whether the entry is Fractal itself, registered for other clients."""
-    args = given.get("args")
+    args = fields.get("args")
     words = [str(each) for each in cast(list[Any], args)] if isinstance(args, list) else []
-    elsewhere = {"-C", "--folder"} & set(words) or given.get("cwd")
-    return Path(str(given.get("command", ""))).name == "fractal" and "mcp" in words and not elsewhere
+    elsewhere = {"-C", "--folder"} & set(words) or fields.get("cwd")
+    return Path(str(fields.get("command", ""))).name == "fractal" and "mcp" in words and not elsewhere
 
 
 def item(entry: Entry) -> trust.Item:
@@ -189,9 +189,9 @@ def item(entry: Entry) -> trust.Item:
     return trust.Item(str(entry.source.parent), f"mcp:{entry.name}", entry.digest, entry.shown)
 
 
-def allowed(found: Configured) -> Configured:
+def allowed(config: Configured) -> Configured:
     """The same, with the servers that the user has not allowed yet moved from `entries` to `waiting`."""
-    foreign = [entry for entry in found.entries.values() if entry.source.name != "mcp.json"]  # not the user's
+    foreign = [entry for entry in config.entries.values() if entry.source.name != "mcp.json"]
     names = {each.name for each in trust.waiting(map(item, foreign))}
     waiting = tuple(entry for entry in foreign if f"mcp:{entry.name}" in names)
     messages = (
@@ -199,5 +199,5 @@ def allowed(found: Configured) -> Configured:
         f"review it, then run: fractal trust mcp:{entry.name}"
         for entry in waiting
     )
-    entries = {name: entry for name, entry in found.entries.items() if f"mcp:{name}" not in names}
-    return Configured(entries, (*found.troubles, *messages), waiting)
+    entries = {name: entry for name, entry in config.entries.items() if f"mcp:{name}" not in names}
+    return Configured(entries, (*config.troubles, *messages), waiting)

@@ -120,13 +120,13 @@ class Connection:
         try:
             async with AsyncExitStack() as stack:
                 async with asyncio.timeout(self._start_seconds):
-                    made = Client(
+                    mcp_client = Client(
                         self._session.streams(),
                         message_handler=self._take_notification,
                         cache=None,
                         input_required_max_rounds=1,
                     )
-                    client = await stack.enter_async_context(made)
+                    client = await stack.enter_async_context(mcp_client)
                 self.version = client.protocol_version
                 self._session.why = ""  # an older server may refuse the first version of the handshake
                 self._ready.set_result(client)
@@ -137,8 +137,8 @@ class Connection:
                 try:
                     await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
                 finally:
-                    for each in (*ends, *work):
-                        each.cancel()
+                    for task in (*ends, *work):
+                        task.cancel()
                     await asyncio.gather(*ends, *work, return_exceptions=True)
         except Exception as error:  # after the handshake, the next call reports it
             self._not_ready(self._failure(error, "the handshake", self._start_seconds))
@@ -178,45 +178,45 @@ class Connection:
             self._changed.set()
 
     async def _list(self, client: Client) -> Sequence[Mapping[str, Any]]:
-        found: list[Mapping[str, Any]] = []
+        tools: list[Mapping[str, Any]] = []
         cursor: str | None = None
         for _ in range(PAGES):
             page = await client.list_tools(cursor=cursor)
-            found += [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in page.tools]
+            tools += [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in page.tools]
             cursor = page.next_cursor
             if not cursor:
                 break
-        self._listed(found)
-        return found
+        self._listed(tools)
+        return tools
 
     @property
     def _name(self) -> str:
         return f"MCP server {self.entry.name}"
 
-    def _failure(self, error: Exception, what: str, seconds: float | None = LIST_SECONDS) -> FractalError:
-        """The error as one of ours, with a message that names the server."""
+    def _failure(self, error: Exception, action: str, seconds: float | None = LIST_SECONDS) -> FractalError:
+        """The error as a `FractalError`, with a message that names the server."""
         from mcp import MCPError
         from mcp_types import CONNECTION_CLOSED
 
         first = _first(error)
         if isinstance(first, FractalError):
             return ConfigurationError(f"{self._name}: {first}")
-        known = self._session.details()
+        details = self._session.details()
         if isinstance(first, TimeoutError):
             self.doubtful = True
-            text = f"{self._name} did not answer {what} within {seconds or 0:g} s"
-            return OperationFailed(f"{text}; {known}" if known else text)
+            text = f"{self._name} did not answer {action} within {seconds or 0:g} s"
+            return OperationFailed(f"{text}; {details}" if details else text)
         if isinstance(first, MCPError):
             if first.code == CONNECTION_CLOSED or first.message == "Session terminated" or self._session.why:
                 self.ended = True
-                return Broken(f"{self._name} is gone and did not answer {what}: {known or first.message}")
-            return OperationFailed(f"{self._name} refused {what}: {self._redact(first.message[:500])}")
+                return Broken(f"{self._name} is gone and did not answer {action}: {details or first.message}")
+            return OperationFailed(f"{self._name} refused {action}: {self._redact(first.message[:500])}")
         if isinstance(first, OSError) or type(first).__module__.startswith(("httpx2", "anyio")):
             self.ended = True
-            told = known or str(first) or type(first).__name__
-            return Broken(f"{self._name} ({self.entry.shown}) cannot be reached: {told}")
-        said = self._redact(_first_line(first))
-        return OperationFailed(f"{self._name} sent an invalid answer to {what}: {said}")
+            cause = details or str(first) or type(first).__name__
+            return Broken(f"{self._name} ({self.entry.shown}) cannot be reached: {cause}")
+        message = self._redact(_first_line(first))
+        return OperationFailed(f"{self._name} sent an invalid answer to {action}: {message}")
 
 
 def _first(error: BaseException) -> BaseException:

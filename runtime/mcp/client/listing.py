@@ -35,20 +35,20 @@ Raw = Mapping[str, Any]
 def kept(tools: Sequence[Raw]) -> list[dict[str, Any]]:
     """The parts of a server's answer that are cached on disk."""
     names = ("name", "title", "description", "inputSchema", "annotations")
-    found: list[dict[str, Any]] = []
+    usable: list[dict[str, Any]] = []
     for tool in tools[:MOST]:
         raw = {name: tool[name] for name in names if tool.get(name) is not None}
         if isinstance(raw.get("description"), str):
             raw["description"] = raw["description"][:2_000]
-        found.append(raw)
-    return found
+        usable.append(raw)
+    return usable
 
 
 def tools_of(
-    entry: Entry, listed: Sequence[Raw], taken: Collection[str] = ()
+    entry: Entry, listed: Sequence[Raw], reserved: Collection[str] = ()
 ) -> tuple[list[Tool], list[str]]:
     """The tools of a server, and messages about skipped ones; a name in `taken` gets a number."""
-    used = set(taken)
+    used = set(reserved)
     tools: list[Tool] = []
     troubles: list[str] = []
     for raw in listed:
@@ -139,72 +139,72 @@ class _Schemas:
 
     def arguments(self, schema: Raw) -> tuple[dict[str, Any], tuple[str, ...]]:
         """The arguments and the names of the required ones; those of alternatives are optional."""
-        whole = self._resolved(schema)
-        required = [name for name in _list(whole.get("required")) if isinstance(name, str)]
-        branches = [each for key in ("anyOf", "oneOf", "allOf") for each in _list(whole.get(key))]
-        found: dict[str, Any] = {}
-        for branch in (whole, *map(self._resolved, branches)):
-            for name, each in _dict(branch.get("properties")).items():
+        resolved = self._resolved(schema)
+        required = [name for name in _list(resolved.get("required")) if isinstance(name, str)]
+        branches = [each for key in ("anyOf", "oneOf", "allOf") for each in _list(resolved.get(key))]
+        arguments: dict[str, Any] = {}
+        for branch in (resolved, *map(self._resolved, branches)):
+            for name, property in _dict(branch.get("properties")).items():
                 if _ARGUMENT.fullmatch(name):
-                    found.setdefault(name, self._plain(each, DEPTH, name in required))
-        if stray := [name for name in required if name not in found]:
+                    arguments.setdefault(name, self._plain(property, DEPTH, name in required))
+        if stray := [name for name in required if name not in arguments]:
             raise ValueError(f"its argument {stray[0][:40]!r} is not described or has an invalid name")
-        return found, tuple(dict.fromkeys(required))
+        return arguments, tuple(dict.fromkeys(required))
 
     def _plain(self, schema: Any, depth: int, needed: bool) -> dict[str, Any]:
         """The type, items, properties, choices and description of a schema."""
         self.left -= 1
         if self.left < 0 or not depth:
             return {}
-        whole = self._resolved(schema)
+        resolved = self._resolved(schema)
         if not needed:
-            whole = self._present(whole)
+            resolved = self._present(resolved)
         plain: dict[str, Any] = {}
-        kind = whole.get("type")
+        kind = resolved.get("type")
         if kind in _PLAIN:
             plain["type"] = kind
-        choices = _list(whole.get("enum"))
+        choices = _list(resolved.get("enum"))
         words = [each for each in choices if isinstance(each, str) and _WORD.fullmatch(each)]
         if 0 < len(words) == len(choices) <= 40 and kind in ("string", None):
             plain["enum"] = words
-        if line := _line(whole.get("description")):
+        if line := _line(resolved.get("description")):
             plain["description"] = line
-        if kind == "array" and isinstance(whole.get("items"), dict):
-            plain["items"] = self._plain(whole["items"], depth - 1, True)
+        if kind == "array" and isinstance(resolved.get("items"), dict):
+            plain["items"] = self._plain(resolved["items"], depth - 1, True)
         if kind == "object":
-            plain |= self._inner(whole, depth)
+            plain |= self._inner(resolved, depth)
         return plain
 
-    def _inner(self, whole: Raw, depth: int) -> dict[str, Any]:
-        required = _list(whole.get("required"))
+    def _inner(self, resolved: Raw, depth: int) -> dict[str, Any]:
+        required = _list(resolved.get("required"))
         inner = {
             name: self._plain(each, depth - 1, name in required)
-            for name, each in list(_dict(whole.get("properties")).items())[:40]
+            for name, each in list(_dict(resolved.get("properties")).items())[:40]
             if _ARGUMENT.fullmatch(name)
         }
         return (
             {"properties": inner, "required": [each for each in required if each in inner]} if inner else {}
         )
 
-    def _present(self, whole: Raw) -> dict[str, Any]:
+    def _present(self, resolved: Raw) -> dict[str, Any]:
         """Drop null from the types of an optional value if one other type remains."""
-        kinds = [each for each in _list(whole.get("type")) if each != "null"]
+        kinds = [each for each in _list(resolved.get("type")) if each != "null"]
         if len(kinds) == 1:
-            return {**whole, "type": kinds[0]}
-        others = [self._resolved(each) for key in ("anyOf", "oneOf") for each in _list(whole.get(key))]
-        others = [each for each in others if each.get("type") != "null"]
-        return {**whole, **others[0]} if len(others) == 1 else dict(whole)
+            return {**resolved, "type": kinds[0]}
+        options = [self._resolved(each) for key in ("anyOf", "oneOf") for each in _list(resolved.get(key))]
+        options = [each for each in options if each.get("type") != "null"]
+        return {**resolved, **options[0]} if len(options) == 1 else dict(resolved)
 
     def _resolved(self, schema: Any) -> dict[str, Any]:
         """The schema with its `$ref` resolved, within the same document only."""
-        whole = _dict(schema)
+        resolved = _dict(schema)
         for _ in range(DEPTH):
-            reference = whole.get("$ref")
+            reference = resolved.get("$ref")
             if not isinstance(reference, str):
                 break
-            beside = {key: value for key, value in whole.items() if key != "$ref"}
-            whole = {**_dict(self.definitions.get(reference)), **beside}
-        return whole
+            beside = {key: value for key, value in resolved.items() if key != "$ref"}
+            resolved = {**_dict(self.definitions.get(reference)), **beside}
+        return resolved
 
 
 def _dict(value: Any) -> dict[str, Any]:
@@ -217,8 +217,8 @@ def _list(value: Any) -> list[Any]:
 
 def _sketch(properties: Raw) -> str:
     """The types of the arguments that are not strings, for a model to fill them in."""
-    told = [f"{name}: {_kind(each)}" for name, each in properties.items() if _kind(each) != "string"]
-    text = "; ".join(told)
+    parts = [f"{name}: {_kind(each)}" for name, each in properties.items() if _kind(each) != "string"]
+    text = "; ".join(parts)
     return text if len(text) <= SKETCH else f"{text[: SKETCH - 1]}…"
 
 
@@ -230,6 +230,6 @@ def _kind(plain: Raw) -> str:
         return f"[{_kind(plain['items'])}]" if "items" in plain else "[…]"
     if kind == "object" and "properties" in plain:
         inner = plain["properties"].items()
-        named = (f"{name}{'' if name in plain['required'] else '?'}: {_kind(each)}" for name, each in inner)
-        return f"{{{', '.join(named)}}}"
+        fields = (f"{name}{'' if name in plain['required'] else '?'}: {_kind(each)}" for name, each in inner)
+        return f"{{{', '.join(fields)}}}"
     return str(kind)

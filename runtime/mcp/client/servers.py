@@ -90,8 +90,8 @@ class Servers:
     def troubles(self) -> tuple[str, ...]:
         """Messages about invalid files, failed servers and skipped tools."""
         self._reload()
-        known = (self._known(entry) for entry in self._configured.entries.values())
-        failed = [each.error for each in known if each and each.error]
+        cached = (self._cached(entry) for entry in self._configured.entries.values())
+        failed = [each.error for each in cached if each and each.error]
         return (*self._configured.troubles, *failed, *self._skipped)
 
     @property
@@ -104,7 +104,7 @@ class Servers:
         """Fetch the tools of servers without a valid cached list, in parallel; warn about errors."""
         self._reload()
         entries = self._configured.entries.values()
-        unknown = [each for each in entries if not ((known := self._known(each)) and known.good)]
+        unknown = [each for each in entries if not ((known := self._cached(each)) and known.good)]
         if unknown and find_spec("mcp") is None:
             self._say(f"{unknown[0].source} names MCP servers, but {MISSING}")
             return
@@ -165,51 +165,51 @@ class Servers:
     def _target(self, tool: Tool) -> tuple[Entry, str]:
         """The server and the tool of `run: "mcp: server/tool"`; both may contain a slash."""
         self._reload()
-        named = tool.run.removeprefix("mcp:").strip()
+        target = tool.run.removeprefix("mcp:").strip()
         entries = self._configured.entries
         for name in sorted(entries, key=len, reverse=True):
             prefix = f"{name}/"
-            if named.startswith(prefix) and named != prefix:
-                return entries[name], named.removeprefix(prefix)
-        known = "; ".join([", ".join(sorted(entries)) or "none", *self._configured.troubles])
-        raise OperationFailed(f"{tool.name}: run: {tool.run!r}: no such MCP server; there are: {known}")
+            if target.startswith(prefix) and target != prefix:
+                return entries[name], target.removeprefix(prefix)
+        available = "; ".join([", ".join(sorted(entries)) or "none", *self._configured.troubles])
+        raise OperationFailed(f"{tool.name}: run: {tool.run!r}: no such MCP server; there are: {available}")
 
     async def _connection(self, entry: Entry, *, lists: bool = True) -> Connection:
         """The current connection if it works, else a new one."""
         async with self._opening[entry.name]:
-            there = self._connections.get(entry.name)
-            if there and there.doubtful and not there.broken:
+            existing = self._connections.get(entry.name)
+            if existing and existing.doubtful and not existing.broken:
                 try:
-                    await there.tools()
-                    there.doubtful = False
+                    await existing.tools()
+                    existing.doubtful = False
                 except FractalError:
-                    there.ended = True
-            if there and (there.broken or there.entry.digest != entry.digest):
+                    existing.ended = True
+            if existing and (existing.broken or existing.entry.digest != entry.digest):
                 del self._connections[entry.name]
-                await there.close()
-                there = None
-            if there is None:
+                await existing.close()
+                existing = None
+            if existing is None:
                 self._workspace.make()
                 log = self._place(entry, ".log")
                 keep = partial(self._keep, entry)
-                there = Connection(entry, log, keep, lists=lists, start_seconds=self._start_seconds)
-                self._connections[entry.name] = there
-            return there
+                existing = Connection(entry, log, keep, lists=lists, start_seconds=self._start_seconds)
+                self._connections[entry.name] = existing
+            return existing
 
     async def _ask(self, entry: Entry) -> Seen:
         """Fetch the tools of a server and cache them, or the error."""
         try:
             connection = await self._connection(entry, lists=False)
-            found = await connection.tools()
+            tools = await connection.tools()
         except FractalError as error:
             self._write(entry, Known(time.time(), error=str(error)))
             by_hand = f"try it by hand: {entry.shown}"
             fix = by_hand if entry.command else f"fix url or headers in {entry.source}"
             return Seen(entry.name, entry.transport, error=str(error), fix=fix)
-        return Seen(entry.name, entry.transport, len(found), connection.version)
+        return Seen(entry.name, entry.transport, len(tools), connection.version)
 
     @cached_property
-    def _taken(self) -> frozenset[str]:
+    def _reserved(self) -> frozenset[str]:
         """The names of the system's own tools, which no server may use."""
         from runtime.catalogue.catalogue import Catalogue
 
@@ -225,9 +225,9 @@ class Servers:
         self._configured = allowed(read(paths, self._workspace.folder))
         self._tools, self._skipped = [], []
         for entry in self._configured.entries.values():
-            if known := self._known(entry):
-                taken = {*self._taken, *(tool.name for tool in self._tools)}
-                tools, skipped = tools_of(entry, known.tools, taken)
+            if cached := self._cached(entry):
+                reserved = {*self._reserved, *(tool.name for tool in self._tools)}
+                tools, skipped = tools_of(entry, cached.tools, reserved)
                 self._tools += tools
                 self._skipped += skipped
         self._stats = (stats, self._lists())
@@ -237,7 +237,7 @@ class Servers:
         entries = self._configured.entries.items()
         return {name: disk.version(self._place(each, ".json")) for name, each in entries}
 
-    def _known(self, entry: Entry) -> Known | None:
+    def _cached(self, entry: Entry) -> Known | None:
         """The cached record of this exact entry, or None."""
         try:
             data = json.loads(self._place(entry, ".json").read_text("utf-8"))
@@ -248,18 +248,18 @@ class Servers:
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
-    def _keep(self, entry: Entry, found: Sequence[Raw]) -> None:
-        tools = kept(found)
-        known = self._known(entry)
-        if known is None or known.error or known.tools != tools or not known.good:
+    def _keep(self, entry: Entry, listed: Sequence[Raw]) -> None:
+        tools = kept(listed)
+        cached = self._cached(entry)
+        if cached is None or cached.error or cached.tools != tools or not cached.good:
             self._write(entry, Known(time.time(), tools))
 
-    def _write(self, entry: Entry, known: Known) -> None:
+    def _write(self, entry: Entry, cached: Known) -> None:
         path = self._place(entry, ".json")
-        old = self._known(entry)
-        tools = known.tools if not known.error or old is None else old.tools  # an error keeps the old tools
-        data = {"digest": entry.digest, "at": known.at, "tools": list(tools)}
-        data |= {"error": known.error} if known.error else {}
+        old = self._cached(entry)
+        tools = cached.tools if not cached.error or old is None else old.tools  # an error keeps the old tools
+        data = {"digest": entry.digest, "at": cached.at, "tools": list(tools)}
+        data |= {"error": cached.error} if cached.error else {}
         self._workspace.make()
         with disk.writing_state(path):
             disk.put(path, json.dumps(data, ensure_ascii=False).encode("utf-8", "replace"), mode=0o600)

@@ -93,8 +93,8 @@ class Program:
 
     async def _started(self) -> asyncio.subprocess.Process:
         entry = self.entry
-        kept = {name: os.environ[name] for name in _INHERITED if name in os.environ}
-        environment = {**kept, "TERM": "dumb", **entry.env}
+        inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+        environment = {**inherited, "TERM": "dumb", **entry.env}
         folder = entry.cwd or Path.cwd()
         if not folder.is_dir():
             raise ConfigurationError(f"its folder {folder} does not exist; fix cwd in {entry.source}")

@@ -122,7 +122,7 @@ def make(runs: Runs) -> MCPServer:
     @tool(acts)
     async def answer(run: str, text: str, ctx: Context, wait: float = WAIT) -> State:
         """Answer the question of a waiting run; the run continues."""
-        return await settled(await runs.tell(run, "answer", _client(ctx), text=_said(text)), wait, ctx)
+        return await settled(await runs.send(run, "answer", _client(ctx), text=_answer_text(text)), wait, ctx)
 
     @tool(acts)
     async def approve(run: str, ctx: Context, wait: float = WAIT) -> State:
@@ -130,17 +130,17 @@ def make(runs: Runs) -> MCPServer:
 
         Only a person at a terminal can approve a serious danger (`fractal approve RUN`).
         """
-        return await settled(await runs.tell(run, "approve", _client(ctx)), wait, ctx)
+        return await settled(await runs.send(run, "approve", _client(ctx)), wait, ctx)
 
     @tool(acts)
     async def reject(run: str, ctx: Context, why: str = "", wait: float = WAIT) -> State:
         """Reject the plan or step. With a reason the run plans again; a plan rejected without one ends it."""
-        return await settled(await runs.tell(run, "reject", _client(ctx), why=why), wait, ctx)
+        return await settled(await runs.send(run, "reject", _client(ctx), why=why), wait, ctx)
 
     @tool(acts)
     async def cancel(run: str, ctx: Context) -> State:
         """Cancel a run that is running or waiting."""
-        return await settled(await runs.tell(run, "cancel", _client(ctx)), 10, ctx)
+        return await settled(await runs.send(run, "cancel", _client(ctx)), 10, ctx)
 
     @tool(acts)
     async def resume(run: str, ctx: Context, wait: float = WAIT) -> State:
@@ -156,16 +156,16 @@ def make(runs: Runs) -> MCPServer:
     @tool(reads)
     async def list_runs(limit: int = 20) -> RunList:
         """The newest runs."""
-        found = runs.reading.runs(runs.reading.workspace.run_ids()[: max(limit, 1)])
+        summaries = runs.reading.runs(runs.reading.workspace.run_ids()[: max(limit, 1)])
         names = ("run", "status", "task", "created", "updated")
-        return RunList(runs=[Listed(**{name: getattr(each, name) for name in names}) for each in found])
+        return RunList(runs=[Listed(**{name: getattr(each, name) for name in names}) for each in summaries])
 
     @tool(reads)
     async def list_tools(words: str = "") -> ToolList:
         """The tools of the catalogue; with `words`, those whose line contains all of them."""
-        wanted = words.lower().split()
-        found = sorted((await runs.catalogue()).tools.values(), key=lambda tool: (tool.rank, tool.name))
-        fits = [tool for tool in found if all(word in tool.line.lower() for word in wanted)]
+        terms = words.lower().split()
+        tools = sorted((await runs.catalogue()).tools.values(), key=lambda tool: (tool.rank, tool.name))
+        fits = [tool for tool in tools if all(word in tool.line.lower() for word in terms)]
         return ToolList(tools=[_entry(tool) for tool in fits])
 
     @tool(acts)
@@ -190,11 +190,11 @@ def make(runs: Runs) -> MCPServer:
 
 def _client(ctx: Any) -> Decider:
     """The client of this session, by the name that it reports."""
-    told = ctx.session.client_params
-    return Decider("client", plain_name(told.client_info.name) if told else "")
+    params = ctx.session.client_params
+    return Decider("client", plain_name(params.client_info.name) if params else "")
 
 
-def _said(text: str) -> str:
+def _answer_text(text: str) -> str:
     if not text.strip():
         raise UsageError("the answer is empty")
     return text.strip()
@@ -217,7 +217,7 @@ def application(server: MCPServer, host: str, token: str) -> Callable[..., Any]:
     from starlette.responses import PlainTextResponse
 
     app = server.streamable_http_app(host=host)
-    wanted = f"Bearer {token}".encode()
+    expected = f"Bearer {token}".encode()
     refusal = PlainTextResponse(
         "a token is required: Authorization: Bearer TOKEN\n",
         status_code=401,
@@ -225,8 +225,8 @@ def application(server: MCPServer, host: str, token: str) -> Callable[..., Any]:
     )
 
     async def guarded(scope: Any, receive: Any, send: Any) -> None:
-        given = dict(scope.get("headers", ())).get(b"authorization", b"")
-        refused = scope["type"] == "http" and not hmac.compare_digest(given, wanted)
+        received = dict(scope.get("headers", ())).get(b"authorization", b"")
+        refused = scope["type"] == "http" and not hmac.compare_digest(received, expected)
         await (refusal if refused else app)(scope, receive, send)
 
     return guarded if token else app

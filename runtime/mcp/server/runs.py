@@ -88,13 +88,13 @@ class Runs:
 
     def __init__(self, folder: str | Path, *, settings: Mapping[str, Any] | None = None) -> None:
         self.folder = folder
-        self._given = dict(settings or {})
+        self._settings = dict(settings or {})
         self._live: dict[str, Live] = {}
         self.reading = self.fractal()
 
     def fractal(self, settings: Mapping[str, Any] | None = None, **more: Any) -> Fractal:
         """A Fractal with the settings of this server and the given ones."""
-        return Fractal(self.folder, settings={**self._given, **(settings or {})}, **more)
+        return Fractal(self.folder, settings={**self._settings, **(settings or {})}, **more)
 
     async def catalogue(self) -> Catalogue:
         """The current tools, with those of MCP servers."""
@@ -111,15 +111,15 @@ class Runs:
         catalogue = await self.catalogue()
         if tool not in catalogue.tools:
             raise UsageError(catalogue.unknown(tool))
-        found = catalogue.tools[tool]
-        if found.guided:
+        operation = catalogue.tools[tool]
+        if operation.guided:
             if set(args) != {"what"} or not str(args["what"]).strip():
                 raise UsageError(f"{tool} is a guided tool; its only argument is `what`, a task in words")
-        elif problem := found.problem(args):
+        elif problem := operation.problem(args):
             raise UsageError(problem)
-        one = OneCall(found, args)
+        one = OneCall(operation, args)
         # a guided tool needs the other responders, an operation needs none
-        others = tuple(self.reading.ladder) if found.guided else ()
+        others = tuple(self.reading.ladder) if operation.guided else ()
         live = Live({}, Ladder((one, *others)))
         return await self._begin(live, lambda fractal: fractal.run(one.task))
 
@@ -137,11 +137,11 @@ class Runs:
             raise live.failure
         return run
 
-    async def tell(self, run: str, kind: str, by: Decider, **values: Any) -> str:
+    async def send(self, run: str, kind: str, by: Decider, **values: Any) -> str:
         """Deliver a client's decision (answer, approve, reject, cancel) and continue; return the run's id."""
         run = self.reading.find(run)
-        taken = self.reading.tell(run, kind, by=by, **values)
-        return run if taken else await self.resume(run)
+        delivered = self.reading.tell(run, kind, by=by, **values)
+        return run if delivered else await self.resume(run)
 
     async def _begin(self, live: Live, work: Callable[[Fractal], Coroutine[Any, Any, RunResult]]) -> str:
         fractal = self.fractal(live.settings, ladder=live.ladder, on_event=live.hear)

@@ -47,14 +47,14 @@ def test_half_a_pair_counts_for_nothing() -> None:
     whole = compared(2, 1, 0)
     halves = [Pair("a", True, None), Pair("b", None, False)]
     assert Compared([*whole.pairs, *halves]).counts == whole.counts == (3, 2, 3)
-    assert "no task was done both ways" in Compared(halves).told
+    assert "no task was done both ways" in Compared(halves).summary
 
 
 def test_how_many_more_tasks_may_tell_is_true() -> None:
     found = compared(6, 4, 0)
     more = Compared([*found.pairs] * (1 + found.more // len(found.pairs)))
     assert more.finding == "better"
-    assert f"{found.more} more tasks may tell" in found.told
+    assert f"{found.more} more tasks may tell" in found.summary
 
 
 def test_what_is_kept_reads_back_and_is_told_in_words(tmp_path: Path) -> None:
