@@ -55,6 +55,7 @@ BOMBS = {
 }
 
 
+@pytest.mark.alone  # other tests cannot start threads meanwhile
 @pytest.mark.parametrize("kind", BOMBS)
 def test_fork_bomb_is_stopped(hostile: Hostile, kind: str) -> None:
     program, shell = BOMBS[kind]
