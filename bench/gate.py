@@ -16,7 +16,7 @@ import numpy as np
 
 from bench.harness import Figures, data_file, embedded, markdown, share
 from runtime.memory.embed import choose
-from runtime.memory.embed.choosing import told as chosen_embedder
+from runtime.memory.embed.choosing import resolve_embedder
 from runtime.memory.store import open_shelf
 from runtime.memory.tasks.gate import Weights
 from runtime.memory.tasks.types import NOVEL_DISTANCE, Lesson, Types
@@ -59,7 +59,7 @@ def questions(embedder: str, intents: int | None = None, every: int = 1) -> dict
 
 def measure(quick: bool = False) -> dict[str, Any]:
     """The figures by embedder; those of the best embedder are also at the top level."""
-    best, _ = chosen_embedder()
+    best, _ = resolve_embedder()
     return measure_embedders(list(dict.fromkeys([best, "lexical"])), pieces=not quick)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from bench.harness import Figures, markdown, read_jsonl
 from runtime.api.fractal import shipped_system
 from runtime.memory.embed import choose
-from runtime.memory.embed.choosing import told as chosen_embedder
+from runtime.memory.embed.choosing import resolve_embedder
 from runtime.memory.facts.agreement import Said
 from runtime.memory.facts.gate import route, thresholds_of
 from runtime.memory.facts.language import language_of
@@ -45,7 +45,7 @@ def _pair(_: int, line: Mapping[str, Any]) -> dict[str, str]:
 
 def available() -> list[str]:
     """The installed embedders."""
-    return [name for name in EMBEDDERS if name == "lexical" or chosen_embedder()[0] == name]
+    return [name for name in EMBEDDERS if name == "lexical" or resolve_embedder()[0] == name]
 
 
 def judge(embedder: str, listed: Sequence[Mapping[str, str]]) -> list[dict[str, Any]]:

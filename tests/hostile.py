@@ -35,12 +35,12 @@ sample:
 PYTHON = """\
 import json, os, socket, subprocess, sys, time
 from pathlib import Path
-told = {}
+outcomes = {}
 def attempt(name, act):
     try:
-        told[name] = repr(act())[:300]
+        outcomes[name] = repr(act())[:300]
     except BaseException as error:
-        told[name] = f"refused: {type(error).__name__}: {error}"
+        outcomes[name] = f"refused: {type(error).__name__}: {error}"
 if json.load(sys.stdin)["how"] == "sample":
     print("harmless")
     raise SystemExit
@@ -135,7 +135,7 @@ class Hostile:
         effects: Sequence[str] = ("read", "write"),
         timeout: float = 30,
     ) -> None:
-        """Write the tool: a body of Python (with `attempt` and `told`), or of bash."""
+        """Write the tool: a body of Python (with `attempt` and `outcomes`), or of bash."""
         self.tool.mkdir(parents=True, exist_ok=True)
         name = "tool.sh" if shell else "tool.py"
         meta = PATTERN.format(effects=", ".join(effects), timeout=timeout, program=name)
@@ -173,10 +173,12 @@ class Hostile:
 
     def attempts(self, program: str, **how: Any) -> dict[str, str]:
         """The outcome of each `attempt` of a body of Python."""
-        return self.told(self.strike(textwrap.dedent(program) + "\nprint(json.dumps(told))", **how))
+        return self.outcomes_of(
+            self.strike(textwrap.dedent(program) + "\nprint(json.dumps(outcomes))", **how)
+        )
 
     @staticmethod
-    def told(step: Step) -> dict[str, str]:
+    def outcomes_of(step: Step) -> dict[str, str]:
         """The outcomes that a program printed; the sandbox may append a line."""
         assert step.state == "done", step
         return json.JSONDecoder().raw_decode(step.result or "")[0]

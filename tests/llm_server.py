@@ -146,13 +146,13 @@ def _content(path: str, answer: Answer, body: Any) -> bytes:
     if answer.status != 200:
         return json.dumps({"error": {"message": "no", "type": "error", **answer.error}}).encode()
     model = body.get("model", "unknown")
+    message = {"role": "assistant", "content": answer.text}
     if path.startswith("/api/"):
         content: dict[str, Any] = {"model": model, "created_at": "2025-01-01T00:00:00Z", "done": True}
         content |= {"done_reason": answer.finish_reason}
         content |= {"prompt_eval_count": answer.prompt_tokens, "eval_count": answer.completion_tokens}
-        said = {"message": {"role": "assistant", "content": answer.text}}
-        return json.dumps(content | (said if path == "/api/chat" else {"response": answer.text})).encode()
-    message = {"role": "assistant", "content": answer.text}
+        content |= {"message": message} if path == "/api/chat" else {"response": answer.text}
+        return json.dumps(content).encode()
     content = {
         "id": "chatcmpl-1",
         "object": "chat.completion",

@@ -60,7 +60,11 @@ class Played:
         return [e for e in self.events if e.kind == "ask_started" and phase in ("", e.data["phase"])]
 
 
-def player(work: Path) -> Callable[..., Played]:
+Play = Callable[..., Played]
+"""The fixture `play`: plays a task with a scripted model."""
+
+
+def player(work: Path) -> Play:
     """A function that plays a task in a folder with a scripted model."""
     work.mkdir(exist_ok=True)
 

@@ -42,12 +42,12 @@ with open("log.txt", "a") as log:
 if fatal:
     os.unlink("die-" + call["action"])
     os.kill(os.getppid(), signal.SIGKILL)
-told = {"result": call["action"] + " by " + kept.get("who", "nobody") + ", sum " + str(kept.get("sum", 0))}
+reply = {"result": call["action"] + " by " + kept.get("who", "nobody") + ", sum " + str(kept.get("sum", 0))}
 if call["action"] == "open":
-    told["keep"] = {"who": call.get("who", "nobody"), "sum": 0}
+    reply["keep"] = {"who": call.get("who", "nobody"), "sum": 0}
 elif call["action"] == "pay":
-    told["keep"] = {**kept, "sum": kept["sum"] + call["amount"]}
-print(json.dumps(told))
+    reply["keep"] = {**kept, "sum": kept["sum"] + call["amount"]}
+print(json.dumps(reply))
 """
 
 

@@ -75,8 +75,11 @@ class Tree:
             return "not an object"
         if ask.phase == "check":
             retry = ask.document.meta.attempt == 1 and chance.random() < 0.3
-            said = {"validation": "fail" if retry else "pass", "decision": "RETRY" if retry else "ACCEPT"}
-            return to_json({**said, "issues": ["something"] if retry else [], "output": "done"})
+            judgement = {
+                "validation": "fail" if retry else "pass",
+                "decision": "RETRY" if retry else "ACCEPT",
+            }
+            return to_json({**judgement, "issues": ["something"] if retry else [], "output": "done"})
         if ask.phase in ("do", "atomic"):
             return to_json({"tool": "read", "args": {"path": "a.txt"}})
         kinds = ["call", "asked", "part", "part"] if ask.document.meta.depth < 2 else ["call", "asked"]

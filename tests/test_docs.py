@@ -59,9 +59,9 @@ class Block:
     def where(self) -> str:
         return f"{self.page.relative_to(ROOT)}:{self.line}"
 
-    def said(self, what: str) -> str:
-        """The value of `what` in the comment, or ""."""
-        found = re.search(rf"<!-- {what}:? (.+?) -->", self.comment)
+    def option(self, name: str) -> str:
+        """The value of the option `name` in the comment, or ""."""
+        found = re.search(rf"<!-- {name}:? (.+?) -->", self.comment)
         return found[1] if found else ""
 
 
@@ -86,8 +86,8 @@ def runnable(page: Path) -> list[Block]:
     return [
         each
         for each in blocks(page)
-        if each.language in ("bash", "python", "text") or each.said("file")
-        if not each.said("not run")
+        if each.language in ("bash", "python", "text") or each.option("file")
+        if not each.option("not run")
     ]
 
 
@@ -133,7 +133,7 @@ def play(block: Block, folder: Path, home: Path) -> str:
         stdin=subprocess.DEVNULL,
         timeout=60,
     )
-    wanted = int(block.said("exit") or 0)
+    wanted = int(block.option("exit") or 0)
     assert ran.returncode == wanted, f"{block.where}: exit {ran.returncode}\n{ran.stdout}\n{ran.stderr}"
     return ran.stdout
 
@@ -154,7 +154,7 @@ def test_blocks_of_a_page_run_and_print_what_it_shows(page, tmp_path):
         copy_of_the_repository(folder)
     printed = ""
     for block in runnable(page):
-        if name := block.said("file"):
+        if name := block.option("file"):
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(block.text.replace(RUN, newest_run(folder)), "utf-8")
         elif block.language != "text":
@@ -179,7 +179,10 @@ def test_shown_settings_load_and_make_a_ladder(block, tmp_path):
 
 def test_blocks_that_are_not_run_are_few_and_say_why():
     skipped = [
-        (each.where, each.said("not run")) for page in PAGES for each in blocks(page) if each.said("not run")
+        (each.where, each.option("not run"))
+        for page in PAGES
+        for each in blocks(page)
+        if each.option("not run")
     ]
     assert len(skipped) <= NOT_RUN, skipped
     assert [where for where, why in skipped if len(why.split()) < 3] == []

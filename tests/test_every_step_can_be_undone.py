@@ -13,15 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playing import ACCEPT, Played, bash, doing, plan, player, standing
+from playing import ACCEPT, Play, bash, doing, plan, player, standing
 
 from kernel.asking.responder import Ask, Ladder
 from kernel.errors import Exit, UsageError
 from runtime.api.fractal import Fractal, shipped_system
 from runtime.catalogue.catalogue import Catalogue
 from runtime.models.scripted import Scripted
-
-Play = Callable[..., Played]
 
 
 @pytest.fixture
@@ -161,11 +159,11 @@ def test_files_changed_since_are_overwritten_only_with_force(play: Play, work: P
 def test_step_names_deleted_files_and_the_undo_command(play: Play, work: Path) -> None:
     played = play(doing(bash("rm a.txt b.txt .env; mv run.sh start.sh")), yes=True)
     run, step = played.result.run, played.root.steps[1]
-    told = f"deleted 3 files (.env, a.txt, b.txt); `fractal undo {run} 1` brings them back"
-    assert step.evidence["deleted"] == told
+    message = f"deleted 3 files (.env, a.txt, b.txt); `fractal undo {run} 1` brings them back"
+    assert step.evidence["deleted"] == message
     assert step.result == "", "results are data and stay unchanged"
     (ended,) = [event for event in played.events if event.kind == "step_finished"]
-    assert ended.data["deleted"] == told
+    assert ended.data["deleted"] == message
 
 
 def test_step_of_a_subtask_is_undone_with_the_step_of_the_root(play: Play, work: Path) -> None:
@@ -177,8 +175,8 @@ def test_step_of_a_subtask_is_undone_with_the_step_of_the_root(play: Play, work:
 
     played = play(answer)
     assert not (work / "a.txt").exists()
-    told = [str(event.data.get("deleted")) for event in played.events if event.data.get("deleted")]
-    assert told == [f"deleted 1 file (a.txt); `fractal undo {played.result.run} 2` brings it back"]
+    messages = [str(event.data.get("deleted")) for event in played.events if event.data.get("deleted")]
+    assert messages == [f"deleted 1 file (a.txt); `fractal undo {played.result.run} 2` brings it back"]
     assert played.fractal.undo(step=2)
     assert (work / "a.txt").exists()
 
@@ -259,8 +257,8 @@ def test_interrupted_command_is_undone(work: Path) -> None:
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     fractal = Fractal(work, settings={"sandbox": "off"})
-    said = fractal.undo()
-    assert sorted(said) == [
+    lines = fractal.undo()
+    assert sorted(lines) == [
         "a.txt: put back",
         "b.txt: put back",
         "begun: removed, as it was not there before",
@@ -292,8 +290,8 @@ def test_approval_does_not_cover_large_files_that_the_call_does_not_name(play: P
 
 def test_file_that_became_too_large_is_restored_with_force(play: Play, work: Path) -> None:
     played = play(doing(bash("rm b.txt; head -c 20000001 /dev/zero > a.txt")), yes=True)
-    said = played.fractal.undo()
-    assert said == [
+    lines = played.fractal.undo()
+    assert lines == [
         "b.txt: put back",
         "a.txt: too large now to be kept; left as it is; `--force` gives it up",
     ]

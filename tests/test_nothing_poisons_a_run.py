@@ -15,12 +15,11 @@ import random
 import re
 import time
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playing import ACCEPT, Played, plan
+from playing import ACCEPT, Play, Played, plan
 
 from kernel.asking.responder import Ask, Ladder
 from kernel.errors import ConfigurationError, FractalError
@@ -33,7 +32,6 @@ from runtime.models.scripted import Scripted
 from runtime.safety.rules import merged_rules
 from runtime.sandbox.sandbox import Sandbox
 
-Play = Callable[..., Played]
 WRITE = {"tool": "write", "args": {"path": "a.txt", "content": "x"}}
 
 
@@ -192,8 +190,8 @@ SAMPLES = {
 }
 
 
-@pytest.mark.parametrize(("line", "told"), SAMPLES.items())
-def test_invalid_sample_is_reported_as_a_fault_of_the_draft(play: Play, line: str, told: str) -> None:
+@pytest.mark.parametrize(("line", "message"), SAMPLES.items())
+def test_invalid_sample_is_reported_as_a_fault_of_the_draft(play: Play, line: str, message: str) -> None:
     pattern = (
         '---\ndescription: counts\nrun: "command: ./c.sh"\neffects: [read]\n'
         f"sample: {{task: count, shows: one, {line}}}\n---\nIt counts.\n"
@@ -210,7 +208,7 @@ def test_invalid_sample_is_reported_as_a_fault_of_the_draft(play: Play, line: st
         return ACCEPT if ask.phase == "check" else plan(*steps)
 
     assert play(answer).result.status in FINE
-    assert f"tools/counts/pattern.md:1: sample: {told}" in "".join(seen)
+    assert f"tools/counts/pattern.md:1: sample: {message}" in "".join(seen)
 
 
 def test_sample_with_impossible_paths_fails(tmp_path: Path) -> None:

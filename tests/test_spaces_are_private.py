@@ -65,8 +65,8 @@ def test_no_operation_sees_state(
             return value.format(**names) if isinstance(value, str) else value
 
         step = {"tool": tool, "args": {key: filled(value) for key, value in args.items()}}
-        said = step_of(play(doing(step)))
-        assert SECRET not in said and "kept.md\n" not in said
+        output = step_of(play(doing(step)))
+        assert SECRET not in output and "kept.md\n" not in output
         stolen = [path for path in work.glob("stolen*/**/*") if path.is_file()]
         assert not [path for path in stolen if SECRET in path.read_text("utf-8")]
         if (work / "stolen.zip").exists():
@@ -81,5 +81,5 @@ def test_no_command_sees_state(play: Callable[..., Played], state: Path) -> None
     )
     step = {"tool": "bash", "args": {"command": command}}
     played = play(doing(step), settings={"sandbox": "auto"})
-    said = step_of(played)
-    assert SECRET not in said and f"{work}/" not in said.replace(f"{state}/spaces/*", "")
+    output = step_of(played)
+    assert SECRET not in output and f"{work}/" not in output.replace(f"{state}/spaces/*", "")

@@ -129,11 +129,11 @@ def test_last_line_and_exit_code_agree(tmp_path: Path, name: str) -> None:
     (tmp_path / "work").mkdir()
     model = _script(tmp_path, case)
 
-    told = _fractal(tmp_path, "run", "do the work", "--model", model)
-    assert told.exit == case.exit
-    assert f": {case.word}, " in told.err
-    assert case.word in told.err.splitlines()[-1]
-    assert told.out == "done\n"
+    ran = _fractal(tmp_path, "run", "do the work", "--model", model)
+    assert ran.exit == case.exit
+    assert f": {case.word}, " in ran.err
+    assert case.word in ran.err.splitlines()[-1]
+    assert ran.out == "done\n"
 
     (tmp_path / "work" / "a.txt").unlink(missing_ok=True)
     events = _fractal(tmp_path, "run", "do the work", "--model", model, "--json")

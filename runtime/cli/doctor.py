@@ -26,7 +26,7 @@ from runtime.cli.progress import on_terminal
 from runtime.cli.session import json_option, opened
 from runtime.mcp.client.servers import Seen, Servers
 from runtime.memory.embed import choose
-from runtime.memory.embed.choosing import told
+from runtime.memory.embed.choosing import resolve_embedder
 from runtime.memory.embed.weights import PACKAGE, fetch, find
 from runtime.models.ladder import KEYS, rungs
 from runtime.reflexes.reflex import Reflex
@@ -199,7 +199,7 @@ def _installed(package: str, module: str, extra: str, purpose: str) -> Callable[
 def _embedder(fractal: Fractal) -> Found:
     """Embed a text with the configured embedder."""
     config = fractal.config
-    chosen, why = told(config.embedder, config.embedder_folder)
+    chosen, why = resolve_embedder(config.embedder, config.embedder_folder)
     began = time.perf_counter()
     embedder = choose(config.embedder, config.embedder_folder)
     loaded = time.perf_counter() - began

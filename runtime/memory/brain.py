@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from kernel.document.model import Document
 from runtime.memory import DIRECT, methods_of
-from runtime.memory.embed.choosing import Deferred, told
+from runtime.memory.embed.choosing import Deferred, resolve_embedder
 from runtime.memory.episodes.attempts import Attempt, attempts, decision_of, lesson_of
 from runtime.memory.store import Record, Shelf, share_shelf
 from runtime.memory.tasks import ALL, Parts
@@ -174,7 +174,7 @@ class Brain:
     @cached_property
     def _made_by(self) -> str:
         """The present embedder and words, which the vectors of trees depend on."""
-        kind, _ = told(self.config.embedder, self.config.embedder_folder)
+        kind, _ = resolve_embedder(self.config.embedder, self.config.embedder_folder)
         return f"{kind} {fingerprint(self.settings.systems)}"
 
     def _index_anew(self, memory: ProceduralMemory) -> None:
@@ -190,7 +190,7 @@ class Brain:
     def embedder(self) -> Embedder:
         """The embedder of the settings, loaded at the first question and shared by the runs of a process."""
         setting = self.config.embedder, self.config.embedder_folder
-        return _embedder(*setting, told(*setting))
+        return _embedder(*setting, resolve_embedder(*setting))
 
     @cached_property
     def types(self) -> Types:

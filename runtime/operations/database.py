@@ -295,7 +295,7 @@ def _connect(ctx: OperationContext, path: str, mode: str, create: bool) -> Resul
 def _execute(ctx: OperationContext, name: str, sql: str, params: Any, limit: int) -> Result:
     statements = [each for each in _statements(sql) if _has_statement(each)]
     if params and len(statements) != 1:
-        raise OperationFailed("params: with more than one statement they cannot be told apart")
+        raise OperationFailed("params: with more than one statement it is unclear which one they belong to")
     with _transaction(ctx, name) as there:
         before = there.total_changes
         result = None

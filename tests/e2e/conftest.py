@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from processes import script, undisturbed
+from processes import script, undisturbed_outcome
 
 
 @pytest.fixture(scope="session")
-def calm(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """The outcome of the run without faults."""
-    return undisturbed(tmp_path_factory.mktemp("calm") / "work")
+    return undisturbed_outcome(tmp_path_factory.mktemp("undisturbed") / "work")
 
 
 @pytest.fixture

@@ -83,7 +83,7 @@ def start(folder: Path, *words: str, **more: str) -> subprocess.Popen[str]:
 
 
 def fractal(folder: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
-    """Run one undisturbed command inside the test process."""
+    """Run one command to its end inside the test process."""
     ran = in_process(folder, words, environment(**more))
     assert "Traceback" not in ran.err and "internal error" not in ran.err, ran.err
     return subprocess.CompletedProcess(words, ran.exit, ran.out, ran.err)
@@ -144,7 +144,17 @@ def stopped_in_child(folder: Path, at: str = "inner check") -> Path:
     return run_folder(folder)
 
 
-def came_to(folder: Path) -> dict[str, Any]:
+def waiting_for_answer(folder: Path) -> Path:
+    """A run that asks a question and waits for the answer. Returns its folder."""
+    folder.mkdir()
+    asking = folder.parent / "asking.json"
+    asking.write_text(json.dumps([{"reply": {"task": TASK, "question": "which?"}, "times": 9}]))
+    ran = fractal(folder, "run", "--model", f"scripted:{asking}", TASK)
+    assert ran.returncode == Exit.WAITING, ran.stderr
+    return run_folder(folder)
+
+
+def outcome_of(folder: Path) -> dict[str, Any]:
     """The time-independent outcome of a run: files, documents, steps, results."""
     left: dict[str, Any] = {
         str(path.relative_to(folder)): path.read_bytes()
@@ -158,9 +168,9 @@ def came_to(folder: Path) -> dict[str, Any]:
     return left
 
 
-def undisturbed(folder: Path) -> dict[str, Any]:
+def undisturbed_outcome(folder: Path) -> dict[str, Any]:
     """The outcome of the run without faults."""
     folder.mkdir()
-    ran = fractal(folder, "run", "--model", f"scripted:{script(folder.parent / 'calm.json')}", TASK)
+    ran = fractal(folder, "run", "--model", f"scripted:{script(folder.parent / 'undisturbed.json')}", TASK)
     assert (ran.returncode, ran.stdout) == (Exit.ACCEPTED, "all done\n"), ran.stderr
-    return came_to(folder)
+    return outcome_of(folder)

@@ -108,8 +108,8 @@ def by_loop(loops: Mapping[str, Mapping[str, Any]]) -> Callable[[Ask], Any]:
 
     def answer(ask: Ask) -> Any:
         task = ask.document.text(1, "task")
-        said = next(loop for word, loop in loops.items() if re.match(word, task))
-        reply = said[ask.phase]
+        replies = next(loop for word, loop in loops.items() if re.match(word, task))
+        reply = replies[ask.phase]
         reply = reply(ask) if callable(reply) else reply
         return reply[min(ask.document.meta.attempt, len(reply)) - 1] if isinstance(reply, list) else reply
 

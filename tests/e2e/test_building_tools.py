@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from playing import ACCEPT, Played, plan
+from playing import ACCEPT, Play, plan
 from self_building import SYSTEM, by_loop, judged, settings, trials_of, write
 
 from kernel.asking.responder import Ask
@@ -16,7 +16,6 @@ from runtime.api.fractal import shipped_system
 from runtime.catalogue.catalogue import Catalogue
 from runtime.models.scripted import Scripted
 
-Play = Callable[..., Played]
 BUILD = Catalogue([shipped_system()]).tools["build"]
 SLUG = """---
 name: slug

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from playing import ACCEPT, plan
-from processes import came_to, run_folder, script, stopped_in_child, undisturbed
+from processes import outcome_of, run_folder, script, stopped_in_child, undisturbed_outcome
 
 from kernel.asking.responder import Ask, Ladder
 from kernel.document.model import Document, Meta, Note, Section
@@ -100,7 +100,7 @@ def _answered(store: FileStore) -> int:
 
 def test_unwritten_child_is_created_without_a_warning(tmp_path: Path) -> None:
     """The parent crashed between its own line and the document of the child."""
-    calm = undisturbed(tmp_path / "calm")
+    expected = undisturbed_outcome(tmp_path / "undisturbed")
     work = tmp_path / "work"
     folder = stopped_in_child(work, "inner plan")
     (child,) = folder.glob("tool-task-*.md")
@@ -119,5 +119,5 @@ def test_unwritten_child_is_created_without_a_warning(tmp_path: Path) -> None:
         on_event=lambda event: warnings.append(str(event.data)) if event.kind == "warning" else None,
     )
     assert asyncio.run(here.resume(run_folder(work).name)).output == "all done"
-    assert came_to(work) == calm
+    assert outcome_of(work) == expected
     assert not [each for each in warnings if "missing" in each]

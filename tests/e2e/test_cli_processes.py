@@ -160,9 +160,9 @@ def test_ctrl_c_saves_and_names_the_resume_command(tmp_path: Path) -> None:
     with running(tmp_path, "run", "--model", "mailbox", "think about it") as process:
         until(lambda: process.poll() is not None or list(mailbox.glob("*.md")), 30)
         process.send_signal(signal.SIGINT)
-        _, told = process.communicate(timeout=20)
+        _, stderr = process.communicate(timeout=20)
     assert process.returncode == Exit.INTERRUPTED
-    assert "resume" in told and "Traceback" not in told
+    assert "resume" in stderr and "Traceback" not in stderr
     assert newest(tmp_path).meta.status == "interrupted"
 
 

@@ -20,10 +20,10 @@ import pytest
 from playing import doing, read
 from processes import (
     TASK,
-    came_to,
     document,
     fractal,
     inner_asked,
+    outcome_of,
     root_of,
     run_folder,
     running,
@@ -32,6 +32,7 @@ from processes import (
     start,
     stopped_in_child,
     until,
+    waiting_for_answer,
 )
 
 from kernel.asking.responder import Ask, Ladder
@@ -53,7 +54,9 @@ def scripted(folder: Path, answers: Callable[[Ask], Any], **settings: Any) -> Fr
 # ---- locks ----------------------------------------------------------------------------------------------
 
 
-def test_second_resume_names_the_holder_of_the_run(tmp_path: Path, model: str, calm: dict[str, Any]) -> None:
+def test_second_resume_names_the_holder_of_the_run(
+    tmp_path: Path, model: str, expected: dict[str, Any]
+) -> None:
     work = tmp_path / "work"
     folder = stopped_in_child(work)
     slow = f"scripted:{script(tmp_path / 'slow.json', slow='inner check')}"
@@ -68,25 +71,23 @@ def test_second_resume_names_the_holder_of_the_run(tmp_path: Path, model: str, c
         winner.wait()
         after = fractal(work, "resume", "--model", model)
     assert (after.returncode, after.stdout) == (Exit.ACCEPTED, "all done\n"), after.stderr
-    assert came_to(work) == calm
+    assert outcome_of(work) == expected
 
 
-def test_concurrent_resumes_do_the_work_once(tmp_path: Path, model: str, calm: dict[str, Any]) -> None:
+def test_concurrent_resumes_do_the_work_once(tmp_path: Path, model: str, expected: dict[str, Any]) -> None:
     work = tmp_path / "work"
     folder = stopped_in_child(work)
     resumers = [start(work, "resume", folder.name, "--model", model) for _ in range(6)]
-    told = [each.communicate(timeout=60)[1] for each in resumers]
+    results = [(each, each.communicate(timeout=60)[1]) for each in resumers]
     codes = Counter(each.returncode for each in resumers)
-    assert codes[Exit.ACCEPTED] >= 1 and set(codes) <= {Exit.ACCEPTED, Exit.FAILED}, told
-    assert all(
-        "is held by process" in text for each, text in zip(resumers, told, strict=True) if each.returncode
-    )
-    assert came_to(work) == calm
+    assert codes[Exit.ACCEPTED] >= 1 and set(codes) <= {Exit.ACCEPTED, Exit.FAILED}, results
+    assert all("is held by process" in message for each, message in results if each.returncode)
+    assert outcome_of(work) == expected
     lines = map(json.loads, (folder / "calls.jsonl").read_text().splitlines())
     assert set(Counter(each["key"] for each in lines if each["kind"] == "replied").values()) == {1}
 
 
-def test_running_run_cannot_be_resumed(tmp_path: Path, calm: dict[str, Any]) -> None:
+def test_running_run_cannot_be_resumed(tmp_path: Path, expected: dict[str, Any]) -> None:
     """Even right after its folder was created."""
     work = tmp_path / "work"
     work.mkdir()
@@ -101,10 +102,10 @@ def test_running_run_cannot_be_resumed(tmp_path: Path, calm: dict[str, Any]) -> 
             except (RunLocked, UsageError) as error:
                 refused[type(error)] += 1
             time.sleep(0.002)
-        out, told = process.communicate(timeout=20)
-    assert (process.returncode, out) == (Exit.ACCEPTED, "all done\n"), told
+        stdout, stderr = process.communicate(timeout=20)
+    assert (process.returncode, stdout) == (Exit.ACCEPTED, "all done\n"), stderr
     assert refused[RunLocked] > 0
-    assert came_to(work) == calm
+    assert outcome_of(work) == expected
 
 
 def _ended(folder: Path) -> bool:
@@ -114,7 +115,7 @@ def _ended(folder: Path) -> bool:
         return False
 
 
-def _look(folder: Path, seconds: float) -> None:
+def _poll_lock(folder: Path, seconds: float) -> None:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         is_locked(folder)
@@ -124,10 +125,10 @@ def test_checking_a_lock_does_not_block_it(tmp_path: Path) -> None:
     """`answer` checks the lock to say who will read the answer."""
     with run_lock(tmp_path):
         pass
-    lookers = [multiprocessing.Process(target=_look, args=(tmp_path, 0.6)) for _ in range(3)]
-    for each in lookers:
+    pollers = [multiprocessing.Process(target=_poll_lock, args=(tmp_path, 0.6)) for _ in range(3)]
+    for each in pollers:
         each.start()
-    while any(each.is_alive() for each in lookers):
+    while any(each.is_alive() for each in pollers):
         with run_lock(tmp_path):
             pass
     assert not is_locked(tmp_path)
@@ -157,18 +158,16 @@ def test_messages_of_several_processes_are_neither_lost_nor_duplicated(tmp_path:
 
 def test_one_of_several_concurrent_answers_is_taken(tmp_path: Path, model: str) -> None:
     work = tmp_path / "work"
-    work.mkdir()
-    asking = tmp_path / "asking.json"
-    asking.write_text(json.dumps([{"reply": {"task": TASK, "question": "which?"}, "times": 9}]))
-    assert fractal(work, "run", "--model", f"scripted:{asking}", TASK).returncode == Exit.WAITING
-    run = run_folder(work).name
-    givers = [start(work, "answer", run, f"answer {n}") for n in range(6)]
+    run = waiting_for_answer(work).name
+    answering = [start(work, "answer", run, f"answer {n}") for n in range(6)]
     resumer = start(work, "resume", run, "--model", model)
-    for each in givers:
-        _, told = each.communicate(timeout=60)
+    for each in answering:
+        _, stderr = each.communicate(timeout=60)
         # a late answer is refused with a message
         assert (
-            each.returncode == Exit.ACCEPTED or "there is nothing to answer" in told or "waits for no" in told
+            each.returncode == Exit.ACCEPTED
+            or "there is nothing to answer" in stderr
+            or "waits for no" in stderr
         )
     resumer.communicate(timeout=60)
     assert resumer.returncode in (Exit.ACCEPTED, Exit.WAITING)  # it may run before any answer
@@ -185,12 +184,10 @@ def test_concurrently_cancelled_run_ends_once(tmp_path: Path) -> None:
     with running(work, "run", "--model", f"scripted:{slow}", TASK) as process:
         until(lambda: inner_asked(work, 2))
         cancelling = [start(work, "cancel", run_folder(work).name) for _ in range(4)]
-        told = [each.communicate(timeout=60)[1] for each in cancelling]
+        results = [(each, each.communicate(timeout=60)[1]) for each in cancelling]
         process.communicate(timeout=20)
     assert process.returncode == Exit.FAILED
-    assert all(
-        each.returncode == 0 or "has ended" in text for each, text in zip(cancelling, told, strict=True)
-    )
+    assert all(each.returncode == 0 or "has ended" in message for each, message in results)
     assert {each.meta.status for each in Fractal(work).documents(run_folder(work).name)} <= ENDED
     assert root_of(work).meta.status == "cancelled"
 
@@ -312,7 +309,7 @@ print(len({{each.run for each in results}}), {{each.status for each in results}}
         assert len(Fractal(work).runs()) == RUNS
 
 
-def _many(folder: Path, count: int) -> None:
+def _run_many(folder: Path, count: int) -> None:
     async def all_() -> None:
         here = scripted(folder, _reading, fsync=False)
         results = await asyncio.gather(*(here.run("read") for _ in range(count)))
@@ -354,7 +351,7 @@ def test_processes_start_runs_in_a_new_workspace_concurrently(tmp_path: Path) ->
     work = tmp_path / "work"
     work.mkdir()
     (work / "a.txt").write_text("a")
-    starters = [multiprocessing.Process(target=_many, args=(work, 12)) for _ in range(8)]
+    starters = [multiprocessing.Process(target=_run_many, args=(work, 12)) for _ in range(8)]
     for each in starters:
         each.start()
     for each in starters:
@@ -385,11 +382,13 @@ def test_listing_tolerates_run_folders_that_come_and_go(tmp_path: Path) -> None:
         assert len(store.list()) <= 1
 
 
-def test_old_runs_are_archived_once_during_a_run(tmp_path: Path, model: str, calm: dict[str, Any]) -> None:
+def test_old_runs_are_archived_once_during_a_run(
+    tmp_path: Path, model: str, expected: dict[str, Any]
+) -> None:
     work = tmp_path / "work"
     work.mkdir()
     (work / "a.txt").write_text("one\n")
-    _many(work, 10)
+    _run_many(work, 10)
     (work / "a.txt").unlink()
     old = {each.run for each in Fractal(work).runs()}
     slow = script(tmp_path / "slow.json", slow="inner check")
@@ -398,16 +397,16 @@ def test_old_runs_are_archived_once_during_a_run(tmp_path: Path, model: str, cal
         until(lambda: inner_asked(work, 2))
         collecting = [start(work, "gc", "--keep-days", "0") for _ in range(3)]
         listing = [start(work, "ls") for _ in range(3)]
-        told = [each.communicate(timeout=60) for each in collecting]
+        outputs = [each.communicate(timeout=60) for each in collecting]
         listed = [each.communicate(timeout=60) for each in listing]
-        assert [each.returncode for each in collecting] == [0] * 3, told
+        assert [each.returncode for each in collecting] == [0] * 3, outputs
         assert [each.returncode for each in listing] == [0] * 3, listed
-        moved = [line for out, _ in told for line in out.split()]
+        moved = [line for out, _ in outputs for line in out.split()]
         assert sorted(moved) == sorted(old)
         undone = fractal(work, "undo", mine)
         assert undone.returncode == Exit.FAILED and "is held by process" in undone.stderr
         assert process.poll() is None
     assert fractal(work, "resume", mine, "--model", model).returncode == Exit.ACCEPTED
-    assert came_to(work) == calm
+    assert outcome_of(work) == expected
     archive = work / ".fractal" / "state" / "archive"
     assert {each.name for each in archive.iterdir()} == {f"{run}.tar.gz" for run in old}

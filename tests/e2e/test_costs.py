@@ -23,14 +23,14 @@ def answer(body: Any, **usage: Any) -> Answer:
     """A plan with one described read step; then its arguments; then ACCEPT."""
     text = "\n".join(str(message["content"]) for message in body["messages"])
     if "Evidence (runtime)" in text:
-        said: Any = {"validation": "pass", "issues": [], "decision": "ACCEPT", "output": "read"}
+        reply: Any = {"validation": "pass", "issues": [], "decision": "ACCEPT", "output": "read"}
     elif "NOW 1." in text:
-        said = {"tool": "read", "args": {"path": "a.txt"}}
+        reply = {"tool": "read", "args": {"path": "a.txt"}}
     else:
         steps = [{"tool": "read", "what": "read what there is"}]
-        said = {"task": "t", "context": [], "approach": "a", "confidence": "high", "steps": steps}
-        said["success"] = [{"step": 1, "has": "a"}]
-    return Answer(json.dumps(said), **usage)
+        reply = {"task": "t", "context": [], "approach": "a", "confidence": "high", "steps": steps}
+        reply["success"] = [{"step": 1, "has": "a"}]
+    return Answer(json.dumps(reply), **usage)
 
 
 def play(folder: Path, server: LlmServer, **settings: Any) -> RunResult:
@@ -117,8 +117,8 @@ def test_doctor_warns_about_a_model_without_a_price(tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
 
     def model() -> dict[str, str]:
-        told = json.loads(CliRunner().invoke(cli, ["-C", str(tmp_path), "doctor", "--json"]).stdout)
-        return next(each for each in told if each["name"] == "model")
+        checks = json.loads(CliRunner().invoke(cli, ["-C", str(tmp_path), "doctor", "--json"]).stdout)
+        return next(each for each in checks if each["name"] == "model")
 
     assert model()["state"] == "missing" and "no price is known" in model()["fix"]
     monkeypatch.setenv("FRACTAL_PRICE", "{input: 1, output: 2}")

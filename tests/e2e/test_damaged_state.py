@@ -15,14 +15,14 @@ import pytest
 from processes import (
     TASK,
     accept,
-    came_to,
     fractal,
     inner_asked,
+    outcome_of,
     run_folder,
     running,
     runs,
     script,
-    undisturbed,
+    undisturbed_outcome,
     until,
 )
 
@@ -65,7 +65,7 @@ class Stopped:
     """A stopped run, and its outcome without faults."""
 
     folder: Path
-    calm: dict[str, Any]
+    expected: dict[str, Any]
 
     @property
     def run(self) -> Path:
@@ -90,7 +90,7 @@ class Stopped:
         """Resume and compare with the run without faults; returns the warnings."""
         result, warnings = self.resume()
         assert (result.exit, result.output) == (Exit.ACCEPTED, "all done")
-        assert came_to(self.folder) == self.calm
+        assert outcome_of(self.folder) == self.expected
         return warnings
 
 
@@ -98,7 +98,7 @@ class Stopped:
 def templates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Stopped]:
     """The run, killed at three points: PLAN or CHECK of its child, CHECK of its root."""
     base = tmp_path_factory.mktemp("templates")
-    calm = undisturbed(base / "calm")
+    expected = undisturbed_outcome(base / "undisturbed")
     made: dict[str, Stopped] = {}
     for at, asked in (("inner plan", (1, 1)), ("inner check", (1, 2)), ("check", (2, 2))):
         work = base / at.replace(" ", "-")
@@ -106,7 +106,7 @@ def templates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Stopped]:
         slow = script(base / "slow.json", slow=at)
         with running(work, "run", "--model", f"scripted:{slow}", TASK):
             until(lambda work=work, asked=asked: inner_asked(work, asked[1]) and _asked(work) == sum(asked))
-        made[at] = Stopped(work.rename(base / f"{at} stopped"), calm)
+        made[at] = Stopped(work.rename(base / f"{at} stopped"), expected)
     return made
 
 
@@ -118,7 +118,7 @@ def _asked(folder: Path) -> int:
 def stopped(tmp_path: Path, templates: dict[str, Stopped]) -> Callable[[str], Stopped]:
     def copy(at: str) -> Stopped:
         # the original folder is gone, so the run continues in the copy
-        return Stopped(shutil.copytree(templates[at].folder, tmp_path / "work"), templates[at].calm)
+        return Stopped(shutil.copytree(templates[at].folder, tmp_path / "work"), templates[at].expected)
 
     return copy
 
@@ -134,9 +134,9 @@ def test_broken_root_is_named_and_left_alone(stopped: Callable[[str], Stopped], 
     DAMAGES[damage](root)
     damaged = root.read_bytes()
     for run in (None, here.run.name):
-        with pytest.raises(DocumentError) as told:
+        with pytest.raises(DocumentError) as error:
             here.resume(run=run)
-        assert f"{root}:" in str(told.value) and told.value.exit == Exit.FAILED
+        assert f"{root}:" in str(error.value) and error.value.exit == Exit.FAILED
     assert root.read_bytes() == damaged
     others = {path: raw for path, raw in before.items() if path not in (root, here.run / "lock")}
     assert all(path.read_bytes() == raw for path, raw in others.items())
@@ -193,7 +193,7 @@ def test_documents_of_ended_loops_are_not_needed(
     assert result.exit == Exit.ACCEPTED
     assert (path.read_bytes() if path.exists() else None) == damaged
     path.write_bytes(whole)
-    assert came_to(here.folder) == here.calm
+    assert outcome_of(here.folder) == here.expected
 
 
 def test_missing_child_that_only_asked_is_created_again_with_a_warning(
@@ -388,10 +388,10 @@ def test_removed_lock_does_not_let_runs_overwrite_each_other(
     slow = script(tmp_path / "slow.json", slow="inner check", seconds=1.5)
     with running(work, "run", "--model", f"scripted:{slow}", TASK) as first:
         until(lambda: inner_asked(work, 2))
-        here = Stopped(work, templates["check"].calm)
+        here = Stopped(work, templates["check"].expected)
         (here.run / "lock").unlink()
         here.ends_as_undisturbed()
-        _, told = first.communicate(timeout=20)
+        _, stderr = first.communicate(timeout=20)
     assert first.returncode == Exit.FAILED
-    assert "modified or removed externally" in told
-    assert came_to(work) == here.calm
+    assert "modified or removed externally" in stderr
+    assert outcome_of(work) == here.expected

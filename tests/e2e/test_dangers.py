@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playing import ACCEPT, Played, boxed, plan
+from playing import ACCEPT, Play, Played, boxed, plan
 from processes import fractal, run_folder
 
 from kernel.asking.responder import Ask
@@ -17,7 +17,6 @@ from kernel.errors import Exit
 from kernel.loop.approval import TERMINAL
 from runtime.api.fractal import shipped_system
 
-Play = Callable[..., Played]
 BOX = {"sandbox": "auto"}
 HOME = {"tool": "bash", "args": {"command": "rm -rf ~; echo gone"}}
 PUSH = {"tool": "bash", "args": {"command": "git push --force origin main; true"}}

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playing import ACCEPT, Played, doing, plan, read, write
+from playing import ACCEPT, Play, Played, doing, plan, read, write
 
 from kernel.asking.responder import Ask
 from kernel.errors import UsageError
@@ -18,7 +17,6 @@ from runtime.api.fractal import Fractal
 from runtime.cli.explain import reasons
 from runtime.workspace.inbox import Person, Said
 
-Play = Callable[..., Played]
 CLIENT = Decider("client", "claude-code")
 MAKES = write("a.txt", "x")
 READS = read(".env")
@@ -34,7 +32,7 @@ def serious(play: Play, tmp_path: Path, **settings: Any) -> Played:
 
 
 @pytest.mark.parametrize(
-    ("by", "told"),
+    ("by", "author"),
     [
         (TERMINAL, "person at terminal"),
         (PAGE, "person at page"),
@@ -42,14 +40,14 @@ def serious(play: Play, tmp_path: Path, **settings: Any) -> Played:
         (Decider("command"), "command without terminal"),
     ],
 )
-def test_approval_records_its_author(play: Play, by: Decider, told: str) -> None:
+def test_approval_records_its_author(play: Play, by: Decider, author: str) -> None:
     played = play(doing(MAKES), settings=WRITES)
     played.fractal.tell(played.result.run, "approve", by=by)
     ended = play(doing(MAKES), settings=WRITES, resume=played.result.run)
-    assert ended.root.steps[1].evidence["approved"] == told
-    assert f'"approved": {json.dumps(told)}' in ended.result.path.read_text()
+    assert ended.root.steps[1].evidence["approved"] == author
+    assert f'"approved": {json.dumps(author)}' in ended.result.path.read_text()
     why = "\n".join(each.answer for each in reasons([ended.root], ended.root.meta.id))
-    assert f"approved by {'an' if by is CLIENT else 'a'} {told}" in why
+    assert f"approved by {'an' if by is CLIENT else 'a'} {author}" in why
 
 
 def test_yes_is_recorded_only_where_approval_was_needed(play: Play) -> None:
@@ -61,13 +59,13 @@ def test_yes_is_recorded_only_where_approval_was_needed(play: Play) -> None:
     assert "approved" not in free.root.steps[1].evidence
 
 
-@pytest.mark.parametrize(("by", "told"), [(TERMINAL, "person at terminal"), (CLIENT, str(CLIENT))])
-def test_rejection_records_its_author(play: Play, by: Decider, told: str) -> None:
+@pytest.mark.parametrize(("by", "author"), [(TERMINAL, "person at terminal"), (CLIENT, str(CLIENT))])
+def test_rejection_records_its_author(play: Play, by: Decider, author: str) -> None:
     played = play(doing(MAKES), settings=WRITES)
     played.fractal.tell(played.result.run, "reject", by=by, why="not that file")
     ended = play(doing(MAKES), settings=WRITES, resume=played.result.run)
     step = ended.root.steps[1]
-    assert (step.result, step.origin) == (f"rejected by {told}: not that file", by.origin)
+    assert (step.result, step.origin) == (f"rejected by {author}: not that file", by.origin)
 
 
 def test_answer_records_its_author(play: Play) -> None:
@@ -129,8 +127,10 @@ def test_handwritten_message_approves_no_serious_danger(play: Play, tmp_path: Pa
     (inbox / "0000-approve.json").write_text(json.dumps({"kind": "approve", "by": by}))
     again = play(doing(READS), resume=played.result.run)
     assert again.result.waiting == "approval"
-    told = [event.data["message"] for event in again.events if event.kind == "warning"]
-    assert any("the approval is not taken: a serious danger needs a person" in text for text in told)
+    warnings = [event.data["message"] for event in again.events if event.kind == "warning"]
+    assert any(
+        "the approval is not taken: a serious danger needs a person" in message for message in warnings
+    )
     assert not list(inbox.glob("*.json"))
 
 

@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 from processes import (
     TASK,
-    came_to,
     document,
     fractal,
     inner_asked,
+    outcome_of,
     root_of,
     run_folder,
     running,
@@ -28,6 +28,7 @@ from processes import (
     script,
     stopped_in_child,
     until,
+    waiting_for_answer,
 )
 
 from kernel.errors import Exit
@@ -103,11 +104,11 @@ def _without_operations(left: dict[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def resumes(folder: Path, model: str, calm: dict[str, Any]) -> None:
+def assert_resumes(folder: Path, model: str, expected: dict[str, Any]) -> None:
     """Resume: the run ends as without faults, and no reply is paid twice."""
     again = fractal(folder, "resume", "--model", model)
     assert (again.returncode, again.stdout) == (Exit.ACCEPTED, "all done\n"), again.stderr
-    assert _without_operations(came_to(folder)) == _without_operations(calm)
+    assert _without_operations(outcome_of(folder)) == _without_operations(expected)
     assert set(paid(folder).values()) == {1}
 
 
@@ -137,7 +138,7 @@ def test_disk_full_at_the_start_leaves_nothing_behind(tmp_path: Path, model: str
 
 
 @pytest.mark.slow
-def test_disk_full_during_a_run_loses_nothing(tmp_path: Path, model: str, calm: dict[str, Any]) -> None:
+def test_disk_full_during_a_run_loses_nothing(tmp_path: Path, model: str, expected: dict[str, Any]) -> None:
     full: list[str] = []
     for leave in LEFT:
         work = tmp_path / f"work-{leave}"
@@ -148,12 +149,12 @@ def test_disk_full_during_a_run_loses_nothing(tmp_path: Path, model: str, calm: 
             assert NO_SPACE in ran.stderr and "continue with" in ran.stderr
             full.append(ran.stderr.partition(": cannot be written")[0].rpartition("/")[2].split("-")[0])
             filler.unlink()
-            resumes(work, model, calm)
+            assert_resumes(work, model, expected)
     # Which files fail depends on their sizes, so on the length of the folder's name.
     assert len(full) == len(LEFT) and len(set(full)) >= 2, full
 
 
-def test_disk_full_while_a_reply_is_logged(tmp_path: Path, model: str, calm: dict[str, Any]) -> None:
+def test_disk_full_while_a_reply_is_logged(tmp_path: Path, model: str, expected: dict[str, Any]) -> None:
     work = tmp_path / "work"
     slow = script(tmp_path / "slow.json", slow="inner plan", seconds=0.5)
     entries = json.loads(slow.read_text())
@@ -163,11 +164,11 @@ def test_disk_full_while_a_reply_is_logged(tmp_path: Path, model: str, calm: dic
         with running(work, "run", "--model", f"scripted:{slow}", TASK) as process:
             until(lambda: inner_asked(work))
             filler = fill(work / ".fractal" / "state")
-            _, told = process.communicate(timeout=20)
+            _, stderr = process.communicate(timeout=20)
         assert process.returncode == Exit.CONFIGURATION
-        assert f"calls.jsonl: cannot be written: {NO_SPACE}" in told and "internal error" not in told
+        assert f"calls.jsonl: cannot be written: {NO_SPACE}" in stderr and "internal error" not in stderr
         filler.unlink()
-        resumes(work, model, calm)
+        assert_resumes(work, model, expected)
 
 
 def test_disk_full_in_the_work_folder_fails_only_the_step(tmp_path: Path) -> None:
@@ -204,7 +205,7 @@ def test_unwritable_state_folder(tmp_path: Path, model: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["calls.jsonl", "artifacts", "lock", "tool-task-*.md", "."])
-def test_unwritable_part_of_a_run(tmp_path: Path, model: str, calm: dict[str, Any], name: str) -> None:
+def test_unwritable_part_of_a_run(tmp_path: Path, model: str, expected: dict[str, Any], name: str) -> None:
     work = tmp_path / "work"
     folder = stopped_in_child(work, "inner plan")
     shutil.rmtree(folder / "artifacts")
@@ -222,29 +223,25 @@ def test_unwritable_part_of_a_run(tmp_path: Path, model: str, calm: dict[str, An
             assert str(path) in ran.stderr and "cannot be" in ran.stderr, ran.stderr
     if name == ".":
         assert before == {each: each.read_bytes() for each in folder.glob("*.md")}
-    resumes(work, model, calm)
+    assert_resumes(work, model, expected)
 
 
 def test_unwritable_inbox(tmp_path: Path) -> None:
     work = tmp_path / "work"
-    work.mkdir()
-    asking = tmp_path / "asking.json"
-    asking.write_text(json.dumps([{"reply": {"task": TASK, "question": "which?"}, "times": 9}]))
-    ran = fractal(work, "run", "--model", f"scripted:{asking}", TASK)
-    assert ran.returncode == Exit.WAITING, ran.stderr
-    inbox = run_folder(work) / "inbox"
+    run = waiting_for_answer(work)
+    inbox = run / "inbox"
     inbox.mkdir(exist_ok=True)
     with read_only(inbox):
-        told = fractal(work, "answer", run_folder(work).name, "this one")
-        assert told.returncode == Exit.CONFIGURATION
-        assert str(inbox) in told.stderr and READ_ONLY in told.stderr
+        refused = fractal(work, "answer", run.name, "this one")
+        assert refused.returncode == Exit.CONFIGURATION
+        assert str(inbox) in refused.stderr and READ_ONLY in refused.stderr
     assert not list(inbox.iterdir())
-    assert fractal(work, "answer", run_folder(work).name, "this one").returncode == Exit.ACCEPTED
+    assert fractal(work, "answer", run.name, "this one").returncode == Exit.ACCEPTED
     model = f"scripted:{script(tmp_path / 'model.json')}"
     with read_only(inbox):  # the answer can be read but not removed
-        told = fractal(work, "resume", "--model", model)
-        assert told.returncode == Exit.CONFIGURATION
-        assert str(inbox) in told.stderr and READ_ONLY in told.stderr
+        refused = fractal(work, "resume", "--model", model)
+        assert refused.returncode == Exit.CONFIGURATION
+        assert str(inbox) in refused.stderr and READ_ONLY in refused.stderr
     again = fractal(work, "resume", "--model", model)
     assert again.returncode == Exit.ACCEPTED, again.stderr
     root = root_of(work)

@@ -21,9 +21,9 @@ from playing import ACCEPT, plan
 from process_list import alive
 from processes import (
     TASK,
-    came_to,
     fractal,
     inner_asked,
+    outcome_of,
     root_of,
     run_folder,
     running,
@@ -69,10 +69,10 @@ def test_run_continues_after_a_model_server_recovers(
     here = Fractal(tmp_path, settings={"ladder": [rung], "sandbox": "off"})
     llm_server.say(json.dumps(plan(STEP)))
     llm_server.always(lambda body: BAD[fault])  # from CHECK on
-    with pytest.raises(ProviderError) as told:
+    with pytest.raises(ProviderError) as error:
         asyncio.run(here.run("write a.txt"))
-    assert told.value.exit == Exit.PROVIDER
-    assert "openai/gpt-4o-mini" in str(told.value) and "failed 2 times" in str(told.value)
+    assert error.value.exit == Exit.PROVIDER
+    assert "openai/gpt-4o-mini" in str(error.value) and "failed 2 times" in str(error.value)
     (summary,) = here.runs()
     assert summary.status == "interrupted"
     before = llm_server.count
@@ -155,16 +155,18 @@ def test_stubborn_command_ends_with_its_run(
             process.kill()
         if why == "cancelled":
             assert fractal(work, "cancel", run_folder(work).name).returncode == 0
-        _, told = process.communicate(timeout=20)
+        _, stderr = process.communicate(timeout=20)
     until(lambda: not stubborn(), 5)
     step = root_of(work).steps[1]
     if why == "killed" or why.startswith("Ctrl-C"):
-        assert process.returncode == (Exit.INTERRUPTED if why.startswith("Ctrl-C") else -signal.SIGKILL), told
+        assert process.returncode == (Exit.INTERRUPTED if why.startswith("Ctrl-C") else -signal.SIGKILL), (
+            stderr
+        )
         again = fractal(work, "resume", FRACTAL_SANDBOX=sandbox)
         assert again.returncode == Exit.WAITING
         assert re.search(r'step 1 \(bash \{"command".* was interrupted and may have happened', again.stderr)
     else:
-        assert process.returncode == (Exit.FAILED if why == "cancelled" else Exit.LIMIT), told
+        assert process.returncode == (Exit.FAILED if why == "cancelled" else Exit.LIMIT), stderr
         assert step.state == "unknown" and "stopped: the run was" in str(step.result)
 
 
@@ -209,7 +211,9 @@ def _clock(shim: Path, folder: Path) -> tuple[Path, dict[str, str]]:
 
 
 @pytest.mark.parametrize("seconds", [YEAR, -YEAR])
-def test_clock_jump_uses_no_run_time(tmp_path: Path, shim: Path, calm: dict[str, Any], seconds: int) -> None:
+def test_clock_jump_uses_no_run_time(
+    tmp_path: Path, shim: Path, expected: dict[str, Any], seconds: int
+) -> None:
     work = tmp_path / "work"
     work.mkdir()
     jump, clock = _clock(shim, tmp_path)
@@ -219,9 +223,9 @@ def test_clock_jump_uses_no_run_time(tmp_path: Path, shim: Path, calm: dict[str,
     with running(work, "run", "--model", f"scripted:{slow}", TASK, **clock) as process:
         until(lambda: inner_asked(work, 2))
         jump.write_text(str(seconds))
-        out, told = process.communicate(timeout=20)
-    assert (process.returncode, out) == (Exit.ACCEPTED, "all done\n"), told
-    assert came_to(work) == calm
+        stdout, stderr = process.communicate(timeout=20)
+    assert (process.returncode, stdout) == (Exit.ACCEPTED, "all done\n"), stderr
+    assert outcome_of(work) == expected
     root = root_of(work)
     apart = abs(int(root.meta.updated[:4]) - int(root.meta.created[:4]))
     assert apart == 1  # the clock did jump
@@ -244,7 +248,7 @@ def test_clock_set_back_extends_no_limit(tmp_path: Path, shim: Path) -> None:
 
 
 def test_clock_set_back_between_sessions(
-    tmp_path: Path, shim: Path, model: str, calm: dict[str, Any]
+    tmp_path: Path, shim: Path, model: str, expected: dict[str, Any]
 ) -> None:
     work = tmp_path / "work"
     folder = stopped_in_child(work)
@@ -252,7 +256,7 @@ def test_clock_set_back_between_sessions(
     jump.write_text(str(-YEAR))
     again = fractal(work, "resume", "--model", model, **clock)
     assert again.returncode == Exit.ACCEPTED, again.stderr
-    assert came_to(work) == calm
+    assert outcome_of(work) == expected
     listed = fractal(work, "ls", **clock)
     assert listed.returncode == 0 and folder.name in listed.stdout
 
@@ -268,7 +272,7 @@ MOMENTS = [
 ]
 
 
-def test_invalid_times_stop_no_command(tmp_path: Path, model: str, calm: dict[str, Any]) -> None:
+def test_invalid_times_stop_no_command(tmp_path: Path, model: str, expected: dict[str, Any]) -> None:
     work = tmp_path / "work"
     folder = stopped_in_child(work)
     for moment in MOMENTS:
@@ -281,7 +285,7 @@ def test_invalid_times_stop_no_command(tmp_path: Path, model: str, calm: dict[st
             assert ran.exit_code == 0, (moment, words, ran.output, ran.exception)
     again = fractal(work, "resume", "--model", model)
     assert again.returncode == Exit.ACCEPTED, again.stderr
-    assert came_to(work) == calm
+    assert outcome_of(work) == expected
     for moment in MOMENTS:
         root = folder / f"system-{folder.name}.md"
         root.write_text(re.sub("(?m)^(updated): .*", f'\\1: "{moment}"', root.read_text()))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playing import ACCEPT, Played, boxed, plan
+from playing import ACCEPT, Play, Played, boxed, plan
 from self_building import (
     bare,
     by_loop,
@@ -24,7 +24,6 @@ from self_building import (
 
 from kernel.errors import Exit
 
-Play = Callable[..., Played]
 SECRET = "a-secret-of-4711"
 FIELDS = {
     "name": "thing",
@@ -39,9 +38,10 @@ ECHO = "import json, sys\nprint(json.dumps({'result': json.load(sys.stdin)['text
 
 
 def pattern(body: str = "", **fields: Any) -> str:
-    told = {name: value for name, value in {**FIELDS, **fields}.items() if value is not None}
+    """The text of a pattern.md: `FIELDS`, changed by `fields`. A field of None is left out."""
+    meta = {name: value for name, value in {**FIELDS, **fields}.items() if value is not None}
     return (
-        "---\n" + "".join(f"{name}: {json.dumps(value)}\n" for name, value in told.items()) + f"---\n{body}"
+        "---\n" + "".join(f"{name}: {json.dumps(value)}\n" for name, value in meta.items()) + f"---\n{body}"
     )
 
 

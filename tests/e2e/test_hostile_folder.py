@@ -126,8 +126,8 @@ def test_agents_md_link_outside_the_folder_is_not_read(hostile: Hostile, tmp_pat
     hostile.strike(f"os.symlink({target.format(home=home)!r}, 'AGENTS.md')")
     seen: list[Ask] = []
     played = hostile.run({"tool": "list", "args": {}}, seen=seen.append)
-    told = SECRET in "".join(ask.user for ask in seen) + played.result.path.read_text()
-    assert told == (target == "inside.md")
+    leaked = SECRET in "".join(ask.user for ask in seen) + played.result.path.read_text()
+    assert leaked == (target == "inside.md")
 
 
 # ---- names with a meaning for Fractal --------------------------------------------------------------------

@@ -282,13 +282,18 @@ def test_terminal_escapes_of_a_reply_are_neutralised(hostile: Hostile) -> None:
         "--model",
         f"scripted:{script}",
     ]
-    above, below = pty.openpty()  # results are neutralised only on a terminal
+    controller, terminal = pty.openpty()  # results are neutralised only on a terminal
     ran = subprocess.run(
-        [*words, "do it"], stdout=below, stderr=below, stdin=subprocess.DEVNULL, timeout=60, env=ENVIRONMENT
+        [*words, "do it"],
+        stdout=terminal,
+        stderr=terminal,
+        stdin=subprocess.DEVNULL,
+        timeout=60,
+        env=ENVIRONMENT,
     )
-    os.close(below)
-    said = os.read(above, 100_000)
+    os.close(terminal)
+    output = os.read(controller, 100_000)
     assert ran.returncode == 0
-    assert "␛]0;owned␇␛[2J done".encode() in said
-    assert b"\x07" not in said
-    assert b"\x1b]" not in said
+    assert "␛]0;owned␇␛[2J done".encode() in output
+    assert b"\x07" not in output
+    assert b"\x1b]" not in output

@@ -33,8 +33,8 @@ IMITATIONS = {
 }
 
 
-def told(hostile: Hostile, text: str, *, exit: int = 0) -> tuple[Played, list[Ask]]:
-    """A run whose tool prints the text, followed by a described step that needs it, and CHECK."""
+def run_printing(hostile: Hostile, text: str, *, exit: int = 0) -> tuple[Played, list[Ask]]:
+    """Play a run whose tool prints the text and a later step needs it. Returns the run and what was asked."""
     hostile.arm(f"print({text!r})\nraise SystemExit({exit})")
     seen: list[Ask] = []
 
@@ -61,14 +61,14 @@ def told(hostile: Hostile, text: str, *, exit: int = 0) -> tuple[Played, list[As
 
 @pytest.mark.parametrize("kind", IMITATIONS)
 def test_tool_output_stays_data_in_document_and_prompt(hostile: Hostile, kind: str) -> None:
-    played, seen = told(hostile, IMITATIONS[kind])
+    played, seen = run_printing(hostile, IMITATIONS[kind])
     assert [ask.phase for ask in seen] == ["fused", "do", "check"]
-    said = played.root.steps[1].result or ""
+    result = played.root.steps[1].result or ""
     assert played.root.steps[3].state == "done"
-    assert (hostile.work / "copy.txt").read_text() == said
+    assert (hostile.work / "copy.txt").read_text() == result
     again = played.fractal.document(played.result.run)
     assert again == played.root  # it round-trips
-    assert again.steps[1].result == said
+    assert again.steps[1].result == result
     assert sorted(again.steps) == [1, 2, 3]
     assert again.meta.status == "complete"
     for ask in seen[1:]:
@@ -84,7 +84,7 @@ def test_tool_output_stays_data_in_document_and_prompt(hostile: Hostile, kind: s
 
 @pytest.mark.parametrize("kind", ["evidence", "separators", "a done step", "an order"])
 def test_failing_tool_cannot_forge_evidence(hostile: Hostile, kind: str) -> None:
-    played, seen = told(hostile, IMITATIONS[kind], exit=1)
+    played, seen = run_printing(hostile, IMITATIONS[kind], exit=1)
     first = [ask.evidence for ask in seen if ask.phase == "check"]
     assert len(first) == 1
     assert [found["criterion"] for found in first[0]["criteria"]] == [{"judge": "it is done"}]
@@ -173,7 +173,7 @@ def test_child_gets_results_as_data_and_its_output_proves_nothing(hostile: Hosti
 
 
 def test_document_shows_every_hidden_character(hostile: Hostile) -> None:
-    played, _ = told(hostile, IMITATIONS["hidden words"])
+    played, _ = run_printing(hostile, IMITATIONS["hidden words"])
     raw = Path(played.result.path).read_text("utf-8")
     assert not [each for each in raw if 0xE0000 <= ord(each) <= 0xE007F or each in "\u202e\u2066\u2069\u200f"]
     assert json.dumps("\\u{e0069}")[1:-1].replace("\\\\", "\\") in raw

@@ -56,7 +56,7 @@ for name in ("state/x", "state/runs/x", "system/pattern.md", "system/dangers.md"
 for name in (".git", "system", "state", "fractal.yaml"):
     attempt(f"rename {{name}}", lambda: os.rename(name, "elsewhere"))
     attempt(f"replace {{name}}", lambda: os.symlink("/etc", name))
-print(json.dumps(told))
+print(json.dumps(outcomes))
 """
 
 
@@ -70,9 +70,9 @@ def test_tool_writes_only_in_the_folder(hostile: Hostile, home: Path, tmp_path: 
     hostile.arm(WRITES.format(away=tmp_path, home=home))
     before = {name: contents(work / name) for name in ("system", ".git")} | {"home": contents(home)}
     played = hostile.run()
-    told = hostile.told(played.root.steps[1])
+    outcomes = hostile.outcomes_of(played.root.steps[1])
     assert (work / "inside" / "a.txt").read_text() == "hostile"
-    reached = {name for name, outcome in told.items() if not outcome.startswith("refused")}
+    reached = {name for name, outcome in outcomes.items() if not outcome.startswith("refused")}
     # it sees an empty home and /tmp in memory, which end with it; a file at a free protected name is
     # moved aside
     assert reached == {"inside", "absolute", "up", "link", "link to home", ".mcp.json"}
@@ -85,8 +85,8 @@ def test_tool_writes_only_in_the_folder(hostile: Hostile, home: Path, tmp_path: 
 
 
 def test_read_only_tool_cannot_write_in_the_folder(hostile: Hostile) -> None:
-    told = hostile.attempts('attempt("inside", lambda: Path("a.txt").write_text("x"))', effects=["read"])
-    assert "Read-only" in told["inside"]
+    outcomes = hostile.attempts('attempt("inside", lambda: Path("a.txt").write_text("x"))', effects=["read"])
+    assert "Read-only" in outcomes["inside"]
     assert not (hostile.work / "a.txt").exists()
 
 
@@ -128,7 +128,7 @@ def test_tool_reads_no_secret(
     assert SECRET in earlier.result.path.read_text()  # the secret is in the record
     monkeypatch.setenv("MY_API_KEY", SECRET)
     monkeypatch.setenv("PLAIN_LOOKING", "value-of-a-plain-name")
-    told = hostile.attempts(
+    outcomes = hostile.attempts(
         f"""
         def read(path):
             return Path(path).read_bytes()
@@ -147,8 +147,8 @@ def test_tool_reads_no_secret(
         """
     )
     for secret in (SECRET, "value-of-a-plain-name", "redacted"):
-        assert not [name for name, outcome in told.items() if secret in outcome]
-    masked = {name for name, outcome in told.items() if outcome.startswith("refused") or outcome == "b''"}
+        assert not [name for name, outcome in outcomes.items() if secret in outcome]
+    masked = {name for name, outcome in outcomes.items() if outcome.startswith("refused") or outcome == "b''"}
     assert masked >= {
         "ssh",
         f"{home}/.ssh/id_rsa",
@@ -157,9 +157,9 @@ def test_tool_reads_no_secret(
         "/proc/1/root/etc/shadow",
     }
     assert masked >= {f"{tmp_path}/of-another-user.txt", str(earlier.result.path), "state/mailbox/ask.md"}
-    assert told["calls"] == "[]"
-    assert told["state"] == "[]"
-    assert int(told["host"]) < 10
+    assert outcomes["calls"] == "[]"
+    assert outcomes["state"] == "[]"
+    assert int(outcomes["host"]) < 10
 
 
 def test_operations_and_commands_do_not_see_other_runs(hostile: Hostile) -> None:
@@ -209,10 +209,10 @@ def send(family, address):
 
 
 @pytest.mark.parametrize(
-    ("effects", "allowed", "heard"), [("read", True, 0), ("network", False, 0), ("network", True, 1)]
+    ("effects", "allowed", "connections"), [("read", True, 0), ("network", False, 0), ("network", True, 1)]
 )
 def test_network_needs_the_effect_and_the_setting(
-    hostile: Hostile, tmp_path: Path, effects: str, allowed: bool, heard: int
+    hostile: Hostile, tmp_path: Path, effects: str, allowed: bool, connections: int
 ) -> None:
     abstract, plain = f"\0hostile-{os.getpid()}", str(tmp_path / "bus")
     with (
@@ -225,10 +225,10 @@ attempt("tcp", lambda: send(socket.AF_INET, {tcp!r}))
 attempt("abstract", lambda: send(socket.AF_UNIX, {abstract!r}))
 attempt("path", lambda: send(socket.AF_UNIX, {plain!r}))
 """
-        told = hostile.attempts(program, effects=["write", effects], settings={"network": allowed})
-    assert len(by_tcp) == heard, told
+        outcomes = hostile.attempts(program, effects=["write", effects], settings={"network": allowed})
+    assert len(by_tcp) == connections, outcomes
     assert len(by_path) == 0
-    if not heard:
+    if not connections:
         assert by_abstract == []
 
 
@@ -248,12 +248,12 @@ def test_tool_cannot_kill_trace_or_escape_its_runner(hostile: Hostile) -> None:
         attempt("chroot", lambda: os.chroot("."))
         attempt("device", lambda: os.mknod("disk", 0o60600, os.makedev(8, 0)))
         attempt("host name", lambda: socket.sethostname("hostile"))
-        print(json.dumps(told), flush=True)
+        print(json.dumps(outcomes), flush=True)
         os.kill(-1, 9)
         """
     )
-    told = step.result or ""
-    assert told.count("refused") == told.count('": "')
+    output = step.result or ""
+    assert output.count("refused") == output.count('": "')
     nested = (
         "unshare -Urm bash -c 'mount -t tmpfs none /proc/sys; umount -l fractal.yaml; umount -l ~; "
         "mount -o remount,rw,bind fractal.yaml; echo hostile > fractal.yaml; ls -A ~/.ssh; echo end'"

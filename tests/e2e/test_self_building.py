@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playing import ACCEPT, Played, plan
+from playing import ACCEPT, Play, Played, plan
 from self_building import (
     ADD_RESEARCH,
     BUILD_YOURSELF,
@@ -40,7 +40,6 @@ from kernel.tools.tool import preamble, section
 from runtime.models.scripted import Scripted
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "built-workspace"
-Play = Callable[..., Played]
 
 
 @pytest.fixture
@@ -148,11 +147,11 @@ def test_next_run_uses_the_phases_of_day_1(work: Path, play: Play) -> None:
 
 
 def test_untested_phases_are_not_accepted(work: Path, play: Play) -> None:
-    said: list[str] = []
+    prompts: list[str] = []
 
     def check(ask: Ask) -> object:
-        said.append(ask.user)
-        return ACCEPT if len(said) == 1 else judged(ask, "")
+        prompts.append(ask.user)
+        return ACCEPT if len(prompts) == 1 else judged(ask, "")
 
     only_written = separately(plan(write("phases/do.md", "# DO\nDo it.\n")))
     played = play(
@@ -163,7 +162,7 @@ def test_untested_phases_are_not_accepted(work: Path, play: Play) -> None:
     assert played.result.exit == Exit.FAILED
     assert trials_of(played) == {"phases/do.md": "FAIL"}
     assert "no subtask has gone through it" in played.root.text(4, "evidence")
-    assert "ACCEPT is not open" in said[1]  # the first ACCEPT was refused
+    assert "ACCEPT is not open" in prompts[1]  # the first ACCEPT was refused
     assert "phases/do.md" not in system_of(work)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playing import ACCEPT, Played, plan
+from playing import ACCEPT, Play, Played, plan
 from web_site import web_site
 
 from kernel.asking.responder import Ask
@@ -26,7 +26,6 @@ ROOT = Path(__file__).resolve().parents[2]
 CATALOGUE = Catalogue([shipped_system()])
 FOLDERS = sorted(path.name for path in (shipped_system() / "tools").iterdir() if path.is_dir())
 SANDBOX = "off" if Sandbox("auto").available() else "auto"
-Play = Callable[..., Played]
 Loop = Mapping[str, Any]
 """Replies in the loop of a tool: by phase, and in DO by step; functions get the ask."""
 

@@ -67,7 +67,8 @@ def calls(result: RunResult) -> int:
     return int(result.spent["calls"])
 
 
-def told(work: Path) -> str:
+def warnings_of(work: Path) -> str:
+    """The warnings of the last run."""
     return (work.parent / "warned.txt").read_text()
 
 
@@ -236,7 +237,7 @@ def test_broken_store_is_reported_and_stops_no_run(work: Path, do: Do) -> None:
     (work / "back.md").unlink()
     result = do()
     assert (result.status, calls(result)) == ("complete", 2)
-    assert "is not remembered yet" in told(work) and "brain.sqlite3" in told(work)
+    assert "is not remembered yet" in warnings_of(work) and "brain.sqlite3" in warnings_of(work)
 
 
 def test_unremembered_run_is_remembered_with_the_next(work: Path, do: Do) -> None:
@@ -254,7 +255,7 @@ def test_unremembered_run_is_remembered_with_the_next(work: Path, do: Do) -> Non
         path.unlink()
     (memory / "brain.sqlite3").write_bytes(b"no database at all" * 1000)
     lost = do()
-    assert "is not remembered yet" in told(work)
+    assert "is not remembered yet" in warnings_of(work)
     for path in memory.glob("brain.sqlite3*"):
         path.unlink()
     for path, raw in kept.items():

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playing import ACCEPT, Played, doing, plan, write
+from playing import ACCEPT, Play, doing, plan, write
 
 from kernel.asking.responder import Ask, Ladder
 from kernel.document.escaping import to_json
@@ -24,7 +24,6 @@ from runtime.api.fractal import shipped_system
 from runtime.catalogue.catalogue import Catalogue
 from runtime.sandbox.sandbox import Sandbox
 
-Play = Callable[..., Played]
 CATALOGUE = Catalogue([shipped_system()])
 RM = {"command": "rm -rf build"}
 DANGER = Danger("destructive delete", "danger", "it removes a folder")
@@ -77,8 +76,8 @@ def refused(loop: Session, name: str, args: Mapping[str, Any]) -> str:
     ],
 )
 def test_invalid_arguments_are_refused(tmp_path: Path, args: dict[str, Any], says: str) -> None:
-    told = refused(session(tmp_path), "read", args)
-    assert says in told if says else told == ""
+    message = refused(session(tmp_path), "read", args)
+    assert says in message if says else message == ""
 
 
 def test_call_is_refused_after_two_failures(tmp_path: Path) -> None:
@@ -153,11 +152,11 @@ def test_approval_names_effects_and_dangers_and_is_requested_once(tmp_path: Path
 
 @pytest.mark.parametrize("dangers", [(DANGER,), (DANGER, SERIOUS)])
 def test_danger_rules_are_evaluated_once_per_call(tmp_path: Path, dangers: tuple[Danger, ...]) -> None:
-    looked: list[Tool] = []
+    checked: list[Tool] = []
     loop = session(tmp_path, yes=True)
-    loop.run.guard = lambda tool, args: looked.append(tool) or dangers
+    loop.run.guard = lambda tool, args: checked.append(tool) or dangers
     step, asked = approval(loop, Step(1, "planned", "bash", RM), tool("bash"), RM)
-    assert len(looked) == 1
+    assert len(checked) == 1
     assert (step.evidence.get("approved"), asked) == (
         ("policy --yes", "") if SERIOUS not in dangers else (None, f"step 1 bash {to_json(RM)}\n- {SERIOUS}")
     )
@@ -213,13 +212,13 @@ def test_yes_approves_in_advance(play: Play, tmp_path: Path) -> None:
 
 
 def test_look_that_needs_approval_is_refused(play: Play) -> None:
-    told: list[str] = []
+    prompts: list[str] = []
 
     def answer(ask: Ask) -> Any:
         if ask.phase != "check":
             return plan({"tool": "list", "args": {}})
         if "Refused" in ask.user:
-            told.append(ask.user)
+            prompts.append(ask.user)
             return ACCEPT
         return {"look": {"tool": "read", "args": {"path": "a.txt"}}}
 
@@ -228,4 +227,4 @@ def test_look_that_needs_approval_is_refused(play: Play) -> None:
     played.fractal.tell(played.result.run, "approve")
     ended = play(answer, settings={"approve": ["read"]}, resume=played.result.run)
     assert ended.result.exit == 0
-    assert "read needs a person's approval here; decide without it" in told[0]
+    assert "read needs a person's approval here; decide without it" in prompts[0]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,6 @@ from kernel.store.call_log import ReplyLog
 from runtime.models.prices import Price
 from runtime.models.scripted import Scripted, When
 
-Play = Callable[..., Played]
 READ = {"tool": "read", "args": {"path": "a.txt"}, "needs": []}
 
 
@@ -36,10 +34,12 @@ def subtasks(*names: str) -> dict[str, Any]:
 
 
 def logged(played: Played) -> Amount:
+    """The cost of all calls in the log."""
     return Amount.of(ReplyLog(played.folder / "calls.jsonl").spent())
 
 
-def told(played: Played) -> Amount:
+def recorded(played: Played) -> Amount:
+    """The cost that the root document records."""
     spent = played.fractal.document(played.result.id).meta.spent
     return Amount(spent["calls"], spent["prompt_tokens"] + spent["completion_tokens"], spent["usd"])
 
@@ -70,12 +70,12 @@ def deep(ask: Ask) -> Any:
 def test_redone_subtask_keeps_the_cost_of_its_first_children(play, work):
     first = play(deep)
     before = logged(first)
-    assert told(first) == before
+    assert recorded(first) == before
     reword(first, "something small")
     again = play(deep, resume=first.result.run)
     assert again.result.exit == 0
     assert logged(again).calls > before.calls, "it was redone"
-    assert told(again) == logged(again)
+    assert recorded(again) == logged(again)
 
 
 @pytest.mark.parametrize("limit", range(8, 18))
@@ -85,7 +85,7 @@ def test_redone_subtask_stays_within_the_call_limit(play, work, limit):
     reword(first, "something small")
     again = play(deep, resume=first.result.run, settings={"calls": limit})
     assert logged(again).calls <= limit
-    assert told(again) == logged(again)
+    assert recorded(again) == logged(again)
 
 
 def test_failed_and_redone_subtask_is_charged_once(play, work):
@@ -99,7 +99,7 @@ def test_failed_and_redone_subtask_is_charged_once(play, work):
     reword(first, "a good one")
     again = play(answer, resume=first.result.run)
     assert again.root.steps[1].state == "done", again.root.steps[1]
-    assert told(again) == logged(again)
+    assert recorded(again) == logged(again)
 
 
 def test_subtask_replaced_by_a_call_stays_charged(play, work):
@@ -107,7 +107,7 @@ def test_subtask_replaced_by_a_call_stays_charged(play, work):
     replan(first, 'planned read `{"path": "a.txt"}`\n')
     again = play(deep, resume=first.result.run)
     assert again.root.steps[1].tool == "read"
-    assert told(again) == logged(again)
+    assert recorded(again) == logged(again)
 
 
 @pytest.mark.parametrize("times", [1, 2, 3])
@@ -116,10 +116,10 @@ def test_subtask_can_be_redone_repeatedly(play, work, times):
     for _ in range(times):
         reword(played, "something small")
         played = play(deep, resume=played.result.run)
-        assert told(played) == logged(played)
+        assert recorded(played) == logged(played)
         reword(played, "something large")
         played = play(deep, resume=played.result.run)
-        assert told(played) == logged(played)
+        assert recorded(played) == logged(played)
 
 
 def test_cost_of_a_damaged_subtask_is_counted_when_the_run_stops(play, work):
@@ -134,7 +134,7 @@ def test_cost_of_a_damaged_subtask_is_counted_when_the_run_stops(play, work):
     played = play(Breaking(deep), settings={"seconds": 0.5})
     assert played.fractal.document(played.result.id).meta.status == "exhausted"
     assert logged(played).calls == 2
-    assert told(played) == logged(played)
+    assert recorded(played) == logged(played)
 
 
 def test_root_records_overrun_of_a_subtask(play, work):
@@ -203,7 +203,7 @@ def test_subtask_whose_line_was_lost_continues_within_its_new_share(play, work):
     root.write_text(re.sub(r"(- 1\. running.*?)(?=\n## |\n<!-- committed|\Z)", "", text, flags=re.S))
     again = play(deep, resume=run.name, settings={"calls": 60})
     assert again.result.exit == 0
-    assert told(again) == logged(again)
+    assert recorded(again) == logged(again)
     step = again.root.steps[1]
     assert step.share == again.documents[step.link.removesuffix(".md")].meta.budget
 
@@ -263,5 +263,5 @@ def test_larger_limit_reaches_exhausted_subtasks(play, work, calls):
     first = play(deep, settings={"calls": calls})
     assert first.result.status == "exhausted"
     again = play(deep, resume=first.result.run, settings={"calls": 40})
-    assert told(again) == logged(again)
+    assert recorded(again) == logged(again)
     assert again.result.exit == 0, again.result

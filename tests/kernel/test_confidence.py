@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playing import ACCEPT, Played, plan
+from playing import ACCEPT, Play, plan
 
 from kernel.asking.responder import Ask
 from kernel.errors import Exit
 from runtime.models.scripted import Scripted
 
-Play = Callable[..., Played]
 WRITE = {"tool": "write", "args": {"path": "a.txt", "content": "a"}}
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from playing import ACCEPT, Played, bash, doing, plan, player, read, rewind, write
+from playing import ACCEPT, Play, bash, doing, plan, player, read, rewind, write
 
 from kernel.asking.responder import Ask, Ladder, Usage
 from kernel.document.model import Document, Meta, Note, Section, Step
@@ -30,7 +30,6 @@ from runtime.sandbox.sandbox import Sandbox
 from runtime.workspace.inbox import Inbox
 from runtime.workspace.workspace import run_lock
 
-Play = Callable[..., Played]
 SHAPES = st.recursive(
     st.sampled_from(["op", "asked"]), lambda inner: st.lists(inner, min_size=1, max_size=3), max_leaves=8
 )

@@ -66,17 +66,17 @@ def test_invalid_escapes_are_kept_as_text():
 
 
 @pytest.mark.parametrize(
-    ("lines", "said"),
+    ("lines", "message"),
     [
         (["~~~text", "never closed"], "f.md:1: the fence is never closed; add a line '~~~'"),
         (["    ~~~text", "    in", "out", "    ~~~"], "f.md:3: a line of a fenced text lost its indent"),
     ],
 )
-def test_broken_fence_is_reported_with_its_line(lines: list[str], said: str):
+def test_broken_fence_is_reported_with_its_line(lines: list[str], message: str):
     with pytest.raises(DocumentError) as error:
         read_block(lines, 0, "f.md", "    " if lines[0].startswith(" ") else "")
 
-    assert str(error.value).startswith(said)
+    assert str(error.value).startswith(message)
 
 
 @trying(300)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from playing import ACCEPT, Played, doing, plan, write
+from playing import ACCEPT, Play, doing, plan, write
 
 from kernel.asking.responder import Ask
 from kernel.document.markdown import render
@@ -19,7 +18,6 @@ from kernel.errors import DocumentError
 from kernel.store.files import FileStore
 from runtime.workspace.inbox import drop
 
-Play = Callable[..., Played]
 FORMS = "postgres://app:password@db\nAuthorization: Bearer YOUR_ACCESS_TOKEN_HERE\n"
 LONG = "".join(f"line {n} of a long text\n" for n in range(1_000))
 

@@ -95,9 +95,9 @@ def take_message(raw: bytes) -> None:
         inbox = Path(folder) / "inbox"
         inbox.mkdir()
         (inbox / "0000-answer.json").write_bytes(raw)
-        told: list[str] = []
-        taken = list(Inbox(Path(folder)).messages(("answer",), told.append))
-        assert len(taken) + len(told) == 1
+        warnings: list[str] = []
+        taken = list(Inbox(Path(folder)).messages(("answer",), warnings.append))
+        assert len(taken) + len(warnings) == 1
 
 
 def take_tool(text: str) -> None:

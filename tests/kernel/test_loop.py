@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playing import ACCEPT, Played, plan
+from playing import ACCEPT, Play, plan
 
 from kernel.asking.responder import Ask, Ladder, Reply, Usage, Waits
 from kernel.errors import ConfigurationError, Declined, Exit, UsageError
 from runtime.models.ladder import Limited
 from runtime.models.scripted import Scripted
 
-Play = Callable[..., Played]
 WRITE = {"tool": "write", "args": {"path": "a.txt", "content": "one\n"}}
 
 

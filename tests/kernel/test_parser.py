@@ -96,8 +96,8 @@ REFUSED = [
     ('---\nformat: true\nid: "a"\nrun: "a"\n---\n', 2, "format cannot be true"),
     ('---\nformat: 1\nid: 7\nrun: "a"\n---\n', 3, "id cannot be 7"),
     *(
-        (HEAD.replace('phase: "do"', line), 5, said)
-        for line, said in [
+        (HEAD.replace('phase: "do"', line), 5, fault)
+        for line, fault in [
             ("status: odd", 'status cannot be "odd"; one of cancelled, complete'),
             ("phase: 3", "phase cannot be 3"),
             ("attempt: -1", "attempt cannot be -1"),
@@ -113,8 +113,8 @@ REFUSED = [
         ]
     ),
     *(
-        (HEAD + "## §2 PLAN\n" + text, line, said)
-        for text, line, said in [
+        (HEAD + "## §2 PLAN\n" + text, line, fault)
+        for text, line, fault in [
             ("a person's words\n", 10, "under a heading such as ### answer"),
             ("## §2 DO\n", 10, "§2 is PLAN, not DO"),
             ("## §9 PLAN\n", 10, "not understood"),
@@ -150,12 +150,12 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("text", "line", "said"), REFUSED)
-def test_error_names_file_line_and_fix(text: str, line: int, said: str):
+@pytest.mark.parametrize(("text", "line", "fault"), REFUSED)
+def test_error_names_file_line_and_fix(text: str, line: int, fault: str):
     message = refusal(text)
 
     assert message.startswith(f"run/a.md:{line}: ")
-    assert said in message
+    assert fault in message
     assert len(message) < 400 and "\n" not in message
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playing import ACCEPT, Played, bash, boxed, plan, read, write
+from playing import ACCEPT, Play, Played, bash, boxed, plan, read, write
 
 from kernel.asking.responder import Ask
 from kernel.tools.operations import OperationContext
@@ -19,7 +19,6 @@ from runtime.api.fractal import Fractal, shipped_system
 from runtime.catalogue.catalogue import Catalogue
 from runtime.sandbox.sandbox import Sandbox
 
-Play = Callable[..., Played]
 RETRY = {"validation": "fail", "decision": "RETRY", "learned": "another way"}
 
 

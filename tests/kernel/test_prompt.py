@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playing import ACCEPT, Played, plan
+from playing import ACCEPT, Play, plan
 
 from bench.harness import tokenizer
 from kernel.asking.prompt import DO_RESULT_CHARS, LEAST_TASK, Part, Piece, assemble, base, fit
@@ -20,7 +19,6 @@ from runtime.api.fractal import shipped_system
 from runtime.catalogue.catalogue import Catalogue
 from runtime.workspace.inbox import drop
 
-Play = Callable[..., Played]
 count, tokens = tokenizer()
 needs_tokenizer = pytest.mark.skipif(
     tokens != "cl100k_base", reason="litellm's tokenizer files are not installed"
@@ -71,8 +69,8 @@ def test_pattern_alone_stays_within_the_same_budget(phase: str, tmp_path: Path) 
 
 
 def test_prompt_of_a_bare_system_names_the_build_instructions(tmp_path: Path) -> None:
-    told = base(document(), bare(tmp_path))
-    hit = re.search(r"`\.fractal/system/(\S+)`", told)
+    prompt = base(document(), bare(tmp_path))
+    hit = re.search(r"`\.fractal/system/(\S+)`", prompt)
     assert hit
     pattern = (shipped_system() / hit[1]).read_text("utf-8")
     assert "\n## BUILD\n" in pattern
@@ -181,8 +179,8 @@ def test_check_sees_that_failed_steps_make_the_run_unverified(play: Play, missin
         return ACCEPT
 
     assert play(answer).result.status == "unverified"
-    told = "- ACCEPT counts as unverified: no later step did a failed one again (1, 2)"
-    assert (told in seen[-1]) == missing
+    line = "- ACCEPT counts as unverified: no later step did a failed one again (1, 2)"
+    assert (line in seen[-1]) == missing
 
 
 def _write(path: str) -> dict[str, Any]:

@@ -68,9 +68,9 @@ def test_secret_environment_values_are_redacted() -> None:
     ],
 )
 def test_known_secret_forms_are_redacted(secret: str) -> None:
-    told = redact(f"before {secret}", {})
-    assert told.startswith("before [redacted ")
-    assert secret[12:] not in told
+    redacted = redact(f"before {secret}", {})
+    assert redacted.startswith("before [redacted ")
+    assert secret[12:] not in redacted
 
 
 def test_bearer_tokens_and_passwords_in_urls_are_redacted() -> None:
@@ -120,19 +120,19 @@ def test_redaction_of_a_megabyte_is_fast(piece: str) -> None:
 
 @given(st.text(), st.integers(0, 200), st.sampled_from(["", "artifacts/x.txt"]))
 def test_cut_stays_within_its_limit(text: str, limit: int, where: str) -> None:
-    told = cut(text, limit, where)
-    assert len(told) <= max(limit, 0)
+    shortened = cut(text, limit, where)
+    assert len(shortened) <= max(limit, 0)
     if len(text) <= limit:
-        assert told == text
+        assert shortened == text
 
 
 def test_cut_prefers_the_tail_and_names_the_whole() -> None:
     text = "".join(f"{number:05}\n" for number in range(1_000))
-    told = cut(text, 500, "artifacts/x.txt")
+    shortened = cut(text, 500, "artifacts/x.txt")
     head, mark, tail = (
-        told.partition("\n[… ")[0],
-        told.split("[… ")[1].split(" …]")[0],
-        told.split(" …]\n")[1],
+        shortened.partition("\n[… ")[0],
+        shortened.split("[… ")[1].split(" …]")[0],
+        shortened.split(" …]\n")[1],
     )
     assert text.startswith(head)
     assert text.endswith(tail)

@@ -98,7 +98,7 @@ def test_white_space_in_a_reference_is_ignored(text: str) -> None:
 
 def test_references_reach_evidence_and_json_results() -> None:
     seen = Seen(json.dumps({"users": [{"name": "Ann"}], "n": 2, "on": True}), {"exit": 3, "a": {"b": "c"}})
-    told = {
+    expected = {
         "{{ steps[1].evidence.exit }}": "3",
         "{{ steps[1].evidence.a.b }}": "c",
         "{{ steps[1].result.users[0].name }}": "Ann",
@@ -106,7 +106,7 @@ def test_references_reach_evidence_and_json_results() -> None:
         "{{ steps[1].result.on }}": "true",
         "{{ steps[1].result.users[0] }}": '{"name": "Ann"}',
     }
-    assert {text: substitute(text, {1: seen}) for text in told} == told
+    assert {text: substitute(text, {1: seen}) for text in expected} == expected
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import pytest
 from crashing import crashes
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from playing import ACCEPT, Played, plan, player
+from playing import ACCEPT, Play, Played, plan, player
 from state_machine_tools import call, logged, till
 
 from kernel.asking.responder import Ask
@@ -23,7 +23,6 @@ from kernel.document.model import Step
 from kernel.errors import Exit
 from kernel.tools.state_machine import Machine, MachineState, machine, machine_state, moved, refusal
 
-Play = Callable[..., Played]
 RETRY = {"validation": "fail", "issues": ["not yet"], "decision": "RETRY", "learned": "again", "output": ""}
 
 
@@ -48,8 +47,10 @@ def attempts(*plans: list[dict[str, Any]], inner: list[dict[str, Any]] | None = 
 def results(played: Played, loop: str = "") -> dict[int, str]:
     """Each step of a loop: its state and its result."""
     steps = played.documents[loop or played.result.id].steps
-    told = {n: f"\n[{step.evidence['now']}]" if "now" in step.evidence else "" for n, step in steps.items()}
-    return {n: f"{step.state}: {step.result}{told[n]}" for n, step in steps.items()}
+    suffixes = {
+        n: f"\n[{step.evidence['now']}]" if "now" in step.evidence else "" for n, step in steps.items()
+    }
+    return {n: f"{step.state}: {step.result}{suffixes[n]}" for n, step in steps.items()}
 
 
 def test_disallowed_call_is_refused_with_the_allowed_ones(play: Play, work: Path) -> None:
@@ -130,9 +131,9 @@ def test_retry_continues_in_the_state_and_plan_sees_it(play: Play, work: Path) -
 def test_failed_call_keeps_state_and_values(play: Play, work: Path) -> None:
     first = [call("open", who="Ada"), call("pay", amount=4), call("pay", amount=-1)]
     played = play(attempts(first, [call("pay", amount=1)]))
-    told = results(played)
-    assert told[3] == "failed: nothing can be taken out"
-    assert told[4] == "done: pay by Ada, sum 4\n[state opened; possible now: pay, close]"
+    texts = results(played)
+    assert texts[3] == "failed: nothing can be taken out"
+    assert texts[4] == "done: pay by Ada, sum 4\n[state opened; possible now: pay, close]"
 
 
 def test_refused_calls_do_not_count_as_failures(play: Play, work: Path) -> None:
@@ -233,9 +234,9 @@ def test_edit_to_a_disallowed_call_is_refused(play: Play, work: Path) -> None:
     played = play(answer)
     edit(played, 'planned till `{"action": "pay", "amount": 4}`', 'planned till `{"action": "close"}`')
     again = play(answer, resume=played.result.run)
-    told = results(again)
-    assert told[2].startswith("done: close")
-    assert told[3] == "failed: till: action 'close' is not allowed in the state 'closed'; possible now: open"
+    texts = results(again)
+    assert texts[2].startswith("done: close")
+    assert texts[3] == "failed: till: action 'close' is not allowed in the state 'closed'; possible now: open"
 
 
 def test_new_plan_reuses_no_call_that_ends_in_another_state(play: Play, work: Path) -> None:
@@ -356,8 +357,8 @@ def test_no_call_order_reaches_a_disallowed_action(one: Machine, calls: list[tup
         else:
             then = moved(one, now, action, None)
             at = one.moves[at][action]
-            told = {"at": then.at, "calls": then.calls, "kept": {}}
-            steps.append(Step(n, "done", "tool", evidence={"state": told}))
+            state = {"at": then.at, "calls": then.calls, "kept": {}}
+            steps.append(Step(n, "done", "tool", evidence={"state": state}))
     assert machine_state(one, "another", steps) == MachineState(one.start)
 
 

@@ -15,7 +15,7 @@ from runtime.memory.embed.weights import find
 
 def choose(setting: str = "auto", folder: str | None = None) -> Embedder:
     """The embedder of the settings `embedder` and `embedder_folder`."""
-    chosen, _ = told(setting, folder)
+    chosen, _ = resolve_embedder(setting, folder)
     if chosen == "lexical":
         from runtime.memory.embed.lexical import Lexical
 
@@ -75,8 +75,8 @@ class Deferred:
         return replace(tokens, states=tokens.states.copy())
 
 
-def told(setting: str = "auto", folder: str | None = None) -> tuple[str, str]:
-    """The name of the chosen embedder, and why; nothing is loaded."""
+def resolve_embedder(setting: str = "auto", folder: str | None = None) -> tuple[str, str]:
+    """The name of the embedder of the settings, and the reason for it. Nothing is loaded."""
     if setting in ("lexical", "minilm") or (setting.startswith("sentence:") and setting != "sentence:"):
         return setting, "set"
     if setting != "auto":

@@ -21,7 +21,7 @@ from runtime.memory.facts.terms import terms_of
 from runtime.memory.store import Shelf
 
 FIRST = 0.5
-"""Confidence in a memory that nobody told as a fact."""
+"""Confidence in a memory that nobody stated as a fact."""
 TOLD = 0.8
 """Confidence in what a person asked to remember."""
 MORE = 0.3

@@ -18,7 +18,7 @@ DEFAULT = "default"
 """The agent and the space where none is named."""
 
 Said = Literal["turn", "fact", "result", "failure", "identity", "reflection", "note"]
-"""What an observation is: a turn of a conversation, a fact told by a person, the end of a run, …"""
+"""What an observation is: a turn of a conversation, a fact stated by a person, the end of a run, …"""
 Relation = Literal["related", "contradicts", "supersedes", "derived", "follows", "mentions"]
 """`source` RELATION `target`: the later contradicts or supersedes the earlier; `derived` from."""
 

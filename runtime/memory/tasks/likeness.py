@@ -271,7 +271,7 @@ def _slots_of(made: Any) -> list[str]:
 
 
 def common(exemplars: Sequence[Exemplar], words: Words) -> Common | None:
-    """What these exemplars of one `operation` have in common; None if it cannot be told."""
+    """What these exemplars of one `operation` have in common; None if it cannot be determined."""
     reads = [(each, Reading.read(each.task, words)) for each in exemplars]
     tasks = _aligned(reads)
     tools = [str(step["tool"]) for step in exemplars[0].steps]

@@ -1,4 +1,4 @@
-"""A dream is a run: its document tells it, it goes on after a death, and it teaches memory nothing."""
+"""A dream is a run: it has a document, it resumes after a crash, and memory learns nothing from it."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_killed_in_a_stage_the_run_is_resumed_with_the_stages_that_are_left(
     assert nights.exported(again.brain) == before
 
 
-def test_a_stage_that_goes_wrong_is_told_and_the_others_are_done(fractal: Fractal) -> None:
+def test_a_stage_that_goes_wrong_is_reported_and_the_others_are_done(fractal: Fractal) -> None:
     def fails(given: Dream) -> StageResult:
         raise ValueError("what a surprise")
 
@@ -130,7 +130,7 @@ def test_it_asks_for_no_approval_and_needs_its_tool(fractal: Fractal) -> None:
 def greeted(
     fractal: Fractal, model: Callable[[Ask], Any], greets: Callable[[Dream], StageResult]
 ) -> tuple[Fractal, RunResult, Step]:
-    """A dream in which a stage asks a model, by a prompt of its own; with what its step came to."""
+    """Run a dream in which a stage asks a model with its own prompt; return its fractal, result and step."""
     system = fractal.workspace.root / "system" / "memory"
     system.mkdir(parents=True, exist_ok=True)
     (system / "greet.md").write_text("Greet {{ who }}.", "utf-8")
@@ -149,11 +149,11 @@ def test_a_model_is_asked_at_the_cost_of_the_dream(fractal: Fractal) -> None:
         assert given.ask
         return StageResult([given.ask("greet", {"who": "the sleeper"})], {"greeted": 1}, "model")
 
-    _, result, told = greeted(fractal, lambda ask: {"text": f"hello, {ask.phase}"}, greets)
+    _, result, step = greeted(fractal, lambda ask: {"text": f"hello, {ask.phase}"}, greets)
     assert (
-        told.result
+        step.result
         == "1 greeted (by a model)\n- hello, greet\n- asked: 1 calls, "
-        + f"{told.evidence['asked']['tokens']} tokens, 0.0 usd"
+        + f"{step.evidence['asked']['tokens']} tokens, 0.0 usd"
     )
     assert result.spent["calls"] == 1
     assert result.spent["prompt_tokens"] > 0
@@ -173,7 +173,7 @@ print(remember(fractal, "the shed is green").text)
 
 
 def test_others_write_to_memory_while_a_model_thinks(fractal: Fractal) -> None:
-    """A stage asks in two turns: what it asks second hangs on the first reply. Nothing is done twice."""
+    """A stage asks twice, and the second question depends on the first reply. Nothing is done twice."""
     wrote: list[str] = []
 
     def thinks(ask: Ask) -> Any:
@@ -201,17 +201,17 @@ def test_others_write_to_memory_while_a_model_thinks(fractal: Fractal) -> None:
 
 
 def test_a_stage_that_never_has_enough_is_done_with_what_it_knows(fractal: Fractal) -> None:
-    tries: list[int] = []
+    rounds: list[int] = []
 
     def greets(given: Dream) -> StageResult:
         assert given.ask
-        tries.append(len(tries))
-        told = [given.ask("greet", {"who": f"sleeper {n}"}) for n in range(len(tries))]
-        return StageResult(told, {"greeted": len(told)}, "model")
+        rounds.append(len(rounds))
+        greetings = [given.ask("greet", {"who": f"sleeper {n}"}) for n in range(len(rounds))]
+        return StageResult(greetings, {"greeted": len(greetings)}, "model")
 
-    _, result, told = greeted(fractal, lambda ask: {"text": "good night"}, greets)
-    assert (told.result or "").count("- good night") == 3
-    assert result.spent["calls"] == len(tries) - 1 == 3
+    _, result, step = greeted(fractal, lambda ask: {"text": "good night"}, greets)
+    assert (step.result or "").count("- good night") == 3
+    assert result.spent["calls"] == len(rounds) - 1 == 3
 
 
 def test_a_loop_calls_it_as_a_tool(fractal: Fractal, tmp_path: Path) -> None:
@@ -273,7 +273,7 @@ def test_times_are_dates_and_spans() -> None:
 
 
 class Clock:
-    """Time passes when somebody sleeps."""
+    """A clock that advances only by `sleep`."""
 
     def __init__(self) -> None:
         self.now = datetime(2026, 11, 20, tzinfo=UTC)
@@ -284,32 +284,32 @@ class Clock:
         self.between()
 
 
-def scheduler(fractal: Fractal, clock: Clock, said: list[str]) -> Scheduler:
+def scheduler_of(fractal: Fractal, clock: Clock, messages: list[str]) -> Scheduler:
     fractal.memory.clock = lambda: clock.now
-    return Scheduler(fractal, Order(phases=("p",)), 300.0, said.append, clock.sleep)
+    return Scheduler(fractal, Order(phases=("p",)), 300.0, messages.append, clock.sleep)
 
 
 def test_it_dreams_when_something_is_new_and_at_least_once_a_day(fractal: Fractal) -> None:
-    clock, said = Clock(), list[str]()
-    every = scheduler(fractal, clock, said)
-    asyncio.run(every.run(10))
-    assert len(every.dreams) == 1
+    clock, messages = Clock(), list[str]()
+    scheduler = scheduler_of(fractal, clock, messages)
+    asyncio.run(scheduler.run(10))
+    assert len(scheduler.dreams) == 1
     clock.between = lambda: fractal.brain.shelf.put(Decision(id=f"at {clock.now}"))
-    asyncio.run(every.run(3))
-    assert len(every.dreams) == 4
+    asyncio.run(scheduler.run(3))
+    assert len(scheduler.dreams) == 4
     clock.between = lambda: None
-    asyncio.run(every.run(12 * 24 + 1))
-    assert len(every.dreams) == 5
+    asyncio.run(scheduler.run(12 * 24 + 1))
+    assert len(scheduler.dreams) == 5
 
 
 def test_it_waits_while_a_run_is_at_work_and_goes_on_with_what_was_cut_short(fractal: Fractal) -> None:
-    clock, said = Clock(), list[str]()
-    every = scheduler(fractal, clock, said)
+    clock, messages = Clock(), list[str]()
+    scheduler = scheduler_of(fractal, clock, messages)
     run = fractal.workspace.new_run()
     with fractal.workspace.claimed(run) as folder, run_lock(folder):
-        asyncio.run(every.run(2))
-    assert every.dreams == []
-    assert said[0] == "no dream: 1 run at work"
+        asyncio.run(scheduler.run(2))
+    assert scheduler.dreams == []
+    assert messages[0] == "no dream: 1 run at work"
     child = os.fork()
     if not child:
         stages = fractal.memory.dreamer.stages
@@ -318,27 +318,27 @@ def test_it_waits_while_a_run_is_at_work_and_goes_on_with_what_was_cut_short(fra
         os._exit(1)
     os.waitpid(child, 0)
     (cut,) = [each.run for each in fractal.runs() if each.type == "dream"]
-    asyncio.run(every.run(1))
-    assert [(each.run, each.status) for each in every.dreams] == [(cut, "complete")]
+    asyncio.run(scheduler.run(1))
+    assert [(each.run, each.status) for each in scheduler.dreams] == [(cut, "complete")]
 
 
 def test_where_nothing_is_remembered_it_only_waits(tmp_path: Path) -> None:
-    clock, said = Clock(), list[str]()
+    clock, messages = Clock(), list[str]()
     fractal = fractal_in(tmp_path)
-    every = scheduler(fractal, clock, said)
-    asyncio.run(every.run(5))
-    assert (every.dreams, said) == ([], [])
+    scheduler = scheduler_of(fractal, clock, messages)
+    asyncio.run(scheduler.run(5))
+    assert (scheduler.dreams, messages) == ([], [])
     assert not (tmp_path / ".fractal" / "state" / "memory").exists()
 
 
-def test_an_error_is_told_and_the_next_look_is_another_try(fractal: Fractal) -> None:
-    clock, said = Clock(), list[str]()
-    every = scheduler(fractal, clock, said)
-    held = fractal_in(fractal.workspace.folder).memory.dreamer
-    held.hold("somebody else")
-    asyncio.run(every.run(1))
-    assert every.dreams == []
-    assert said[0].startswith("no dream: a dream is already running here")
-    held.release()
-    asyncio.run(every.run(1))
-    assert len(every.dreams) == 1
+def test_an_error_is_reported_and_the_next_check_tries_again(fractal: Fractal) -> None:
+    clock, messages = Clock(), list[str]()
+    scheduler = scheduler_of(fractal, clock, messages)
+    other_dreamer = fractal_in(fractal.workspace.folder).memory.dreamer
+    other_dreamer.hold("somebody else")
+    asyncio.run(scheduler.run(1))
+    assert scheduler.dreams == []
+    assert messages[0].startswith("no dream: a dream is already running here")
+    other_dreamer.release()
+    asyncio.run(scheduler.run(1))
+    assert len(scheduler.dreams) == 1

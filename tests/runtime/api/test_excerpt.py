@@ -16,17 +16,17 @@ Ann: The baker has it."""
 
 
 @pytest.mark.parametrize(
-    ("query", "shown"),
+    ("query", "expected"),
     [
         ("who has the key", "… Bob: Who has the key? … Ann: The baker has it."),
         ("when does the shop open", "Ann: The shop opens at nine. … Bob: Who has the key? …"),
         ("what smells of bread", "Ann: The shop opens at nine. It smells of bread. …"),
     ],
 )
-def test_the_sentences_that_are_asked_for_are_shown_in_their_order(query: str, shown: str) -> None:
-    told = excerpt(LONG, query, 60)
-    assert len(told) <= 60
-    assert told == shown
+def test_the_sentences_that_are_asked_for_are_shown_in_their_order(query: str, expected: str) -> None:
+    excerpt_text = excerpt(LONG, query, 60)
+    assert len(excerpt_text) <= 60
+    assert excerpt_text == expected
 
 
 def test_a_text_that_is_short_enough_is_whole() -> None:
@@ -46,8 +46,8 @@ def test_long_runs_of_signs_take_no_time(sign: str) -> None:
 
 @given(st.text(max_size=300), st.text(max_size=40), st.integers(2, 120))
 def test_no_text_makes_more_than_one_line_of_that_length(text: str, query: str, chars: int) -> None:
-    told = excerpt(text, query, chars)
-    assert len(told) <= chars
-    assert "\n" not in told
+    excerpt_text = excerpt(text, query, chars)
+    assert len(excerpt_text) <= chars
+    assert "\n" not in excerpt_text
     words = {*text.split()}
-    assert all(word in words or "…" in word for word in told.split()[:-1])
+    assert all(word in words or "…" in word for word in excerpt_text.split()[:-1])

@@ -12,15 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playing import ACCEPT, Played, plan
+from playing import ACCEPT, Play, plan
 
 from kernel.asking.responder import Ask, Ladder
 from kernel.errors import ConfigurationError, Exit, UsageError
 from runtime.api.fractal import Fractal
 from runtime.models.scripted import Scripted
 from runtime.workspace.settings import load
-
-Play = Callable[..., Played]
 
 
 def writing(*steps: dict[str, Any]) -> Callable[[Ask], Any]:

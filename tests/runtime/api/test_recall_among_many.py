@@ -1,4 +1,4 @@
-"""`fractal recall` as a whole process among very many records: what it costs, and that it still finds."""
+"""`fractal recall` as a whole process with very many records: its cost, and that it still finds."""
 
 from __future__ import annotations
 
@@ -33,26 +33,26 @@ class Cost:
 
 
 def _records(count: int) -> Iterator[list[Record]]:
-    """Turns in threads, a fifth of them memories, with vectors of random directions: quickly made."""
+    """Turns in threads, a fifth of them memories, with random vectors, so that they are made quickly."""
     random, numbers = Random(1), np.random.default_rng(1)
     embedder = choose("lexical")
     yield [MadeBy(id="semantic", embedder=embedder.name)]
     for start in range(0, count, 500):
-        made: list[Record] = []
+        records: list[Record] = []
         for n in range(start, start + 500):
             text = NEEDLE if n == count // 2 else " ".join(random.choices(_WORDS, k=12))
             row = numbers.standard_normal(embedder.size).astype(np.float32)
             vectors = {embedder.name: pack(row / np.linalg.norm(row))}
             at = f"2025-{n % 12 + 1:02}-{n % 28 + 1:02}T10:00:00.000Z"
             if n % 5:
-                more = {"at": at, "thread": f"t{n // 20}", "turn": n % 20}
-                each: Record = Observation(id=f"o{n}", text=text, vectors=vectors, **more)
+                turn_fields = {"at": at, "thread": f"t{n // 20}", "turn": n % 20}
+                each: Record = Observation(id=f"o{n}", text=text, vectors=vectors, **turn_fields)
             else:
                 each = Memory(id=f"m{n}", text=text, vectors=vectors, since=at, created=at)
             states = numbers.integers(-127, 127, (12, embedder.size), dtype=np.int8).tobytes()
-            told = {"made_by": embedder.name, "digest": digest_of(text), "states": states}
-            made += [each, Passage(id=name(each.KIND, each.id), vectors=vectors, **told)]
-        yield made
+            passage_fields = {"made_by": embedder.name, "digest": digest_of(text), "states": states}
+            records += [each, Passage(id=name(each.KIND, each.id), vectors=vectors, **passage_fields)]
+        yield records
 
 
 def _workspace(folder: Path, count: int) -> Path:
@@ -79,7 +79,7 @@ def _fractal(folder: Path, *words: str) -> Cost:
 
 
 def _costs(folder: Path, count: int) -> tuple[Cost, Cost]:
-    """Of a recall among five hundred records, and of one among so many, where others have asked before."""
+    """The costs of a recall among 500 records and of one among `count`, each after an earlier recall."""
     question = ("recall", "where does the spare key of the boathouse hang?")
     few = _workspace(folder / "few", 500)
     many = _workspace(folder / "many", count)

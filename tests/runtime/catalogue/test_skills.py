@@ -47,11 +47,11 @@ def test_skill_loads_or_is_reported_with_a_fix(catalogue: Catalogue, folder: Pat
     "case", [each for each in CASES if not each.fault], ids=lambda case: case.folder[:20]
 )
 def test_deviations_from_the_specification_are_reported(folder: Path, case: Case) -> None:
-    told = read_skill(folder / case.folder / case.file).departures
+    departures = read_skill(folder / case.folder / case.file).departures
     if case.departs:
-        assert any(case.departs in each for each in told), told
+        assert any(case.departs in each for each in departures), departures
     if case.folder in ("plain", "all-fields", "folded", "quoted", "bom", "crlf", "unknown-keys"):
-        assert told == ()
+        assert departures == ()
 
 
 def test_nested_and_linked_skills_are_found(catalogue: Catalogue) -> None:
@@ -81,10 +81,10 @@ def test_skill_with_thousands_of_files_is_listed_briefly(tmp_path: Path) -> None
     put(tmp_path / "many" / "SKILL.md", named("many").encode())
     for n in range(1500):
         put(tmp_path / "many" / f"{n:04}.txt", b"")
-    began = time.perf_counter()
-    told = Catalogue([tmp_path], skills=[tmp_path]).tools["many"].beside
-    assert time.perf_counter() - began < 0.5
-    assert told.endswith("0039.txt and more than 1000 more")
+    started = time.perf_counter()
+    listing = Catalogue([tmp_path], skills=[tmp_path]).tools["many"].beside
+    assert time.perf_counter() - started < 0.5
+    assert listing.endswith("0039.txt and more than 1000 more")
 
 
 def test_skill_folder_can_be_configured_directly_or_in_the_system(tmp_path: Path) -> None:

@@ -35,11 +35,12 @@ def filled(folder: Path) -> Shelf:
     for n in range(12):
         replayed = n >= 4
         tree = bad if n >= 10 else good
-        told: dict[str, Any] = {"path": "variation", "predicted": 0.75, "calls_before": 3} if replayed else {}
-        told |= {} if replayed else {"calls": 3, "why": "no counterpart for 'sells'", "candidates": 2}
-        told |= {} if replayed else {"near": (("bbbbbbbb22", "no counterpart for 'sells'"),)}
+        fields: dict[str, Any] = {"path": "variation", "predicted": 0.75, "calls_before": 3}
+        if not replayed:
+            why = "no counterpart for 'sells'"
+            fields = {"calls": 3, "why": why, "candidates": 2, "near": (("bbbbbbbb22", why),)}
         made = Decision(id=f"{n:02}/1", text=ASKED, run=f"r{n:02}", at=f"2025-03-{n + 1:02}", tree=tree.id)
-        shelf.put(made.model_copy(update=told))
+        shelf.put(made.model_copy(update=fields))
         if n != 5:
             settle(shelf, made.id, tree is good, "criteria")
     return shelf
@@ -76,10 +77,10 @@ def test_a_report_counts_by_path_and_names_what_is_in_quarantine(fractal: Comman
 
 
 def test_a_report_as_json_has_every_figure(fractal: Command, shelf: Shelf) -> None:
-    told = json.loads(fractal("brain", "report", "--json").out)
-    assert (told["decisions"], told["right"], told["wrong"], told["unknown"]) == (12, 9, 2, 1)
-    assert (told["answered"], told["right_of_answered"]) == (0.6667, 0.7143)
-    assert told["paths"]["variation"] == {
+    report = json.loads(fractal("brain", "report", "--json").out)
+    assert (report["decisions"], report["right"], report["wrong"], report["unknown"]) == (12, 9, 2, 1)
+    assert (report["answered"], report["right_of_answered"]) == (0.6667, 0.7143)
+    assert report["paths"]["variation"] == {
         "decisions": 8,
         "right": 5,
         "wrong": 2,
@@ -87,9 +88,9 @@ def test_a_report_as_json_has_every_figure(fractal: Command, shelf: Shelf) -> No
         "calls": 0,
         "calls_saved": 18,
     }
-    assert told["trees"]["count"] == 2
-    assert [each["id"] for each in told["trees"]["quarantined"]] == ["bbbbbbbb22"]
-    assert [each["id"] for each in told["last"]] == [f"{n:02}/1" for n in range(11, 1, -1)]
+    assert report["trees"]["count"] == 2
+    assert [each["id"] for each in report["trees"]["quarantined"]] == ["bbbbbbbb22"]
+    assert [each["id"] for each in report["last"]] == [f"{n:02}/1" for n in range(11, 1, -1)]
 
 
 def test_an_explanation_says_what_was_asked_what_was_near_and_why(fractal: Command, shelf: Shelf) -> None:
@@ -111,7 +112,7 @@ def test_an_explanation_says_what_was_asked_what_was_near_and_why(fractal: Comma
     assert ran.exit == Exit.USAGE and "Traceback" not in ran.err
 
 
-def test_a_persons_other_word_is_told(fractal: Command, shelf: Shelf) -> None:
+def test_a_verdict_that_a_person_changed_is_shown(fractal: Command, shelf: Shelf) -> None:
     settle(shelf, "11/1", True, "person")
     text = " ".join(fractal("brain", "explain", "r11").out.split())
     assert "right, by a person (contradicted by its success criteria); surprise 25%" in text
@@ -187,7 +188,7 @@ def test_what_differs_is_named_by_kind_with_the_figures_of_both(fractal: Command
     assert all(len(line) <= 80 for line in ran.out.splitlines())
 
 
-def test_what_is_no_memory_is_told_line_by_line(fractal: Command, shelf: Shelf) -> None:
+def test_lines_that_are_no_memory_are_reported_one_by_one(fractal: Command, shelf: Shelf) -> None:
     (fractal.folder / "broken.jsonl").write_text("no JSON\n" * 9)
     ran = fractal("brain", "compare", "broken.jsonl", "broken.jsonl")
     assert ran.exit == Exit.USAGE and "both are empty" not in ran.out

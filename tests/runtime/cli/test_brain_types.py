@@ -23,12 +23,12 @@ def test_types_are_listed_the_most_used_first_and_archived_ones_when_asked(fract
     shelf.put(old.model_copy(update={"origin": "archived"}))
     shelf.close()
     ran = fractal("brain", "substrates", "--json")
-    told = json.loads(ran.out)
-    assert [(each["id"], each["origin"], each["members"]) for each in told] == [
+    listed = json.loads(ran.out)
+    assert [(each["id"], each["origin"], each["members"]) for each in listed] == [
         (id, "emergent", 1),
         ("miles", "explicit", 1),
     ]
-    assert told[0]["used"] == "2025-03-02" and told[0]["temperature"] == 0.95
+    assert listed[0]["used"] == "2025-03-02" and listed[0]["temperature"] == 0.95
     shown = fractal("brain", "substrates").out
     assert "miles" in shown and "letters" in shown and "\x1b" not in shown and "archived" not in shown
     assert "archived" in fractal("brain", "substrates", "--all").out

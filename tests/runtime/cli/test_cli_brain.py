@@ -46,12 +46,12 @@ def test_nothing_is_made_where_nothing_is_remembered(fractal: Command) -> None:
 def test_an_export_is_one_record_a_line(fractal: Command, shelf: Shelf) -> None:
     ran = fractal("brain", "export")
     assert ran.exit == 0
-    told = [json.loads(line) for line in ran.out.splitlines()]
-    assert [(each["kind"], each["id"]) for each in told] == [
+    records = [json.loads(line) for line in ran.out.splitlines()]
+    assert [(each["kind"], each["id"]) for each in records] == [
         *(("note", f"{n}") for n in range(3)),
         ("task", "odd \ud800"),
     ]
-    assert told[1]["vectors"] == {"m": "AACAPwAAgD8="}
+    assert records[1]["vectors"] == {"m": "AACAPwAAgD8="}
     only = fractal("brain", "export", "--kind", "task", "out.jsonl", "--json")
     assert json.loads(only.out)["records"] == {"task": 1}
     assert (fractal.folder / "out.jsonl").read_text().count("\n") == 1
@@ -78,7 +78,7 @@ def test_a_folder_of_an_export_becomes_as_the_store_is(fractal: Command, shelf: 
     assert sorted(path.name for path in (fractal.folder / "out/note").iterdir()) == ["0.json", "2.json"]
 
 
-def test_what_is_refused_is_told_with_its_line_and_the_rest_goes_in(fractal: Command) -> None:
+def test_refused_records_are_reported_with_their_lines_and_the_rest_is_imported(fractal: Command) -> None:
     lines = [
         '{"kind": "note", "id": "a"}',
         "not json",
@@ -94,10 +94,10 @@ def test_what_is_refused_is_told_with_its_line_and_the_rest_goes_in(fractal: Com
     (fractal.folder / "in.jsonl").write_text("\n".join(lines))
     ran = fractal("brain", "import", "in.jsonl", "--json")
     assert ran.exit == Exit.FAILED
-    told = json.loads(ran.out)
-    assert told["new"] == 1
-    assert [each["where"].rpartition(":")[2] for each in told["refused"]] == ["2", "3", "5", "6", "7", "8"]
-    assert "format 9; this Fractal reads 1" in told["refused"][2]["what"]
+    report = json.loads(ran.out)
+    assert report["new"] == 1
+    assert [each["where"].rpartition(":")[2] for each in report["refused"]] == ["2", "3", "5", "6", "7", "8"]
+    assert "format 9; this Fractal reads 1" in report["refused"][2]["what"]
 
 
 def test_what_is_broken_is_reported_and_repaired(fractal: Command, shelf: Shelf) -> None:

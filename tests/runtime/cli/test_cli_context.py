@@ -35,16 +35,16 @@ def worked(fractal: Command) -> Command:
     return fractal
 
 
-def test_where_memory_is_empty_that_is_said_and_nothing_is_made(fractal: Command) -> None:
+def test_an_empty_memory_is_reported_and_creates_nothing(fractal: Command) -> None:
     ran = fractal("context", "sort", "the", "names")
     assert (ran.exit, ran.out) == (0, "")
     assert "memory has nothing for that task" in ran.err
-    told = json.loads(fractal("context", "sort the names", "--json").out)
-    assert (told["tokens"], told["room"], told["level"]) == (0, 1500, 3000)
+    context = json.loads(fractal("context", "sort the names", "--json").out)
+    assert (context["tokens"], context["room"], context["level"]) == (0, 1500, 3000)
     assert not (fractal.folder / ".fractal" / "state" / "memory").exists()
 
 
-def test_what_would_be_shown_is_told_with_its_sources_and_reasons(worked: Command) -> None:
+def test_offered_context_is_listed_with_its_sources_and_reasons(worked: Command) -> None:
     like = "find the worst region in sales.csv and write it to best.txt"
     ran = worked("context", like, env=LEXICAL)
     assert ran.exit == 0, ran
@@ -53,9 +53,9 @@ def test_what_would_be_shown_is_told_with_its_sources_and_reasons(worked: Comman
     assert "    why: used in 1 of the 1 tasks most like it that went well" in ran.out
     assert "what earlier runs taught: nothing (25%)" in ran.out
     assert f"- “{TASK}” was solved by: read" in ran.out
-    told = json.loads(worked("context", like, "--json", env=LEXICAL).out)
-    assert [part["share"] for part in told["parts"].values()] == [0.4, 0.25, 0.2, 0.15]
-    assert told["tokens"] == sum(part["tokens"] for part in told["parts"].values()) <= told["room"]
+    context = json.loads(worked("context", like, "--json", env=LEXICAL).out)
+    assert [part["share"] for part in context["parts"].values()] == [0.4, 0.25, 0.2, 0.15]
+    assert context["tokens"] == sum(part["tokens"] for part in context["parts"].values()) <= context["room"]
 
 
 def test_with_less_room_less_is_shown_and_what_is_left_out_is_counted(worked: Command) -> None:
@@ -69,11 +69,11 @@ def test_agents_are_listed_with_what_they_did(worked: Command) -> None:
     ran = worked("learn", "agents", env=LEXICAL)
     assert ran.exit == 0, ran
     assert [line.split()[:2] for line in ran.out.splitlines()] == [["AGENT", "SPACE"], ["default", "default"]]
-    told = json.loads(worked("learn", "agents", "--json", env=LEXICAL).out)
-    (known,) = told["agents"]
+    report = json.loads(worked("learn", "agents", "--json", env=LEXICAL).out)
+    (known,) = report["agents"]
     (record,) = known["by_type"].values()
     assert (record["samples"], record["score"]) == (1, 0.5)
-    assert told["active"] == []
+    assert report["active"] == []
 
 
 def test_a_trial_is_listed_and_what_cannot_be_tried_says_why(fractal: Command) -> None:

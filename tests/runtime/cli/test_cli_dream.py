@@ -38,14 +38,14 @@ def test_it_is_rehearsed_done_seen_and_taken_back(folder: Path) -> None:
     assert "nothing was changed" in rehearsal.err
     assert export(folder) == before
     done = fractal("dream", "--json", env=SETTINGS)
-    told = json.loads(done.out)
-    assert (done.exit, told["status"]) == (0, "complete")
-    assert told["stages"]["merge-neurons"]["counts"] == {"merged": 2}
+    report = json.loads(done.out)
+    assert (done.exit, report["status"]) == (0, "complete")
+    assert report["stages"]["merge-neurons"]["counts"] == {"merged": 2}
     assert "Dream: all phases." in fractal("ls", env=SETTINGS).out
-    shown = fractal("show", told["dream"], env=SETTINGS)
+    shown = fractal("show", report["dream"], env=SETTINGS)
     assert "2 merged" in shown.out
     undone = json.loads(fractal("dream", "undo", "--json", env=SETTINGS).out)
-    assert undone["dream"] == f"system-{told['dream']}"
+    assert undone["dream"] == f"system-{report['dream']}"
     assert undone["left"] == []
     assert export(folder) == before
     again = fractal("dream", "undo", env=SETTINGS)
@@ -80,12 +80,12 @@ def test_to_look_at_an_empty_memory_makes_none(tmp_path: Path) -> None:
 
 
 def test_a_phase_and_what_is_left_out(folder: Path) -> None:
-    told = json.loads(
+    report = json.loads(
         Command(folder)(
             "dream", "--phase", "p", "--without", "mitosis", "--dry-run", "--json", env=SETTINGS
         ).out
     )
-    assert set(told["stages"]) == set(nights.PROCEDURAL) - {"decay", "mitosis"}
+    assert set(report["stages"]) == set(nights.PROCEDURAL) - {"decay", "mitosis"}
 
 
 def test_a_signal_ends_what_dreams_every_so_often(folder: Path) -> None:
@@ -99,13 +99,13 @@ def test_a_signal_ends_what_dreams_every_so_often(folder: Path) -> None:
         if line.startswith("dream ") and "complete" in line:
             break
     os.kill(process.pid, signal.SIGTERM)
-    _, told = process.communicate(timeout=30)
+    _, stderr = process.communicate(timeout=30)
     assert process.returncode == 0
-    assert told.endswith("1 dream\n")
+    assert stderr.endswith("1 dream\n")
     assert Command(folder)("dream", "undo", env=SETTINGS).exit == 0
 
 
-def test_a_memory_that_cannot_be_written_is_told_before_anything_begins(folder: Path) -> None:
+def test_a_memory_that_cannot_be_written_is_reported_before_anything_begins(folder: Path) -> None:
     memory = folder / ".fractal" / "state" / "memory"
     (memory / "dream.lock").mkdir()
     ran = Command(folder)("dream", env=SETTINGS)

@@ -53,11 +53,11 @@ def test_what_only_hangs_together_with_the_answer_is_shown_where_it_counts(fract
 
 
 def test_explain_tells_how_each_score_came_about(knowing: Command):
-    told = knowing("recall", "the report", "--explain").out
-    assert "rank 0." in told and "similarity to the question" in told and "words +" in told
+    output = knowing("recall", "the report", "--explain").out
+    assert "rank 0." in output and "similarity to the question" in output and "words +" in output
 
 
-def test_nothing_known_is_said_and_is_no_fault(fractal: Command):
+def test_an_empty_recall_is_reported_and_is_no_error(fractal: Command):
     ran = fractal("recall", "the moon base")
     assert (ran.exit, ran.out) == (0, "") and "nothing is known" in ran.err
     ran = fractal("forget", "moon", "--yes")
@@ -94,10 +94,10 @@ def test_forgetting_shows_first_and_does_it_with_a_yes(knowing: Command):
     assert "nothing that matches" in knowing("forget", "sister").err
 
 
-def test_forgetting_by_the_id_that_recall_told(knowing: Command):
+def test_forgetting_by_the_id_that_recall_printed(knowing: Command):
     (found, *_) = json.loads(knowing("recall", "report", "--json").out)
-    told = json.loads(knowing("forget", found["id"][:10], "--yes", "--json").out)
-    assert {each["kind"] for each in told["forgets"]} == {"memory", "observation"}
+    report = json.loads(knowing("forget", found["id"][:10], "--yes", "--json").out)
+    assert {each["kind"] for each in report["forgets"]} == {"memory", "observation"}
     assert knowing("recall", "report").out == "" and "sister" in knowing("recall", "sister").out
 
 
@@ -127,8 +127,8 @@ def test_bad_input_gets_a_clear_word_and_keeps_nothing(fractal: Command, words, 
         capture_output=True,
         timeout=60,
     )
-    told = ran.stderr.decode()
-    assert ran.returncode == 2 and says in told and "Traceback" not in told
+    stderr = ran.stderr.decode()
+    assert ran.returncode == 2 and says in stderr and "Traceback" not in stderr
 
 
 def test_a_secret_is_left_out_of_what_is_remembered(fractal: Command):
@@ -138,7 +138,7 @@ def test_a_secret_is_left_out_of_what_is_remembered(fractal: Command):
     assert not any(secret.encode() in path.read_bytes() for path in state.rglob("*") if path.is_file())
 
 
-def test_a_broken_store_and_one_that_cannot_be_written_are_told(fractal: Command):
+def test_a_broken_store_and_one_that_cannot_be_written_are_reported(fractal: Command):
     knowing = fractal
     assert knowing.process("remember", "my sister's birthday is 4 May").exit == 0
     store = next(knowing.folder.rglob("brain.sqlite3"))

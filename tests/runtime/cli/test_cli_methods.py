@@ -39,7 +39,7 @@ def learned(fractal: Command) -> str:
     return made.id
 
 
-def test_where_nothing_was_learned_that_is_said_and_nothing_made(fractal: Command) -> None:
+def test_an_empty_list_of_methods_is_reported_and_creates_nothing(fractal: Command) -> None:
     ran = fractal("brain", "methods")
     assert ran.exit == 0
     assert "no methods learned yet" in ran.out
@@ -52,21 +52,21 @@ def test_methods_are_listed(fractal: Command, learned: str) -> None:
     ran = fractal("brain", "methods")
     assert ran.exit == 0
     assert f"{learned}  steps  hippocampus  0" in ran.out
-    (told,) = json.loads(fractal("brain", "methods", "--json").out)
-    assert (told["name"], told["kind"], told["stage"], told["status"]) == (
+    (method,) = json.loads(fractal("brain", "methods", "--json").out)
+    assert (method["name"], method["kind"], method["stage"], method["status"]) == (
         learned,
         "steps",
         "hippocampus",
         "active",
     )
-    assert Path(told["file"]).is_file()
+    assert Path(method["file"]).is_file()
 
 
 def test_one_is_shown_with_its_file(fractal: Command, learned: str) -> None:
     assert "tally up {path}" in fractal("brain", "methods", "show", learned).out
-    told = json.loads(fractal("brain", "methods", "show", learned, "--json").out)
-    assert len(told["trees"]) == 5
-    assert told["text"].startswith("---\nname: ")
+    method = json.loads(fractal("brain", "methods", "show", learned, "--json").out)
+    assert len(method["trees"]) == 5
+    assert method["text"].startswith("---\nname: ")
     ran = fractal("brain", "methods", "show", "nobody")
     assert ran.exit == Exit.USAGE
     assert "there is no method nobody" in ran.err
@@ -83,7 +83,7 @@ def test_one_is_switched_off_and_on(fractal: Command, learned: str) -> None:
     assert path.is_file()
 
 
-def test_a_file_that_cannot_be_read_is_told(fractal: Command, learned: str) -> None:
+def test_a_file_that_cannot_be_read_is_reported(fractal: Command, learned: str) -> None:
     path = memory(fractal) / "methods" / f"{learned}.md"
     path.write_text(path.read_text("utf-8").replace("exact path", "exact pth"), "utf-8")
     out = fractal("brain", "methods").out

@@ -70,8 +70,8 @@ def test_a_run_whose_process_died_is_interrupted_in_ls_and_tree_alike(fractal: C
     lines = fractal("-C", "died", "tree").out.splitlines()
     assert lines[0].startswith("‖ ") and "interrupted" in lines[0]
     assert lines[3].startswith("└─ 3 ‖ write") and "interrupted" in lines[3]
-    told = json.loads(fractal("-C", "died", "tree", "--json").out)
-    assert (told["status"], told["steps"][2]["state"]) == ("interrupted", "interrupted")
+    tree = json.loads(fractal("-C", "died", "tree", "--json").out)
+    assert (tree["status"], tree["steps"][2]["state"]) == ("interrupted", "interrupted")
 
 
 def test_tree_tells_what_is_missing_broken_or_linked_by_nobody(fractal: Command) -> None:
@@ -119,14 +119,14 @@ def test_without_a_name_the_newest_run_is_read(fractal: Command, written: list[D
 
 
 def test_a_document_as_an_object(fractal: Command) -> None:
-    told = json.loads(fractal("show", RUN, "--json").out)
-    assert told["meta"]["id"] == f"system-{RUN}"
-    assert told["sections"]["3"]["steps"][0]["tool"] == "bash"
-    assert told["sections"]["5"]["notes"][0]["text"] == "one report of two"
+    document = json.loads(fractal("show", RUN, "--json").out)
+    assert document["meta"]["id"] == f"system-{RUN}"
+    assert document["sections"]["3"]["steps"][0]["tool"] == "bash"
+    assert document["sections"]["5"]["notes"][0]["text"] == "one report of two"
 
 
 def test_a_tree_as_an_object(fractal: Command) -> None:
-    told = json.loads(fractal("tree", RUN, "--json").out)
-    assert [step["state"] for step in told["steps"]] == ["failed", "failed", "done"]
-    assert told["steps"][1]["loop"]["status"] == "escalated"
-    assert told["spent"]["calls"] == 5
+    tree = json.loads(fractal("tree", RUN, "--json").out)
+    assert [step["state"] for step in tree["steps"]] == ["failed", "failed", "done"]
+    assert tree["steps"][1]["loop"]["status"] == "escalated"
+    assert tree["spent"]["calls"] == 5

@@ -46,7 +46,7 @@ def test_the_result_can_go_into_a_file(fractal: Command) -> None:
     assert (fractal.folder / "out.txt").read_text() == "five words"
 
 
-def test_a_result_that_would_have_nowhere_to_go_is_told_before_anything_is_done(fractal: Command) -> None:
+def test_a_result_that_cannot_be_written_is_reported_before_the_run_starts(fractal: Command) -> None:
     ran = fractal("run", "-m", fractal.script("m.yaml", WORKS), "-o", "no/out.txt", "frobnicate it")
     assert ran.exit == 2
     assert "there is no folder" in ran.err
@@ -113,7 +113,7 @@ def test_a_question_in_a_pipe_exits_with_six_and_is_answered_later(fractal: Comm
     assert "words.txt please" in _document(fractal)
 
 
-def test_an_answer_goes_on_at_once_when_it_is_told_to(fractal: Command) -> None:
+def test_an_answer_resumes_the_run_at_once_when_asked_to(fractal: Command) -> None:
     env = {"FRACTAL_MODEL": fractal.script("m.yaml", ASKS)}
     assert fractal("run", "-q", "frobnicate it", env=env).exit == 6
     ran = fractal("answer", _run(fractal), "words.txt", "--resume", env=env)
@@ -199,7 +199,7 @@ def test_a_standard_input_that_says_nothing_never_blocks(fractal: Command, kind:
     assert "stdin" not in _document(fractal)
 
 
-def test_a_slow_pipe_is_waited_for_and_said_so(fractal: Command) -> None:
+def test_a_slow_pipe_is_waited_for_with_a_message(fractal: Command) -> None:
     model = fractal.script("m.yaml", WORKS)
     reading, writing = os.pipe()
     process = subprocess.Popen(
@@ -303,8 +303,8 @@ def test_old_runs_go_into_an_archive_when_they_have_ended(fractal: Command) -> N
     fractal("run", "-q", "-m", fractal.script("m.yaml", WORKS), "frobnicate it")
     run = _run(fractal)
     assert fractal("gc").out == ""
-    told = fractal("gc", "--keep-days", "0", "--dry-run")
-    assert run in told.out and "1 run would be moved" in told.err
+    rehearsal = fractal("gc", "--keep-days", "0", "--dry-run")
+    assert run in rehearsal.out and "1 run would be moved" in rehearsal.err
     assert run in fractal("ls").out
     assert run in fractal("gc", "--keep-days", "0").out
     assert fractal("ls", "--json").out == "[]\n"
@@ -319,8 +319,8 @@ def test_the_next_prompt_of_a_run_that_waits_is_printed_with_its_tokens(fractal:
     assert "frobnicate it" in ran.out or "Write it" in ran.out
     assert "tokens by part" in ran.err and "instructions" in ran.err
     parts = json.loads(fractal("prompt", run, "--json", env={"FRACTAL_MODEL": model}).out)
-    told = [each["tokens"] for each in parts["parts"] if not each["part"].startswith("work")]
-    assert parts["instruction_tokens"] == sum(told) > 0
+    tokens = [each["tokens"] for each in parts["parts"] if not each["part"].startswith("work")]
+    assert parts["instruction_tokens"] == sum(tokens) > 0
 
 
 def test_a_run_that_is_at_work_elsewhere_is_left_alone(fractal: Command) -> None:
@@ -348,7 +348,7 @@ def test_a_run_that_is_at_work_elsewhere_is_left_alone(fractal: Command) -> None
 
 def test_changes_as_an_object(fractal: Command) -> None:
     assert fractal("run", "-q", "-m", fractal.script("m.yaml", WORKS), "frobnicate it").exit == 0
-    told = json.loads(fractal("diff", "--json").out)
-    (file,) = told["files"]
+    changes = json.loads(fractal("diff", "--json").out)
+    (file,) = changes["files"]
     assert (file["kind"], file["path"], file["size"]) == ("new", "words.txt", 2)
-    assert "+5" in file["diff"] and told["documents"] == {} and told["undone"] == []
+    assert "+5" in file["diff"] and changes["documents"] == {} and changes["undone"] == []

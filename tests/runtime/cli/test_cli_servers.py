@@ -69,7 +69,7 @@ def test_doctor_does_not_wait_long_for_mute_servers(fractal, tmp_path):
     servers = dict.fromkeys(("one", "two", "three"), mute)
     (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
     began = time.monotonic()
-    looked = json.loads(fractal("doctor", "--json").stdout)
+    checks = json.loads(fractal("doctor", "--json").stdout)
     assert time.monotonic() - began < 20, "one wait for all, and the other checks"
-    found = {each["name"]: each["found"] for each in looked if each["name"].startswith("mcp ")}
+    found = {each["name"]: each["found"] for each in checks if each["name"].startswith("mcp ")}
     assert len(found) == 3 and all(f"did not answer within {PATIENCE:g} s" in text for text in found.values())

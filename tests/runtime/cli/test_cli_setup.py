@@ -122,15 +122,15 @@ def test_the_settings_that_init_writes_name_everything_and_set_nothing(fractal: 
     fractal("init", "new")
     text = (fractal.folder / "new" / "fractal.yaml").read_text("utf-8")
     assert yaml.safe_load(text) is None
-    told = yaml.safe_load(
+    settings = yaml.safe_load(
         "\n".join(
             line[2:]
             for line in text.splitlines()
             if line.startswith("# ") and ": " in line and line[2:].split(":")[0] in Config.model_fields
         )
     )
-    assert Config.model_validate(told) == Config()
-    assert set(told) == set(Config.model_fields)
+    assert Config.model_validate(settings) == Config()
+    assert set(settings) == set(Config.model_fields)
 
 
 def test_init_overwrites_nothing(fractal: Command) -> None:
@@ -220,8 +220,8 @@ def test_a_bare_workspace_has_the_pattern_and_the_three_hands_and_nothing_behind
     assert fractal("-C", "new", "config", "shipped").out == "false\n"
     names = [each["name"] for each in json.loads(fractal("-C", "new", "tools", "ls", "--json").out)]
     assert sorted(names) == ["bash", "read", "write"]
-    looked = json.loads(fractal("-C", "new", "doctor", "--json").out)
-    assert "; bare" in {each["name"]: each["found"] for each in looked}["workspace"]
+    checks = json.loads(fractal("-C", "new", "doctor", "--json").out)
+    assert "; bare" in {each["name"]: each["found"] for each in checks}["workspace"]
     assert "; bare" not in fractal("doctor").out
 
 

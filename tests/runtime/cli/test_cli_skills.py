@@ -83,13 +83,13 @@ def test_a_skill_named_for_one_run_is_there_when_it_is_resumed(fractal: Command,
     assert ended.out == "the word is heron\n", ended.err
 
 
-def test_a_configured_folder_of_skills_that_is_not_there_is_told_with_its_place(fractal: Command) -> None:
+def test_a_configured_folder_of_skills_that_is_not_there_is_reported_with_its_place(fractal: Command) -> None:
     (fractal.folder / "fractal.yaml").write_text("skills: [nowhere]\n")
     place = fractal.folder / "nowhere"
     assert f"skills: there is no such folder: {place}" in fractal("run", "what is 2 + 2").err
     assert f"{place}:1: skills: there is no such folder" in fractal("tools", "ls").err
 
 
-def test_a_skill_that_is_not_there_is_told_at_once(fractal: Command) -> None:
+def test_a_skill_that_is_not_there_is_reported_at_once(fractal: Command) -> None:
     ran = fractal("run", "--skill", "nowhere", "x")
     assert ran.exit == Exit.USAGE and "nowhere" in ran.err

@@ -88,9 +88,9 @@ def test_a_reader_that_had_enough_is_no_error(fractal: Command) -> None:
     )
     assert process.stdout is not None and process.stderr is not None
     process.stdout.close()
-    said = process.stderr.read()
+    stderr = process.stderr.read()
     assert process.wait() == 0
-    assert "Broken" not in said and "Traceback" not in said
+    assert "Broken" not in stderr and "Traceback" not in stderr
 
 
 def test_the_package_can_be_run_as_a_module(fractal: Command) -> None:

@@ -98,14 +98,14 @@ def test_an_empty_answer_puts_it_off(fractal: Command, opened: Open) -> None:
     assert f"fractal answer {_run(fractal)} …" in terminal.text
 
 
-@pytest.mark.parametrize(("said", "exit", "made"), [("y", 0, True), ("", 6, False)])
+@pytest.mark.parametrize(("answer", "exit", "made"), [("y", 0, True), ("", 6, False)])
 def test_an_approval_is_asked_at_once(
-    fractal: Command, opened: Open, said: str, exit: int, made: bool
+    fractal: Command, opened: Open, answer: str, exit: int, made: bool
 ) -> None:
     model = fractal.script("m.yaml", WORKS)
     terminal = opened("run", "-m", model, "frobnicate it", FRACTAL_APPROVE="[write]")
     assert "waiting for approval of step 1 may write" in terminal.until("\n>")
-    terminal.type(f"{said}\n")
+    terminal.type(f"{answer}\n")
     assert terminal.finish() == exit
     assert (fractal.folder / "words.txt").exists() is made
     assert ("waiting for an approval  " in terminal.text) is not made
@@ -136,15 +136,15 @@ def test_approve_at_a_terminal_goes_on_at_once(fractal: Command, opened: Open) -
     assert '"approved": "person at terminal"' in fractal("show", run).out
 
 
-@pytest.mark.parametrize(("said", "exit"), [("y", 0), ("n", 3)])
+@pytest.mark.parametrize(("answer", "exit"), [("y", 0), ("n", 3)])
 def test_what_a_folder_asks_for_is_asked_about_once(
-    fractal: Command, opened: Open, tmp_path: Path, said: str, exit: int
+    fractal: Command, opened: Open, tmp_path: Path, answer: str, exit: int
 ) -> None:
     (fractal.folder / "fractal.yaml").write_text("sandbox: off\n")
     env = {"FRACTAL_TRUST": "", "XDG_CONFIG_HOME": str(tmp_path / "config")}
     terminal = opened("run", "what is 2 + 2", **env)
     assert 'sandbox: "off"' in terminal.until("Allow this from now on?")
-    terminal.type(f"{said}\n")
+    terminal.type(f"{answer}\n")
     assert terminal.finish() == exit
     again = fractal("run", "-q", "what is 2 + 2", env=env)
     assert again.exit == exit

@@ -80,10 +80,10 @@ def edited(work: Path, document: int, place: int, value: Any) -> Path:
 def check(work: Path, capfd: pytest.CaptureFixture[str], words: list[str]) -> None:
     with chdir(work):
         code = command(words)
-    told = capfd.readouterr()
-    assert "internal error" not in told.err + told.out, (words, told.err)
+    captured = capfd.readouterr()
+    assert "internal error" not in captured.err + captured.out, (words, captured.err)
     assert code in (0, 1, 2, 3, 4, 5, 6), words
-    assert code == 0 or told.err, words
+    assert code == 0 or captured.err, words
 
 
 SLOWLY = settings(deadline=None, suppress_health_check=list(HealthCheck))
@@ -159,9 +159,9 @@ SLIPS = {
 }
 
 
-@pytest.mark.parametrize(("line", "told"), SLIPS.items(), ids=[each[:40] for each in SLIPS])
-def test_a_slip_in_meta_is_told_or_does_no_harm(
-    work: Path, capfd: pytest.CaptureFixture[str], line: str, told: str
+@pytest.mark.parametrize(("line", "message"), SLIPS.items(), ids=[each[:40] for each in SLIPS])
+def test_a_slip_in_meta_is_reported_or_does_no_harm(
+    work: Path, capfd: pytest.CaptureFixture[str], line: str, message: str
 ) -> None:
     """Nothing fails for ever, and no name of a document leads out of the workspace."""
     (path,) = (work / ".fractal" / "state" / "runs").glob("*/system-*.md")
@@ -171,9 +171,9 @@ def test_a_slip_in_meta_is_told_or_does_no_harm(
     (work / "model.json").write_text(json.dumps({"check": ACCEPT}))
     with chdir(work):
         code = command(["resume", "--model", "scripted:model.json", "--sandbox", "off"])
-    shown = capfd.readouterr().err
-    assert told in shown
-    assert code == (1 if told else 6), shown
+    stderr = capfd.readouterr().err
+    assert message in stderr
+    assert code == (1 if message else 6), stderr
     for words in COMMANDS:
         check(work, capfd, words)
     assert not list(work.parent.rglob("elsewhere*"))

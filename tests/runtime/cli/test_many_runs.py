@@ -29,9 +29,11 @@ def write(runs: Path, run: str, result: str, task: str = "do it") -> Path:
 @pytest.mark.parametrize("task", ["do it", "## not a heading\n~~~\n", "word " * 20_000, ""])
 def test_the_head_tells_meta_and_task(tmp_path: Path, task: str) -> None:
     path = write(tmp_path, "abcdef", "x" * 10_000, task)
-    meta, told = read_head(path)
+    meta, shown_task = read_head(path)
     assert meta.status == "complete"
-    assert told == task or (len(task) > 4_000 and task.startswith(told[:3_000]) and len(told) > 3_000)
+    assert shown_task == task or (
+        len(task) > 4_000 and task.startswith(shown_task[:3_000]) and len(shown_task) > 3_000
+    )
 
 
 def cpu(folder: Path) -> float:

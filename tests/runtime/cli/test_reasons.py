@@ -1,4 +1,4 @@
-"""Why a run went as it did can be told from its documents alone, each answer with its place."""
+"""`reasons` explains a run from its documents alone; each answer names its place."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_why_the_task_was_understood_so(documents: list[Document]) -> None:
     assert one.source == f"{ROOT}.md §1 resolved task"
 
 
-def test_what_is_the_same_for_all_phases_is_told_once(documents: list[Document]) -> None:
+def test_a_reason_that_all_phases_share_is_given_once(documents: list[Document]) -> None:
     """Three phases of one attempt that the same model answered, and a second attempt in which one passed."""
     one = {"rung": "worker", "model": "openai/a", "calls": 1, "prompt": 100, "out": 10}
     rungs = [{"attempt": 1, "phase": phase, **one} for phase in ("understand", "plan", "do", "check")]
@@ -47,8 +47,8 @@ def test_what_is_the_same_for_all_phases_is_told_once(documents: list[Document])
         "Why openai/a for Check in attempt 2?",
     ]
     assert "4 calls (440 tokens)" in _of(found, "Why openai/a for Understand, Plan, Do, Check?").answer
-    told = [(each.question, each.answer) for each in found]
-    assert len(told) == len(set(told))
+    pairs = [(each.question, each.answer) for each in found]
+    assert len(pairs) == len(set(pairs))
 
 
 def test_why_this_plan(documents: list[Document]) -> None:
@@ -73,7 +73,7 @@ def test_why_each_step_with_its_tool_and_its_needs(documents: list[Document]) ->
     assert "its loop tool-task-7f3kq2-2 ended escalated" in _of(found, "Why is step 2 failed?").answer
 
 
-def test_one_step_is_told_in_full(documents: list[Document]) -> None:
+def test_one_step_is_explained_in_full(documents: list[Document]) -> None:
     found = reasons(documents, ROOT, 3)
     assert _of(found, "What did step 3 give?").answer == "done, reported by tool:write: wrote report.md"
     recorded = _of(found, "What is recorded of step 3?")

@@ -1,4 +1,4 @@
-"""Texts are made harmless and short; figures are said so that a person takes them in."""
+"""Texts are made harmless and short; figures are easy to read."""
 
 from __future__ import annotations
 
@@ -36,25 +36,25 @@ def test_wide_characters_count_twice() -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "said"), [(0, "0"), (940, "940"), (1234, "1.2k"), (62_900, "63k"), (1_400_000, "1.4M")]
+    ("count", "expected"), [(0, "0"), (940, "940"), (1234, "1.2k"), (62_900, "63k"), (1_400_000, "1.4M")]
 )
-def test_tokens_are_said_short(count: int, said: str) -> None:
-    assert words.tokens(count) == said
+def test_token_counts_are_abbreviated(count: int, expected: str) -> None:
+    assert words.tokens(count) == expected
 
 
-@pytest.mark.parametrize(("usd", "said"), [(0, "$0"), (0.00123, "$0.0012"), (0.5, "$0.50"), (None, "?")])
-def test_money_is_said_as_exactly_as_it_is_small(usd: float | None, said: str) -> None:
-    assert words.money(usd) == said
+@pytest.mark.parametrize(("usd", "expected"), [(0, "$0"), (0.00123, "$0.0012"), (0.5, "$0.50"), (None, "?")])
+def test_small_amounts_of_money_have_more_decimals(usd: float | None, expected: str) -> None:
+    assert words.money(usd) == expected
 
 
 @pytest.mark.parametrize(
-    ("value", "said"), [(0.42, "0.4 s"), (59.4, "59 s"), (184, "3 min 04 s"), (7500, "2 h 05 min")]
+    ("value", "expected"), [(0.42, "0.4 s"), (59.4, "59 s"), (184, "3 min 04 s"), (7500, "2 h 05 min")]
 )
-def test_durations_grow_their_units(value: float, said: str) -> None:
-    assert words.seconds(value) == said
+def test_durations_grow_their_units(value: float, expected: str) -> None:
+    assert words.seconds(value) == expected
 
 
-def test_times_are_said_in_the_zone_of_the_person() -> None:
+def test_times_are_in_the_time_zone_of_the_person() -> None:
     now = datetime.now().astimezone()
     stamp = now.astimezone(UTC).isoformat()
     assert words.local(stamp, now) == f"{now:%H:%M}"

@@ -1,4 +1,4 @@
-"""Proposals are tested before they are adopted: programs by their sample, what guides by doing tasks."""
+"""Proposals are tested before they are adopted: programs by their sample, guidance by sample tasks."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def guided(name: str = "bridges", body: str = "Look into the files.", **fields: 
 
 
 def handed(place: Place, tmp_path: Path, name: str, text: str) -> str:
-    """A person's proposal of one file; returns its id."""
+    """Hand in a person's proposal of one file; return its id."""
     path = tmp_path / "handed" / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
@@ -42,7 +42,7 @@ def handed(place: Place, tmp_path: Path, name: str, text: str) -> str:
 
 
 def model(good: str = "", bad: str = "") -> Scripted:
-    """It does every sample task, and fails where the prompt shows the word `bad`, or not the word `good`."""
+    """A model that does every sample task, but fails if its prompt has the word `bad` or lacks `good`."""
 
     def answer(ask: Ask) -> Any:
         shown = f"{ask.system}\n{ask.user}"
@@ -68,7 +68,7 @@ def adoption(place: Place, name: str, responder: Scripted | None, usd: float | N
 
 @pytest.fixture
 def bare(place: Place) -> Place:
-    """A workspace with phases of its own and one guided tool, so with one sample task."""
+    """A workspace with its own phases and one guided tool, so with one sample task."""
     shipped = Path(__file__).parents[3] / "system"
     for name in ("pattern.md", "phases", "kernel", "operations/calc.md"):
         copy = shutil.copytree if (shipped / name).is_dir() else shutil.copy
@@ -88,7 +88,7 @@ def test_a_phase_file_is_good_when_the_sample_tasks_do_no_worse(bare: Place, tmp
     assert (verdict.good, verdict.why) == (True, "1 of 1 sample tasks done with it, 1 without it")
 
 
-def test_a_phase_file_with_which_they_do_worse_is_refused_and_why_is_told(bare: Place, tmp_path: Path):
+def test_a_phase_file_that_makes_tasks_fail_is_refused_with_the_reason(bare: Place, tmp_path: Path):
     name = handed(bare, tmp_path, "phases/fused.md", "# UNDERSTAND and PLAN\nMUDDLE.\n")
     verdict = judged(bare, name, model(bad="MUDDLE"))
     assert not verdict.good
@@ -197,22 +197,22 @@ def script(place: Place) -> str:
     return f"scripted:{place.folder / 'script.yaml'}"
 
 
-def test_a_guided_tool_is_compared_by_whole_processes_and_what_it_costs_is_told_before(
+def test_a_guided_tool_is_compared_by_whole_processes_and_the_cost_is_shown_before(
     place: Place, tmp_path: Path
 ):
     place.put("tools/bridges/pattern.md", guided())
     handed(place, tmp_path, "tools/bridges/pattern.md", guided(body="Look closely."))
     ran = place.command("system", "adopt", "p1", "--model", script(place), "--json")
     assert ran.exit == 0, ran
-    told = json.loads(ran.out)
-    assert told["tasks"] == [
-        {"task": "bridges", "without": True, "with": True, "note": told["tasks"][0]["note"]}
+    report = json.loads(ran.out)
+    assert report["tasks"] == [
+        {"task": "bridges", "without": True, "with": True, "note": report["tasks"][0]["note"]}
     ]
     assert "Look closely." in place.files()["tools/bridges/pattern.md"]
     handed(place, tmp_path, "tools/bridges/pattern.md", guided(body="Closer."))
     ran = place.command("system", "adopt", "p2", "--model", script(place))
-    first = ran.err.splitlines()[0]
-    assert first == (
+    cost_line = ran.err.splitlines()[0]
+    assert cost_line == (
         "1 sample task, with and without it: 2 runs of at most 60 calls each, at most $1.00 in total"
     )
     assert place.command("system", "rollback", str(place.entries[-1].id)).exit == 0

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playing import Played, bash, boxed, plan, put, read, write
+from playing import Play, Played, bash, boxed, plan, put, read, write
 
 from kernel.asking.replies import built_by
 from kernel.asking.responder import Ask
@@ -21,7 +21,6 @@ from runtime.evolution.drafts import Drafts
 from runtime.evolution.files import unit_of
 from runtime.sandbox.sandbox import Sandbox
 
-Play = Callable[..., Played]
 PATTERN = (
     "---\nname: greet\ndescription: greets\nsample: {task: greet, shows: hello}\n---\n# Greet\n\nSay hello.\n"
 )

@@ -1,4 +1,4 @@
-"""Every change of the system is journaled, whoever made it, and survives the death of its process."""
+"""Every change of the system is journaled, whoever made it, and survives a crash of its process."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def journal(place: Place) -> Journal:
 
 
 def change(place: Place, kind: str = "admitted") -> None:
-    """One file is replaced and can be started now, one is new, one goes."""
+    """Replace one file and make it executable, add one, remove one."""
     files = {A: File(b"after", True), B: File(b"new", True), C: None}
     journal(place).change(kind, "tools/a", files, "run abc", "because", run="abc", step="x:1", model="m")
 
@@ -46,14 +46,14 @@ def before(place: Place) -> dict[str, str]:
 AFTER = {A: "after", B: "new"}
 
 
-def test_a_change_is_told_with_author_run_step_model_and_reason(place: Place):
+def test_a_change_is_recorded_with_author_run_step_model_and_reason(place: Place):
     before(place)
     change(place)
     assert place.files() == AFTER
     assert os.access(place.system / B, os.X_OK)
     entry = place.entries[-1]
-    told = (entry.kind, entry.unit, entry.author, entry.run, entry.step, entry.model, entry.reason)
-    assert told == ("admitted", "tools/a", "run abc", "abc", "x:1", "m", "because")
+    fields = (entry.kind, entry.unit, entry.author, entry.run, entry.step, entry.model, entry.reason)
+    assert fields == ("admitted", "tools/a", "run abc", "abc", "x:1", "m", "because")
     assert sorted(each.path for each in entry.files) == [C, A, B]
 
 
@@ -69,7 +69,7 @@ def test_where_there_is_no_system_of_its_own_nothing_is_made(place: Place):
     assert not place.state.exists()
 
 
-def test_what_a_person_edits_adds_and_removes_is_told_as_theirs_with_what_stood_before(place: Place):
+def test_what_a_person_edits_adds_and_removes_is_recorded_as_theirs_with_the_old_text(place: Place):
     before(place)
     place.put(A, "edited")
     place.put("phases/plan.md", "mine")
@@ -123,7 +123,7 @@ def test_a_change_that_is_made_while_a_person_edits_leaves_the_persons_file(plac
 
 
 def die(place: Place, at: int, where: str, act: Callable[[Place], None]) -> int:
-    """Do it in a process that dies at its `at`th call that changes a file; returns how it exited."""
+    """Run `act` in a process that dies at its `at`th call that changes a file; return its exit code."""
     child = os.fork()
     if child == 0:
         try:
@@ -138,7 +138,7 @@ def die(place: Place, at: int, where: str, act: Callable[[Place], None]) -> int:
 
 
 def consistent(place: Place) -> None:
-    """What the journal says is what stands there, and nothing half-written lies about."""
+    """Assert that the files are as the journal says, and that no half-written file is left."""
     marks: dict[str, str] = {}
     for entry in place.entries:
         for each in entry.files:
@@ -156,10 +156,10 @@ def test_a_death_at_any_moment_of_a_change_leaves_all_of_it_or_nothing(tmp_path:
     for at in range(1, 200):
         place = Place(tmp_path / f"{where}-{at}")
         (place.folder / ".fractal" / "state").mkdir(parents=True)
-        stood = before(place)
+        files_before = before(place)
         code = die(place, at, where, change)
         journal(place).notice()
-        assert place.files() in (stood, AFTER), (at, place.files())
+        assert place.files() in (files_before, AFTER), (at, place.files())
         assert all(entry.author != "person" for entry in place.entries), at
         consistent(place)
         seen.add(place.files() == AFTER)
@@ -209,15 +209,15 @@ def test_a_death_during_a_rollback_is_finished_by_the_next_start(tmp_path: Path)
     for at in range(1, 200):
         place = Place(tmp_path / str(at))
         (place.folder / ".fractal" / "state").mkdir(parents=True)
-        stood = before(place)
+        files_before = before(place)
         change(place)
         code = die(place, at, "before", lambda place: journal(place).rollback(2) and None)
         journal(place).notice()
-        assert place.files() in (stood, AFTER)
+        assert place.files() in (files_before, AFTER)
         consistent(place)
         if code == 0:
             break
-    assert place.files() == stood
+    assert place.files() == files_before
 
 
 def test_a_torn_line_and_a_lost_memory_are_made_good(place: Place):
@@ -231,7 +231,7 @@ def test_a_torn_line_and_a_lost_memory_are_made_good(place: Place):
     consistent(place)
 
 
-def test_a_lost_content_is_told_by_its_file(place: Place):
+def test_lost_content_is_reported_with_its_file(place: Place):
     before(place)
     change(place)
     for path in (place.state / "blobs").iterdir():
@@ -283,21 +283,21 @@ def test_a_process_killed_among_others_holds_nobody_up(place: Place):
         consistent(place)
 
 
-def test_on_a_full_disk_nothing_is_changed_and_it_is_told(place: Place):
-    stood = before(place)
-    great = {A: File(os.urandom(300_000)), B: File(b"x")}
+def test_on_a_full_disk_nothing_is_changed_and_the_error_says_so(place: Place):
+    files_before = before(place)
+    large = {A: File(os.urandom(300_000)), B: File(b"x")}
 
     def fill(place: Place) -> None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, resource.RLIM_INFINITY))
         try:
-            journal(place).change("admitted", "tools/a", great, "person")
+            journal(place).change("admitted", "tools/a", large, "person")
         except StorageError as error:
             os._exit(7 if "cannot be written" in str(error) and "retry" in str(error) else 8)
 
     assert die(place, 0, "before", fill) == 7
     journal(place).notice()
-    assert place.files() == stood
+    assert place.files() == files_before
     consistent(place)
 
 
@@ -305,10 +305,10 @@ def test_on_a_full_disk_nothing_is_changed_and_it_is_told(place: Place):
 
 
 def test_a_rollback_puts_back_what_stood_before_and_can_be_rolled_back(place: Place):
-    stood = before(place)
+    files_before = before(place)
     change(place)
     back = journal(place).rollback(2)
-    assert place.files() == stood
+    assert place.files() == files_before
     assert (back.kind, back.of, back.author) == ("rollback", 2, "person")
     assert not os.access(place.system / A, os.X_OK)
     journal(place).rollback(back.id)
@@ -317,14 +317,14 @@ def test_a_rollback_puts_back_what_stood_before_and_can_be_rolled_back(place: Pl
 
 
 def test_a_rollback_past_later_changes_wants_force_and_names_them(place: Place):
-    stood = before(place)
+    files_before = before(place)
     change(place)
     place.put(A, "edited later")
     with pytest.raises(FractalError, match=r"entry 3 \(edited by person\)"):
         journal(place).rollback(2)
     assert place.files()[A] == "edited later"
     journal(place).rollback(2, force=True)
-    assert place.files() == stood
+    assert place.files() == files_before
 
 
 def test_the_history_of_a_unit_shows_nothing_of_others(place: Place):

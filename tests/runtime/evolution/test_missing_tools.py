@@ -67,18 +67,18 @@ def test_what_is_simply_used_is_not_improvised(command: str):
 def test_the_third_time_the_same_command_is_improvised_an_operation_is_proposed(place: Place):
     runs = [play(place, count(letter)).run for letter in "ab"]
     assert proposals(place) == []
-    assert not place.told
+    assert not place.messages
     runs.append(play(place, count("a")).run)
     (proposal,) = proposals(place)
     assert (proposal.kind, proposal.unit, proposal.author) == ("build", "operations", "fractal")
     assert all(run in proposal.text for run in runs)
     assert "Level: operation" in proposal.text
     assert COUNT.format("b") in proposal.task.replace(" ⏎ ", "\n")
-    assert len(place.told) == 1
-    assert "improvised 3 times" in place.told[0]
-    assert "`fractal system adopt p1` builds a new operation" in place.told[0]
+    assert len(place.messages) == 1
+    assert "improvised 3 times" in place.messages[0]
+    assert "`fractal system adopt p1` builds a new operation" in place.messages[0]
     play(place, count("b"))
-    assert len(proposals(place)) == len(place.told) == 1
+    assert len(proposals(place)) == len(place.messages) == 1
 
 
 def test_three_times_in_one_run_are_three_times(place: Place):
@@ -165,13 +165,13 @@ def test_adopting_the_proposal_starts_the_run_that_builds(place: Place):
     assert json.loads(place.command("system", "adopt", "--json").out) == []
 
 
-def test_the_proposal_is_told_once_on_standard_error(place: Place):
+def test_the_proposal_is_printed_once_on_standard_error(place: Place):
     steps = plan(count("a"), count("b"), count("a"))
     script = {"fused": steps, "check": ACCEPT}
     (place.folder / "script.yaml").write_text(yaml.safe_dump(script))
     words = ["run", "--model", f"scripted:{place.folder / 'script.yaml'}", "count the letters"]
-    told = [place.command(*words).err.count("system: the same command was improvised") for _ in range(2)]
-    assert told == [1, 0]
+    counts = [place.command(*words).err.count("system: the same command was improvised") for _ in range(2)]
+    assert counts == [1, 0]
 
 
 def test_a_broken_memory_of_needs_is_begun_anew(place: Place):

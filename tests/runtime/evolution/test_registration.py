@@ -1,4 +1,4 @@
-"""What a run has built is part of the system once its root is accepted, and the next run uses it."""
+"""What a run builds is part of the system once its root is accepted, and the next run uses it."""
 
 from __future__ import annotations
 
@@ -66,21 +66,21 @@ def root(place: Place, result: RunResult) -> Document:
 def test_a_tool_that_a_run_has_built_is_used_by_the_very_next_run(place: Place):
     built = play(place, *building())
     assert built.exit == 0, built
-    assert place.told == ["added tool shout; `fractal system rollback 1` takes it back"]
+    assert place.messages == ["added tool shout; `fractal system rollback 1` takes it back"]
     text = place.files()["tools/shout/pattern.md"]
     assert ("status: active" in text, "origin: designed" in text) == (True, True)
     used = root(place, play(place, *USES))
     assert used.steps[1].result == "USE IT"
 
 
-def test_its_birth_is_told_which_run_which_step_which_model(place: Place):
+def test_its_birth_names_the_run_the_step_and_the_model(place: Place):
     built = play(place, *building())
     entry = place.entries[0]
     assert (entry.kind, entry.unit, entry.author) == ("admitted", "tools/shout", f"run {built.run}")
     assert (entry.run, entry.step, entry.model) == (built.run, f"{built.id}:2", "scripted")
     assert "its sample passed" in entry.reason
-    told = json.loads(place.command("tools", "ls", "--json").out)
-    birth = next(each for each in told if each["name"] == "shout")["birth"]
+    tools = json.loads(place.command("tools", "ls", "--json").out)
+    birth = next(each for each in tools if each["name"] == "shout")["birth"]
     assert (birth["run"], birth["step"]) == (built.run, f"{built.id}:2")
 
 
@@ -119,7 +119,7 @@ def test_under_admit_ask_a_new_tool_waits_for_a_person(place: Place):
     play(place, *building(), admit="ask")
     assert [(e.kind, e.unit, e.proposal) for e in place.entries] == [("proposed", "tools/shout", "p1")]
     assert not place.system.exists()
-    assert "fractal system adopt p1" in place.told[0]
+    assert "fractal system adopt p1" in place.messages[0]
     proposal = place.fractal().workshop.proposals.get("p1")
     assert sorted(proposal.files) == ["tools/shout/pattern.md", "tools/shout/tool.py"]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from playing import ACCEPT, Played, plan
+from playing import ACCEPT, Play, Played, plan
 from state_machine_tools import PROGRAM, TILL
 
 from kernel.asking.responder import Ask
@@ -19,7 +19,6 @@ from runtime.catalogue.catalogue import Catalogue
 from runtime.evolution.sample_tests import sample_missing, try_sample
 from runtime.sandbox.sandbox import Sandbox
 
-Play = Callable[..., Played]
 SHOUT = "import json, sys\nprint(json.load(sys.stdin)['text'].upper())\n"
 
 

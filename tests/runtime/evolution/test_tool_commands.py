@@ -51,8 +51,8 @@ def test_a_test_that_fails_says_why_and_exits_with_1(place: Place):
     assert ran.exit == 1
     assert "✗ shout failed" in ran.out
     assert "does not show '^HELLO$': quiet" in ran.out
-    told = json.loads(place.command("tools", "test", "shout", "--json").out)
-    assert [(each["tool"], each["passed"]) for each in told] == [("shout", False)]
+    results = json.loads(place.command("tools", "test", "shout", "--json").out)
+    assert [(each["tool"], each["passed"]) for each in results] == [("shout", False)]
 
 
 def test_a_quarantined_tool_that_passes_again_is_active_again(place: Place):

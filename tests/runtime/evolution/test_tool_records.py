@@ -77,7 +77,7 @@ def test_a_changed_program_whose_sample_fails_is_refused_and_quarantined(place: 
     assert place.entries[-1].author == "fractal"
     assert place.entries[-1].run == root.meta.run
     assert "no voice" in place.entries[-1].reason
-    assert any("quarantined tool shout" in text for text in place.told)
+    assert any("quarantined tool shout" in message for message in place.messages)
 
 
 def test_a_program_without_a_sample_is_refused_and_left_as_it_is(place: Place):

@@ -1,4 +1,4 @@
-"""Trials: pairs, their interval, and what is kept of them."""
+"""Trials: pairs, their interval, and their files."""
 
 from __future__ import annotations
 
@@ -57,17 +57,17 @@ def test_how_many_more_tasks_may_tell_is_true() -> None:
     assert f"{found.more} more tasks may tell" in found.summary
 
 
-def test_what_is_kept_reads_back_and_is_told_in_words(tmp_path: Path) -> None:
+def test_a_kept_trial_reads_back_and_is_described_in_words(tmp_path: Path) -> None:
     trials = Trials(tmp_path / "trials")
     pairs = [Pair("a | b\nc", True, False, (2, 4), "it failed"), Pair("d", None, True)]
-    made = trials.keep(
+    trial = trials.keep(
         "pattern", "read-first", Compared(pairs), "2026-11-21T10:00:00Z", did="is switched off"
     )
-    assert trials.all() == [made]
+    assert trials.all() == [trial]
     text = (tmp_path / "trials" / "t1.md").read_text()
     assert "# Trial of read-first\n\nundecided: 0 of 1 done with it, 1 without it (-100%" in text
     assert "| a \\| b c | done | not done | 2 · 4 |" in text
-    assert made.as_dict()["present"] == {"done": 1, "rate": 1.0, "calls": 2}
+    assert trial.as_dict()["present"] == {"done": 1, "rate": 1.0, "calls": 2}
 
 
 def test_a_record_that_cannot_be_read_says_which(tmp_path: Path) -> None:

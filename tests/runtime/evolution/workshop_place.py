@@ -1,4 +1,4 @@
-"""A workspace whose system changes: tools written into it, and the parts that look after them."""
+"""A workspace whose system changes: tools written into it, and the parts that manage them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SHOUT = "import json, sys\nprint(json.load(sys.stdin)['text'].upper())\n"
 
 
 def pattern(name: str, *, body: str = "Louder.", **fields: Any) -> str:
-    """A tool's markdown; as a rule of a program that shouts."""
+    """A tool's markdown; by default of a program that shouts."""
     given: dict[str, Any] = {
         "name": name,
         "description": "say it in capitals",
@@ -50,7 +50,7 @@ COMMAND = [sys.executable, "-c", "from runtime.cli import main; main()"]
 
 @dataclass
 class Ran:
-    """How a command ended."""
+    """The exit code and output of a command."""
 
     exit: int
     out: str
@@ -89,8 +89,8 @@ class Place:
         return self.journal.entries()
 
     @property
-    def told(self) -> list[str]:
-        """What watchers were told of the system."""
+    def messages(self) -> list[str]:
+        """Messages of the `system_changed` events."""
         return [str(each.data["message"]) for each in self.events if each.kind == "system_changed"]
 
     def catalogue(self) -> Catalogue:
@@ -114,7 +114,7 @@ class Place:
         self.put(f"tools/{name}/pattern.md", pattern(name, **fields))
 
     def files(self) -> dict[str, str]:
-        """The system's files with what they hold."""
+        """The system's files with their content."""
         return {
             path.relative_to(self.system).as_posix(): path.read_text("utf-8")
             for path in sorted(self.system.rglob("*"))
@@ -125,14 +125,19 @@ class Place:
         return [(entry.kind, entry.unit) for entry in self.entries]
 
     def command(self, *words: str, env: Mapping[str, str] | None = None) -> Ran:
-        """`fractal` as a process of its own, without keys and models of whoever runs the tests."""
+        """Run `fractal` in its own process, without the keys and models of the user who runs the tests."""
         names = ("PATH", "HOME", "LANG", "FRACTAL_TRUST")
-        kept = {key: os.environ[key] for key in names if key in os.environ}
-        ours = {"XDG_CONFIG_HOME": "/nonexistent", "FRACTAL_SANDBOX": "off", "NO_COLOR": "1", **(env or {})}
+        inherited = {key: os.environ[key] for key in names if key in os.environ}
+        overrides = {
+            "XDG_CONFIG_HOME": "/nonexistent",
+            "FRACTAL_SANDBOX": "off",
+            "NO_COLOR": "1",
+            **(env or {}),
+        }
         ran = subprocess.run(
             [*COMMAND, *words],
             cwd=self.folder,
-            env=kept | ours,
+            env=inherited | overrides,
             capture_output=True,
             text=True,
             timeout=60,
@@ -141,5 +146,5 @@ class Place:
         return Ran(ran.returncode, ran.stdout, ran.stderr)
 
     def crashed(self) -> list[Path]:
-        """Half-written files that a dead process has left."""
+        """Half-written files that a crashed process has left."""
         return [path for path in (self.folder / ".fractal").rglob(".*.tmp") if os.path.lexists(path)]

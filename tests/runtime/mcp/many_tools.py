@@ -134,7 +134,9 @@ _NOUNS = (
 
 
 def filler(number: int) -> list[tuple[str, str]]:
-    """So many more tools, each with a name of its own."""
-    made = [(f"{verb}_{noun}", f"{verb.capitalize()} {told}.") for noun, told in _NOUNS for verb in _VERBS]
-    assert number <= len(made), number
-    return made[: max(number, 0)]
+    """Names and descriptions of `number` more tools; all names differ."""
+    tools = [
+        (f"{verb}_{noun}", f"{verb.capitalize()} {objects}.") for noun, objects in _NOUNS for verb in _VERBS
+    ]
+    assert number <= len(tools), number
+    return tools[: max(number, 0)]

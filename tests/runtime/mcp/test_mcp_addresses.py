@@ -1,4 +1,4 @@
-"""Servers at an address are used like programs: streamable HTTP, the older SSE, headers, what goes wrong."""
+"""Servers at an address are used like programs: streamable HTTP, the older SSE, headers, errors."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_an_answer_without_end_fails_the_call_and_not_the_run(place, address):
 
 
 class Odd(BaseHTTPRequestHandler):
-    """Whatever a server that is none may answer."""
+    """Answers that an address without an MCP server may give."""
 
     def do_POST(self):
         kind = self.path.strip("/")
@@ -130,7 +130,7 @@ class Odd(BaseHTTPRequestHandler):
 
 
 @pytest.mark.parametrize(
-    ("kind", "told"),
+    ("kind", "message"),
     [
         ("html", "text/html"),
         ("fault", "HTTP 503"),
@@ -140,7 +140,7 @@ class Odd(BaseHTTPRequestHandler):
         ("json", ""),
     ],
 )
-def test_an_address_that_is_no_server_is_told(place, kind, told, capfd):
+def test_an_address_that_is_not_a_server_is_reported(place, kind, message, capfd):
     web = ThreadingHTTPServer(("127.0.0.1", 0), Odd)
     web.daemon_threads = True
     Thread(target=web.serve_forever, daemon=True).start()
@@ -152,5 +152,5 @@ def test_an_address_that_is_no_server_is_told(place, kind, told, capfd):
         web.server_close()
     assert len(place.warnings) == 1
     assert "MCP server odd" in place.warnings[0]
-    assert told in place.warnings[0]
+    assert message in place.warnings[0]
     assert capfd.readouterr() == ("", "")

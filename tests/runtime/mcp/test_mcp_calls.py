@@ -1,4 +1,4 @@
-"""Tools of MCP servers are called like any other; what a server does wrong fails its step, nothing else."""
+"""Tools of MCP servers are called like any other; an error of a server fails its step and nothing else."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ def test_what_a_server_writes_to_standard_error_is_kept_for_a_person(place, capf
 
 
 @pytest.mark.parametrize(
-    ("entry", "told"),
+    ("entry", "message"),
     [
         (
             fake("exits"),
@@ -219,14 +219,14 @@ def test_what_a_server_writes_to_standard_error_is_kept_for_a_person(place, capf
     ],
     ids=["exits", "babble", "malformed", "missing", "folder", "not a program", "no address"],
 )
-def test_a_server_that_does_not_work_is_told_once_and_the_others_work(place, entry, told):
+def test_a_server_that_does_not_work_is_reported_once_and_the_others_work(place, entry, message):
     place.write({"bad": entry, "good": fake()})
-    began = time.monotonic()
+    started = time.monotonic()
     assert "good-echo" in place.lists()
-    assert time.monotonic() - began < 8
+    assert time.monotonic() - started < 8
     assert len(place.warnings) == 1
     assert "MCP server bad" in place.warnings[0]
-    assert told in place.warnings[0]
+    assert message in place.warnings[0]
 
 
 def test_a_pattern_of_ones_own_may_name_a_servers_tool(place):

@@ -1,4 +1,4 @@
-"""`.mcp.json` is read as other clients read it, and what is wrong in it is told with its place."""
+"""`.mcp.json` is read as other clients read it, and an error in it is reported with its place."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ def test_variables_are_expanded_in_every_value(tmp_path, text, value):
     entry = {"command": text or "x", "args": [text], "env": {"A": text}}
     environ = {"KEY": "k1", "EMPTY": ""}
     if value:
-        got = one(tmp_path, entry, environ).entries["it"]
-        assert (got.command, got.args, got.env) == (value, (value,), {"A": value})
-    got = one(tmp_path, {"url": f"https://h/{text}", "headers": {"H": text}}, environ).entries["it"]
-    assert (got.url, got.headers) == (f"https://h/{value}", {"H": value})
+        server = one(tmp_path, entry, environ).entries["it"]
+        assert (server.command, server.args, server.env) == (value, (value,), {"A": value})
+    server = one(tmp_path, {"url": f"https://h/{text}", "headers": {"H": text}}, environ).entries["it"]
+    assert (server.url, server.headers) == (f"https://h/{value}", {"H": value})
 
 
 @pytest.mark.parametrize(
-    ("entry", "told"),
+    ("entry", "message"),
     [
         ("npx", ".it: must be an object with command or url"),
         ({}, ".it: command or url is required"),
@@ -74,16 +74,16 @@ def test_variables_are_expanded_in_every_value(tmp_path, text, value):
         ({"url": "file:///etc/passwd"}, ".it.url: 'file:///etc/passwd' does not begin with"),
     ],
 )
-def test_a_wrong_entry_is_told_with_its_place_and_the_others_work(tmp_path, entry, told):
+def test_a_wrong_entry_is_reported_with_its_place_and_the_others_work(tmp_path, entry, message):
     path = write(tmp_path / ".mcp.json", {"it": entry, "good": {"command": "x"}})
     found = read([path], tmp_path, {})
     assert list(found.entries) == ["good"]
     assert len(found.troubles) == 1
-    assert found.troubles[0].startswith(f"{path}: mcpServers{told}")
+    assert found.troubles[0].startswith(f"{path}: mcpServers{message}")
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ('{"mcpServers": {\n  "a": {"command": "x",}\n}}', ":2: not JSON: "),
         ("[]", ': {"mcpServers"'),
@@ -92,12 +92,12 @@ def test_a_wrong_entry_is_told_with_its_place_and_the_others_work(tmp_path, entr
         ("[" * 100_000, ": not JSON"),
     ],
 )
-def test_a_file_that_is_none_is_told_and_the_other_files_work(tmp_path, text, told):
+def test_an_invalid_file_is_reported_and_the_other_files_work(tmp_path, text, message):
     bad = write(tmp_path / "a" / ".mcp.json", text)
     good = write(tmp_path / "b" / ".mcp.json", {"good": {"command": "x"}})
     found = read([bad, good], tmp_path, {})
     assert list(found.entries) == ["good"]
-    assert found.troubles[0].startswith(f"{bad}{told}")
+    assert found.troubles[0].startswith(f"{bad}{message}")
 
 
 def test_what_is_switched_off_is_passed_over(tmp_path):

@@ -98,7 +98,7 @@ def test_plain_arguments_are_checked_and_others_are_left_to_the_server(schema, g
     assert tool.problem({"b": 1}) != ""
 
 
-def test_what_is_more_than_a_text_is_told_in_the_line():
+def test_arguments_that_are_not_plain_strings_are_described_in_the_line():
     items = {"type": "array", "items": {**PERSON, "required": ["name"]}}
     schema = {"properties": {"path": {"type": "string"}, "people": items, "how": {"enum": ["fast", "slow"]}}}
     tool = made({"name": "t", "description": "\n\n# Title\nmore", "inputSchema": schema})

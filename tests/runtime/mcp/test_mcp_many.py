@@ -21,7 +21,7 @@ def planned(ask):
 
 @pytest.fixture
 def catalogue(place):
-    """The catalogue of a workspace with one server of so many tools."""
+    """Return the catalogue of a workspace with one server of `number` tools."""
 
     def of(number):
         place.write({"hub": fake(f"many{number}")})
@@ -31,16 +31,16 @@ def catalogue(place):
     return of
 
 
-def test_instructions_of_plan_weigh_the_same_with_ten_tools_and_with_five_hundred(place, play):
-    weights = {}
+def test_instructions_of_plan_are_as_long_with_ten_tools_as_with_five_hundred(place, play):
+    tokens = {}
     for number in (10, 500):
         place.write({"hub": fake(f"many{number}")})
         played = play(planned, "book me a flight from Oslo to Rome")
         names = [name for name in played.fractal.catalogue().tools if name.startswith("hub-")]
         assert len(names) == number
-        told = [each.data for each in played.events if each.kind == "ask_finished"]
-        weights[number] = told[0]["instruction_tokens"]
-    assert weights[500] == pytest.approx(weights[10], rel=0.1), weights
+        asks = [each.data for each in played.events if each.kind == "ask_finished"]
+        tokens[number] = asks[0]["instruction_tokens"]
+    assert tokens[500] == pytest.approx(tokens[10], rel=0.1), tokens
 
 
 def test_the_index_keeps_its_size(catalogue):

@@ -62,19 +62,19 @@ def test_a_model_is_asked_for_the_arguments_of_a_servers_tool(place, play):
 
 
 @pytest.mark.parametrize(
-    ("tool", "told"),
+    ("tool", "message"),
     [
         ("it-die", "it ended with exit code 3"),
         ("it-refuse", "there is no such thing"),
         ("it-endless", "more than 16 MB"),
     ],
 )
-def test_a_server_that_fails_fails_its_step_and_the_run_goes_on(place, play, tool, told):
+def test_a_server_that_fails_fails_its_step_and_the_run_goes_on(place, play, tool, message):
     place.write({"it": fake()})
     steps = [{"tool": tool, "args": {}, "needs": []}, {"tool": "it-echo", "args": {"text": "x"}, "needs": []}]
     played = play(answers(*steps, success=[{"step": 2, "has": "x"}]))
     assert [played.root.steps[n].state for n in (1, 2)] == ["failed", "done"]
-    assert told in played.root.steps[1].result
+    assert message in played.root.steps[1].result
     assert played.result.status in ("complete", "unverified", "failed", "escalated")
 
 
@@ -146,14 +146,14 @@ def test_however_a_run_is_stopped_its_servers_end(place, how):
         start_new_session=True,
     )
     pids = place.folder / "pids"
-    end = time.monotonic() + 20
-    while not (pids.exists() and "call" in pids.read_text()) and time.monotonic() < end:
+    deadline = time.monotonic() + 20
+    while not (pids.exists() and "call" in pids.read_text()) and time.monotonic() < deadline:
         time.sleep(0.05)
     pid = int(pids.read_text().split()[0])
     running.send_signal(how)
-    _, told = running.communicate(timeout=20)
-    end = time.monotonic() + 5
-    while Path(f"/proc/{pid}").exists() and time.monotonic() < end:
+    _, stderr = running.communicate(timeout=20)
+    deadline = time.monotonic() + 5
+    while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
         time.sleep(0.02)
-    assert not Path(f"/proc/{pid}").exists(), told
-    assert b"Traceback" not in told
+    assert not Path(f"/proc/{pid}").exists(), stderr
+    assert b"Traceback" not in stderr

@@ -29,7 +29,7 @@ def fractal(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def marked(folder: Path) -> dict[str, Any]:
-    """A server that leaves a file when it is started."""
+    """A server that writes a file when it is started."""
     code = f"open({str(folder / 'started')!r}, 'w')"
     return {"command": sys.executable, "args": ["-c", code]}
 
@@ -59,13 +59,13 @@ def test_the_users_own_file_needs_no_word(stranger: Place) -> None:
     assert any(name.startswith("good-") for name in stranger.lists())
 
 
-def test_a_name_that_does_not_wait_is_told(stranger: Place) -> None:
+def test_a_name_that_does_not_wait_for_trust_is_an_error(stranger: Place) -> None:
     stranger.write({"good": fake()})
     ran = fractal(stranger.folder, "trust", "mcp:other")
     assert ran.returncode == 2 and "only for: mcp:good" in ran.stderr
 
 
-def test_a_broken_list_of_what_is_trusted_is_told(stranger: Place) -> None:
+def test_a_broken_trust_file_is_reported(stranger: Place) -> None:
     stranger.write({"good": fake()})
     kept().parent.mkdir(parents=True, exist_ok=True)
     kept().write_text("{")

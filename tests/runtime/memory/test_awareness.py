@@ -1,4 +1,4 @@
-"""Who else is at work, how agents did, and who is best."""
+"""Which other runs are active, how agents performed, and which agent is best."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def test_of_a_thousand_runs_only_the_newest_are_looked_into(tmp_path: Path) -> N
 
 def experience(n: int, agent: str, type: str, good: bool | None) -> Experience:
     at = f"2026-11-{n % 28 + 1:02}T10:00:00Z"
-    told = {"agent": agent, "type": type, "success": good, "seconds": 2.0, "at": at, "tools": ("read",)}
-    return Experience(id=f"system-{n}", text=f"task {n}", **told)  # type: ignore[arg-type]
+    fields = {"agent": agent, "type": type, "success": good, "seconds": 2.0, "at": at, "tools": ("read",)}
+    return Experience(id=f"system-{n}", text=f"task {n}", **fields)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -76,8 +76,8 @@ def test_the_best_agent_is_by_type_of_task_and_over_all_spaces() -> None:
     past += [experience(99, "bo", "data", None)]  # cancelled
     known = profiles(past)
     found = {name: best(known, name) for name in ("edit", "data")}
-    told = {name: (each[0], each[1].score) for name, each in found.items() if each}
-    assert told == {"edit": ("ada", pytest.approx(0.4)), "data": ("bo", pytest.approx(0.2))}
+    scores = {name: (each[0], each[1].score) for name, each in found.items() if each}
+    assert scores == {"edit": ("ada", pytest.approx(0.4)), "data": ("bo", pytest.approx(0.2))}
     assert best(known, "code") is None
     bo = next(each for each in known if each.agent == "bo")
     assert bo.by_type["data"].samples == 4
@@ -96,5 +96,5 @@ def test_the_report_names_the_best_agent_of_each_type_that_was_tried_often_enoug
     ]
     found = best_agents(known)
     assert [(each.type, each.agent, each.score, each.samples) for each in found] == [("edit", "ada", 0.9, 20)]
-    told = in_words(Report(Side(), Side(), best=found))
-    assert "best agent for edit: ada (score 0.90, 20 attempts)" in told
+    report_text = in_words(Report(Side(), Side(), best=found))
+    assert "best agent for edit: ada (score 0.90, 20 attempts)" in report_text

@@ -38,7 +38,7 @@ READ = {"tool": "read", "args": {"path": "sales.csv"}}
 
 
 class Reader:
-    """A model that reads a file, writes another, and keeps what it was shown."""
+    """A model that reads a file, writes another, and records its prompts."""
 
     def __init__(self, *steps: Any) -> None:
         self.steps = steps or (READ, {"tool": "write", "args": {"path": "best.txt", "content": "north"}})
@@ -54,7 +54,7 @@ class Reader:
 
 @pytest.fixture
 def worked(play: Callable[..., Played], tmp_path: Path) -> Callable[..., tuple[Played, str]]:
-    """Does a task in a folder with a table; returns the run and what its plan was asked with."""
+    """Run a task in a folder with a table; return the run and the prompt of its plan."""
     (tmp_path / "work").mkdir(exist_ok=True)
     (tmp_path / "work" / "sales.csv").write_text("region,amount\nnorth,3\n")
 
@@ -173,7 +173,7 @@ def test_plan_sees_how_although_understand_has_chosen_what(
     assert "Context from memory: files" not in planned
 
 
-def test_what_a_person_told_before_reaches_the_next_task(
+def test_what_a_person_said_before_reaches_the_next_task(
     worked: Callable[..., tuple[Played, str]], tmp_path: Path
 ) -> None:
     fractal = Fractal(tmp_path / "work", settings=SETTINGS)
@@ -279,9 +279,13 @@ def test_what_another_run_does_now_and_who_is_best_is_shown(tmp_path: Path) -> N
     work.mkdir()
     fractal = Fractal(work, settings=SETTINGS)
     for n in range(8):
-        told = {"run": f"aaaaa{n}", "text": f"count the lines of {n}.txt", "agent": "bo" if n % 2 else "ada"}
-        made = Experience(id=f"system-aaaaa{n}", success=n not in (0, 2), **told)  # type: ignore[arg-type]
-        fractal.brain.shelf.put(made, Unembedded(id=made.id))
+        fields = {
+            "run": f"aaaaa{n}",
+            "text": f"count the lines of {n}.txt",
+            "agent": "bo" if n % 2 else "ada",
+        }
+        experience = Experience(id=f"system-aaaaa{n}", success=n not in (0, 2), **fields)  # type: ignore[arg-type]
+        fractal.brain.shelf.put(experience, Unembedded(id=experience.id))
     folder = fractal.workspace.runs / "zzzzzz"
     folder.mkdir(parents=True)
     note = Note("task", "sweep\nthe yard", "person")

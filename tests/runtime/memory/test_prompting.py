@@ -1,4 +1,4 @@
-"""Asking models outside of a loop: the prompt, the fence, the budget, the log, and what is done with none."""
+"""Asking models outside of a loop: the prompt, the fence, the budget, the log, and no model at all."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ def test_what_stands_in_a_slot_is_data_that_no_fence_inside_it_ends(tmp_path: Pa
 def test_a_prompt_can_want_an_object(tmp_path: Path) -> None:
     prompt(tmp_path, "---\nreply:\n  holds: {type: boolean}\n  why: {type: string}\n---\nDoes {{ it }} hold?")
     model = Scripted(["no object", {"holds": False, "why": "it is old"}])
-    told = asking(tmp_path, model)
-    assert told("shorten", {"it": "this"}) == '{"holds": false, "why": "it is old"}'
-    assert told.troubles == ["scripted to shorten: the reply holds no JSON object; reply with exactly one"]
+    asker = asking(tmp_path, model)
+    assert asker("shorten", {"it": "this"}) == '{"holds": false, "why": "it is old"}'
+    assert asker.troubles == ["scripted to shorten: the reply holds no JSON object; reply with exactly one"]
 
 
 def test_a_rung_that_fails_hands_over_to_the_next(tmp_path: Path) -> None:
@@ -65,15 +65,15 @@ def test_a_rung_that_fails_hands_over_to_the_next(tmp_path: Path) -> None:
     def fails(ask: Ask) -> Any:
         raise ProviderError("it is down")
 
-    told = asking(tmp_path, Scripted(fails, name="one"), Scripted([{"text": "two"}], name="two"))
-    assert told("shorten", {"text": "…"}) == "two"
-    assert told.troubles == ["one: it is down"]
+    asker = asking(tmp_path, Scripted(fails, name="one"), Scripted([{"text": "two"}], name="two"))
+    assert asker("shorten", {"text": "…"}) == "two"
+    assert asker.troubles == ["one: it is down"]
 
 
 def test_without_a_model_nothing_is_asked(tmp_path: Path) -> None:
-    told = asking(tmp_path, Reflex([]), Human())
-    assert not told
-    assert told("shorten", {"text": "…"}) == ""
+    asker = asking(tmp_path, Reflex([]), Human())
+    assert not asker
+    assert asker("shorten", {"text": "…"}) == ""
     assert models([Reflex([]), Human()]) == []
     assert not (tmp_path / "calls.jsonl").exists()
 
@@ -89,31 +89,31 @@ def test_without_a_model_nothing_is_asked(tmp_path: Path) -> None:
 def test_a_budget_is_kept(tmp_path: Path, bounds: dict[str, Any], why: str) -> None:
     prompt(tmp_path, "Shorten {{ text }}.")
     model = Scripted(lambda ask: {"text": "ok"}, price=Price(1.0, 1.0))
-    told = asking(tmp_path, model, **bounds)
-    replies = [told("shorten", {"text": f"text {n}"}) for n in range(3)]
+    asker = asking(tmp_path, model, **bounds)
+    replies = [asker("shorten", {"text": f"text {n}"}) for n in range(3)]
     assert "" in replies
     assert len(model.asks) <= 1
-    assert why in told.troubles[0]
+    assert why in asker.troubles[0]
 
 
 def test_a_model_without_a_price_is_not_asked_where_money_is_limited(tmp_path: Path) -> None:
     prompt(tmp_path, "Shorten {{ text }}.")
     model = Scripted([{"text": "ok"}], price=None)
-    told = asking(tmp_path, model)
-    assert told("shorten", {"text": "…"}) == ""
-    assert "known price" in told.troubles[0]
+    asker = asking(tmp_path, model)
+    assert asker("shorten", {"text": "…"}) == ""
+    assert "known price" in asker.troubles[0]
     assert asking(tmp_path, model, usd=None)("shorten", {"text": "…"}) == "ok"
 
 
-def test_a_prompt_that_is_missing_or_wants_another_slot_is_told(tmp_path: Path) -> None:
-    told = asking(tmp_path, Scripted([]))
+def test_a_prompt_that_is_missing_or_wants_another_slot_is_an_error(tmp_path: Path) -> None:
+    asker = asking(tmp_path, Scripted([]))
     with pytest.raises(ConfigurationError, match=r"system/memory/shorten\.md is missing"):
-        told("shorten", {})
+        asker("shorten", {})
     with pytest.raises(ConfigurationError, match="not a valid name"):
-        told("../secret", {})
+        asker("../secret", {})
     prompt(tmp_path, "Shorten {{ text }}.")
     with pytest.raises(ConfigurationError, match="needs text"):
-        told("shorten", {"other": "…"})
+        asker("shorten", {"other": "…"})
 
 
 def test_a_long_text_is_cut_in_its_middle() -> None:

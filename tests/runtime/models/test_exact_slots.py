@@ -48,7 +48,7 @@ def shelf(phrasing: str, slots: str, more: str = "", folder: Path | None = None)
 
 
 @pytest.mark.parametrize(
-    ("kind", "said", "value"),
+    ("kind", "text", "value"),
     [
         ("exact number", "3", "3"),
         ("exact number", "1,200", "1200"),
@@ -83,9 +83,9 @@ def shelf(phrasing: str, slots: str, more: str = "", folder: Path | None = None)
         ("noun", "3", None),
     ],
 )
-def test_what_a_kind_reads(kind: str, said: str, value: str | None) -> None:
+def test_what_a_kind_reads(kind: str, text: str, value: str | None) -> None:
     prior = (Earlier(frozenset({"text", "file"}), "x", "x.md"),)
-    found = read("frob the {x} now", f"{{x: {kind}}}", f"frob the {said} now", prior)
+    found = read("frob the {x} now", f"{{x: {kind}}}", f"frob the {text} now", prior)
     assert found == (None if value is None else {"x": value})
 
 
@@ -120,7 +120,7 @@ def test_learned_ones_are_named_by_their_own_folder() -> None:
 
 
 @pytest.mark.parametrize(
-    ("task", "holes", "said"),
+    ("task", "holes", "wording"),
     [
         ("Copy a.md to b.md.", ["a.md", "b.md"], "copy {0} to {1}"),
         ("Take 5 dollars, now", ["5 dollars"], "take {0} , now"),
@@ -132,6 +132,6 @@ def test_learned_ones_are_named_by_their_own_folder() -> None:
         ("first\nsecond", [], None),
     ],
 )
-def test_a_task_as_a_phrasing(task: str, holes: list[str], said: str | None) -> None:
+def test_a_task_as_a_phrasing(task: str, holes: list[str], wording: str | None) -> None:
     spans = [(task.index(h), task.index(h) + len(h), f"{{{at}}}") for at, h in enumerate(holes)]
-    assert Trial([shipped_system()]).wording(task, 0, len(task), spans) == said
+    assert Trial([shipped_system()]).wording(task, 0, len(task), spans) == wording

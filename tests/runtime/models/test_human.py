@@ -54,7 +54,7 @@ async def test_a_rung_that_failed_is_named(ask):
     assert "openai/gpt-5: the key is not valid" in waits.question
 
 
-async def test_what_was_learned_is_told(ask):
+async def test_what_was_learned_is_in_the_question(ask):
     fold = Fold(1, "escalate", (Note("learned", "step 1 (read): a.txt: there is no such file"),))
     waits = await HUMAN.answer(ask("plan", document(s2=Section(folds=(fold,)))))
     assert "there is no such file" in waits.question
@@ -92,7 +92,7 @@ async def test_a_step_is_asked_for_as_a_call_or_a_reason(ask):
     waits = await HUMAN.answer(ask("do", given, step=2))
     assert "the right file" in waits.question
     call = {"tool": "read", "args": {"path": "a.txt"}}
-    for said, wanted in ((json.dumps(call), call), ("there is none", {"blocked": "there is none"})):
-        notes = (Note("question", waits.question), Note("answer", said, "person"))
+    for text, wanted in ((json.dumps(call), call), ("there is none", {"blocked": "there is none"})):
+        notes = (Note("question", waits.question), Note("answer", text, "person"))
         answered = document(*notes, s2=given.section(2))
         assert json.loads((await HUMAN.answer(ask("do", answered, step=2))).text) == wanted

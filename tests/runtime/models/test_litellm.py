@@ -128,9 +128,9 @@ async def test_a_try_that_was_given_up_is_charged_whole(llm_server, model, make_
     assert used.completion_tokens == 5 + most.completion_tokens
     assert used.usd == pytest.approx(Price(10, 30).of(used.prompt_tokens, used.completion_tokens))
     llm_server.always(lambda body: Answer(delay=2.0))
-    with pytest.raises(ProviderError) as told:
+    with pytest.raises(ProviderError) as error:
         await model(timeout=0.3, retries=1).answer(ask)
-    assert told.value.usage and told.value.usage.calls == 2
+    assert error.value.usage and error.value.usage.calls == 2
 
 
 @pytest.mark.parametrize("how", [{"drop": True}, {"cut": True}])
@@ -142,9 +142,9 @@ async def test_an_answer_that_is_cut_off_on_its_way_is_charged_whole(llm_server,
 
 
 async def test_a_server_that_cannot_be_reached_costs_nothing(llm_server, model, make_ask):
-    with pytest.raises(ProviderError) as told:
+    with pytest.raises(ProviderError) as error:
         await model(api_base="http://127.0.0.1:9/v1", retries=1, price=Price(10, 30)).answer(make_ask())
-    assert told.value.usage is None
+    assert error.value.usage is None
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
@@ -162,7 +162,7 @@ async def test_retry_after_is_honoured(llm_server, model, make_ask):
     assert llm_server.times[1] - llm_server.times[0] >= 0.5
 
 
-async def test_when_one_loop_is_told_to_wait_the_others_wait_as_well(llm_server, model, make_ask):
+async def test_when_one_loop_has_to_wait_the_others_wait_as_well(llm_server, model, make_ask):
     llm_server.fail(429, retry_after=0.6)
     llm_server.always(lambda body: Answer())
     first = asyncio.create_task(model().answer(make_ask()))
@@ -173,7 +173,7 @@ async def test_when_one_loop_is_told_to_wait_the_others_wait_as_well(llm_server,
     assert min(llm_server.times[1:]) - llm_server.times[0] >= 0.6
 
 
-async def test_in_the_end_it_fails_with_what_the_provider_said(llm_server, model, make_ask):
+async def test_in_the_end_it_fails_with_the_message_of_the_provider(llm_server, model, make_ask):
     llm_server.always(lambda body: Answer(status=503, error={"message": "model is loading"}))
     with pytest.raises(
         ProviderError, match=r"openai/some-model at http.*failed 3 times in .* s, last: model is load"
@@ -222,7 +222,7 @@ async def test_a_refused_key_names_its_variable_and_how_to_go_on(llm_server, mod
     ("name", "variable"),
     [("openai/gpt-4o", "OPENAI_API_KEY"), ("anthropic/claude-sonnet-4-5", "ANTHROPIC_API_KEY")],
 )
-async def test_a_missing_key_is_told_without_a_call(make_ask, name, variable):
+async def test_a_missing_key_is_reported_without_a_call(make_ask, name, variable):
     with pytest.raises(ConfigurationError, match=variable):
         await LiteLLM(name, retries=0).answer(make_ask())
 
@@ -236,7 +236,7 @@ async def test_a_key_may_stand_in_any_variable(llm_server, model, make_ask, monk
     assert llm_server.requests[0][1]["authorization"] == "Bearer sesame"
 
 
-async def test_what_trying_again_cannot_mend_is_told_at_once(llm_server, model, make_ask):
+async def test_an_error_that_a_retry_cannot_fix_is_raised_at_once(llm_server, model, make_ask):
     llm_server.fail(400, "This model's maximum context length is 10 tokens. However, you requested 900")
     llm_server.fail(404, "no such model")
     llm_server.fail(429, "You exceeded your quota", code="insufficient_quota")
@@ -268,20 +268,20 @@ async def test_usage_is_estimated_when_the_provider_reports_none(llm_server, mod
     assert (used.prompt_tokens, used.completion_tokens) == (20, 10)
 
 
-async def test_a_withheld_reply_is_told(llm_server, model, make_ask):
+async def test_a_withheld_reply_is_reported(llm_server, model, make_ask):
     llm_server.say(None, finish_reason="content_filter", prompt_tokens=70, completion_tokens=4)
-    with pytest.raises(ProviderError, match="filter") as told:
+    with pytest.raises(ProviderError, match="filter") as error:
         await model(price=Price(10, 10)).answer(make_ask())
-    assert told.value.usage == Usage(70, 4, pytest.approx(74e-5)), "it is paid for"
+    assert error.value.usage == Usage(70, 4, pytest.approx(74e-5)), "it is paid for"
 
 
 async def test_tokens_that_the_provider_had_cached_cost_what_its_price_list_says(llm_server, model, make_ask):
-    told = {"prompt_tokens": 1000, "completion_tokens": 100, "total_tokens": 1100}
+    counts = {"prompt_tokens": 1000, "completion_tokens": 100, "total_tokens": 1100}
     message = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "{}"}}
     answer = {"id": "1", "object": "chat.completion", "created": 1, "model": "gpt-4o", "choices": [message]}
 
     async def cost(cached: int) -> float:
-        usage = told | {"prompt_tokens_details": {"cached_tokens": cached}}
+        usage = counts | {"prompt_tokens_details": {"cached_tokens": cached}}
         llm_server.queue(Answer(raw=json.dumps(answer | {"usage": usage}).encode()))
         return (await model("openai/gpt-4o").answer(make_ask())).usage.usd or 0.0
 
@@ -299,7 +299,7 @@ async def test_ollama_is_served_by_name_for_nothing_with_its_schema(llm_server, 
     assert model.estimate(make_ask()).usd == 0.0
 
 
-async def test_a_prompt_that_ollama_cut_is_told(llm_server, make_ask):
+async def test_a_prompt_that_ollama_cut_is_reported(llm_server, make_ask):
     llm_server.say("{}", prompt_tokens=8192)
     with pytest.raises(ProviderError, match="did not fit into the context of 8192 tokens"):
         await LiteLLM("ollama/llama3", api_base=llm_server.host).answer(make_ask())

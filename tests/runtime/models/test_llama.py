@@ -174,7 +174,7 @@ async def test_cancelling_stops_it_at_the_next_token(model, make_ask):
     assert time.monotonic() - begun < 1
 
 
-async def test_a_prompt_that_does_not_fit_is_told(tiny_gguf, make_ask):
+async def test_a_prompt_that_does_not_fit_is_reported(tiny_gguf, make_ask):
     model = Llama(tiny_gguf, context=512, threads=1)
     with pytest.raises(
         ProviderError, match=r"the prompt has \d+ tokens and does not fit into the context of 512"
@@ -201,7 +201,7 @@ def test_tokens_are_the_models_own(model):
     assert model.count("") == 0
 
 
-def test_a_file_that_is_no_model_is_told(tmp_path, tiny_gguf):
+def test_a_file_that_is_no_model_is_reported(tmp_path, tiny_gguf):
     broken = tmp_path / "broken.gguf"
     broken.write_bytes(tiny_gguf.read_bytes()[:1000])
     with pytest.raises(ConfigurationError, match="no such model file"):

@@ -150,7 +150,7 @@ async def test_waiting_may_have_an_end(mailbox, folder, make_ask):
     assert list(folder.glob("*.md")) == []
 
 
-async def test_a_folder_that_cannot_be_written_is_told(tmp_path, make_ask):
+async def test_a_folder_that_cannot_be_written_is_reported(tmp_path, make_ask):
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigurationError, match="cannot be written"):
         await Mailbox(tmp_path / "file" / "mailbox").answer(make_ask())

@@ -64,7 +64,7 @@ def test_a_price_may_be_given(tmp_path, price):
         ("openai/x", {"price": "cheap"}, "USD per million"),
     ],
 )
-def test_what_is_wrong_is_told(tmp_path, spec, settings, message):
+def test_invalid_specs_are_reported(tmp_path, spec, settings, message):
     with pytest.raises(ConfigurationError, match=message):
         make_responder(spec, settings=settings, state=tmp_path)
 

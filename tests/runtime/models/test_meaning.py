@@ -1,4 +1,4 @@
-"""Tasks read by what their words mean: what is found so, what is told about it, and what is left alone."""
+"""Tasks matched by the meaning of their words: what matches, what the approach says, what does not match."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def test_how_many_lines_has_a_file_finds_to_count_its_lines():
 
 
 def test_the_approach_tells_which_words_were_taken_for_which():
-    told = _approach(match("get rid of a.txt", SHELF))
-    assert 'remove.md: paths = ["a.txt"]; by meaning: “get rid of” taken for “' in told
+    approach = _approach(match("get rid of a.txt", SHELF))
+    assert 'remove.md: paths = ["a.txt"]; by meaning: “get rid of” taken for “' in approach
     assert "by meaning" not in _approach(match("delete a.txt", SHELF))
 
 
@@ -68,7 +68,7 @@ def test_where_something_changes_the_words_of_other_texts_do_not_count(tmp_path)
     assert match("polish a.txt", Reflexes([tmp_path, SYSTEM]).shelf) is None
 
 
-def test_roles_are_told_by_their_prepositions():
+def test_roles_are_told_apart_by_their_prepositions():
     assert match("from 102 subtract 45", SHELF) is None
     found = match("substitute violet for green in a.txt", SHELF)
     assert found.slots == {"old": "green", "new": "violet", "path": "a.txt"}

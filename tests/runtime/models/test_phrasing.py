@@ -108,7 +108,7 @@ def test_needed_words_are_those_outside_of_every_bracket():
 
 
 @pytest.mark.parametrize(
-    ("kind", "said", "value"),
+    ("kind", "text", "value"),
     [
         ("number", "1,250.5", "1250.5"),
         ("number", "-3", "-3"),
@@ -164,12 +164,12 @@ def test_needed_words_are_those_outside_of_every_bracket():
         ("comparison", "is at least", ">="),
     ],
 )
-def test_a_kind_reads_what_it_stands_for(kind, said, value):
-    assert read(f"say {{x:{kind}}}", f"say {said}", BEFORE) == {"x": value}
+def test_a_kind_reads_what_it_stands_for(kind, text, value):
+    assert read(f"say {{x:{kind}}}", f"say {text}", BEFORE) == {"x": value}
 
 
 @pytest.mark.parametrize(
-    ("kind", "said"),
+    ("kind", "text"),
     [
         ("number", "1,2"),
         ("number", "a.md"),
@@ -209,8 +209,8 @@ def test_a_kind_reads_what_it_stands_for(kind, said, value):
         ("expression", "3 + x"),
     ],
 )
-def test_a_kind_leaves_what_it_does_not_stand_for(kind, said):
-    assert read(f"say {{x:{kind}}}", f"say {said}", BEFORE) is None
+def test_a_kind_leaves_what_it_does_not_stand_for(kind, text):
+    assert read(f"say {{x:{kind}}}", f"say {text}", BEFORE) is None
 
 
 def test_it_means_nothing_when_nothing_came_before():

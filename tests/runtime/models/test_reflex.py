@@ -119,7 +119,7 @@ async def test_a_child_finds_what_the_step_before_has_written(answered):
     assert reply.steps[0].args == {"path": "lines.csv", "query": "sum lines"}
 
 
-async def test_what_it_means_is_said_to_the_child(answered):
+async def test_the_child_gets_what_it_stands_for(answered):
     reply, _ = await answered("plan", document('write "x" to "my notes.txt", then read it'))
     assert [step.subtask for step in reply.steps] == ['write "x" to "my notes.txt"', 'read "my notes.txt"']
 
@@ -304,7 +304,7 @@ def test_a_retired_reflex_rests(tmp_path):
         (GREET.replace("greet {who", "<shout> {who"), 5, "<shout>"),
     ],
 )
-def test_a_broken_file_is_left_out_and_told_by_file_and_line(tmp_path, text, line, word):
+def test_a_broken_file_is_left_out_and_reported_by_file_and_line(tmp_path, text, line, word):
     reflex = Reflex([system(tmp_path, greet=GREET, broken=text.replace("name: greet", "name: broken"))])
     assert offers(reflex, "greet Ann")
     (fault,) = reflex.faults
@@ -312,7 +312,7 @@ def test_a_broken_file_is_left_out_and_told_by_file_and_line(tmp_path, text, lin
     assert word in fault.message
 
 
-def test_bytes_that_are_no_text_are_told(tmp_path):
+def test_bytes_that_are_no_text_are_reported(tmp_path):
     own = system(tmp_path, greet=GREET)
     (own / "reflexes" / "bytes.md").write_bytes(b"---\n\xff\xfe\n---\n")
     assert "UTF-8" in Reflex([own]).faults[0].message

@@ -229,7 +229,7 @@ def test_an_address_is_fetched_and_saved(folder):
 # ---- what is not covered, and what fails -----------------------------------------------------------------
 
 
-def test_what_is_not_covered_waits_for_a_person_and_can_be_said_in_other_words(folder):
+def test_an_uncovered_task_waits_for_a_person_and_can_be_rephrased(folder):
     result = run(folder, "count the lines of notes.txt but not the one with milk")
     assert (result.status, result.exit, result.waiting) == ("waiting", Exit.WAITING, "person")
     assert "Say it in other words" in result.question
@@ -248,7 +248,7 @@ def test_an_answer_that_is_not_covered_either_asks_again(folder):
     assert "sing louder" in ended.question
 
 
-def test_what_fails_is_told_with_its_reason_and_nothing_is_claimed(folder):
+def test_a_failure_is_reported_with_its_reason_and_claims_nothing(folder):
     result = run(folder, "read nowhere.txt")
     assert result.exit == Exit.WAITING
     assert "nowhere.txt: there is no such file" in result.question

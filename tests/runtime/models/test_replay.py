@@ -120,7 +120,7 @@ def test_a_run_is_found_by_path_id_or_the_end_of_it(recorded, tmp_path):
             find_log(name, state)
 
 
-def test_a_missing_log_is_told(tmp_path):
+def test_a_missing_log_is_reported(tmp_path):
     with pytest.raises(ConfigurationError, match="no log of replies"):
         Replay(tmp_path / "calls.jsonl")
 

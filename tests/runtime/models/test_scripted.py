@@ -14,15 +14,15 @@ from runtime.models.prices import Price
 from runtime.models.scripted import Scripted, When
 
 
-async def said(responder, ask):
+async def reply_to(responder, ask):
     return json.loads((await responder.answer(ask)).text)
 
 
 async def test_a_list_is_answered_in_order(make_ask):
     scripted = Scripted([{"a": 1}, "raw {text", {"a": 3}])
-    assert await said(scripted, make_ask()) == {"a": 1}
+    assert await reply_to(scripted, make_ask()) == {"a": 1}
     assert (await scripted.answer(make_ask())).text == "raw {text"
-    assert await said(scripted, make_ask()) == {"a": 3}
+    assert await reply_to(scripted, make_ask()) == {"a": 3}
 
 
 def test_it_is_a_responder():
@@ -43,11 +43,11 @@ async def test_an_ask_without_a_reply_is_named(make_ask):
 
 async def test_a_mapping_answers_by_phase_and_level(make_ask):
     scripted = Scripted({"plan/tool": {"a": 1}, "plan": [{"a": 2}, {"a": 3}], ("check", "tool"): {"a": 4}})
-    assert await said(scripted, make_ask("plan", level="tool")) == {"a": 1}
-    assert await said(scripted, make_ask("plan", level="tool")) == {"a": 1}
-    assert await said(scripted, make_ask("plan")) == {"a": 2}
-    assert await said(scripted, make_ask("plan")) == {"a": 3}
-    assert await said(scripted, make_ask("check", level="tool")) == {"a": 4}
+    assert await reply_to(scripted, make_ask("plan", level="tool")) == {"a": 1}
+    assert await reply_to(scripted, make_ask("plan", level="tool")) == {"a": 1}
+    assert await reply_to(scripted, make_ask("plan")) == {"a": 2}
+    assert await reply_to(scripted, make_ask("plan")) == {"a": 3}
+    assert await reply_to(scripted, make_ask("check", level="tool")) == {"a": 4}
     with pytest.raises(ProviderError):
         await scripted.answer(make_ask("plan"))
 
@@ -62,11 +62,11 @@ async def test_entries_match_on_whatever_they_name(make_ask):
             When(reply={"a": "rest"}, times=2),
         ]
     )
-    assert await said(scripted, make_ask(task="an owl")) == {"a": "owl"}
-    assert await said(scripted, make_ask(loop="tool-r-abc123-1.2")) == {"a": "loop"}
-    assert await said(scripted, make_ask("check", attempt=2, step=3, turn=1)) == {"a": "narrow"}
-    assert await said(scripted, make_ask(system="a SECRET")) == {"a": "prompt"}
-    assert await said(scripted, make_ask("check", attempt=2, step=3)) == {"a": "rest"}
+    assert await reply_to(scripted, make_ask(task="an owl")) == {"a": "owl"}
+    assert await reply_to(scripted, make_ask(loop="tool-r-abc123-1.2")) == {"a": "loop"}
+    assert await reply_to(scripted, make_ask("check", attempt=2, step=3, turn=1)) == {"a": "narrow"}
+    assert await reply_to(scripted, make_ask(system="a SECRET")) == {"a": "prompt"}
+    assert await reply_to(scripted, make_ask("check", attempt=2, step=3)) == {"a": "rest"}
 
 
 async def test_loops_side_by_side_get_the_same_replies_in_any_order(make_ask):
@@ -74,7 +74,7 @@ async def test_loops_side_by_side_get_the_same_replies_in_any_order(make_ask):
     script = [When(task=f"child {n}$", reply={"n": n}, delay=0.01 * (n % 3)) for n in range(6)]
     for order in (asks, asks[::-1]):
         scripted = Scripted(script)
-        replies = await asyncio.gather(*(said(scripted, ask) for ask in order))
+        replies = await asyncio.gather(*(reply_to(scripted, ask) for ask in order))
         assert [reply["n"] for reply in replies] == [int(ask.document.task[-1]) for ask in order]
 
 
@@ -83,8 +83,8 @@ async def test_a_function_answers_waits_and_raises(make_ask):
         await asyncio.sleep(0)
         return {"phase": ask.phase}
 
-    assert await said(Scripted(later), make_ask("do")) == {"phase": "do"}
-    assert await said(Scripted([When(reply=later)]), make_ask("do")) == {"phase": "do"}
+    assert await reply_to(Scripted(later), make_ask("do")) == {"phase": "do"}
+    assert await reply_to(Scripted([When(reply=later)]), make_ask("do")) == {"phase": "do"}
     waits = Waits("person", "Which one?")
     assert await Scripted(lambda ask: waits).answer(make_ask()) is waits
     reply = Reply("{}", "other")
@@ -144,14 +144,14 @@ async def test_a_script_is_read_from_yaml_and_json(tmp_path, make_ask):
     path.write_text(SCRIPT)
     scripted = Scripted.from_file(path)
     assert scripted.name == "scripted:script.yaml"
-    assert await said(scripted, make_ask(task="an owl")) == {"approach": "look", "steps": []}
+    assert await reply_to(scripted, make_ask(task="an owl")) == {"approach": "look", "steps": []}
     with pytest.raises(Declined, match="too hard"):
         await scripted.answer(make_ask("do"))
     assert (await scripted.answer(make_ask())).text == "not an object\n"
-    assert await said(scripted, make_ask()) == {"a": 1}
+    assert await reply_to(scripted, make_ask()) == {"a": 1}
     other = tmp_path / "script.json"
     other.write_text('{"plan": {"a": 1}}')
-    assert await said(Scripted.from_file(other), make_ask()) == {"a": 1}
+    assert await reply_to(Scripted.from_file(other), make_ask()) == {"a": 1}
 
 
 @pytest.mark.parametrize(

@@ -134,7 +134,7 @@ def test_a_header_that_lies_about_sizes_gains_nothing(bench):
 @pytest.mark.parametrize(
     "content", [b"", b"not an archive", b"PK\3\4" + b"x" * 50, b"\x1f\x8b\x08" + b"x" * 50]
 )
-def test_what_is_no_archive_is_said(bench, suffix, content):
+def test_what_is_no_archive_is_reported(bench, suffix, content):
     bench.put(f"x{suffix}", content)
     assert f"x{suffix}" in bench.fails(archive, action="extract", path=f"x{suffix}", to="out")
 
@@ -149,7 +149,7 @@ def test_a_truncated_archive_leaves_nothing_behind(bench):
     assert bench.names() == ["x.tar.gz"]
 
 
-def test_an_encrypted_zip_is_said(bench):
+def test_an_encrypted_zip_is_reported(bench):
     data = bytearray(zipped(("a", b"secret")))
     for at in (data.find(b"PK\3\4") + 6, data.find(b"PK\1\2") + 8):
         data[at] |= 1
@@ -173,7 +173,7 @@ def test_extracting_overwrites_nothing_and_respects_what_is_protected(bench, tmp
     assert bench.call(archive, action="extract", path="x.zip").text == "extracted 2 files from x.zip into ."
 
 
-def test_wrong_calls_are_said(bench):
+def test_wrong_calls_are_reported(bench):
     bench.put("x.zip", zipped(("a", b"1")))
     assert "goes with action: extract" in bench.fails(archive, action="list", path="x.zip", to="out")
     assert "no such file" in bench.fails(archive, action="list", path="nope.zip")

@@ -134,7 +134,7 @@ def test_what_would_take_for_ever_is_refused_at_once(bench, expression):
 
 
 @pytest.mark.parametrize(
-    ("expression", "said"),
+    ("expression", "message"),
     [
         ("", "empty"),
         ("1/0", "division by zero"),
@@ -161,8 +161,8 @@ def test_what_would_take_for_ever_is_refused_at_once(bench, expression):
         ("1 if 2 else 3", "if: no such unit"),
     ],
 )
-def test_what_cannot_be_worked_out_is_said(bench, expression, said):
-    assert said in bench.fails(calc, expression=expression)
+def test_what_cannot_be_worked_out_is_reported(bench, expression, message):
+    assert message in bench.fails(calc, expression=expression)
 
 
 def test_an_expression_and_the_argument_must_agree(bench):

@@ -128,8 +128,8 @@ def table(r: random.Random) -> Made:
     return Made(names, kinds, rows, delimiter, ("\ufeff" if r.random() < 0.1 else "") + out.getvalue())
 
 
-def said(r: random.Random, text: str) -> str:
-    """A name or value as a question has it."""
+def quoted(r: random.Random, text: str) -> str:
+    """A name or value as it stands in a question: as it is, in capitals or quoted."""
     plain = text.replace(".", "").replace("-", "").replace("ü", "u").isalnum() and text.lower() not in (
         "or",
         "by",
@@ -164,7 +164,7 @@ def condition(r: random.Random, made: Made, depth: int = 0) -> tuple[str, Test, 
         inner, test, fine = condition(r, made, depth + 1)
         return f"not ({inner})", lambda row: not test(row), fine
     at = r.randrange(len(made.names))
-    name, numeric = said(r, made.names[at]), made.numeric(at)
+    name, numeric = quoted(r, made.names[at]), made.numeric(at)
     have = [row[at] for row in made.rows if row[at][0].strip()]
     if r.random() < 0.15:
         return (
@@ -183,7 +183,7 @@ def condition(r: random.Random, made: Made, depth: int = 0) -> tuple[str, Test, 
                 ("does not contain", lambda cell: part not in cell),
             )
         )
-        return f"{name} {sign} {said(r, part)}", lambda row: test(row[at][0].strip().casefold()), True
+        return f"{name} {sign} {quoted(r, part)}", lambda row: test(row[at][0].strip().casefold()), True
 
     def same(row: list[Cell]) -> bool:
         return row[at][0].strip().casefold() == low or (value[1] is not None and row[at][1] == value[1])
@@ -195,16 +195,16 @@ def condition(r: random.Random, made: Made, depth: int = 0) -> tuple[str, Test, 
             sign
         ]
         return (
-            f"{name} {sign} {said(r, value[0])}",
+            f"{name} {sign} {quoted(r, value[0])}",
             lambda row: row[at][1] is not None and compare(row[at][1], number),
             readable,
         )
     if made.kinds[at] is _date and r.random() < 0.6:
-        return f"{name} >= {said(r, value[0])}", lambda row: row[at][0].strip() >= low, bool(have)
+        return f"{name} >= {quoted(r, value[0])}", lambda row: row[at][0].strip() >= low, bool(have)
     sensible = not numeric or (value[1] is not None and readable)
     if r.random() < 0.5:
-        return f"{name} {r.choice(('=', 'is', '=='))} {said(r, value[0])}", same, sensible
-    return f"{name} {r.choice(('!=', 'is not'))} {said(r, value[0])}", lambda row: not same(row), sensible
+        return f"{name} {r.choice(('=', 'is', '=='))} {quoted(r, value[0])}", same, sensible
+    return f"{name} {r.choice(('!=', 'is not'))} {quoted(r, value[0])}", lambda row: not same(row), sensible
 
 
 def written(header: list[str], rows: list[list[str]]) -> str:
@@ -237,7 +237,7 @@ def question(r: random.Random, made: Made) -> tuple[str, Callable[[str], bool] |
     where = f" where {clause}" if clause else ""
     rows = [row for row in made.rows if test(row)]
     at, by = r.randrange(len(made.names)), r.randrange(len(made.names))
-    name, group = said(r, made.names[at]), said(r, made.names[by])
+    name, group = quoted(r, made.names[at]), quoted(r, made.names[by])
     texts = [[cell[0] for cell in row] for row in rows]
     header = [each.strip() for each in made.names]
     kind = r.randrange(8)
@@ -251,7 +251,7 @@ def question(r: random.Random, made: Made) -> tuple[str, Callable[[str], bool] |
         return f"rows{where}", is_(written(header, texts)), sensible
     if kind == 2:
         places = [r.randrange(len(header)) for _ in range(r.randint(1, 3))]
-        listed = ", ".join(said(r, made.names[each]) for each in places)
+        listed = ", ".join(quoted(r, made.names[each]) for each in places)
         return (
             f"columns {listed}{where}",
             is_(written([header[p] for p in places], [[t[p] for p in places] for t in texts])),

@@ -98,10 +98,10 @@ def test_a_script_is_one_transaction(shop: Connected) -> None:
         CREATE TRIGGER t AFTER INSERT ON goods BEGIN UPDATE goods SET price = 9; SELECT 1; END;
         -- the end"""
     assert shop("execute", sql=script).text == "3 statements, 5 rows changed"
-    said = shop.fails(
+    message = shop.fails(
         "execute", sql="DELETE FROM goods; INSERT INTO goods (id) VALUES (1); SELECT cost FROM goods"
     )
-    assert "no such column: cost; there are goods (id INTEGER" in said
+    assert "no such column: cost; there are goods (id INTEGER" in message
     assert shop("query", sql="SELECT count(*) FROM goods").text == "count(*)\n4"
 
 
@@ -114,8 +114,8 @@ def test_returning_gives_rows_and_a_list_in_a_value_is_kept_as_json(shop: Connec
 
 def test_many_rows_are_cut_and_say_so(shop: Connected) -> None:
     counted = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 900) SELECT i FROM n"
-    told = shop("query", sql=counted, limit=3).text
-    assert told.startswith("i\n1\n2\n3\n… only the first 3 rows")
+    text = shop("query", sql=counted, limit=3).text
+    assert text.startswith("i\n1\n2\n3\n… only the first 3 rows")
 
 
 @pytest.mark.parametrize(
@@ -141,8 +141,8 @@ def test_many_rows_are_cut_and_say_so(shop: Connected) -> None:
 def test_what_reaches_beyond_the_database_is_refused_and_nothing_changes(
     shop: Connected, sql: str, says: str
 ) -> None:
-    said = shop.fails("execute", sql=sql)
-    assert re.search(says, said), said
+    message = shop.fails("execute", sql=sql)
+    assert re.search(says, message), message
     assert sorted(path.name for path in shop.bench.folder.iterdir()) == ["shop.db"]
 
 
@@ -166,7 +166,7 @@ def test_a_query_and_a_connection_for_reading_change_nothing(shop: Connected) ->
         ({"path": "state/x.db", "create": True}, "protected"),
     ],
 )
-def test_what_is_no_database_is_told(shop: Connected, args: dict[str, Any], says: str) -> None:
+def test_what_is_no_database_is_reported(shop: Connected, args: dict[str, Any], says: str) -> None:
     shop.bench.put("text.db", "SQLite is what this is not\n")
     shop.bench.put("big.db", b"\0" * 10_000_000)
     raw = bytearray((shop.bench.folder / "shop.db").read_bytes())
@@ -209,11 +209,11 @@ def another(path: Path, *statements: str) -> Iterator[sqlite3.Connection]:
     held.close()
 
 
-def test_a_database_that_another_program_writes_is_told(shop: Connected) -> None:
+def test_a_database_that_another_program_writes_is_reported(shop: Connected) -> None:
     shop.bench = replace(shop.bench, timeout=1.0)
     with another(shop.bench.folder / "shop.db", "BEGIN EXCLUSIVE"):
-        said = shop.fails("execute", sql="DELETE FROM goods")
-    assert "another program is writing; nothing was changed" in said
+        message = shop.fails("execute", sql="DELETE FROM goods")
+    assert "another program is writing; nothing was changed" in message
     assert shop("execute", sql="DELETE FROM goods").text == "3 rows changed"
 
 
@@ -227,7 +227,7 @@ def test_a_database_with_a_log_is_changed_beside_another_program(shop: Connected
         assert held.execute("SELECT name FROM goods").fetchall() == [("fresh",)]
 
 
-def test_a_file_that_cannot_be_written_is_told(shop: Connected) -> None:
+def test_a_file_that_cannot_be_written_is_reported(shop: Connected) -> None:
     if os.geteuid() == 0:
         pytest.skip("root may write anything")
     (shop.bench.folder / "shop.db").chmod(0o444)
@@ -261,8 +261,8 @@ def answers(*steps: dict[str, Any]) -> Callable[[Ask], Any]:
 def test_a_run_connects_writes_asks_and_disconnects_and_is_undone(tmp_path: Path) -> None:
     played = player(tmp_path / "work")(answers(*STEPS))
     assert played.result.output == "n\n2"
-    said = played.fractal.undo(played.result.run)
-    assert "shop.db: removed, as it was not there before" in said
+    lines = played.fractal.undo(played.result.run)
+    assert "shop.db: removed, as it was not there before" in lines
     assert not (tmp_path / "work" / "shop.db").exists()
 
 

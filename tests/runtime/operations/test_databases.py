@@ -72,8 +72,8 @@ def test_without_a_query_the_tables_are_listed(bench, shop):
 )
 def test_nothing_but_reading_is_done(bench, shop, query: str):
     before = file_hash(shop)
-    told = bench.fails(query_sqlite, path="shop.db", query=query)
-    assert "SELECT" in told or "one statement" in told or "no such function" in told
+    message = bench.fails(query_sqlite, path="shop.db", query=query)
+    assert "SELECT" in message or "one statement" in message or "no such function" in message
     assert file_hash(shop) == before
     assert bench.names() == ["shop.db"]
 
@@ -114,9 +114,9 @@ def test_rows_beyond_the_limit_are_cut_visibly(bench, shop):
 
 
 def test_errors_name_what_there_is(bench, shop):
-    told = bench.fails(query_sqlite, path="shop.db", query="SELECT price FROM orders")
-    assert "no such column: price" in told
-    assert "orders (id INTEGER, region TEXT" in told
+    message = bench.fails(query_sqlite, path="shop.db", query="SELECT price FROM orders")
+    assert "no such column: price" in message
+    assert "orders (id INTEGER, region TEXT" in message
     bench.put("notes.txt", "no database, but long enough " * 10)
     assert "not an SQLite database" in bench.fails(query_sqlite, path="notes.txt")
     bench.put("torn.db", shop.read_bytes()[:2_000] + b"x" * 3_000)

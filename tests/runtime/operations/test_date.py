@@ -94,7 +94,7 @@ def test_words_become_days(bench, expression, shown):
 
 
 @pytest.mark.parametrize(
-    ("expression", "said"),
+    ("expression", "message"),
     [
         ("", "empty"),
         ("banana", "not a date that is understood"),
@@ -123,8 +123,8 @@ def test_words_become_days(bench, expression, shown):
         ("days between banana and 2024-01-01", "not a date"),
     ],
 )
-def test_what_is_no_date_is_said(bench, expression, said):
-    assert said in bench.fails(date, expression=expression, now=NOW)
+def test_what_is_no_date_is_reported(bench, expression, message):
+    assert message in bench.fails(date, expression=expression, now=NOW)
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ def test_edit_leaves_mixed_line_endings_as_they_are(bench):
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (b"caf\xe9 x", "not UTF-8 text (line 1, byte 3: 0xe9)"),
         ("x".encode("utf-16"), "UTF-16 text"),
@@ -69,9 +69,9 @@ def test_edit_leaves_mixed_line_endings_as_they_are(bench):
         (b"", "does not occur"),
     ],
 )
-def test_edit_refuses_what_it_might_corrupt(bench, content, said):
+def test_edit_refuses_what_it_might_corrupt(bench, content, message):
     bench.put("a", content)
-    assert said in bench.fails(edit, path="a", old="x", new="y")
+    assert message in bench.fails(edit, path="a", old="x", new="y")
 
 
 @pytest.mark.parametrize(

@@ -325,19 +325,19 @@ def test_a_server_that_never_answers_is_left(inside):
         assert "no whole answer within" in inside.fails(fetch, url=f"https://127.0.0.1:{port}/")
 
 
-@pytest.mark.parametrize(("page", "said"), [("torn", "broke off"), ("brotli", "packed as br")])
-def test_a_broken_answer_is_said(inside, site, page, said):
-    assert said in inside.fails(fetch, url=f"{site}/{page}")
+@pytest.mark.parametrize(("page", "message"), [("torn", "broke off"), ("brotli", "packed as br")])
+def test_a_broken_answer_is_reported(inside, site, page, message):
+    assert message in inside.fails(fetch, url=f"{site}/{page}")
 
 
-def test_what_is_not_there_is_said(inside):
+def test_what_is_not_there_is_reported(inside):
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
     assert "connection was refused" in inside.fails(fetch, url=f"http://127.0.0.1:{port}/")
     assert "no such host" in inside.fails(fetch, url="http://nothing.invalid/")
 
 
-def test_https_to_a_server_that_speaks_none_is_said(inside, site):
+def test_https_to_a_server_that_speaks_none_is_reported(inside, site):
     assert inside.fails(fetch, url=site.replace("http:", "https:"))
 
 
@@ -354,7 +354,7 @@ def test_a_data_address_holds_its_own_page(bench, address, text):
     assert bench.call(fetch, url=address).text == text
 
 
-def test_a_broken_data_address_is_said(bench):
+def test_a_broken_data_address_is_reported(bench):
     assert "base64" in bench.fails(fetch, url="data:text/plain;base64,!!!")
     assert "such as data:" in bench.fails(fetch, url="data:nothing")
 

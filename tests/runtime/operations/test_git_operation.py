@@ -91,7 +91,7 @@ def test_no_program_of_the_repository_is_run(repository):
     assert "trapped" not in repository.names()
 
 
-def test_wrong_calls_are_said(bench):
+def test_wrong_calls_are_reported(bench):
     assert "not in a git repository" in bench.fails(git, action="status")
     assert "outside" in bench.fails(git, action="log", path="..")
 

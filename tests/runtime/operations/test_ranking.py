@@ -96,7 +96,7 @@ def test_what_is_changed_added_and_removed_is_seen_by_the_next_call(bench):
     assert names(bench.call(search, query="beaver")) == ["a.txt:1"]
 
 
-def test_what_is_not_searched_is_said_and_protected_files_are_left_alone(bench):
+def test_what_is_not_searched_is_reported_and_protected_files_are_left_alone(bench):
     bench.put("a.txt", "otter\n")
     bench.put("scan.pdf", b"%PDF\0otter")
     bench.put("huge.log", "otter\n" * 700_000)

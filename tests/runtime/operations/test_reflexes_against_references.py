@@ -43,7 +43,7 @@ def is_(text: str) -> Callable[[str], bool]:
     return lambda answer: answer == text
 
 
-def spoken(r: random.Random, day: dt.date) -> str:
+def date_phrase(r: random.Random, day: dt.date) -> str:
     month = MONTHS[day.month - 1]
     return r.choice((day.isoformat(), f"{day.day} {month} {day.year}", f"{month} {day.day}, {day.year}"))
 
@@ -55,40 +55,40 @@ def counted(count: int, unit: str) -> str:
 def about_a_date(r: random.Random, now: dt.date) -> Question:
     """A question about days, and what is right."""
     day, other = a_day(r, 2000, 2060), a_day(r, 2000, 2060)
-    said, n = spoken(r, day), r.randint(2, 300)
+    phrase, n = date_phrase(r, day), r.randint(2, 300)
     unit = r.choice(("days", "weeks"))
     step = DAY * n * (7 if unit == "weeks" else 1)
     first = dt.date(now.year, 1, 1)
     friday = now + DAY * ((4 - now.weekday()) % 7 or 7)
     return r.choice(
         (
-            (f"what day is {said}", is_(WEEKDAYS[day.weekday()])),
-            (f"which weekday was {said}?", is_(WEEKDAYS[day.weekday()])),
-            (f"on what day does {said} fall", is_(WEEKDAYS[day.weekday()])),
-            (f"how many days between {said} and {other}", is_(counted(abs((other - day).days), "day"))),
+            (f"what day is {phrase}", is_(WEEKDAYS[day.weekday()])),
+            (f"which weekday was {phrase}?", is_(WEEKDAYS[day.weekday()])),
+            (f"on what day does {phrase} fall", is_(WEEKDAYS[day.weekday()])),
+            (f"how many days between {phrase} and {other}", is_(counted(abs((other - day).days), "day"))),
             (
-                f"how many days are there from {said} to {other}?",
+                f"how many days are there from {phrase} to {other}?",
                 is_(counted(abs((other - day).days), "day")),
             ),
-            (f"how many days until {said}?", is_(counted((day - now).days, "day"))),
-            (f"days since {said}", is_(counted((now - day).days, "day"))),
-            (f"how many days before {said}", is_(counted((day - now).days, "day"))),
+            (f"how many days until {phrase}?", is_(counted((day - now).days, "day"))),
+            (f"days since {phrase}", is_(counted((now - day).days, "day"))),
+            (f"how many days before {phrase}", is_(counted((day - now).days, "day"))),
             (
-                f"how many months between {said} and {other}",
+                f"how many months between {phrase} and {other}",
                 is_(counted(months_between(min(day, other), max(day, other)), "month")),
             ),
-            (f"what is the date {n} {unit} after {said}", is_((day + step).isoformat())),
-            (f"what date was {n} {unit} before {said}?", is_((day - step).isoformat())),
-            (f"{said} plus {n} {unit}", is_((day + step).isoformat())),
+            (f"what is the date {n} {unit} after {phrase}", is_((day + step).isoformat())),
+            (f"what date was {n} {unit} before {phrase}?", is_((day - step).isoformat())),
+            (f"{phrase} plus {n} {unit}", is_((day + step).isoformat())),
             (f"what date will it be in {n} {unit}", is_((now + step).isoformat())),
             (f"what date was it {n} {unit} ago", is_((now - step).isoformat())),
             ("what is the day before yesterday", is_((now - 2 * DAY).isoformat())),
             ("what was the day before yesterday?", is_((now - 2 * DAY).isoformat())),
             ("what is the day after tomorrow", is_((now + 2 * DAY).isoformat())),
             ("what day is the day after tomorrow", is_(WEEKDAYS[(now + 2 * DAY).weekday()])),
-            (f"what is the day before {said}", is_((day - DAY).isoformat())),
-            (f"what is the day after {said}", is_((day + DAY).isoformat())),
-            (f"what is the week before {said}", is_((day - 7 * DAY).isoformat())),
+            (f"what is the day before {phrase}", is_((day - DAY).isoformat())),
+            (f"what is the day after {phrase}", is_((day + DAY).isoformat())),
+            (f"what is the week before {phrase}", is_((day - 7 * DAY).isoformat())),
             ("what is the date tomorrow", is_((now + DAY).isoformat())),
             ("what is the last day of the year", is_(dt.date(now.year, 12, 31).isoformat())),
             ("what is the first day of the year", is_(first.isoformat())),
@@ -96,7 +96,7 @@ def about_a_date(r: random.Random, now: dt.date) -> Question:
             ("how many hours until midnight", is_("15 hours")),
             ("how many days until friday", is_(counted(((4 - now.weekday()) % 7), "day"))),
             (
-                f"how many weekdays between {said} and {other}",
+                f"how many weekdays between {phrase} and {other}",
                 lambda answer: answer.endswith(("weekday", "weekdays")),
             ),
         )

@@ -64,7 +64,7 @@ def test_questions_about_a_table(bench, query, shown):
 
 
 @pytest.mark.parametrize(
-    ("query", "said"),
+    ("query", "message"),
     [
         ("", "cannot read 'the end'"),
         ("frobnicate", "write header, rows, count"),
@@ -94,12 +94,12 @@ def test_questions_about_a_table(bench, query, shown):
         ("rows where a" + "x" * 3_000, "longer than"),
     ],
 )
-def test_questions_that_cannot_be_answered(bench, query, said):
-    assert said in bench.fails(query_csv, text=SALES, query=query)
+def test_questions_that_cannot_be_answered(bench, query, message):
+    assert message in bench.fails(query_csv, text=SALES, query=query)
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         ("", "the file is empty"),
         ("a,b\n1,2,3\n", "line 2 has 3 cells, the header 2"),
@@ -108,9 +108,9 @@ def test_questions_that_cannot_be_answered(bench, query, said):
         (b"a\0b", "binary"),
     ],
 )
-def test_broken_tables_are_told_with_their_line(bench, content, said):
+def test_broken_tables_are_reported_with_their_line(bench, content, message):
     bench.put("a.csv", content)
-    assert said in bench.fails(query_csv, path="a.csv", query="count")
+    assert message in bench.fails(query_csv, path="a.csv", query="count")
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
@@ -143,7 +143,7 @@ def test_what_counts_as_a_number(bench, cells, query, shown):
 
 
 @pytest.mark.parametrize(
-    ("cells", "query", "said"),
+    ("cells", "query", "message"),
     [
         ("10,n/a,9", "top 1 by x", "'n/a' is not a number"),
         ("10,n/a,9", "count where x > 9", "'n/a' is not a number"),
@@ -158,8 +158,8 @@ def test_what_counts_as_a_number(bench, cells, query, shown):
         ("2024-03-01", "count where x > 2024", "not a number like the others"),
     ],
 )
-def test_what_has_no_order_or_sum_is_refused(bench, cells, query, said):
-    assert said in bench.fails(query_csv, text="x\n" + cells.replace(",", "\n"), query=query)
+def test_what_has_no_order_or_sum_is_refused(bench, cells, query, message):
+    assert message in bench.fails(query_csv, text="x\n" + cells.replace(",", "\n"), query=query)
 
 
 def test_a_comma_groups_no_thousands_where_semicolons_separate(bench):
@@ -225,7 +225,7 @@ def test_places_in_json(bench, query, shown):
 
 
 @pytest.mark.parametrize(
-    ("text", "query", "said"),
+    ("text", "query", "message"),
     [
         (PEOPLE, "people[5]", "the list has 2"),
         (PEOPLE, "nope", "there are people, n, e"),
@@ -245,8 +245,8 @@ def test_places_in_json(bench, query, shown):
         (PEOPLE, "x" * 2_000, "longer than"),
     ],
 )
-def test_what_is_not_in_json_is_said(bench, text, query, said):
-    assert said in bench.fails(query_json, text=text, query=query)
+def test_what_is_not_in_json_is_reported(bench, text, query, message):
+    assert message in bench.fails(query_json, text=text, query=query)
 
 
 def test_json_lines_are_a_list(bench):

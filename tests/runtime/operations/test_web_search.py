@@ -108,20 +108,20 @@ def test_brave_gets_its_key_from_the_environment_and_nobody_else_sees_it(bench, 
 
 def test_without_a_service_it_says_how_to_set_one(bench, monkeypatch):
     monkeypatch.delenv("BRAVE_API_KEY", raising=False)
-    told = bench.fails(web_search, query="tides")
-    assert "no web search is configured" in told
-    assert "operations: {web-search: {provider: searxng, url:" in told
-    assert "BRAVE_API_KEY" in told
+    message = bench.fails(web_search, query="tides")
+    assert "no web search is configured" in message
+    assert "operations: {web-search: {provider: searxng, url:" in message
+    assert "BRAVE_API_KEY" in message
     assert "none of searxng, brave" in configured(bench, provider="bing").fails(web_search, query="x")
     assert "needs url" in configured(bench, provider="searxng").fails(web_search, query="x")
     assert "as BRAVE_API_KEY" in configured(bench, provider="brave").fails(web_search, query="x")
 
 
 def test_a_service_at_a_private_address_must_be_allowed(bench, service):
-    told = configured(bench, provider="searxng", url=service, allow_private=False).fails(
+    message = configured(bench, provider="searxng", url=service, allow_private=False).fails(
         web_search, query="x"
     )
-    assert "private" in told
+    assert "private" in message
     assert Service.seen == []
     by_fetch = type(bench)(
         bench.folder,
@@ -139,7 +139,7 @@ def test_a_service_at_a_private_address_must_be_allowed(bench, service):
         ("/busy", "searxng answered 429"),
     ],
 )
-def test_what_a_service_answers_otherwise_is_said(bench, service, path: str, says: str):
+def test_what_a_service_answers_otherwise_is_reported(bench, service, path: str, says: str):
     bench = configured(bench, provider="searxng", url=service + path)
     if path == "/under":
         assert says in bench.call(web_search, query="x").text

@@ -105,7 +105,7 @@ def test_a_command_is_judged_in_less_than_a_millisecond(guard: Guard) -> None:
     assert statistics.median(times) < 0.001
 
 
-def test_a_person_is_told_the_reason_and_what_of_the_command_it_is(guard: Guard) -> None:
+def test_a_danger_names_its_reason_and_the_part_of_the_command(guard: Guard) -> None:
     for each in LISTED:
         for danger in judge(guard, each):
             why = guard.rules[danger.rule].why

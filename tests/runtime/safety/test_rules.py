@@ -1,4 +1,4 @@
-"""Rules are markdown: a workspace adds its own, replaces some, switches some off; broken ones are told."""
+"""Rules are markdown: a workspace adds, replaces and switches off rules; broken ones are reported."""
 
 from __future__ import annotations
 
@@ -109,9 +109,9 @@ def test_a_rule_may_ask_only_without_undo_or_without_a_sandbox(own: Path) -> Non
     block = "severity: danger\neffect: write\nwhen: {}\nmatch:\n- {{does: run, program: {}}}\n"
     text = rule(block.format("no undo", "fold"), "a") + rule(block.format("open", "spin"), "b")
     (own / "dangers.md").write_text(text)
-    for undoable, enclosed, told in ((0, 0, {"a", "b"}), (1, 0, {"b"}), (0, 1, {"a"}), (1, 1, set())):
+    for undoable, enclosed, expected in ((0, 0, {"a", "b"}), (1, 0, {"b"}), (0, 1, {"a"}), (1, 1, set())):
         found = Guard([own], own.parent, undoable=lambda kept=undoable: bool(kept), enclosed=bool(enclosed))
-        assert names(found, "fold; spin") == told
+        assert names(found, "fold; spin") == expected
 
 
 def test_in_the_sandbox_only_reading_is_serious() -> None:
@@ -135,7 +135,7 @@ def test_a_changed_file_counts_at_once(own: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "said"),
+    ("text", "line", "message"),
     [
         (rule("severity: off\n", "Force Push"), 1, "no name for a rule"),
         (OFF + "\n" + OFF, 7, "stands twice, first at"),
@@ -167,11 +167,11 @@ def test_a_changed_file_counts_at_once(own: Path) -> None:
     ],
 )
 def test_a_rule_that_cannot_be_read_is_refused_with_its_place(
-    own: Path, text: str, line: int, said: str
+    own: Path, text: str, line: int, message: str
 ) -> None:
     with pytest.raises(DangerRules) as caught:
         guard(own, text).command("ls")
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert str(caught.value).startswith(f"{own / 'dangers.md'}:{line}: ")
 
 

@@ -43,7 +43,8 @@ def take(kept: Snapshots) -> str:
         return kept.take(RUN)
 
 
-def told(kept: Snapshots, before: str, **options: Any) -> list[Change]:
+def changes_since(kept: Snapshots, before: str, **options: Any) -> list[Change]:
+    """The changes between the snapshot `before` and the present files."""
     return changes(kept.trees, kept.trees.changes(before, take(kept)), **options)
 
 
@@ -167,8 +168,8 @@ def test_file_above_the_limit_is_reported_and_left_alone(folder: Path, kept: Sna
     large.unlink()
     second = take(kept)
     assert kept.large == ()
-    said = undo(kept, (first, second))
-    assert said == ("almost: put back", "large: too large to be kept; left as it is")
+    lines = undo(kept, (first, second))
+    assert lines == ("almost: put back", "large: too large to be kept; left as it is")
     assert (folder / "almost").stat().st_size == trees.LARGEST
     third = take(kept)
     put(folder, "almost", b"x" * (trees.LARGEST + 1))
@@ -205,7 +206,7 @@ def test_new_changed_and_removed_files_have_a_diff(folder: Path, kept: Snapshots
     put(folder, "new.txt", "a\nb\n")
     (folder / "empty").mkdir()
     (folder / "same.txt").chmod(0o600)
-    assert told(kept, before) == [
+    assert changes_since(kept, before) == [
         Change("changed", "changed.txt", 15, 19, "@@ -2,3 +2,3 @@\n two\n-three\n+3\n four"),
         Change("new", "empty/", 0),
         Change("new", "new.txt", 4, 0, "@@ -0,0 +1,2 @@\n+a\n+b"),
@@ -239,14 +240,14 @@ def test_change_of_the_final_newline_is_reported(folder: Path, kept: Snapshots) 
     put(folder, "a", "x\n")
     before = take(kept)
     put(folder, "a", "x")
-    (change,) = told(kept, before)
+    (change,) = changes_since(kept, before)
     assert change.diff == "(only the line break at the end differs)"
 
 
 def test_long_diff_is_cut(folder: Path, kept: Snapshots) -> None:
     before = take(kept)
     put(folder, "a", "".join(f"{number:04}\n" for number in range(2_000)))
-    (change,) = told(kept, before)
+    (change,) = changes_since(kept, before)
     head, _, rest = change.diff.partition("\n[… ")
     assert len(change.diff) <= 4_000
     assert head.startswith("@@ -0,0 +1,2000 @@\n+0000\n")
@@ -261,7 +262,7 @@ def test_diffs_are_fast_for_any_text(folder: Path, kept: Snapshots, lines: tuple
     before = take(kept)
     put(folder, "a", two + "end")
     began = time.perf_counter()
-    assert len(told(kept, before)) == 1
+    assert len(changes_since(kept, before)) == 1
     assert time.perf_counter() - began < 5
 
 
@@ -272,7 +273,7 @@ def test_diffs_are_redacted_and_neutralised(
     before = take(kept)
     put(folder, ".env", "KEY=1")
     put(folder, "a", "x=tell-nobody-this\x1b[2J\n")
-    secret, shown = told(kept, before)
+    secret, shown = changes_since(kept, before)
     assert (secret.path, secret.diff) == (".env", "")
     assert shown.diff.endswith("+x=[redacted SOME_TOKEN]␛[2J")
 
@@ -492,7 +493,7 @@ def test_without_git_changes_are_known_and_undo_is_impossible(
     put(folder, "a", "12")
     (folder / "b/c").unlink()
     put(folder, "new")
-    assert [(each.kind, each.path, each.size) for each in told(kept, before)] == [
+    assert [(each.kind, each.path, each.size) for each in changes_since(kept, before)] == [
         ("changed", "a", 2),
         ("removed", "b/c", 0),
         ("new", "new", 0),

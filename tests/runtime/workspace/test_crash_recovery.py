@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from crashing import crashes
-from playing import ACCEPT, Played, doing, plan, rewind
+from playing import ACCEPT, Play, doing, plan, rewind
 
 from kernel.asking.responder import Ask
 from kernel.document.model import Document
@@ -25,8 +25,6 @@ from runtime.sandbox.bubblewrap import clear, enclosed
 from runtime.sandbox.sandbox import Sandbox
 from runtime.workspace.inbox import Inbox, drop
 from runtime.workspace.workspace import Workspace, run_lock
-
-Play = Callable[..., Played]
 
 
 def workspace(folder: Path) -> Workspace:

@@ -71,7 +71,8 @@ def edited(play: Any, model: Answers, old: str, new: str, *, count: int = 0, **o
     return play(model, resume=first.result.run, **options)
 
 
-def told(played: Played) -> list[str]:
+def stale_messages(played: Played) -> list[str]:
+    """The messages about what an edit made stale."""
     return [str(event.data["message"]) for event in played.events if event.kind == "stale"]
 
 
@@ -93,7 +94,7 @@ def test_unchanged_run_redoes_nothing(play, work):
     first = play(model)
     again = play(model, resume=first.result.run)
     assert again.result.output == first.result.output
-    assert told(again) == started(again) == []
+    assert stale_messages(again) == started(again) == []
     assert model.phases == ["fused", "check"]
 
 
@@ -103,7 +104,7 @@ def test_changed_argument_redoes_its_step_dependents_and_check(play, work):
     assert again.result.output == "b\n\nb\n\nc\n"
     assert started(again) == [1, 3], "step 2 does not need step 1"
     assert model.phases == ["fused", "check", "check"], "the plan is not requested again"
-    assert any("step 1: its arguments were changed" in each for each in told(again))
+    assert any("step 1: its arguments were changed" in each for each in stale_messages(again))
 
 
 def test_dependents_of_an_equal_result_are_kept(play, work):
@@ -146,7 +147,7 @@ def test_changed_task_is_replanned_and_equal_calls_keep_their_results(play, work
     assert (work / "once.txt").read_text() == "one\n", "the same command keeps its result"
     assert started(again) == [4]
     assert again.root.steps[3].evidence["same as"] == 1
-    assert any("UNDERSTAND" in each and "task was changed" in each for each in told(again))
+    assert any("UNDERSTAND" in each and "task was changed" in each for each in stale_messages(again))
     assert again.root.section(2).folds[0].decision == "edited"
 
 
@@ -163,7 +164,7 @@ def test_changed_answer_is_replanned(play, work):
     model.plan = plan(read("b.txt"))
     third = play(model, resume=first.result.run)
     assert third.result.output == "b\n"
-    assert any("PLAN is made anew" in each for each in told(third))
+    assert any("PLAN is made anew" in each for each in stale_messages(third))
 
 
 def test_answer_can_be_written_into_the_document(play, work):
@@ -302,14 +303,14 @@ def test_changed_instructions_are_reported_and_applied_only_with_redo(play, work
     phases = first.fractal.workspace.root / "system" / "phases"
     phases.mkdir(parents=True)
     (phases / "check.md").write_text("# CHECK\nJudge twice.\n")
-    kept = play(model, resume=first.result.run)
-    assert kept.result.output == "a\n"
+    resumed = play(model, resume=first.result.run)
+    assert resumed.result.output == "a\n"
     assert model.phases == ["fused", "check"]
-    assert any("--redo" in each for each in told(kept))
+    assert any("--redo" in each for each in stale_messages(resumed))
     again = play(model, resume=first.result.run, redo=True)
     assert model.phases == ["fused", "check", "check"]
     assert started(again) == []
-    assert told(play(model, resume=first.result.run)) == []
+    assert stale_messages(play(model, resume=first.result.run)) == []
 
 
 def test_redone_edit_is_undone_first(play, work):
@@ -481,16 +482,16 @@ def edit_file(work: Path, run: str, old: str, new: str) -> None:
 
 def resume(play: Any, answers: Answers, run: str, **options: Any) -> Played:
     """Resume to the end. Every call is charged, and a second resume does nothing."""
-    got: Played = play(answers, resume=run, **options)
-    assert_ledger(got.folder)
-    if got.result.waiting:
-        return got
-    spent = Calls.of(got.folder).spent.values()
-    assert got.root.meta.spent["calls"] == sum(each.calls for each in spent)
+    played: Played = play(answers, resume=run, **options)
+    assert_ledger(played.folder)
+    if played.result.waiting:
+        return played
+    spent = Calls.of(played.folder).spent.values()
+    assert played.root.meta.spent["calls"] == sum(each.calls for each in spent)
     again = play(answers, resume=run)
-    assert told(again) == [] and started(again) == [] and again.asks() == []
-    assert again.result.status == got.result.status
-    return got
+    assert stale_messages(again) == [] and started(again) == [] and again.asks() == []
+    assert again.result.status == played.result.status
+    return played
 
 
 # ---- invalid edits --------------------------------------------------------------------------------------
@@ -565,7 +566,7 @@ def test_edit_during_do_is_applied_on_resume(play, work):
     edit_file(work, run, READ_A, READ_C)
     (work / "c.txt").write_text("b")
     again = resume(play, answer, run)
-    assert any("step 1: its arguments were changed" in each for each in told(again))
+    assert any("step 1: its arguments were changed" in each for each in stale_messages(again))
     assert started(again) == [1, 2, 3]
     assert again.result.output == "b\nb\n\nb\n"
 
@@ -585,7 +586,7 @@ def test_call_changed_while_waiting_needs_a_new_approval(play, work):
     first.fractal.tell(run, "approve")
     assert play(model, resume=run, settings=settings).result.exit == 0
     assert (work / "d.txt").read_text() == "y"
-    assert told(play(model, resume=run, settings=settings)) == []
+    assert stale_messages(play(model, resume=run, settings=settings)) == []
 
 
 def test_open_child_with_a_changed_task_is_replaced(play, work):
@@ -597,7 +598,7 @@ def test_open_child_with_a_changed_task_is_replaced(play, work):
     )
     edit_file(work, run, r"(2\. planned subtask\n  - what:\n    > read) b.txt", r"\1 c.txt")
     again = resume(play, model, run)
-    assert any("step 2: what it is to do was changed" in each for each in told(again))
+    assert any("step 2: what it is to do was changed" in each for each in stale_messages(again))
     assert again.result.output == "a\n\nc\n"
 
 

@@ -90,7 +90,7 @@ def test_a_workspace_of_its_own_stays_one_when_a_hidden_one_lies_beside(tmp_path
     assert Fractal(tmp_path).workspace.root == tmp_path
 
 
-def test_a_variable_that_is_misspelt_is_told_with_the_nearest_name(
+def test_a_misspelt_variable_is_reported_with_the_nearest_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("FRACTAL_CALS", "FRACTAL_CALLS", "FRACTAL_TOKEN", "FRACTAL_SOMETHING_ELSE"):

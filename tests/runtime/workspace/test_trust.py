@@ -130,7 +130,7 @@ def test_a_harmless_setting_needs_no_trust(folder: Path, name: str, value: Any) 
     assert names(folder) == []
 
 
-def test_an_empty_approve_is_told_from_what_the_users_own_file_says(folder: Path, tmp_path: Path) -> None:
+def test_settings_looser_than_the_users_own_need_trust(folder: Path, tmp_path: Path) -> None:
     mine = tmp_path / "config" / "fractal" / "fractal.yaml"
     mine.parent.mkdir(parents=True)
     mine.write_text("approve: [shell, write]\nadmit: ask\n")
@@ -259,8 +259,8 @@ def test_without_a_terminal_a_run_is_refused_and_reading_is_not(folder: Path) ->
     assert '- sandbox: "off"' in ran.err and "fractal trust" in ran.err
     for words in (["ls"], ["config"], ["tools", "ls"]):
         assert fractal(folder, *words).exit == 0
-    looked = fractal(folder, "doctor")
-    assert looked.exit == 3 and "have not granted: sandbox" in looked.out
+    checked = fractal(folder, "doctor")
+    assert checked.exit == 3 and "have not granted: sandbox" in checked.out
 
 
 def test_trust_shows_and_accepts_and_revokes(folder: Path) -> None:
@@ -301,7 +301,7 @@ def test_who_embeds_fractal_may_vouch_for_a_folder(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"a": 5}', "[" * 100_000])
-def test_a_broken_list_of_what_is_allowed_is_told(folder: Path, text: str) -> None:
+def test_a_broken_list_of_what_is_allowed_is_reported(folder: Path, text: str) -> None:
     settings(folder, sandbox="off")
     trust.place().parent.mkdir(parents=True)
     trust.place().write_text(text)

@@ -228,7 +228,7 @@ def _why(parts: Mapping[str, float], question: Question, via: str) -> str:
         return f"is connected with {via}"
     best = sorted((name for name in _SAYS if parts.get(name, 0) > 0), key=lambda name: -parts[name])
     said = [_SAYS[name] for name in best[:3]]
-    days = "; ".join(span.told() for span in question.spans) if "time" in best[:3] else ""
+    days = "; ".join(str(span) for span in question.spans) if "time" in best[:3] else ""
     return "; ".join(said) + (f" ({days})" if days else "")
 
 

@@ -37,8 +37,8 @@ class Span:
     first: int
     last: int
 
-    def told(self) -> str:
-        """For a person."""
+    def __str__(self) -> str:
+        """The days for a person: a date, or two."""
         first, last = date.fromordinal(self.first), date.fromordinal(self.last)
         return str(first) if first == last else f"{first} to {last}"
 

@@ -1,4 +1,4 @@
-"""What docs/mcp.md tells people to paste into their clients is right, and starts a server."""
+"""The client settings in docs/mcp.md are right and start a server."""
 
 from __future__ import annotations
 
@@ -52,5 +52,5 @@ def test_the_table_of_tools_names_every_tool_and_no_other(tmp_path):
     rows = re.findall(
         r"^\| (`\w+`(?:, `\w+`)*) \| ", PAGE.read_text("utf-8").split("| tool | does |")[1], re.M
     )
-    told = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
-    assert told == asyncio.run(names())
+    documented = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+    assert documented == asyncio.run(names())

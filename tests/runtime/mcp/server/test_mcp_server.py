@@ -35,19 +35,19 @@ def folder(tmp_path, monkeypatch):
 def test_a_run_from_start_to_end_over_every_transport(folder, transport, mode):
     async def work(call):
         assert [tool.name for tool in (await call.client.list_tools()).tools] == TOOLS
-        told = []
+        messages = []
 
         async def progress(count, total, message):
-            told.append(message)
+            messages.append(message)
 
         result = await call.client.call_tool("run", {"task": "what is 2 + 2"}, progress_callback=progress)
         state = result.structured_content
         assert (state["status"], state["result"], state["question"]) == ("complete", "4", "")
         assert json.loads(result.content[0].text)["result"] == "4", (
-            "clients that know no structure see it too"
+            "clients without structured content see it too"
         )
-        assert told[0].startswith("understand")
-        assert "step 1: calc done" in told
+        assert messages[0].startswith("understand")
+        assert "step 1: calc done" in messages
 
         page = await call("read_document", name=state["run"])
         assert page["id"] == state["document"]
@@ -243,9 +243,9 @@ def test_errors_are_sentences(folder):
     async def work(call):
         assert "there is no tool 'reed'; there are read" in await call.fails("call_tool", tool="reed")
         assert "read(path, lines?) needs path" in await call.fails("call_tool", tool="read", args={})
-        told = await call.fails("call_tool", tool="read", args={"path": "no.txt"})
-        assert "no.txt: there is no such file" in told
-        assert "(run " in told
+        error = await call.fails("call_tool", tool="read", args={"path": "no.txt"})
+        assert "no.txt: there is no such file" in error
+        assert "(run " in error
         assert "outside the folder" in await call.fails(
             "call_tool", tool="read", args={"path": "/etc/passwd"}
         )
@@ -254,9 +254,9 @@ def test_errors_are_sentences(folder):
         assert "Field required" in await call.fails("status")
         with pytest.raises(MCPError, match="there is no run nowhere"):
             await call.client.read_resource("loop://nowhere")
-        told = await call.fails("run", task="x", model="scripted:nowhere.json")
-        assert "nowhere.json" in told
-        assert "Traceback" not in told
+        error = await call.fails("run", task="x", model="scripted:nowhere.json")
+        assert "nowhere.json" in error
+        assert "Traceback" not in error
 
     speak(folder, work)
 
@@ -335,7 +335,7 @@ def test_an_answer_reaches_a_run_of_another_process(folder):
     assert speak(folder, work)["result"] == "42"
 
 
-def test_a_model_that_fails_is_told_as_the_reason_and_the_run_can_be_resumed(folder, capfd):
+def test_a_model_failure_is_the_reason_and_the_run_can_be_resumed(folder, capfd):
     (folder / "script.json").write_text('[{"phase": "fused", "error": {"provider": "the model is on fire"}}]')
     settings(folder, ladder=[{"model": f"scripted:{folder / 'script.json'}"}])
 
@@ -404,7 +404,7 @@ def test_a_page_in_a_browser_cannot_reach_it(folder):
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "told"),
+    ("words", "code", "message"),
     [
         (["--http", "0.0.0.0:0"], 2, "anyone who can reach 0.0.0.0 could run commands here"),
         (["--http", "nonsense"], 2, "not HOST:PORT, such as"),
@@ -412,7 +412,7 @@ def test_a_page_in_a_browser_cannot_reach_it(folder):
         (["--http", "192.0.2.1:0", "--token", "x"], 3, "choose another port"),
     ],
 )
-def test_an_address_that_will_not_do_is_refused(folder, words, code, told):
+def test_an_unusable_address_is_refused(folder, words, code, message):
     ran = subprocess.run(
         [*COMMAND, "-C", str(folder), "mcp", *words],
         env=environment(),
@@ -421,11 +421,11 @@ def test_an_address_that_will_not_do_is_refused(folder, words, code, told):
         timeout=20,
     )
     assert ran.returncode == code
-    assert told in ran.stderr
+    assert message in ran.stderr
     assert "Traceback" not in ran.stderr
 
 
-def test_settings_that_are_wrong_are_told_before_anything_is_served(folder):
+def test_wrong_settings_are_reported_before_anything_is_served(folder):
     (folder / "fractal.yaml").write_text("modle: x\n")
     ran = subprocess.run(
         [*COMMAND, "-C", str(folder), "mcp"],

@@ -47,14 +47,14 @@ def tell(brain: Brain, text: str, at: datetime = MONDAY, **more: Any) -> Observa
 
 
 def night(brain: Brain, *names: str, at: datetime = MONDAY, ask: Ask | None = None) -> dict[str, StageResult]:
-    """These stages of a dream in the night after, all those that work on meaning when none is named."""
+    """Run these stages of a dream in the night after `at`; without names, all that work on meaning."""
     chosen = names or ("cluster", "refine", "create", "connect", "score", "abstract", "decay", "report")
-    told: dict[str, StageResult] = {}
+    results: dict[str, StageResult] = {}
     dream = Dream(f"night-{at:%m-%d}", brain, brain.shelf, at + timedelta(hours=15), ask=ask)
     for name in chosen:
         with brain.shelf.transaction():
-            told[name] = STAGES[name].run(dream)
-    return told
+            results[name] = STAGES[name].run(dream)
+    return results
 
 
 def memories(brain: Brain) -> list[Memory]:

@@ -72,7 +72,7 @@ def tally(source: str, to: str) -> Exemplar:
 
 
 def filled(folder: Path, kind: str = "sqlite") -> Brain:
-    """A store with work for each stage; made once of each kind that lies on a disk."""
+    """A store with work for each stage. Each kind that is kept on disk is made once and copied."""
     if kind == "memory":
         return _filled(folder, kind)
     shutil.copytree(_made(kind) / "memory", folder / "memory")
@@ -88,7 +88,7 @@ def _made(kind: str) -> Path:
 
 
 def _filled(folder: Path, kind: str) -> Brain:
-    """What makes it merges, types and bears nothing by itself."""
+    """Make the store with a brain that merges no trees, types no tasks and learns no methods by itself."""
     brain = brain_in(folder, kind, parts=replace(PARTS, merging=False, methods=False, types=False))
     memory, shelf = brain.memory, brain.shelf
     for spaces in ("", "  ", "   "):
@@ -128,7 +128,7 @@ def _change(brain: Brain, tree: NeuronTree, **changes: Any) -> NeuronTree:
 
 
 def _judge(brain: Brain, tree: NeuronTree) -> None:
-    """One branch misled and has something below it, one hardly pulls, one was right."""
+    """One branch misled and has a branch below it, one has almost no weight, one was right."""
     parents = {each.parent for each in tree.synapses}
     below = next(each.child for each in tree.synapses if each.child in parents)
     leaf = next(each.child for each in tree.synapses if each.child not in parents and each.parent != below)
@@ -166,7 +166,7 @@ def _talk(brain: Brain) -> None:
 
 
 def _mix(brain: Brain) -> None:
-    """A problem type in which two kinds of tasks lie that have nothing in common."""
+    """Add a problem type that mixes two unrelated kinds of tasks."""
     embedder = brain.embedder
     rng = np.random.default_rng(1)
     tasks = [f"water the {each} plants" for each in range(15)] + [f"file report {each}" for each in range(12)]
@@ -190,10 +190,12 @@ def _mix(brain: Brain) -> None:
 
 
 def exported(brain: Brain, *, dreams: bool = True) -> str:
-    """All that is remembered, and the files beside it; without `dreams`, not what was dreamt."""
-    told = "".join(line for line in lines(brain.shelf) if dreams or json.loads(line)["kind"] not in OF_DREAMS)
+    """All records and the files of methods; without `dreams`, no records that dreams made."""
+    records = "".join(
+        line for line in lines(brain.shelf) if dreams or json.loads(line)["kind"] not in OF_DREAMS
+    )
     files = sorted((brain.settings.folder / "methods").glob("*.md"))
-    return told + "".join(f"{path.name}\n{path.read_text('utf-8')}" for path in files)
+    return records + "".join(f"{path.name}\n{path.read_text('utf-8')}" for path in files)
 
 
 def dreamer(brain: Brain, stages: Sequence[Stage] = ALL) -> Dreamer:
@@ -204,7 +206,7 @@ def dreamer(brain: Brain, stages: Sequence[Stage] = ALL) -> Dreamer:
 
 
 class Dying:
-    """A keeper in whose transaction the process dies: at a write, or instead of the commit."""
+    """A keeper that kills the process at call `number` of its method `at`."""
 
     def __init__(self, inner: Any, at: str, number: int = 1) -> None:
         self.inner, self.at, self.left = inner, at, number
@@ -225,26 +227,26 @@ class Dying:
 
 
 def dying(stage: Stage, when: str) -> Stage:
-    """A stage in which the process dies: in its first write, or when all its work is done but kept."""
+    """A stage that kills the process in its first write, or after all its work but before the commit."""
 
     def run(dream: Dream) -> StageResult:
         shelf = dream.shelf
         if when == "first write":
-            noting = cast(Any, shelf.keeper)
-            noting.inner = Dying(noting.inner, "write")
-            told = stage.run(dream)
-            noting.inner = noting.inner.inner
-            noting.inner.write([])
+            keeper = cast(Any, shelf.keeper)
+            keeper.inner = Dying(keeper.inner, "write")
+            result = stage.run(dream)
+            keeper.inner = keeper.inner.inner
+            keeper.inner.write([])
         else:
-            told = stage.run(dream)
+            result = stage.run(dream)
         os.kill(os.getpid(), signal.SIGKILL)
-        return told
+        return result
 
     return replace(stage, run=run)
 
 
 def killed(folder: Path, kind: str, what: str, name: str = "", when: str = "") -> bool:
-    """Dream, or undo, in a process of its own that dies where it is told to; whether it did."""
+    """Dream or undo in a child process that dies at the given point; return whether it did."""
     child = os.fork()
     if not child:
         try:

@@ -1,4 +1,4 @@
-"""A dream is archived, rehearsed, killed, gone on with and taken back; only one is at work at a time."""
+"""A dream is archived, rehearsed, killed, resumed and undone; only one runs at a time."""
 
 from __future__ import annotations
 
@@ -93,13 +93,15 @@ def test_a_file_edited_after_a_crash_is_restored_and_the_edit_is_copied(tmp_path
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "files"])
-def test_a_rehearsal_tells_the_same_and_changes_nothing(tmp_path: Path, kind: str) -> None:
+def test_a_rehearsal_reports_the_same_and_changes_nothing(tmp_path: Path, kind: str) -> None:
     brain = filled(tmp_path, kind)
     before = exported(brain)
-    told = {each.stage.name: each.done for each in dreamer(brain).rehearse(ALL)}
+    rehearsed = {each.stage.name: each.done for each in dreamer(brain).rehearse(ALL)}
     assert exported(brain) == before
     done = dreamer(brain).dream("one", ALL).stages
-    assert {name: each.counts for name, each in told.items()} == {n: each.counts for n, each in done.items()}
+    assert {name: each.counts for name, each in rehearsed.items()} == {
+        n: each.counts for n, each in done.items()
+    }
 
 
 @pytest.mark.parametrize(("name", "when"), KILLS, ids=" ".join)
@@ -163,14 +165,14 @@ def test_killed_in_the_middle_of_undo_it_is_gone_on_with(tmp_path: Path, kind: s
     assert exported(brain) == before
 
 
-def test_what_others_changed_since_is_told_and_not_overwritten(tmp_path: Path) -> None:
+def test_what_others_changed_since_is_reported_and_not_overwritten(tmp_path: Path) -> None:
     brain = filled(tmp_path)
     sleeper = dreamer(brain)
     before = {tree.id: tree for tree in brain.shelf.scan(NeuronTree)}
     sleeper.dream("one", ALL)
     (held,) = [tree for tree in brain.shelf.scan(NeuronTree) if tree.text.startswith("A farmer")]
-    theirs = held.model_copy(update={"rung": "somebody else"})
-    brain.shelf.put(theirs)
+    changed_tree = held.model_copy(update={"rung": "somebody else"})
+    brain.shelf.put(changed_tree)
     (file,) = (tmp_path / "memory" / "methods").glob("*.md")
     file.write_text(file.read_text("utf-8") + "\nmine\n", "utf-8")
     undone = sleeper.undo()
@@ -178,7 +180,7 @@ def test_what_others_changed_since_is_told_and_not_overwritten(tmp_path: Path) -
     assert f"methods/{file.name}" in undone.left
     assert file.read_text("utf-8").endswith("mine\n")
     now = {tree.id: tree for tree in brain.shelf.scan(NeuronTree)}
-    assert now[held.id] == theirs
+    assert now[held.id] == changed_tree
     assert {id: tree for id, tree in now.items() if id != held.id} == {
         id: tree for id, tree in before.items() if id != held.id
     }

@@ -47,7 +47,7 @@ def test_a_gist_of_chat_alone_is_its_first_sentence() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wording", "why"),
+    ("wording", "expected"),
     [
         ("Ann paid 1,250 euros for the Douro cruise on 3 May; Bob's brother Tomás was not there.", ""),
         ("Ann paid 1,300 euros for the Douro cruise on 3 May; Tomás was not there.", "1,300"),
@@ -59,9 +59,9 @@ def test_a_gist_of_chat_alone_is_its_first_sentence() -> None:
         ("cruise " * 500, "characters"),
     ],
 )
-def test_a_wording_stands_only_when_nothing_is_made_up_or_lost(wording: str, why: str) -> None:
-    told = grounded(wording, [each.text for each in TALK] + ["Ann", "Bob"], EMPTY)
-    assert (why in told) if why else told == ""
+def test_a_wording_stands_only_when_nothing_is_made_up_or_lost(wording: str, expected: str) -> None:
+    reason = grounded(wording, [each.text for each in TALK] + ["Ann", "Bob"], EMPTY)
+    assert (expected in reason) if expected else reason == ""
 
 
 def test_an_abstraction_may_lose_values_and_make_up_none() -> None:

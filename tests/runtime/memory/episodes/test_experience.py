@@ -1,4 +1,4 @@
-"""Experiences: the fields that are indexed of a finished document."""
+"""Experiences: the indexed fields of a finished document."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_each_ended_loop_is_an_experience_and_an_operation_is_none():
 
 
 def test_a_loop_of_the_third_level_is_an_experience_too(play):
-    """Its document is named as those of operations are."""
+    """Its document has a name like those of operations."""
     deeper = {"read a.txt": "the inner part", "the inner part": "the deepest part"}
 
     def answers(ask):
@@ -54,14 +54,17 @@ def test_an_experience_names_its_document_and_what_finding_and_counting_need():
 
 
 def test_nothing_that_a_step_returned_is_stored_a_second_time():
-    told = experience("tool-research-7f3kq2-1").model_dump_json()
-    assert "MSI Thin" not in told and "RTX" not in told
+    stored = experience("tool-research-7f3kq2-1").model_dump_json()
+    assert "MSI Thin" not in stored and "RTX" not in stored
 
 
 def test_a_persons_word_outweighs_the_criteria_for_the_run_and_not_for_its_parts():
-    told = {each.id: each for each in experiences_of(RUN, {"7f3kq2": False})}
-    assert (told["system-7f3kq2"].success, told["system-7f3kq2"].signal) == (False, "user_rejected")
-    assert told["tool-research-7f3kq2-1"].signal == "tests_passed"
+    experiences = {each.id: each for each in experiences_of(RUN, {"7f3kq2": False})}
+    assert (experiences["system-7f3kq2"].success, experiences["system-7f3kq2"].signal) == (
+        False,
+        "user_rejected",
+    )
+    assert experiences["tool-research-7f3kq2-1"].signal == "tests_passed"
 
 
 def test_a_loop_that_goes_on_is_no_experience_yet():
@@ -97,7 +100,7 @@ def test_a_secret_in_a_task_is_not_indexed(play):
     assert secret not in found.model_dump_json() and "[redacted" in found.text
 
 
-def test_the_task_type_is_told_by_words_as_that_of_patterns_is():
-    told = {each.id: each.type for each in experiences_of(RUN, type_of=lambda task: task.split()[0])}
-    assert told == {each.id: each.text.split()[0] for each in experiences_of(RUN)}
+def test_the_task_type_comes_from_the_given_function():
+    types = {each.id: each.type for each in experiences_of(RUN, type_of=lambda task: task.split()[0])}
+    assert types == {each.id: each.text.split()[0] for each in experiences_of(RUN)}
     assert {each.type for each in experiences_of(RUN)} == {"general"}

@@ -36,7 +36,7 @@ def answers(ask):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("I prefer tables to lists. Summarise notes.txt", ["I prefer tables to lists"]),
         ("The report is due Friday, write it", ["The report is due Friday"]),
@@ -49,8 +49,8 @@ def answers(ask):
         ("My flight leaves at 5 p.m. Remind me", ["My flight leaves at 5 p.m"]),
     ],
 )
-def test_a_statement_is_stored_in_the_persons_words(text: str, told: list[str]):
-    assert facts(text) == told
+def test_a_statement_is_stored_in_the_persons_words(text: str, expected: list[str]):
+    assert facts(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -125,8 +125,8 @@ def test_a_failure_is_observed_with_its_reason(play):
         return plan(LIST)
 
     played = play(failing, "make it so", settings={"retries": 0})
-    (told,) = known(played.fractal, "failure")
-    assert told.startswith("“make it so” failed (") and "full" in told
+    (failure,) = known(played.fractal, "failure")
+    assert failure.startswith("“make it so” failed (") and "full" in failure
 
 
 def test_the_settings_select_what_is_observed(play):

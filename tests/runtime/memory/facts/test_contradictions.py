@@ -48,7 +48,7 @@ def test_a_later_fact_supersedes_and_both_are_kept_with_their_dates(mind: Mind) 
         assert "Anna lives in Paris" in edge.text
 
 
-def test_what_is_told_later_of_an_earlier_time_does_not_hold(mind: Mind) -> None:
+def test_a_later_statement_about_an_earlier_time_does_not_hold(mind: Mind) -> None:
     mind.remember("The rent is 1350 dollars", at="2025-06-02")
     mind.remember("The rent is 1200 dollars", at="2024-01-10")
     assert texts(mind) == ["The rent is 1350 dollars"]
@@ -65,7 +65,7 @@ def test_what_was_past_may_hold_again(mind: Mind) -> None:
     assert len(list(mind.memories(past=True))) == 3
 
 
-def test_told_again_without_a_date_what_was_past_holds_from_now(mind: Mind) -> None:
+def test_a_past_statement_repeated_without_a_date_holds_from_now(mind: Mind) -> None:
     mind.remember("The office is open", at="2024-01-01")
     mind.remember("The office is closed", at="2024-02-01")
     assert mind.remember("The office is open").since == NOW
@@ -116,18 +116,18 @@ DAY = st.integers(1, 28).map(lambda day: f"2024-02-{day:02}")
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(WHO, CITIES, DAY), min_size=1, max_size=10))
-def test_whatever_is_told_in_whatever_order_one_city_of_each_holds_and_nothing_is_lost(
-    told: list[tuple[str, str, str]],
+def test_in_any_order_of_statements_one_city_of_each_holds_and_nothing_is_lost(
+    statements: list[tuple[str, str, str]],
 ) -> None:
     mind = mind_on(open_shelf("memory", Path()))
-    for who, city, day in told:
+    for who, city, day in statements:
         mind.remember(f"{who} lives in {city}", at=day)
     every = list(mind.memories(past=True))
     holding = [memory for memory in every if not memory.superseded]
-    for who in {who for who, _, _ in told}:
+    for who in {who for who, _, _ in statements}:
         mine = [memory for memory in holding if memory.text.startswith(who)]
-        last = max(day for each, _, day in told if each == who)
-        cities = {city for each, city, day in told if each == who and day == last}
+        last = max(day for each, _, day in statements if each == who)
+        cities = {city for each, city, day in statements if each == who and day == last}
         assert {memory.text.rsplit(" ", 1)[1] for memory in mine} == cities
         assert len(mine) == len(cities)
     evidence = [id for memory in every for id in memory.evidence]

@@ -1,4 +1,4 @@
-"""The Fiedler value against what is known of paths, rings, stars and complete graphs."""
+"""The Fiedler value against the known values of paths, rings, stars and complete graphs."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def ring(count: int) -> list[tuple[str, str, float]]:
     return [*path(count), (str(count - 1), "0", 1.0)]
 
 
-def alone(edges: list[tuple[str, str, float]]) -> float:
-    """By iteration, as large graphs are done."""
+def by_iteration_of(edges: list[tuple[str, str, float]]) -> float:
+    """The Fiedler value by iteration, as it is computed for large graphs."""
     names = sorted({end for edge in edges for end in edge[:2]})
     at = {name: n for n, name in enumerate(names)}
     x = np.array([at[edge[0]] for edge in edges])
@@ -45,15 +45,15 @@ KNOWN = [
 @pytest.mark.parametrize(("edges", "value"), KNOWN)
 def test_known_values(edges: list[tuple[str, str, float]], value: float) -> None:
     assert fiedler([], edges).fiedler == pytest.approx(value, rel=1e-6, abs=1e-9)
-    assert alone(edges) == pytest.approx(value, rel=1e-6, abs=1e-9)
+    assert by_iteration_of(edges) == pytest.approx(value, rel=1e-6, abs=1e-9)
 
 
-def test_only_the_largest_component_counts_and_the_others_are_told() -> None:
-    torn = fiedler(["lonely", "lonelier"], [*path(20), ("a", "b", 1.0)])
-    assert torn.components == 4
-    assert torn.largest == 20
-    assert torn.nodes == 24
-    assert torn.fiedler == pytest.approx(2 - 2 * math.cos(math.pi / 20), rel=1e-6)
+def test_only_the_largest_component_counts_and_the_others_are_reported() -> None:
+    result = fiedler(["lonely", "lonelier"], [*path(20), ("a", "b", 1.0)])
+    assert result.components == 4
+    assert result.largest == 20
+    assert result.nodes == 24
+    assert result.fiedler == pytest.approx(2 - 2 * math.cos(math.pi / 20), rel=1e-6)
 
 
 def test_a_graph_that_is_torn_has_a_lower_value_than_before() -> None:
@@ -72,6 +72,6 @@ def test_nothing_has_no_connectivity() -> None:
 @given(st.sets(st.tuples(st.integers(0, 12), st.integers(0, 12)), min_size=1, max_size=40))
 def test_both_ways_agree_with_all_eigenvalues(pairs: set[tuple[int, int]]) -> None:
     edges = [(str(a), str(b), 1.0) for a, b in pairs if a < b]
-    told = fiedler([], edges)
-    if told.components == 1 and told.largest > 1:
-        assert alone(edges) == pytest.approx(told.fiedler, rel=1e-5, abs=1e-8)
+    result = fiedler([], edges)
+    if result.components == 1 and result.largest > 1:
+        assert by_iteration_of(edges) == pytest.approx(result.fiedler, rel=1e-5, abs=1e-8)

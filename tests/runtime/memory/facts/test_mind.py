@@ -1,4 +1,4 @@
-"""A mind is told and asked: what it keeps, once, and what its gate makes of it."""
+"""What a mind keeps of its observations, and how its gate routes them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_what_is_new_and_matters_is_a_memory_at_once(mind: Mind) -> None:
     assert [memory.text for memory in mind.memories()] == ["the pump failed at noon"]
 
 
-def test_a_fact_told_twice_is_one_memory_with_both_as_evidence(mind: Mind) -> None:
+def test_a_fact_stated_twice_is_one_memory_with_both_as_evidence(mind: Mind) -> None:
     one = mind.remember("Anna lives in Paris", at="2026-01-02")
     two = mind.remember("anna lives in Paris.", at="2026-03-02")
     assert two.id == one.id
@@ -93,7 +93,7 @@ def test_fields_that_are_none_are_refused(mind: Mind) -> None:
 
 
 class Failing(Lexical):
-    """Lexical, until it has made so many vectors."""
+    """A lexical embedder that fails after 70 vectors."""
 
     left = 70
 
@@ -116,7 +116,7 @@ def test_what_was_interrupted_waits_and_is_taken_in_next_time(shelf: Shelf) -> N
 
 
 class Other(Lexical):
-    """Another embedder with vectors of its own."""
+    """A second embedder with its own vectors."""
 
     name = "other-1"
 

@@ -1,4 +1,4 @@
-"""Whether two sayings agree is told by their values, whatever their vectors say."""
+"""Whether two statements agree depends on their values, whatever their vectors say."""
 
 from __future__ import annotations
 
@@ -130,13 +130,16 @@ TEXTS = st.one_of(SENTENCES, st.text(max_size=60), st.sampled_from(ODD))
 
 @settings(max_examples=150, deadline=None)
 @given(TEXTS, TEXTS)
-def test_agreement_is_told_of_anything_and_is_the_same_from_both_sides(one: str, other: str) -> None:
+def test_any_two_texts_can_be_compared_and_agreement_is_symmetric(one: str, other: str) -> None:
     language = language_of((shipped_system(),))
-    found, turned = agreement(Said(one), Said(other), language), agreement(Said(other), Said(one), language)
-    assert found.verdict in get_args(Verdict)
-    assert 0 <= found.shared <= 1
-    assert (found.verdict == "same") == (turned.verdict == "same")
-    assert found.mergeable == turned.mergeable
+    forward, backward = (
+        agreement(Said(one), Said(other), language),
+        agreement(Said(other), Said(one), language),
+    )
+    assert forward.verdict in get_args(Verdict)
+    assert 0 <= forward.shared <= 1
+    assert (forward.verdict == "same") == (backward.verdict == "same")
+    assert forward.mergeable == backward.mergeable
     assert agreement(Said(one), Said(one), language).verdict == "same"
 
 

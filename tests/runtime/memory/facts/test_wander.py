@@ -22,8 +22,8 @@ DAY = timedelta(days=1)
 
 def known(id: str, **fields: object) -> Memory:
     """A memory with nothing to gain."""
-    told = {"accessed": 9, "confidence": 0.9, "last_access": stamp(NOW - DAY), **fields}
-    return Memory(id=id, text=id, **told)  # pyright: ignore[reportArgumentType]
+    values = {"accessed": 9, "confidence": 0.9, "last_access": stamp(NOW - DAY), **fields}
+    return Memory(id=id, text=id, **values)  # pyright: ignore[reportArgumentType]
 
 
 @pytest.fixture

@@ -94,7 +94,7 @@ def test_who_is_killed_in_the_middle_does_it_again(dreamt: Fractal):
     assert any(dreamt.brain.shelf.scan(Memory))
 
 
-def test_a_process_that_reads_meanwhile_is_told_of(dreamt: Fractal):
+def test_a_process_that_reads_meanwhile_is_reported(dreamt: Fractal):
     state = dreamt.workspace.state
     reader = sqlite3.connect(dreamt.memory.folder / "brain.sqlite3", isolation_level=None)
     reader.execute("BEGIN")

@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from playing import ACCEPT, Played, plan
+from playing import ACCEPT, Play, Played, plan
 
 from kernel.asking.responder import Ask
 from runtime.api.fractal import Fractal
 
-Play = Callable[..., Played]
 SETTINGS = {"retries": 0, "embedder": "lexical", "fsync": False}
 REJECT = {"validation": "fail", "issues": ["it does not hold"], "decision": "ESCALATE", "learned": "no"}
 
@@ -24,12 +23,12 @@ def step(tool: str, **args: Any) -> dict[str, Any]:
 
 @dataclass
 class Worker:
-    """Edits files. Without advice it often edits without reading, and guesses the text."""
+    """A scripted worker that edits files. Without advice it often guesses the text instead of reading it."""
 
     seed: int = 1
     mistakes: float = 0.5
-    heeds: bool = True  # what stands in its prompt
-    told: list[str] = field(default_factory=list)
+    follows_advice: bool = True  # whether it follows the advice in its prompt
+    prompts: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
@@ -38,8 +37,8 @@ class Worker:
         def answer(ask: Ask) -> Any:
             if ask.phase == "check":
                 return REJECT if "- FAIL" in ask.user else ACCEPT
-            self.told.append(ask.user)
-            reads = good or (self.heeds and "use `read` on the same file" in ask.user)
+            self.prompts.append(ask.user)
+            reads = good or (self.follows_advice and "use `read` on the same file" in ask.user)
             steps = [step("list", path=".")] if self.random.random() < 0.4 else []
             if reads:
                 steps.append(step("read", path=name))

@@ -114,7 +114,7 @@ def test_what_is_no_rule_is_none(text: str) -> None:
 # ---- contrast --------------------------------------------------------------------------------------------
 
 
-def test_what_separates_is_found_and_told_in_figures() -> None:
+def test_what_separates_is_found_and_reported_in_figures() -> None:
     found = contrast(
         sample(many(("read.0 edit.0", True, 9), ("read.0 edit.0", False, 1), ("edit.0", False, 8)))
     )
@@ -122,7 +122,7 @@ def test_what_separates_is_found_and_told_in_figures() -> None:
     assert (found.did, found.did_not) == ((9, 10), (0, 8))
 
 
-def test_what_harms_is_told_as_what_not_to_do() -> None:
+def test_what_harms_becomes_a_rule_of_what_not_to_do() -> None:
     found = contrast(
         sample(many(("bash", False, 8), ("search", True, 4), ("find", True, 5), ("bash read", False, 3)))
     )

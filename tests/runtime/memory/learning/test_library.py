@@ -66,7 +66,7 @@ def test_the_least_that_a_person_has_to_write(library: Library) -> None:
 
 
 @pytest.mark.parametrize(
-    "text, line, told",
+    "text, line, reason",
     [
         ("", 1, "no frontmatter"),
         ("---\nscope: everybody\n---\n# A\n\nb\n", 2, "scope: 'everybody' is not one of all, space, agent"),
@@ -81,26 +81,26 @@ def test_the_least_that_a_person_has_to_write(library: Library) -> None:
         ("---\nscope: agent\n---\n# A\n\nb\n", 2, "the key `agent:` is missing"),
     ],
 )
-def test_a_bad_file_is_told_with_its_line_and_the_others_go_on(
-    library: Library, text: str, line: int, told: str
+def test_a_bad_file_is_reported_with_its_line_and_the_others_work(
+    library: Library, text: str, line: int, reason: str
 ) -> None:
     library.add(READ_FIRST)
     bad = file_of(library, "bad")
     bad.write_text(text)
     assert [each.name for each in library.all()] == ["read-before-edit"]
     message = str(library.faults[bad])
-    assert message.startswith(f"{bad}:{line}: ") and told in message
+    assert message.startswith(f"{bad}:{line}: ") and reason in message
 
 
 @pytest.mark.parametrize(
-    "raw, told",
+    "raw, reason",
     [(b"---\n---\n# A\n\n\xff\xfe\n", "5: not UTF-8"), (b"x" * 10_000_000, "10,000,000 bytes are too many")],
 )
-def test_what_is_no_text_is_told_too(library: Library, raw: bytes, told: str) -> None:
+def test_a_file_that_is_not_text_is_reported_too(library: Library, raw: bytes, reason: str) -> None:
     library.folder.mkdir(parents=True)
     file_of(library).write_bytes(raw)
     assert library.all() == []
-    assert told in str(library.faults[file_of(library)])
+    assert reason in str(library.faults[file_of(library)])
 
 
 def test_a_mended_file_is_read_again(library: Library) -> None:
@@ -229,12 +229,12 @@ def test_what_is_shown_fits_its_tokens_and_is_of_the_task_type(library: Library)
                 confidence=number / 30,
             )
         )
-    told = _lines(library.relevant(["edit"], 200))
-    assert 100 < estimate_tokens(told) <= 200
-    assert told.splitlines()[0] == (
+    advice = _lines(library.relevant(["edit"], 200))
+    assert 100 < estimate_tokens(advice) <= 200
+    assert advice.splitlines()[0] == (
         "- Advice number 29 of some length, for tasks that edit files. (patterns/p-29.md)"
     )
-    assert all(int(line.split("number ")[1].split()[0]) % 2 for line in told.splitlines())
+    assert all(int(line.split("number ")[1].split()[0]) % 2 for line in advice.splitlines())
     assert estimate_tokens(_lines(library.relevant(["edit"]))) <= 500
 
 

@@ -215,12 +215,12 @@ def test_what_three_spaces_have_is_for_all(shelf: Shelf, tmp_path: Path) -> None
     spaces = [
         Library(state / "spaces" / name / "memory" / "patterns", state=state) for name in ("a", "b", "c")
     ]
-    told = {"rule": "uses read", "scope": "space", "types": ("edit",), "success_rate": 0.9, "samples": 10}
+    fields = {"rule": "uses read", "scope": "space", "types": ("edit",), "success_rate": 0.9, "samples": 10}
     for space in spaces[:2]:
-        space.add(pattern("use-read", **told))
+        space.add(pattern("use-read", **fields))
     promotion = Promotion(shelf, spaces[0], None, state)
     assert promotion.promote() == []
-    spaces[2].add(pattern("use-read", **told))
+    spaces[2].add(pattern("use-read", **fields))
     assert promotion.promote() == ["use-read promoted to all spaces: found in a, b, c"]
     (one,) = main.all()
     assert (one.scope, one.samples) == ("all", 10) and spaces[0].all() == []

@@ -37,7 +37,7 @@ def test_an_agent_is_settings_with_a_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text, told",
+    "text, message",
     [
         ("agents: {a: {retriez: 1}}\nagent: a\n", "there is no setting retriez"),
         ("agents: {a: {agent: b}}\nagent: a\n", "an agent names no other agents"),
@@ -45,16 +45,16 @@ def test_an_agent_is_settings_with_a_name(tmp_path: Path) -> None:
         ("space: ../../etc\n", "space"),
     ],
 )
-def test_what_is_wrong_with_an_agent_or_a_space_is_told(tmp_path: Path, text: str, told: str) -> None:
+def test_an_invalid_agent_or_space_is_an_error(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "fractal.yaml").write_text(text)
-    with pytest.raises(ConfigurationError, match=told):
+    with pytest.raises(ConfigurationError, match=message):
         settings.load(tmp_path, {})
 
 
 def test_what_an_agent_learns_is_its_own_and_a_space_has_its_own_folder(play: Play, tmp_path: Path) -> None:
     work = tmp_path / "work"
     named = {"agent": "writer", "space": "shop"}
-    played = stream(play, work, 16, Worker(heeds=False), named)
+    played = stream(play, work, 16, Worker(follows_advice=False), named)
     assert played[-1].root.meta.extra == {"agent": "writer", "space": "shop"}
     state = work / ".fractal" / "state"
     assert not (state / "memory").exists()
@@ -99,9 +99,9 @@ def group_of(work: Path, good: str) -> Fractal:
 
 def test_several_attempts_at_one_task_are_a_group_each_from_the_same_files(tmp_path: Path) -> None:
     fractal = group_of(tmp_path, "ynynynynynyy")
-    told: list[str] = []
-    found = asyncio.run(attempts(fractal, TASK, 12, lambda n, result: told.append(result.status)))
-    assert told.count("complete") == 7
+    statuses: list[str] = []
+    found = asyncio.run(attempts(fractal, TASK, 12, lambda n, result: statuses.append(result.status)))
+    assert statuses.count("complete") == 7
     assert [each.rule for each in found if each.rule] == ["before-same edit read"]
     tried = list(fractal.anew().brain.shelf.scan(StoredAttempt))
     assert len({each.group for each in tried}) == 1 and tried[0].group
@@ -162,7 +162,7 @@ def test_headings_are_patterns_and_so_are_the_points_of_a_list(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    "text, told",
+    "text, message",
     [
         ("", "1: no heading"),
         ("## A\n\nb\u202ec\n", "3: the invisible character U+202E"),
@@ -171,8 +171,10 @@ def test_headings_are_patterns_and_so_are_the_points_of_a_list(tmp_path: Path) -
         ("x" * 2_000_000, "2,000,000 bytes are too many"),
     ],
 )
-def test_practice_that_cannot_be_read_is_told_with_its_line(tmp_path: Path, text: str, told: str) -> None:
-    with pytest.raises(PatternError, match=re.escape(told)):
+def test_practice_that_cannot_be_read_is_reported_with_its_line(
+    tmp_path: Path, text: str, message: str
+) -> None:
+    with pytest.raises(PatternError, match=re.escape(message)):
         practice(tmp_path, text)
 
 
@@ -207,14 +209,14 @@ def fractal_says(work: Path, *words: str) -> tuple[int, str]:
 def test_the_commands_say_what_was_learned(tmp_path: Path) -> None:
     (tmp_path / "gp.md").write_text("## Read first\nRead it.\n\nApplies to: edit\n")
     assert fractal_says(tmp_path, "learn", "import", str(tmp_path / "gp.md"))[0] == 0
-    _, told = fractal_says(tmp_path, "learn", "patterns", "--json")
-    start = told.index("[")
-    assert [each["name"] for each in json.loads(told[start:])] == ["read-first"]
+    _, output = fractal_says(tmp_path, "learn", "patterns", "--json")
+    start = output.index("[")
+    assert [each["name"] for each in json.loads(output[start:])] == ["read-first"]
     assert "Read it." in fractal_says(tmp_path, "learn", "patterns", "show", "read-first")[1]
     fractal_says(tmp_path, "learn", "patterns", "off", "read-first")
     library = Fractal(tmp_path, settings=SETTINGS).memory.library
     assert [each.status for each in library.all()] == ["off"]
     (library.folder / "bad.md").write_text("nothing")
-    _, told = fractal_says(tmp_path, "learn", "patterns")
-    assert "bad.md:1: no frontmatter" in told and "read-first" in told
+    _, output = fractal_says(tmp_path, "learn", "patterns")
+    assert "bad.md:1: no frontmatter" in output and "read-first" in output
     assert "coverage: no task type" in fractal_says(tmp_path, "learn", "report")[1]

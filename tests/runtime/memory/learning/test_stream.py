@@ -42,7 +42,7 @@ def test_a_stream_of_runs_teaches_what_separates_those_that_went_well(streamed: 
     assert found.guidance == "Before `edit`, use `read` on the same file."
     assert (found.rule, found.types, found.scope) == ("before-same edit read", ("edit",), "space")
     assert found.sources and all((work / ".fractal" / "state" / each).is_file() for each in found.sources)
-    assert "(patterns/read-before-edit.md)" in worker.told[-1]
+    assert "(patterns/read-before-edit.md)" in worker.prompts[-1]
 
 
 def test_a_worker_that_heeds_it_makes_the_mistake_no_more_and_the_report_says_so(streamed: Streamed) -> None:
@@ -84,7 +84,7 @@ def test_a_persons_word_turns_what_a_run_counts_for(streamed: Streamed, tmp_path
 
 def test_wrong_feedback_on_every_fifth_run_does_not_turn_what_is_learned(play: Play, tmp_path: Path) -> None:
     work = tmp_path / "work"
-    played = stream(play, work, 26, Worker(seed=3, heeds=False), {"fsync": False})
+    played = stream(play, work, 26, Worker(seed=3, follows_advice=False), {"fsync": False})
     fractal = Fractal(work, settings=SETTINGS)
     for each in played[::5]:
         fractal.feedback(each.result.run, each.result.exit != 0)
@@ -246,12 +246,12 @@ def test_a_model_is_asked_after_a_run_where_the_settings_say_so(play: Play, tmp_
     assert (last / "learning.jsonl").is_file()
 
 
-async def test_the_tool_tells_what_was_learned(streamed: Streamed, tmp_path: Path) -> None:
+async def test_the_tool_shows_what_was_learned(streamed: Streamed, tmp_path: Path) -> None:
     from runtime.api.learning import act
 
     fractal = copy(streamed, tmp_path)
-    told = await act(fractal, None, {"action": "patterns", "task": "change a word in a.md"})
-    assert "(patterns/read-before-edit.md) [edit; high]" in told.text
+    result = await act(fractal, None, {"action": "patterns", "task": "change a word in a.md"})
+    assert "(patterns/read-before-edit.md) [edit; high]" in result.text
     assert "went well" in (await act(fractal, None, {"action": "report"})).text
     run = streamed[1][0].result.run
     assert (await act(fractal, None, {"action": "from", "run": run})).text

@@ -1,4 +1,4 @@
-"""What every store keeps to; each store's test file runs all of it."""
+"""The contract of every store; each store's test file runs all of it."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ class Contract:
 
     # ---- news --------------------------------------------------------------------------------------------
 
-    def test_what_was_put_and_deleted_since_is_told(self, shelf: Shelf) -> None:
-        since, told = shelf.news()
-        assert told is None  # at first everything has to be looked at
+    def test_what_was_put_and_deleted_since_is_news(self, shelf: Shelf) -> None:
+        since, changes = shelf.news()
+        assert changes is None  # at first everything counts as changed
         shelf.put(note("a", 1, 2), note("b", 1, 2))
         shelf.delete(Note, "a", "never there")
-        since, told = shelf.news(since)
-        assert told is not None and set(told) == {("note", "a"), ("note", "b")}
+        since, changes = shelf.news(since)
+        assert changes is not None and set(changes) == {("note", "a"), ("note", "b")}
         assert shelf.news(since) == (since, [])
 
     def test_what_was_not_kept_is_no_news(self, shelf: Shelf) -> None:
@@ -67,8 +67,8 @@ class Contract:
         with pytest.raises(RuntimeError), shelf.transaction():
             shelf.put(note("b", 1, 2))
             raise RuntimeError
-        since, told = shelf.news(since)
-        assert told == []
+        since, changes = shelf.news(since)
+        assert changes == []
         with shelf.transaction():
             shelf.put(note("c", 1, 2))
             assert shelf.news(since) == (since, [])
@@ -455,12 +455,12 @@ class OnDisk(Contract):
         here.put(note("a", 1, 2))
         since, _ = here.news()
         there.put(note("b", 1, 2))
-        since, told = here.news(since)
-        assert told == [("note", "b")]
+        since, changes = here.news(since)
+        assert changes == [("note", "b")]
         there.delete(Note, "b")
         here.put(note("c", 1, 2))  # in between: the change before it must not be overlooked
-        since, told = here.news(since)
-        assert told == [("note", "b"), ("note", "c")]
+        since, changes = here.news(since)
+        assert changes == [("note", "b"), ("note", "c")]
         for shelf in (here, there):
             shelf.close()
 
@@ -479,25 +479,25 @@ class OnDisk(Contract):
 
     def test_killed_at_any_moment_it_keeps_what_was_acknowledged(self, tmp_path: Path) -> None:
         folder = tmp_path / "brain"
-        told: dict[str, int] = {}
+        acknowledged: dict[str, int] = {}
         for number in range(12):
             name = f"run{number:02}"
             with subprocess.Popen(self.program(folder, name), stdout=subprocess.PIPE, text=True) as writer:
                 assert writer.stdout
-                seen = sum(1 for _ in range(1 + number % 3) if writer.stdout.readline())
+                first_lines = sum(1 for _ in range(1 + number % 3) if writer.stdout.readline())
                 time.sleep(0.002 * number)
                 writer.send_signal(signal.SIGKILL)
-                told[name] = seen + sum(1 for line in writer.stdout if line.endswith("\n"))
+                acknowledged[name] = first_lines + sum(1 for line in writer.stdout if line.endswith("\n"))
             with self.closing(folder) as shelf:
                 ids = [each.id for each in shelf.scan(Note)]
-                for each, count in told.items():
-                    mine = [id for id in ids if id.startswith(each)]
+                for run, count in acknowledged.items():
+                    mine = [id for id in ids if id.startswith(run)]
                     assert len(mine) in (2 * count, 2 * count + 2), (
                         "a transaction is there whole, or not at all"
                     )
                 assert {hit.id for hit in shelf.nearest(Note, "lexical-1", unit(1, 1), 10**6)} == set(ids)
                 assert shelf.check() == []
-        assert sum(told.values()) >= 24
+        assert sum(acknowledged.values()) >= 24
 
     def test_a_full_disk_is_said_and_loses_nothing(self, tmp_path: Path) -> None:
         if not shutil.which("unshare"):

@@ -44,7 +44,7 @@ class TestFiles(OnDisk):
             path.unlink()
             assert shelf.count(Note) == 0
 
-    def test_a_broken_file_is_told_by_name_and_the_rest_goes_on(self, tmp_path: Path) -> None:
+    def test_a_broken_file_is_reported_by_name_and_the_others_work(self, tmp_path: Path) -> None:
         with self.closing(tmp_path) as shelf:
             shelf.put(*(note(name, 1, 1, text="same") for name in "abcdef"))
             folder = tmp_path / "brain" / "note"
@@ -80,7 +80,7 @@ class TestFiles(OnDisk):
 
 
 def ended_at(folder: Path, at: int, where: str) -> tuple[int, int]:
-    """In a process of its own, write pairs until the call of that number; its exit code, and what it told."""
+    """Write pairs in a child process that ends at call `at`; return its exit code and acknowledged writes."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -94,6 +94,6 @@ def ended_at(folder: Path, at: int, where: str) -> tuple[int, int]:
             os._exit(0)
         os._exit(1)
     os.close(writing)
-    with os.fdopen(reading) as told:
-        lines = told.read().split()
+    with os.fdopen(reading) as output:
+        lines = output.read().split()
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), len(lines)

@@ -1,4 +1,4 @@
-"""The shelf in SQLite keeps the contract, and mends itself."""
+"""The shelf in SQLite keeps the contract, and repairs itself."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class TestSqlite(OnDisk):
         ):
             self.open(tmp_path)
 
-    def test_a_broken_row_is_told_and_the_rest_goes_on(self, tmp_path: Path) -> None:
+    def test_a_broken_row_is_reported_and_the_others_work(self, tmp_path: Path) -> None:
         with self.closing(tmp_path) as shelf:
             shelf.put(*(note(name, 1, 1, text="same", uses=1) for name in "abcd"))
         base = sqlite3.connect(tmp_path / "brain.sqlite3")
@@ -70,7 +70,7 @@ class TestSqlite(OnDisk):
             assert shelf.rebuild() == []
             assert shelf.check() == []
 
-    def test_an_index_that_lost_words_is_told_and_made_anew(self, tmp_path: Path) -> None:
+    def test_an_index_that_lost_words_is_reported_and_rebuilt(self, tmp_path: Path) -> None:
         with self.closing(tmp_path) as shelf:
             shelf.put(*(note(name, text=f"word {name}") for name in "abc"))
             base = sqlite3.connect(tmp_path / "brain.sqlite3")
@@ -121,7 +121,7 @@ class TestSqlite(OnDisk):
             least = {"flipped bits": 1700, "no table": 2000, "half a file": 300}
             assert shelf.count(Note) >= least[harm]
 
-    def test_a_missing_table_is_told_and_mended(self, tmp_path: Path) -> None:
+    def test_a_missing_table_is_reported_and_repaired(self, tmp_path: Path) -> None:
         with self.closing(tmp_path) as shelf:
             shelf.put(note("a"))
         with sqlite3.connect(tmp_path / "brain.sqlite3") as base:
@@ -132,7 +132,7 @@ class TestSqlite(OnDisk):
             shelf.rebuild()
             assert shelf.check() == [] and shelf.count(Note) == 1
 
-    def test_an_empty_file_is_told_and_is_no_empty_memory(self, tmp_path: Path) -> None:
+    def test_an_empty_file_is_an_error_and_not_an_empty_memory(self, tmp_path: Path) -> None:
         path = tmp_path / "brain.sqlite3"
         path.touch()
         os.utime(path, (1e9, 1e9))

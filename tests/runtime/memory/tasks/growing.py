@@ -50,7 +50,7 @@ def shelf_of(kind: str = "memory") -> Iterator[Shelf]:
 
 
 def decided(shelf: Shelf, id: str, of: NeuronTree, task: str = OTHER, **more: Any) -> Decision:
-    told = {"path": "variation", "tree": of.id, "predicted": of.ledger.confidence, **more}
-    made = Decision(id=id, text=task, **told)
-    shelf.put(made)
-    return made
+    fields = {"path": "variation", "tree": of.id, "predicted": of.ledger.confidence, **more}
+    decision = Decision(id=id, text=task, **fields)
+    shelf.put(decision)
+    return decision

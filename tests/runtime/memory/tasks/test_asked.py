@@ -1,4 +1,4 @@
-"""In which way a model is asked: learned by type from what came of it, with the real ladder and engine."""
+"""How a model is asked: learned for each type from outcomes, with the real ladder and engine."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ NAMES = ("amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "heath",
 
 
 class Model:
-    """One that does each sort of task only when it is asked in the one way that suits."""
+    """A model that does each sort of task only when it is asked in the way that suits it."""
 
     def __init__(self) -> None:
         self.planned: list[Ask] = []
@@ -126,7 +126,7 @@ class Model:
 
 @pytest.fixture
 def ask(play: Callable[..., Played], tmp_path: Path) -> Callable[..., tuple[Played, str]]:
-    """Does a task of a sort; returns the run and the way its model was asked in."""
+    """Run a task of a sort; return the run and how its model was asked."""
 
     def work(sort: str, name: str, **settings: Any) -> tuple[Played, str]:
         model = Model()
@@ -159,9 +159,9 @@ def test_each_type_is_asked_as_suits_it_after_a_few_failures(ask: Callable[..., 
         assert learned.count(sort) >= 0.9 * len(learned), asked[sort]
     assert last is not None
     decisions = list(Fractal(last.fractal.workspace.folder, settings=SETTINGS).brain.shelf.scan(Decision))
-    told = [each for each in decisions if each.way == "write code" and each.outcome]
-    assert told and all(each.type for each in decisions if each.way != ONE_SHOT)
-    assert "asked in:     write code" in explain(told[-1])
+    code_decisions = [each for each in decisions if each.way == "write code" and each.outcome]
+    assert code_decisions and all(each.type for each in decisions if each.way != ONE_SHOT)
+    assert "asked in:     write code" in explain(code_decisions[-1])
 
 
 def test_where_nothing_failed_or_it_is_switched_off_a_prompt_says_nothing_of_ways(

@@ -1,4 +1,4 @@
-"""Tokens and binding: what is bound is exactly what differs, and one word of another kind is refused."""
+"""Tokens and binding: exactly what differs is bound, and a word of another kind is refused."""
 
 from __future__ import annotations
 
@@ -75,8 +75,8 @@ def steps(**values: Any) -> list[dict[str, Any]]:
 
 def bound(old: str, new: str, done: list[dict[str, Any]]) -> list[dict[str, Any]] | str:
     found = align(read(old), read(new))
-    told = found if isinstance(found, Refusal) else bind(done, found)
-    return told.why if isinstance(told, Refusal) else told
+    result = found if isinstance(found, Refusal) else bind(done, found)
+    return result.why if isinstance(result, Refusal) else result
 
 
 @settings(deadline=None, max_examples=60)
@@ -93,11 +93,11 @@ def test_recall_binds_exactly_the_new_leaves(
     a, b, c, x, y, z = numbers
     old = TASK.format(a=a, b=b, c=c, name=name, noun=noun)
     new = TASK.format(a=x, b=y, c=z, name=other, noun=thing)
-    told = bound(old, new, steps(a=a, b=b, c=c))
-    assert not isinstance(told, str), told
+    result = bound(old, new, steps(a=a, b=b, c=c))
+    assert not isinstance(result, str), result
     expected = steps(a=x, b=y, c=z)
-    assert calculated(told) == calculated(expected)
-    assert [each["needs"] for each in told] == [[], [1]]
+    assert calculated(result) == calculated(expected)
+    assert [each["needs"] for each in result] == [[], [1]]
 
 
 @settings(deadline=None, max_examples=60)
@@ -270,8 +270,8 @@ def test_other_things_are_reckoned_the_same_way(old: str, new: str, expression: 
 def test_what_a_step_may_have_from_elsewhere_is_refused(
     old: str, new: str, expression: str, why: str
 ) -> None:
-    told = bound(old, new, calc(expression))
-    assert isinstance(told, str) and why in told
+    result = bound(old, new, calc(expression))
+    assert isinstance(result, str) and why in result
 
 
 def test_he_becomes_she_with_the_name_and_only_throughout() -> None:
@@ -302,7 +302,7 @@ def test_what_was_put_in_is_not_taken_for_a_number_of_the_task() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "forms"),
+    ("verb", "forms"),
     [
         ("throw (threw thrown) away", "throw away|throws away|threw away|thrown away|throwing away"),
         ("bake", "bake|bakes|baked|baked|baking"),
@@ -311,8 +311,8 @@ def test_what_was_put_in_is_not_taken_for_a_number_of_the_task() -> None:
         ("go (went gone)", "go|goes|went|gone|going"),
     ],
 )
-def test_the_forms_of_a_verb(told: str, forms: str) -> None:
-    assert [" ".join(form) for form in verb_forms(told)] == forms.split("|")
+def test_the_forms_of_a_verb(verb: str, forms: str) -> None:
+    assert [" ".join(form) for form in verb_forms(verb)] == forms.split("|")
 
 
 @pytest.mark.parametrize("word", ["box", "cherry", "man", "toy", "bus", "shelf", "potato", "cookie"])

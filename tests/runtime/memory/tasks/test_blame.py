@@ -1,4 +1,4 @@
-"""Which part of a task misled: outcomes shared over branches, their weights, and what is refused for it."""
+"""Which part of a task misled: branches share its outcomes, change weight, and may refuse a recall."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ NAME = "Anna buys 3 boxes of apples for $8 each. How much does Anna pay in total
 PRICE_AGAIN = "Tom buys 3 boxes of apples for $6 each. How much does Tom pay in total?"
 
 
-def told(of: NeuronTree, found: dict[str, float]) -> dict[str, float]:
+def labelled_shares(of: NeuronTree, by_neuron: dict[str, float]) -> dict[str, float]:
     labels = {short(each.id): each.label for each in of.neurons}
-    return {labels[child]: round(share, 2) for child, share in found.items()}
+    return {labels[child]: round(share, 2) for child, share in by_neuron.items()}
 
 
 def met(shelf: Shelf, good: bool, task: str, times: int = 1) -> NeuronTree:
@@ -60,7 +60,7 @@ def test_of_any_two_texts_what_changed_lies_in_the_stored_one(stored: str, task:
 
 
 def test_an_outcome_is_shared_from_the_root_down_over_what_changed() -> None:
-    found = told(TREE, shares(TREE, PRICE))
+    found = labelled_shares(TREE, shares(TREE, PRICE))
     assert {label for label in found if "$8" not in label} == set()
     assert set(found.values()) == {1.0}  # one branch at each level
     both = shares(TREE, OTHER)

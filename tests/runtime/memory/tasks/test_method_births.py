@@ -33,16 +33,16 @@ def test_five_tasks_with_files_make_a_method_that_reads_a_sixth(learner: Learner
     assert method.form == "steps"
     assert method.stage == "hippocampus"
     assert len(method.trees) == 5
-    told = front(learner.file())
-    assert told["phrasings"].splitlines() == ["tally the lines of {path} and note the figure in {to}"]
-    assert told["slots"] == {"path": "exact path", "to": "exact path"}
-    assert told["steps"][0] == {
+    fields = front(learner.file())
+    assert fields["phrasings"].splitlines() == ["tally the lines of {path} and note the figure in {to}"]
+    assert fields["slots"] == {"path": "exact path", "to": "exact path"}
+    assert fields["steps"][0] == {
         "tool": "count",
         "args": {"what": "lines", "path": "{{ path }}", "format": "total"},
     }
-    assert told["success"] == [{"file": "{{ to }}", "has": r"\d"}]
-    assert told["output"] == "Noted in {{ to }}"
-    assert (told["status"], told["origin"]) == ("active", "learned")
+    assert fields["success"] == [{"file": "{{ to }}", "has": r"\d"}]
+    assert fields["output"] == "Noted in {{ to }}"
+    assert (fields["status"], fields["origin"]) == ("active", "learned")
     new = tally("x/y.md", "z.txt")
     assert plain(learner.plans(new.task)) == plain(new.steps)
     assert plain(learner.plans("please " + new.task)) == plain(new.steps)
@@ -56,9 +56,9 @@ def test_its_file_shows_its_exemplars(learner: Learner) -> None:
 
 def test_five_word_problems_make_a_method(learner: Learner) -> None:
     (method,) = learner.learn(*(bought(*each) for each in WORDED))
-    told = front(learner.file())
-    assert told["steps"] == [{"tool": "calc", "args": {"expression": "{{ boxes }} * {{ amount }}"}}]
-    assert told["slots"] == {
+    fields = front(learner.file())
+    assert fields["steps"] == [{"tool": "calc", "args": {"expression": "{{ boxes }} * {{ amount }}"}}]
+    assert fields["slots"] == {
         "name": "proper name",
         "boxes": "exact number",
         "thing": "noun",
@@ -198,8 +198,8 @@ def test_where_an_argument_is_made_each_time_there_is_a_template_for_the_model(l
     (method,) = learner.learn(*(poem(path, text) for (path, _), text in zip(PAIRS, texts, strict=True)))
     assert method.form == "template"
     assert learner.plans("pen a rhyme into z.md") is None
-    (told,) = learner.methods.guidance("pen a rhyme into z.md")
-    assert "write {'path': 'z.md', 'content': '…'}" in told
+    (guidance,) = learner.methods.guidance("pen a rhyme into z.md")
+    assert "write {'path': 'z.md', 'content': '…'}" in guidance
     assert not learner.methods.guidance("count the lines of z.md")
 
 

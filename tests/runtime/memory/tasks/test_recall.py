@@ -1,4 +1,4 @@
-"""Recall over families of tasks of our own: what is answered, that it is right, and that no trap works."""
+"""Recall over our families of tasks: what it answers, that answers are right, and that no trap works."""
 
 from __future__ import annotations
 
@@ -75,12 +75,12 @@ def test_a_variation_is_nearest_to_its_own_task_by_shape() -> None:
     assert places[False] <= places.total() // 50
 
 
-# ---- what is told ----------------------------------------------------------------------------------------
+# ---- what a recall reports -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["memory", "files", "sqlite"])
 @pytest.mark.parametrize("parts", [ALL, PLAIN])
-def test_a_recall_tells_what_it_took_and_how_long(kind: str, parts: Parts) -> None:
+def test_a_recall_reports_what_it_used_and_how_long_it_took(kind: str, parts: Parts) -> None:
     with shelf_of(kind) as shelf:
         made = memory((STORED, "3*8"), parts=parts, shelf=shelf)
         found = made.recall(OTHER)
@@ -91,7 +91,7 @@ def test_a_recall_tells_what_it_took_and_how_long(kind: str, parts: Parts) -> No
         assert made.recall("What is the weather?").kind == "novel"
 
 
-def test_a_refusal_tells_why() -> None:
+def test_a_refusal_gives_its_reason() -> None:
     made = memory((STORED, "3*8"))
     found = made.recall(STORED.replace("buys", "sells"))
     assert found.kind == "novel" and found.tree is None

@@ -1,4 +1,4 @@
-"""What comes of a decision: counted once in whatever order it is said, taken back when it holds no longer."""
+"""Outcomes of decisions: counted once in any order of sources, and taken back when they no longer hold."""
 
 from __future__ import annotations
 
@@ -177,26 +177,26 @@ def test_what_solved_a_task_tells_which_of_the_rivals_was_right(shelf: Shelf) ->
 
 
 @pytest.mark.parametrize(
-    ("predicted", "good", "told"),
+    ("predicted", "good", "expected"),
     [(0.9, False, [0.9]), (0.9, True, []), (0.1, True, [0.9]), (0.7, True, []), (0.69, True, [0.31])],
 )
-def test_what_surprises_is_told_to_the_problem_type_once(
-    shelf: Shelf, predicted: float, good: bool, told: list[float]
+def test_a_surprise_reaches_the_problem_type_once(
+    shelf: Shelf, predicted: float, good: bool, expected: list[float]
 ) -> None:
-    heard: list[float] = []
+    surprises: list[float] = []
 
     def moved(type: str, vectors: Mapping[str, bytes], surprise: float) -> None:
         assert type == "t" and vectors == TREE.vectors
-        heard.append(surprise)
+        surprises.append(surprise)
 
     decided(shelf, "d", TREE, type="t", predicted=predicted)
     settle(shelf, "d", good, "criteria", moved=moved)
     settle(shelf, "d", good, "criteria", moved=moved)
     settle(shelf, "d", good, "check", moved=moved)
-    assert heard == pytest.approx(told)
+    assert surprises == pytest.approx(expected)
     decided(shelf, "e", TREE, type="t", predicted=predicted)
     settle(shelf, "e", good, "criteria", parts=ALL.without("surprise"), moved=moved)
-    assert heard == pytest.approx(told)
+    assert surprises == pytest.approx(expected)
 
 
 # ---- of all orders ---------------------------------------------------------------------------------------
@@ -227,9 +227,9 @@ def played(steps: list[tuple[str, str, bool]], parts: Parts = ALL) -> Any:
 @settings(deadline=None, max_examples=30)
 @given(SAID, st.randoms(use_true_random=False), st.integers(0, 4))
 def test_the_order_in_which_sources_speak_of_a_decision_changes_nothing(
-    said: list[tuple[str, bool]], random: Any, before: int
+    outcomes: list[tuple[str, bool]], random: Any, before: int
 ) -> None:
-    def told(order: list[tuple[str, bool]]) -> Any:
+    def state_after(order: list[tuple[str, bool]]) -> Any:
         with shelf_of() as shelf:
             shelf.put(TREE)
             fail(shelf, before)
@@ -238,9 +238,9 @@ def test_the_order_in_which_sources_speak_of_a_decision_changes_nothing(
                 settle(shelf, "d", good, source)
             return state(shelf)
 
-    other = list(said)
-    random.shuffle(other)
-    assert told(said) == told(other)
+    shuffled = list(outcomes)
+    random.shuffle(shuffled)
+    assert state_after(outcomes) == state_after(shuffled)
 
 
 @settings(deadline=None, max_examples=30)

@@ -1,4 +1,4 @@
-"""Problem types: what was taught is recognised, what is new stays new, and nothing of it is lost."""
+"""Problem types: learned tasks are recognised, new tasks stay new, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -269,8 +269,8 @@ def test_two_processes_teach_at_once_and_a_third_sees_all_of_it(tmp_path: Path) 
     running = [subprocess.Popen([*words, name, "15"]) for name in ("weigh", "paint", "weigh")]
     assert [each.wait(60) for each in running] == [0, 0, 0]
     assert types.recognise("weigh number 1 of all").type == "weigh"
-    told = {each.id: each.members for each in shelf.scan(ProblemType)}
-    assert told == {"weigh": 15, "paint": 15}
+    members = {each.id: each.members for each in shelf.scan(ProblemType)}
+    assert members == {"weigh": 15, "paint": 15}
     shelf.close()
 
 

@@ -1,4 +1,4 @@
-"""Of a memory and what it was made of, what is shown once."""
+"""Search results show a memory and its evidence without repetition."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ THEME = held("m1", "Doors are a worry here.")
 
 
 @pytest.mark.parametrize(
-    ("order", "shown"),
+    ("found", "expected"),
     [
-        ([BOTH, KEY, LOCK], ["m1", "o2"]),  # "when it rains" stands in the turn alone
-        ([KEY, BOTH, LOCK], ["o1", "m1", "o2"]),  # the memory may yet lead to the other turn
+        ([BOTH, KEY, LOCK], ["m1", "o2"]),  # only the turn says "when it rains"
+        ([KEY, BOTH, LOCK], ["o1", "m1", "o2"]),  # the memory may still lead to the other turn
         ([KEY, LOCK, BOTH], ["o1", "o2"]),
         ([REWORDED, KEY, LOCK], ["m1", "o1", "o2"]),
-        ([KEY, COPY], ["m1"]),  # in the turn's place: it tells whether that still holds
+        ([KEY, COPY], ["m1"]),  # instead of the turn: it says whether that still holds
         ([COPY, KEY], ["m1"]),
-        ([KEY, GROWN, LOCK], ["m1", "o2"]),  # its wording does not tell yet what came to it
+        ([KEY, GROWN, LOCK], ["m1", "o2"]),  # its wording does not include the new evidence yet
         ([KEY, LOCK, THEME], ["o1", "o2", "m1"]),
-        ([OTHER, KEY], ["m1", "o1"]),  # one word is another: that is another key
-        ([TALK_OF_IT, LONG], ["m1"]),  # what is missing says nothing
+        ([OTHER, KEY], ["m1", "o1"]),  # one word differs: it is another key
+        ([TALK_OF_IT, LONG], ["m1"]),  # what is missing carries no information
         ([], []),
     ],
 )
-def test_what_was_told_above_is_not_told_again(order: Sequence, shown: list[str]) -> None:
-    made_of = {each.id: each.evidence for each in order if isinstance(each, Memory)}
-    hits = [Found(each.id, each.KIND, each.text, 1 / n, {}, "") for n, each in enumerate(order, 1)]
-    assert [hit.id for hit in once(hits, made_of)] == shown
+def test_what_was_shown_above_is_not_shown_again(found: Sequence, expected: list[str]) -> None:
+    made_of = {each.id: each.evidence for each in found if isinstance(each, Memory)}
+    hits = [Found(each.id, each.KIND, each.text, 1 / n, {}, "") for n, each in enumerate(found, 1)]
+    assert [hit.id for hit in once(hits, made_of)] == expected
 
 
-def test_a_text_that_two_said_is_told_once() -> None:
+def test_a_text_that_two_people_said_is_shown_once() -> None:
     again = said("o3", "the key hangs behind the  oven", "Bob")
     hits = [Found(each.id, each.KIND, each.text, 1.0, {}, "") for each in (KEY, again)]
     assert [hit.id for hit in once(hits, {})] == ["o1"]

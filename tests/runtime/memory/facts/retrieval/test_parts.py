@@ -176,6 +176,6 @@ def test_each_score_is_explained() -> None:
     assert "said by the person named" in hit.why
 
 
-def test_a_part_that_is_none_is_told() -> None:
+def test_an_unknown_part_is_an_error() -> None:
     with pytest.raises(UsageError, match="charm: not a part of retrieval"):
         ALL.without("charm")

@@ -78,10 +78,12 @@ def test_what_has_nothing_to_do_with_it_is_not_found() -> None:
     assert found.search("quantum chromodynamics") == []
 
 
-@pytest.mark.parametrize(("more", "told"), [({"limit": 0}, "limit: 0"), ({"mode": "best"}, "mode: 'best'")])
-def test_what_cannot_be_asked_is_told(more: dict[str, Any], told: str) -> None:
-    with pytest.raises(UsageError, match=told):
-        retrieval(*NOISE).search("kettle", **more)
+@pytest.mark.parametrize(
+    ("options", "message"), [({"limit": 0}, "limit: 0"), ({"mode": "best"}, "mode: 'best'")]
+)
+def test_an_invalid_option_is_an_error(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        retrieval(*NOISE).search("kettle", **options)
 
 
 def test_the_same_question_gets_the_same_answer_and_order_of_writing_does_not_matter() -> None:
@@ -164,7 +166,7 @@ def test_only_what_is_in_scope_is_found() -> None:
     assert within(keep=lambda fields: fields["id"] != "a") == {"b", "m"}
 
 
-def test_a_scope_that_is_none_is_told() -> None:
+def test_an_invalid_scope_is_an_error() -> None:
     with pytest.raises(UsageError, match="since: 'soon' is not a date"):
         retrieval(*NOISE).search("kettle", scope=Scope(since="soon"))
     with pytest.raises(UsageError, match="kinds: goat"):
