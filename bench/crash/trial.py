@@ -264,7 +264,7 @@ def _normalised(call: str, work: Path) -> str:
     """The name and file of a call, without what differs from run to run."""
     text = call.replace(f"{work}/", "")
     text = re.sub(r"\.[0-9a-f]{8}\.tmp", ".*.tmp", text)
-    text = re.sub(r"(?<=snapshots/)[0-9a-f]+", "*", text)  # the name is made from the path of the folder
+    text = re.sub(r"[0-9a-f]{16,}", "*", text)  # digests: the folder of the snapshots, and the snapshots
     run = looking.run_of(work)
     return text.replace(run.name, "RUN") if run else re.sub(r"(?<=runs/)\w+", "RUN", text)
 
