@@ -15,6 +15,7 @@ from runtime.cli import main
 from runtime.memory.tasks import NAMES
 
 FILE = click.Path(dir_okay=False, exists=True, path_type=Path)
+FOLDER = click.Path(file_okay=False, path_type=Path)
 NEW_FILE = click.Path(dir_okay=False, path_type=Path)
 COUNT = click.IntRange(min=1)
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True}
@@ -206,7 +207,7 @@ command(
     flag("--quick", "Without the figures by part."),
     option(
         "--stores",
-        type=click.Path(file_okay=False, path_type=Path),
+        type=FOLDER,
         metavar="DIR",
         help="Keep the embedded conversations in this folder.",
     ),
@@ -270,6 +271,17 @@ command(
     ),
     EMBEDDER,
     run=_week,
+)
+command(
+    "real",
+    "Do small real jobs with a real model: Fractal, and other agents with the same one. It takes hours.",
+    option("--model", type=FILE, required=True, metavar="FILE.gguf"),
+    option("--agent", "agents", multiple=True, default=["fractal"], help="fractal, mini, smol, plain, …"),
+    option("--set", "sets", multiple=True, type=click.Choice(["viewed", "unread"]), default=["viewed", "unread"]),
+    option("--only", multiple=True, metavar="JOB|KIND", help="Only these jobs."),
+    flag("--fixed", "Only the 24 jobs that the other agents get."),
+    option("--rows", type=NEW_FILE, metavar="FILE.jsonl", help="Where finished jobs are recorded."),
+    option("--environments", type=FOLDER, metavar="DIR", help="Where the other agents are installed."),
 )
 
 
