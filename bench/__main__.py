@@ -277,7 +277,9 @@ command(
     "Do small real jobs with a real model: Fractal, and other agents with the same one. It takes hours.",
     option("--model", type=FILE, required=True, metavar="FILE.gguf"),
     option("--agent", "agents", multiple=True, default=["fractal"], help="fractal, mini, smol, plain, …"),
-    option("--set", "sets", multiple=True, type=click.Choice(["viewed", "unread"]), default=["viewed", "unread"]),
+    option(
+        "--set", "sets", multiple=True, type=click.Choice(["viewed", "unread"]), default=["viewed", "unread"]
+    ),
     option("--only", multiple=True, metavar="JOB|KIND", help="Only these jobs."),
     flag("--fixed", "Only the 24 jobs that the other agents get."),
     option("--rows", type=NEW_FILE, metavar="FILE.jsonl", help="Where finished jobs are recorded."),

@@ -1,4 +1,4 @@
-"""Does the jobs with each agent, one process a job, and writes a row for each to a file, so that it can go on later."""
+"""Does the jobs with each agent, one process a job. Rows of finished jobs are kept, so that it can go on."""
 
 from __future__ import annotations
 
@@ -94,7 +94,9 @@ def measure(
             known.append(row)
             done_text = "done  " if row["done"] else "CLAIMED" if row["claims"] else "failed"
             name = job.name if which == "viewed" else job.kind
-            print(f"{agent:8} {which} {done_text} {row['seconds']:6.1f} s {name}", file=sys.stderr, flush=True)
+            print(
+                f"{agent:8} {which} {done_text} {row['seconds']:6.1f} s {name}", file=sys.stderr, flush=True
+            )
     return figures([row for row in known if row["agent"] in agents and row["set"] in sets])
 
 
@@ -111,10 +113,23 @@ def play(agent: str, job: Job, model: Path, url: str, environments: Path) -> Row
         task = job.task.replace("{site}", address)
         if agent in VARIANTS:
             settings = {"FRACTAL_MODEL": f"llama:{model.resolve()}", **_FRACTAL, **VARIANTS[agent]}
-            command = [sys.executable, str(_SCRIPTS / "fractal_agent.py"), task, job.reply, json.dumps(settings)]
+            command = [
+                sys.executable,
+                str(_SCRIPTS / "fractal_agent.py"),
+                task,
+                job.reply,
+                json.dumps(settings),
+            ]
         else:
             python = environment(agent, environments)
-            command = [str(python), str(_SCRIPTS / f"{agent}_agent.py"), task, url, model.stem, str(int(LIMIT))]
+            command = [
+                str(python),
+                str(_SCRIPTS / f"{agent}_agent.py"),
+                task,
+                url,
+                model.stem,
+                str(int(LIMIT)),
+            ]
         begun = time.monotonic()
         printed, errors = _run(command, folder)
         seconds = time.monotonic() - begun
@@ -211,7 +226,7 @@ class _Pages(BaseHTTPRequestHandler):
         self.pages = pages
         super().__init__(*args)
 
-    def do_GET(self) -> None:  # noqa: N802 (named by http.server)
+    def do_GET(self) -> None:
         text = self.pages.get(self.path.partition("?")[0])
         self.send_response(200 if text is not None else 404)
         kind = "application/json" if self.path.endswith(".json") else "text/html; charset=utf-8"
@@ -270,9 +285,24 @@ def _share(values: Sequence[bool]) -> float:
 
 def table(measured: Figures) -> str:
     """The figures as markdown."""
-    head = ["agent", "set", "jobs", "done", "hard", "of the peers' jobs", "false claims", "s", "calls", "tokens"]
+    head = [
+        "agent",
+        "set",
+        "jobs",
+        "done",
+        "hard",
+        "of the peers' jobs",
+        "false claims",
+        "s",
+        "calls",
+        "tokens",
+    ]
     keys = ("jobs", "done", "hard_done", "peers_done", "false_claims", "seconds", "calls", "tokens")
-    lines = [[agent, which, *(each[key] for key in keys)] for agent, by in measured.items() for which, each in by.items()]
+    lines = [
+        [agent, which, *(each[key] for key in keys)]
+        for agent, by in measured.items()
+        for which, each in by.items()
+    ]
     kinds = [
         [agent, which, *(each["by_kind"].get(kind, "") for kind in KINDS)]
         for agent, by in measured.items()
@@ -286,12 +316,17 @@ def missed(measured: Figures) -> list[str]:
     own = measured.get("fractal", {}).get("unread")
     if not own:
         return []
-    peers = [by["unread"]["peers_done"] for agent, by in measured.items() if agent not in VARIANTS and "unread" in by]
+    peers = [
+        by["unread"]["peers_done"]
+        for agent, by in measured.items()
+        if agent not in VARIANTS and "unread" in by
+    ]
     best = max(peers, default=0.0)
     checks = {
         f"done {own['done']} < {GOALS['done']}": own["done"] < GOALS["done"],
         f"median {own['seconds']} s > {GOALS['seconds']} s": own["seconds"] > GOALS["seconds"],
-        f"false claims {own['false_claims']} > {GOALS['false_claims']}": own["false_claims"] > GOALS["false_claims"],
+        f"false claims {own['false_claims']} > {GOALS['false_claims']}": own["false_claims"]
+        > GOALS["false_claims"],
         f"best peer {best} x 3 > {own['peers_done']}": own["peers_done"] < GOALS["times_best_peer"] * best,
     }
     return [text for text, failed in checks.items() if failed]

@@ -34,7 +34,7 @@ class Job:
     kind: str
     task: str
     check: Callable[[Path, str], bool]
-    """Whether the job is done: given the folder afterwards and the final answer. An exception counts as no."""
+    """Whether the job is done: given the folder afterwards and the answer. An exception counts as no."""
     solution: Callable[[Path], str]
     """Does the job in the folder by code, and returns the answer; shows that `check` can be met."""
     files: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -54,7 +54,13 @@ def create(job: Job, folder: Path) -> None:
 def python(folder: Path, *args: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     """Run Python in the folder; for checks."""
     return subprocess.run(
-        [sys.executable, *args], cwd=folder, capture_output=True, text=True, timeout=20, input=stdin, check=False
+        [sys.executable, *args],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=20,
+        input=stdin,
+        check=False,
     )
 
 

@@ -74,21 +74,27 @@ class PlanStep(Typed):
 
 
 class Plan(Typed):
-    """The reply of PLAN: steps, a question that only a person can answer, or why the task is impossible."""
+    """The reply of PLAN: steps, an answer that needs no tool, a question, or why the task is impossible."""
 
     approach: str = ""
     confidence: Confidence = "medium"
     steps: tuple[PlanStep, ...] = ()
     success: tuple[dict[str, Any], ...] = ()
     rationale: str = ""
+    answer: str = ""
     question: str = ""
     cannot: str = ""
 
     @model_validator(mode="after")
     def _ends(self) -> Plan:
-        if not (self.question or self.cannot or self.approach):
-            raise ValueError("give approach, steps and success, or a question, or cannot")
+        if not (self.ends or self.approach):
+            raise ValueError("give approach, steps and success, or an answer, a question, or cannot")
         return self
+
+    @property
+    def ends(self) -> bool:
+        """Whether there is nothing to do: it answers, asks, or says that the task is impossible."""
+        return bool(self.answer or self.question or self.cannot)
 
 
 class FusedPlan(Understanding, Plan):
@@ -216,13 +222,15 @@ def gate_plan(
     retry: bool,
     earlier: Collection[int] = (),
     tasks: Collection[str] = (),
+    checks: Collection[str] = (),
 ) -> None:
     """Raise `ReplyError` for a plan that cannot be executed.
 
     A plan numbers its steps from 1. `earlier` are the steps of earlier attempts whose results it may use.
-    `tasks` are the tasks of the loop and its ancestors, which no subtask may repeat.
+    `tasks` are the tasks of the loop and its ancestors, which no subtask may repeat. `checks` are the names
+    that a criterion `check` may have.
     """
-    if plan.question or plan.cannot:
+    if plan.ends:
         return
     if not plan.steps and not retry:
         raise ReplyError("steps is empty; give at least one, or a question, or cannot")
@@ -238,7 +246,7 @@ def gate_plan(
         said = [each for each in (step.args or {}).values() if isinstance(each, str)]
         drafted |= built_by([*said, *_PATH.findall(step.what)])
     for criterion in plan.success:
-        _gate_criterion(criterion, len(plan.steps))
+        _gate_criterion(criterion, len(plan.steps), checks)
         if "run" in criterion:
             _gate_references(in_shell(criterion["run"]), "success", len(plan.steps), (), earlier)
 
@@ -309,7 +317,9 @@ def in_document(plan: Plan, base: int) -> Plan:
     return plan.model_copy(update={"steps": steps, "success": tuple(map(criterion, plan.success))})
 
 
-def _gate_criterion(criterion: Mapping[str, Any], last: int) -> None:
+def _gate_criterion(criterion: Mapping[str, Any], last: int, checks: Collection[str]) -> None:
+    if criterion.get("check") in checks:
+        return
     kinds = [kind for kind in ("run", "file", "step", "same", "judge") if kind in criterion]
     if len(kinds) != 1:
         raise ReplyError(f"success: {to_json(dict(criterion))[:80]} is none of run, file, step, same, judge")

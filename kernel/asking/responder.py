@@ -6,8 +6,9 @@ The responders themselves (models, memory, people) are in the runtime.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from kernel.document.model import Document
@@ -29,6 +30,22 @@ class Usage:
 FREE = Usage(calls=0)
 
 
+def unheard(text: str) -> None:
+    """Ignore a piece of a reply."""
+
+
+@dataclass(frozen=True)
+class ReplyForm:
+    """The form of a reply: a JSON object of the ask's schema, free text, one code block, or one of `options`.
+
+    `begins` is text that a local model is made to begin with, such as the language of a code block.
+    """
+
+    kind: Literal["json", "text", "block", "choice"] = "json"
+    options: tuple[str, ...] = ()
+    begins: str = ""
+
+
 @dataclass(frozen=True)
 class Ask:
     """One question to a responder: the prompt, the form of the reply, and its place in the run."""
@@ -38,7 +55,7 @@ class Ask:
     attempt: int
     phase: str  # understand, plan, fused, do, check, atomic
     step: int  # the step of a DO ask, else 0
-    turn: int  # the number of invalid replies before
+    turn: int  # the number of invalid replies, or of questions of this phase, before
     system: str  # the stable part first, so that a provider can cache it
     user: str
     schema: Mapping[str, Any]  # JSON Schema of the reply
@@ -47,6 +64,10 @@ class Ask:
     document: Document
     evidence: Mapping[str, Any] = field(default_factory=dict[str, Any])
     rung: str = ""  # the responder's name
+    form: ReplyForm = field(default_factory=ReplyForm)
+    sample: int = 0  # 0: the most likely reply; other numbers: other replies of the same model
+    on_text: Callable[[str], None] = field(default=unheard, compare=False, repr=False)
+    """Is called with each piece of the reply while it is being written, in the run's own thread."""
 
     @property
     def key(self) -> str:
@@ -67,6 +88,18 @@ class Reply:
     model: str
     usage: Usage = FREE
     truncated: bool = False
+    scores: Mapping[str, float] = field(default_factory=dict[str, float])
+    """The probability of each option of a choice, where the model states it."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """One small question of a phase."""
+
+    text: str
+    form: ReplyForm = field(default_factory=lambda: ReplyForm("text"))
+    max_tokens: int = 200
+    sample: int = 0
 
 
 @dataclass(frozen=True)
@@ -110,6 +143,51 @@ class Responder(Protocol):
 
     def count(self, text: str) -> int:
         """Tokens of a text, by the responder's tokenizer or `budget.estimate_tokens`."""
+        ...
+
+
+class Interview(Protocol):
+    """What a responder uses that fills in a phase by small questions to a model."""
+
+    @property
+    def ask(self) -> Ask:
+        """The phase, with the document and the evidence. It has no prompt of its own."""
+        ...
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the run."""
+        ...
+
+    @property
+    def tools(self) -> Collection[str]:
+        """The names of the tools that a plan may use."""
+        ...
+
+    def instructions(self, name: str) -> str:
+        """The text of `phases/micro/NAME.md`."""
+        ...
+
+    def result(self, step: int) -> str:
+        """The whole result of a step."""
+        ...
+
+    async def put(self, question: Question) -> Reply:
+        """Put a question to the model: an ask of its own, which is logged and charged."""
+        ...
+
+
+@runtime_checkable
+class Questioner(Responder, Protocol):
+    """A responder that fills in a phase by questions instead of one reply."""
+
+    @property
+    def attempts(self) -> int:
+        """Attempts at a task before it hands over. A failed one is undone, and is not counted as a retry."""
+        ...
+
+    def fill(self, interview: Interview) -> Coroutine[Any, Any, Mapping[str, Any]]:
+        """The reply of the phase as an object; waits for nothing but questions. Raises `Declined` to pass."""
         ...
 
 

@@ -12,13 +12,14 @@ from typing import Any
 
 from kernel.asking.prompt import Prompt, assemble, drafted
 from kernel.asking.replies import FusedPlan, Plan, PlanStep, Understanding, gate_plan, in_document
+from kernel.asking.responder import Questioner
 from kernel.document.escaping import to_json
 from kernel.document.model import Document, Note, Step
 from kernel.document.references import references
 from kernel.errors import Exit, LimitReached, UsageError
 from kernel.loop import criteria
 from kernel.loop.approval import ask_before_start, known_dangers
-from kernel.loop.ask import Answer, NobodyLeft, PersonNeeded, ask, current_rung
+from kernel.loop.ask import Answer, NobodyLeft, PersonNeeded, ask, current_rung, next_question
 from kernel.loop.budget import estimate_tokens
 from kernel.loop.check import atomic, check
 from kernel.loop.do import StepRunner, Waiting
@@ -26,6 +27,9 @@ from kernel.loop.end import clarify, escalate, finish
 from kernel.loop.run_context import RunContext, Session
 from kernel.loop.step_cache import record_inputs
 
+FROM_KNOWLEDGE = "answered from the model's knowledge, without a tool"
+"""The approach of a loop that needed no step."""
+NO_QUESTION = "(code fills in this phase; no question is put to the model)"
 PLAN_WAITS = "the plan"
 """The question of a run that stops after PLAN and waits for approval."""
 
@@ -183,8 +187,9 @@ async def plan(session: Session) -> Waiting | None:
             retry=retry,
             earlier=[n for n, step in session.doc.steps.items() if step.state == "done"],
             tasks=_tasks(session),
+            checks=session.run.checks,
         )
-        if reply.question or reply.cannot:
+        if reply.ends:
             return
         before[:] = await criteria.baseline(session, reply.success, retry=retry)
 
@@ -194,6 +199,8 @@ async def plan(session: Session) -> Waiting | None:
         _write_understanding(session, reply, answer.origin)
     if reply.question:
         return clarify(session, reply.question, answer.origin)
+    if reply.answer:
+        return _answer_directly(session, reply, answer)
     if reply.confidence == "low" and not reply.cannot and not session.doc.note(1, "answer"):
         # every higher rung was asked too, so a person decides
         return clarify(session, _uncertain(session, reply), answer.origin)
@@ -207,6 +214,15 @@ async def plan(session: Session) -> Waiting | None:
     session.save()
     session.phase_finished("plan", "PROCEED", steps=sorted(session.doc.planned))
     return None
+
+
+def _answer_directly(session: Session, reply: Plan, answer: Answer) -> None:
+    """End with an answer that needed no tool. Nothing but the model's knowledge supports it."""
+    session.note(2, "approach", FROM_KNOWLEDGE, answer.origin)
+    record_inputs(session, "plan", answer.read)
+    session.meta(unverified=True)
+    session.phase_finished("plan", "PROCEED", steps=[])
+    finish(session, "complete", origin=answer.origin, result=reply.answer)
 
 
 def _tasks(session: Session) -> list[str]:
@@ -303,6 +319,10 @@ def next_prompt(session: Session, step: int = 0) -> tuple[str, Prompt]:
         if not (step or open_):
             raise UsageError(f"{session.id} is in DO, and no step of its plan has to be asked for")
         step = step or open_[0]
+    taker = current_rung(session)
+    if taker is not None and isinstance(responder := session.run.ladder.rungs[taker], Questioner):
+        question = next_question(session, responder, phase, step)
+        return phase, Prompt(question.system, question.user) if question else Prompt(user=NO_QUESTION)
     catalogue, may_split = session.run.catalogue, not session.atomic
     return phase, assemble(session.doc, phase, catalogue, count, step=step, may_split=may_split)
 

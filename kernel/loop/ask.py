@@ -7,18 +7,28 @@ rung that declines, fails or is unsure hands over to the next one.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import nullcontext
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from math import inf
+from pathlib import Path
 from typing import Any
 
-from kernel.asking.prompt import Prompt, assemble, form
+from kernel.asking.prompt import Prompt, assemble, drafted, form
 from kernel.asking.replies import Parse, Plan, Typed, schema, typed
-from kernel.asking.responder import FREE, Ask, Reply, Responder, Usage, Waits
+from kernel.asking.responder import FREE, Ask, Question, Questioner, Reply, Responder, Usage, Waits
 from kernel.document.model import root_id
 from kernel.document.redaction import cut
-from kernel.errors import ConfigurationError, Declined, LimitReached, ProviderError, ReplyError, raised_as
+from kernel.errors import (
+    ConfigurationError,
+    Declined,
+    FractalError,
+    LimitReached,
+    ProviderError,
+    ReplyError,
+    explained,
+    raised_as,
+)
 from kernel.loop.budget import Amount, expected_reply, reserve_for_checks, shortage
 from kernel.loop.run_context import Session
 
@@ -129,6 +139,8 @@ async def _ask_rung(
     gate: Gate | None,
     evidence: Mapping[str, Any],
 ) -> Answer:
+    if isinstance(responder, Questioner):
+        return await _interview(session, responder, phase, step, gate, evidence)
     refused: list[tuple[str, str]] = []
     for turn in range(1 + session.run.bounds.repairs):
         prompt = Prompt()
@@ -142,22 +154,8 @@ async def _ask_rung(
                 refused=refused,
                 may_split=not session.atomic,
             )
-        request = Ask(
-            run=session.doc.meta.run,
-            loop=session.id,
-            attempt=session.doc.meta.attempt,
-            phase=phase,
-            step=step,
-            turn=turn,
-            system=prompt.system,
-            user=prompt.user,
-            schema=schema(phase),
-            words=form(session.doc, phase, session.run.catalogue),
-            max_tokens=session.run.bounds.reply_tokens,
-            document=session.doc,
-            evidence=evidence,
-            rung=responder.name,
-        )
+        request = _request(session, responder, phase, step, evidence)
+        request = replace(request, turn=turn, system=prompt.system, user=prompt.user, sample=turn)
         reply, reused = await _reply(session, responder, request)
         if isinstance(reply, Waits):
             raise PersonNeeded(reply.question)
@@ -174,6 +172,122 @@ async def _ask_rung(
             if not responder.reads_prompt:
                 break  # code would give the same reply again
     raise ReplyError(f"no usable reply: {refused[-1][1].removeprefix('reply: ')}")
+
+
+def _request(
+    session: Session, responder: Responder, phase: str, step: int, evidence: Mapping[str, Any]
+) -> Ask:
+    """The ask of a phase, without a prompt."""
+
+    def on_text(text: str) -> None:
+        session.emit("reply_delta", phase=phase, step=step, rung=responder.name, text=text)
+
+    return Ask(
+        run=session.doc.meta.run,
+        loop=session.id,
+        attempt=session.doc.meta.attempt,
+        phase=phase,
+        step=step,
+        turn=0,
+        system="",
+        user="",
+        schema=schema(phase),
+        words=form(session.doc, phase, session.run.catalogue),
+        max_tokens=session.run.bounds.reply_tokens,
+        document=session.doc,
+        evidence=evidence,
+        rung=responder.name,
+        on_text=on_text,
+    )
+
+
+async def _interview(
+    session: Session,
+    responder: Questioner,
+    phase: str,
+    step: int,
+    gate: Gate | None,
+    evidence: Mapping[str, Any],
+) -> Answer:
+    """Let a responder fill in a phase by questions. Each one is logged, charged and recorded."""
+
+    async def put(request: Ask) -> Reply:
+        reply, reused = await _reply(session, responder, request)
+        if isinstance(reply, Waits):
+            raise PersonNeeded(reply.question)
+        _record(session, request, responder, reply, 0, reused)
+        return reply
+
+    interview = Questions(session, _request(session, responder, phase, step, evidence), put)
+    try:
+        value = typed(phase, await responder.fill(interview))
+    except (FractalError, PersonNeeded):
+        raise
+    except Exception as error:
+        raise Declined(explained(error)) from error
+    if gate:
+        await gate(value)
+    if not interview.count:
+        session.answered(phase, responder.name)
+    return Answer(value, f"model:{responder.name}", phase)
+
+
+def next_question(session: Session, responder: Questioner, phase: str, step: int) -> Ask | None:
+    """The next question of a phase that a responder fills in by questions; None if it asks none any more."""
+    asked: list[Ask] = []
+
+    async def put(request: Ask) -> Reply:
+        if reply := session.run.log.reply(request.key):
+            return reply
+        asked.append(request)
+        raise Declined("only looked at")
+
+    filling = responder.fill(Questions(session, _request(session, responder, phase, step, {}), put))
+    with suppress(StopIteration, FractalError):
+        filling.send(None)  # nothing in it waits: it runs to its end
+    filling.close()
+    return asked[0] if asked else None
+
+
+class Questions:
+    """The interview of a phase, over its session."""
+
+    def __init__(self, session: Session, ask: Ask, put: Callable[[Ask], Awaitable[Reply]]) -> None:
+        self.ask = ask
+        self.count = 0  # questions so far
+        self._session, self._put = session, put
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the run."""
+        return self._session.run.folder
+
+    @property
+    def tools(self) -> Collection[str]:
+        """The names of the tools that a plan may use."""
+        return self._session.run.catalogue.tools
+
+    def instructions(self, name: str) -> str:
+        """The text of `phases/micro/NAME.md`."""
+        return self._session.run.catalogue.text(f"phases/micro/{name}.md", drafted=drafted(self.ask.document))
+
+    def result(self, step: int) -> str:
+        """The whole result of a step; "" if it has none."""
+        found = self._session.doc.steps.get(step)
+        return self._session.whole(found) if found and found.result is not None else ""
+
+    async def put(self, question: Question) -> Reply:
+        """Put a question: an ask with the phase's place and the question's number."""
+        request = replace(
+            self.ask,
+            turn=self.count,
+            user=question.text,
+            form=question.form,
+            sample=question.sample,
+            max_tokens=question.max_tokens,
+        )
+        self.count += 1
+        return await self._put(request)
 
 
 async def parsed_reply(parse: Parse, phase: str, text: str, gate: Gate | None) -> Typed:
@@ -198,7 +312,7 @@ async def _reply(session: Session, responder: Responder, request: Ask) -> tuple[
     if earlier := log.reply(key):
         return earlier, True
     most = _reserve(session, responder, request)
-    log.asked(key, responder.name, most)
+    log.asked(key, responder.name, most, request.form.kind)
     try:
         patient = getattr(responder, "patient", False)  # a person answers: pause the run's clock
         with session.run.patient() if patient else nullcontext(), raised_as(ProviderError):

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 
 from kernel.asking.replies import Action, Look, Verdict
+from kernel.asking.responder import Questioner, Responder
 from kernel.document.escaping import to_json
 from kernel.document.model import Document, Note, Step
 from kernel.errors import DocumentError, FractalError, OperationFailed, ReplyError
@@ -124,7 +125,7 @@ async def _decide(session: Session, verdict: Verdict, origin: str, findings: lis
     session.phase_finished("check", str(verdict.decision))
     output = session.filled(verdict.output)
     if verdict.decision == "ACCEPT":
-        _accept(session, findings, output, origin)
+        _accept(session, findings, output, origin, doubts=bool(verdict.issues))
         return None
     learned = Note("learned", verdict.learned or "\n".join(verdict.issues), origin)
     if undone := await _undone(session):
@@ -133,8 +134,7 @@ async def _decide(session: Session, verdict: Verdict, origin: str, findings: lis
         finish(session, "exhausted", error=limit, partial=output)
         return None
     if verdict.decision == "RETRY":
-        retried = sum(fold.decision == "retry" for fold in session.doc.section(2).folds)
-        if retried >= session.run.bounds.retries:
+        if _retried(session) >= session.run.bounds.retries:
             finish(
                 session, "escalated", error="max retries exceeded", partial=output, question=verdict.question
             )
@@ -154,8 +154,10 @@ async def _decide(session: Session, verdict: Verdict, origin: str, findings: lis
     return escalate(session, "escalate", learned, reason=reason, partial=output, question=verdict.question)
 
 
-def _accept(session: Session, findings: list[Finding], output: str, origin: str) -> None:
-    """End an accepted loop. A reached limit or a failed step is never a success."""
+def _accept(
+    session: Session, findings: list[Finding], output: str, origin: str, *, doubts: bool = False
+) -> None:
+    """End an accepted loop. A reached limit or a failed step is never a success, and doubts leave it open."""
     left = _counted(session, findings)
     if limit := _own_limit(left) or _child_limit(left):
         finish(session, "exhausted", error=limit, partial=output)
@@ -164,7 +166,7 @@ def _accept(session: Session, findings: list[Finding], output: str, origin: str)
         failed = "; ".join(f"step {step.n} {_how(step)}" for step in left)
         finish(session, "unverified", origin=origin, result=output, error=f"accepted, although {failed}")
     else:
-        session.meta(unverified=not criteria.proven(session, findings))
+        session.meta(unverified=doubts or not criteria.proven(session, findings))
         finish(session, "complete", origin=origin, result=output)
 
 
@@ -247,15 +249,28 @@ def _child_limit(steps: Sequence[Step]) -> str:
     return next((f"step {step.n} {step.result}" for step in ended), "")
 
 
-async def _undone(session: Session) -> str:
-    """Undo a failed replay if possible, so that the next rung starts from the original files."""
-    attempt = session.doc.meta.attempt
+def _planner(session: Session, attempt: int) -> Responder | None:
+    """The rung that planned an attempt."""
     planned = [
         each["rung"]
         for each in session.doc.meta.rungs
         if each["attempt"] == attempt and each["phase"] in ("plan", "fused") and not each.get("passed")
     ]
-    undoes = any(getattr(rung, "undoes", False) for rung in session.run.ladder if rung.name in planned[-1:])
+    return next((rung for rung in session.run.ladder if rung.name in planned[-1:]), None)
+
+
+def _retried(session: Session) -> int:
+    """The retries so far, without those of rungs that limit their attempts themselves; 0 for such a rung."""
+    if isinstance(_planner(session, session.doc.meta.attempt), Questioner):
+        return 0
+    retried = [fold.attempt for fold in session.doc.section(2).folds if fold.decision == "retry"]
+    return sum(not isinstance(_planner(session, attempt), Questioner) for attempt in retried)
+
+
+async def _undone(session: Session) -> str:
+    """Undo a failed replay or sample if possible, so that the next attempt starts from the original files."""
+    planner = _planner(session, session.doc.meta.attempt)
+    undoes = isinstance(planner, Questioner) or getattr(planner, "undoes", False)
     snapshots = session.run.snapshots
     if not undoes or snapshots is None or snapshots.why_not():
         return ""
@@ -269,7 +284,7 @@ async def _undone(session: Session) -> str:
 def _hand_up_for_retry(session: Session) -> None:
     """Give the next attempt to the next rung, unless that is a person. Code never retries itself."""
     taker = current_rung(session)
-    if taker is None:
+    if taker is None or isinstance(session.run.ladder.rungs[taker], Questioner):
         return
     code = not session.run.ladder.rungs[taker].reads_prompt
     higher = higher_rung(session, taker, human=code)

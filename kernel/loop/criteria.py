@@ -28,7 +28,7 @@ from kernel.errors import (
 )
 from kernel.loop.approval import unapproved
 from kernel.loop.do import SUCCEEDED
-from kernel.loop.run_context import FolderChanges, Session, results_of, skills_of
+from kernel.loop.run_context import Check, FolderChanges, Session, results_of, skills_of
 from kernel.tools.operations import OperationContext
 
 SEARCHED = 1_000_000
@@ -64,8 +64,9 @@ async def check_criterion(
     context: OperationContext,
     result_of: Callable[[int], str | None],
     since: FolderChanges | None,
+    checks: Mapping[str, Check] | None = None,
 ) -> CriterionResult:
-    """Check {run}, {file, has?}, {step, has} or {same}; {judge} is left to the responder of CHECK.
+    """Check {run}, {file, has?}, {step, has}, {same} or {check}; {judge} is left to the responder of CHECK.
 
     `result_of` returns a step's result, or None. `since` is the change of the folder, None if no step could
     change anything. A pattern is searched in the first `SEARCHED` characters; `^` and `$` match at lines. A
@@ -73,6 +74,9 @@ async def check_criterion(
     exception does not hold.
     """
     try:
+        if "check" in criterion:
+            passed, note = (checks or {})[str(criterion["check"])](criterion, context.folder, since)
+            return CriterionResult(passed, redact(neutralise(note), os.environ))
         if "run" in criterion:
             return await _run(str(criterion["run"]), context)
         if "file" in criterion:
@@ -285,7 +289,8 @@ async def baseline(
             before.append(True)
         else:
             context = session.run.context(None, skills_of(session.doc))
-            before.append((await check_criterion(criterion, context, lambda _: None, None)).passed)
+            result = await check_criterion(criterion, context, lambda _: None, None, session.run.checks)
+            before.append(result.passed)
     judged = any("judge" in criterion for criterion in success)
     if not retry and False not in before and None not in before and not judged:
         raise ReplyError(
@@ -365,7 +370,7 @@ async def _after(session: Session, criterion: dict[str, Any], since: FolderChang
         step = session.doc.steps.get(n)
         return session.whole(step) if step and step.state in SUCCEEDED else None
 
-    return await check_criterion(criterion, context, result_of, since)
+    return await check_criterion(criterion, context, result_of, since, session.run.checks)
 
 
 def baseline_note(success: Sequence[Mapping[str, Any]], before: Sequence[bool | None]) -> str:

@@ -39,6 +39,7 @@ class FolderChanges:
 
     moved: Collection[str] = ()  # the paths that differ
     there: Callable[[], Collection[str]] = tuple  # the files at the start
+    before: Callable[[str], str] = lambda path: ""  # the text of a file at the start; "" if it had none
     unknown: str = ""  # why the changes are unknown
     lines: Sequence[str] = ()  # one per changed file
     diffs: Sequence[tuple[str, str]] = ()  # name and diff of each changed text
@@ -98,6 +99,9 @@ class Trial:
     note: str
 
 
+Check = Callable[[Mapping[str, Any], Path, FolderChanges | None], tuple[bool | None, str]]
+"""Decides a criterion `check` in the folder: whether it holds (None: not known), and what was found."""
+
 Trials = Callable[["Session"], Awaitable[Sequence[Trial]]]
 """Tests the drafts of a loop, as evidence for CHECK."""
 
@@ -153,6 +157,7 @@ class RunContext:
     runners: Mapping[str, Runner] = field(default_factory=dict[str, Runner])  # by the scheme of `run:`
     admitted: Admitted = admit_all
     trials: Trials = no_trials
+    checks: Mapping[str, Check] = field(default_factory=dict[str, Check])  # by the name in a criterion
     offered: Offered = lambda document: ()
     listing: Callable[[], str] = lambda: ""  # of the folder
     parse: Parse = parse_strictly  # of a reply's text

@@ -101,13 +101,15 @@ class ReplyLog:
         self._lock = threading.RLock()
         self._loaded = False
         self._torn = False  # whether the last line is incomplete
+        self.forms: set[str] = set()  # the kinds of replies other than JSON
         self._open: dict[str, tuple[str, Usage]] = {}  # asks without an end: rung, reservation
         self._replies: dict[str, Reply] = {}
         self._spent: dict[str, Totals] = {}  # by loop id, and by place (/1.2) with all descendants
 
-    def asked(self, key: str, rung: str, reserved: Usage) -> None:
-        """Record the start of a call, with its maximum cost."""
-        self._append("asked", key, {"rung": rung, "usage": asdict(reserved)})
+    def asked(self, key: str, rung: str, reserved: Usage, form: str = "json") -> None:
+        """Record the start of a call, with its maximum cost and the kind of its reply's form."""
+        kind = {} if form == "json" else {"form": form}
+        self._append("asked", key, {"rung": rung, "usage": asdict(reserved), **kind})
 
     def replied(self, key: str, reply: Reply) -> None:
         """Record a reply, valid or not."""
@@ -190,10 +192,12 @@ class ReplyLog:
             if reserved is not usage:  # the same ask again: the process died during the earlier call
                 self._book(key, charge(reserved, reserved))
             self._open[key] = (record["rung"], usage)
+            self.forms |= {record["form"]} if "form" in record else set()
             return
         self._book(key, charge(usage, reserved))
         if kind == "replied":
-            self._replies[key] = Reply(record["text"], record["model"], usage, record["truncated"])
+            scores = record.get("scores", {})
+            self._replies[key] = Reply(record["text"], record["model"], usage, record["truncated"], scores)
 
     def _book(self, key: str, charge: Totals) -> None:
         for account in _accounts(key):
@@ -240,8 +244,9 @@ def _refuse_other_kinds(record: Mapping[str, Any]) -> None:
     texts = [record["key"], *(record[name] for name in _FIELDS[record["kind"]])]
     if not all(isinstance(each, str) for each in texts):
         raise TypeError("a text is missing")
-    if not all(each is None or isinstance(each, int | float) for each in record["usage"].values()):
-        raise TypeError("usage is no number")
+    numbers = [*record["usage"].values(), *record.get("scores", {}).values()]
+    if not all(each is None or isinstance(each, int | float) for each in numbers):
+        raise TypeError("usage or a score is no number")
 
 
 def _loop(key: str) -> str:

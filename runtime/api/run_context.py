@@ -19,6 +19,7 @@ from runtime.api.memory_tools import runner
 from runtime.evolution.drafts import Drafts
 from runtime.evolution.sample_tests import trials
 from runtime.mcp.client.servers import Servers
+from runtime.models.micro.checks import CHECKS
 from runtime.safety.guard import Guard
 from runtime.sandbox.sandbox import Sandbox
 from runtime.text.json_reader import read_reply
@@ -71,6 +72,7 @@ def run_context_of(
     run_context.offered = partial(offered_context, run_context, fractal.memory.notes_for)
     run_context.listing = lambda: listing(run_context.folder, run_context.protected)
     run_context.trials = trials
+    run_context.checks = CHECKS
     move_to(fractal, run_context, workspace.folder)
     rest = bounds.seconds - earlier
     run_context.deadline = (datetime.now(UTC) + timedelta(seconds=max(rest, 0))).isoformat(timespec="seconds")

@@ -55,6 +55,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "trust": ("setup", "Show what a folder's own files ask for, and allow it."),
         "init": ("setup", "Make a folder a workspace: fractal.yaml, state/ and system/."),
         "doctor": ("doctor", "Check what works here, and how to fix what does not."),
+        "model": ("model", "Show who answers, and how fast a model is here."),
         "config": ("setup", "Show the settings in effect, and their sources."),
         "gc": ("setup", "Move old runs to an archive."),
         "completion": ("setup", "Print the completion script for bash, zsh or fish."),

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from kernel.asking.responder import Responder, Tier
 from kernel.errors import ConfigurationError
+
+SMALL = 8.0
+"""Billions of parameters below which a local model is asked in small questions. Source: small-models.md."""
 
 
 def make_responder(
@@ -16,17 +20,45 @@ def make_responder(
     """The responder that `--model` or a rung of `ladder:` names. No model is called or loaded.
 
     spec: `scripted:FILE`, `replay:RUN`, `mailbox`, `llama:PATH.gguf`, or any name that litellm knows.
-    settings: the keyword arguments of its class, with `price` in the form of a settings file; timeout,
-    api_base and price are ignored by responders that are not providers.
+    settings: `form` (micro or json; default by the model's size), `attempts` of a small model, and the
+    keyword arguments of its class, with `price` in the form of a settings file; timeout, api_base and price
+    are ignored by responders that are not providers.
     state: the workspace's `state/`.
     Raises `ConfigurationError` when something is missing or invalid.
     """
+    options = dict(settings or {})
+    form = options.pop("form", None)
+    attempts = options.pop("attempts", None)
+    model = _model(spec, tier, options, state)
+    form = form or getattr(model, "form", "") or default_form(spec)
+    if form == "micro":
+        from runtime.models.micro.micro import ATTEMPTS, Micro
+
+        return Micro(model, attempts=attempts or ATTEMPTS)
+    return model
+
+
+def default_form(spec: str) -> str:
+    """The form of questions that suits a model: `micro` for a local one below `SMALL`, else `json`."""
+    kind, _, rest = spec.partition(":")
+    if kind == "llama":
+        from runtime.models.gguf import billions
+
+        return "micro" if billions(Path(rest).expanduser()) < SMALL else "json"
+    if spec.startswith("ollama"):
+        size = re.search(r"(\d+(?:\.\d+)?)b\b", rest)
+        return "micro" if size and float(size[1]) < SMALL else "json"
+    return "json"
+
+
+def _model(spec: str, tier: Tier, options: dict[str, Any], state: Path) -> Responder:
+    """The responder that puts whole phases to a model."""
     from runtime.models.prices import Price, litellm_folder
 
     kind, colon, rest = spec.partition(":")
-    options = dict(settings or {})
     price: dict[str, Any] = {"price": Price.read(options.pop("price"))} if "price" in options else {}
-    own = {name: each for name, each in options.items() if name not in ("timeout", "api_base")}
+    given = {"timeout": seconds} if (seconds := options.pop("timeout", None)) else {}
+    own = {name: each for name, each in options.items() if name != "api_base"}
     if colon and kind in _FORMS and not rest:
         raise ConfigurationError(f"{kind}: what is missing after the colon? {_FORMS[kind]}")
     try:
@@ -41,7 +73,7 @@ def make_responder(
         if colon and kind == "llama":
             from runtime.models.llama import Llama
 
-            return Llama(Path(rest).expanduser(), tier=tier, **own)
+            return Llama(Path(rest).expanduser(), tier=tier, **given, **own)
         if kind == "mailbox":
             from runtime.models.mailbox import Mailbox
 
@@ -54,7 +86,7 @@ def make_responder(
             raise ConfigurationError(f"{spec} needs litellm: pip install 'fractal-runtime[llm]'")
         from runtime.models.litellm import LiteLLM
 
-        return LiteLLM(spec, tier=tier, **options, **price)
+        return LiteLLM(spec, tier=tier, **given, **options, **price)
     except TypeError as error:
         raise ConfigurationError(f"{spec}: a setting is unknown or has the wrong type: {error}") from None
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernel.asking.responder import Ladder, Responder, Tier
+from kernel.asking.responder import Ladder, Questioner, Responder, Tier
 from runtime.workspace.settings import Config, Rung
 
 if TYPE_CHECKING:
@@ -95,3 +95,5 @@ class Limited:
         self.price = getattr(responder, "price", "free")
         self.offers, self.estimate, self.count = responder.offers, responder.estimate, responder.count
         self.answer = responder.answer
+        if isinstance(responder, Questioner):
+            self.fill = responder.fill

@@ -50,7 +50,9 @@ class Replay:
         self.differing: list[str] = []  # places whose prompt differs from the recorded one
         self._by_place: dict[Place, tuple[str, Reply]] = {}
         self._by_digest: dict[str, list[Place]] = {}  # places whose reply is unused
-        self._read(ReplyLog(log).replies)
+        recorded = ReplyLog(log)
+        self._read(recorded.replies)
+        self.form = "micro" if recorded.forms else "json"  # as the recorded model was asked
         self._tasks = _tasks(log.parent)
 
     def _read(self, replies: Mapping[str, Reply]) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 import sqlite3
 import statistics
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 from kernel.errors import OperationFailed
 from runtime.operations.database import cell, error_text, guard, plain_names, refuse_sql
@@ -154,9 +155,11 @@ def aggregated(name: str, numbers: Iterable[float]) -> Fraction:
 
 
 def read_table(text: str, name: str) -> Table:
-    """A table from CSV text; the first row is the header, all rows have its length."""
+    """A table from CSV text, whose first row is the header, or from a JSON list of objects."""
     if not text.strip():
         raise OperationFailed(f"{name}: there is no table, the file is empty")
+    if text.lstrip()[0] in "[{" and (objects := _objects(text)):
+        return _from_objects(objects)
     csv.field_size_limit(LONGEST_FIELD)
     widths = {each: _width(text, each) for each in DELIMITERS}
     widest = [each for each in DELIMITERS if widths[each] == max(widths.values()) > 1] or [","]
@@ -172,6 +175,30 @@ def read_table(text: str, name: str) -> Table:
     if not found:
         raise faults[0]
     return found[0]
+
+
+def _objects(text: str) -> list[dict[str, Any]]:
+    """The objects of a JSON list, or of the only list inside an object; none for any other text."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return []
+    if isinstance(found, dict):
+        lists = [each for each in cast(dict[str, Any], found).values() if isinstance(each, list)]
+        found = lists[0] if len(lists) == 1 else []
+    rows = cast(list[Any], found) if isinstance(found, list) else []
+    return rows if all(isinstance(row, dict) for row in rows) else []
+
+
+def _from_objects(objects: Sequence[Mapping[str, Any]]) -> Table:
+    """A row for each object; a column for each key. Lists and objects inside stay JSON."""
+    header = list(dict.fromkeys(key for each in objects for key in each))
+    rows = [["" if each.get(key) is None else _json_cell(each[key]) for key in header] for each in objects]
+    return Table(header, rows, grouped=False)
+
+
+def _json_cell(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _width(text: str, delimiter: str) -> int:
@@ -202,12 +229,18 @@ def _parsed(text: str, name: str, delimiter: str) -> Table:
 MOST_ROWS = 1_000_000
 
 
-def selected(table: Table, query: str, name: str, deadline: Deadline) -> Table:
-    """The rows of a SELECT from the table `data`, which is also named as the file."""
+def selected(
+    table: Table, query: str, name: str, deadline: Deadline, more: Mapping[str, Table] | None = None
+) -> Table:
+    """The rows of a SELECT from the table `data`, which is also named as the file, and from `more` tables."""
     refuse_sql("query", query)
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as database:
         try:
-            _load(database, table, name)
+            _load(database, table, "data")
+            if name and name.lower() != "data":
+                database.execute(f"CREATE VIEW {_quoted(name)} AS SELECT * FROM data")
+            for each, other in (more or {}).items():
+                _load(database, other, _quoted(each))
             guard(database, deadline)
             cursor = database.execute(plain_names(query))
             rows = cursor.fetchmany(MOST_ROWS + 1)
@@ -219,7 +252,7 @@ def selected(table: Table, query: str, name: str, deadline: Deadline) -> Table:
 
 
 def _load(database: sqlite3.Connection, table: Table, name: str) -> None:
-    """All columns under their names, numbers as numbers and empty cells as NULL."""
+    """Create a table with all columns under their names, numbers as numbers and empty cells as NULL."""
     lows = [each.lower() for each in table.header]
     columns: dict[str, Iterable[Any]] = {}
     for at, title in enumerate(table.header):
@@ -231,9 +264,7 @@ def _load(database: sqlite3.Connection, table: Table, name: str) -> None:
             own += " (text)"  # its order and sum are not those of numbers
         typed = f"{_quoted(own)} {'NUMERIC' if column.numeric else 'TEXT'}"
         columns[typed] = column.numbers if column.numeric else [row[at] or None for row in table.rows]
-    _create(database, "data", columns)
-    if name and name.lower() != "data":
-        database.execute(f"CREATE VIEW {_quoted(name)} AS SELECT * FROM data")
+    _create(database, name, columns)
 
 
 def _quoted(name: str) -> str:

@@ -61,10 +61,14 @@ Answer = Table | Result
 """The answer to a question: a table, or a text with its evidence."""
 
 
-def answer(table: Table, query: str, name: str, deadline: Deadline) -> Answer:
-    """The answer to a question; raises with help if it cannot be read."""
+def answer(
+    table: Table, query: str, name: str, deadline: Deadline, more: Mapping[str, Table] | None = None
+) -> Answer:
+    """The answer to a question; raises with help if it cannot be read. Only a SELECT uses `more` tables."""
     if re.match(r"\s*(?:select|with)\b", query, re.IGNORECASE):
-        return selected(table, query, name, deadline)
+        return selected(table, query, name, deadline, more)
+    if more:
+        raise OperationFailed("a question about several tables is a SELECT")
     if len(query) > LONGEST:
         raise OperationFailed(f"the query is longer than {LONGEST:,} characters")
     now: Answer = table
@@ -409,9 +413,14 @@ def _prepare(ctx: OperationContext, to: str = "", **args: Any) -> tuple[Touch, .
 
 
 @operation(_prepare)
-def query_csv(ctx: OperationContext, query: str, path: str = "", text: str = "", to: str = "") -> Result:
-    """The answer to a question about the table in a file or a text; a table is returned as CSV."""
-    found = _answer_file(ctx, query, path, text)
+def query_csv(
+    ctx: OperationContext, query: str, path: str = "", text: str = "", to: str = "", more: Sequence[str] = ()
+) -> Result:
+    """The answer to a question about the table in a file or a text; a table is returned as CSV.
+
+    A SELECT may also use the tables in `more` files, each by its file's name.
+    """
+    found = _answer_file(ctx, query, path, text, more)
     rows = len(found.rows) if isinstance(found, Table) else None
     evidence = found.evidence if isinstance(found, Result) else {"rows": rows}
     what = "the answer" if rows is None else f"{rows} rows"
@@ -421,12 +430,18 @@ def query_csv(ctx: OperationContext, query: str, path: str = "", text: str = "",
     return Result(data.decode().removesuffix("\n"), evidence=evidence)
 
 
-def _answer_file(ctx: OperationContext, query: str, path: str = "", text: str = "") -> Answer:
+def _answer_file(
+    ctx: OperationContext, query: str, path: str = "", text: str = "", more: Sequence[str] = ()
+) -> Answer:
     whole = file_or_text(ctx, path, text, "the file with the table")
     encoded(text, "text")
     encoded(query, "query")
     table = read_table(whole.removeprefix("\ufeff"), path or "the text")
-    return answer(table, query, Path(path).stem, Deadline(ctx.timeout * 0.9))
+    others = {
+        Path(name).stem: read_table(file_or_text(ctx, name, "", name).removeprefix("\ufeff"), name)
+        for name in more
+    }
+    return answer(table, query, Path(path).stem, Deadline(ctx.timeout * 0.9), others)
 
 
 def _data(found: Answer) -> bytes:

@@ -170,10 +170,15 @@ class Snapshots:
         def there() -> Collection[str]:
             return [path for path, state in self.trees.states(first).items() if not stat.S_ISDIR(state.mode)]
 
+        def before(path: str) -> str:
+            state = self.trees.states(first, [path]).get(path)
+            raw = self.trees.bytes_of([state.oid]).get(state.oid, b"") if state and state.kept else b""
+            return raw.decode("utf-8", "replace")
+
         sizes = ["" if each.kind == "removed" else f" {each.size} bytes" for each in shown]
         lines = [f"{e.kind} {shown_name(e.path)}{size}" for e, size in zip(shown, sizes, strict=True)]
         diffs = [(shown_name(each.path), each.diff) for each in shown if each.diff]
-        return FolderChanges(list(moved), there, lines=lines, diffs=diffs)
+        return FolderChanges(list(moved), there, before, lines=lines, diffs=diffs)
 
     async def take_back(self, run: str, steps: Iterable[Step]) -> list[str]:
         """Undo what these steps, the newest first, changed; one line a file. Raises `UsageError`."""

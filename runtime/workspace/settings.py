@@ -45,7 +45,9 @@ class Rung(BaseModel):
     tier: Literal["worker", "oversight"] = Field("worker", description="a small model, or a large one")
     api_base: str | None = Field(None, description="address of a server that speaks the provider's protocol")
     price: Price | None = Field(None, description="USD for a million tokens, where none is known")
-    timeout: float = Field(120.0, gt=0, allow_inf_nan=False, description="seconds for one call")
+    timeout: float | None = Field(
+        None, gt=0, allow_inf_nan=False, description="seconds for one call; null: 120, no limit for `llama:`"
+    )
     phases: tuple[Literal["understand", "plan", "do", "check"], ...] = Field(
         (), description="phases that it may fill (understand, plan, do, check); empty: all"
     )

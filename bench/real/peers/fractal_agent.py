@@ -1,4 +1,4 @@
-"""Fractal itself, as a person calls it; `TASK REPLY SETTINGS`, where SETTINGS are variables of its environment."""
+"""Fractal itself, as a person calls it: TASK REPLY SETTINGS (variables of its environment, as JSON)."""
 
 import json
 import os

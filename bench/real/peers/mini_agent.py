@@ -1,10 +1,14 @@
 """mini-swe-agent in its text mode, with its own shipped configuration."""
 
+# pyright: reportMissingImports=false
+# pyright: reportUnknownVariableType=false
 import json
 import os
 import sys
 
-os.environ.update({"MSWEA_SILENT_STARTUP": "1", "LITELLM_LOCAL_MODEL_COST_MAP": "True", "OPENAI_API_KEY": "none"})
+os.environ.update(
+    {"MSWEA_SILENT_STARTUP": "1", "LITELLM_LOCAL_MODEL_COST_MAP": "True", "OPENAI_API_KEY": "none"}
+)
 
 import yaml
 from minisweagent.agents.default import DefaultAgent

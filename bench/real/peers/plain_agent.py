@@ -1,4 +1,4 @@
-"""A plain tool loop: every turn one JSON call under a grammar, with the whole history, as many tutorials show it."""
+"""A plain tool loop: every turn one JSON call under a grammar, with the whole history."""
 
 import json
 import subprocess

@@ -1,5 +1,7 @@
-"""smolagents' CodeAgent with its shipped prompts; its Python may use the standard library and the folder's files."""
+"""smolagents' CodeAgent with its shipped prompts; its Python may import anything and open files."""
 
+# pyright: reportMissingImports=false
+# pyright: reportUnknownVariableType=false
 import json
 import sys
 

@@ -206,7 +206,7 @@ def test_a_file_that_is_no_model_is_reported(tmp_path, tiny_gguf):
     broken.write_bytes(tiny_gguf.read_bytes()[:1000])
     with pytest.raises(ConfigurationError, match="no such model file"):
         Llama(tmp_path / "none.gguf")
-    for use in (lambda: Llama(broken).count("x"), Llama(broken).warm):
+    for use in (lambda: Llama(broken).count("x"), Llama(broken).load):
         with pytest.raises(ConfigurationError, match="cannot load it"):
             use()
 

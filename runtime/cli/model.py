@@ -1,0 +1,62 @@
+"""`fractal model`: who answers, and how fast."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from kernel.asking.responder import Questioner, Responder
+from kernel.errors import FractalError
+from runtime.cli.output import Columns, emit, notify, print_table, put, wants_json
+from runtime.cli.session import json_option, model_option, opened
+
+
+@click.command()
+@click.option("--try", "tries", is_flag=True, help="Put short questions to each model and measure its speed.")
+@model_option
+@json_option("Print an object.")
+def model(tries: bool, **settings: Any) -> None:
+    """Show who answers, in which form, at which price; with --try, how fast.
+
+    A form is how phases are asked: micro (small questions, for small models) or json (a whole phase at once).
+    """
+    fractal = opened(**settings)
+    rows = [_row(rung) for rung in fractal.ladder]
+    for rung, row in zip(fractal.ladder, rows, strict=True):
+        if tries and rung.reads_prompt and not getattr(rung, "patient", False):
+            from runtime.models.speed import speed
+
+            if not wants_json():
+                notify(f"trying {rung.name} …")
+            try:
+                row |= asdict(asyncio.run(speed(rung)))
+            except FractalError as error:
+                row["error"] = str(error)
+    emit({"ladder": rows, "source": fractal.sources["ladder" if fractal.config.ladder else "model"]})
+    names = ("rung", "tier", "form", "price")
+    shown: Columns = {name.upper(): lambda row, name=name: row[name] for name in names}
+    print_table(shown, rows)
+    for row in rows:
+        if "first_seconds" in row:
+            put(
+                f"{row['rung']}: first reply after {row['first_seconds']} s; "
+                f"reads {row['prompt_per_second']} and writes {row['reply_per_second']} tokens per second; {row['megabytes']} MB"
+            )
+        if "error" in row:
+            put(f"{row['rung']}: {row['error']}")
+
+
+def _row(rung: Responder) -> dict[str, Any]:
+    form = "micro" if isinstance(rung, Questioner) else "json" if rung.reads_prompt else "-"
+    return {"rung": rung.name, "tier": rung.tier, "form": form, "price": _price(rung)}
+
+
+def _price(rung: Responder) -> str:
+    price = getattr(rung, "price", "free")
+    if price is None:
+        return "unknown"
+    amounts = [getattr(price, name, 0.0) for name in ("prompt", "completion")]
+    return f"${amounts[0]:g} / ${amounts[1]:g} per million tokens" if any(amounts) else "free"

@@ -1,0 +1,380 @@
+"""llama.cpp itself: loads a model, evaluates tokens, and draws the next ones, free or within a grammar."""
+
+from __future__ import annotations
+
+import atexit
+import codecs
+import ctypes
+import math
+import re
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache, cached_property
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy
+
+from kernel.errors import ConfigurationError, ProviderError
+from runtime.models.grammar import Grammar
+
+PIECE_SECONDS = 0.1  # between two pieces of a reply that is being written
+LIKELY = 64  # candidate tokens that are tried before the whole vocabulary
+SPARE = 8  # closing begins this many tokens before the grammar's reserve
+CLOSING = {False: ("}", "]", '"', ","), True: ('"',)}  # tokens that close, outside and inside a string
+
+
+class Model:
+    """A loaded model: formats prompts, evaluates tokens, and knows its vocabulary."""
+
+    def __init__(self, path: Path, context: int, threads: int, gpu_layers: int) -> None:
+        self.api = _library()
+        try:
+            self.llama = self.api.Llama(
+                str(path),
+                n_ctx=context,
+                n_threads=threads,
+                n_threads_batch=threads,
+                n_gpu_layers=gpu_layers,
+                verbose=False,
+            )
+        except (ValueError, OSError, RuntimeError) as error:
+            raise ConfigurationError(
+                f"{path}: llama.cpp cannot load it ({error}); is it a whole GGUF file?"
+            ) from None
+        self.context = min(self.llama.n_ctx(), self.api.llama_model_n_ctx_train(self.llama.model))
+        self.vocabulary = self.api.llama_model_get_vocab(self.llama.model)
+        self.size = self.llama.n_vocab()
+        self.end = self.llama.token_eos()
+        self._held: list[int] = []  # the evaluated tokens in the context
+
+    @cached_property
+    def pieces(self) -> list[bytes]:
+        """The text of every token; "" for special ones. A grammar needs them all."""
+        return [self.piece(token) for token in range(self.size)]
+
+    @cached_property
+    def specials(self) -> list[str]:
+        """The texts of special tokens."""
+        control = self.api.llama_vocab_is_control
+        texts = [self._text(token) for token in range(self.size) if control(self.vocabulary, token)]
+        return [text for text in texts if text]
+
+    def piece(self, token: int) -> bytes:
+        """The text of a token; "" for a special one."""
+        return self.llama.detokenize([token], special=False)
+
+    def prompt(self, system: str, user: str) -> list[int]:
+        """Tokens of the prompt in the model's template; text never becomes special tokens."""
+        pieces = self._framed(system, user)
+        if not any(special in text for text, may in pieces if not may for special in self.specials):
+            # at once: some tokenizers add spaces between pieces
+            pieces = [("".join(text for text, _ in pieces), True)]
+        tokens: list[int] = []
+        for text, may in pieces:
+            tokens += self.llama.tokenize(as_bytes(text), add_bos=False, special=may)
+        begin = self.llama.token_bos()
+        adds = self.api.llama_vocab_get_add_bos(self.vocabulary)
+        return [begin, *tokens] if adds and begin >= 0 and tokens[:1] != [begin] else tokens
+
+    def tokens(self, text: str) -> list[int]:
+        """Tokens of a text inside a prompt or a reply."""
+        return self.llama.tokenize(as_bytes(text), add_bos=False, special=False) if text else []
+
+    def log_probability(self, prompt: list[int], tokens: list[int]) -> float:
+        """The logarithm of the probability that the model continues the prompt with these tokens."""
+        total = 0.0
+        for at, token in enumerate(tokens):
+            logits = self.feed(prompt + tokens[:at])
+            top = float(logits.max())
+            total += float(logits[token]) - top - math.log(float(numpy.exp(logits - top).sum()))
+        return total
+
+    def ends(self, token: int) -> bool:
+        """Whether a token ends a reply."""
+        return token == self.end or bool(self.api.llama_vocab_is_eog(self.vocabulary, token))
+
+    def _framed(self, system: str, user: str) -> list[tuple[str, bool]]:
+        """Pieces of the prompt, and whether each may contain special tokens."""
+        template = self.llama.metadata.get("tokenizer.chat_template")
+        both = f"{system}\n\n{user}"
+        for roles, texts in ((["system", "user"], [system, user]), (["user"], [both])):
+            marks = [f"\x02{role}\x03" for role in roles]
+            frame = self._render(template, roles, marks) if template else ""
+            places = [frame.find(mark) for mark in marks]
+            if min(places) < 0 or places != sorted(places):
+                continue  # the template lacks the role or changes the order
+            pieces: list[tuple[str, bool]] = []
+            for mark, text in zip(marks, texts, strict=True):
+                before, _, frame = frame.partition(mark)
+                pieces += [(before, True), (text, False)]
+            return [*pieces, (frame, True)]
+        return [(f"{both}\n\n", False)]
+
+    def _render(self, template: str, roles: list[str], texts: list[str]) -> str:
+        formats = import_module("llama_cpp.llama_chat_format")
+        begin, end = self._text(self.llama.token_bos()), self._text(self.end)
+        messages = [{"role": role, "content": text} for role, text in zip(roles, texts, strict=True)]
+        try:
+            formatter = formats.Jinja2ChatFormatter(template, end, begin)
+            return formatter(messages=messages).prompt
+        except Exception:  # templates are programs and can fail; the caller falls back
+            return ""
+
+    def _text(self, token: int) -> str:
+        """The text of a token, including special tokens."""
+        text = self.api.llama_vocab_get_text(self.vocabulary, token) if token >= 0 else b""
+        return text.decode("utf-8", "replace")
+
+    def feed(self, tokens: list[int]) -> Any:
+        """Evaluate the new part of `tokens`; return the logits of the next one."""
+        same = 0
+        while same < min(len(self._held), len(tokens) - 1) and self._held[same] == tokens[same]:
+            same += 1
+        memory = self.api.llama_get_memory(self.llama.ctx)
+        if same < len(self._held):
+            self._held = []
+            if not self.api.llama_memory_seq_rm(memory, -1, same, -1):
+                self.llama.reset()
+                same = 0
+            self.llama.n_tokens = same
+        self.llama.eval(tokens[same:])
+        self._held = list(tokens)
+        return numpy.ctypeslib.as_array(
+            self.api.llama_get_logits_ith(self.llama.ctx, -1), (self.size,)
+        ).copy()
+
+
+class Writer:
+    """Generates one reply token by token, free or within a grammar, which is closed before the limit."""
+
+    def __init__(
+        self,
+        model: Model,
+        form: Grammar | None,
+        temperature: float,
+        top_p: float,
+        seed: int,
+        heard: Callable[[str], object] = str,
+    ) -> None:
+        """`heard` is called with each piece of the text, at most about every `PIECE_SECONDS`."""
+        self.model, self.api, self.form = model, model.api, form
+        self.temperature, self.top_p = temperature, top_p
+        self.random = numpy.random.default_rng(seed)
+        self.rules: Any = None
+        if form:
+            self.rules = self.api.llama_sampler_init_grammar(model.vocabulary, form.text.encode(), b"root")
+            if not self.rules:
+                raise ProviderError(
+                    "llama.cpp refused the grammar of the reply's schema; please report the schema"
+                )
+        self.tokens: list[int] = []
+        self._utf8 = codecs.getincrementaldecoder("utf-8")("strict" if form else "replace")
+        self._text: list[str] = []
+        self._heard, self._unheard, self._heard_at = heard, "", time.monotonic()
+        pieces = model.pieces if form else ()
+        self._closers = {piece: len(pieces) - 1 - at for at, piece in enumerate(reversed(pieces))}
+
+    @property
+    def text(self) -> str:
+        """The text so far."""
+        return "".join(self._text)
+
+    def write(
+        self, prompt: list[int], longest: int, stop: threading.Event, *, fenced: bool = False
+    ) -> tuple[bool, bool]:
+        """Write until the reply is complete; return whether it is, and whether it was closed early.
+
+        A `fenced` reply is complete at the end of its first code block.
+        """
+        if self.form is None:
+            whole = self._write_freely(prompt, longest, stop, fenced)
+            self._tell()
+            return whole, False
+        hurried = False
+        try:
+            while len(self.tokens) < longest and not stop.is_set():
+                hurried = longest - len(self.tokens) <= self.form.reserve + SPARE
+                logits = self.model.feed(prompt + self.tokens)
+                self._put((self._closer() if hurried else None) or self._draw(logits))
+                if self._allowed(self.model.end):
+                    return True, hurried
+            return False, hurried
+        finally:
+            self._tell()
+            self.api.llama_sampler_free(self.rules)
+
+    def _write_freely(self, prompt: list[int], longest: int, stop: threading.Event, fenced: bool) -> bool:
+        while len(self.tokens) < longest and not stop.is_set():
+            token = self._draw_freely(self.model.feed(prompt + self.tokens))
+            if self.model.ends(token):
+                return True
+            self._put(token)
+            text = self.text
+            if (fenced and _CLOSED.search(text)) or _repeats(text):
+                return not _repeats(text)
+        return False
+
+    def _draw_freely(self, logits: Any) -> int:
+        if self.temperature <= 0:
+            return int(logits.argmax())
+        scaled = logits / self.temperature
+        order = numpy.argsort(-scaled)[:LIKELY]
+        weights = numpy.exp(scaled[order] - scaled[order[0]])
+        weights /= weights.sum()
+        kept = int(numpy.searchsorted(numpy.cumsum(weights), self.top_p)) + 1
+        return int(self.random.choice(order[:kept], p=weights[:kept] / weights[:kept].sum()))
+
+    def _put(self, token: int) -> None:
+        if self.rules:
+            self.api.llama_sampler_accept(self.rules, token)
+        self.tokens.append(token)
+        self._text.append(self._utf8.decode(self.model.piece(token)))
+        self._unheard += self._text[-1]
+        if time.monotonic() - self._heard_at >= PIECE_SECONDS:
+            self._tell()
+
+    def _tell(self) -> None:
+        if self._unheard:
+            self._heard(self._unheard)
+        self._unheard, self._heard_at = "", time.monotonic()
+
+    def _closer(self) -> int | None:
+        """The first closing token that the grammar allows now, or None."""
+        for mark in CLOSING[_in_string(self.text)]:
+            token = self._closers.get(mark.encode())
+            if token is not None and self._fits(token):
+                return token
+        return None
+
+    def _draw(self, logits: Any) -> int:
+        """Draw a likely token that fits; search the whole vocabulary only if none does."""
+        noise = self.random.gumbel(size=logits.shape)
+        noisy = logits / self.temperature + noise  # the maximum is a sample (Gumbel trick)
+        likely = numpy.argpartition(-logits, min(LIKELY, self.model.size - 1))[:LIKELY]
+        likely = likely[numpy.argsort(-logits[likely])]
+        weights = numpy.exp((logits[likely] - logits[likely[0]]) / self.temperature)
+        before = numpy.cumsum(weights) - weights
+        nucleus = likely[before < self.top_p * weights.sum()]
+        for candidates in (nucleus, likely):
+            for token in candidates[numpy.argsort(-noisy[candidates])]:
+                if self._fits(int(token)):
+                    return int(token)
+        for token in self._all_allowed(noisy):
+            if self._fits(token):
+                return token
+        raise ProviderError("the model's vocabulary cannot express a reply of this schema")
+
+    def _fits(self, token: int) -> bool:
+        """Whether the grammar allows it and the text stays valid UTF-8."""
+        piece = self.model.pieces[token]
+        return bool(piece) and self._allowed(token) and _may_begin(self._utf8.getstate()[0] + piece)
+
+    def _allowed(self, token: int) -> bool:
+        return bool(self._apply(numpy.array([token], numpy.int32))[0])
+
+    def _all_allowed(self, noisy: Any) -> list[int]:
+        found = numpy.flatnonzero(self._apply(numpy.arange(self.model.size, dtype=numpy.int32)))
+        return [int(token) for token in found[numpy.argsort(-noisy[found])]]
+
+    def _apply(self, tokens: Any) -> Any:
+        """Whether the grammar allows each of these tokens next."""
+        api = self.api
+        data = numpy.zeros(len(tokens), [("id", numpy.int32), ("logit", numpy.float32), ("p", numpy.float32)])
+        data["id"] = tokens
+        pointer = data.ctypes.data_as(ctypes.POINTER(api.llama_token_data))
+        array = api.llama_token_data_array(data=pointer, size=len(tokens), selected=-1, sorted=False)
+        api.llama_sampler_apply(self.rules, ctypes.byref(array))
+        return numpy.isfinite(data["logit"])
+
+
+_CLOSED = re.compile(r"\n```\s*\Z")
+"""The end of a code block that began with the reply."""
+SAME_LINES = 12
+"""Equal lines in a row after which a reply is stopped: a small model can repeat a line without end."""
+
+
+def _repeats(text: str) -> bool:
+    lines = text.rsplit("\n", SAME_LINES + 1)[1:]
+    return len(lines) == SAME_LINES + 1 and len(set(lines[:-1])) == 1 and bool(lines[0].strip())
+
+
+def _may_begin(text: bytes) -> bool:
+    """Whether these bytes are UTF-8 or the beginning of it."""
+    for rest in (b"", *(byte * count for count in (1, 2, 3) for byte in (b"\x80", b"\xbf"))):
+        try:
+            (text + rest).decode()
+        except UnicodeDecodeError:
+            continue
+        return True
+    return False
+
+
+def _in_string(text: str) -> bool:
+    """Whether JSON text ends inside a string."""
+    inside = escaped = False
+    for character in text:
+        if escaped:
+            escaped = False
+        elif character == "\\":
+            escaped = inside
+        elif character == '"':
+            inside = not inside
+    return inside
+
+
+def as_bytes(text: str) -> bytes:
+    """UTF-8, with a question mark for what cannot be encoded."""
+    return text.encode("utf-8", "replace")
+
+
+def _library() -> Any:
+    library = import_module("llama_cpp")
+    _silent(library)
+    return library
+
+
+@cache
+def _silent(library: Any) -> Any:
+    """Silence llama.cpp, which prints warnings even with `verbose=False`. Errors are exceptions."""
+    callback = library.llama_log_callback(lambda level, text, data: None)
+    library.llama_log_set(callback, None)
+    return callback  # the cache keeps it alive: llama.cpp still calls it
+
+
+_loading = threading.Lock()
+
+
+def load(path: Path, context: int, threads: int, gpu_layers: int) -> Model:
+    """The model of a file, loaded once in this process."""
+    with _loading:
+        return _loaded(path, context, threads, gpu_layers)
+
+
+@cache
+def _loaded(path: Path, context: int, threads: int, gpu_layers: int) -> Model:
+    model = Model(path, context, threads, gpu_layers)
+    atexit.register(model.llama.close)  # before llama.cpp is unloaded
+    return model
+
+
+@cache
+def vocabulary(path: Path) -> Any:
+    """The vocabulary of a file alone, which loads sooner than the model."""
+    try:
+        only_words = _library().Llama(str(path), vocab_only=True, verbose=False)
+    except (ValueError, OSError, RuntimeError) as error:
+        raise ConfigurationError(
+            f"{path}: llama.cpp cannot load it ({error}); is it a whole GGUF file?"
+        ) from None
+    atexit.register(only_words.close)
+    return only_words
+
+
+@cache
+def thread_of(path: Path) -> ThreadPoolExecutor:
+    """The single thread of that model."""
+    return ThreadPoolExecutor(1, thread_name_prefix=f"llama-{path.stem}")

@@ -1,0 +1,113 @@
+"""The success criteria `check`, which code derives from a task instead of a small model that states them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from kernel.loop.run_context import Check, FolderChanges
+
+Result = tuple[bool | None, str]
+
+
+def valid(criterion: Mapping[str, Any], folder: Path, since: FolderChanges | None) -> Result:
+    """The file exists, has text, and is what its ending says."""
+    path = folder / str(criterion["file"])
+    if not path.is_file():
+        return False, "missing"
+    try:
+        text = path.read_text("utf-8")
+        if not text.strip():
+            return False, "empty"
+        _parse(path, text)
+    except Exception as error:
+        return False, f"{type(error).__name__}: {error}"[:300]
+    return True, f"{len(text.splitlines())} lines"
+
+
+def _parse(path: Path, text: str) -> None:
+    import ast
+    import configparser
+    import csv
+    import io
+    import json
+    import subprocess
+    import tomllib
+
+    import yaml
+
+    match path.suffix.lower():
+        case ".py":
+            ast.parse(text)
+        case ".json":
+            json.loads(text)
+        case ".toml":
+            tomllib.loads(text)
+        case ".yaml" | ".yml":
+            yaml.safe_load(text)
+        case ".ini" | ".cfg":
+            configparser.ConfigParser(interpolation=None).read_string(text)
+        case ".csv" | ".tsv":
+            rows = [
+                row
+                for row in csv.reader(io.StringIO(text), delimiter="\t" if path.suffix == ".tsv" else ",")
+                if row
+            ]
+            if len({len(row) for row in rows}) != 1:
+                raise ValueError("rows of different lengths")
+        case ".sh":
+            ran = subprocess.run(
+                ["bash", "-n"], input=text, capture_output=True, text=True, timeout=5, check=False
+            )
+            if ran.returncode:
+                raise ValueError(ran.stderr.strip())
+        case _:
+            return
+
+
+def changed(criterion: Mapping[str, Any], folder: Path, since: FolderChanges | None) -> Result:
+    """The file is not as it was when the run began."""
+    if since is None:
+        return False, "not changed"
+    if since.unknown:
+        return None, since.unknown
+    return (True, "changed") if str(criterion["file"]) in since.moved else (False, "not changed")
+
+
+def moved(criterion: Mapping[str, Any], folder: Path, since: FolderChanges | None) -> Result:
+    """Some file of the folder is not as it was when the run began."""
+    if since is None:
+        return False, "nothing changed"
+    if since.unknown:
+        return None, since.unknown
+    count = len(list(since.moved))
+    return (True, f"{count} files changed") if count else (False, "nothing changed")
+
+
+def kept(criterion: Mapping[str, Any], folder: Path, since: FolderChanges | None) -> Result:
+    """Nothing of a Python file's top level is gone, and it is not much shorter than when the run began."""
+    name = str(criterion["file"])
+    old = since.before(name) if since else ""
+    if not old:
+        return True, "as it was"
+    try:
+        lost = _top_level(old) - _top_level((folder / name).read_text("utf-8"))
+    except (OSError, ValueError, SyntaxError) as error:
+        return False, str(error)
+    return (False, f"lost: {', '.join(sorted(lost))}") if lost else (True, "nothing is lost")
+
+
+def _top_level(text: str) -> set[str]:
+    """The names that a Python file defines, and the kinds of its other statements."""
+    import ast
+
+    found: set[str] = set()
+    for node in ast.parse(text).body:
+        name = getattr(node, "name", "")
+        found.add(name or type(node).__name__)
+    return found - {"Expr", "Import", "ImportFrom"}
+
+
+CHECKS: Mapping[str, Check] = {"valid": valid, "changed": changed, "moved": moved, "kept": kept}
+"""By the name in a criterion."""

@@ -1,0 +1,76 @@
+"""The responder that asks a small model in small steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kernel.asking.responder import Ask, Interview, Reply, Responder, Tier, Usage, Waits
+from kernel.document.model import Document
+from kernel.errors import Declined
+from runtime.models.micro.calls import call
+from runtime.models.micro.plans import plan
+from runtime.models.micro.task import read_task
+from runtime.models.micro.verdicts import verdict
+
+ATTEMPTS = 4
+"""Attempts at a task, each with another reply of the model. Source: small-models.md, "What was seen" 6."""
+
+
+class Micro:
+    """A small model that fills in each phase by small questions."""
+
+    reads_prompt = True
+
+    def __init__(self, model: Responder, *, attempts: int = ATTEMPTS) -> None:
+        self.model = model
+        self.name: str = model.name
+        self.tier: Tier = model.tier
+        self.attempts = attempts
+        self.price = getattr(model, "price", "free")
+        self.patient = getattr(model, "patient", False)
+
+    def offers(self, task: str, document: Document) -> float | None:
+        """Accept what the model accepts."""
+        return self.model.offers(task, document)
+
+    def estimate(self, ask: Ask) -> Usage:
+        """The cost of one question."""
+        return self.model.estimate(ask)
+
+    def count(self, text: str) -> int:
+        """Tokens by the model's tokenizer."""
+        return self.model.count(text)
+
+    async def answer(self, ask: Ask) -> Reply | Waits:
+        """The model's reply to one question."""
+        return await self.model.answer(ask)
+
+    async def fill(self, interview: Interview) -> Mapping[str, Any]:
+        """Fill in a phase."""
+        if warm := getattr(self.model, "warm", None):
+            warm()
+        task, sample = read_task(interview), self._sample(interview.ask.document)
+        understood = {"task": interview.ask.document.task}
+        match interview.ask.phase:
+            case "understand":
+                return understood
+            case "plan":
+                return await plan(interview, task, sample)
+            case "fused":
+                return {**understood, **await plan(interview, task, sample)}
+            case "do":
+                return await call(interview, task, sample)
+            case "check":
+                return await verdict(interview, task, sample, last=sample + 1 >= self.attempts)
+            case phase:
+                raise Declined(f"{self.name} does not answer in {phase.upper()}")
+
+    def _sample(self, document: Document) -> int:
+        """The number of this attempt among the model's own, from 0."""
+        mine = {
+            each["attempt"]
+            for each in document.meta.rungs
+            if each["rung"] == self.name and not each.get("passed")
+        }
+        return len(mine - {document.meta.attempt})

@@ -1,0 +1,228 @@
+"""UNDERSTAND and PLAN: code decides what a task wants and its steps, and the model where code cannot."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from kernel.asking.responder import Interview, Question, ReplyForm
+from runtime.models.micro.settings import SUFFIXES as SETTINGS
+from runtime.models.micro.shown import described
+from runtime.models.micro.task import Task, ungrounded
+
+Kind = Literal["answer", "write", "change", "arrange"]
+OPTIONS: Mapping[str, Kind] = {"A": "answer", "B": "write", "C": "change", "D": "arrange"}
+"""The letters of `phases/micro/kind.md`."""
+PROGRAM = "a program"
+QUERY = "a query"
+"""The beginning of what a step with a program or a query of the model does."""
+WHOLE = "the whole file"
+PART = "the part that the task is about"
+LONG = 4_000
+"""Characters of a file above which only a part of it is written anew."""
+_MAKE = re.compile(
+    r"(?i)\b(create|write|make|save|generate|convert|turn|export|extract|collect|copy|list|translate|put|need|draft|compose|"
+    r"summari[sz]e|document)\b"
+)
+_ARRANGE = re.compile(
+    r"(?i)\b(rename|move|sort|tidy|clean|organi[sz]e|delete|remove|copy|put|archive|zip)\b.*"
+    r"\b(files?|folders?|director\w+|pictures?|photos?|images?|downloads|scans?|documents?|logs|backups?|everything|all)\b"
+)
+_CHANGE = re.compile(
+    r"(?i)\b(fix|change|set|add|rename|replace|update|remove|correct|repair|switch|turn|raise|lower|bump|should|"
+    r"increase|decrease|refactor|delete|insert|append|put|fill|sort|use)\b"
+)
+_COMPUTE = re.compile(
+    r"(?i)\b(total|sum|average|mean|median|how (many|much|often|long|far|old)|count|times|oldest|youngest|"
+    r"largest|smallest|highest|lowest|most|least|best|worst|altogether|together|per|percent\w*|difference|"
+    r"more than|less than|between|longest|shortest|earliest|latest|cheapest|heaviest|each|every|convert|"
+    r"celsius|kilomet\w+|miles?)\b"
+)
+_ASKS = re.compile(
+    r"(?i)\?|(?:^|[.!;:,]\s+|\b(?:tell me|know|say|see|find out|wonder|remember|forgot|need the|look up)\b"
+    r"[^.?!]{0,40}?)\b(?:who|whom|whose|which|what|when|where|why|how|until when|is there|are there)\b|"
+    r"\b(?:tell me|wants? to know)\b"
+)
+_ORDER = re.compile(
+    r"(?im)(?:^|[.!:;,]\s+|\band\s+)(?:please\s+|(?:can|could|would) you (?:please )?)?"
+    r"(fix|change|set|add|rename|replace|update|remove|correct|repair|switch|turn|raise|lower|bump|increase|decrease|"
+    r"refactor|delete|insert|append|put|fill|give|make|let)\b"
+)
+"""A sentence that begins with the order to change something."""
+_FAILING = re.compile(r"(?i)\b(fail\w*|red|pass|passes|bug|broken|wrong|error|fix|repair)\b")
+_DERIVE = re.compile(
+    r"(?i)\b(copy|collect|extract|convert|turn|export|lines?|list|all|every|each|table|json|csv|sort|sorted|unique|"
+    r"duplicates?|twice|addresses|filter|only|count)\b(?!.*\b(summary|summari[sz]e|translate|readme|minutes|letter)\b)"
+)
+"""What a program takes over from other files, rather than the model by heart."""
+_EXAMPLE = re.compile(
+    r"`([^`\n]+)`[^`.\n]{0,30}?\b(?:prints?|should print|outputs?|shows?|gives?|returns?)\b"
+    r"[^\w`\n]*`?([^\s`,;]+)`?"
+)
+TABLES = (".csv", ".tsv", ".json")
+PROGRAM_SAMPLES = (2, 4)
+"""The attempts at a question about tables that write a program instead of a query."""
+_DATA = (".csv", ".tsv", ".json", ".jsonl", ".log", ".txt", ".yaml", ".yml")
+
+
+async def plan(interview: Interview, task: Task, sample: int) -> dict[str, Any]:
+    """The reply of PLAN for the attempt with this number, from 0."""
+    kind = await kind_of(interview, task)
+    if kind == "change":
+        return await _changing(interview, task, sample) or _running(task)
+    if kind == "write":
+        return _writing(task, sample)
+    if kind == "arrange":
+        return _running(task)
+    return await _answering(interview, task, sample)
+
+
+async def kind_of(interview: Interview, task: Task) -> Kind:
+    """What the task wants: by rules, else by a choice of the model."""
+    words = task.words
+    if task.tests and _FAILING.search(words):
+        return "change"
+    if task.new and _MAKE.search(words):
+        return "write"
+    orders = bool(_ORDER.search(words))
+    if _ASKS.search(words) and not (orders and task.named):
+        return "answer"
+    if _ARRANGE.search(words) and (not task.named or task.folders):
+        return "arrange"
+    if task.named and _CHANGE.search(words):
+        return "change"
+    text = f"{task.text}\n\nFiles: {', '.join(task.files[:20]) or 'none'}\n\n{interview.instructions('kind')}"
+    reply = await interview.put(Question(text, ReplyForm("choice", tuple(OPTIONS)), 4))
+    return OPTIONS.get(reply.text, "answer")
+
+
+# ---- the plans -------------------------------------------------------------------------------------------
+
+
+async def _answering(interview: Interview, task: Task, sample: int) -> dict[str, Any]:
+    """A question: answered from knowledge, by reading files, or by a program."""
+    files = task.named or _only(task)
+    if not files and not task.urls:
+        if sample == 0 and (known := await _known(interview, task)):
+            return {"answer": known, "approach": "answer from knowledge"}
+        return _computing(task, [])
+    tables = [name for name in files if name.endswith(TABLES) and described(name, task.text_of(name))]
+    if tables and len(tables) == len(files) and sample not in PROGRAM_SAMPLES:
+        return _querying(tables)
+    data = any(name.endswith(_DATA) for name in files)
+    if data and (_COMPUTE.search(task.words) or sample):
+        return _computing(task, files)
+    steps = _sources(task, files)
+    success = [{"step": at, "has": "."} for at in range(1, len(steps) + 1)]
+    return _reply("read, then answer", steps, success)
+
+
+async def _known(interview: Interview, task: Task) -> str:
+    """An answer from the model's knowledge; "" if it has numbers that have to be computed."""
+    reply = await interview.put(
+        Question(f"{task.text}\n\n{interview.instructions('answer')}", max_tokens=120)
+    )
+    text = reply.text.strip()
+    computed = re.search(r"\d", task.text) and ungrounded(text, [task.text])
+    return "" if computed else text
+
+
+def _computing(task: Task, files: Sequence[str]) -> dict[str, Any]:
+    """A program that prints the answer, written from what the files look like."""
+    steps = _sources(task, files)
+    steps.append({"tool": "bash", "what": f"{PROGRAM} that prints the answer", "needs": _all(steps)})
+    return _reply("compute it with a program", steps, [{"step": len(steps), "has": r"\S"}])
+
+
+def _querying(tables: Sequence[str]) -> dict[str, Any]:
+    """A SELECT over the tables, which a small model writes better than a program."""
+    step = {"tool": "csv", "what": f"{QUERY} over {', '.join(tables)}", "needs": []}
+    return _reply("query the tables", [step], [{"step": 1, "has": r"\n."}])
+
+
+def _writing(task: Task, sample: int) -> dict[str, Any]:
+    """New files: programs and texts are written whole; what comes from long files, by a program."""
+    files = task.named[:4]
+    steps = _sources(task, files)
+    needs = _all(steps)
+    code = [name for name in task.new if name.endswith((".py", ".sh", ".js"))]
+    long = any(len(task.text_of(name)) > LONG for name in files)
+    if files and not code and (long or _DERIVE.search(task.words)):
+        steps.append({"tool": "bash", "what": f"{PROGRAM} that does the task", "needs": needs})
+    else:
+        steps += [{"tool": "write", "what": f"{name}: {WHOLE}", "needs": needs} for name in task.new]
+    success: list[dict[str, Any]] = []
+    for name in task.new:
+        success += [{"file": name}, {"check": "valid", "file": name}]
+    for command, printed in _EXAMPLE.findall(task.text):
+        success.append({"run": f"test \"$({command.strip()})\" = '{printed.strip('.')}'"})
+    return _reply("write the files", steps, success)
+
+
+async def _changing(interview: Interview, task: Task, sample: int) -> dict[str, Any] | None:
+    """Files that exist: the target is written anew, or a part of it; a named test decides."""
+    tests = task.tests
+    targets = [name for name in task.named if name not in tests]
+    if tests and not targets:
+        imported = list(dict.fromkeys(name for test in tests for name in task.imported(test)))
+        targets = imported[sample % len(imported) :][:1] if imported else []
+    targets = targets or _only(task)
+    exact = [name for name in targets if name in task.text]
+    if len(targets) > 1 and len(exact) < len(targets):
+        targets = exact or [await _chosen(interview, task, targets)]
+    if not targets or len(targets) > 3:
+        return None
+    steps = _sources(task, [*targets, *tests[:1]])
+    success: list[dict[str, Any]] = []
+    if tests:
+        command = f"python3 -m pytest -q --no-header --tb=short -p no:cacheprovider {' '.join(tests)}"
+        steps.append({"tool": "bash", "args": {"command": f"{command}; true"}, "needs": []})
+        success += [{"run": command}, *({"same": name} for name in tests)]
+    needs = _all(steps)
+    for name in targets:
+        part = len(task.text_of(name)) > LONG and not name.endswith(SETTINGS)
+        steps.append(
+            {
+                "tool": "edit" if part else "write",
+                "what": f"{name}: {PART if part else WHOLE}",
+                "needs": needs,
+            }
+        )
+    success += [{"check": "valid", "file": name} for name in targets]
+    success += [{"check": "kept", "file": name} for name in targets if name.endswith(".py")]
+    success += [{"check": "changed", "file": name} for name in targets]
+    return _reply(f"change {', '.join(targets)}", steps, success)
+
+
+async def _chosen(interview: Interview, task: Task, names: Sequence[str]) -> str:
+    """The file that the model thinks has to change."""
+    options = tuple(names[:12])
+    text = f"{task.text}\n\nFiles: {', '.join(options)}\n\n{interview.instructions('which-file')}"
+    return (await interview.put(Question(text, ReplyForm("choice", options), 20))).text
+
+
+def _running(task: Task) -> dict[str, Any]:
+    """A program that does the task in the folder."""
+    steps = _sources(task, task.named[:2])
+    steps.append({"tool": "bash", "what": f"{PROGRAM} that does the task", "needs": _all(steps)})
+    return _reply("do it with a program", steps, [{"check": "moved"}])
+
+
+def _sources(task: Task, files: Sequence[str]) -> list[dict[str, Any]]:
+    """The steps that read what the task is about."""
+    pages = [{"tool": "fetch", "args": {"url": url}, "needs": []} for url in task.urls[:3]]
+    return [*pages, *({"tool": "read", "args": {"path": name}, "needs": []} for name in files)]
+
+
+def _all(steps: Sequence[object]) -> list[int]:
+    return list(range(1, len(steps) + 1))
+
+
+def _only(task: Task) -> list[str]:
+    """The only file of the folder, which a task means that names none."""
+    return list(task.files) if len(task.files) == 1 else []
+
+
+def _reply(approach: str, steps: list[dict[str, Any]], success: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"approach": approach, "confidence": "medium", "steps": steps, "success": success}

@@ -1,0 +1,163 @@
+"""What a task names: files that exist, files to be made, addresses, tests, values."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from kernel.asking.responder import Interview
+from kernel.disk import SKIPPED
+
+MOST_FILES = 400
+"""Files of the folder that are looked at."""
+_ENDINGS = """
+py sh bash js ts css html htm json jsonl yaml yml toml ini cfg conf csv tsv txt md rst log xml sql env
+"""
+SUFFIXES = frozenset(_ENDINGS.split())
+"""The endings of names that a task means as new files."""
+_NAME = re.compile(r"(?<![\w/@:.-])(?:~|\.{1,2})?[\w][\w./-]*\.[A-Za-z][A-Za-z0-9]{0,5}\b(?![@/])")
+_URL = re.compile(r"https?://[^\s<>\"')]+[^\s<>\"').,;:!?]")
+_IMPORT = re.compile(r"(?m)^\s*(?:from|import) +\.?([\w.]+)")
+
+
+@dataclass(frozen=True)
+class Task:
+    """A task, with the files of the folder it is about."""
+
+    text: str
+    folder: Path
+    files: tuple[str, ...]
+    """Every file of the folder, the shallow ones first."""
+
+    @property
+    def words(self) -> str:
+        """The text without addresses."""
+        return _URL.sub(" ", self.text)
+
+    @cached_property
+    def urls(self) -> list[str]:
+        """The addresses in the text."""
+        return list(dict.fromkeys(_URL.findall(self.text)))
+
+    @cached_property
+    def _names(self) -> list[str]:
+        return list(dict.fromkeys(name.removeprefix("./") for name in _NAME.findall(self.words)))
+
+    @cached_property
+    def named(self) -> list[str]:
+        """The existing files that the text names, by their path, their name, or a folder with few files."""
+        found: list[str] = []
+        for name in self._names:
+            found += [name] if name in self.files else self._called(name)
+        for folder in self.folders:
+            inside = [each for each in self.files if each.startswith(f"{folder}/")]
+            if len(inside) <= 6 and not any(each in found for each in inside):
+                found += inside
+        return list(dict.fromkeys(found))
+
+    @cached_property
+    def new(self) -> list[str]:
+        """The files that the text names and that do not exist."""
+        unknown = [name for name in self._names if name not in self.files and not self._called(name)]
+        return [name for name in unknown if name.rpartition(".")[2].lower() in SUFFIXES]
+
+    @cached_property
+    def folders(self) -> list[str]:
+        """The folders of the folder that the text names."""
+        known = {str(parent) for each in self.files for parent in Path(each).parents if str(parent) != "."}
+        return sorted(
+            each for each in known if re.search(rf"(?<![\w/]){re.escape(each)}(?![\w.-]*\.\w)\b", self.words)
+        )
+
+    def _called(self, name: str) -> list[str]:
+        same = [each for each in self.files if each.endswith(f"/{name}")]
+        return same if len(same) == 1 else []
+
+    @cached_property
+    def tests(self) -> list[str]:
+        """The test files that are named, else those of the folder if the task is about tests."""
+        named = [name for name in self.named if is_test(name)]
+        if named or not re.search(r"(?i)\b(tests?|pytest)\b", self.words):
+            return named
+        return [name for name in self.files if is_test(name)][:4]
+
+    def text_of(self, name: str) -> str:
+        """The text of a file; "" if it has none."""
+        try:
+            return (self.folder / name).read_text("utf-8")
+        except (OSError, ValueError):
+            return ""
+
+    def imported(self, name: str) -> list[str]:
+        """The files of the folder that a Python file imports, directly or not, the nearest first."""
+        found: list[str] = []
+        pending = [name]
+        while pending:
+            each = pending.pop(0)
+            for module in _IMPORT.findall(self.text_of(each)):
+                path = f"{module.replace('.', '/')}.py"
+                beside = str(Path(each).parent / path)
+                for candidate in (path, beside):
+                    if candidate in self.files and candidate not in found and candidate != name:
+                        found.append(candidate)
+                        pending.append(candidate)
+        return found
+
+
+def is_test(name: str) -> bool:
+    """Whether this is a file of tests."""
+    base = name.rpartition("/")[2]
+    return base.startswith("test_") or base.endswith(("_test.py", ".test.js"))
+
+
+def read_task(interview: Interview) -> Task:
+    """The task of the interview's document, with what a person answered, and the folder as it is now."""
+    document = interview.ask.document
+    answers = [note.text for note in document.section(1).notes if note.key in ("answer", "guidance")]
+    text = "\n".join([document.task, *answers])
+    return Task(text, interview.folder, tuple(_files(interview.folder)))
+
+
+def _files(folder: Path) -> Iterator[str]:
+    count = 0
+    for where, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if name not in SKIPPED and not name.startswith("."))
+        for name in sorted(names):
+            if name.startswith("."):
+                continue
+            yield os.path.relpath(Path(where, name), folder)
+            count += 1
+            if count >= MOST_FILES:
+                return
+
+
+def definitions(text: str) -> list[ast.stmt]:
+    """The top-level functions and classes of Python code; none if it does not compile."""
+    with suppress(SyntaxError, ValueError, RecursionError):
+        kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+        return [node for node in ast.parse(text).body if isinstance(node, kinds)]
+    return []
+
+
+def numbers(text: str) -> set[str]:
+    """The numbers of a text without grouping, such as `42000` and `2.5`."""
+    found: set[str] = set()
+    for each in re.findall(r"\d[\d.,'\u00a0\u202f]*\d|\d", text):
+        plain = re.sub(r"[,'\u00a0\u202f](?=\d{3}\b)", "", each).rstrip(".,")
+        plain = plain.replace(",", ".")
+        if plain.count(".") == 1:
+            plain = plain.rstrip("0").rstrip(".")
+        found.add(plain.lstrip("0") or "0")
+    return found
+
+
+def ungrounded(text: str, sources: Sequence[str]) -> list[str]:
+    """The numbers of a text that no source has. Single digits count as words."""
+    known = {number for source in sources for number in numbers(source)}
+    return sorted(number for number in numbers(text) - known if len(number) > 1)

@@ -1,0 +1,142 @@
+"""CHECK: code judges the evidence. The model puts the answer into a sentence, with grounded numbers only."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kernel.asking.responder import Interview, Question
+from kernel.document.model import Step
+from runtime.models.micro.calls import shown_sources
+from runtime.models.micro.plans import PROGRAM, QUERY
+from runtime.models.micro.task import Task, numbers, ungrounded
+
+SHOWN = 400
+"""Characters of a program's output in an answer."""
+
+
+async def verdict(interview: Interview, task: Task, sample: int, last: bool) -> dict[str, Any]:
+    """The reply of CHECK. `last`: no further attempt of this model follows."""
+    issues = _issues(interview)
+    if issues:
+        return _again(issues, last)
+    program = _program(interview)
+    if program is not None:
+        return await _agreed(interview, task, program, last)
+    written = [step for step in _steps(interview) if step.tool in ("write", "edit")]
+    if written:
+        names = ", ".join(dict.fromkeys(str((step.args or {}).get("path")) for step in written))
+        ran = any("run" in each["criterion"] for each in interview.ask.evidence.get("criteria", ()))
+        return _accept(f"wrote {names}", () if ran else ("only the form of the files was checked",))
+    return await _answer(interview, task, last)
+
+
+def _steps(interview: Interview) -> list[Step]:
+    """The steps of this attempt."""
+    document = interview.ask.document
+    return [document.steps[n] for n in sorted(document.planned) if n in document.steps]
+
+
+def _issues(interview: Interview) -> list[str]:
+    """What is wrong: failed steps, else criteria that do not hold."""
+    evidence: Mapping[str, Any] = interview.ask.evidence
+    steps = interview.ask.document.steps
+    failed = [steps[n] for n in evidence.get("failed_steps", ()) if n in steps]
+    issues = [
+        f"step {step.n} ({step.tool}) {step.state}: {(step.result or '').strip()[-300:]}" for step in failed
+    ]
+    if not issues:
+        issues = [
+            f"{json.dumps(each['criterion'], ensure_ascii=False)}: {each.get('note') or 'does not hold'}"
+            for each in evidence.get("criteria", ())
+            if each.get("after") is False
+        ]
+    return issues
+
+
+def _program(interview: Interview) -> Step | None:
+    """The step of this attempt that ran a program written by the model."""
+    planned = interview.ask.document.planned
+    return next(
+        (step for step in _steps(interview) if planned[step.n].what.startswith((PROGRAM, QUERY))), None
+    )
+
+
+async def _agreed(interview: Interview, task: Task, program: Step, last: bool) -> dict[str, Any]:
+    """Accept a program once another attempt had the same outcome: the same files or printed values."""
+    document = interview.ask.document
+    counts = bool(re.search(r"(?i)\bhow many\b", task.words))
+    outcome = _outcome(program, counts)
+    earlier = [
+        step
+        for step in document.steps.values()
+        if step.n <= document.meta.base and step.state == "done" and {"stdin", "query"} & set(step.args or {})
+    ]
+    printed = (program.result or "").strip()
+    if not any(_outcome(step, counts) == outcome for step in earlier):
+        if last:
+            return _again(["no two programs had the same outcome"], last)
+        return _again([f"one program alone proves nothing; it printed: {printed[:200]}"], last)
+    if program.evidence.get("tree_before") != program.evidence.get("tree_after"):
+        return _accept(printed[:SHOWN] or "done")
+    if program.tool == "csv" and counts and printed.count("\n") > 1:
+        printed = f"{printed.count(chr(10))} rows:\n{printed}"
+    shown = f"A program printed:\n```\n{printed[:SHOWN]}\n```"
+    text = f"{task.text}\n\n{shown}\n\n{interview.instructions('report')}"
+    reply = (await interview.put(Question(text, max_tokens=100))).text.strip()
+    kept = numbers(printed[:SHOWN]) <= numbers(reply) | numbers(task.text) and not ungrounded(
+        reply, [printed, task.text]
+    )
+    return _accept(reply if kept else f"{printed[:SHOWN]}")
+
+
+def _outcome(step: Step, counts: bool) -> tuple[str, str]:
+    """What a program came to: the files after it if it changed any, else what it printed.
+
+    Where the task `counts`, several rows of a query stand for their number.
+    """
+    before, after = (str(step.evidence.get(key, "")) for key in ("tree_before", "tree_after"))
+    if before != after:
+        return "files", after
+    printed = (step.result or "").strip()
+    if step.tool == "csv":
+        printed = printed.partition("\n")[2]  # without the header
+        if counts and "\n" in printed:
+            return "printed", f"{printed.count(chr(10)) + 1:.2f}"
+    found = {_rounded(number) for number in numbers(printed)}
+    return "printed", " ".join(sorted(found)) if found else " ".join(re.findall(r"\w+", printed.casefold()))
+
+
+def _rounded(number: str) -> str:
+    """A number to two decimals: programs print more or fewer."""
+    try:
+        return f"{float(number):.2f}"
+    except ValueError:
+        return number
+
+
+async def _answer(interview: Interview, task: Task, last: bool) -> dict[str, Any]:
+    """Answer a question from what was read."""
+    steps = _steps(interview)
+    if not steps:
+        return _again(["nothing was done"], last)
+    reader = Step(0, "planned", needs=tuple(step.n for step in steps))
+    shown = shown_sources(interview, task, reader)
+    text = "\n\n".join([task.text, *shown, interview.instructions("answer")])
+    reply = (await interview.put(Question(text, max_tokens=160))).text.strip()
+    if loose := ungrounded(reply, [task.text, *shown]):
+        return _again(
+            [f"the answer has numbers that nothing shows: {', '.join(loose)} ({reply[:200]})"], last
+        )
+    return _accept(reply)
+
+
+def _accept(output: str, doubts: Sequence[str] = ()) -> dict[str, Any]:
+    return {"validation": "pass", "decision": "ACCEPT", "output": output, "issues": list(doubts)}
+
+
+def _again(issues: list[str], last: bool) -> dict[str, Any]:
+    decision = "ESCALATE" if last else "RETRY"
+    return {"validation": "fail", "issues": issues, "decision": decision, "learned": "; ".join(issues)[:800]}

@@ -1,0 +1,275 @@
+"""A small model that is asked in small questions: which ones, and what is made of its replies."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playing import Played, player, put
+
+from kernel.asking.responder import Ask
+from kernel.errors import Exit
+from runtime.models.human import Human
+from runtime.models.micro.micro import Micro
+from runtime.models.scripted import Scripted, When
+
+NOTES = "# Harbour\n\nBudget was raised to 42,000 euros.\n"
+CALC = "def add(a, b):\n    return a - b\n"
+TEST = "from calc import add\n\n\ndef test_add():\n    assert add(2, 3) == 5\n"
+SALES = "region,revenue\nnorth,1200\nsouth,3400\n"
+SETTINGS = '{\n  "name": "shop",\n  "mail": {\n    "port": 25,\n    "tls": false\n  }\n}\n'
+
+
+class Small:
+    """A scripted small model in a folder."""
+
+    def __init__(self, work: Path) -> None:
+        self.work = work
+        self.model = Scripted([])
+
+    def play(self, replies: Any, task: str, attempts: int = 4, above: Any = None, **options: Any) -> Played:
+        self.model = Scripted(replies, "small")
+        rungs = [Micro(self.model, attempts=attempts), *([above] if above else []), Human()]
+        return player(self.work)(rungs, task, **options)
+
+    @property
+    def asked(self) -> list[Ask]:
+        return self.model.asks
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Small:
+    return Small(tmp_path / "work")
+
+
+def stop(ask: Ask) -> str:
+    raise asyncio.CancelledError
+
+
+def in_block(text: str, language: str = "python") -> str:
+    return f"```{language}\n{text}```"
+
+
+# ---- questions -------------------------------------------------------------------------------------------
+
+
+def test_a_question_about_a_file_takes_one_call_with_that_file_alone(small: Small):
+    put(small.work, "notes.md", NOTES)
+    put(small.work, "other.md", "nothing of interest")
+    played = small.play(["It is 42,000 euros."], "According to notes.md, how high is the budget?")
+    assert (played.result.status, played.result.output) == ("complete", "It is 42,000 euros.")
+    assert len(small.asked) == 1
+    assert "42,000" in small.asked[0].user
+    assert "nothing of interest" not in small.asked[0].user
+
+
+def test_a_number_that_nothing_shows_is_refused_and_computed_instead(small: Small):
+    put(small.work, "notes.md", NOTES)
+    played = small.play(["It is 43,500 euros."] * 4, "According to notes.md, how high is the budget?")
+    assert played.result.status == "waiting"
+    assert "numbers that nothing shows: 43500" in played.root.section(2).folds[0].notes[-1].text or any(
+        "43500" in note.text for fold in played.root.section(2).folds for note in fold.notes
+    )
+
+
+def test_an_answer_from_knowledge_takes_one_call_and_is_marked(small: Small):
+    played = small.play(["Paris."], "What is the capital of France?")
+    assert (played.result.status, played.result.output) == ("unverified", "Paris.")
+    assert played.result.exit == Exit.ACCEPTED
+    assert "knowledge" in played.root.text(2, "approach")
+
+
+def test_a_question_about_a_table_is_a_query_and_two_must_agree(small: Small):
+    put(small.work, "sales.csv", SALES)
+    replies = ["SELECT SUM(revenue) FROM sales", "SELECT SUM(revenue) AS total FROM sales", "It is 4600."]
+    played = small.play(replies, "What is the total revenue in sales.csv?")
+    assert (played.result.status, played.result.output) == ("complete", "It is 4600.")
+    assert 'Table "sales", 2 rows' in small.asked[0].user
+    assert "3400" in small.asked[0].user  # the range of the column, not the rows
+    assert "south,3400" not in small.asked[0].user
+
+
+def test_queries_that_never_agree_go_up_with_what_was_tried(small: Small):
+    put(small.work, "sales.csv", SALES)
+    replies = ["SELECT 1", "SELECT 2", in_block("print(3)\n"), "SELECT 4"]
+    played = small.play(replies, "What is the total revenue in sales.csv?")
+    assert played.result.status == "waiting"
+    tried = [
+        note.text for fold in played.root.section(2).folds for note in fold.notes if note.key == "learned"
+    ]
+    assert len(tried) == 4
+    assert "no two programs" in tried[-1]
+
+
+def test_an_answer_that_changes_the_number_of_a_program_is_replaced_by_its_output(small: Small):
+    put(small.work, "sales.csv", SALES)
+    replies = ["SELECT SUM(revenue) FROM sales"] * 2 + ["It is 46,000."]
+    played = small.play(replies, "What is the total revenue in sales.csv?")
+    assert "4600" in played.result.output
+    assert "46,000" not in played.result.output
+
+
+# ---- files -----------------------------------------------------------------------------------------------
+
+
+def test_a_bug_is_fixed_once_the_named_test_passes(small: Small):
+    put(small.work, "calc.py", CALC)
+    put(small.work, "test_calc.py", TEST)
+    replies = [in_block(CALC), in_block(CALC.replace("-", "*")), in_block(CALC.replace("-", "+"))]
+    played = small.play(replies, "test_calc.py fails. Fix calc.py so that the tests pass.")
+    assert played.result.status == "complete"
+    assert (small.work / "calc.py").read_text() == CALC.replace("-", "+")
+    assert (small.work / "test_calc.py").read_text() == TEST
+    assert [ask.sample for ask in small.asked] == [0, 1, 2]
+    assert "assert add(2, 3) == 5" in small.asked[0].user
+
+
+def test_a_failed_attempt_leaves_no_trace(small: Small):
+    put(small.work, "calc.py", CALC)
+    put(small.work, "test_calc.py", TEST)
+    wrong = in_block("def add(a, b):\n    return 0\n")
+    played = small.play([wrong] * 2, "test_calc.py fails. Fix calc.py so that the tests pass.", attempts=2)
+    assert played.result.status == "waiting"
+    assert (small.work / "calc.py").read_text() == CALC
+
+
+def test_what_the_small_model_cannot_show_goes_to_the_next_rung_with_what_was_tried(small: Small):
+    put(small.work, "calc.py", CALC)
+    put(small.work, "test_calc.py", TEST)
+    fix = {"path": "calc.py", "content": CALC.replace("-", "+")}
+    plan = {
+        "task": "fix calc.py",
+        "approach": "rewrite",
+        "confidence": "high",
+        "steps": [{"tool": "write", "args": fix}],
+        "success": [{"run": "python3 -m pytest -q -p no:cacheprovider test_calc.py"}],
+    }
+    accept = {"validation": "pass", "decision": "ACCEPT", "output": "fixed"}
+    large = Scripted(
+        [When("plan", reply=plan), When("fused", reply=plan), When("check", reply=accept)], "large"
+    )
+    wrong = in_block("def add(a, b):\n    return 0\n")
+    task = "test_calc.py fails. Fix calc.py so that the tests pass."
+    played = small.play([wrong] * 2, task, attempts=2, above=large)
+    assert (played.result.status, played.result.output) == ("complete", "fixed")
+    assert "assert 0 == 5" in large.asks[0].user
+
+
+def test_a_settings_file_is_changed_by_its_values_after_a_failed_rewrite(small: Small):
+    put(small.work, "settings.json", SETTINGS)
+    replies = [in_block(SETTINGS, "json"), "mail.port = 587\nmail.tls = true"]
+    played = small.play(replies, "Set the mail port in settings.json to 587 with TLS.")
+    assert played.result.status == "unverified"
+    expected = SETTINGS.replace("25", "587").replace("false", "true")
+    assert (small.work / "settings.json").read_text() == expected
+    assert "mail.port = 25" in small.asked[1].user
+
+
+def test_a_new_program_is_tried_with_the_example_of_the_task(small: Small):
+    task = "Write double.py: `python3 double.py 4` prints 8, and so on for any number."
+    replies = [
+        in_block("import sys\n\nprint(int(sys.argv[1]) * 3)\n"),
+        in_block("import sys\n\nprint(int(sys.argv[1]) * 2)\n"),
+    ]
+    played = small.play(replies, task)
+    assert played.result.status == "complete"
+    assert "* 2" in (small.work / "double.py").read_text()
+
+
+def test_a_new_file_that_is_not_what_its_ending_says_is_written_again(small: Small):
+    replies = [in_block("{'a': 1}\n", "json"), in_block('{"a": 1}\n', "json")]
+    played = small.play(replies, "Create a file a.json with the key a and the value 1.")
+    assert played.result.status == "unverified"
+    assert (small.work / "a.json").read_text() == '{"a": 1}\n'
+
+
+def test_code_that_gets_lost_in_a_rewrite_is_noticed(small: Small):
+    text = "def one():\n    return 1\n\n\ndef two():\n    return 2\n"
+    put(small.work, "counts.py", text)
+    whole = text.replace("return 1", '"""One."""\n    return 1')
+    replies = [in_block('def one():\n    """One."""\n    return 1\n'), in_block(whole)]
+    small.play(replies, "Add a docstring to the function one in counts.py.")
+    assert (small.work / "counts.py").read_text() == whole
+
+
+def test_files_are_arranged_by_a_program_that_a_second_one_confirms(small: Small):
+    for name in ("a.jpeg", "b.jpeg", "c.png"):
+        put(small.work, f"photos/{name}", "x")
+    program = (
+        "from pathlib import Path\n"
+        "for each in Path('photos').glob('*.jpeg'):\n"
+        "    each.rename(each.with_suffix('.jpg'))\n"
+    )
+    played = small.play(
+        [in_block(program)] * 2, "Rename all the pictures in photos that end in .jpeg to .jpg."
+    )
+    assert played.result.status == "complete"
+    assert sorted(each.name for each in (small.work / "photos").iterdir()) == ["a.jpg", "b.jpg", "c.png"]
+
+
+def test_a_task_that_no_rule_reads_is_a_choice_of_the_model(small: Small):
+    put(small.work, "notes.md", NOTES)
+    replies = [When(prompt="One letter", reply="A"), When(reply="The budget is 42,000 euros.")]
+    small.play(replies, "The budget, please.")
+    assert small.asked[0].form.kind == "choice"
+    assert small.asked[0].form.options == ("A", "B", "C", "D")
+
+
+# ---- the record ------------------------------------------------------------------------------------------
+
+
+def test_each_question_is_logged_charged_and_shown(small: Small):
+    put(small.work, "notes.md", NOTES)
+    played = small.play(["42,000."], "According to notes.md, how high is the budget?")
+    assert played.result.spent["calls"] == 1
+    asked = [rung for rung in played.root.meta.rungs if rung.get("calls")]
+    assert [(rung["phase"], rung["rung"]) for rung in asked] == [("check", "small")]
+    log = (played.folder / "calls.jsonl").read_text()
+    assert log.count('"kind": "replied"') == 1
+
+
+def test_an_interrupted_run_asks_no_answered_question_again(small: Small):
+    put(small.work, "sales.csv", SALES)
+    task = "What is the total revenue in sales.csv?"
+    query = "SELECT SUM(revenue) FROM sales"
+    first = small.play([When(reply=query, times=1), When(reply=stop)], task)
+    assert first.result.status == "interrupted"
+    played = small.play([query, "4600."], task, resume=first.result.run)
+    assert (played.result.status, played.result.output) == ("complete", "4600.")
+    assert len(small.asked) == 2
+
+
+def test_instructions_of_a_question_are_short():
+    folder = Path(__file__).parents[3] / "system" / "phases" / "micro"
+    for path in folder.glob("*.md"):
+        assert len(path.read_text().split()) <= 45, path.name
+
+
+def test_a_replay_asks_the_recorded_questions(small: Small):
+    put(small.work, "notes.md", NOTES)
+    played = small.play(["It is 42,000 euros."], "According to notes.md, how high is the budget?")
+    again = asyncio.run(played.fractal.replay(played.result.run))
+    assert (again.status, again.output) == ("complete", "It is 42,000 euros.")
+
+
+def test_the_next_question_can_be_looked_at(small: Small):
+    put(small.work, "sales.csv", SALES)
+    task = "What is the total revenue in sales.csv?"
+    played = small.play([When(reply=stop)], task)
+    phase, prompt = played.fractal.prompt(played.result.id)
+    assert phase == "do"
+    assert prompt.user == small.asked[0].user
+
+
+def test_pieces_of_a_reply_reach_the_listener(small: Small):
+    put(small.work, "notes.md", NOTES)
+
+    def answer(ask: Ask) -> str:
+        ask.on_text("It is ")
+        return "It is 42,000."
+
+    played = small.play([When(reply=answer)], "According to notes.md, how high is the budget?")
+    deltas = [event.data for event in played.events if event.kind == "reply_delta"]
+    assert deltas == [{"phase": "check", "step": 0, "rung": "small", "text": "It is "}]
