@@ -43,7 +43,8 @@ def model(tries: bool, **settings: Any) -> None:
         if "first_seconds" in row:
             put(
                 f"{row['rung']}: first reply after {row['first_seconds']} s; "
-                f"reads {row['prompt_per_second']} and writes {row['reply_per_second']} tokens per second; {row['megabytes']} MB"
+                f"reads {row['prompt_per_second']} and writes {row['reply_per_second']} tokens per second; "
+                f"{row['megabytes']} MB"
             )
         if "error" in row:
             put(f"{row['rung']}: {row['error']}")

@@ -49,6 +49,7 @@ class Model:
         self.vocabulary = self.api.llama_model_get_vocab(self.llama.model)
         self.size = self.llama.n_vocab()
         self.end = self.llama.token_eos()
+        self.evaluated = 0  # tokens so far
         self._held: list[int] = []  # the evaluated tokens in the context
 
     @cached_property
@@ -142,6 +143,7 @@ class Model:
                 same = 0
             self.llama.n_tokens = same
         self.llama.eval(tokens[same:])
+        self.evaluated += len(tokens) - same
         self._held = list(tokens)
         return numpy.ctypeslib.as_array(
             self.api.llama_get_logits_ith(self.llama.ctx, -1), (self.size,)

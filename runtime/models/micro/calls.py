@@ -9,7 +9,7 @@ from typing import Any
 
 from kernel.asking.responder import Interview, Question, ReplyForm
 from kernel.document.model import Step
-from runtime.models.micro.plans import LONG, PART, QUERY
+from runtime.models.micro.plans import LONG, PART, PROGRAM, QUERY
 from runtime.models.micro.settings import SUFFIXES, changed, settings, view
 from runtime.models.micro.shown import described, excerpt, related, show
 from runtime.models.micro.task import Task, definitions
@@ -94,10 +94,13 @@ def qualified(query: str, tables: Sequence[str]) -> str:
 
 async def _program(interview: Interview, task: Task, step: Step, sample: int) -> dict[str, Any]:
     """A Python program on standard input, so that no quoting can break it."""
-    wanted = "answer-program" if step.what.endswith("prints the answer") else "program"
+    names = step.what.removeprefix(f"{PROGRAM} over ").split(", ") if " over " in step.what else []
+    wanted = "answer-program" if names or step.what.endswith("prints the answer") else "program"
     if wanted == "answer-program" and not (task.files or step.needs):
         wanted = "calculation"
     shown = shown_sources(interview, task, step, head=PROGRAM_HEAD, chars=2_500)
+    shown += [described(name, task.text_of(name)) for name in names]
+    shown += [show(name, "\n".join(task.text_of(name).splitlines()[:3]), task.text) for name in names]
     listed = "" if shown or not task.files else f"Files:\n{chr(10).join(task.files[:40])}"
     text = "\n\n".join(
         filter(None, [task.text, listed, *shown, _failed_before(interview), interview.instructions(wanted)])

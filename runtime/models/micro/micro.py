@@ -67,10 +67,8 @@ class Micro:
                 raise Declined(f"{self.name} does not answer in {phase.upper()}")
 
     def _sample(self, document: Document) -> int:
-        """The number of this attempt among the model's own, from 0."""
-        mine = {
-            each["attempt"]
-            for each in document.meta.rungs
-            if each["rung"] == self.name and not each.get("passed")
-        }
-        return len(mine - {document.meta.attempt})
+        """The number of this attempt among the model's own, from 0; an answer of a person begins anew."""
+        mine = [each for each in document.meta.rungs if each["rung"] == self.name and not each.get("passed")]
+        asked = [fold.attempt for fold in document.section(2).folds if fold.decision == "escalate"]
+        since = max(asked, default=0) if document.note(1, "answer") else 0
+        return len({each["attempt"] for each in mine if since < each["attempt"] < document.meta.attempt})

@@ -61,8 +61,6 @@ _EXAMPLE = re.compile(
     r"[^\w`\n]*`?([^\s`,;]+)`?"
 )
 TABLES = (".csv", ".tsv", ".json")
-PROGRAM_SAMPLES = (2, 4)
-"""The attempts at a question about tables that write a program instead of a query."""
 _DATA = (".csv", ".tsv", ".json", ".jsonl", ".log", ".txt", ".yaml", ".yml")
 
 
@@ -108,8 +106,8 @@ async def _answering(interview: Interview, task: Task, sample: int) -> dict[str,
             return {"answer": known, "approach": "answer from knowledge"}
         return _computing(task, [])
     tables = [name for name in files if name.endswith(TABLES) and described(name, task.text_of(name))]
-    if tables and len(tables) == len(files) and sample not in PROGRAM_SAMPLES:
-        return _querying(tables)
+    if tables and len(tables) == len(files):
+        return _querying(tables) if sample % 2 == 0 else _calculating(tables)
     data = any(name.endswith(_DATA) for name in files)
     if data and (_COMPUTE.search(task.words) or sample):
         return _computing(task, files)
@@ -139,6 +137,12 @@ def _querying(tables: Sequence[str]) -> dict[str, Any]:
     """A SELECT over the tables, which a small model writes better than a program."""
     step = {"tool": "csv", "what": f"{QUERY} over {', '.join(tables)}", "needs": []}
     return _reply("query the tables", [step], [{"step": 1, "has": r"\n."}])
+
+
+def _calculating(tables: Sequence[str]) -> dict[str, Any]:
+    """A program over the same tables: another form, which does not make the same mistakes as a query."""
+    step = {"tool": "bash", "what": f"{PROGRAM} over {', '.join(tables)}", "needs": []}
+    return _reply("compute it with a program", [step], [{"step": 1, "has": r"\S"}])
 
 
 def _writing(task: Task, sample: int) -> dict[str, Any]:

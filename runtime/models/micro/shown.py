@@ -9,6 +9,8 @@ from kernel.errors import OperationFailed
 from runtime.operations.cells import Table
 from runtime.text.tokens import words
 
+GAP = re.compile(r"(?m)^… \d+ lines …$")
+"""What stands for lines that are not shown."""
 SHORT = 6_000
 """Characters of a text that is shown whole."""
 HEAD_LINES = 6
@@ -26,7 +28,9 @@ _STOP = frozenset(_COMMON.split())
 
 def show(name: str, text: str, task: str, *, chars: int = SHORT, head: int = HEAD_LINES) -> str:
     """A file in a code block below its name."""
-    shown = text if len(text) <= chars else excerpt(text, task, head=head)[:chars]
+    shown = text if len(text) <= chars else excerpt(text, task, head=head)
+    if len(shown) > chars:
+        shown = f"{shown[:chars].rpartition(chr(10))[0]}\n… {shown[chars:].count(chr(10)) + 1} lines …"
     ticks = "```" if "```" not in shown else "````"
     return f"{name}:\n{ticks}\n{shown.rstrip()}\n{ticks}"
 

