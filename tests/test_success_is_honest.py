@@ -199,3 +199,17 @@ def test_failed_validation_cannot_accept(tmp_path: Path) -> None:
     played = player(tmp_path)(lambda ask: fail if ask.phase == "check" else plan(WRITES))
     assert played.result.status == "escalated"
     assert "validation is fail, so ACCEPT is not open" in played.result.reason
+
+
+def test_a_direct_answer_takes_one_call_and_says_that_nothing_supports_it(tmp_path):
+    played = player(tmp_path / "work")(lambda ask: {"task": "the capital of France", "answer": "Paris"})
+    assert (played.result.status, played.result.exit, played.result.output) == ("unverified", 0, "Paris")
+    assert played.result.spent["calls"] == 1
+    assert "knowledge" in played.root.text(2, "approach")
+
+
+def test_an_acceptance_without_evidence_is_unverified(tmp_path):
+    doubt = {"validation": "pass", "decision": "ACCEPT", "unverified": True, "output": "done"}
+    replies = [plan(WRITES, success=[WRITTEN]), doubt]
+    played = player(tmp_path / "work")(lambda ask: replies.pop(0))
+    assert (played.result.status, played.result.exit) == ("unverified", 0)

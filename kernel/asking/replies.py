@@ -8,11 +8,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import cache
 from typing import Any, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from kernel.asking.forms import FORMS
 from kernel.document.escaping import to_json
 from kernel.document.references import SHELL, Whose, in_shell, problem_in, references, renumbered
 from kernel.errors import ReplyError
@@ -23,19 +23,10 @@ Decision = Literal["ACCEPT", "RETRY", "ESCALATE"]
 _PATH = re.compile(r"[\w./-]+")
 
 
-def _without_titles(schema: dict[str, Any]) -> None:
-    """Remove what pydantic adds to a JSON Schema for readers of the code."""
-    for each in (schema, *schema["properties"].values()):
-        each.pop("title", None)
-        each.pop("description", None)
-
-
 class Typed(BaseModel):
     """Base class of replies. Unknown keys are ignored."""
 
-    model_config = ConfigDict(
-        extra="ignore", populate_by_name=True, frozen=True, json_schema_extra=_without_titles
-    )
+    model_config = ConfigDict(extra="ignore", populate_by_name=True, frozen=True)
 
 
 class Fact(Typed):
@@ -133,6 +124,7 @@ class Verdict(Typed):
     output: str = ""
     question: str = ""
     look: Look | None = None
+    unverified: bool = False  # accepted by code that has no evidence that it is right
 
     @model_validator(mode="before")
     @classmethod
@@ -162,27 +154,31 @@ REPLIES: Mapping[str, type[Typed]] = {
 }
 
 
-@cache
 def schema(phase: str) -> Mapping[str, Any]:
-    """The JSON Schema of a phase's reply, without titles."""
-    return REPLIES[phase].model_json_schema()
+    """The JSON Schema of a phase's reply."""
+    return FORMS[phase]
 
 
-def sketch(node: Mapping[str, Any], known: Mapping[str, Any] | None = None) -> str:
-    """A JSON Schema as a short form in words, such as `{"task": text, "open": [text]}`."""
-    known = cast(Mapping[str, Any], node.get("$defs", {})) if known is None else known
-    if "$ref" in node:
-        return sketch(known[node["$ref"].rpartition("/")[2]], known)
+def sketch(node: Mapping[str, Any]) -> str:
+    """A JSON Schema as a short form in words, such as `{"task", "open": [text]}`.
+
+    A key alone is a text or an object.
+    """
     if options := node.get("enum"):
         return json.dumps("|".join(options))
     if ways := node.get("anyOf"):
-        return sketch(next(way for way in ways if way.get("type") != "null"), known)
+        return "|".join(map(sketch, ways))
     if properties := node.get("properties"):
-        return "{" + ", ".join(f'"{name}": {sketch(each, known)}' for name, each in properties.items()) + "}"
+        members = ((name, sketch(each)) for name, each in properties.items())
+        return (
+            "{"
+            + ", ".join(f'"{name}"' + f": {form}" * (form not in ("text", "{…}")) for name, form in members)
+            + "}"
+        )
     kind = node.get("type", "value")
     if kind == "array":
-        return f"[{sketch(node.get('items', {}), known)}]"
-    return {"string": "text", "object": "{…}", "integer": "number"}.get(str(kind), str(kind))
+        return f"[{sketch(node.get('items', {}))}]"
+    return {"string": "text", "object": "{…}", "integer": "n"}.get(str(kind), str(kind))
 
 
 Parse = Callable[[str], Mapping[str, Any]]

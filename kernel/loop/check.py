@@ -125,7 +125,7 @@ async def _decide(session: Session, verdict: Verdict, origin: str, findings: lis
     session.phase_finished("check", str(verdict.decision))
     output = session.filled(verdict.output)
     if verdict.decision == "ACCEPT":
-        _accept(session, findings, output, origin, doubts=bool(verdict.issues))
+        _accept(session, findings, output, origin, doubted=verdict.unverified)
         return None
     learned = Note("learned", verdict.learned or "\n".join(verdict.issues), origin)
     if undone := await _undone(session):
@@ -155,9 +155,9 @@ async def _decide(session: Session, verdict: Verdict, origin: str, findings: lis
 
 
 def _accept(
-    session: Session, findings: list[Finding], output: str, origin: str, *, doubts: bool = False
+    session: Session, findings: list[Finding], output: str, origin: str, *, doubted: bool = False
 ) -> None:
-    """End an accepted loop. A reached limit or a failed step is never a success, and doubts leave it open."""
+    """End an accepted loop: a reached limit or a failed step is never a success, a doubted one unverified."""
     left = _counted(session, findings)
     if limit := _own_limit(left) or _child_limit(left):
         finish(session, "exhausted", error=limit, partial=output)
@@ -166,7 +166,7 @@ def _accept(
         failed = "; ".join(f"step {step.n} {_how(step)}" for step in left)
         finish(session, "unverified", origin=origin, result=output, error=f"accepted, although {failed}")
     else:
-        session.meta(unverified=doubts or not criteria.proven(session, findings))
+        session.meta(unverified=doubted or not criteria.proven(session, findings))
         finish(session, "complete", origin=origin, result=output)
 
 

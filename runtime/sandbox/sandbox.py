@@ -179,6 +179,8 @@ def _environment(extra: Mapping[str, str] | None, mode: str) -> dict[str, str]:
     """The environment of every command, without secrets."""
     return {
         "PATH": os.environ.get("PATH", os.defpath),
+        # Python compares compiled files by size and second: after a quick edit it would run the old code
+        "PYTHONDONTWRITEBYTECODE": "1",
         "HOME": str(home() if home().is_dir() else Path("/tmp")),
         "LANG": os.environ.get("LANG", "C.UTF-8"),
         "TERM": "dumb",

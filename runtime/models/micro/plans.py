@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -50,6 +51,20 @@ _ORDER = re.compile(
     r"refactor|delete|insert|append|put|fill|give|make|let)\b"
 )
 """A sentence that begins with the order to change something."""
+_VERBS = (
+    "fix|change|set|add|rename|replace|update|remove|correct|repair|switch|raise|lower|bump|increase|decrease|delete|"
+    "insert|append|put|write|create|make|save|copy|move|convert|translate|sort|get|tell|run|extract|collect|list|count"
+)
+_BEGINS = re.compile(rf"(?i)(?:please )?(?:{_VERBS})\b")
+_LINK = re.compile(
+    r"(?i)^(?:first|second|third|then|next|finally|and then|and|also|after that|in the end)\b,?\s*"
+)
+_CLAUSE = re.compile(
+    rf"(?i)(?<=[.!?;])\s+|,?\s+(?:and )?then\s+|,\s+(?:and )?(?=(?:{_VERBS})\b)|\s+and\s+(?=(?:{_VERBS})\b)"
+)
+"""Where a task of several orders can be divided."""
+MANY = 4
+"""Orders from which on a task is divided into loops of their own."""
 _FAILING = re.compile(r"(?i)\b(fail\w*|red|pass|passes|bug|broken|wrong|error|fix|repair)\b")
 _DERIVE = re.compile(
     r"(?i)\b(copy|collect|extract|convert|turn|export|lines?|list|all|every|each|table|json|csv|sort|sorted|unique|"
@@ -60,12 +75,18 @@ _EXAMPLE = re.compile(
     r"`([^`\n]+)`[^`.\n]{0,30}?\b(?:prints?|should print|outputs?|shows?|gives?|returns?)\b"
     r"[^\w`\n]*`?([^\s`,;]+)`?"
 )
+_COMMAND = re.compile(r"[`(]((?:python3?|bash|node) [\w./-]+\.(?:py|sh|js)(?: [\w./-]+)*)[`)]")
+PROOF = "test "
+"""The beginning of a criterion that compares what a program prints with what the task says."""
 TABLES = (".csv", ".tsv", ".json")
 _DATA = (".csv", ".tsv", ".json", ".jsonl", ".log", ".txt", ".yaml", ".yml")
 
 
 async def plan(interview: Interview, task: Task, sample: int) -> dict[str, Any]:
     """The reply of PLAN for the attempt with this number, from 0."""
+    parts = parts_of(task.text) if sample == 0 else []
+    if len(parts) >= MANY:
+        return _splitting(parts)
     kind = await kind_of(interview, task)
     if kind == "change":
         return await _changing(interview, task, sample) or _running(task)
@@ -95,7 +116,31 @@ async def kind_of(interview: Interview, task: Task) -> Kind:
     return OPTIONS.get(reply.text, "answer")
 
 
+def parts_of(text: str) -> list[str]:
+    """The orders of a task, each as a task of its own; a sentence without an order stays with one."""
+    parts: list[str] = []
+    before = ""
+    for clause in _CLAUSE.split(text):
+        clause = _LINK.sub("", clause.strip(" ,;\n")).strip()
+        if not clause:
+            continue
+        if _BEGINS.match(clause):
+            parts.append(f"{before}{clause[0].upper()}{clause[1:]}")
+            before = ""
+        elif parts:
+            parts[-1] = f"{parts[-1]}. {clause}" if clause[0].isupper() else f"{parts[-1]}, {clause}"
+        else:
+            before += f"{clause.rstrip('.')}. "
+    return parts
+
+
 # ---- the plans -------------------------------------------------------------------------------------------
+
+
+def _splitting(parts: Sequence[str]) -> dict[str, Any]:
+    """A loop of its own for each part, one after the other."""
+    steps = [{"subtask": part} for part in parts]
+    return _reply(f"{len(parts)} parts, one after the other", steps, [{"step": len(parts), "has": r"\S"}])
 
 
 async def _answering(interview: Interview, task: Task, sample: int) -> dict[str, Any]:
@@ -159,18 +204,36 @@ def _writing(task: Task, sample: int) -> dict[str, Any]:
     success: list[dict[str, Any]] = []
     for name in task.new:
         success += [{"file": name}, {"check": "valid", "file": name}]
-    for command, printed in _EXAMPLE.findall(task.text):
-        success.append({"run": f"test \"$({command.strip()})\" = '{printed.strip('.')}'"})
+    success += _examples(task)
     return _reply("write the files", steps, success)
+
+
+def _examples(task: Task) -> list[dict[str, Any]]:
+    """Commands that the task names: with the output that it states, else only that they succeed."""
+    found: list[dict[str, Any]] = []
+    for command, printed in _EXAMPLE.findall(task.text):
+        if printed := printed.strip("."):
+            found.append({"run": f'{PROOF}"$({_runnable(command)})" = {shlex.quote(printed)}'})
+    if not found:
+        for command in dict.fromkeys(_COMMAND.findall(task.text)):
+            words = command.split()
+            if all(word in task.files for word in words[2:] if "." in word):
+                found.append({"run": f"{_runnable(command)} > /dev/null"})
+    return found
+
+
+def _runnable(command: str) -> str:
+    return re.sub(r"^python ", "python3 ", command.strip())
 
 
 async def _changing(interview: Interview, task: Task, sample: int) -> dict[str, Any] | None:
     """Files that exist: the target is written anew, or a part of it; a named test decides."""
     tests = task.tests
     targets = [name for name in task.named if name not in tests]
-    if tests and not targets:
-        imported = list(dict.fromkeys(name for test in tests for name in task.imported(test)))
-        targets = imported[sample % len(imported) :][:1] if imported else []
+    if tests and len(targets) < 2:  # the cause may be in another module than it seems
+        imported = [name for test in tests for name in task.imported(test)]
+        suspects = list(dict.fromkeys([*targets, *imported]))
+        targets = suspects[max(sample - 1, 0) % len(suspects) :][:1] if suspects else []
     targets = targets or _only(task)
     exact = [name for name in targets if name in task.text]
     if len(targets) > 1 and len(exact) < len(targets):
@@ -180,7 +243,7 @@ async def _changing(interview: Interview, task: Task, sample: int) -> dict[str, 
     steps = _sources(task, [*targets, *tests[:1]])
     success: list[dict[str, Any]] = []
     if tests:
-        command = f"python3 -m pytest -q --no-header --tb=short -p no:cacheprovider {' '.join(tests)}"
+        command = f"python3 -m pytest -q --no-header --tb=short -p no:cacheprovider {shlex.join(tests)}"
         steps.append({"tool": "bash", "args": {"command": f"{command}; true"}, "needs": []})
         success += [{"run": command}, *({"same": name} for name in tests)]
     needs = _all(steps)

@@ -10,7 +10,7 @@ from typing import Any
 from kernel.asking.responder import Interview, Question
 from kernel.document.model import Step
 from runtime.models.micro.calls import shown_sources
-from runtime.models.micro.plans import PROGRAM, QUERY
+from runtime.models.micro.plans import PROGRAM, PROOF, QUERY
 from runtime.models.micro.shown import GAP
 from runtime.models.micro.task import Task, numbers, ungrounded
 
@@ -21,8 +21,12 @@ SHOWN = 400
 async def verdict(interview: Interview, task: Task, sample: int, last: bool) -> dict[str, Any]:
     """The reply of CHECK. `last`: no further attempt of this model follows."""
     issues = _issues(interview)
+    parts = [step for step in _steps(interview) if not step.tool]
     if issues:
-        return _again(issues, last)
+        return _again(issues, last or bool(parts))
+    if parts:
+        open_ = [f"part {step.n} is unverified" for step in parts if step.evidence.get("unverified")]
+        return _accept("\n".join(step.result or "" for step in parts), open_)
     program = _program(interview)
     if program is not None:
         return await _agreed(interview, task, program, last)
@@ -31,7 +35,10 @@ async def verdict(interview: Interview, task: Task, sample: int, last: bool) -> 
         if invented := _invented(interview, task):
             return _ask_for(task, invented, written, sample, last)
         names = ", ".join(dict.fromkeys(str((step.args or {}).get("path")) for step in written))
-        ran = any("run" in each["criterion"] for each in interview.ask.evidence.get("criteria", ()))
+        commands = [
+            str(each["criterion"].get("run", "")) for each in interview.ask.evidence.get("criteria", ())
+        ]
+        ran = any(command.startswith(PROOF) or "pytest" in command for command in commands)
         return _accept(f"wrote {names}", () if ran else ("only the form of the files was checked",))
     return await _answer(interview, task, last)
 
@@ -170,7 +177,8 @@ async def _answer(interview: Interview, task: Task, last: bool) -> dict[str, Any
 
 
 def _accept(output: str, doubts: Sequence[str] = ()) -> dict[str, Any]:
-    return {"validation": "pass", "decision": "ACCEPT", "output": output, "issues": list(doubts)}
+    doubted = {"issues": list(doubts), "unverified": True} if doubts else {}
+    return {"validation": "pass", "decision": "ACCEPT", "output": output, **doubted}
 
 
 def _again(issues: list[str], last: bool) -> dict[str, Any]:

@@ -98,7 +98,16 @@ async def test_environment_has_no_secret(
     monkeypatch.setenv("MY_API_KEY", "do-not-tell-4711")
     ran = await sandbox.run("env", folder=folder, env={"CHOSEN": "yes"})
     names = {line.partition("=")[0] for line in ran.output.splitlines()}
-    assert names - {"PWD", "SHLVL", "_", "OLDPWD"} == {"PATH", "HOME", "LANG", "TERM", "TMPDIR", "CHOSEN"}
+    own = {"PATH", "HOME", "LANG", "TERM", "TMPDIR", "PYTHONDONTWRITEBYTECODE"}
+    assert names - {"PWD", "SHLVL", "_", "OLDPWD"} == own | {"CHOSEN"}
+
+
+@both
+async def test_python_runs_the_edited_code_within_the_same_second(sandbox: Sandbox, folder: Path) -> None:
+    for value in ("1", "2", "3"):  # of the same size
+        (folder / "module.py").write_text(f"print({value})\n")
+        ran = await sandbox.run("python3 -c 'import module'", folder=folder)
+        assert ran.output.strip() == value
     assert "4711" not in ran.output
     assert "TERM=dumb" in ran.output
 

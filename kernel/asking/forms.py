@@ -1,0 +1,91 @@
+"""The form of each phase's reply as JSON Schema. It admits exactly what `replies` accepts.
+
+A grammar made from it never lets a model write a reply that is refused for its form. What a gate may still
+refuse depends on the run: unknown tools, arguments of a tool, references, patterns, and criteria that hold
+already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+Schema = Mapping[str, Any]
+TEXT: Schema = {"type": "string", "minLength": 1}
+ANY_TEXT: Schema = {"type": "string"}
+
+
+def _object(required: Mapping[str, Schema], optional: Mapping[str, Schema] | None = None) -> Schema:
+    """An object with these members and no others."""
+    members = {**required, **(optional or {})}
+    return {
+        "type": "object",
+        "properties": members,
+        "required": list(required),
+        "additionalProperties": False,
+    }
+
+
+def _list(of: Schema, least: int = 0) -> Schema:
+    return {"type": "array", "items": of, **({"minItems": least} if least else {})}
+
+
+def _only(*values: str) -> Schema:
+    return {"enum": list(values)}
+
+
+_NEEDS = {"needs": _list({"type": "integer", "minimum": 1, "maximum": 99})}
+_ARGS: Schema = {"type": "object"}
+STEP: Schema = {
+    "anyOf": [
+        _object({"tool": TEXT, "args": _ARGS}, _NEEDS),
+        _object({"tool": TEXT, "what": TEXT}, _NEEDS),
+        _object({"subtask": TEXT}, _NEEDS),
+    ]
+}
+CRITERION: Schema = {
+    "anyOf": [
+        _object({"run": TEXT}),
+        _object({"file": TEXT}, {"has": TEXT}),
+        _object({"step": {"type": "integer", "minimum": 1, "maximum": 99}, "has": TEXT}),
+        _object({"same": TEXT}),
+        _object({"judge": TEXT}),
+    ]
+}
+_PLAN = {
+    "approach": TEXT,
+    "confidence": _only("high", "medium", "low"),
+    "steps": _list(STEP),
+    "success": _list(CRITERION, 1),
+}
+_ENDS = ("answer", "question", "cannot")
+"""What a plan may be instead of steps."""
+_CONTEXT = {"context": _list(_object({"fact": TEXT}, {"from": ANY_TEXT})), "open": _list(TEXT)}
+_CALL: Schema = _object({"tool": TEXT, "args": _ARGS})
+_ACTION: Schema = {"anyOf": [_CALL, _object({"blocked": TEXT}), _object({"skip": TEXT})]}
+_ISSUES = {"validation": _only("fail"), "issues": _list(TEXT)}
+
+FORMS: Mapping[str, Schema] = {
+    "understand": _object({"task": TEXT}, _CONTEXT),
+    "plan": {"anyOf": [_object(_PLAN), *(_object({end: TEXT}) for end in _ENDS)]},
+    "fused": {
+        "anyOf": [
+            _object({"task": TEXT, **_PLAN}, _CONTEXT),
+            *(_object({"task": TEXT, end: TEXT}, _CONTEXT) for end in _ENDS),
+        ]
+    },
+    "do": _ACTION,
+    "atomic": _ACTION,
+    "check": {
+        "anyOf": [
+            _object({"validation": _only("pass"), "decision": _only("ACCEPT"), "output": ANY_TEXT}),
+            _object({**_ISSUES, "decision": _only("RETRY"), "learned": TEXT}),
+            _object(
+                {**_ISSUES, "decision": _only("ESCALATE"), "output": ANY_TEXT},
+                {"learned": TEXT, "question": TEXT},
+            ),
+            _object({"look": _CALL}),
+        ]
+    },
+}
+"""By phase."""
