@@ -158,7 +158,7 @@ def read_table(text: str, name: str) -> Table:
     """A table from CSV text, whose first row is the header, or from a JSON list of objects."""
     if not text.strip():
         raise OperationFailed(f"{name}: there is no table, the file is empty")
-    if text.lstrip()[0] in "[{" and (objects := _objects(text)):
+    if text.lstrip()[0] in "[{" and (objects := objects_of(text)):
         return _from_objects(objects)
     csv.field_size_limit(LONGEST_FIELD)
     widths = {each: _width(text, each) for each in DELIMITERS}
@@ -177,7 +177,7 @@ def read_table(text: str, name: str) -> Table:
     return found[0]
 
 
-def _objects(text: str) -> list[dict[str, Any]]:
+def objects_of(text: str) -> list[dict[str, Any]]:
     """The objects of a JSON list, or of the only list inside an object; none for any other text."""
     try:
         found = json.loads(text)

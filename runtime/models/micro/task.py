@@ -21,7 +21,7 @@ py sh bash js ts css html htm json jsonl yaml yml toml ini cfg conf csv tsv txt 
 """
 SUFFIXES = frozenset(_ENDINGS.split())
 """The endings of names that a task means as new files."""
-_NAME = re.compile(r"(?<![\w/@:.-])(?:~|\.{1,2})?[\w][\w./-]*\.[A-Za-z][A-Za-z0-9]{0,5}\b(?![@/])")
+_NAME = re.compile(r"(?<![\w/@:.-])(?:\.{1,2}/)?[\w][\w./-]*\.[A-Za-z][A-Za-z0-9]{0,5}\b(?![@/])")
 _URL = re.compile(r"https?://[^\s<>\"')]+[^\s<>\"').,;:!?]")
 _IMPORT = re.compile(r"(?m)^\s*(?:from|import) +\.?([\w.]+)")
 

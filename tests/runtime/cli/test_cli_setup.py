@@ -323,3 +323,19 @@ def test_brain_report_says_what_the_runs_were(fractal: Command) -> None:
     for _ in range(2):
         assert fractal("run", "-q", "what is 2 + 2").exit == 0
     assert "2 runs, 2 of them without a model; memory decided none of them" in fractal("brain", "report").err
+
+
+def test_model_shows_who_answers_and_in_which_form(fractal: Command) -> None:
+    shown = json.loads(fractal("model", "--json", env={"FRACTAL_MODEL": "ollama/qwen2.5:3b"}).out)
+    forms = {rung["rung"]: rung["form"] for rung in shown["ladder"]}
+    assert forms["ollama/qwen2.5:3b"] == "micro"
+    assert forms["person"] == "-"
+    assert shown["source"] == "FRACTAL_MODEL"
+    assert "micro" in fractal("model", "--model", "ollama/qwen2.5:3b").out
+
+
+def test_model_reports_a_model_that_cannot_be_tried(fractal: Command, tmp_path: Path) -> None:
+    broken = tmp_path / "broken.gguf"
+    broken.write_bytes(b"no model")
+    ran = fractal("model", "--try", "--model", f"llama:{broken}")
+    assert "cannot load it" in ran.out + ran.err

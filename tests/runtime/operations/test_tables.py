@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from references import outcome
 
+from runtime.operations.cells import objects_of
 from runtime.operations.paths import query_json
 from runtime.operations.tables import query_csv, read_table
 
@@ -286,3 +287,43 @@ def test_numbers_and_keys_stay_as_they_are_written(bench, text, query, shown):
 
 def test_a_key_that_is_called_like_a_question_is_not_guessed(bench):
     assert "'keys' is a key here" in bench.fails(query_json, text='{"keys": 5}', query="keys")
+
+
+ORDERS = "item,quantity,status\nboots,2,shipped\nlamp,1,open\nboots,1,shipped\n"
+PRICES = '[{"item": "boots", "price": 80.5}, {"item": "lamp", "price": 12}]'
+
+
+def test_a_select_joins_tables_of_several_files(bench):
+    bench.put("shop/orders.csv", ORDERS)
+    bench.put("prices.json", PRICES)
+    query = (
+        "SELECT SUM(quantity * price) AS total FROM orders JOIN prices USING (item) WHERE status = 'shipped'"
+    )
+    made = bench.call(query_csv, path="shop/orders.csv", more=["prices.json"], query=query)
+    assert made.text == "total\n241.5"
+
+
+def test_a_question_in_words_is_about_one_table(bench):
+    bench.put("orders.csv", ORDERS)
+    bench.put("prices.json", PRICES)
+    assert "several tables is a SELECT" in bench.fails(
+        query_csv, path="orders.csv", more=["prices.json"], query="sum quantity"
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        PRICES,
+        f'{{"prices": {PRICES}, "currency": "EUR"}}',
+        '[{"item": "boots", "price": 80.5, "tags": ["a"]}, {"item": "lamp", "price": 12, "seen": null}]',
+    ],
+)
+def test_a_json_list_of_objects_is_a_table(bench, text):
+    bench.put("prices.json", text)
+    assert bench.call(query_csv, path="prices.json", query="sum price").text == "92.5"
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", "[1, 2]", '{"a": [{"b": 1}], "c": [{"d": 2}]}', "[{", '"text"'])
+def test_other_json_is_no_table_of_objects(text):
+    assert objects_of(text) == []
