@@ -6,7 +6,7 @@ The responders themselves (models, memory, people) are in the runtime.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
@@ -94,12 +94,18 @@ class Reply:
 
 @dataclass(frozen=True)
 class Question:
-    """One small question of a phase."""
+    """One small question of a phase: what it is about (task, files), then what to do with it."""
 
-    text: str
+    parts: Sequence[str]
+    instructions: str
     form: ReplyForm = field(default_factory=lambda: ReplyForm("text"))
     max_tokens: int = 200
     sample: int = 0
+
+    @property
+    def text(self) -> str:
+        """The whole prompt. The instructions come last: questions about the same files begin the same way."""
+        return "\n\n".join(filter(None, [*self.parts, self.instructions]))
 
 
 @dataclass(frozen=True)

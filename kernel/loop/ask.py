@@ -211,11 +211,11 @@ async def _interview(
 ) -> Answer:
     """Let a responder fill in a phase by questions. Each one is logged, charged and recorded."""
 
-    async def put(request: Ask) -> Reply:
+    async def put(request: Ask, instructions: str) -> Reply:
         reply, reused = await _reply(session, responder, request)
         if isinstance(reply, Waits):
             raise PersonNeeded(reply.question)
-        _record(session, request, responder, reply, 0, reused)
+        _record(session, request, responder, reply, responder.count(instructions), reused)
         return reply
 
     interview = Questions(session, _request(session, responder, phase, step, evidence), put)
@@ -236,7 +236,7 @@ def next_question(session: Session, responder: Questioner, phase: str, step: int
     """The next question of a phase that a responder fills in by questions; None if it asks none any more."""
     asked: list[Ask] = []
 
-    async def put(request: Ask) -> Reply:
+    async def put(request: Ask, instructions: str) -> Reply:
         if reply := session.run.log.reply(request.key):
             return reply
         asked.append(request)
@@ -252,7 +252,7 @@ def next_question(session: Session, responder: Questioner, phase: str, step: int
 class Questions:
     """The interview of a phase, over its session."""
 
-    def __init__(self, session: Session, ask: Ask, put: Callable[[Ask], Awaitable[Reply]]) -> None:
+    def __init__(self, session: Session, ask: Ask, put: Callable[[Ask, str], Awaitable[Reply]]) -> None:
         self.ask = ask
         self.count = 0  # questions so far
         self._session, self._put = session, put
@@ -287,7 +287,7 @@ class Questions:
             max_tokens=question.max_tokens,
         )
         self.count += 1
-        return await self._put(request)
+        return await self._put(request, question.instructions)
 
 
 async def parsed_reply(parse: Parse, phase: str, text: str, gate: Gate | None) -> Typed:

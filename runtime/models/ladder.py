@@ -96,4 +96,4 @@ class Limited:
         self.offers, self.estimate, self.count = responder.offers, responder.estimate, responder.count
         self.answer = responder.answer
         if isinstance(responder, Questioner):
-            self.fill = responder.fill
+            self.fill, self.attempts = responder.fill, responder.attempts

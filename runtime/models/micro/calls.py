@@ -43,8 +43,9 @@ async def _query(interview: Interview, task: Task, step: Step, sample: int) -> d
     names = step.what.removeprefix(f"{QUERY} over ").split(", ")
     tables = [described(name, task.text_of(name)) for name in names]
     conditions = [f"Use in it: {', '.join(used)}"] if (used := conditions_of(task, tables)) else []
-    text = "\n\n".join([task.text, *tables, *conditions, interview.instructions("query")])
-    reply = await interview.put(Question(text, ReplyForm("block", begins="```sql\nSELECT"), 200, sample))
+    form = ReplyForm("block", begins="```sql\nSELECT")
+    asked = interview.instructions("query")
+    reply = await interview.put(Question([task.text, *tables, *conditions], asked, form, 200, sample))
     query = qualified(_named(block(reply.text).strip().rstrip(";"), names), tables)
     return {"tool": "csv", "args": {"path": names[0], "more": names[1:], "query": query}}
 
@@ -102,15 +103,14 @@ async def _program(interview: Interview, task: Task, step: Step, sample: int) ->
     shown += [described(name, task.text_of(name)) for name in names]
     shown += [show(name, "\n".join(task.text_of(name).splitlines()[:3]), task.text) for name in names]
     listed = "" if shown or not task.files else f"Files:\n{chr(10).join(task.files[:40])}"
-    text = "\n\n".join(
-        filter(None, [task.text, listed, *shown, _failed_before(interview), interview.instructions(wanted)])
-    )
     begins = "```python\n"
     if wanted == "program" and not shown:
         begins += "from pathlib import Path\n\n" + (
             f'folder = Path("{task.folders[0]}")\n' if len(task.folders) == 1 else ""
         )
-    reply = await interview.put(Question(text, ReplyForm("block", begins=begins), 700, sample))
+    about = [task.text, listed, *shown, _failed_before(interview)]
+    form = ReplyForm("block", begins=begins)
+    reply = await interview.put(Question(about, interview.instructions(wanted), form, 700, sample))
     return {"tool": "bash", "args": {"command": "python3 -", "stdin": block(reply.text)}}
 
 
@@ -125,7 +125,7 @@ async def _whole(interview: Interview, task: Task, step: Step, path: str, sample
     form = (
         ReplyForm("text") if prose else ReplyForm("block", begins=f"```{LANGUAGES.get(language, language)}\n")
     )
-    reply = await interview.put(Question("\n\n".join([task.text, *shown, asked]), form, 1_500, sample))
+    reply = await interview.put(Question([task.text, *shown], asked, form, 1_500, sample))
     content = unfenced(reply.text) if prose else block(reply.text)
     return {"tool": "write", "args": {"path": path, "content": content}}
 
@@ -140,8 +140,9 @@ async def _settings(interview: Interview, task: Task, step: Step, path: str, sam
         listed = [listed[at] for at in lines]
     if len(listed) < 2:
         return ""
-    question = f"{task.text}\n\n{path} has:\n{view(listed)}\n\n{interview.instructions('settings')}"
-    reply = await interview.put(Question(question, ReplyForm("text"), 200, sample))
+    about = [task.text, f"{path} has:\n{view(listed)}"]
+    asked = interview.instructions("settings")
+    reply = await interview.put(Question(about, asked, ReplyForm("text"), 200, sample))
     content = changed(text, listed, reply.text, suffix)
     return content if content != text else ""
 
@@ -155,7 +156,7 @@ async def _part(interview: Interview, task: Task, step: Step, path: str, sample:
     asked = interview.instructions("part")
     language = path.rpartition(".")[2]
     form = ReplyForm("block", begins=f"```{LANGUAGES.get(language, language)}\n")
-    reply = await interview.put(Question("\n\n".join([task.text, *others, shown, asked]), form, 900, sample))
+    reply = await interview.put(Question([task.text, *others, shown], asked, form, 900, sample))
     return {"tool": "edit", "args": {"path": path, "old": old, "new": block(reply.text).rstrip("\n")}}
 
 
@@ -168,8 +169,9 @@ async def _concerned(interview: Interview, task: Task, path: str, text: str) -> 
         named = [name for name in names if re.search(rf"\b{re.escape(name)}\b", task.text)]
         if len(named) != 1:
             asked = interview.instructions("which-function")
-            question = f"{task.text}\n\n{path} has: {', '.join(names)}\n\n{asked}"
-            named = [(await interview.put(Question(question, ReplyForm("choice", tuple(names)), 12))).text]
+            about = [task.text, f"{path} has: {', '.join(names)}"]
+            form = ReplyForm("choice", tuple(names))
+            named = [(await interview.put(Question(about, asked, form, 12))).text]
         chosen = next(part for part in parts if getattr(part, "name", "") == named[0])
         return "\n".join(lines[chosen.lineno - 1 : chosen.end_lineno])
     places = related(lines, task.text, 3) or [0]

@@ -111,8 +111,9 @@ async def kind_of(interview: Interview, task: Task) -> Kind:
         return "arrange"
     if task.named and _CHANGE.search(words):
         return "change"
-    text = f"{task.text}\n\nFiles: {', '.join(task.files[:20]) or 'none'}\n\n{interview.instructions('kind')}"
-    reply = await interview.put(Question(text, ReplyForm("choice", tuple(OPTIONS)), 4))
+    about = [task.text, f"Files: {', '.join(task.files[:20]) or 'none'}"]
+    form = ReplyForm("choice", tuple(OPTIONS))
+    reply = await interview.put(Question(about, interview.instructions("kind"), form, 4))
     return OPTIONS.get(reply.text, "answer")
 
 
@@ -163,9 +164,7 @@ async def _answering(interview: Interview, task: Task, sample: int) -> dict[str,
 
 async def _known(interview: Interview, task: Task) -> str:
     """An answer from the model's knowledge; "" if it has numbers that have to be computed."""
-    reply = await interview.put(
-        Question(f"{task.text}\n\n{interview.instructions('answer')}", max_tokens=120)
-    )
+    reply = await interview.put(Question([task.text], interview.instructions("answer"), max_tokens=120))
     text = reply.text.strip()
     computed = re.search(r"\d", task.text) and ungrounded(text, [task.text])
     return "" if computed else text
@@ -265,8 +264,9 @@ async def _changing(interview: Interview, task: Task, sample: int) -> dict[str, 
 async def _chosen(interview: Interview, task: Task, names: Sequence[str]) -> str:
     """The file that the model thinks has to change."""
     options = tuple(names[:12])
-    text = f"{task.text}\n\nFiles: {', '.join(options)}\n\n{interview.instructions('which-file')}"
-    return (await interview.put(Question(text, ReplyForm("choice", options), 20))).text
+    about = [task.text, f"Files: {', '.join(options)}"]
+    asked = interview.instructions("which-file")
+    return (await interview.put(Question(about, asked, ReplyForm("choice", options), 20))).text
 
 
 def _running(task: Task) -> dict[str, Any]:

@@ -94,8 +94,8 @@ async def _agreed(interview: Interview, task: Task, program: Step, last: bool) -
     if program.tool == "csv" and counts and printed.count("\n") > 1:
         printed = f"{printed.count(chr(10))} rows:\n{printed}"
     shown = f"A program printed:\n```\n{printed[:SHOWN]}\n```"
-    text = f"{task.text}\n\n{shown}\n\n{interview.instructions('report')}"
-    reply = (await interview.put(Question(text, max_tokens=100))).text.strip()
+    question = Question([task.text, shown], interview.instructions("report"), max_tokens=100)
+    reply = (await interview.put(question)).text.strip()
     kept = numbers(printed[:SHOWN]) <= numbers(reply) | numbers(task.text) and not ungrounded(
         reply, [printed, task.text]
     )
@@ -166,8 +166,8 @@ async def _answer(interview: Interview, task: Task, last: bool) -> dict[str, Any
         return _again(["nothing was done"], last)
     reader = Step(0, "planned", needs=tuple(step.n for step in steps))
     shown = shown_sources(interview, task, reader)
-    text = "\n\n".join([task.text, *shown, interview.instructions("answer")])
-    reply = (await interview.put(Question(text, max_tokens=160))).text.strip()
+    question = Question([task.text, *shown], interview.instructions("answer"), max_tokens=160)
+    reply = (await interview.put(question)).text.strip()
     if loose := ungrounded(reply, [task.text, *shown]):
         return _again(
             [f"the answer has numbers that nothing shows: {', '.join(loose)} ({reply[:200]})"], last

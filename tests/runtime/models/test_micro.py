@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from playing import Played, player, put
 
-from kernel.asking.responder import Ask
+from kernel.asking.responder import Ask, Questioner
 from kernel.errors import Exit
 from runtime.models.human import Human
+from runtime.models.ladder import Limited
 from runtime.models.micro.micro import Micro
 from runtime.models.scripted import Scripted, When
 
@@ -299,3 +300,7 @@ def test_an_answer_from_parts_of_a_long_file_is_unverified(small: Small):
     assert played.result.status == "unverified"
     assert "replaced by Joana" in small.asked[0].user
     assert len(small.asked[0].user) < 4_000
+
+
+def test_a_small_model_for_some_phases_is_still_asked_in_small_questions():
+    assert isinstance(Limited(Micro(Scripted([], "small")), ["plan", "do"]), Questioner)
