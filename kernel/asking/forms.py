@@ -1,4 +1,4 @@
-"""The form of each phase's reply as JSON Schema. It admits exactly what `replies` accepts.
+"""The form of each phase's reply as JSON Schema. It admits only what `replies` accepts.
 
 A grammar made from it never lets a model write a reply that is refused for its form. What a gate may still
 refuse depends on the run: unknown tools, arguments of a tool, references, patterns, and criteria that hold

@@ -169,12 +169,10 @@ def sketch(node: Mapping[str, Any]) -> str:
     if ways := node.get("anyOf"):
         return "|".join(map(sketch, ways))
     if properties := node.get("properties"):
-        members = ((name, sketch(each)) for name, each in properties.items())
-        return (
-            "{"
-            + ", ".join(f'"{name}"' + f": {form}" * (form not in ("text", "{…}")) for name, form in members)
-            + "}"
-        )
+        forms = {name: sketch(each) for name, each in properties.items()}
+        plain = ("text", "{…}")
+        members = [f'"{name}"' if form in plain else f'"{name}": {form}' for name, form in forms.items()]
+        return "{" + ", ".join(members) + "}"
     kind = node.get("type", "value")
     if kind == "array":
         return f"[{sketch(node.get('items', {}))}]"

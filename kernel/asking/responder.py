@@ -6,6 +6,7 @@ The responders themselves (models, memory, people) are in the runtime.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,6 +45,11 @@ class ReplyForm:
     kind: Literal["json", "text", "block", "choice"] = "json"
     options: tuple[str, ...] = ()
     begins: str = ""
+
+    def chosen(self, text: str) -> str:
+        """The option that a reply names, also in a sentence; the first one if it names none."""
+        named = (each for each in self.options if re.search(rf"(?<!\w){re.escape(each)}(?!\w)", text))
+        return text if text in self.options else next(named, self.options[0])
 
 
 @dataclass(frozen=True)
@@ -166,8 +172,8 @@ class Interview(Protocol):
         ...
 
     @property
-    def tools(self) -> Collection[str]:
-        """The names of the tools that a plan may use."""
+    def hidden(self) -> Collection[Path]:
+        """Files and folders inside it that are not shown: the system and the records of runs."""
         ...
 
     def instructions(self, name: str) -> str:

@@ -263,9 +263,9 @@ class Questions:
         return self._session.run.folder
 
     @property
-    def tools(self) -> Collection[str]:
-        """The names of the tools that a plan may use."""
-        return self._session.run.catalogue.tools
+    def hidden(self) -> Collection[Path]:
+        """Files and folders inside it that are not shown: the system and the records of runs."""
+        return {*self._session.run.protected, *self._session.run.private}
 
     def instructions(self, name: str) -> str:
         """The text of `phases/micro/NAME.md`."""
@@ -287,7 +287,10 @@ class Questions:
             max_tokens=question.max_tokens,
         )
         self.count += 1
-        return await self._put(request, question.instructions)
+        reply = await self._put(request, question.instructions)
+        if question.form.kind == "choice":
+            return replace(reply, text=question.form.chosen(reply.text))
+        return reply
 
 
 async def parsed_reply(parse: Parse, phase: str, text: str, gate: Gate | None) -> Typed:

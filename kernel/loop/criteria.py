@@ -75,6 +75,8 @@ async def check_criterion(
     """
     try:
         if "check" in criterion:
+            if "file" in criterion:
+                context.readable(str(criterion["file"]))  # raises for a path that operations may not read
             passed, note = (checks or {})[str(criterion["check"])](criterion, context.folder, since)
             return CriterionResult(passed, redact(neutralise(note), os.environ))
         if "run" in criterion:

@@ -37,6 +37,7 @@ from runtime.models.prices import (
 
 SCHEMA_TOKENS = 100  # larger schemas are described in words; kernel.md, "Prompt"
 MESSAGE_TOKENS = 12  # the overhead of two messages
+SAMPLING = 0.7  # the temperature of a reply to a small question after the likely one
 LONGEST_WAIT = 60.0  # seconds between two attempts, unless the provider asks for more
 OLLAMA_CONTEXT = 8192  # Ollama silently truncates longer prompts, so the size is set and checked
 AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
@@ -179,6 +180,8 @@ class LiteLLM:
                 request["api_key"] = "none"  # the client requires a key even if the server does not
         if self.key_env:
             request["api_key"] = self._key(self.key_env)
+        if ask.form.kind != "json":  # the likely reply first, then others
+            request["temperature"] = SAMPLING if ask.sample else 0.0
         if form := self._form(ask, litellm):
             request["response_format"] = form
         return request | self.options
@@ -190,7 +193,7 @@ class LiteLLM:
 
     def _form(self, ask: Ask, litellm: ModuleType) -> dict[str, Any] | None:
         """The response_format: the schema, any JSON object, or None for the prompt alone."""
-        if not self._forms:
+        if not self._forms or ask.form.kind != "json":
             return None
         small = self.count(json.dumps(ask.schema)) <= SCHEMA_TOKENS
         if small and (

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from kernel.asking.responder import Interview, Question, ReplyForm
+from kernel.asking.responder import Interview, Question, Reply, ReplyForm
 from kernel.document.model import Step
 from runtime.models.micro.plans import LONG, PART, PROGRAM, QUERY
 from runtime.models.micro.settings import SUFFIXES, changed, settings, view
@@ -47,7 +47,20 @@ async def _query(interview: Interview, task: Task, step: Step, sample: int) -> d
     asked = interview.instructions("query")
     reply = await interview.put(Question([task.text, *tables, *conditions], asked, form, 200, sample))
     query = qualified(_named(block(reply.text).strip().rstrip(";"), names), tables)
-    return {"tool": "csv", "args": {"path": names[0], "more": names[1:], "query": query}}
+    return _call(reply, "csv", path=names[0], more=names[1:], query=query)
+
+
+def _call(reply: Reply, tool: str, **args: Any) -> dict[str, Any]:
+    """The call with what a reply has; none of a reply that was cut off."""
+    if reply.truncated:
+        return {"blocked": f"the reply was cut off after {reply.usage.completion_tokens} tokens"}
+    return {"tool": tool, "args": args}
+
+
+def _code(path: str) -> ReplyForm:
+    """A code block in the language of a file."""
+    language = path.rpartition(".")[2]
+    return ReplyForm("block", begins=f"```{LANGUAGES.get(language, language)}\n")
 
 
 def conditions_of(task: Task, tables: Sequence[str]) -> list[str]:
@@ -111,26 +124,22 @@ async def _program(interview: Interview, task: Task, step: Step, sample: int) ->
     about = [task.text, listed, *shown, _failed_before(interview)]
     form = ReplyForm("block", begins=begins)
     reply = await interview.put(Question(about, interview.instructions(wanted), form, 700, sample))
-    return {"tool": "bash", "args": {"command": "python3 -", "stdin": block(reply.text)}}
+    return _call(reply, "bash", command="python3 -", stdin=block(reply.text))
 
 
 async def _whole(interview: Interview, task: Task, step: Step, path: str, sample: int) -> dict[str, Any]:
     by_value = sample % 2 == 1 or len(task.text_of(path)) > LONG
-    if by_value and (content := await _settings(interview, task, step, path, sample)):
+    if by_value and (content := await _settings(interview, task, path, sample)):
         return {"tool": "write", "args": {"path": path, "content": content}}
     shown = shown_sources(interview, task, step)
     prose = path.endswith(PROSE)
     asked = interview.instructions("text" if prose else "file").replace("{path}", path)
-    language = path.rpartition(".")[2]
-    form = (
-        ReplyForm("text") if prose else ReplyForm("block", begins=f"```{LANGUAGES.get(language, language)}\n")
-    )
+    form = ReplyForm("text") if prose else _code(path)
     reply = await interview.put(Question([task.text, *shown], asked, form, 1_500, sample))
-    content = unfenced(reply.text) if prose else block(reply.text)
-    return {"tool": "write", "args": {"path": path, "content": content}}
+    return _call(reply, "write", path=path, content=unfenced(reply.text) if prose else block(reply.text))
 
 
-async def _settings(interview: Interview, task: Task, step: Step, path: str, sample: int) -> str:
+async def _settings(interview: Interview, task: Task, path: str, sample: int) -> str:
     """A settings file with other values; "" if it is none, or if the model states no value that is there."""
     suffix = path.rpartition(".")[2]
     text = task.text_of(path) if suffix in SUFFIXES else ""
@@ -154,10 +163,8 @@ async def _part(interview: Interview, task: Task, step: Step, path: str, sample:
     shown = f"A part of {path}:\n```\n{old}\n```"
     others = [each for each in shown_sources(interview, task, step) if not each.startswith(f"{path}:")]
     asked = interview.instructions("part")
-    language = path.rpartition(".")[2]
-    form = ReplyForm("block", begins=f"```{LANGUAGES.get(language, language)}\n")
-    reply = await interview.put(Question([task.text, *others, shown], asked, form, 900, sample))
-    return {"tool": "edit", "args": {"path": path, "old": old, "new": block(reply.text).rstrip("\n")}}
+    reply = await interview.put(Question([task.text, *others, shown], asked, _code(path), 900, sample))
+    return _call(reply, "edit", path=path, old=old, new=block(reply.text).rstrip("\n"))
 
 
 async def _concerned(interview: Interview, task: Task, path: str, text: str) -> str:
@@ -165,14 +172,14 @@ async def _concerned(interview: Interview, task: Task, path: str, text: str) -> 
     lines = text.splitlines()
     parts = definitions(text) if path.endswith(".py") else []
     if parts:
-        names = [part.name for part in parts if hasattr(part, "name")][:30]  # type: ignore[attr-defined]
+        names = [part.name for part in parts][:30]
         named = [name for name in names if re.search(rf"\b{re.escape(name)}\b", task.text)]
         if len(named) != 1:
             asked = interview.instructions("which-function")
             about = [task.text, f"{path} has: {', '.join(names)}"]
             form = ReplyForm("choice", tuple(names))
             named = [(await interview.put(Question(about, asked, form, 12))).text]
-        chosen = next(part for part in parts if getattr(part, "name", "") == named[0])
+        chosen = next(part for part in parts if part.name == named[0])
         return "\n".join(lines[chosen.lineno - 1 : chosen.end_lineno])
     places = related(lines, task.text, 3) or [0]
     low, high = max(places[0] - 6, 0), min(places[-1] + 7, len(lines))

@@ -86,7 +86,7 @@ def moved(criterion: Mapping[str, Any], folder: Path, since: FolderChanges | Non
 
 
 def kept(criterion: Mapping[str, Any], folder: Path, since: FolderChanges | None) -> Result:
-    """Nothing of a Python file's top level is gone, and it is not much shorter than when the run began."""
+    """No definition, and no kind of statement, of a Python file's top level is gone."""
     name = str(criterion["file"])
     old = since.before(name) if since else ""
     if not old:

@@ -6,7 +6,8 @@ import re
 from collections.abc import Sequence
 
 from kernel.errors import OperationFailed
-from runtime.operations.cells import Table
+from runtime.operations.cells import Table, read_table
+from runtime.text.inflection import regular_stem
 from runtime.text.tokens import words
 
 GAP = re.compile(r"(?m)^… \d+ lines …$")
@@ -37,8 +38,6 @@ def show(name: str, text: str, task: str, *, chars: int = SHORT, head: int = HEA
 
 def described(name: str, text: str) -> str:
     """A table in a few lines: its rows, and for each column the kind and some values; "" for no table."""
-    from runtime.operations.cells import read_table
-
     try:
         table = read_table(text, name)
     except OperationFailed:
@@ -80,17 +79,13 @@ def excerpt(text: str, task: str, *, head: int = HEAD_LINES, found: int = FOUND_
 
 def related(lines: Sequence[str], task: str, most: int) -> list[int]:
     """The indices of the lines that share the rarest words with the task."""
-    wanted = {_stem(word) for word in words(task.lower())} - _STOP
+    wanted = {regular_stem(word) for word in words(task) if word not in _STOP}
     having: dict[str, list[int]] = {}
     for at, line in enumerate(lines):
-        for word in {_stem(word) for word in words(line.lower())} & wanted:
+        for word in {regular_stem(word) for word in words(line)} & wanted:
             having.setdefault(word, []).append(at)
     scores: dict[int, float] = {}
     for places in having.values():
         for at in places:
             scores[at] = scores.get(at, 0.0) + 1.0 / len(places)
     return sorted(sorted(scores, key=lambda at: -scores[at])[:most])
-
-
-def _stem(word: str) -> str:
-    return re.sub(r"(?:ies|es|s|ed|ing)$", "", word) if len(word) > 4 else word

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,6 +23,7 @@ SUFFIXES = frozenset(_ENDINGS.split())
 """The endings of names that a task means as new files."""
 _NAME = re.compile(r"(?<![\w/@:.-])(?:\.{1,2}/)?[\w][\w./-]*\.[A-Za-z][A-Za-z0-9]{0,5}\b(?![@/])")
 _URL = re.compile(r"https?://[^\s<>\"')]+[^\s<>\"').,;:!?]")
+Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 _IMPORT = re.compile(r"(?m)^\s*(?:from|import) +\.?([\w.]+)")
 
 
@@ -33,7 +34,7 @@ class Task:
     text: str
     folder: Path
     files: tuple[str, ...]
-    """Every file of the folder, the shallow ones first."""
+    """The files of the folder, at most `MOST_FILES`."""
 
     @property
     def words(self) -> str:
@@ -88,9 +89,9 @@ class Task:
         return [name for name in self.files if is_test(name)][:4]
 
     def text_of(self, name: str) -> str:
-        """The text of a file; "" if it has none."""
+        """The text of one of `files`; "" if it has none."""
         try:
-            return (self.folder / name).read_text("utf-8")
+            return (self.folder / name).read_text("utf-8") if name in self.files else ""
         except (OSError, ValueError):
             return ""
 
@@ -121,27 +122,29 @@ def read_task(interview: Interview) -> Task:
     document = interview.ask.document
     answers = [note.text for note in document.section(1).notes if note.key in ("answer", "guidance")]
     text = "\n".join([document.task, *answers])
-    return Task(text, interview.folder, tuple(_files(interview.folder)))
+    return Task(text, interview.folder, tuple(_files(interview.folder, interview.hidden)))
 
 
-def _files(folder: Path) -> Iterator[str]:
+def _files(folder: Path, hidden: Collection[Path]) -> Iterator[str]:
+    """The files of a folder; no links, which may lead out of it."""
     count = 0
     for where, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if name not in SKIPPED and not name.startswith("."))
+        shown = [name for name in folders if name not in SKIPPED and not name.startswith(".")]
+        folders[:] = sorted(name for name in shown if Path(where, name).resolve() not in hidden)
         for name in sorted(names):
-            if name.startswith("."):
+            path = Path(where, name)
+            if name.startswith(".") or path.is_symlink() or path.resolve() in hidden:
                 continue
-            yield os.path.relpath(Path(where, name), folder)
+            yield os.path.relpath(path, folder)
             count += 1
             if count >= MOST_FILES:
                 return
 
 
-def definitions(text: str) -> list[ast.stmt]:
+def definitions(text: str) -> list[Definition]:
     """The top-level functions and classes of Python code; none if it does not compile."""
     with suppress(SyntaxError, ValueError, RecursionError):
-        kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-        return [node for node in ast.parse(text).body if isinstance(node, kinds)]
+        return [node for node in ast.parse(text).body if isinstance(node, Definition)]
     return []
 
 

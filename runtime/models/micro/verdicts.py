@@ -33,7 +33,7 @@ async def verdict(interview: Interview, task: Task, sample: int, last: bool) -> 
     written = [step for step in _steps(interview) if step.tool in ("write", "edit")]
     if written:
         if invented := _invented(interview, task):
-            return _ask_for(task, invented, written, sample, last)
+            return _ask_for(invented, written, sample, last)
         names = ", ".join(dict.fromkeys(str((step.args or {}).get("path")) for step in written))
         commands = [
             str(each["criterion"].get("run", "")) for each in interview.ask.evidence.get("criteria", ())
@@ -146,9 +146,7 @@ def is_code(step: Step) -> bool:
     return str((step.args or {}).get("path", "")).endswith((".py", ".js", ".sh"))
 
 
-def _ask_for(
-    task: Task, invented: Sequence[str], written: Sequence[Step], sample: int, last: bool
-) -> dict[str, Any]:
+def _ask_for(invented: Sequence[str], written: Sequence[Step], sample: int, last: bool) -> dict[str, Any]:
     """Try once more; then ask the person for what the task leaves open."""
     issue = f"it would write {', '.join(invented)}, which the task does not say"
     if sample == 0:

@@ -8,13 +8,14 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from llm_server import Answer
 
-from kernel.asking.responder import Responder, Usage
+from kernel.asking.responder import ReplyForm, Responder, Usage
 from kernel.errors import ConfigurationError, ProviderError
 from kernel.loop.budget import estimate_tokens
 from runtime.models.litellm import LiteLLM
@@ -358,3 +359,10 @@ def test_nothing_else_is_called_or_printed_and_the_import_is_late(llm_server, tm
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
     assert llm_server.requests[0][1]["authorization"] == "Bearer none"
     assert "never" not in done.stderr, done.stderr
+
+
+async def test_a_small_question_asks_for_no_json(llm_server, make_ask):
+    llm_server.say("It is 42.", prompt_tokens=50, completion_tokens=5)
+    ask = replace(make_ask(schema=SMALL), form=ReplyForm("text"))
+    assert (await LiteLLM("ollama/llama3", api_base=llm_server.host).answer(ask)).text == "It is 42."
+    assert not llm_server.requests[0][2].get("format")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playing import Played, player, put
 
-from kernel.asking.responder import Ask, Questioner
+from kernel.asking.responder import Ask, Questioner, ReplyForm
 from kernel.errors import Exit
 from runtime.models.human import Human
 from runtime.models.ladder import Limited
@@ -304,3 +304,14 @@ def test_an_answer_from_parts_of_a_long_file_is_unverified(small: Small):
 
 def test_a_small_model_for_some_phases_is_still_asked_in_small_questions():
     assert isinstance(Limited(Micro(Scripted([], "small")), ["plan", "do"]), Questioner)
+
+
+def test_a_reply_that_was_cut_off_is_not_written(small: Small):
+    replies = [When(reply="# Half of", truncated=True, times=1), When(reply="# All of it")]
+    small.play(replies, "Write a poem about rivers into poem.md.")
+    assert (small.work / "poem.md").read_text() == "# All of it\n"
+
+
+def test_a_choice_in_a_sentence_is_understood():
+    form = ReplyForm("choice", ("a.py", "b.py"))
+    assert [form.chosen(text) for text in ("b.py", "It is b.py.", "neither")] == ["b.py", "b.py", "a.py"]
