@@ -84,6 +84,9 @@ async def _agreed(interview: Interview, task: Task, program: Step, last: bool) -
         for step in document.steps.values()
         if step.n <= document.meta.base and step.state == "done" and {"stdin", "query"} & set(step.args or {})
     ]
+    if program.tool == "csv" or any(step.tool == "csv" for step in earlier):
+        # a query that is asked for again makes the same mistake again: a program has to confirm it
+        earlier = [step for step in earlier if step.tool != program.tool]
     printed = (program.result or "").strip()
     if not any(_outcome(step, counts) == outcome for step in earlier):
         if last:

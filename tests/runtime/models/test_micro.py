@@ -315,3 +315,10 @@ def test_a_reply_that_was_cut_off_is_not_written(small: Small):
 def test_a_choice_in_a_sentence_is_understood():
     form = ReplyForm("choice", ("a.py", "b.py"))
     assert [form.chosen(text) for text in ("b.py", "It is b.py.", "neither")] == ["b.py", "b.py", "a.py"]
+
+
+def test_a_query_is_not_confirmed_by_another_query(small: Small):
+    put(small.work, "sales.csv", SALES)
+    wrong = "SELECT COUNT(revenue) FROM sales"
+    replies = [wrong, in_block("print(4600)\n"), wrong, in_block("print(4601)\n")]
+    assert small.play(replies, "What is the total revenue in sales.csv?").result.status == "waiting"

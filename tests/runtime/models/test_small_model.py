@@ -24,7 +24,7 @@ COUNTING = "Count from 1 to 500, one number on each line."
 
 @pytest.fixture
 def model(smollm: Path) -> Llama:
-    return Llama(smollm, context=2048)
+    return Llama(smollm, context=2048, threads=1)
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ async def test_a_cancelled_reply_stops_and_the_next_one_is_not_delayed(model, qu
 
 
 async def test_a_reply_that_takes_too_long_is_an_error_of_the_provider(smollm, question):
-    slow = Llama(smollm, context=2048, timeout=0.3)
+    slow = Llama(smollm, context=2048, timeout=0.3, threads=1)
     slow.load()
     with pytest.raises(ProviderError, match=r"no reply within 0\.3 s"):
         await slow.answer(question(COUNTING, max_tokens=1500))
@@ -118,7 +118,7 @@ async def test_its_speed_is_measured(model):
 
 def test_a_whole_run_with_real_weights_ends_and_leaves_a_readable_document(smollm, tmp_path):
     put(tmp_path / "work", "notes.md", "The budget was raised to 42,000 euros.\n")
-    ladder = [Micro(Llama(smollm, context=2048)), Human()]
+    ladder = [Micro(Llama(smollm, context=2048, threads=1)), Human()]
     played = player(tmp_path / "work")(ladder, "According to notes.md, how high is the budget?")
     assert played.result.status in ("complete", "unverified", "waiting")
     assert played.result.spent["calls"] >= 1
