@@ -18,7 +18,7 @@ from typing import Any
 
 from bench.harness import Figures, bytes_written, cost, markdown, medians, tokenizer
 from bench.job import SHAPES, TASK, answers, write_files
-from kernel.asking.prompt import INDEX_TOKENS
+from kernel.asking.prompt import FORM, INDEX_TOKENS
 from kernel.asking.responder import Ask, Ladder
 from kernel.events import Event, Listener, silent
 from runtime.api.fractal import Fractal, shipped_system
@@ -79,7 +79,7 @@ def _instructions(count: Callable[[str], int]) -> tuple[dict[str, int], int, int
     base = catalogue.text("phases/base.md")
 
     def texts(phase: str) -> list[str]:
-        return [catalogue.text(f"phases/{phase}.md"), "Reply: " + catalogue.text(f"phases/{phase}.reply.md")]
+        return [catalogue.text(f"phases/{phase}.md"), FORM + catalogue.text(f"phases/{phase}.reply.md")]
 
     by_phase = {phase: count("\n\n".join([base, *texts(phase)])) for phase in PHASES}
     index = count(catalogue.index("read ten files and say what they hold", INDEX_TOKENS, count))
@@ -97,7 +97,7 @@ def _play(
     recall: bool = True,
 ) -> None:
     settings = {"fsync": fsync, "sandbox": "off", "tokens": 10**9, "calls": 10**6}
-    settings |= {"remember": remember, "recall": recall}
+    settings |= {"remember": remember, "recall": recall, "check": "always"}
     fractal = Fractal(folder, settings=settings, ladder=Ladder((model,)), on_event=listener)
     result = asyncio.run(fractal.run(TASK))
     fractal.brain.close()

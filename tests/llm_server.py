@@ -29,6 +29,7 @@ class Answer:
     status: int = 200
     prompt_tokens: int = 100
     completion_tokens: int = 20
+    cached_tokens: int = 0  # of the prompt
     finish_reason: str = "stop"
     usage: bool = True
     error: dict[str, Any] = field(default_factory=dict)
@@ -37,6 +38,8 @@ class Answer:
     raw: bytes | None = None
     drop: bool = False  # close the connection without an answer
     cut: bool = False  # close it in the middle of the answer
+    calls: tuple[tuple[str, str], ...] = ()  # tool calls: name and arguments as JSON text
+    stall: float = 0.0  # seconds between the first two pieces of a stream
 
 
 class LlmServer:
@@ -111,13 +114,23 @@ class LlmServer:
                 if answer.drop:
                     self.close_connection = True
                     return
-                content = answer.raw if answer.raw is not None else _content(self.path, answer, body)
+                streams = answer.status == 200 and answer.raw is None and body.get("stream")
+                chunks = _chunks(answer, body) if streams else []
+                content = b"".join(chunks)
+                if not streams:
+                    content = answer.raw if answer.raw is not None else _content(self.path, answer, body)
+                kind = "text/event-stream" if streams else "application/json"
                 try:
                     self.send_response(answer.status)
-                    for name, value in {"Content-Type": "application/json", **answer.headers}.items():
+                    for name, value in {"Content-Type": kind, **answer.headers}.items():
                         self.send_header(name, value)
                     self.send_header("Content-Length", str(len(content)))
                     self.end_headers()
+                    if answer.stall:
+                        self.wfile.write(chunks[0])
+                        self.wfile.flush()
+                        time.sleep(answer.stall)
+                        content = b"".join(chunks[1:])
                     self.wfile.write(content[: len(content) // 2] if answer.cut else content)
                     self.close_connection = self.close_connection or answer.cut
                 except (BrokenPipeError, ConnectionResetError):
@@ -142,6 +155,45 @@ class LlmServer:
             self._http.server_close()
 
 
+PIECE = 7
+"""Characters of one piece of a stream."""
+
+
+def _chunks(answer: Answer, body: Any) -> list[bytes]:
+    """The events of a streamed answer."""
+    text = answer.text or ""
+    deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
+    if answer.calls:
+        for at, (name, arguments) in enumerate(answer.calls):
+            function = {"name": name, "arguments": ""}
+            begin = {"index": at, "id": f"c{at}", "type": "function", "function": function}
+            deltas.append({"tool_calls": [begin]})
+            for start in range(0, len(arguments), PIECE):
+                part = {"arguments": arguments[start : start + PIECE]}
+                deltas.append({"tool_calls": [{"index": at, "function": part}]})
+    else:
+        deltas += [{"content": text[start : start + PIECE]} for start in range(0, len(text), PIECE)]
+    common = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": body.get("model")}
+    events: list[dict[str, Any]] = [
+        {**common, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas
+    ]
+    finish = "tool_calls" if answer.calls and answer.finish_reason == "stop" else answer.finish_reason
+    events.append({**common, "choices": [{"index": 0, "delta": {}, "finish_reason": finish}]})
+    if answer.usage and body.get("stream_options", {}).get("include_usage"):
+        events.append({**common, "choices": [], "usage": _usage(answer)})
+    return [f"data: {json.dumps(event)}\n\n".encode() for event in events] + [b"data: [DONE]\n\n"]
+
+
+def _usage(answer: Answer) -> dict[str, Any]:
+    total = answer.prompt_tokens + answer.completion_tokens
+    return {
+        "prompt_tokens": answer.prompt_tokens,
+        "completion_tokens": answer.completion_tokens,
+        "total_tokens": total,
+        "prompt_tokens_details": {"cached_tokens": answer.cached_tokens},
+    }
+
+
 def _content(path: str, answer: Answer, body: Any) -> bytes:
     if answer.status != 200:
         return json.dumps({"error": {"message": "no", "type": "error", **answer.error}}).encode()
@@ -161,10 +213,5 @@ def _content(path: str, answer: Answer, body: Any) -> bytes:
         "choices": [{"index": 0, "message": message, "finish_reason": answer.finish_reason}],
     }
     if answer.usage:
-        total = answer.prompt_tokens + answer.completion_tokens
-        content["usage"] = {
-            "prompt_tokens": answer.prompt_tokens,
-            "completion_tokens": answer.completion_tokens,
-            "total_tokens": total,
-        }
+        content["usage"] = _usage(answer)
     return json.dumps(content).encode()

@@ -79,9 +79,12 @@ def player(work: Path) -> Play:
         events: list[Event] = []
         rungs = answers if isinstance(answers, list) else [answers]
         ladder = Ladder(tuple(Scripted(each) if callable(each) else each for each in rungs))
-        # a loop without commands needs no sandbox
+        # a loop without commands needs no sandbox; most tests look at CHECK's own call
         fractal = Fractal(
-            work, settings={"sandbox": "off", **(settings or {})}, ladder=ladder, on_event=events.append
+            work,
+            settings={"sandbox": "off", "check": "always", **(settings or {})},
+            ladder=ladder,
+            on_event=events.append,
         )
         doing = fractal.resume(resume, **options) if resume else fractal.run(task, **options)
         try:

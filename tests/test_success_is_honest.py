@@ -96,7 +96,13 @@ def _script(place: Path, case: Case) -> str:
 
 
 def _fractal(place: Path, *words: str) -> Ran:
-    env = {**os.environ, "FRACTAL_SANDBOX": "off", "NO_COLOR": "1", "XDG_CONFIG_HOME": str(place / "none")}
+    env = {
+        **os.environ,
+        "FRACTAL_SANDBOX": "off",
+        "FRACTAL_CHECK": "always",
+        "NO_COLOR": "1",
+        "XDG_CONFIG_HOME": str(place / "none"),
+    }
     return in_process(place / "work", words, env)
 
 

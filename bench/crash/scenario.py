@@ -42,6 +42,7 @@ def environment(url: str, sandbox: str) -> dict[str, str]:
     return {
         "FRACTAL_LADDER": json.dumps([rung]),
         "FRACTAL_SANDBOX": sandbox,
+        "FRACTAL_CHECK": "always",
         "FRACTAL_PROFILE": "standard",
         "FRACTAL_MAX_DEPTH": "2",
         "FRACTAL_CALLS": "200",

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 
 Schema = Mapping[str, Any]
+CALLS = 4
+"""Calls that one turn of an open DO is asked for at most."""
 TEXT: Schema = {"type": "string", "minLength": 1}
 ANY_TEXT: Schema = {"type": "string"}
 
@@ -26,8 +28,9 @@ def _object(required: Mapping[str, Schema], optional: Mapping[str, Schema] | Non
     }
 
 
-def _list(of: Schema, least: int = 0) -> Schema:
-    return {"type": "array", "items": of, **({"minItems": least} if least else {})}
+def _list(of: Schema, least: int = 0, most: int = 0) -> Schema:
+    bounds = {"minItems": least, "maxItems": most}
+    return {"type": "array", "items": of, **{name: bound for name, bound in bounds.items() if bound}}
 
 
 def _only(*values: str) -> Schema:
@@ -76,6 +79,12 @@ FORMS: Mapping[str, Schema] = {
     },
     "do": _ACTION,
     "atomic": _ACTION,
+    "work": {
+        "anyOf": [
+            _object({"calls": _list(_CALL, 1, CALLS)}),
+            *(_object({end: TEXT}) for end in ("done", "question", "cannot")),
+        ]
+    },
     "check": {
         "anyOf": [
             _object({"validation": _only("pass"), "decision": _only("ACCEPT"), "output": ANY_TEXT}),

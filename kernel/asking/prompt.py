@@ -12,12 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kernel.asking.replies import schema, sketch
+from kernel.asking import native
+from kernel.asking.replies import WORK, schema, sketch
 from kernel.document.escaping import to_json
 from kernel.document.model import Document, Fold, Note, Step
 from kernel.document.redaction import cut, redact_forms, redacted
 from kernel.tools.state_machine import description, machine_state
-from kernel.tools.tool import CHANGING, Catalogue, preamble, section
+from kernel.tools.tool import CHANGING, Catalogue, Tool, preamble, section
 
 LEAST_CHARS = 60
 """Minimum characters of a cut text; without room for them it is omitted."""
@@ -167,6 +168,8 @@ def _shorten(piece: Piece, weight: int, tokens: int, count: Count) -> Piece:
 
 FOLDER = "folder"
 """The source of the folder's listing."""
+FORM = "Reply with one JSON object: "
+"""What stands before the form of a reply."""
 AGENTS = "AGENTS.md"
 MEMORY = "memory"
 """The source of what memory offers; a part of memory follows `: `."""
@@ -178,6 +181,10 @@ RECORDED = ("evidence", "changes", "diff", "look")
 """The notes of §4 that the kernel writes before CHECK is asked."""
 INDEX_TOKENS = 150
 """Maximum tokens of PLAN's index of tools. Source: kernel.md, "Prompt"."""
+INDEX_CONTEXT = 3000
+"""Tokens of work context for which that holds; a larger one has a larger index, in proportion."""
+WORK_TOKENS = 200
+"""Maximum tokens of the tools in an open DO, each with its line. Source: work.md, section 1."""
 DO_RESULT_CHARS = 2400
 """Maximum characters of an earlier result in DO. Source: prompts.md's harness."""
 CHECK_RESULT_CHARS = 500
@@ -209,6 +216,8 @@ class Prompt:
     system: str = ""
     user: str = ""
     parts: tuple[tuple[str, int], ...] = ()
+    tools: tuple[Mapping[str, Any], ...] = ()
+    """The schemas of native tool calls, which take the place of the form and the index in an open DO."""
 
     @property
     def instruction_tokens(self) -> int:
@@ -225,28 +234,63 @@ def assemble(
     step: int = 0,
     refused: Sequence[tuple[str, str]] = (),
     may_split: bool = True,
+    native_calls: bool = False,
 ) -> Prompt:
     """The prompt of the next ask in `phase`; `refused` contains earlier invalid replies with the reasons."""
+    context = int(document.meta.budget.get("context", INDEX_CONTEXT))
     named = [("base", base(document, catalogue)), ("phase", instructions(document, phase, catalogue))]
-    named.append(("form", f"Reply: {form(document, phase, catalogue)}"))
-    if phase in ("plan", "fused", "atomic"):
-        own = catalogue.tools.get(document.meta.type)
-        room = INDEX_TOKENS - count("Tools:\n")
-        index = catalogue.index(document.task, room, count, own if own and own.guided else None)
-        named.append(("tools", f"Tools:\n{index}"))
+    tools: tuple[Mapping[str, Any], ...] = ()
+    if phase == "work" and native_calls:
+        tools = tuple(native.schemas(_work_tools(document, catalogue, count, _rendered)))
+    else:
+        named.append(("form", f"{FORM}{form(document, phase, catalogue)}"))
+        if index := _index(document, phase, catalogue, count, context):
+            named.append(("tools", f"Tools:\n{index}"))
     system = "\n\n".join(text for _, text in named)
     pieces = work(document, phase, catalogue, step=step, may_split=may_split)
-    pieces += [_refused(reply, why) for reply, why in refused]
-    pieces = fit(pieces, int(document.meta.budget.get("context", 3000)), count)
+    example = catalogue.text(f"phases/{phase}.example.md", drafted=drafted(document)) if refused else ""
+    pieces += [_refused(reply, why, example) for reply, why in refused]
+    if phase == "work":
+        pieces.append(_results(document, context - count(joined(pieces)) - count("\n\n## Results\n"), count))
+    pieces = fit(pieces, context, count)
     parts = [(name, count(text)) for name, text in named]
+    parts += [("tools", sum(count(native.rendered(tool)) for tool in tools))] if tools else []
     parts += [(f"work: {piece.title or 'document'}", count(piece.render())) for piece in pieces]
-    return Prompt(system, joined(pieces), tuple(parts))
+    return Prompt(system, joined(pieces), tuple(parts), tools)
 
 
-def _refused(reply: str, why: str) -> Piece:
+def _index(document: Document, phase: str, catalogue: Catalogue, count: Count, context: int) -> str:
+    """The tools that a phase may choose from, one a line; "" for other phases."""
+    if phase == "work":
+        return "\n".join(tool.line for tool in _work_tools(document, catalogue, count, _described))
+    if phase not in ("plan", "fused", "atomic"):
+        return ""
+    own = catalogue.tools.get(document.meta.type)
+    room = INDEX_TOKENS * max(context, INDEX_CONTEXT) // INDEX_CONTEXT - count("Tools:\n")
+    return catalogue.index(document.task, room, count, own if own and own.guided else None)
+
+
+def _described(tool: Tool) -> str:
+    return tool.line
+
+
+def _rendered(tool: Tool) -> str:
+    return native.rendered(native.schema_of(tool))
+
+
+def _work_tools(
+    document: Document, catalogue: Catalogue, count: Count, line: Callable[[Tool], str]
+) -> list[Tool]:
+    """The tools of an open DO: those that suit its goal, each as this line."""
+    own = catalogue.tools.get(document.meta.type if document.meta.depth else WORK)
+    return catalogue.chosen(document.task, WORK_TOKENS - count("Tools:\n"), count, own, line)
+
+
+def _refused(reply: str, why: str, example: str) -> Piece:
     parts = (
         Part(why, "Your reply was refused:", data=True, first=True),  # the reason quotes the reply
         Part(cut(reply, 1500, "the log"), "It was:", data=True),
+        Part(example, "A correct reply of this form, to another task:" if example else ""),
     )
     return Piece("Refused", parts, "the log", fixed=True)
 
@@ -288,7 +332,7 @@ def work(
     resolved = phase not in ("understand", "fused", "atomic")
     pieces = [Piece("Task", _task(document, resolved), path, fixed=True, least=LEAST_TASK)]
     pieces += _said(document)
-    if phase in ("understand", "fused", "plan", "atomic"):
+    if phase in ("understand", "fused", "plan", "atomic", "work"):
         pieces += _contexts(document, phase)
         pieces += [
             _learned(fold, f"Attempt {fold.attempt} ({fold.decision})") for fold in document.section(2).folds
@@ -301,10 +345,16 @@ def work(
         pieces += _machines(document, catalogue)
         if not may_split:
             pieces.append(_sentence("The limit of depth is reached: no subtasks."))
+    if phase == "work":
+        goal = document.text(2, "work")
+        pieces.append(Piece("Goal", (Part(goal if goal != document.task else ""),), path, fixed=True))
+        pieces.append(Piece("Success", (Part(document.text(2, "success criteria")),), path))
     if phase in ("do", "check"):
         pieces.append(Piece("Plan", (Part(document.text(2, "approach")),), path))
         limit = DO_RESULT_CHARS if phase == "do" else _check_chars(document)
         pieces.append(Piece("Steps", tuple(_log(document, limit, step)), path))
+        ends = [note for note in document.section(3).notes if note.key in ("result", "stopped")]
+        pieces += [_data(f"{note.key.capitalize()} (as DO says)", note.text, path) for note in ends]
     if phase == "do":
         tool = catalogue.tools.get(document.planned[step].tool)
         pieces.append(_sentence(f"Tool: {_line(tool.line)}" if tool else ""))
@@ -370,7 +420,7 @@ def _contexts(document: Document, phase: str) -> list[Piece]:
         for note in document.section(1).notes
         if note.key == "context"
     ]
-    if phase == "plan" and facts:
+    if phase in ("plan", "work") and facts:
         lines = [f"- {note.text}" + (f" ({note.source})" if note.source else "") for note in facts]
         kept = (*FOR_PLAN, FOLDER) if now else FOR_PLAN
         offered = [note for note in offered if note.source in kept]
@@ -414,6 +464,51 @@ def _guide(document: Document, catalogue: Catalogue) -> list[Piece]:
         return [Piece(f"About {tool.name}", (Part(tool.preface),), where)]
     text = _data(f"Guidance from the skill {tool.name}", tool.preface, str(tool.path.absolute()), head=0.7)
     return [Piece("", (Part(tool.beside),)), text]
+
+
+def _results(document: Document, room: int, count: Count) -> Piece:
+    """The steps of an open DO with their whole results, while they fit in `room` tokens.
+
+    When they do not, the oldest half becomes one line a step. Between two such cuts a prompt begins like the
+    one before it, so that a provider can reuse its cache.
+    """
+    steps = [document.steps.get(n, planned) for n, planned in document.planned.items()]
+    whole = [_result(step) for step in steps]
+    short = [
+        replace(part, text="", lead=f"{part.lead}{_left_out(step)}")
+        for part, step in zip(whole, steps, strict=True)
+    ]
+    texts = [(full.render(), line.render()) for full, line in zip(whole, short, strict=True)]
+    sizes = [(count(f"{full}\n"), count(f"{line}\n")) for full, line in texts]
+    first = 0  # the first step that is shown whole
+    for end in range(1, len(steps) + 1):
+        while end - first > 1 and _size(sizes, first, end) > room:
+            first += (end - first) // 2
+    parts = [*short[:first], *whole[first:]]
+    not_yet = [note for note in document.section(3).notes if note.key == "not yet"]
+    if not_yet:
+        parts.append(Part(not_yet[-1].text, "You were done, but this did not hold then:", data=True))
+    return Piece("Results", tuple(parts), f"{document.meta.id}.md", head=0.1)
+
+
+def _size(sizes: Sequence[tuple[int, int]], first: int, end: int) -> int:
+    return sum(line for _, line in sizes[:first]) + sum(full for full, _ in sizes[first:end])
+
+
+def _result(step: Step) -> Part:
+    """A step of an open DO with its result."""
+    call = redacted(_short(step.args or {}, NEEDED_CHARS), redact_forms) if step.args else step.what
+    lead = f"- {step.n}. {step.tool} {call if isinstance(call, str) else to_json(call)} → {step.state}"
+    lead += f" [{step.evidence['now']}]" if "now" in step.evidence else ""
+    return Part(step.result or "", lead, data=True, whole=step.evidence.get("whole", step.link))
+
+
+def _left_out(step: Step) -> str:
+    """What stands for a result that is no longer shown."""
+    if not step.result:
+        return ""
+    size = step.evidence.get("characters", len(step.result))
+    return f", {size:,} characters; whole in {step.evidence.get('whole', step.link)}"
 
 
 def _check_chars(document: Document) -> int:

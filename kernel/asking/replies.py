@@ -10,8 +10,9 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Literal, cast
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from kernel.asking import lenient
 from kernel.asking.forms import FORMS
 from kernel.document.escaping import to_json
 from kernel.document.references import SHELL, Whose, in_shell, problem_in, references, renumbered
@@ -23,10 +24,23 @@ Decision = Literal["ACCEPT", "RETRY", "ESCALATE"]
 _PATH = re.compile(r"[\w./-]+")
 
 
+WORK = "work"
+"""The tool whose loop decides its steps one turn at a time. A plan of this step alone opens its own DO."""
+
+
 class Typed(BaseModel):
-    """Base class of replies. Unknown keys are ignored."""
+    """Base class of replies. Unknown keys are ignored; null means absent; one element is a list of one."""
 
     model_config = ConfigDict(extra="ignore", populate_by_name=True, frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_leniently(cls, data: Any) -> Any:
+        if not isinstance(data, dict):
+            return data
+        values = lenient.present(cast(dict[str, Any], data))
+        lists = {name for name, field in cls.model_fields.items() if "tuple" in str(field.annotation)}
+        return {name: lenient.listed(value) if name in lists else value for name, value in values.items()}
 
 
 class Fact(Typed):
@@ -34,6 +48,11 @@ class Fact(Typed):
 
     fact: str
     source: str = Field("", alias="from")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _is_text(cls, data: Any) -> Any:
+        return lenient.keyed(data, "fact")
 
 
 class Understanding(Typed):
@@ -53,14 +72,24 @@ class PlanStep(Typed):
     subtask: str = ""
     needs: tuple[int, ...] | None = None  # None: the step before it
 
+    @model_validator(mode="before")
+    @classmethod
+    def _is_call(cls, data: Any) -> Any:
+        step = lenient.call(data, ("what", "subtask", "needs", WORK))
+        if isinstance(step, dict) and isinstance(goal := cast(dict[str, Any], step).get(WORK), str):
+            return {"tool": WORK, "what": goal, **cast(dict[str, Any], step)}
+        return step  # type: ignore[no-any-return]
+
     @model_validator(mode="after")
     def _one_kind(self) -> PlanStep:
         if self.subtask and self.args is None and not self.what:
             return self
         if self.subtask or not self.tool:
             raise ValueError("a step is {tool, args}, {tool, what} or {subtask}")
-        if (self.args is None) == (not self.what):
+        if self.args is None and not self.what:
             raise ValueError(f"step with tool {self.tool}: give either args or what")
+        if self.args is not None and self.what:
+            return self.model_copy(update={"what": ""} if self.args else {"args": None})
         return self
 
 
@@ -75,6 +104,16 @@ class Plan(Typed):
     answer: str = ""
     question: str = ""
     cannot: str = ""
+
+    @field_validator("confidence", mode="before")
+    @classmethod
+    def _confidence(cls, value: Any) -> str:
+        return lenient.confidence(value)
+
+    @field_validator("success", mode="before")
+    @classmethod
+    def _criteria(cls, value: Any) -> Any:
+        return [lenient.keyed(each, "judge") for each in lenient.listed(value)]
 
     @model_validator(mode="after")
     def _ends(self) -> Plan:
@@ -92,6 +131,52 @@ class FusedPlan(Understanding, Plan):
     """§1 and §2 in one reply. The task is required even with a question, or it would be lost."""
 
 
+class Call(Typed):
+    """A call of a tool with its arguments."""
+
+    tool: str
+    args: dict[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _is_call(cls, data: Any) -> Any:
+        return lenient.call(data, ())
+
+
+_TURN = {"tool_calls": "calls", "actions": "calls", "answer": "done", "result": "done", "blocked": "cannot"}
+"""Other names of a turn's members."""
+
+
+class Turn(Typed):
+    """The reply of one turn of an open DO: the next calls, or how it ends."""
+
+    calls: tuple[Call, ...] = ()
+    done: str = ""
+    question: str = ""
+    cannot: str = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _is_turn(cls, data: Any) -> Any:
+        if not isinstance(data, dict):
+            return data
+        values = lenient.present(cast(dict[str, Any], data))
+        for other, name in _TURN.items():
+            if other in values and name not in values:
+                values[name] = values.pop(other)
+        if not values.keys() & {"calls", "done", "question", "cannot"}:
+            return {"calls": [values]}
+        if not isinstance(values.get("done", ""), str):
+            values["done"] = json.dumps(values["done"], ensure_ascii=False)
+        return values
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Turn:
+        if not (self.calls or self.done or self.question or self.cannot):
+            raise ValueError("give calls, or done, question or cannot")
+        return self
+
+
 class Action(Typed):
     """The reply of DO for one step: a call, or why there is none."""
 
@@ -100,18 +185,16 @@ class Action(Typed):
     blocked: str = ""
     skip: str = ""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _is_call(cls, data: Any) -> Any:
+        return lenient.call(data, ("blocked", "skip"))
+
     @model_validator(mode="after")
     def _one_kind(self) -> Action:
         if not (self.blocked or self.skip or (self.tool and self.args is not None)):
             raise ValueError("give tool and args, or blocked, or skip")
         return self
-
-
-class Look(Typed):
-    """Missing evidence that CHECK asks for, once."""
-
-    tool: str
-    args: dict[str, Any]
 
 
 class Verdict(Typed):
@@ -123,15 +206,23 @@ class Verdict(Typed):
     learned: str = ""
     output: str = ""
     question: str = ""
-    look: Look | None = None
+    look: Call | None = None  # missing evidence, asked for once
     unverified: bool = False  # accepted by code that has no evidence that it is right
 
-    @model_validator(mode="before")
+    @field_validator("output", mode="before")
     @classmethod
-    def _output_is_text(cls, data: Any) -> Any:
-        if isinstance(data, dict) and not isinstance(data.get("output", ""), str):  # type: ignore[union-attr]
-            return {**data, "output": json.dumps(data["output"], ensure_ascii=False)}  # type: ignore[misc]
-        return data  # type: ignore[no-any-return]
+    def _output_is_text(cls, value: Any) -> str:
+        return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+    @field_validator("decision", mode="before")
+    @classmethod
+    def _decision(cls, value: Any) -> Any:
+        return lenient.decision(value)
+
+    @field_validator("validation", mode="before")
+    @classmethod
+    def _validation(cls, value: Any) -> Any:
+        return lenient.validation(value)
 
     @model_validator(mode="after")
     def _decides(self) -> Verdict:
@@ -150,6 +241,7 @@ REPLIES: Mapping[str, type[Typed]] = {
     "fused": FusedPlan,
     "do": Action,
     "atomic": Action,
+    "work": Turn,
     "check": Verdict,
 }
 
@@ -218,7 +310,7 @@ def gate_plan(
     tasks: Collection[str] = (),
     checks: Collection[str] = (),
 ) -> None:
-    """Raise `ReplyError` for a plan that cannot be executed.
+    """Raise `ReplyError` for a plan that cannot be executed. It names every fault.
 
     A plan numbers its steps from 1. `earlier` are the steps of earlier attempts whose results it may use.
     `tasks` are the tasks of the loop and its ancestors, which no subtask may repeat. `checks` are the names
@@ -226,23 +318,28 @@ def gate_plan(
     """
     if plan.ends:
         return
+    faults: list[str] = []
     if not plan.steps and not retry:
-        raise ReplyError("steps is empty; give at least one, or a question, or cannot")
+        faults.append("steps is empty; give at least one, or a question, or cannot")
     if not plan.success:
-        raise ReplyError("success is empty; give at least one criterion")
+        faults.append("success is empty; give at least one criterion")
     drafted: set[str] = set()  # tools that earlier steps of this plan write: later steps can use them
     known = {_alike(task) for task in tasks}
     for at, step in enumerate(plan.steps, 1):
         if step.subtask and _alike(step.subtask) in known:
-            raise ReplyError(f"step {at}: this subtask is the task itself; name a part of it, or do it")
-        _gate_step(step, at, tools, may_split, drafted)
-        _gate_references(step.model_dump(), f"step {at}", at - 1, step.needs or (), earlier)
+            faults.append(f"step {at}: this subtask is the task itself; name a part of it, or do it")
+        faults += step_faults(step, f"step {at}", tools, may_split, drafted)
+        faults += _reference_faults(step.model_dump(), f"step {at}", at - 1, step.needs or (), earlier)
         said = [each for each in (step.args or {}).values() if isinstance(each, str)]
         drafted |= built_by([*said, *_PATH.findall(step.what)])
     for criterion in plan.success:
-        _gate_criterion(criterion, len(plan.steps), checks)
-        if "run" in criterion:
-            _gate_references(in_shell(criterion["run"]), "success", len(plan.steps), (), earlier)
+        if fault := _criterion_fault(criterion, len(plan.steps), checks):
+            faults.append(f"success: {fault}")
+        elif "run" in criterion:
+            command = in_shell(criterion["run"])
+            faults += _reference_faults(command, "success", len(plan.steps), (), earlier)
+    if faults:
+        raise ReplyError("; ".join(dict.fromkeys(faults)))
 
 
 def built_by(texts: Sequence[str]) -> set[str]:
@@ -262,33 +359,33 @@ def _alike(task: str) -> str:
     return " ".join(task.split()).casefold()
 
 
-def _gate_step(step: PlanStep, at: int, tools: Catalogue, may_split: bool, drafted: set[str]) -> None:
+def step_faults(
+    step: PlanStep, where: str, tools: Catalogue, may_split: bool, drafted: Collection[str] = ()
+) -> list[str]:
+    """What is wrong with the tool of a step, or its arguments."""
     child = step.subtask or tools.guided(step.tool)
     if child and not may_split:
-        raise ReplyError(
-            f"step {at}: no subtasks here, the limit of depth or context is reached; use operations"
-        )
-    if (
-        step.tool not in drafted
-        and step.tool
-        and (problem := tools.problem(step.tool, None if child else step.args))
-    ):
-        raise ReplyError(f"step {at}: {problem}")
+        return [f"{where}: no subtasks here, the limit of depth or context is reached; use operations"]
+    unknown = step.tool and step.tool not in drafted
+    problem = tools.problem(step.tool, None if child else step.args) if unknown else ""
+    return [f"{where}: {problem}"] if problem else []
 
 
-def _gate_references(
+def _reference_faults(
     value: Any, where: str, last: int, needs: Sequence[int], earlier: Collection[int]
-) -> None:
-    """Refuse invalid references, and references to steps that do not come earlier."""
+) -> list[str]:
+    """Invalid references, and references to steps that do not come earlier."""
     if problem := problem_in(value):
-        raise ReplyError(f"{where}: {problem}")
+        return [f"{where}: {problem}"]
+    faults: list[str] = []
     for n in sorted({*references(value), *needs}):
         if not 1 <= n <= last:
             hint = f"; an earlier attempt's is {{{{ earlier[{n}].result }}}}" if n in earlier else ""
-            raise ReplyError(f"{where} refers to step {n}; only earlier steps can be referred to{hint}")
+            faults.append(f"{where} refers to step {n}; only earlier steps can be referred to{hint}")
     for n in sorted(references(value, "earlier")):
         if n not in earlier:
-            raise ReplyError(f"{where} refers to step {n} of an earlier attempt, which has no result")
+            faults.append(f"{where} refers to step {n} of an earlier attempt, which has no result")
+    return faults
 
 
 def in_document(plan: Plan, base: int) -> Plan:
@@ -311,30 +408,30 @@ def in_document(plan: Plan, base: int) -> Plan:
     return plan.model_copy(update={"steps": steps, "success": tuple(map(criterion, plan.success))})
 
 
-def _gate_criterion(criterion: Mapping[str, Any], last: int, checks: Collection[str]) -> None:
+def _criterion_fault(criterion: Mapping[str, Any], last: int, checks: Collection[str]) -> str:
+    """What is wrong with a success criterion; "" if nothing is."""
     if criterion.get("check") in checks:
-        return
+        return ""
     kinds = [kind for kind in ("run", "file", "step", "same", "judge") if kind in criterion]
     if len(kinds) != 1:
-        raise ReplyError(f"success: {to_json(dict(criterion))[:80]} is none of run, file, step, same, judge")
+        return f"{to_json(dict(criterion))[:80]} is none of run, file, step, same, judge"
     value = criterion[kinds[0]]
     known = {kinds[0], "has"} if kinds[0] in ("file", "step") else {kinds[0]}
     if strange := sorted(map(str, criterion.keys() - known)):
-        raise ReplyError(
-            f"success: {kinds[0]} has no {strange[0]!r}; it is {{{', '.join(sorted(known, reverse=True))}}}"
-        )
+        return f"{kinds[0]} has no {strange[0]!r}; it is {{{', '.join(sorted(known, reverse=True))}}}"
     if kinds[0] == "step":
         if not isinstance(value, int) or not 1 <= value <= last:
-            raise ReplyError(f"success: there is no step {value!r}")
+            return f"there is no step {value!r}"
         if not criterion.get("has"):
-            raise ReplyError(f"success: step {value} needs has: a pattern that its result shows")
+            return f"step {value} needs has: a pattern that its result shows"
     elif not isinstance(value, str) or not value:
-        raise ReplyError(f"success: {kinds[0]} must be text")
+        return f"{kinds[0]} must be text"
     if has := criterion.get("has"):
         try:
             pattern_of(str(has))
         except ValueError as error:
-            raise ReplyError(f"success: {error}") from None
+            return str(error)
+    return ""
 
 
 def pattern_of(text: str, flags: int = 0) -> re.Pattern[str]:

@@ -32,7 +32,7 @@ FREE = Usage(calls=0)
 
 
 def unheard(text: str) -> None:
-    """Ignore a piece of a reply."""
+    """Ignore a piece of a reply, or a notice."""
 
 
 @dataclass(frozen=True)
@@ -72,8 +72,11 @@ class Ask:
     rung: str = ""  # the responder's name
     form: ReplyForm = field(default_factory=ReplyForm)
     sample: int = 0  # 0: the most likely reply; other numbers: other replies of the same model
+    tools: Sequence[Mapping[str, Any]] = ()  # schemas, for a responder whose calls are native
     on_text: Callable[[str], None] = field(default=unheard, compare=False, repr=False)
     """Is called with each piece of the reply while it is being written, in the run's own thread."""
+    notify: Callable[[str], None] = field(default=unheard, compare=False, repr=False)
+    """Is called with what a person may want to know while the call takes long, such as a retry."""
 
     @property
     def key(self) -> str:

@@ -62,6 +62,7 @@ EVIDENCE: Shape = {
     "tree_before": str,
     "tree_after": str,
     "spent": AMOUNTS,
+    "turn": int,
     "drafts": {...: str},
     "drafted": [str],
     "whole": str,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kernel.asking.prompt import Prompt, assemble, drafted
-from kernel.asking.replies import FusedPlan, Plan, PlanStep, Understanding, gate_plan, in_document
+from kernel.asking.replies import WORK, FusedPlan, Plan, PlanStep, Understanding, gate_plan, in_document
 from kernel.asking.responder import Questioner
 from kernel.document.escaping import to_json
 from kernel.document.model import Document, Note, Step
@@ -26,6 +26,7 @@ from kernel.loop.do import StepRunner, Waiting
 from kernel.loop.end import clarify, escalate, finish
 from kernel.loop.run_context import RunContext, Session
 from kernel.loop.step_cache import record_inputs
+from kernel.loop.work import work
 
 FROM_KNOWLEDGE = "answered from the model's knowledge, without a tool"
 """The approach of a loop that needed no step."""
@@ -127,7 +128,7 @@ async def understand(session: Session) -> Waiting | None:
         session.offer_context()
     if session.atomic and responder.reads_prompt:
         return await atomic(session)
-    if responder.reads_prompt and _fuses(session):
+    if responder.reads_prompt and (_fuses(session) or _opens(session)):
         session.meta(phase="plan")  # one call fills §1 and §2
         return None
     session.save()
@@ -155,6 +156,16 @@ def _fuses(session: Session) -> bool:
     return policy == "always" or not (guided or large)
 
 
+def _opens(session: Session) -> bool:
+    """Whether the loop's own tool leaves its steps open, and its rung can decide them one turn at a time."""
+    tool = session.run.catalogue.tools.get(session.doc.meta.type)
+    taker = current_rung(session)
+    if tool is None or not tool.open or taker is None or session.atomic:
+        return False
+    responder = session.run.ladder.rungs[taker]
+    return responder.reads_prompt and not isinstance(responder, Questioner)
+
+
 def _write_understanding(session: Session, reply: Understanding, origin: str) -> None:
     session.note(1, "resolved task", reply.task, origin)
     for fact in reply.context:
@@ -175,6 +186,9 @@ async def plan(session: Session) -> Waiting | None:
     if reads_prompt:
         session.offer_context()
     session.save()
+    if _opens(session):
+        _open_do(session, session.doc.text(1, "task"), "kernel")
+        return None
     fused = not session.doc.note(1, "resolved task")
     before: list[bool | None] = []
 
@@ -225,6 +239,16 @@ def _answer_directly(session: Session, reply: Plan, answer: Answer) -> None:
     finish(session, "complete", origin=answer.origin, result=reply.answer)
 
 
+def _open_do(session: Session, goal: str, origin: str) -> None:
+    """Go to DO without a plan: its steps are decided one turn at a time."""
+    session.note(2, "approach", "one turn at a time", origin)
+    session.note(2, "work", goal, origin)
+    session.meta(phase="do")
+    record_inputs(session, "plan")
+    session.save()
+    session.phase_finished("plan", "PROCEED", steps=[])
+
+
 def _tasks(session: Session) -> list[str]:
     """The tasks of this loop and its ancestors, as given and as resolved."""
     documents = [session.doc]
@@ -251,6 +275,9 @@ def _write_plan(session: Session, reply: Plan, answer: Answer, before: list[bool
     if reply.rationale:
         session.note(2, "rationale", reply.rationale, origin)
     base = session.doc.meta.base
+    if [step.tool for step in reply.steps] == [WORK]:
+        session.note(2, "work", reply.steps[0].what, origin)
+        return
     steps = {n: _to_step(n, base, each) for n, each in enumerate(reply.steps, base + 1)}
     session.doc = session.doc.with_section(2, replace(session.doc.section(2), steps=steps))
     if dangers := known_dangers(session):
@@ -278,6 +305,8 @@ async def do(session: Session) -> Waiting | None:
     session.run.catalogue.refresh()
     if asks := ask_before_start(session):
         return Waiting("approval", asks)
+    if session.doc.note(2, "work"):
+        return await work(session)
     waiting = await StepRunner(session).run()
     if waiting:
         return waiting
@@ -313,6 +342,8 @@ def next_prompt(session: Session, step: int = 0) -> tuple[str, Prompt]:
             phase = "atomic"
         elif unread and (phase == "plan" or _fuses(session)):
             phase = "fused"
+    if phase == "do" and session.doc.note(2, "work"):
+        phase, step = "work", 1 + max([session.doc.meta.base, *session.doc.planned])
     if phase == "do":
         asked = [n for n, planned in session.doc.planned.items() if planned.args is None and planned.tool]
         open_ = [n for n in asked if not session.doc.steps.get(n, session.doc.planned[n]).ended]

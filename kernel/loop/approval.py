@@ -106,17 +106,24 @@ async def check_call(session: Session, step: Step, tool: Tool, args: Mapping[str
         now = machine_state(tool.states, tool.name, session.doc.steps.values())
         if why := refusal(tool.states, now, str(args.get(tool.states.by))):
             raise OperationFailed(f"{tool.name}: {why}")
-    steps, most = session.doc.steps.values(), session.run.bounds.same_failure
-    same = sorted(
-        each.n
-        for each in steps
-        if each.state == "failed" and each.tool == step.tool and each.args == args
-        if not (tool.states and each.origin == "kernel")  # refused in a state that may have changed since
-    )
-    if len(same) >= most and not any(each.n > same[-most] and _may_fix(session, each) for each in steps):
+    most = session.run.bounds.same_failure
+    if failures_without_change(session, replace(step, args=args)) >= most:
         raise OperationFailed(f"the same call failed {most} times already and is not tried again")
     if not tool.draft and (why := await session.run.admitted(tool)):
         raise OperationFailed(why)
+
+
+def failures_without_change(session: Session, step: Step) -> int:
+    """How often the same call has failed since the last step that may have removed the cause."""
+    tool = session.run.catalogue.tools.get(step.tool)
+    failed = 0
+    for _, each in sorted(session.doc.steps.items(), reverse=True):
+        if _may_fix(session, each):
+            break
+        same = each.state == "failed" and each.tool == step.tool and each.args == step.args
+        # a refusal in a state of a machine that may have changed since does not count
+        failed += same and not (tool is not None and tool.states and each.origin == "kernel")
+    return failed
 
 
 def _may_fix(session: Session, step: Step) -> bool:

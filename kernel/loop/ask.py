@@ -153,9 +153,11 @@ async def _ask_rung(
                 step=step,
                 refused=refused,
                 may_split=not session.atomic,
+                native_calls=getattr(responder, "native", False),
             )
         request = _request(session, responder, phase, step, evidence)
-        request = replace(request, turn=turn, system=prompt.system, user=prompt.user, sample=turn)
+        texts = {"system": prompt.system, "user": prompt.user, "tools": prompt.tools}
+        request = replace(request, turn=turn, sample=turn, **texts)
         reply, reused = await _reply(session, responder, request)
         if isinstance(reply, Waits):
             raise PersonNeeded(reply.question)
@@ -198,6 +200,7 @@ def _request(
         evidence=evidence,
         rung=responder.name,
         on_text=on_text,
+        notify=lambda text: session.emit("warning", message=text),
     )
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from typing import Any
 
-from kernel.asking.replies import Action, Look, Verdict
+from kernel.asking.replies import Action, Call, Verdict
 from kernel.asking.responder import Questioner, Responder
 from kernel.document.escaping import to_json
 from kernel.document.model import Document, Note, Step
@@ -29,18 +30,20 @@ async def check(session: Session) -> Waiting | None:
         return judge_atomic(session)
     session.meta(status="running", waiting=None)
     if not session.doc.note(4, "evidence"):
-        await _write_evidence(session)
+        write_evidence(session, *await criteria.gather_evidence(session))
         record_inputs(session, "check")
         session.save()
     findings = [
         found for line in session.doc.text(4, "evidence").splitlines() if (found := Finding.read(line))
     ]
-    failed = [step.n for step in session.attempted() if step.state not in ("done", "skipped")]
+    failed = [step.n for step in _judged(session.doc) if step.state not in SUCCEEDED]
     evidence = {
         "criteria": [asdict(finding) for finding in findings],
         "failed_steps": failed,
         "changes": session.doc.text(4, "changes").splitlines(),
     }
+    if decided := _without_call(session, findings):
+        return await _decide(session, decided, "kernel", findings)
     broken = any(finding.after is False for finding in findings)
     while True:
         answer = await ask(session, "check", gate=_gate_check(session, broken), evidence=evidence)
@@ -52,12 +55,53 @@ async def check(session: Session) -> Waiting | None:
     return await _decide(session, verdict, answer.origin, findings)
 
 
-async def _write_evidence(session: Session) -> None:
-    findings, changed, diffs = await criteria.gather_evidence(session)
+def _without_call(session: Session, findings: list[Finding]) -> Verdict | None:
+    """The verdict of code, where none of a model is needed; None where one is.
+
+    The loop of an open tool is judged by its parent. A loop is accepted if the runtime has checked every
+    criterion, a command or a file with a pattern among them failed before and holds now, and no step is left
+    failed.
+    """
+    result = session.doc.text(3, "result")
+    if session.doc.note(2, "work") and not session.doc.note(2, "success criteria"):
+        if session.doc.note(3, "result"):
+            return Verdict(validation="pass", decision="ACCEPT", output=result, unverified=True)
+        stopped = session.doc.text(3, "stopped")
+        return Verdict(decision="ESCALATE", issues=(stopped,), output=_last_result(session))
+    taker = current_rung(session)
+    responder = session.run.ladder.rungs[taker] if taker is not None else None
+    if session.run.policy.check != "auto" or responder is None or isinstance(responder, Questioner):
+        return None
+    if session.run.drafts is not None and session.run.drafts.units():
+        return None  # a draft of CHECK is tested by its use
+    decided = all(finding.after is True and _decides(finding) for finding in findings)
+    proof = any(finding.before is False and _proves(finding.criterion) for finding in findings)
+    if not (responder.reads_prompt and decided and proof) or _counted(session, findings):
+        return None
+    return Verdict(validation="pass", decision="ACCEPT", output=result or _last_result(session))
+
+
+def _decides(finding: Finding) -> bool:
+    """Whether a criterion concerns the work itself, and not only what a step printed."""
+    return bool(finding.criterion.keys() & {"run", "file", "same"})
+
+
+def _proves(criterion: Mapping[str, Any]) -> bool:
+    return "run" in criterion or ("file" in criterion and bool(criterion.get("has")))
+
+
+def _last_result(session: Session) -> str:
+    """A reference to the result of the last step that succeeded; "" if none did."""
+    done = [step.n for step in session.attempted() if step.state == "done" and step.result]
+    return f"{{{{ steps[{max(done)}].result }}}}" if done else ""
+
+
+def write_evidence(session: Session, findings: list[Finding], changed: list[str], diffs: str) -> None:
+    """Write what was found after the last step into §4."""
     lines = [finding.line() for finding in findings]
     lines += [
         f"- step {step.n} {step.state}: {reason(step.result or '')[:200]}"
-        for step in session.attempted()
+        for step in _judged(session.doc)
         if step.state != "done"
     ]
     if left := _counted(session, findings):
@@ -105,7 +149,7 @@ def _gate_check(session: Session, broken: bool) -> Gate:
     return gate
 
 
-async def _look(session: Session, look: Look) -> None:
+async def _look(session: Session, look: Call) -> None:
     tool = session.run.catalogue.get(look.tool)
     last = max([*session.doc.planned, *session.doc.steps], default=0)
     unused = last + 1000 * session.doc.meta.attempt
@@ -203,11 +247,12 @@ def unrepaired(document: Document, findings: Sequence[Finding]) -> list[Step]:
     """
     planned = [document.steps.get(n, step) for n, step in document.planned.items()]
     steps = planned or list(document.steps.values())
+    judged = _judged(document)
     proofs = [f.criterion for f in findings if f.before is False and f.after is True]
     commands = {each.get("run") for each in proofs} - {None}
     files = {each.get("file") for each in proofs} - {None}
     left: list[Step] = []
-    for step in steps:
+    for step in judged or steps:
         if not _failed(step):
             continue
         args = step.args or {}
@@ -216,6 +261,21 @@ def unrepaired(document: Document, findings: Sequence[Finding]) -> list[Step]:
         if not again and not proven:
             left.append(step)
     return left
+
+
+def _judged(document: Document) -> list[Step]:
+    """The steps of this attempt whose failure counts: in an open DO those of the last turn.
+
+    Each earlier turn was followed by another that saw its results.
+    """
+    steps = [document.steps.get(n, step) for n, step in document.planned.items()]
+    last = max(map(turn_of, steps), default=0)
+    return [step for step in steps if turn_of(step) in (0, last)]
+
+
+def turn_of(step: Step) -> int:
+    """The turn of an open DO that decided a step; 0 for a planned one."""
+    return int(step.evidence.get("turn", 0))
 
 
 def _failed(step: Step) -> bool:

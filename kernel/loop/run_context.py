@@ -121,6 +121,7 @@ class Policy:
     """What the person who started the run has decided, beyond the bounds."""
 
     fuse: str = "auto"  # auto, always, never: one call for §1 and §2
+    check: str = "auto"  # auto: no call where code has proved every criterion; always
     approve: tuple[str, ...] = ()  # effects that need approval before each step
     yes: bool = False  # approve everything except serious dangers
     plan_only: bool = False  # stop after the root's PLAN
@@ -345,7 +346,10 @@ class Session:
         self.meta(rungs=tuple(rungs))
 
     def fold(self, decision: str, *notes: Note) -> None:
-        """End this attempt: reduce §2 and §4 to a fold of what was learned, and return to PLAN."""
+        """End this attempt: reduce §2 and §4 to a fold of what was learned, and return to PLAN.
+
+        The steps of §3 are kept.
+        """
         plan = self.doc.section(2)
         approach = tuple(note for note in plan.notes if note.key == "approach")
         fold = Fold(self.doc.meta.attempt, decision, (*approach, *notes))
@@ -353,6 +357,7 @@ class Session:
         sections = dict(self.doc.sections)
         sections[2] = replace(plan, folds=(*plan.folds, fold), notes=(), steps={})
         sections.pop(4, None)
+        sections[3] = replace(self.doc.section(3), notes=())
         self.doc = Document(self.doc.meta, sections)
         extra = {key: value for key, value in self.doc.meta.extra.items() if key != "kept"}
         derived = {key: value for key, value in self.doc.meta.derived.items() if key == "understand"}

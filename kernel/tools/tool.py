@@ -70,6 +70,7 @@ class Tool:
     states: Machine | None = None
     destructive: bool = False  # its MCP server declares that calls may destroy something
     draft: bool = False  # written by the current run and not adopted yet
+    open: bool = False  # a guided tool whose loop decides its steps one turn at a time
     check: Callable[[str, Any], str] = field(default=_no_check, compare=False, repr=False)
     """Returns what is wrong with the value of an argument."""
 
@@ -247,6 +248,17 @@ class Catalogue(Protocol):
 
     def guided(self, tool: str) -> bool:
         """Whether this is the name of a guided tool."""
+        ...
+
+    def chosen(
+        self,
+        task: str,
+        limit: int,
+        count: Callable[[str], int],
+        own: Tool | None = None,
+        line: Callable[[Tool], str] = ...,
+    ) -> list[Tool]:
+        """The tools that suit the task best, whose lines together have at most `limit` tokens."""
         ...
 
     def index(self, task: str, limit: int, count: Callable[[str], int], own: Tool | None = None) -> str:

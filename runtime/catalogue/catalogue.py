@@ -10,9 +10,11 @@ import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
+from kernel.asking.replies import WORK
 from kernel.disk import text_of, version
 from kernel.errors import OperationFailed
 from kernel.tools.tool import BUILTINS, Fault, Tool
@@ -27,6 +29,9 @@ MISFITS = 8
 """After this many signatures that do not fit, the search for shorter ones ends."""
 _NAMED = re.compile(r"""`([a-z0-9-]+)`|"tool": "([a-z0-9-]+)\"""")
 NO_SKILLS = "skills: there is no such folder"
+
+ALWAYS = ("edit", WORK)
+"""Tools beside the kernel's own that every index shows: many tasks need them, whatever their words are."""
 
 Source = Callable[[], Sequence[Tool]]
 """Where more tools come from than the system's folders: servers, say."""
@@ -142,7 +147,18 @@ class Catalogue:
         return tool in self.tools and self.tools[tool].guided
 
     def index(self, task: str, limit: int, count: Callable[[str], int], own: Tool | None = None) -> str:
-        """The signatures for PLAN within `limit` tokens: the hands, then whatever suits the task best.
+        """The signatures of the `chosen` tools, for PLAN."""
+        return "\n".join(tool.signature for tool in self.chosen(task, limit, count, own))
+
+    def chosen(
+        self,
+        task: str,
+        limit: int,
+        count: Callable[[str], int],
+        own: Tool | None = None,
+        line: Callable[[Tool], str] = attrgetter("signature"),
+    ) -> list[Tool]:
+        """The tools whose lines fit in `limit` tokens: those always shown, then what suits the task best.
 
         In the loop of a guided tool, `own`, what its pattern names comes first, and it itself is left out.
 
@@ -158,16 +174,18 @@ class Catalogue:
             return tool.name not in mentioned, -round(suits.get(tool.name, 0.0), 6), tool.rank, tool.name
 
         others.sort(key=place)
-        lines: list[str] = []
+        always = {*ALWAYS, *(["fetch"] if "://" in task else [])}
+        reserved = {tool.name: count(line(tool)) + 1 for tool in others if tool.name in always}
+        chosen: list[Tool] = []
         used = misfits = 0
         for tool in [*hands, *others]:
-            line = tool.signature
-            cost = count(line) + 1
-            if used + cost > limit:
+            cost = reserved.pop(tool.name, 0) or count(line(tool)) + 1
+            left = limit - used - sum(reserved.values())
+            if cost > left:
                 misfits += 1
-                if limit - used < LEAST_LINE or misfits > MISFITS:
+                if (left < LEAST_LINE or misfits > MISFITS) and not reserved:
                     break
                 continue
             used += cost
-            lines.append(line)
-        return "\n".join(lines)
+            chosen.append(tool)
+        return chosen

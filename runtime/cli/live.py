@@ -24,7 +24,7 @@ from runtime.cli.progress import PHASES, View, notice, summary
 
 LETTERS = ("understand", "plan", "do", "check")
 """The phases that a loop's row shows by their first letters."""
-_ASKED = {"fused": "plan", "atomic": "do"}
+_ASKED = {"fused": "plan", "atomic": "do", "work": "do"}
 FINE = ("done", "skipped", "struck")
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 MOST_ROWS = 200

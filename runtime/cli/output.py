@@ -51,7 +51,7 @@ OUTCOMES: Mapping[bool | None, tuple[str, str]] = {
     None: ("–", "yellow"),
 }
 """A sign and a colour for what is right, wrong or unknown."""
-_PHASE_NAMES: Mapping[str, str] = {"fused": "Understand and Plan", "atomic": "Operation"}
+_PHASE_NAMES: Mapping[str, str] = {"fused": "Understand and Plan", "atomic": "Operation", "work": "Do"}
 """Names of calls that fill several phases at once."""
 
 

@@ -18,6 +18,7 @@ PHASES: Mapping[str, str] = {"understand": "understanding", "plan": "planning", 
     "check": "checking",
     "fused": "understanding and planning",
     "atomic": "working",
+    "work": "working",
 }
 """What a loop is doing in each phase; `fused` and `atomic` are calls that fill several at once."""
 GATES: Mapping[str, str] = {

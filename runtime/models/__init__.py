@@ -19,16 +19,21 @@ def make_responder(
 ) -> Responder:
     """The responder that `--model` or a rung of `ladder:` names. No model is called or loaded.
 
-    spec: `scripted:FILE`, `replay:RUN`, `mailbox`, `llama:PATH.gguf`, or any name that litellm knows.
-    settings: `form` (micro or json; default by the model's size), `attempts` of a small model, and the
-    keyword arguments of its class, with `price` in the form of a settings file; timeout, api_base and price
-    are ignored by responders that are not providers.
+    spec: `scripted:FILE`, `replay:RUN`, `mailbox`, `llama:PATH.gguf`, `openai/…` and the other names
+    of `endpoints`, or any name that litellm knows.
+    settings: `form` (micro, json or native; default by the model's size and its server), `attempts` of a
+    small model, and the keyword arguments of its class, with `price` in the form of a settings file; timeout,
+    api_base and price are ignored by responders that are not providers.
     state: the workspace's `state/`.
     Raises `ConfigurationError` when something is missing or invalid.
     """
     options = dict(settings or {})
     form = options.pop("form", None)
     attempts = options.pop("attempts", None)
+    if form == "native" and not _speaks_openai(spec, options.get("api_base")):
+        raise ConfigurationError(f"{spec}: form: native needs a server with OpenAI's protocol; use json")
+    if form and _speaks_openai(spec, options.get("api_base")):
+        options["native"] = form == "native"
     model = _model(spec, tier, options, state)
     form = form or getattr(model, "form", "") or default_form(spec)
     if form == "micro":
@@ -82,6 +87,10 @@ def _model(spec: str, tier: Tier, options: dict[str, Any], state: Path) -> Respo
             raise ConfigurationError(
                 "no model is named; set FRACTAL_MODEL or --model, such as ollama/llama3.2"
             )
+        if _speaks_openai(spec, options.get("api_base")):
+            from runtime.models.openai_client import OpenAI
+
+            return OpenAI(spec, tier=tier, **given, **options, **price)
         if litellm_folder() is None:
             raise ConfigurationError(f"{spec} needs litellm: pip install 'fractal-runtime[llm]'")
         from runtime.models.litellm import LiteLLM
@@ -89,6 +98,14 @@ def _model(spec: str, tier: Tier, options: dict[str, Any], state: Path) -> Respo
         return LiteLLM(spec, tier=tier, **given, **options, **price)
     except TypeError as error:
         raise ConfigurationError(f"{spec}: a setting is unknown or has the wrong type: {error}") from None
+
+
+def _speaks_openai(spec: str, api_base: str | None) -> bool:
+    """Whether the model's server has OpenAI's protocol, so that litellm is not needed."""
+    from runtime.models.endpoints import ALIASES, ENDPOINTS
+
+    first, slash, _ = spec.partition("/")
+    return ALIASES.get(first, first) in ENDPOINTS if slash else api_base is not None
 
 
 _FORMS = {"scripted": "scripted:FILE.yaml", "replay": "replay:RUN", "llama": "llama:PATH.gguf"}

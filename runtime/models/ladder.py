@@ -87,7 +87,7 @@ class Limited:
 
     def __init__(self, responder: Responder, phases: Sequence[str]) -> None:
         together = {"fused"} if {"understand", "plan"} <= set(phases) else set[str]()
-        self.phases = frozenset(phases) | together | ({"atomic"} if "do" in phases else set[str]())
+        self.phases = frozenset(phases) | together | ({"atomic", "work"} if "do" in phases else set[str]())
         self.name: str = responder.name
         self.tier: Tier = responder.tier
         self.reads_prompt = responder.reads_prompt

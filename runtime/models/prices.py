@@ -17,7 +17,7 @@ from kernel.errors import ConfigurationError
 
 MILLION = 1_000_000
 LOCAL_PROVIDERS = frozenset(
-    {"ollama", "ollama_chat", "llamafile", "lm_studio", "hosted_vllm", "docker_model_runner"}
+    {"ollama", "ollama_chat", "llamafile", "lm_studio", "hosted_vllm", "docker_model_runner", "llamacpp"}
 )
 """Providers whose models run on the user's own machines, at no cost."""
 
@@ -28,10 +28,13 @@ class Price:
 
     prompt: float = 0.0
     completion: float = 0.0
+    cached: float | None = None  # of prompt tokens that the provider has cached; None: as `prompt`
 
-    def of(self, prompt_tokens: int, completion_tokens: int) -> float:
-        """The cost of that many tokens in USD."""
-        return (prompt_tokens * self.prompt + completion_tokens * self.completion) / MILLION
+    def of(self, prompt_tokens: int, completion_tokens: int, cached_tokens: int = 0) -> float:
+        """The cost of that many tokens in USD; `cached_tokens` are among `prompt_tokens`."""
+        cached = self.prompt if self.cached is None else self.cached
+        prompt = (prompt_tokens - cached_tokens) * self.prompt + cached_tokens * cached
+        return (prompt + completion_tokens * self.completion) / MILLION
 
     @staticmethod
     def read(value: Any) -> Price | None:
@@ -65,9 +68,9 @@ def is_loopback(address: str | None) -> bool:
         return False
 
 
-def usage(prompt_tokens: int, completion_tokens: int, price: Price | None) -> Usage:
+def usage(prompt_tokens: int, completion_tokens: int, price: Price | None, cached_tokens: int = 0) -> Usage:
     """A usage at a price; without one its `usd` is None."""
-    usd = None if price is None else price.of(prompt_tokens, completion_tokens)
+    usd = None if price is None else price.of(prompt_tokens, completion_tokens, cached_tokens)
     return Usage(prompt_tokens, completion_tokens, usd)
 
 
@@ -78,7 +81,12 @@ def known_price(model: str) -> Price | None:
     entry = entry_of(model)
     if "input_cost_per_token" not in entry or "output_cost_per_token" not in entry:
         return None
-    return Price(entry["input_cost_per_token"] * MILLION, entry["output_cost_per_token"] * MILLION)
+    cached = entry.get("cache_read_input_token_cost")
+    return Price(
+        entry["input_cost_per_token"] * MILLION,
+        entry["output_cost_per_token"] * MILLION,
+        None if cached is None else cached * MILLION,
+    )
 
 
 def entry_of(model: str) -> Mapping[str, Any]:

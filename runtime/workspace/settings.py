@@ -73,6 +73,9 @@ class Config(BaseModel):
     fuse: Literal["auto", "always", "never"] = Field(
         "auto", description="one call for UNDERSTAND and PLAN together"
     )
+    check: Literal["auto", "always"] = Field(
+        "auto", description="`auto`: no model call in CHECK where commands or files prove every criterion"
+    )
     sandbox: Literal["auto", "bwrap", "off"] = Field(
         "auto", description="where commands run; `off` runs them without a sandbox"
     )
@@ -106,6 +109,7 @@ class Config(BaseModel):
         _DEFAULTS.max_depth, ge=0, le=8, description="from this depth on a loop is one operation"
     )
     retries: int = Field(_DEFAULTS.retries, ge=0, le=10, description="attempts after the first")
+    turns: int = Field(_DEFAULTS.turns, ge=1, description="turns of a loop that decides its steps one by one")
     questions: int = Field(_DEFAULTS.questions, ge=0, description="that a run may ask a person")
     calls: int = Field(_DEFAULTS.calls, ge=1, description="model calls a run")
     tokens: int = Field(_DEFAULTS.tokens, ge=1, description="prompt and completion tokens a run")
@@ -239,6 +243,7 @@ class Config(BaseModel):
         """What the person who starts or resumes a run has decided."""
         return Policy(
             self.fuse,
+            self.check,
             tuple(self.approve),
             yes,
             plan_only,

@@ -36,7 +36,7 @@ KEY = {"OPENAI_API_KEY": "sk-test-0123456789"}
 
 def fractal(folder: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
     """One command in a process of its own."""
-    env = environment(**{**KEY, "FRACTAL_SANDBOX": "auto", **more})
+    env = environment(**{**KEY, "FRACTAL_SANDBOX": "auto", "FRACTAL_CHECK": "always", **more})
     options: dict[str, Any] = {"env": env, "capture_output": True, "text": True, "timeout": 100}
     return subprocess.run(command(folder, *words), stdin=subprocess.DEVNULL, **options)
 
@@ -103,7 +103,7 @@ def test_failing_provider_leaves_a_resumable_run(
 def test_killed_run_repeats_no_finished_call(tmp_path: Path, llm_server: LlmServer) -> None:
     settings(tmp_path, llm_server)
     llm_server.always(lambda body: Answer(delay=30) if "# CHECK" in json.dumps(body) else answer(body))
-    with running(tmp_path, "run", "write a.txt", **KEY):
+    with running(tmp_path, "run", "write a.txt", **KEY, FRACTAL_CHECK="always"):
         llm_server.wait_for(2, 60)
     assert newest(tmp_path).meta.status == "running"
     llm_server.always(answer)

@@ -34,6 +34,7 @@ from self_building import (
     write,
 )
 
+from kernel.asking.prompt import FORM
 from kernel.asking.responder import Ask
 from kernel.errors import Exit
 from kernel.tools.tool import preamble, section
@@ -80,7 +81,7 @@ def test_day_0_does_a_task_with_pattern_and_builtins_alone(work: Path, play: Pla
     assert (work / "sum.txt").read_text() == "7\n"
     assert [ask.phase for ask in model.asks] == ["understand", "plan", "do", "check"]
     for ask in model.asks:  # the sections of the pattern
-        assert ask.system.startswith(f"{preamble(pattern)}\n\n{section(pattern, ask.phase)}\n\nReply: {{")
+        assert ask.system.startswith(f"{preamble(pattern)}\n\n{section(pattern, ask.phase)}\n\n{FORM}{{")
     index = model.asks[1].system.partition("Tools:\n")[2]
     assert [line.partition("(")[0] for line in index.splitlines()] == ["read", "write", "bash"]
 
@@ -124,7 +125,7 @@ def test_day_1_writes_phases_and_tests_them_on_a_small_task(work: Path, play: Pl
     assert all("One loop at every scale" in ask.system for ask in by_level["system"])  # not its own drafts
     assert [ask.phase for ask in by_level["operation"]] == ["fused", "do", "check"]
     for ask in by_level["operation"]:
-        assert ask.system.startswith(f"{PHASES['base.md']}\n\n{PHASES[f'{ask.phase}.md']}\n\nReply: ")
+        assert ask.system.startswith(f"{PHASES['base.md']}\n\n{PHASES[f'{ask.phase}.md']}\n\n{FORM}")
     assert (work / "phases.txt").read_text() == "they work\n"
 
 
@@ -142,7 +143,7 @@ def test_next_run_uses_the_phases_of_day_1(work: Path, play: Play) -> None:
     model = Scripted([plan({"tool": "bash", "args": {"command": "echo 1"}}), ACCEPT])
     play(model, "say one", settings=settings())
     assert [ask.phase for ask in model.asks] == ["fused", "check"]
-    parts = [PHASES["base.md"], PHASES["fused.md"], f"Reply: {PHASES['fused.reply.md']}", "Tools:\n"]
+    parts = [PHASES["base.md"], PHASES["fused.md"], f"{FORM}{PHASES['fused.reply.md']}", "Tools:\n"]
     assert model.asks[0].system.startswith("\n\n".join(parts))
 
 

@@ -42,7 +42,13 @@ def once(work: Path, task: str, script: Mapping[str, Any], settings: Mapping[str
     """A run that shares only files with earlier runs, as a separate process would."""
     place = work.parent / f"script-{len(list(work.parent.iterdir()))}.json"
     place.write_text(json.dumps(script))
-    values = {"sandbox": "off", "embedder": "lexical", "model": f"scripted:{place}", **settings}
+    values = {
+        "sandbox": "off",
+        "check": "always",
+        "embedder": "lexical",
+        "model": f"scripted:{place}",
+        **settings,
+    }
     events: list[Event] = []
     fractal = Fractal(work, settings=values, on_event=events.append)
     try:
@@ -280,7 +286,8 @@ def test_task_with_extra_context_calls_the_model(work: Path, do: Do) -> None:
     do()
     script = work.parent / "given.json"
     script.write_text(json.dumps({"fused": PLAN, "check": ACCEPT}))
-    fractal = Fractal(work, settings={"sandbox": "off", "model": f"scripted:{script}"})
+    settings = {"sandbox": "off", "check": "always", "model": f"scripted:{script}"}
+    fractal = Fractal(work, settings=settings)
     (work / "back.md").unlink()
     result = asyncio.run(fractal.run(TASK, context=[("file hint.txt", "this time upside down")]))
     fractal.brain.close()

@@ -23,9 +23,16 @@ RUN = "7f3kq2"
 
 
 def environment(**more: str) -> dict[str, str]:
-    """An environment without keys, models and colours of whoever runs the tests."""
+    """An environment without keys, models and colours of whoever runs the tests. CHECK is always asked."""
     kept = {key: os.environ[key] for key in ("PATH", "HOME", "LANG", "FRACTAL_TRUST") if key in os.environ}
-    return {**kept, "PYTHONPATH": str(REPOSITORY), "XDG_CONFIG_HOME": "/nonexistent", "TZ": "UTC", **more}
+    return {
+        **kept,
+        "FRACTAL_CHECK": "always",
+        "PYTHONPATH": str(REPOSITORY),
+        "XDG_CONFIG_HOME": "/nonexistent",
+        "TZ": "UTC",
+        **more,
+    }
 
 
 @dataclass

@@ -19,9 +19,10 @@ from kernel.asking.responder import ReplyForm, Responder, Usage
 from kernel.errors import ConfigurationError, ProviderError
 from kernel.loop.budget import estimate_tokens
 from runtime.models.litellm import LiteLLM
+from runtime.models.openai_client import OpenAI
 from runtime.models.prices import Price
 
-pytestmark = pytest.mark.skipif(
+needs_litellm = pytest.mark.skipif(
     find_spec("litellm") is None, reason="litellm is not installed: pip install 'fractal-runtime[llm]'"
 )
 SMALL = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
@@ -34,10 +35,10 @@ def no_keys(monkeypatch):
         monkeypatch.delenv(name)
 
 
-@pytest.fixture
-def model(llm_server):
+@pytest.fixture(params=[OpenAI, pytest.param(LiteLLM, marks=needs_litellm)])
+def model(llm_server, request):
     def make(name: str = "openai/some-model", **settings):
-        return LiteLLM(name, **{"api_base": llm_server.url, "backoff": 0.02, **settings})
+        return request.param(name, **{"api_base": llm_server.url, "backoff": 0.02, **settings})
 
     return make
 
@@ -74,7 +75,7 @@ async def test_the_estimate_covers_what_is_sent(model, make_ask):
 def test_tokens_are_counted_by_the_models_own_tokenizer_where_there_is_one(model):
     text = "The quick brown fox jumps over the lazy dog. <|endoftext|> \ud83d"
     assert 10 < model("openai/gpt-4o").count(text) < 25
-    assert model("anthropic/claude-sonnet-4-5").count(text) == estimate_tokens(text)
+    assert model("groq/llama-3.3-70b-versatile").count(text) == estimate_tokens(text)
     begun = time.monotonic()
     assert model("openai/gpt-4o").count("a" * 200_000) > 1000
     assert time.monotonic() - begun < 5
@@ -84,9 +85,8 @@ async def test_the_form_is_enforced_where_the_provider_can(llm_server, model, ma
     llm_server.always(lambda body: Answer())
     await model("openai/gpt-4o").answer(make_ask(schema=SMALL))
     await model("openai/gpt-4o").answer(make_ask(schema=LARGE))
-    await model("openai/some-model").answer(make_ask(schema=SMALL))
     forms = [body["response_format"]["type"] for body in llm_server.bodies]
-    assert forms == ["json_schema", "json_object", "json_object"]
+    assert forms == ["json_schema", "json_object"]
     assert llm_server.bodies[0]["response_format"]["json_schema"]["schema"] == SMALL
 
 
@@ -277,13 +277,8 @@ async def test_a_withheld_reply_is_reported(llm_server, model, make_ask):
 
 
 async def test_tokens_that_the_provider_had_cached_cost_what_its_price_list_says(llm_server, model, make_ask):
-    counts = {"prompt_tokens": 1000, "completion_tokens": 100, "total_tokens": 1100}
-    message = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "{}"}}
-    answer = {"id": "1", "object": "chat.completion", "created": 1, "model": "gpt-4o", "choices": [message]}
-
     async def cost(cached: int) -> float:
-        usage = counts | {"prompt_tokens_details": {"cached_tokens": cached}}
-        llm_server.queue(Answer(raw=json.dumps(answer | {"usage": usage}).encode()))
+        llm_server.say("{}", prompt_tokens=1000, completion_tokens=100, cached_tokens=cached)
         return (await model("openai/gpt-4o").answer(make_ask())).usage.usd or 0.0
 
     assert await cost(0) == pytest.approx(0.0035)

@@ -1,0 +1,211 @@
+"""Any server that speaks OpenAI's protocol, through the `openai` package. Replies are streamed.
+
+The package is imported at the first ask, or by `warm` in a thread. Only the call itself uses the network.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from functools import cache
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+from kernel.asking.native import ENDS, reply_text
+from kernel.asking.prompt import FORM
+from kernel.asking.responder import Ask, Reply
+from kernel.errors import ConfigurationError, ProviderError
+from runtime.models.endpoints import ALIASES, ENDPOINTS, OWN
+from runtime.models.prices import usage
+from runtime.models.provider import (
+    SAMPLING,
+    SCHEMA_TOKENS,
+    Provider,
+    encodable,
+    error_message,
+    refuses_form,
+    status_of,
+)
+
+
+class OpenAI(Provider):
+    """One model behind OpenAI's protocol, such as `openai/gpt-5`, `groq/…`, or any with an `api_base`."""
+
+    def __init__(self, model: str, *, native: bool | None = None, **settings: Any) -> None:
+        """Name a model; `native` (default by the provider) says whether its tool calls have their own form.
+
+        The other settings are those of `Provider`.
+        """
+        first, _, rest = model.partition("/")
+        provider = ALIASES.get(first, first)
+        super().__init__(f"{provider}/{rest}" if rest else model, **{"name": model, **settings})
+        known = ENDPOINTS[self.provider]
+        self.endpoint = OWN if self.api_base and not known.local else known
+        self.url = self.api_base or known.url
+        self.native = self.endpoint.native if native is None else native
+        self._refused: set[str] = set()  # optional parts of a request that the server refused
+        self._client: tuple[Any, asyncio.AbstractEventLoop] | None = None
+
+    @staticmethod
+    def warm() -> None:
+        """Import the package; call it in a thread while something else is prepared."""
+        _openai()
+
+    async def load(self) -> None:
+        """Import the package in a thread."""
+        await asyncio.to_thread(_openai)
+
+    async def send(self, ask: Ask, seconds: float) -> Reply:
+        """Make one call and read the stream of its reply."""
+        limits, received = self.timeout, _Received()
+        async with _limit(seconds, "the reply was not complete"):
+            async with _limit(limits.first_token, "no reply began"):
+                stream = await self._connected().chat.completions.create(**self._request(ask))
+                chunks: AsyncIterator[Any] = stream.__aiter__()
+                more = await received.next(chunks, ask)
+            while more:
+                async with _limit(limits.idle, "the reply stalled"):
+                    more = await received.next(chunks, ask)
+        return self._reply(ask, received)
+
+    def gave_in(self, error: Exception) -> bool:
+        """Leave out the form of the reply, native calls or the usage in the stream if the server refuses."""
+        text = error_message(error)
+        refused = {"response_format"} if refuses_form(error) else set[str]()
+        if status_of(error) in (400, 404, 422, 501):
+            words = text.replace(" ", "_")
+            refused |= {name for name in ("tools", "stream_options") if name.rstrip("s") in words}
+        new = refused - self._refused
+        self._refused |= new
+        self.native = self.native and "tools" not in self._refused
+        return bool(new)
+
+    def _connected(self) -> Any:
+        """The client of the package. Its connections belong to one event loop."""
+        openai, loop = _openai(), asyncio.get_running_loop()
+        if self._client is None or self._client[1] is not loop:
+            variable = self.key_env or self.endpoint.key
+            optional = self.endpoint.local or self.endpoint is OWN
+            key = os.environ.get(variable or "OPENAI_API_KEY", "") if optional and not self.key_env else ""
+            timeout = openai.Timeout(self.timeout.total, connect=self.timeout.connect)
+            key = key or ("none" if optional and not self.key_env else self.key(variable))
+            client = openai.AsyncOpenAI(base_url=self.url, api_key=key, max_retries=0, timeout=timeout)
+            self._client = client, loop
+        return self._client[0]
+
+    def _request(self, ask: Ask) -> dict[str, Any]:
+        system = ask.system
+        native = bool(ask.tools) and "tools" not in self._refused
+        if ask.tools and not native:  # the prompt was made for native calls
+            system = f"{system}\n\n{FORM}{ask.words}\n\n{_listed(ask.tools)}"
+        request: dict[str, Any] = {
+            "model": self.model.partition("/")[2] or self.model,
+            "messages": [
+                {"role": "system", "content": encodable(system)},
+                {"role": "user", "content": encodable(ask.user)},
+            ],
+            self.endpoint.limit: self.longest(ask),
+            "stream": True,
+        }
+        if "stream_options" not in self._refused:
+            request["stream_options"] = {"include_usage": True}
+        if native:
+            request["tools"] = [dict(tool) for tool in ask.tools]
+        elif ask.form.kind == "json" and "response_format" not in self._refused:
+            request["response_format"] = self._form(ask)
+        if ask.form.kind != "json":  # the likely reply first, then others
+            request["temperature"] = SAMPLING if ask.sample else 0.0
+        return request | self.options
+
+    def _form(self, ask: Ask) -> dict[str, Any]:
+        """The schema of the reply if it is small, else any JSON object."""
+        if self.count(json.dumps(ask.schema)) > SCHEMA_TOKENS:
+            return {"type": "json_object"}
+        schema = {"name": "reply", "schema": dict(ask.schema), "strict": False}
+        return {"type": "json_schema", "json_schema": schema}
+
+    def _reply(self, ask: Ask, received: _Received) -> Reply:
+        text = received.text
+        if ask.tools and "tools" not in self._refused:
+            text = reply_text(list(received.calls.values()), text)
+        used = received.used
+        prompt = getattr(used, "prompt_tokens", 0) or self.count(ask.system) + self.count(ask.user)
+        completion = getattr(used, "completion_tokens", 0) or self.count(text)
+        cached = getattr(getattr(used, "prompt_tokens_details", None), "cached_tokens", 0) or 0
+        cost = usage(prompt, completion, self.price, cached)
+        if received.finish == "content_filter":
+            withheld = "the provider's filter withheld the reply; rephrase the task"
+            raise ProviderError(f"{self.name}: {withheld}", cost)
+        return Reply(text, self.name, cost, received.finish == "length")
+
+
+@asynccontextmanager
+async def _limit(seconds: float, what: str) -> AsyncGenerator[None]:
+    """Raise a `TimeoutError` that says what did not happen in time."""
+    limit = asyncio.timeout(seconds)
+    try:
+        async with limit:
+            yield
+    except TimeoutError:
+        if limit.expired():
+            raise TimeoutError(f"{what} within {seconds:g} s") from None
+        raise
+
+
+class _Received:
+    """What has come of a reply so far."""
+
+    def __init__(self) -> None:
+        self.text = ""
+        self.calls: dict[int, tuple[str, str]] = {}
+        """Name and arguments of each tool call, by its place."""
+        self.finish = ""
+        self.used: Any = None
+
+    async def next(self, chunks: AsyncIterator[Any], ask: Ask) -> bool:
+        """Take the next piece; false at the end of the stream."""
+        try:
+            chunk = await anext(chunks)
+        except StopAsyncIteration:
+            if not self.finish:
+                raise ConnectionResetError("the stream ended in the middle of the reply") from None
+            return False
+        self.used = getattr(chunk, "usage", None) or self.used
+        for choice in chunk.choices:
+            self.finish = choice.finish_reason or self.finish
+            delta = choice.delta
+            if delta is None:
+                continue
+            if delta.content:
+                self.text += delta.content
+                ask.on_text(delta.content)
+            for call in delta.tool_calls or ():
+                name, given = self.calls.get(call.index, ("", ""))
+                function = call.function
+                new = (function and function.name) or ""
+                more = (function and function.arguments) or ""
+                self.calls[call.index] = (name + new, given + more)
+                ask.on_text(f"{new} {more}" if new else more)
+        return True
+
+
+def _listed(tools: Any) -> str:
+    """The tools of a request as text, for a server without native calls."""
+    lines = [
+        f"{function['name']}({', '.join(function['parameters']['properties'])}): {function['description']}"
+        for function in (tool["function"] for tool in tools)
+        if function["name"] not in ENDS
+    ]
+    return "\n".join(["Tools:", *lines])
+
+
+@cache
+def _openai() -> ModuleType:
+    try:
+        return import_module("openai")
+    except ImportError as error:
+        raise ConfigurationError(f"the package openai cannot be imported: {error}") from None

@@ -1,0 +1,359 @@
+"""What the clients of model providers share: keys, prices, time-outs, retries and rate limits.
+
+Keys come from the environment only. A client sends one request; this module decides whether a failure is
+retried, and says what a person has to do where it is not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import re
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from functools import cache
+from importlib import import_module
+from typing import Any, cast
+
+from kernel.asking.responder import FREE, Ask, Reply, Tier, Usage, Waits
+from kernel.document.model import Document
+from kernel.errors import ConfigurationError, FractalError, ProviderError
+from kernel.loop.budget import estimate_tokens
+from runtime.models.prices import NOTHING, Price, is_loopback, known_price, litellm_folder, usage
+
+SCHEMA_TOKENS = 100  # larger schemas are described in words; kernel.md, "Prompt"
+MESSAGE_TOKENS = 12  # the overhead of two messages
+SAMPLING = 0.7  # the temperature of a reply to a small question after the likely one
+LONGEST_WAIT = 60.0  # seconds between two attempts, unless the provider asks for more
+LOCAL_RETRIES = 1  # after a refused connection to this machine: the server is not running
+AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
+KEYS = {
+    "gemini": "GEMINI_API_KEY",
+    "vertex_ai": "GOOGLE_APPLICATION_CREDENTIALS",
+    "bedrock": "AWS_ACCESS_KEY_ID",
+}
+_CLASSES = re.compile(r"^(?:(?:litellm\.)?\w*(?:Error|Exception|Timeout)(?:: | - ))+")
+
+
+@dataclass(frozen=True)
+class Timeouts:
+    """Limits of one call, in seconds. Source: work.md, section 4."""
+
+    connect: float = 5.0  # to reach the server
+    first_token: float = 90.0  # to the first piece of the reply
+    idle: float = 30.0  # between two pieces
+    total: float = 600.0
+
+    @staticmethod
+    def read(value: Any) -> Timeouts:
+        """Limits from settings: a number is the total; a mapping names some of the four."""
+        if isinstance(value, Timeouts):
+            return value
+        if isinstance(value, Mapping):
+            names = {each.name for each in fields(Timeouts)}
+            if strange := sorted(set(map(str, value)) - names):
+                raise ConfigurationError(
+                    f"timeout: there is no {strange[0]}; it may have {', '.join(sorted(names))}"
+                )
+            return Timeouts(**{str(name): float(each) for name, each in value.items()})
+        total = float(value)
+        return Timeouts(min(5.0, total), min(90.0, total), min(30.0, total), total)
+
+
+class Provider(ABC):
+    """One model of a provider or a server."""
+
+    reads_prompt = True
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        tier: Tier = "worker",
+        name: str = "",
+        api_base: str | None = None,
+        key_env: str | None = None,
+        price: Price | None = None,
+        timeout: Any = None,
+        retries: int = 6,
+        backoff: float = 1.0,
+        patience: float = 300.0,
+        deadline: float | None = None,
+        max_tokens: int | None = None,
+        thinking_tokens: int = 0,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Name a model.
+
+        price: None uses litellm's table; a model without an entry is free on a loopback address only.
+        timeout: seconds for one call, or the four limits of `Timeouts`.
+        retries: the first after `backoff` seconds, each later one after twice as long.
+        patience: seconds for all attempts of one ask.
+        deadline: the time of the monotonic clock after which no attempt starts.
+        max_tokens: a limit for replies below the ask's.
+        thinking_tokens: additional tokens for the model's thinking.
+        options: more arguments of the request, such as temperature.
+        """
+        self.model = model
+        self.name = name or model
+        self.tier: Tier = tier
+        self.api_base = api_base
+        self.key_env = key_env
+        self.given_price = price
+        self.price = price or known_price(model) or (NOTHING if is_loopback(api_base) else None)
+        self.timeout = Timeouts() if timeout is None else Timeouts.read(timeout)
+        self.retries, self.backoff = retries, backoff
+        self.patience, self.deadline = patience, deadline
+        self.max_tokens, self.thinking_tokens = max_tokens, thinking_tokens
+        self.options = dict(options or {})
+        self.provider = model.partition("/")[0] if "/" in model else "openai"
+        self._brake = _brake_of(f"{self.provider} {api_base or ''}")
+        self._at = f"{self.name} at {api_base}" if api_base else self.name
+        self._forms = True  # False after the provider refused a response_format
+
+    def offers(self, task: str, document: Document) -> float | None:
+        """Accept any attempt."""
+        return 0.5
+
+    def count(self, text: str) -> int:
+        """Tokens by OpenAI's tokenizer for its models, else by the conservative estimate."""
+        encoding = _encoding(self.model)
+        if encoding is None:
+            return estimate_tokens(text)
+        # the tokenizer is slow on long texts
+        pieces = (text[at : at + 4096] for at in range(0, len(text), 4096))
+        return sum(len(encoding.encode(encodable(piece), disallowed_special=())) for piece in pieces)
+
+    def estimate(self, ask: Ask) -> Usage:
+        """The prompt with its schema and the longest reply, at the model's price."""
+        schema = self.count(json.dumps(ask.schema))
+        form = schema if schema <= SCHEMA_TOKENS else 0
+        form = self.count(json.dumps(list(ask.tools))) if ask.tools else form
+        prompt = self.count(ask.system) + self.count(ask.user) + form + MESSAGE_TOKENS
+        return usage(prompt, self.longest(ask), self.price)
+
+    @abstractmethod
+    async def send(self, ask: Ask, seconds: float) -> Reply:
+        """Make one call that takes at most so many seconds. Raises what the client's library raises."""
+
+    @abstractmethod
+    def gave_in(self, error: Exception) -> bool:
+        """Whether the server refused an optional part of the request, which is now left out for good."""
+
+    @abstractmethod
+    async def load(self) -> None:
+        """Import the client's library in a thread."""
+
+    async def answer(self, ask: Ask) -> Reply | Waits:
+        """Ask the model; retry temporary failures while patience and deadline allow.
+
+        An attempt that timed out may have been billed, so its full estimate is charged.
+        """
+        await self.load()
+        begun, failures, lost = time.monotonic(), 0, FREE
+        end = min(begun + self.patience, self.deadline or float("inf"))
+        while True:
+            try:
+                self._still_time(end, self._brake.until, "it reported a rate limit")
+                await self._brake.wait()
+                try:
+                    left = (self.deadline or float("inf")) - time.monotonic()
+                    reply = await self.send(ask, max(0.1, min(self.timeout.total, left)))
+                    return replace(reply, usage=_sum_usage(reply.usage, lost))
+                except FractalError:
+                    raise
+                except Exception as error:
+                    if self.gave_in(error):
+                        continue
+                    failures += 1
+                    lost = _sum_usage(lost, self.estimate(ask)) if _may_be_processed(error) else lost
+                    pause = self._pause(error, failures, begun)
+                    self._still_time(end, time.monotonic() + pause, error_message(error))
+                    ask.notify(
+                        f"{self.name}: {error_message(error)[:120]}, retrying in {pause:.0f} s "
+                        f"({failures} of {self.retries})"
+                    )
+            except ProviderError as error:
+                if error.usage or lost.calls:
+                    error.usage = _sum_usage(error.usage or FREE, lost)
+                raise
+            await asyncio.sleep(pause)
+
+    def key(self, variable: str) -> str:
+        """The key in an environment variable; raises `ConfigurationError`."""
+        if key := os.environ.get(variable):
+            return key
+        raise ConfigurationError(f"{self.name}: the environment variable {variable} is not set")
+
+    def longest(self, ask: Ask) -> int:
+        """Maximum tokens of the reply, with those of the model's thinking."""
+        return min(ask.max_tokens, self.max_tokens or ask.max_tokens) + self.thinking_tokens
+
+    def _pause(self, error: Exception, failures: int, begun: float) -> float:
+        """Seconds to wait before the next attempt; raises errors that a retry cannot fix."""
+        status, text = status_of(error), error_message(error)
+        if status in (401, 403) or "missing credentials" in text.lower():
+            variable = self.key_env or KEYS.get(self.provider, f"{self.provider.upper()}_API_KEY")
+            raise ConfigurationError(
+                f"{self._at}: the provider refused the key ({text}); set {variable} and run `fractal resume`"
+            ) from None
+        if type(error).__name__ == "ContextWindowExceededError" or "maximum context length" in text:
+            raise ProviderError(
+                f"{self._at}: the prompt is longer than the model's context ({text})"
+            ) from None
+        if status == 404 or "LLM Provider NOT provided" in text:
+            raise ConfigurationError(f"{self._at}: no such model or address ({text})") from None
+        body = getattr(error, "body", None)
+        if status not in AGAIN or (isinstance(body, dict) and body.get("code") == "insufficient_quota"):
+            raise ProviderError(f"{self._at}: {text}") from None
+        if failures > LOCAL_RETRIES and is_loopback(self.api_base) and _refused_connection(error):
+            raise ProviderError(f"{self._at}: nothing answers there; is the server running?") from None
+        if failures > self.retries:
+            took = time.monotonic() - begun
+            raise ProviderError(
+                f"{self._at}: failed {failures} times in {took:.0f} s, last: {text}"
+            ) from None
+        requested = _retry_after(_header(error, "retry-after"))
+        pause = max(requested, _delay(failures, self.backoff, LONGEST_WAIT))
+        if status == 429 or requested:
+            self._brake.hold(pause)
+        return pause
+
+    def _still_time(self, end: float, until: float, why: str) -> None:
+        if until > end:
+            seconds = until - time.monotonic()
+            raise ProviderError(
+                f"{self._at}: no time is left for a retry in {seconds:.0f} s ({why})"
+            ) from None
+
+
+@dataclass
+class _Brake:
+    """Delays all calls of this process to one provider after a rate limit."""
+
+    until: float = 0.0  # on the monotonic clock
+
+    def hold(self, seconds: float) -> None:
+        """Block calls for that long; a longer hold stays in effect."""
+        self.until = max(self.until, time.monotonic() + seconds)
+
+    async def wait(self) -> None:
+        """Wait until calls are allowed, with jitter so that waiting calls start at different times."""
+        while (left := self.until - time.monotonic()) > 0:  # noqa: ASYNC110 (the end can move)
+            await asyncio.sleep(left + random.uniform(0, 0.1 * min(left, 5)))
+
+
+@cache
+def _brake_of(provider: str) -> _Brake:
+    """The brake of that provider, shared by this process."""
+    return _Brake()
+
+
+def _delay(failures: int, base: float, longest: float) -> float:
+    """Seconds to wait: `base`, doubled with each failure, at most `longest`, ± 25 %."""
+    return min(longest, base * 2 ** (failures - 1)) * random.uniform(0.75, 1.25)
+
+
+def _retry_after(value: str | None) -> float:
+    """Seconds of a Retry-After header, a number or a date; 0 if it is missing or invalid."""
+    try:
+        return max(0.0, float(value or 0))
+    except ValueError:
+        pass
+    try:
+        return max(0.0, (parsedate_to_datetime(value or "") - datetime.now(UTC)).total_seconds())
+    except (TypeError, ValueError):
+        return 0.0
+
+
+def _sum_usage(one: Usage, other: Usage) -> Usage:
+    """The sum of two usages; its price is None if either is."""
+    usd = None if one.usd is None or other.usd is None else one.usd + other.usd
+    prompt = one.prompt_tokens + other.prompt_tokens
+    completion = one.completion_tokens + other.completion_tokens
+    return Usage(prompt, completion, usd, one.calls + other.calls)
+
+
+_CUT_OFF = frozenset(
+    {"ConnectionResetError", "ReadError", "ReadTimeout", "RemoteProtocolError"}
+    | {"ServerDisconnectedError", "ClientOSError", "WriteError"}
+    | {"Timeout", "TimeoutError", "APITimeoutError"}
+)
+"""Errors when a connection breaks, or no answer comes, after the request was sent."""
+
+
+def _may_be_processed(error: Exception) -> bool:
+    """Whether the provider may have processed the request although no answer arrived.
+
+    An error answer costs nothing, and neither does a server that was not reached.
+    """
+    return type(error).__name__ in ("Timeout", "TimeoutError", "APITimeoutError") or bool(
+        _causes(error) & _CUT_OFF
+    )
+
+
+def _refused_connection(error: Exception) -> bool:
+    return "ConnectError" in _causes(error) or "ConnectionRefusedError" in _causes(error)
+
+
+def _causes(error: Exception) -> set[str]:
+    """The names of an error's class and those of its causes."""
+    names: set[str] = set()
+    cause: BaseException | None = error
+    while cause is not None and len(names) < 20:
+        names.add(type(cause).__name__)
+        cause = cause.__cause__ or cause.__context__
+    return names
+
+
+def status_of(error: Exception) -> int:
+    """The HTTP status; an answer that cannot be parsed counts as 500."""
+    return int(getattr(error, "status_code", None) or 500)
+
+
+def refuses_form(error: Exception) -> bool:
+    """Whether the server does not know the response_format of a request."""
+    return status_of(error) in (400, 422) and "response_format" in str(error)
+
+
+def error_message(error: Exception) -> str:
+    """The provider's message in one line, without litellm's prefix of class names."""
+    body = getattr(error, "body", None)
+    told = cast(dict[str, Any], body).get("message") if isinstance(body, dict) else None
+    text = _CLASSES.sub("", " ".join(str(told or error).split()))
+    return text[:300] or type(error).__name__
+
+
+def _header(error: Exception, name: str) -> str | None:
+    for holder in (getattr(error, "litellm_response_headers", None), getattr(error, "response", None)):
+        headers = getattr(holder, "headers", holder)
+        if headers is not None and name in headers:
+            return headers[name]
+    return None
+
+
+def encodable(text: str) -> str:
+    """Replace unpaired surrogates, which cannot be sent."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+@cache
+def _encoding(model: str) -> Any:
+    """OpenAI's tokenizer for a model, from litellm's files, or None."""
+    folder = litellm_folder()
+    provider, _, rest = model.rpartition("/")
+    if folder is None or provider not in ("", "openai", "azure"):
+        return None
+    os.environ.setdefault("TIKTOKEN_CACHE_DIR", str(folder / "litellm_core_utils" / "tokenizers"))
+    try:
+        tiktoken: Any = import_module("tiktoken")
+        encoding = tiktoken.encoding_name_for_model(rest)
+        return tiktoken.get_encoding(encoding) if encoding in ("cl100k_base", "o200k_base") else None
+    except (ImportError, KeyError):
+        return None

@@ -1,0 +1,313 @@
+"""Open DO: steps decided one turn at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from crashing import crashes
+from playing import ACCEPT, Play, Played, plan, player, read, write
+
+from kernel.asking.prompt import assemble
+from kernel.asking.responder import Ask
+from kernel.document.model import Document, Meta, Note, Section, Step
+from kernel.errors import Exit
+from kernel.loop.budget import estimate_tokens
+from runtime.api.fractal import shipped_system
+from runtime.catalogue.catalogue import Catalogue
+from runtime.models.scripted import Scripted
+
+HOLDS = {"file": "b.txt", "has": "two"}
+WORK = {"tool": "work", "what": "write b.txt"}
+CATALOGUE = Catalogue([shipped_system()])
+
+
+def turn(*calls: Any) -> dict[str, Any]:
+    return {"calls": list(calls)}
+
+
+def working(*turns: Any, check: Any = ACCEPT, **planned: Any) -> Callable[[Ask], Any]:
+    """A model that plans one step of work, answers its turns in order, and then CHECK."""
+    left = list(turns)
+
+    def answer(ask: Ask) -> Any:
+        if ask.phase == "work":
+            reply = left.pop(0)
+            if isinstance(reply, Exception):
+                raise reply
+            return reply(ask) if callable(reply) else reply
+        return check if ask.phase == "check" else plan(WORK, **{"success": [HOLDS], **planned})
+
+    return answer
+
+
+def phases(played: Played) -> list[str]:
+    return [event.data["phase"] for event in played.asks()]
+
+
+AUTO = {"check": "auto"}
+DONE = {"done": "b.txt holds two"}
+
+
+def test_turns_see_results_and_no_check_is_asked_when_code_has_proved_the_work(play: Play) -> None:
+    def second(ask: Ask) -> Any:
+        assert "one or two" in ask.user
+        return turn(write("b.txt", "two\n"))
+
+    played = play(working(turn(write("a.txt", "one or two"), read("a.txt")), second, DONE), settings=AUTO)
+    assert phases(played) == ["fused", "work", "work", "work"]
+    assert (played.result.exit, played.result.output) == (Exit.ACCEPTED, "b.txt holds two")
+    assert not played.root.meta.unverified
+    assert [step.tool for step in played.root.planned.values()] == ["write", "read", "write"]
+    assert played.root.steps[2].needs == (1,), "a look waits for the change before it in its turn"
+    assert played.root.text(4, "decision") == "ACCEPT"
+
+
+@pytest.mark.parametrize(
+    ("success", "asked"),
+    [
+        ([HOLDS], False),
+        ([{"run": "grep -q two b.txt"}], False),
+        ([HOLDS, {"judge": "it reads well"}], True),
+        ([{"file": "b.txt"}], True),  # that it exists does not say what is in it
+        ([HOLDS, {"file": "nothing.txt"}], True),  # does not hold
+    ],
+)
+def test_check_is_asked_unless_code_decides_everything(play: Play, success: list[Any], asked: bool) -> None:
+    turns = [turn(write("b.txt", "two\n")), *[DONE] * 3]
+    verdict = {"validation": "fail", "issues": ["no"], "decision": "ESCALATE", "output": ""}
+    played = play(working(*turns, success=success, check=verdict), settings=AUTO)
+    assert ("check" in phases(played)) is asked
+
+
+def test_a_plan_whose_steps_prove_it_needs_no_check_either(play: Play) -> None:
+    answers = {"fused": plan(write("b.txt", "two\n"), read("b.txt"), success=[HOLDS])}
+    played = play(lambda ask: answers[ask.phase], settings=AUTO)
+    assert phases(played) == ["fused"]
+    assert played.result.output == "two\n"
+    assert not played.root.meta.unverified
+
+
+def test_a_failed_call_is_a_result_of_its_turn(play: Play) -> None:
+    def second(ask: Ask) -> Any:
+        assert "there is no such file" in ask.user
+        return turn(write("b.txt", "two\n"))
+
+    played = play(working(turn(read("missing.txt")), second, DONE), settings=AUTO)
+    assert played.result.exit == Exit.ACCEPTED
+    assert played.root.meta.status == "complete", "a later turn saw the failure"
+
+
+def test_a_failure_of_the_last_turn_is_no_success(play: Play) -> None:
+    played = play(working(turn(write("b.txt", "two\n")), turn(read("missing.txt")), DONE), settings=AUTO)
+    assert phases(played)[-1] == "check"
+    assert played.root.meta.status == "unverified"
+
+
+def test_the_same_call_failing_three_times_ends_the_turns(play: Play) -> None:
+    verdict = {"validation": "fail", "issues": ["stuck"], "decision": "ESCALATE", "output": ""}
+    played = play(working(*[turn(read("missing.txt"))] * 9, check=verdict))
+    assert phases(played).count("work") == 3
+    assert "the same call failed 3 times" in played.root.text(3, "stopped")
+
+
+def test_a_change_between_failures_lets_the_call_be_made_again(play: Play) -> None:
+    turns = [turn(read("missing.txt")), turn(write("c.txt", "c"))] * 3
+    played = play(working(*turns, turn(write("b.txt", "two")), DONE), settings=AUTO)
+    assert played.result.exit == Exit.ACCEPTED
+
+
+def test_turns_are_limited(play: Play) -> None:
+    verdict = {"validation": "fail", "issues": ["no end"], "decision": "ESCALATE", "output": ""}
+    turns = [turn(write(f"{n}.txt", "x")) for n in range(9)]
+    played = play(working(*turns, check=verdict), settings={"turns": 4})
+    assert phases(played).count("work") == 4
+    assert "4 turns were used" in played.root.text(3, "stopped")
+
+
+def test_done_is_not_taken_while_a_criterion_does_not_hold(play: Play) -> None:
+    def third(ask: Ask) -> Any:
+        assert "this did not hold then" in ask.user
+        assert "b.txt" in ask.user
+        return turn(write("b.txt", "two"))
+
+    played = play(working(turn(write("a.txt", "a")), DONE, third, DONE), settings=AUTO)
+    assert phases(played) == ["fused", "work", "work", "work", "work"]
+    assert played.result.exit == Exit.ACCEPTED
+
+
+def test_a_question_waits_and_its_answer_reaches_the_next_turn(play: Play) -> None:
+    played = play(working({"question": "which word?"}))
+    assert (played.result.exit, played.root.meta.waiting) == (
+        Exit.WAITING,
+        {"for": "person", "question": "which word?"},
+    )
+    run = played.result.run
+    assert play(working(), resume=run).result.exit == Exit.WAITING, "it waits until there is an answer"
+    played.fractal.tell(run, "answer", text="two")
+
+    def after(ask: Ask) -> Any:
+        assert "Answer: two" in ask.user
+        return turn(write("b.txt", "two"))
+
+    assert play(working(after, DONE), resume=run).result.exit == Exit.ACCEPTED
+
+
+def test_cannot_escalates_with_the_reason(play: Play) -> None:
+    played = play(working({"cannot": "there is no printer"}))
+    assert played.root.meta.status == "escalated"
+    assert "there is no printer" in played.root.text(5, "escalation")
+
+
+def test_a_higher_rung_goes_on_when_the_lower_one_cannot(play: Play) -> None:
+    low = Scripted(working({"cannot": "too hard"}), "low")
+    high = Scripted(working(turn(write("b.txt", "two")), DONE), "high")
+    played = play([low, high], settings=AUTO)
+    assert played.result.exit == Exit.ACCEPTED
+    assert "too hard" in high.asks[0].user
+
+
+def test_a_wrong_call_is_repaired_with_an_example(play: Play) -> None:
+    def repaired(ask: Ask) -> Any:
+        assert "there is no tool 'reed'" in ask.user
+        assert "read(path, lines?) has no argument file" in ask.user, "all faults are named at once"
+        assert '"path": "sum.py"' in ask.user, "an example of the form"
+        return turn(write("b.txt", "two"))
+
+    wrong = turn({"tool": "reed", "args": {}}, {"tool": "read", "args": {"file": "a"}})
+    played = play(working(wrong, repaired, DONE), settings=AUTO)
+    assert played.result.exit == Exit.ACCEPTED
+
+
+def test_a_child_of_work_has_no_plan_and_no_check_of_its_own(play: Play) -> None:
+    asked: list[tuple[int, str]] = []
+
+    def answer(ask: Ask) -> Any:
+        depth = ask.document.meta.depth
+        asked.append((depth, ask.phase))
+        if depth:
+            return DONE if ask.document.steps else turn(write("b.txt", "two"))
+        return ACCEPT if ask.phase == "check" else plan(WORK, read("b.txt"), success=[HOLDS])
+
+    played = play(answer, settings=AUTO)
+    assert asked == [(0, "fused"), (1, "work"), (1, "work")]
+    child = played.documents[f"tool-work-{played.result.run}-1"]
+    assert (child.meta.status, child.meta.unverified) == ("complete", True)
+    assert played.root.steps[1].result == "b.txt holds two"
+    assert not played.root.meta.unverified, "the parent's criterion proves it"
+
+
+def test_a_killed_run_repeats_no_call_and_no_ask(play: Play) -> None:
+    def dies(ask: Ask) -> Any:
+        raise asyncio.CancelledError
+
+    first = play(working(turn(write("a.txt", "a")), turn(write("c.txt", "c")), dies))
+    assert first.root.meta.status == "interrupted"
+    resumed = play(working(turn(write("b.txt", "two")), DONE), resume=first.result.run, settings=AUTO)
+    assert phases(resumed) == ["work", "work"]
+    assert resumed.result.exit == Exit.ACCEPTED
+    assert list(resumed.root.steps) == [1, 2, 3]
+
+
+def appended(ask: Ask) -> Any:
+    """Two lines in two turns; which comes next is seen from the document."""
+    if ask.phase != "work":
+        return ACCEPT if ask.phase == "check" else plan(WORK, success=[HOLDS])
+    lines = ("one\n", "two\n")
+    if len(ask.document.steps) == len(lines):
+        return DONE
+    call = write("b.txt", lines[len(ask.document.steps)])
+    return turn({**call, "args": {**call["args"], "append": True}})
+
+
+def test_a_crash_at_any_write_repeats_no_call(tmp_path: Path) -> None:
+    at, ended = -1, False
+    while not ended:
+        work = tmp_path / str(at) / "work"
+        work.mkdir(parents=True)
+        at += 3
+        ended = not crashes(lambda work=work: player(work)(appended, settings=AUTO), at, "after")
+        runs = work / "state" / "runs"
+        if not list(runs.glob("*/system-*.md")):
+            continue  # it had not started
+        again = player(work)(appended, resume=next(runs.iterdir()).name, settings=AUTO)
+        assert again.result.exit == Exit.ACCEPTED, at
+        assert (work / "b.txt").read_text() == "one\ntwo\n", at
+        assert list(again.root.planned) == list(again.root.steps) == [1, 2], at
+    assert at > 20
+
+
+def test_a_turn_may_call_a_guided_tool(play: Play) -> None:
+    def answer(ask: Ask) -> Any:
+        if ask.document.meta.depth:
+            return plan(write("b.txt", "two")) if ask.phase in ("fused", "plan") else _child(ask)
+        if ask.phase == "work":
+            return DONE if ask.document.steps else turn({"tool": "data", "args": {"what": "write b.txt"}})
+        return ACCEPT if ask.phase == "check" else plan(WORK, success=[HOLDS])
+
+    def _child(ask: Ask) -> Any:
+        return ACCEPT if ask.phase == "check" else {"task": "write b.txt", "context": [], "open": []}
+
+    played = play(answer)
+    assert played.result.exit == Exit.ACCEPTED
+    assert played.root.steps[1].tool == "data"
+
+
+# ---- the prompt of a turn --------------------------------------------------------------------------------
+
+
+def opened(results: Sequence[str], context: int = 600) -> Document:
+    """A document in an open DO after one call for each result."""
+    planned: dict[int, Step] = {}
+    steps: dict[int, Step] = {}
+    for n, text in enumerate(results, 1):
+        planned[n] = Step(n, "planned", "read", {"path": f"{n}.txt"}, evidence={"turn": n})
+        steps[n] = replace(planned[n], state="done", result=text, link=f"op-{n}.md")
+    task = (Note("task", "find the word"), Note("resolved task", "find the word"))
+    goal = (Note("work", "find the word"), Note("success criteria", '{"judge": "found"}'))
+    sections = {1: Section(notes=task), 2: Section(notes=goal, steps=planned), 3: Section(steps=steps)}
+    return Document(Meta("system-x", "x", phase="do", budget={"context": context}), sections)
+
+
+def shown(results: Sequence[str], context: int = 600) -> str:
+    return assemble(opened(results, context), "work", CATALOGUE, estimate_tokens).user
+
+
+def test_results_are_whole_while_they_fit_and_then_the_oldest_half_is_one_line_each() -> None:
+    texts = [f"{n}: " + "word " * 60 for n in range(1, 13)]
+    for end in range(1, 13):
+        prompt = shown(texts[:end])
+        assert texts[end - 1].strip() in prompt, "the last result is always there"
+        assert estimate_tokens(prompt) <= 600
+        assert all(f'{{"path": "{n}.txt"}} → done' in prompt for n in range(1, end + 1)), "no call is lost"
+    assert '1.txt"} → done, 303 characters; whole in op-1.md' in shown(texts)
+
+
+def test_a_prompt_begins_like_the_one_before_it_between_two_cuts() -> None:
+    texts = [f"{n}: " + "word " * 60 for n in range(1, 41)]
+    prompts = [shown(texts[:end], 2000) for end in range(1, 41)]
+    same = [after.startswith(before) for before, after in pairwise(prompts)]
+    assert same.count(False) <= 6
+
+
+def test_native_calls_replace_the_form_and_the_index() -> None:
+    prompt = assemble(opened(["x"]), "work", CATALOGUE, estimate_tokens, native_calls=True)
+    names = [tool["function"]["name"] for tool in prompt.tools]
+    assert {"read", "write", "edit", "bash", "done", "question", "cannot"} <= set(names)
+    assert "work" not in names
+    assert "Tools:" not in prompt.system
+    assert "JSON" not in prompt.system
+    assert prompt.instruction_tokens <= 450
+
+
+def test_an_open_do_can_be_read_back(play: Play) -> None:
+    played = play(working(turn(write("b.txt", "two")), DONE), settings=AUTO)
+    path = played.folder / f"{played.result.id}.md"
+    text = path.read_text()
+    assert "### work" in text
+    assert "b.txt holds two" in text
