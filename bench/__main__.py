@@ -285,6 +285,13 @@ command(
     option("--rows", type=NEW_FILE, metavar="FILE.jsonl", help="Where finished jobs are recorded."),
     option("--environments", type=FOLDER, metavar="DIR", help="Where the other agents are installed."),
 )
+command(
+    "work",
+    "Ten jobs with surprises: planned first, decided turn by turn, and by plain tool loops.",
+    option("--slips", type=click.FloatRange(0, 1), default=0.2, help="Share of replies with a slip of form."),
+    option("--seeds", type=COUNT, default=10, metavar="N", help="Series of slips."),
+    option("--only", default="", metavar="JOB", help="Only this job."),
+)
 
 
 if __name__ == "__main__":

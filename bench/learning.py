@@ -40,7 +40,13 @@ PARTS: Mapping[str, Mapping[str, Any]] = {
     "solved tasks alone": {"shown": ["files", "similar tasks", "others"], "learn": "off"},
 }
 """Arms with a part of memory, and their settings."""
-SETTINGS: Mapping[str, Any] = {"sandbox": "off", "check": "always", "fsync": False, "embedder": "lexical", "usd": None}
+SETTINGS: Mapping[str, Any] = {
+    "sandbox": "off",
+    "check": "always",
+    "fsync": False,
+    "embedder": "lexical",
+    "usd": None,
+}
 SAMPLES = 2_000
 """Of the bootstrap."""
 GOALS = {

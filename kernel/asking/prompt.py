@@ -183,8 +183,10 @@ INDEX_TOKENS = 150
 """Maximum tokens of PLAN's index of tools. Source: kernel.md, "Prompt"."""
 INDEX_CONTEXT = 3000
 """Tokens of work context for which that holds; a larger one has a larger index, in proportion."""
-WORK_TOKENS = 200
-"""Maximum tokens of the tools in an open DO, each with its line. Source: work.md, section 1."""
+WORK_TOKENS = 120
+"""Maximum tokens of the tools in an open DO, each with its line."""
+NATIVE_TOKENS = 250
+"""The same for the schemas of native calls. Source: work.md, section 1."""
 DO_RESULT_CHARS = 2400
 """Maximum characters of an earlier result in DO. Source: prompts.md's harness."""
 CHECK_RESULT_CHARS = 500
@@ -241,7 +243,8 @@ def assemble(
     named = [("base", base(document, catalogue)), ("phase", instructions(document, phase, catalogue))]
     tools: tuple[Mapping[str, Any], ...] = ()
     if phase == "work" and native_calls:
-        tools = tuple(native.schemas(_work_tools(document, catalogue, count, _rendered)))
+        chosen = _work_tools(document, catalogue, count, NATIVE_TOKENS, _rendered)
+        tools = tuple(native.schemas(chosen))
     else:
         named.append(("form", f"{FORM}{form(document, phase, catalogue)}"))
         if index := _index(document, phase, catalogue, count, context):
@@ -262,7 +265,8 @@ def assemble(
 def _index(document: Document, phase: str, catalogue: Catalogue, count: Count, context: int) -> str:
     """The tools that a phase may choose from, one a line; "" for other phases."""
     if phase == "work":
-        return "\n".join(tool.line for tool in _work_tools(document, catalogue, count, _described))
+        limit = WORK_TOKENS - count("Tools:\n")
+        return "\n".join(tool.line for tool in _work_tools(document, catalogue, count, limit, _described))
     if phase not in ("plan", "fused", "atomic"):
         return ""
     own = catalogue.tools.get(document.meta.type)
@@ -279,11 +283,11 @@ def _rendered(tool: Tool) -> str:
 
 
 def _work_tools(
-    document: Document, catalogue: Catalogue, count: Count, line: Callable[[Tool], str]
+    document: Document, catalogue: Catalogue, count: Count, limit: int, line: Callable[[Tool], str]
 ) -> list[Tool]:
     """The tools of an open DO: those that suit its goal, each as this line."""
     own = catalogue.tools.get(document.meta.type if document.meta.depth else WORK)
-    return catalogue.chosen(document.task, WORK_TOKENS - count("Tools:\n"), count, own, line)
+    return catalogue.chosen(document.task, limit, count, own, line)
 
 
 def _refused(reply: str, why: str, example: str) -> Piece:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kernel.asking.prompt import Prompt, assemble, drafted
-from kernel.asking.replies import WORK, FusedPlan, Plan, PlanStep, Understanding, gate_plan, in_document
+from kernel.asking.replies import FusedPlan, Plan, PlanStep, Understanding, gate_plan, in_document
 from kernel.asking.responder import Questioner
 from kernel.document.escaping import to_json
 from kernel.document.model import Document, Note, Step
@@ -26,7 +26,7 @@ from kernel.loop.do import StepRunner, Waiting
 from kernel.loop.end import clarify, escalate, finish
 from kernel.loop.run_context import RunContext, Session
 from kernel.loop.step_cache import record_inputs
-from kernel.loop.work import work
+from kernel.loop.work import first_turn, next_step, plan_turn, work
 
 FROM_KNOWLEDGE = "answered from the model's knowledge, without a tool"
 """The approach of a loop that needed no step."""
@@ -275,8 +275,9 @@ def _write_plan(session: Session, reply: Plan, answer: Answer, before: list[bool
     if reply.rationale:
         session.note(2, "rationale", reply.rationale, origin)
     base = session.doc.meta.base
-    if [step.tool for step in reply.steps] == [WORK]:
-        session.note(2, "work", reply.steps[0].what, origin)
+    if (calls := first_turn(session, reply)) is not None:
+        session.note(2, "work", reply.steps[-1].what, origin)
+        plan_turn(session, calls)
         return
     steps = {n: _to_step(n, base, each) for n, each in enumerate(reply.steps, base + 1)}
     session.doc = session.doc.with_section(2, replace(session.doc.section(2), steps=steps))
@@ -343,7 +344,7 @@ def next_prompt(session: Session, step: int = 0) -> tuple[str, Prompt]:
         elif unread and (phase == "plan" or _fuses(session)):
             phase = "fused"
     if phase == "do" and session.doc.note(2, "work"):
-        phase, step = "work", 1 + max([session.doc.meta.base, *session.doc.planned])
+        phase, step = "work", next_step(session)
     if phase == "do":
         asked = [n for n, planned in session.doc.planned.items() if planned.args is None and planned.tool]
         open_ = [n for n in asked if not session.doc.steps.get(n, session.doc.planned[n]).ended]

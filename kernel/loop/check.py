@@ -122,8 +122,8 @@ def _gate_check(session: Session, broken: bool) -> Gate:
             if looked:
                 raise ReplyError("there was one look already; decide")
             tool = session.run.catalogue.tools.get(reply.look.tool)
-            if tool is None or tool.guided or not looks(tool):
-                lookers = [t.name for t in session.run.catalogue.tools.values() if t.operation and looks(t)]
+            if tool is None or not tool.looks:
+                lookers = [t.name for t in session.run.catalogue.tools.values() if t.looks]
                 raise ReplyError(
                     f"{reply.look.tool} does not only look; these do: {', '.join(sorted(lookers))}"
                 )
@@ -234,7 +234,7 @@ def _asks_a_source(step: Step, tools: Mapping[str, Tool]) -> bool:
     tool = tools.get(step.tool)
     if tool is None or tool.guided or step.state != "failed" or step.evidence.get("limit"):
         return False
-    only_reads = looks(tool) or (tool.idempotent is not True and tool.repeatable(step.args or {}))
+    only_reads = tool.looks or (tool.idempotent is not True and tool.repeatable(step.args or {}))
     return "network" in tool.effects and only_reads
 
 
@@ -350,11 +350,6 @@ def _hand_up_for_retry(session: Session) -> None:
     higher = higher_rung(session, taker, human=code)
     if higher is not None:
         session.meta(taker=session.run.ladder.rungs[higher].name)
-
-
-def looks(tool: Tool) -> bool:
-    """Whether an operation only reads, so that CHECK may use it."""
-    return not set(tool.effects) - {"read", "network"}
 
 
 # ---- at the limit of depth or context ----

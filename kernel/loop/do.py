@@ -14,6 +14,7 @@ from graphlib import CycleError, TopologicalSorter
 
 from kernel.asking.replies import Action
 from kernel.document.model import Step
+from kernel.document.references import references
 from kernel.errors import (
     DocumentError,
     LimitReached,
@@ -207,12 +208,17 @@ class StepRunner:
                 lost = [need for need in sorted(self.needs[n]) if self._state(need) not in SUCCEEDED]
                 if step.share is not None and step.state == "running":
                     self.children.add(n)
-                elif step.state == "running" or not lost:
+                elif step.state == "running" or not lost or self._only_waits(step):
                     self.ready.append(n)
                 else:
                     state = self._state(lost[0])  # planned: a step of a rejected plan
                     why = f"not run: step {lost[0]} {'was never started' if state == 'planned' else state}"
                     self._end(replace(step, state="struck", result=why, origin="kernel"))
+
+    def _only_waits(self, step: Step) -> bool:
+        """Whether a step needs others only to come after them: a look in a turn of an open DO."""
+        tool = self.session.run.catalogue.tools.get(step.tool)
+        return "turn" in step.evidence and tool is not None and tool.looks and not references(step.args)
 
     # ---- starting ----
 

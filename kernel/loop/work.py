@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kernel.asking.replies import Call, PlanStep, Turn, step_faults
+from kernel.asking.replies import WORK, Call, Plan, PlanStep, Turn, step_faults
 from kernel.document.model import Document, Note, Step
+from kernel.document.references import references
 from kernel.errors import ReplyError
 from kernel.loop import criteria
 from kernel.loop.approval import effects_of, failures_without_change
@@ -33,11 +34,11 @@ async def work(session: Session) -> Waiting | None:
         if why := _stuck(session):
             session.note(3, "stopped", why)
             break
-        first = max([session.doc.meta.base, *session.doc.planned, *session.doc.steps]) + 1
-        answer = await ask(session, "work", step=first, gate=_gate(session))
+        answer = await ask(session, "work", step=next_step(session), gate=_gate(session))
         turn: Turn = answer.reply
         if turn.calls:
-            _plan_turn(session, turn.calls, first)
+            plan_turn(session, turn.calls)
+            session.save(status="running", waiting=None)
             continue
         if turn.question:
             return clarify(session, turn.question, answer.origin)
@@ -71,22 +72,40 @@ def _gate(session: Session) -> Gate:
     return gate
 
 
-def _plan_turn(session: Session, calls: tuple[Call, ...], first: int) -> None:
+def first_turn(session: Session, plan: Plan) -> tuple[Call, ...] | None:
+    """The calls before the step of work that ends a plan, which then opens the loop's own DO.
+
+    They may be none. None is returned for a plan that has another step than such calls.
+    """
+    *calls, last = plan.steps or (PlanStep(subtask="nothing"),)
+    tools = session.run.catalogue.tools
+    operations = all(step.args is not None and step.tool in tools and tools[step.tool].run for step in calls)
+    if last.tool != WORK or not operations:
+        return None
+    return tuple(Call(tool=step.tool, args=step.args or {}) for step in calls)
+
+
+def plan_turn(session: Session, calls: tuple[Call, ...]) -> None:
     """Add the calls of a turn to §2. Independent ones run in parallel; a change waits for all before it."""
+    first = next_step(session)
     number = 1 + max(map(turn_of, session.doc.planned.values()), default=0)
     planned = dict(session.doc.planned)
     changed: tuple[int, ...] = ()
     for n, call in enumerate(calls, first):
         tool = session.run.catalogue.get(call.tool)
         changes = tool.guided or bool(CHANGING & effects_of(tool))
-        needs = tuple(range(first, n)) if changes else changed
-        step = Step(n, "planned", call.tool, call.args, needs=needs, evidence={"turn": number})
+        needs = {*(range(first, n) if changes else changed), *references(call.args)}
+        step = Step(n, "planned", call.tool, call.args, needs=tuple(sorted(needs)), evidence={"turn": number})
         if tool.guided:
             step = replace(step, args=None, what=str(call.args.get("what", "")) or session.doc.task)
         planned[n] = step
         changed = (n,) if changes else changed
     session.doc = session.doc.with_section(2, replace(session.doc.section(2), steps=planned))
-    session.save(status="running", waiting=None)
+
+
+def next_step(session: Session) -> int:
+    """The number of the next step of an open DO."""
+    return max([session.doc.meta.base, *session.doc.planned, *session.doc.steps]) + 1
 
 
 def _stuck(session: Session) -> str:

@@ -91,6 +91,11 @@ class Tool:
         return self.run.partition(":")[0]
 
     @property
+    def looks(self) -> bool:
+        """Whether this is an operation that only reads."""
+        return not self.guided and not set(self.effects) - {"read", "network"}
+
+    @property
     def skill(self) -> bool:
         """Whether this is an Agent Skill, whose files are read on demand."""
         return is_skill(self.path.name)

@@ -52,7 +52,7 @@ def test_instructions_stay_within_their_budget(phase: str, kind: str, level: str
     assert parts["base"] <= 45
     assert parts["phase"] <= 100
     assert parts["form"] <= 105
-    assert parts.get("tools", 0) <= (200 if phase == "work" else 150)
+    assert parts.get("tools", 0) <= (120 if phase == "work" else 150)
     assert parts["base"] + parts["phase"] + parts["form"] <= 250
     assert count(prompt.system) <= 400
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from crashing import crashes
-from playing import ACCEPT, Play, Played, plan, player, read, write
+from playing import ACCEPT, Play, Played, bash, plan, player, read, write
 
 from kernel.asking.prompt import assemble
 from kernel.asking.responder import Ask
@@ -93,6 +93,19 @@ def test_a_plan_whose_steps_prove_it_needs_no_check_either(play: Play) -> None:
     assert not played.root.meta.unverified
 
 
+def test_looks_before_the_step_of_work_are_its_first_turn(play: Play) -> None:
+    def answer(ask: Ask) -> Any:
+        if ask.phase == "work":
+            assert "there is no such file" in ask.user
+            return DONE if len(ask.document.steps) > 1 else turn(write("b.txt", "two"))
+        return plan(read("start.txt"), WORK, success=[HOLDS])
+
+    played = play(answer, settings=AUTO)
+    assert phases(played) == ["fused", "work", "work"]
+    assert [step.state for step in played.root.steps.values()] == ["failed", "done"]
+    assert played.root.meta.status == "complete"
+
+
 def test_a_failed_call_is_a_result_of_its_turn(play: Play) -> None:
     def second(ask: Ask) -> Any:
         assert "there is no such file" in ask.user
@@ -101,6 +114,15 @@ def test_a_failed_call_is_a_result_of_its_turn(play: Play) -> None:
     played = play(working(turn(read("missing.txt")), second, DONE), settings=AUTO)
     assert played.result.exit == Exit.ACCEPTED
     assert played.root.meta.status == "complete", "a later turn saw the failure"
+
+
+def test_a_look_runs_after_a_failed_command_of_its_turn_and_a_change_does_not(play: Play) -> None:
+    calls = [bash("echo no; exit 1"), read("a.txt"), write("b.txt", "two")]
+    turns = [turn(write("a.txt", "a")), turn(*calls), turn(write("b.txt", "two")), DONE]
+    played = play(working(*turns), settings=AUTO, yes=True)
+    states = [step.state for step in played.root.steps.values()]
+    assert states == ["done", "failed", "done", "struck", "done"]
+    assert played.result.exit == Exit.ACCEPTED
 
 
 def test_a_failure_of_the_last_turn_is_no_success(play: Play) -> None:
