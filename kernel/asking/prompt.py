@@ -185,8 +185,8 @@ INDEX_CONTEXT = 3000
 """Tokens of work context for which that holds; a larger one has a larger index, in proportion."""
 WORK_TOKENS = 120
 """Maximum tokens of the tools in an open DO, each with its line."""
-NATIVE_TOKENS = 250
-"""The same for the schemas of native calls. Source: work.md, section 1."""
+NATIVE_TOKENS = 200
+"""The same for the schemas of native calls; work.md, section 1, allows 250."""
 DO_RESULT_CHARS = 2400
 """Maximum characters of an earlier result in DO. Source: prompts.md's harness."""
 CHECK_RESULT_CHARS = 500
