@@ -8,6 +8,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -34,10 +35,12 @@ def build_ask(
     turn: int = 0,
     schema: dict[str, Any] = ANYTHING,
     max_tokens: int = 200,
+    words: str = '{"answer": "…"}',
+    **more: Any,
 ) -> Ask:
     document = Document(Meta(id=loop, run=run, level=level), {1: Section(notes=(Note("task", task),))})
-    words = '{"answer": "…"}'
-    return Ask(run, loop, attempt, phase, step, turn, system, user, schema, words, max_tokens, document)
+    ask = Ask(run, loop, attempt, phase, step, turn, system, user, schema, words, max_tokens, document)
+    return replace(ask, **more)
 
 
 @pytest.fixture

@@ -1,0 +1,197 @@
+"""Servers with OpenAI's protocol: streams, native tool calls, and what happens when a reply does not come."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import time
+
+import pytest
+from llm_server import Answer
+
+from kernel.asking.native import schemas
+from kernel.errors import ConfigurationError, ProviderError
+from runtime.api.fractal import shipped_system
+from runtime.catalogue.catalogue import Catalogue
+from runtime.models import make_responder
+from runtime.models.endpoints import ALIASES, ENDPOINTS
+from runtime.models.openai_client import OpenAI
+
+TOOLS = tuple(schemas([Catalogue([shipped_system()]).tools[name] for name in ("read", "bash", "research")]))
+READ = ("read", '{"path": "a.txt"}')
+
+
+@pytest.fixture
+def model(llm_server):
+    def make(name: str = "openai/some-model", **settings):
+        return OpenAI(name, **{"api_base": llm_server.url, "backoff": 0.02, **settings})
+
+    return make
+
+
+async def test_a_reply_is_streamed_piece_by_piece(llm_server, model, make_ask):
+    pieces: list[str] = []
+    llm_server.say('{"a": "a long reply in several pieces"}')
+    reply = await model().answer(make_ask(on_text=pieces.append))
+    assert "".join(pieces) == reply.text == '{"a": "a long reply in several pieces"}'
+    assert len(pieces) > 3
+
+
+async def test_native_calls_become_the_reply_of_a_turn(llm_server, model, make_ask):
+    llm_server.queue(Answer(calls=(READ, ("bash", '{"command": "ls"}'))))
+    pieces: list[str] = []
+    reply = await model(native=True).answer(make_ask(phase="work", tools=TOOLS, on_text=pieces.append))
+    assert json.loads(reply.text) == {
+        "calls": [
+            {"tool": "read", "args": {"path": "a.txt"}},
+            {"tool": "bash", "args": {"command": "ls"}},
+        ]
+    }
+    assert "read" in "".join(pieces), "the call that is forming is shown"
+    body = llm_server.bodies[0]
+    assert [tool["function"]["name"] for tool in body["tools"]] == [
+        "read",
+        "bash",
+        "research",
+        "done",
+        "question",
+        "cannot",
+    ]
+    assert "response_format" not in body
+    assert body["tools"][2]["function"]["parameters"]["required"] == ["what"]
+
+
+@pytest.mark.parametrize(
+    ("calls", "text", "turn"),
+    [
+        ((("done", '{"text": "it is blue"}'),), "", {"done": "it is blue"}),
+        ((("question", '{"text": "which one?"}'),), "", {"question": "which one?"}),
+        ((READ, ("done", '{"text": "early"}')), "", {"calls": [{"tool": "read", "args": {"path": "a.txt"}}]}),
+        ((), "It is blue.", {"done": "It is blue."}),
+        ((("bash", "{broken"),), "", {"calls": [{"tool": "bash", "args": "{broken"}]}),
+        ((("bash", ""),), "", {"calls": [{"tool": "bash", "args": {}}]}),
+    ],
+)
+async def test_ends_and_odd_calls(llm_server, model, make_ask, calls, text, turn):
+    llm_server.queue(Answer(text, calls=calls))
+    reply = await model(native=True).answer(make_ask(phase="work", tools=TOOLS))
+    assert json.loads(reply.text) == turn
+
+
+async def test_a_hundred_kilobytes_of_arguments_arrive_whole(llm_server, model, make_ask):
+    llm_server.queue(Answer(calls=(("bash", json.dumps({"command": "x" * 100_000})),)))
+    reply = await model(native=True).answer(make_ask(phase="work", tools=TOOLS))
+    assert len(json.loads(reply.text)["calls"][0]["args"]["command"]) == 100_000
+
+
+async def test_a_server_that_refuses_tools_is_asked_in_words(llm_server, model, make_ask):
+    llm_server.fail(400, '"auto" tool choice requires --enable-auto-tool-choice')
+    llm_server.say('{"done": "yes"}')
+    responder = model(native=True, retries=0)
+    ask = make_ask(phase="work", tools=TOOLS, words='{"calls"} or {"done"}')
+    assert json.loads((await responder.answer(ask)).text) == {"done": "yes"}
+    system = llm_server.bodies[1]["messages"][0]["content"]
+    assert '{"calls"} or {"done"}' in system
+    assert "read(path, lines)" in system
+    assert "tools" not in llm_server.bodies[1]
+    assert not responder.native, "the next prompt is made in words"
+
+
+async def test_a_server_without_usage_in_streams_is_asked_without(llm_server, model, make_ask):
+    llm_server.fail(400, "unknown field: stream_options")
+    llm_server.say("{}")
+    assert (await model(retries=0).answer(make_ask(user="u" * 30))).usage.prompt_tokens > 0
+    assert ["stream_options" in body for body in llm_server.bodies] == [True, False]
+
+
+async def test_a_stalled_stream_is_given_up_and_tried_again(llm_server, model, make_ask):
+    notices: list[str] = []
+    llm_server.queue(Answer('{"a": 1}', stall=2.0), Answer('{"a": 2}'))
+    begun = time.monotonic()
+    reply = await model(timeout={"idle": 0.3}).answer(make_ask(notify=notices.append))
+    assert reply.text == '{"a": 2}'
+    assert time.monotonic() - begun < 1.8
+    assert "the reply stalled within 0.3 s, retrying in 0 s (1 of 6)" in notices[0]
+
+
+async def test_a_reply_that_does_not_begin_is_given_up(llm_server, model, make_ask):
+    llm_server.always(lambda body: Answer(delay=2.0))
+    with pytest.raises(ProviderError, match=r"no reply began within 0\.2 s"):
+        await model(timeout={"first_token": 0.2}, retries=1).answer(make_ask())
+
+
+@pytest.mark.parametrize("timeout", [{"idle": 1, "late": 2}])
+def test_an_unknown_time_out_is_refused(timeout):
+    with pytest.raises(ConfigurationError, match="there is no late; it may have connect, first_token"):
+        OpenAI("openai/x", timeout=timeout)
+
+
+async def test_a_server_that_is_not_running_fails_at_the_second_try(model, make_ask):
+    begun = time.monotonic()
+    with pytest.raises(ProviderError, match="nothing answers there; is the server running"):
+        await model(api_base="http://127.0.0.1:9/v1").answer(make_ask())
+    assert time.monotonic() - begun < 5
+
+
+async def test_a_retry_is_announced(llm_server, model, make_ask):
+    notices: list[str] = []
+    llm_server.fail(429, "slow down")
+    llm_server.say("{}")
+    await model().answer(make_ask(notify=notices.append))
+    assert notices == ["openai/some-model: slow down, retrying in 0 s (1 of 6)"]
+
+
+async def test_a_cancelled_call_closes_its_stream(llm_server, model, make_ask):
+    llm_server.queue(Answer('{"a": 1}', stall=30.0))
+    task = asyncio.create_task(model().answer(make_ask()))
+    await asyncio.to_thread(llm_server.wait_for, 1)
+    await asyncio.sleep(0.1)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+@pytest.mark.parametrize("name", [*ENDPOINTS, *ALIASES])
+def test_each_provider_of_the_table_needs_no_litellm(tmp_path, name):
+    responder = make_responder(f"{name}/some/model", state=tmp_path)
+    assert isinstance(responder, OpenAI)
+    assert responder.name == f"{name}/some/model"
+    known = ENDPOINTS[ALIASES.get(name, name)]
+    assert responder.url == known.url
+    assert responder.native is known.native
+    assert (responder.price is not None) is known.local, "a local server costs nothing"
+
+
+async def test_the_model_and_the_longest_reply_are_named_as_the_server_expects(
+    llm_server, make_ask, monkeypatch
+):
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    llm_server.always(lambda body: Answer())
+    own = OpenAI("openai/qwen/qwen2.5", api_base=llm_server.url)
+    await own.answer(make_ask(max_tokens=77))
+    assert (llm_server.bodies[0]["model"], llm_server.bodies[0]["max_tokens"]) == ("qwen/qwen2.5", 77)
+    assert OpenAI("openai/gpt-5-mini").endpoint.limit == "max_completion_tokens"
+
+
+def test_the_form_of_a_rung_may_be_set(tmp_path):
+    def native(spec: str, **settings) -> bool:
+        return make_responder(spec, settings=settings, state=tmp_path).native  # type: ignore[attr-defined]
+
+    assert native("openai/gpt-5-mini")
+    assert not native("openai/gpt-5-mini", form="json")
+    assert not native("openai/x", api_base="http://127.0.0.1:1/v1")
+    assert native("openai/x", api_base="http://127.0.0.1:1/v1", form="native")
+    with pytest.raises(ConfigurationError, match="needs a server with OpenAI's protocol"):
+        make_responder("anthropic/claude-sonnet-4-5", settings={"form": "native"}, state=tmp_path)
+
+
+def test_the_package_is_imported_at_the_first_ask_only():
+    script = (
+        "import sys; from runtime.models.openai_client import OpenAI\n"
+        "model = OpenAI('openai/gpt-5-mini'); model.count('x')\n"
+        "assert not {'openai', 'httpx', 'litellm'} & set(sys.modules)\n"
+        "model.warm(); assert 'openai' in sys.modules and 'litellm' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
