@@ -21,7 +21,8 @@ from runtime.cli.session import json_option, model_option, opened
 def model(tries: bool, **settings: Any) -> None:
     """Show who answers, in which form, at which price; with --try, how fast.
 
-    A form is how phases are asked: micro (small questions, for small models) or json (a whole phase at once).
+    A form is how phases are asked: micro (small questions, for small models), json (a whole phase at
+    once), or native (json, with tool calls in the provider's own form).
     """
     fractal = opened(**settings)
     rows = [_row(rung) for rung in fractal.ladder]
@@ -52,6 +53,7 @@ def model(tries: bool, **settings: Any) -> None:
 
 def _row(rung: Responder) -> dict[str, Any]:
     form = "micro" if isinstance(rung, Questioner) else "json" if rung.reads_prompt else "-"
+    form = "native" if getattr(rung, "native", False) else form
     return {"rung": rung.name, "tier": rung.tier, "form": form, "price": _price(rung)}
 
 

@@ -95,5 +95,11 @@ class Limited:
         self.price = getattr(responder, "price", "free")
         self.offers, self.estimate, self.count = responder.offers, responder.estimate, responder.count
         self.answer = responder.answer
+        self._responder = responder
         if isinstance(responder, Questioner):
             self.fill, self.attempts = responder.fill, responder.attempts
+
+    @property
+    def native(self) -> bool:
+        """Whether its tool calls have their own form; a server that refuses them changes this."""
+        return getattr(self._responder, "native", False)
