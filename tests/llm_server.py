@@ -40,6 +40,7 @@ class Answer:
     cut: bool = False  # close it in the middle of the answer
     calls: tuple[tuple[str, str], ...] = ()  # tool calls: name and arguments as JSON text
     stall: float = 0.0  # seconds between the first two pieces of a stream
+    streams: bool = True  # if a stream is asked for
 
 
 class LlmServer:
@@ -114,7 +115,9 @@ class LlmServer:
                 if answer.drop:
                     self.close_connection = True
                     return
-                streams = answer.status == 200 and answer.raw is None and body.get("stream")
+                streams = (
+                    answer.streams and answer.status == 200 and answer.raw is None and body.get("stream")
+                )
                 chunks = _chunks(answer, body) if streams else []
                 content = b"".join(chunks)
                 if not streams:
@@ -198,7 +201,10 @@ def _content(path: str, answer: Answer, body: Any) -> bytes:
     if answer.status != 200:
         return json.dumps({"error": {"message": "no", "type": "error", **answer.error}}).encode()
     model = body.get("model", "unknown")
-    message = {"role": "assistant", "content": answer.text}
+    message: dict[str, Any] = {"role": "assistant", "content": answer.text}
+    if answer.calls:
+        functions = [{"name": name, "arguments": arguments} for name, arguments in answer.calls]
+        message["tool_calls"] = [{"type": "function", "function": each} for each in functions]
     if path.startswith("/api/"):
         content: dict[str, Any] = {"model": model, "created_at": "2025-01-01T00:00:00Z", "done": True}
         content |= {"done_reason": answer.finish_reason}

@@ -102,7 +102,7 @@ def _plain(
             continue
         history += f"\nassistant: {text}\n"
         assert isinstance(reply, Turn)
-        if reply.done:
+        if reply.done and not reply.calls:
             answer = reply.done
             break
         left = [] if parallel else list(move.calls[1:])

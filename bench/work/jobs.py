@@ -21,6 +21,7 @@ class Move:
     calls: tuple[Call, ...] = ()
     done: str = ""
     question: str = ""
+    then: str = ""  # the answer if the calls succeed and the criteria hold
 
 
 Policy = Callable[[str], Move]
@@ -56,8 +57,8 @@ def _write(path: str, content: str) -> Call:
     return {"tool": "write", "args": {"path": path, "content": content}}
 
 
-def _act(*calls: Call) -> Move:
-    return Move(calls)
+def _act(*calls: Call, then: str = "") -> Move:
+    return Move(calls, then=then)
 
 
 def _was_read(seen: str, path: str) -> bool:
@@ -79,7 +80,7 @@ def _fixer(*fixes: tuple[str, str, str]) -> Policy:
             return _act(_bash(TESTS), *map(_read, dict.fromkeys(re.findall(r"\w+\.py\b", seen))))
         for path, old, new in fixes:
             if old in seen and f'"new": "{new}"' not in seen:
-                return _act(_edit(path, old, new), _bash(TESTS))
+                return _act(_edit(path, old, new), _bash(TESTS), then="The tests pass.")
         named = re.findall(r'File "(?:[^"]*/)?([\w/]+\.py)"', seen) + re.findall(r"from (\w+) import", seen)
         paths = [name if name.endswith(".py") else f"{name}.py" for name in named]
         unread = [path for path in dict.fromkeys(reversed(paths)) if not _was_read(seen, path)]
@@ -98,10 +99,13 @@ def _trail(seen: str) -> Move:
     hints = [path for path in re.findall(r"go on in (\S+\.txt)", seen) if not _was_read(seen, path)]
     if hints or found:
         return _act(_read((hints or found)[-1]))
-    named = re.findall(r"go on in (\S+\.txt)", seen)
-    if named and "find ." not in seen:
-        return _act(_bash(f"find . -name {Path(named[-1]).name}"))
+    missing = re.findall(r"([\w./]+\.txt)'?: there is no such|No such file or directory: '([^']+)'", seen)
+    if missing and "find ." not in seen:
+        return _act(_bash(f"find . -name {Path(''.join(missing[-1])).name}"))
     return Move(question="Where does the trail go on?")
+
+
+_PRICED = "prices.csv has both prices."
 
 
 def _research(seen: str) -> Move:
@@ -110,8 +114,9 @@ def _research(seen: str) -> Move:
     prices = dict(re.findall(r"The (\w+) costs \$(\d+)", seen))
     if len(prices) == 2:
         if "wrote prices.csv" in seen:
-            return Move(done="prices.csv has both prices.")
-        return _act(_write("prices.csv", "".join(f"{name},{prices[name]}\n" for name in sorted(prices))))
+            return Move(done=_PRICED)
+        rows = "".join(f"{name},{prices[name]}\n" for name in sorted(prices))
+        return _act(_write("prices.csv", rows), then=_PRICED)
     pages = [page for page in re.findall(r"/(\w+\.html)", seen) if f'{address}{page}"' not in seen]
     urls = [f"{address}{page}" for page in dict.fromkeys(pages)] or [address]
     return _act(
@@ -124,7 +129,7 @@ def _log(seen: str) -> Move:
     if "wrote first.txt" in seen:
         return Move(done="first.txt names the module.")
     if module := re.search(r"req-7731 .*module=(\w+)", seen):
-        return _act(_write("first.txt", f"{module[1]}\n"))
+        return _act(_write("first.txt", f"{module[1]}\n"), then="first.txt names the module.")
     if "ERROR" in seen.replace("first ERROR", "") and "req-7731" in seen:
         return _act(_bash("grep -n 'req-7731' server.log"))
     return _act(_bash("grep -n ERROR server.log | head -3"))
@@ -136,7 +141,8 @@ def _port(seen: str) -> Move:
         path = answer[1]
         if (f"{path}" in seen and "→ done" in seen.partition("edit")[2]) or "replaced" in seen:
             return Move(done=f"{path} has port 9090.")
-        return _act(_edit(path, "port = 8080", "port = 9090"), _bash(f"cat {path}"))
+        change = _edit(path, "port = 8080", "port = 9090")
+        return _act(change, _bash(f"cat {path}"), then=f"{path} has port 9090.")
     if "port = 8080" in seen:
         return Move(question="Both web.ini and admin.ini have port 8080: which one?")
     return _act(_bash("grep -n port *.ini"))
@@ -147,7 +153,7 @@ def _flaky(seen: str) -> Move:
     if "wrote token.txt" in seen:
         return Move(done="token.txt has the token.")
     if token := re.search(r"token (\w{6})", seen):
-        return _act(_write("token.txt", f"{token[1]}\n"))
+        return _act(_write("token.txt", f"{token[1]}\n"), then="token.txt has the token.")
     return _act(_bash("sh sync.sh"))
 
 
@@ -166,7 +172,8 @@ def _rename(seen: str) -> Move:
         imports = [_edit(path, "import fetch_rows", "import load_rows") for path in ("report.py", "page.py")]
         return _act(*edits, *imports, _bash(TESTS))
     if "HANDLERS" in seen and '"load\\" + ' not in seen:
-        return _act(_edit("dispatch.py", '"fetch" + ', '"load" + '), _bash(TESTS))
+        change = _edit("dispatch.py", '"fetch" + ', '"load" + ')
+        return _act(change, _bash(TESTS), then="fetch_rows is load_rows everywhere.")
     return _act(_read("dispatch.py"))
 
 

@@ -132,4 +132,5 @@ def turn(move: Move) -> Reply:
     """A move as the reply of one turn."""
     if move.done or move.question:
         return {"done": move.done} if move.done else {"question": move.question}
-    return {"calls": [dict(call) for call in move.calls]}
+    then = {"done": move.then} if move.then else {}
+    return {"calls": [dict(call) for call in move.calls], **then}

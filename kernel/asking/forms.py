@@ -65,15 +65,15 @@ _ENDS = ("answer", "question", "cannot")
 """What a plan may be instead of steps."""
 _CONTEXT = {"context": _list(_object({"fact": TEXT}, {"from": ANY_TEXT})), "open": _list(TEXT)}
 _CALL: Schema = _object({"tool": TEXT, "args": _ARGS})
-_ACTION: Schema = {"anyOf": [_CALL, _object({"blocked": TEXT}), _object({"skip": TEXT})]}
+_ACTION: Schema = {"anyOf": [_CALL, *(_object({end: TEXT}) for end in ("blocked", "skip", "question"))]}
 _ISSUES = {"validation": _only("fail"), "issues": _list(TEXT)}
 
 FORMS: Mapping[str, Schema] = {
     "understand": _object({"task": TEXT}, _CONTEXT),
-    "plan": {"anyOf": [_object(_PLAN), *(_object({end: TEXT}) for end in _ENDS)]},
+    "plan": {"anyOf": [_object(_PLAN, {"done": TEXT}), *(_object({end: TEXT}) for end in _ENDS)]},
     "fused": {
         "anyOf": [
-            _object({"task": TEXT, **_PLAN}, _CONTEXT),
+            _object({"task": TEXT, **_PLAN}, {**_CONTEXT, "done": TEXT}),
             *(_object({"task": TEXT, end: TEXT}, _CONTEXT) for end in _ENDS),
         ]
     },
@@ -81,7 +81,7 @@ FORMS: Mapping[str, Schema] = {
     "atomic": _ACTION,
     "work": {
         "anyOf": [
-            _object({"calls": _list(_CALL, 1, CALLS)}),
+            _object({"calls": _list(_CALL, 1, CALLS)}, {"done": TEXT}),
             *(_object({end: TEXT}) for end in ("done", "question", "cannot")),
         ]
     },

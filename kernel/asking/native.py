@@ -60,12 +60,17 @@ def _parameters(tool: Tool) -> Schema:
 def reply_text(calls: Sequence[tuple[str, str]], text: str) -> str:
     """A turn as JSON: from calls (name and arguments as JSON text), or from text without any call.
 
-    An end beside other calls is left out: their results are not known yet.
+    Beside other calls, `done` is kept and other ends are left out: the results are not known yet.
     """
     if not calls:
         return to_json({"done": text}) if text.strip() else ""
     read = [{"tool": name, "args": arguments(given)} for name, given in calls]
     if others := [each for each in read if each["tool"] not in ENDS]:
-        return to_json({"calls": others})
-    end, given = read[-1]["tool"], read[-1]["args"]
-    return to_json({end: cast(dict[str, Any], given).get("text", "") if isinstance(given, dict) else given})
+        done = [_text(each["args"]) for each in read if each["tool"] == "done"]
+        return to_json({"calls": others, **({"done": done[-1]} if done else {})})
+    return to_json({read[-1]["tool"]: _text(read[-1]["args"])})
+
+
+def _text(given: Any) -> Any:
+    """The text of an end."""
+    return cast(dict[str, Any], given).get("text", "") if isinstance(given, dict) else given

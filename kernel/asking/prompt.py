@@ -168,9 +168,11 @@ def _shorten(piece: Piece, weight: int, tokens: int, count: Count) -> Piece:
 
 FOLDER = "folder"
 """The source of the folder's listing."""
-FORM = "Reply with one JSON object: "
+FORM = "Reply in JSON: "
 """What stands before the form of a reply."""
 AGENTS = "AGENTS.md"
+NAMED = "named file "
+"""The source of a file that the task names; its path follows."""
 MEMORY = "memory"
 """The source of what memory offers; a part of memory follows `: `."""
 WAY = f"{MEMORY}: way"
@@ -207,8 +209,8 @@ _SECTIONS = {"fused": ("understand", "plan"), "atomic": ("do",)}
 
 
 def found_by_itself(source: str) -> bool:
-    """Whether a run finds the context from this source itself: the folder, AGENTS.md, memory."""
-    return source in (FOLDER, AGENTS, MEMORY) or source.startswith(f"{MEMORY}: ")
+    """Whether a run finds the context from this source itself: the folder, its files, AGENTS.md, memory."""
+    return source in (FOLDER, AGENTS, MEMORY) or source.startswith((f"{MEMORY}: ", NAMED))
 
 
 @dataclass(frozen=True)
@@ -350,8 +352,6 @@ def work(
         if not may_split:
             pieces.append(_sentence("The limit of depth is reached: no subtasks."))
     if phase == "work":
-        goal = document.text(2, "work")
-        pieces.append(Piece("Goal", (Part(goal if goal != document.task else ""),), path, fixed=True))
         pieces.append(Piece("Success", (Part(document.text(2, "success criteria")),), path))
     if phase in ("do", "check"):
         pieces.append(Piece("Plan", (Part(document.text(2, "approach")),), path))
@@ -424,16 +424,26 @@ def _contexts(document: Document, phase: str) -> list[Piece]:
         for note in document.section(1).notes
         if note.key == "context"
     ]
+    changed = {path for step in document.steps.values() for path in _changed(step)}
+    offered = [note for note in offered if note.source.removeprefix(NAMED) not in changed]
     if phase in ("plan", "work") and facts:
         lines = [f"- {note.text}" + (f" ({note.source})" if note.source else "") for note in facts]
         kept = (*FOR_PLAN, FOLDER) if now else FOR_PLAN
-        offered = [note for note in offered if note.source in kept]
+        offered = [note for note in offered if note.source in kept or note.source.startswith(NAMED)]
         return [_data("Context", "\n".join(lines)), *map(_context, offered)]
     return list(map(_context, offered))
 
 
+def _changed(step: Step) -> set[str]:
+    """The files that a step changed, by its evidence: they are no longer as they were offered."""
+    files: Mapping[str, Sequence[str]] = step.evidence.get("files", {})
+    touched: Sequence[Mapping[str, Any]] = step.evidence.get("touched", ())
+    return {*(path for paths in files.values() for path in paths), *(each["path"] for each in touched)}
+
+
 def _context(note: Note) -> Piece:
-    return _data(f"Context from {note.source}" if note.source else "Context", note.text, note.source)
+    title = f"Context from {note.source}" if note.source else "Context"
+    return _data(f"{title} (names, bytes)" if note.source == FOLDER else title, note.text, note.source)
 
 
 def _machines(document: Document, catalogue: Catalogue) -> list[Piece]:
@@ -491,7 +501,7 @@ def _results(document: Document, room: int, count: Count) -> Piece:
     parts = [*short[:first], *whole[first:]]
     not_yet = [note for note in document.section(3).notes if note.key == "not yet"]
     if not_yet:
-        parts.append(Part(not_yet[-1].text, "You were done, but this did not hold then:", data=True))
+        parts.append(Part(not_yet[-1].text, "After the steps above, this did not hold:", data=True))
     return Piece("Results", tuple(parts), f"{document.meta.id}.md", head=0.1)
 
 

@@ -101,6 +101,7 @@ class Plan(Typed):
     steps: tuple[PlanStep, ...] = ()
     success: tuple[dict[str, Any], ...] = ()
     rationale: str = ""
+    done: str = ""  # the answer to the user if all criteria hold
     answer: str = ""
     question: str = ""
     cannot: str = ""
@@ -148,7 +149,10 @@ _TURN = {"tool_calls": "calls", "actions": "calls", "answer": "done", "result": 
 
 
 class Turn(Typed):
-    """The reply of one turn of an open DO: the next calls, or how it ends."""
+    """The reply of one turn of an open DO: the next calls, or how it ends.
+
+    `done` beside calls counts if they succeed and the criteria hold.
+    """
 
     calls: tuple[Call, ...] = ()
     done: str = ""
@@ -184,16 +188,17 @@ class Action(Typed):
     args: dict[str, Any] | None = None
     blocked: str = ""
     skip: str = ""
+    question: str = ""
 
     @model_validator(mode="before")
     @classmethod
     def _is_call(cls, data: Any) -> Any:
-        return lenient.call(data, ("blocked", "skip"))
+        return lenient.call(data, ("blocked", "skip", "question"))
 
     @model_validator(mode="after")
     def _one_kind(self) -> Action:
-        if not (self.blocked or self.skip or (self.tool and self.args is not None)):
-            raise ValueError("give tool and args, or blocked, or skip")
+        if not (self.blocked or self.skip or self.question or (self.tool and self.args is not None)):
+            raise ValueError("give tool and args, or blocked, skip or question")
         return self
 
 
@@ -332,6 +337,7 @@ def gate_plan(
         faults += _reference_faults(step.model_dump(), f"step {at}", at - 1, step.needs or (), earlier)
         said = [each for each in (step.args or {}).values() if isinstance(each, str)]
         drafted |= built_by([*said, *_PATH.findall(step.what)])
+    faults += _reference_faults(plan.done, "done", len(plan.steps), (), earlier)
     for criterion in plan.success:
         if fault := _criterion_fault(criterion, len(plan.steps), checks):
             faults.append(f"success: {fault}")
@@ -405,7 +411,8 @@ def in_document(plan: Plan, base: int) -> Plan:
         return each.model_copy(update={**texts, "needs": needs})
 
     steps = tuple(map(step, plan.steps))
-    return plan.model_copy(update={"steps": steps, "success": tuple(map(criterion, plan.success))})
+    success, done = tuple(map(criterion, plan.success)), renumbered(plan.done, number)
+    return plan.model_copy(update={"steps": steps, "success": success, "done": done})
 
 
 def _criterion_fault(criterion: Mapping[str, Any], last: int, checks: Collection[str]) -> str:

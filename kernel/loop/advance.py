@@ -226,7 +226,8 @@ async def plan(session: Session) -> Waiting | None:
         record_inputs(session, "understand")
     record_inputs(session, "plan", answer.read)
     session.save()
-    session.phase_finished("plan", "PROCEED", steps=sorted(session.doc.planned))
+    steps = [] if session.doc.note(2, "work") else sorted(session.doc.planned)
+    session.phase_finished("plan", "PROCEED", steps=steps)
     return None
 
 
@@ -274,6 +275,8 @@ def _write_plan(session: Session, reply: Plan, answer: Answer, before: list[bool
     session.note(2, "baseline", criteria.baseline_note(reply.success, before))
     if reply.rationale:
         session.note(2, "rationale", reply.rationale, origin)
+    if reply.done:
+        session.note(2, "done", reply.done, origin)
     base = session.doc.meta.base
     if (calls := first_turn(session, reply)) is not None:
         session.note(2, "work", reply.steps[-1].what, origin)

@@ -126,6 +126,19 @@ def failures_without_change(session: Session, step: Step) -> int:
     return failed
 
 
+def same_looks(session: Session, step: Step) -> int:
+    """How often the same look has shown the same since the last step that may have changed something."""
+    tool = session.run.catalogue.tools.get(step.tool)
+    if tool is None or not tool.looks:
+        return 0
+    seen = 0
+    for _, each in sorted(session.doc.steps.items(), reverse=True):
+        if _may_fix(session, each):
+            break
+        seen += (each.tool, each.args, each.result) == (step.tool, step.args, step.result)
+    return seen
+
+
 def _may_fix(session: Session, step: Step) -> bool:
     """Whether a step succeeded and may have removed the cause of an earlier failure."""
     if step.state != "done":

@@ -68,7 +68,7 @@ async def ask(
     why = "no rung offers"
     while rung is not None:
         responder = session.run.ladder.rungs[rung]
-        if not _answers_phase(responder, phase):  # a higher rung answers this phase; META keeps the taker
+        if not answers_phase(responder, phase):  # a higher rung answers this phase; META keeps the taker
             rung = higher_rung(session, rung, phase=phase)
             continue
         session.emit("ask_started", phase=phase, step=step, rung=responder.name)
@@ -105,12 +105,12 @@ def higher_rung(session: Session, rung: int, *, human: bool = True, phase: str =
     """The next rung that accepts the task and may answer the phase; `human=False` excludes people."""
 
     def suits(responder: Responder) -> bool:
-        return (human or responder.tier != "human") and _answers_phase(responder, phase)
+        return (human or responder.tier != "human") and answers_phase(responder, phase)
 
     return session.run.ladder.taker(session.doc, rung, suits)
 
 
-def _answers_phase(responder: Responder, phase: str) -> bool:
+def answers_phase(responder: Responder, phase: str) -> bool:
     """Whether this rung may answer the phase. Only some rungs are limited to certain phases."""
     return phase in getattr(responder, "phases", (phase,))
 

@@ -9,11 +9,11 @@ from typing import Any
 from kernel.asking.replies import Action, Call, Verdict
 from kernel.asking.responder import Questioner, Responder
 from kernel.document.escaping import to_json
-from kernel.document.model import Document, Note, Step
+from kernel.document.model import Document, Note, Section, Step
 from kernel.errors import DocumentError, FractalError, OperationFailed, ReplyError
 from kernel.loop import criteria
 from kernel.loop.approval import check_call, unapproved
-from kernel.loop.ask import Gate, ask, current_rung, higher_rung
+from kernel.loop.ask import Gate, answers_phase, ask, current_rung, higher_rung
 from kernel.loop.criteria import Finding, reason
 from kernel.loop.do import SUCCEEDED, StepRunner, Waiting, ask_for_call
 from kernel.loop.end import attempt_notes, clarify, escalate, finish
@@ -22,6 +22,9 @@ from kernel.loop.run_context import Session
 from kernel.loop.step_cache import record_inputs
 from kernel.tools.state_machine import moves
 from kernel.tools.tool import Tool
+
+NOT_YET = "not yet"
+"""The note of §3 with the evidence of what did not hold when a plan, or the responder, was done."""
 
 
 async def check(session: Session) -> Waiting | None:
@@ -44,6 +47,8 @@ async def check(session: Session) -> Waiting | None:
     }
     if decided := _without_call(session, findings):
         return await _decide(session, decided, "kernel", findings)
+    if _goes_on(session, findings):
+        return None
     broken = any(finding.after is False for finding in findings)
     while True:
         answer = await ask(session, "check", gate=_gate_check(session, broken), evidence=evidence)
@@ -68,17 +73,45 @@ def _without_call(session: Session, findings: list[Finding]) -> Verdict | None:
             return Verdict(validation="pass", decision="ACCEPT", output=result, unverified=True)
         stopped = session.doc.text(3, "stopped")
         return Verdict(decision="ESCALATE", issues=(stopped,), output=_last_result(session))
-    taker = current_rung(session)
-    responder = session.run.ladder.rungs[taker] if taker is not None else None
-    if session.run.policy.check != "auto" or responder is None or isinstance(responder, Questioner):
+    if _reader(session) is None:
         return None
     if session.run.drafts is not None and session.run.drafts.units():
         return None  # a draft of CHECK is tested by its use
     decided = all(finding.after is True and _decides(finding) for finding in findings)
     proof = any(finding.before is False and _proves(finding.criterion) for finding in findings)
-    if not (responder.reads_prompt and decided and proof) or _counted(session, findings):
+    if not (decided and proof) or _counted(session, findings):
         return None
-    return Verdict(validation="pass", decision="ACCEPT", output=result or _last_result(session))
+    output = result or session.doc.text(2, "done") or _last_result(session)
+    return Verdict(validation="pass", decision="ACCEPT", output=output)
+
+
+def _goes_on(session: Session, findings: list[Finding]) -> bool:
+    """Go back to DO, now open, if a planned step failed or a criterion does not hold; true if the loop does.
+
+    The next turn sees all results and what does not hold. A verdict and another plan would cost a call more.
+    """
+    failing = [finding.line() for finding in findings if finding.after is False]
+    left = _counted(session, findings)
+    responder = _reader(session)
+    if session.doc.note(2, "work") or not (failing or left) or responder is None:
+        return False
+    if _own_limit(left) or _child_limit(left) or not answers_phase(responder, "work"):
+        return False
+    session.note(2, "work", session.doc.task)
+    session.note(3, NOT_YET, session.doc.text(4, "evidence"))
+    session.doc = session.doc.with_section(4, Section())
+    session.save(phase="do")
+    session.phase_finished("check", "", failing=len(failing))
+    return True
+
+
+def _reader(session: Session) -> Responder | None:
+    """The rung of this attempt, if it reads prompts of whole phases and CHECK need not always ask it."""
+    taker = current_rung(session)
+    responder = session.run.ladder.rungs[taker] if taker is not None else None
+    if session.run.policy.check != "auto" or responder is None or not responder.reads_prompt:
+        return None
+    return None if isinstance(responder, Questioner) else responder
 
 
 def _decides(finding: Finding) -> bool:
@@ -106,7 +139,7 @@ def write_evidence(session: Session, findings: list[Finding], changed: list[str]
     ]
     if left := _counted(session, findings):
         steps = ", ".join(str(step.n) for step in left)
-        lines.append(f"- ACCEPT counts as unverified: no later step did a failed one again ({steps})")
+        lines.append(f"- if accepted, the run is unverified: steps failed and were not repeated ({steps})")
     session.note(4, "evidence", "\n".join(lines) or "none")
     if changed:
         session.note(4, "changes", "\n".join(changed))
@@ -270,7 +303,7 @@ def _judged(document: Document) -> list[Step]:
     """
     steps = [document.steps.get(n, step) for n, step in document.planned.items()]
     last = max(map(turn_of, steps), default=0)
-    return [step for step in steps if turn_of(step) in (0, last)]
+    return [step for step in steps if turn_of(step) == last]
 
 
 def turn_of(step: Step) -> int:
@@ -363,8 +396,8 @@ async def atomic(session: Session) -> Waiting | None:
     answer = await ask_for_call(session, "atomic")
     action: Action = answer.reply
     session.note(1, "resolved task", session.doc.text(1, "task"))
-    if action.blocked or action.skip:
-        finish(session, "escalated", error=f"blocked: {action.blocked or action.skip}")
+    if why := action.blocked or action.skip or action.question:
+        finish(session, "escalated", error=f"blocked: {why}", question=action.question)
         return None
     session.note(2, "approach", "one operation, by the limit of depth or context", answer.origin)
     step = Step(session.doc.meta.base + 1, "planned", action.tool, action.args)

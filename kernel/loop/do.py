@@ -13,7 +13,7 @@ from functools import partial
 from graphlib import CycleError, TopologicalSorter
 
 from kernel.asking.replies import Action
-from kernel.document.model import Step
+from kernel.document.model import Document, Note, Step
 from kernel.document.references import references
 from kernel.errors import (
     DocumentError,
@@ -70,10 +70,15 @@ async def ask_for_call(session: Session, phase: str, step: Step | None = None) -
     return await ask(session, phase, step=step.n if step else 0, gate=gate)
 
 
-async def _arguments(session: Session, step: Step) -> Step:
-    """The step with its arguments; an ended step if it is skipped or blocked."""
+async def _arguments(session: Session, step: Step) -> Step | Waiting:
+    """The step with its arguments; an ended step if it is skipped or blocked; a wait for a person."""
+    asked = unanswered(session.doc)
+    if asked and asked.origin != "kernel":
+        return Waiting("person", asked.text)
     answer = await ask_for_call(session, "do", step)
     action: Action = answer.reply
+    if action.question:
+        return _ask_person(session, action.question, answer.origin)
     if action.skip or action.blocked:
         state, why = ("skipped", action.skip) if action.skip else ("failed", f"blocked: {action.blocked}")
         return replace(step, state=state, result=why, origin=answer.origin)
@@ -96,11 +101,12 @@ async def prepare_call(session: Session, step: Step, tool: Tool, again: Step | N
     if step.args is None:
         session.flush()
         try:
-            step = await _arguments(session, step)
+            with_arguments = await _arguments(session, step)
         except PersonNeeded as error:
             return _ask_person(session, str(error))
-        if step.ended:
-            return step
+        if isinstance(with_arguments, Waiting) or with_arguments.ended:
+            return with_arguments
+        step = with_arguments
         tool = session.run.catalogue.get(step.tool)
     if lost := missing(step):
         raise OperationFailed(lost)
@@ -129,12 +135,21 @@ async def _look_for_large(session: Session, step: Step, tool: Tool) -> None:
             await snapshots.taken(session.run.id)
 
 
-def _ask_person(session: Session, question: str) -> Waiting:
+def unanswered(document: Document) -> Note | None:
+    """The last question to a person, if it has no answer yet."""
+    said = [note for note in document.section(1).notes if note.key in ("question", "answer")]
+    return said[-1] if said and said[-1].key == "question" else None
+
+
+def _ask_person(session: Session, question: str, origin: str = "kernel") -> Waiting:
     """Write the root's question into §1, where its answer is read. A child's step fails with the question."""
     if not session.root:
         raise OperationFailed(f"a question only a person can answer: {question}")
     if session.doc.text(1, "question") != question:
-        session.note(1, "question", question)
+        asked = sum(note.key == "question" for note in session.doc.section(1).notes)
+        if asked >= session.run.bounds.questions and origin != "kernel":
+            raise OperationFailed(f"{asked} questions were asked already: {question}")
+        session.note(1, "question", question, origin)
         session.save()
     return Waiting("person", question)
 

@@ -8,20 +8,20 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kernel.asking.replies import WORK, Call, Plan, PlanStep, Turn, step_faults
-from kernel.document.model import Document, Note, Step
+from kernel.document.model import Note, Step
 from kernel.document.references import references
 from kernel.errors import ReplyError
 from kernel.loop import criteria
-from kernel.loop.approval import effects_of, failures_without_change
+from kernel.loop.approval import effects_of, failures_without_change, same_looks
 from kernel.loop.ask import Gate, ask
-from kernel.loop.check import turn_of, write_evidence
-from kernel.loop.do import StepRunner, Waiting
+from kernel.loop.check import NOT_YET, turn_of, write_evidence
+from kernel.loop.do import SUCCEEDED, StepRunner, Waiting, unanswered
 from kernel.loop.end import clarify, escalate
 from kernel.loop.run_context import Session, unready
 from kernel.tools.tool import CHANGING
 
-NOT_YET = "not yet"
-"""The note of §3 with the criteria that did not hold when the responder was done."""
+PROPOSED = "proposed"
+"""The note of §3 with the answer that counts if the calls of its turn succeed and the criteria hold."""
 
 
 async def work(session: Session) -> Waiting | None:
@@ -30,7 +30,10 @@ async def work(session: Session) -> Waiting | None:
         if waiting := await StepRunner(session).run():
             return waiting
         if question := unanswered(session.doc):
-            return Waiting("person", question)
+            return Waiting("person", question.text)
+        proposed = _proposed(session)
+        if proposed and await _done(session, proposed.text, proposed.origin):
+            break
         if why := _stuck(session):
             session.note(3, "stopped", why)
             break
@@ -38,6 +41,8 @@ async def work(session: Session) -> Waiting | None:
         turn: Turn = answer.reply
         if turn.calls:
             plan_turn(session, turn.calls)
+            if turn.done:
+                session.note(3, PROPOSED, turn.done, answer.origin, f"turn {_last_turn(session)}")
             session.save(status="running", waiting=None)
             continue
         if turn.question:
@@ -49,12 +54,6 @@ async def work(session: Session) -> Waiting | None:
     session.save(phase="check", status="running", waiting=None)
     session.phase_finished("do", "")
     return None
-
-
-def unanswered(document: Document) -> str:
-    """The last question to a person, if it has no answer yet."""
-    said = [note for note in document.section(1).notes if note.key in ("question", "answer")]
-    return said[-1].text if said and said[-1].key == "question" else ""
 
 
 def _gate(session: Session) -> Gate:
@@ -86,20 +85,33 @@ def first_turn(session: Session, plan: Plan) -> tuple[Call, ...] | None:
 
 
 def plan_turn(session: Session, calls: tuple[Call, ...]) -> None:
-    """Add the calls of a turn to §2. Independent ones run in parallel; a change waits for all before it."""
+    """Add the calls of a turn to §2. A step waits for those before it that it may depend on.
+
+    Changes of one file, and looks at it, keep their order. A command or a child may change any file: it
+    waits for all calls before it, and those after it wait for it.
+    """
     first = next_step(session)
-    number = 1 + max(map(turn_of, session.doc.planned.values()), default=0)
+    number = 1 + _last_turn(session)
     planned = dict(session.doc.planned)
-    changed: tuple[int, ...] = ()
+    before: dict[
+        int, tuple[bool, str]
+    ] = {}  # whether each changes something, and the only file that it names
     for n, call in enumerate(calls, first):
         tool = session.run.catalogue.get(call.tool)
         changes = tool.guided or bool(CHANGING & effects_of(tool))
-        needs = {*(range(first, n) if changes else changed), *references(call.args)}
+        anything = tool.guided or "shell" in effects_of(tool)
+        path = "" if anything else str(call.args.get("path", ""))
+        needs = {
+            m
+            for m, (changed, other) in before.items()
+            if (changes or changed) and (not path or not other or path == other)
+        }
+        needs |= set(references(call.args))
         step = Step(n, "planned", call.tool, call.args, needs=tuple(sorted(needs)), evidence={"turn": number})
         if tool.guided:
             step = replace(step, args=None, what=str(call.args.get("what", "")) or session.doc.task)
         planned[n] = step
-        changed = (n,) if changes else changed
+        before[n] = changes, path
     session.doc = session.doc.with_section(2, replace(session.doc.section(2), steps=planned))
 
 
@@ -115,11 +127,26 @@ def _stuck(session: Session) -> str:
         return f"{len(turns)} turns were used, and the task is not done"
     for n, step in session.doc.planned.items():
         done = session.doc.steps.get(n)
-        if turn_of(step) == max(turns, default=0) and done and done.state == "failed":
-            failed = failures_without_change(session, done)
-            if failed > session.run.bounds.same_failure:
-                return f"step {n}: the same call failed {failed} times, and nothing was changed in between"
+        if done is None or turn_of(step) != max(turns, default=0):
+            continue
+        failed, seen = failures_without_change(session, done), same_looks(session, done)
+        if max(failed, seen) > session.run.bounds.same_failure:
+            what = f"failed {failed} times" if failed else f"showed the same {seen} times"
+            return f"step {n}: the same call {what}, and nothing was changed in between"
     return ""
+
+
+def _last_turn(session: Session) -> int:
+    return max(map(turn_of, session.doc.planned.values()), default=0)
+
+
+def _proposed(session: Session) -> Note | None:
+    """The answer proposed with the calls of the last turn, if all of them have succeeded."""
+    last = _last_turn(session)
+    notes = [note for note in session.doc.section(3).notes if note.source == f"turn {last}"]
+    steps = [session.doc.steps.get(n) for n, step in session.doc.planned.items() if turn_of(step) == last]
+    succeeded = all(step is not None and step.state in SUCCEEDED for step in steps)
+    return notes[-1] if notes and notes[-1].key == PROPOSED and succeeded else None
 
 
 async def _done(session: Session, result: str, origin: str) -> bool:
@@ -128,7 +155,7 @@ async def _done(session: Session, result: str, origin: str) -> bool:
     failing = [finding.line() for finding in gathered[0] if finding.after is False]
     again = sum(note.key == NOT_YET for note in session.doc.section(3).notes)
     if failing and again < session.run.bounds.retries:
-        session.note(3, NOT_YET, "\n".join(failing))
+        session.note(3, NOT_YET, "\n".join(failing), source=f"turn {_last_turn(session)}")
         session.save()
         return False
     session.note(3, "result", result, origin)

@@ -115,7 +115,7 @@ class PlainLines(View):
             case "phase_finished" if phase == "plan" and gate == "PROCEED":
                 steps = data.get("steps") or [0]
                 self._last[event.loop_id] = max(steps)
-                return f"planned {count(len(steps), 'step')}" if steps != [0] else "planned"
+                return f"planned {count(len(steps), 'step')}" if steps != [0] else "planned, step by step"
             case "phase_finished":
                 return (
                     f"checked: {GATES.get(gate, gate.lower())}" if phase == "check" else GATES.get(gate, "")

@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from functools import cache
 from importlib import import_module
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from kernel.asking.native import ENDS, reply_text
@@ -66,7 +66,10 @@ class OpenAI(Provider):
             async with _limit(limits.first_token, "no reply began"):
                 stream = await self._connected().chat.completions.create(**self._request(ask))
                 chunks: AsyncIterator[Any] = stream.__aiter__()
-                more = await received.next(chunks, ask)
+                streams = "event-stream" in stream.response.headers.get("content-type", "")
+                more = await received.next(chunks, ask) if streams else False
+                if not streams:  # a server that does not stream
+                    received.take(json.loads(await stream.response.aread()), ask)
             while more:
                 async with _limit(limits.idle, "the reply stalled"):
                     more = await received.next(chunks, ask)
@@ -165,6 +168,20 @@ class _Received:
         """Name and arguments of each tool call, by its place."""
         self.finish = ""
         self.used: Any = None
+
+    def take(self, answer: dict[str, Any], ask: Ask) -> None:
+        """Take a whole answer. Raises `ValueError` if it has no reply."""
+        if not (isinstance(answer, dict) and answer.get("choices")):
+            raise ValueError("the answer has no reply")
+        choice = answer["choices"][0]
+        message = choice.get("message") or {}
+        self.text, self.finish = message.get("content") or "", choice.get("finish_reason") or "stop"
+        for at, call in enumerate(message.get("tool_calls") or ()):
+            self.calls[at] = (call["function"]["name"], call["function"].get("arguments") or "")
+        self.used = json.loads(
+            json.dumps(answer.get("usage")), object_hook=lambda each: SimpleNamespace(**each)
+        )
+        ask.on_text(self.text)
 
     async def next(self, chunks: AsyncIterator[Any], ask: Ask) -> bool:
         """Take the next piece; false at the end of the stream."""

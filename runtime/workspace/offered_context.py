@@ -1,13 +1,17 @@
-"""The context that a run finds by itself: its folder, AGENTS.md, and what memory knows of similar tasks."""
+"""The context that a run finds by itself.
+
+It is the listing of its folder, the small files that the task names, AGENTS.md, and what memory knows.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from kernel.asking.prompt import AGENTS, FOLDER, MEMORY
+from kernel.asking.prompt import AGENTS, FOLDER, MEMORY, NAMED
 from kernel.disk import SKIPPED
 from kernel.document.model import Document, Note
 from kernel.document.redaction import shown_name
@@ -22,6 +26,9 @@ LOOKED_AT = 1_000
 """Maximum folders that the listing visits."""
 AGENTS_CHARS = 4_000
 """Maximum characters of AGENTS.md."""
+SMALL_FILE, SMALL_FILES = 2_000, 4_000
+"""Maximum bytes of a file that a task names and that is shown from the start, and of all such files."""
+_PATH = re.compile(r"(?<![\w./-])[\w-][\w./-]*\.\w+")
 
 Known = Callable[[Document], Sequence[tuple[str, str]]]
 """Returns what memory offers a loop, within its level's budget: the name and text of each part."""
@@ -30,10 +37,26 @@ Known = Callable[[Document], Sequence[tuple[str, str]]]
 def offered_context(run: RunContext, remembered: Known, document: Document) -> Iterator[Note]:
     """The notes of §1 for a loop; AGENTS.md only for the root, which passes on what matters."""
     yield Note("context", run.listing(), "kernel", FOLDER)
+    yield from _named_files(run, document.text(1, "task"))
     if not document.meta.parent and (text := _agents(run)):
         yield Note("context", text, f"tool:{AGENTS}", AGENTS)
     for part, text in remembered(document):
         yield Note("context", run.redact(text), "tool:memory", f"{MEMORY}: {part}")
+
+
+def _named_files(run: RunContext, task: str) -> Iterator[Note]:
+    """The small text files that a task names. A look at them would cost a call."""
+    left = SMALL_FILES
+    for name in dict.fromkeys(_PATH.findall(task)):
+        with suppress(OSError, ValueError, OperationFailed):
+            path = run.context(None).readable(name)
+            size = path.stat().st_size
+            if name == AGENTS or not path.is_file() or not 0 < size <= min(SMALL_FILE, left):
+                continue
+            text = path.read_text("utf-8")
+            if "\0" not in text:
+                left -= size
+                yield Note("context", run.redact(text.rstrip("\n")), "tool:read", f"{NAMED}{name}")
 
 
 def _agents(run: RunContext) -> str:

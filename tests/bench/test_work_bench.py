@@ -10,7 +10,7 @@ def test_deciding_turn_by_turn_meets_its_goals_without_slips() -> None:
     figures = measure(slips=0.0, seeds=1)
     assert missed(figures) == []
     assert figures["work"]["done"] == 1.0
-    assert figures["planned"]["done"] < 1.0, "some jobs surprise a planner"
+    assert figures["work"]["calls"] < figures["planned"]["calls"]
     assert all(job.name in table(figures) for job in JOBS)
 
 

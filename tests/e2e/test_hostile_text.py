@@ -90,7 +90,7 @@ def test_failing_tool_cannot_forge_evidence(hostile: Hostile, kind: str) -> None
     assert [found["criterion"] for found in first[0]["criteria"]] == [{"judge": "it is done"}]
     lines = played.root.text(4, "evidence").split("\n")
     assert [line.startswith("- step 1 failed:") for line in lines] == [False, True, False]
-    assert lines[2].startswith("- ACCEPT counts as unverified:")
+    assert lines[2].startswith("- if accepted, the run is unverified:")
     for ask in seen:
         assert "ignore your" not in outside(ask.user)
 

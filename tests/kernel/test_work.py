@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from crashing import crashes
-from playing import ACCEPT, Play, Played, bash, plan, player, read, write
+from playing import ACCEPT, Play, Played, bash, plan, player, put, read, write
 
 from kernel.asking.prompt import assemble
 from kernel.asking.responder import Ask
@@ -64,7 +64,7 @@ def test_turns_see_results_and_no_check_is_asked_when_code_has_proved_the_work(p
     assert (played.result.exit, played.result.output) == (Exit.ACCEPTED, "b.txt holds two")
     assert not played.root.meta.unverified
     assert [step.tool for step in played.root.planned.values()] == ["write", "read", "write"]
-    assert played.root.steps[2].needs == (1,), "a look waits for the change before it in its turn"
+    assert played.root.steps[2].needs == (1,), "a look waits for the change of its file before it"
     assert played.root.text(4, "decision") == "ACCEPT"
 
 
@@ -120,9 +120,17 @@ def test_a_look_runs_after_a_failed_command_of_its_turn_and_a_change_does_not(pl
     calls = [bash("echo no; exit 1"), read("a.txt"), write("b.txt", "two")]
     turns = [turn(write("a.txt", "a")), turn(*calls), turn(write("b.txt", "two")), DONE]
     played = play(working(*turns), settings=AUTO, yes=True)
-    states = [step.state for step in played.root.steps.values()]
+    states = [step.state for _, step in sorted(played.root.steps.items())]
     assert states == ["done", "failed", "done", "struck", "done"]
     assert played.result.exit == Exit.ACCEPTED
+
+
+def test_a_failed_change_does_not_stop_changes_of_other_files(play: Play) -> None:
+    wrong = {"tool": "edit", "args": {"path": "a.txt", "old": "no such text", "new": "x"}}
+    calls = [wrong, write("a.txt", "x"), write("b.txt", "two")]
+    played = play(working(turn(write("a.txt", "a")), turn(*calls), turn(read("b.txt")), DONE), settings=AUTO)
+    assert [step.state for step in played.root.steps.values()] == ["done", "failed", "struck", "done", "done"]
+    assert played.root.meta.status == "complete"
 
 
 def test_a_failure_of_the_last_turn_is_no_success(play: Play) -> None:
@@ -136,6 +144,13 @@ def test_the_same_call_failing_three_times_ends_the_turns(play: Play) -> None:
     played = play(working(*[turn(read("missing.txt"))] * 9, check=verdict))
     assert phases(played).count("work") == 3
     assert "the same call failed 3 times" in played.root.text(3, "stopped")
+
+
+def test_the_same_look_three_times_ends_the_turns(play: Play) -> None:
+    verdict = {"validation": "fail", "issues": ["stuck"], "decision": "ESCALATE", "output": ""}
+    played = play(working(turn(write("a.txt", "a")), *[turn(read("a.txt"))] * 9, check=verdict))
+    assert phases(played).count("work") == 4
+    assert "the same call showed the same 3 times" in played.root.text(3, "stopped")
 
 
 def test_a_change_between_failures_lets_the_call_be_made_again(play: Play) -> None:
@@ -154,13 +169,112 @@ def test_turns_are_limited(play: Play) -> None:
 
 def test_done_is_not_taken_while_a_criterion_does_not_hold(play: Play) -> None:
     def third(ask: Ask) -> Any:
-        assert "this did not hold then" in ask.user
+        assert "this did not hold" in ask.user
         assert "b.txt" in ask.user
         return turn(write("b.txt", "two"))
 
     played = play(working(turn(write("a.txt", "a")), DONE, third, DONE), settings=AUTO)
     assert phases(played) == ["fused", "work", "work", "work", "work"]
     assert played.result.exit == Exit.ACCEPTED
+
+
+def test_an_answer_beside_calls_counts_if_they_succeed_and_the_criteria_hold(play: Play) -> None:
+    both = {**turn(write("b.txt", "two\n")), **DONE}
+    played = play(working(both), settings=AUTO)
+    assert phases(played) == ["fused", "work"]
+    assert (played.result.exit, played.result.output) == (Exit.ACCEPTED, "b.txt holds two")
+    assert not played.root.meta.unverified
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [
+        [write("b.txt", "two"), read("missing.txt")],  # a call fails
+        [write("c.txt", "two")],  # the criterion does not hold
+    ],
+)
+def test_an_answer_beside_calls_does_not_count_otherwise(play: Play, calls: list[Any]) -> None:
+    early = {**turn(*calls), "done": "too early"}
+    played = play(working(early, turn(write("b.txt", "two\n")), DONE), settings=AUTO)
+    assert phases(played) == ["fused", "work", "work", "work"]
+    assert played.result.output == "b.txt holds two"
+
+
+def test_a_plan_may_say_what_the_user_is_told_if_its_criteria_hold(play: Play) -> None:
+    told = "b.txt holds {{ steps[2].result }}"
+    planned = plan(write("b.txt", "two"), read("b.txt"), success=[HOLDS], done=told)
+    played = play(lambda ask: {"fused": planned}[ask.phase], settings=AUTO)
+    assert played.result.output == "b.txt holds two"
+
+
+def test_a_described_step_may_ask_a_person(play: Play) -> None:
+    steps = [{"tool": "write", "what": "write the word"}]
+
+    def answer(ask: Ask) -> Any:
+        if ask.phase == "fused":
+            return plan(*steps, success=[HOLDS])
+        word = ask.user.partition("Answer: ")[2].partition("\n")[0]
+        return write("b.txt", word) if word else {"question": "which word?"}
+
+    played = play(answer, settings=AUTO)
+    assert played.root.meta.waiting == {"for": "person", "question": "which word?"}
+    asked = len(played.asks())
+    assert play(lambda ask: None, resume=played.result.run).result.exit == Exit.WAITING, (
+        "it is not asked again"
+    )
+    played.fractal.tell(played.result.run, "answer", text="two")
+    again = play(answer, resume=played.result.run, settings=AUTO)
+    assert again.result.exit == Exit.ACCEPTED
+    assert asked == 2
+
+
+def test_small_files_that_the_task_names_are_shown_until_they_change(play: Play, tmp_path: Path) -> None:
+    put(tmp_path / "work", "a.txt", "the first line\n")
+    put(tmp_path / "work", "large.txt", "x" * 3_000)
+
+    def first(ask: Ask) -> Any:
+        assert "Context from named file a.txt\n```\nthe first line" in ask.user
+        assert "xxxx" not in ask.user
+        return turn(write("a.txt", "two"))
+
+    def second(ask: Ask) -> Any:
+        assert "the first line" not in ask.user
+        return turn(write("b.txt", "two"))
+
+    played = play(working(first, second, DONE), "change a.txt and large.txt", settings=AUTO)
+    assert played.result.exit == Exit.ACCEPTED
+
+
+def surprised(ask: Ask) -> Any:
+    """A plan whose criterion does not hold, and a turn that repairs it."""
+    if ask.phase == "work":
+        assert "After the steps above, this did not hold" in ask.user
+        assert "wrote b.txt" in ask.user, "the results of the plan are shown"
+        return {**turn(write("b.txt", "two\n")), **DONE}
+    return ACCEPT if ask.phase == "check" else plan(write("b.txt", "one\n"), success=[HOLDS])
+
+
+def test_a_plan_that_does_not_reach_its_criteria_goes_on_turn_by_turn(play: Play) -> None:
+    played = play(surprised, settings=AUTO)
+    assert phases(played) == ["fused", "work"]
+    assert (played.result.exit, played.result.output) == (Exit.ACCEPTED, "b.txt holds two")
+    assert (played.root.meta.attempt, played.root.meta.unverified) == (1, False)
+
+
+def test_a_plan_with_a_failed_step_goes_on_turn_by_turn(play: Play) -> None:
+    def answer(ask: Ask) -> Any:
+        if ask.phase == "work":
+            assert "there is no such file" in ask.user
+            return {**turn(write("b.txt", "two\n")), **DONE}
+        return plan(read("missing.txt"), write("b.txt", "two"), success=[HOLDS])
+
+    played = play(answer, settings=AUTO)
+    assert played.root.meta.status == "complete"
+    assert [step.state for step in played.root.steps.values()] == ["failed", "struck", "done"]
+
+
+def test_a_crash_at_any_write_of_a_plan_that_goes_on_repeats_no_call(tmp_path: Path) -> None:
+    survives(tmp_path, surprised, "two\n", [1, 2])
 
 
 def test_a_question_waits_and_its_answer_reaches_the_next_turn(play: Play) -> None:
@@ -248,19 +362,24 @@ def appended(ask: Ask) -> Any:
 
 
 def test_a_crash_at_any_write_repeats_no_call(tmp_path: Path) -> None:
+    survives(tmp_path, appended, "one\ntwo\n", [1, 2])
+
+
+def survives(tmp_path: Path, answer: Callable[[Ask], Any], text: str, steps: list[int]) -> None:
+    """Crash a run at every third write, resume it, and compare its result."""
     at, ended = -1, False
     while not ended:
         work = tmp_path / str(at) / "work"
         work.mkdir(parents=True)
         at += 3
-        ended = not crashes(lambda work=work: player(work)(appended, settings=AUTO), at, "after")
+        ended = not crashes(lambda work=work: player(work)(answer, settings=AUTO), at, "after")
         runs = work / "state" / "runs"
         if not list(runs.glob("*/system-*.md")):
             continue  # it had not started
-        again = player(work)(appended, resume=next(runs.iterdir()).name, settings=AUTO)
+        again = player(work)(answer, resume=next(runs.iterdir()).name, settings=AUTO)
         assert again.result.exit == Exit.ACCEPTED, at
-        assert (work / "b.txt").read_text() == "one\ntwo\n", at
-        assert list(again.root.planned) == list(again.root.steps) == [1, 2], at
+        assert (work / "b.txt").read_text() == text, at
+        assert list(again.root.planned) == list(again.root.steps) == steps, at
     assert at > 20
 
 
@@ -324,7 +443,7 @@ def test_native_calls_replace_the_form_and_the_index() -> None:
     assert "work" not in names
     assert "Tools:" not in prompt.system
     assert "JSON" not in prompt.system
-    assert prompt.instruction_tokens <= 450
+    assert prompt.instruction_tokens <= 460
 
 
 def test_an_open_do_can_be_read_back(play: Play) -> None:

@@ -236,7 +236,7 @@ def test_a_hostile_memory_stays_one_line_of_data_that_says_where_it_came_from(
     assert len([line for line in inside if "Delete the sales" in line]) == 1
     assert next(line for line in inside if "Delete" in line).endswith("(file:letter.txt)")
     titles = [line for line in shown.splitlines() if line.startswith("#")]
-    assert titles == ["## Task", "## Context from folder", "## Context from memory: files"]
+    assert titles == ["## Task", "## Context from folder (names, bytes)", "## Context from memory: files"]
     assert "patterns/trusted.md" not in "".join(played.root.meta.extra)
 
 

@@ -39,7 +39,7 @@ def test_each_form_makes_its_responder(tmp_path):
 
 @needs_litellm
 def test_any_other_name_is_litellms(tmp_path):
-    for spec in ("ollama/llama3", "openai/gpt-4o", "ollama/llama3:8b", "mailbox/model"):
+    for spec in ("ollama/llama3", "anthropic/claude-sonnet-4-5", "ollama/llama3:8b", "mailbox/model"):
         responder = make_responder(spec, settings={"api_base": "http://localhost:1"}, state=tmp_path)
         assert (type(responder).__name__, responder.name) == ("LiteLLM", spec)
 
@@ -86,7 +86,7 @@ def test_a_missing_extra_is_named_and_nothing_heavy_is_imported(tmp_path):
     root = str(Path(__file__).parents[3])
     (tmp_path / "m.gguf").write_bytes(b"GGUF")
     for spec, extra in (
-        ("openai/x", "fractal-runtime[llm]"),
+        ("anthropic/x", "fractal-runtime[llm]"),
         (f"llama:{tmp_path}/m.gguf", "fractal-runtime[local]"),
     ):
         command = [sys.executable, "-S", "-c", NAME, root, spec]  # -S: without what is installed

@@ -68,7 +68,11 @@ async def test_native_calls_become_the_reply_of_a_turn(llm_server, model, make_a
     [
         ((("done", '{"text": "it is blue"}'),), "", {"done": "it is blue"}),
         ((("question", '{"text": "which one?"}'),), "", {"question": "which one?"}),
-        ((READ, ("done", '{"text": "early"}')), "", {"calls": [{"tool": "read", "args": {"path": "a.txt"}}]}),
+        (
+            (READ, ("done", '{"text": "if so"}'), ("cannot", '{"text": "no"}')),
+            "",
+            {"calls": [{"tool": "read", "args": {"path": "a.txt"}}], "done": "if so"},
+        ),
         ((), "It is blue.", {"done": "It is blue."}),
         ((("bash", "{broken"),), "", {"calls": [{"tool": "bash", "args": "{broken"}]}),
         ((("bash", ""),), "", {"calls": [{"tool": "bash", "args": {}}]}),
@@ -78,6 +82,16 @@ async def test_ends_and_odd_calls(llm_server, model, make_ask, calls, text, turn
     llm_server.queue(Answer(text, calls=calls))
     reply = await model(native=True).answer(make_ask(phase="work", tools=TOOLS))
     assert json.loads(reply.text) == turn
+
+
+@pytest.mark.parametrize("calls", [(), (READ,)])
+async def test_a_server_that_does_not_stream_is_understood(llm_server, model, make_ask, calls):
+    llm_server.queue(Answer('{"done": "x"}', calls=calls, streams=False, prompt_tokens=70, cached_tokens=3))
+    ask = make_ask(phase="work", tools=TOOLS if calls else ())
+    reply = await model(native=True).answer(ask)
+    expected = {"calls": [{"tool": "read", "args": {"path": "a.txt"}}]} if calls else {"done": "x"}
+    assert json.loads(reply.text) == expected
+    assert reply.usage.prompt_tokens == 70
 
 
 async def test_a_hundred_kilobytes_of_arguments_arrive_whole(llm_server, model, make_ask):
