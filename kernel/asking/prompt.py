@@ -352,6 +352,8 @@ def work(
         if not may_split:
             pieces.append(_sentence("The limit of depth is reached: no subtasks."))
     if phase == "work":
+        goal = document.text(2, "work")
+        pieces.append(Piece("Goal", (Part("" if goal == document.task else goal),), path))
         pieces.append(Piece("Success", (Part(document.text(2, "success criteria")),), path))
     if phase in ("do", "check"):
         pieces.append(Piece("Plan", (Part(document.text(2, "approach")),), path))

@@ -30,10 +30,10 @@ def make_responder(
     options = dict(settings or {})
     form = options.pop("form", None)
     attempts = options.pop("attempts", None)
-    if form == "native" and not _speaks_openai(spec, options.get("api_base")):
-        raise ConfigurationError(f"{spec}: form: native needs a server with OpenAI's protocol; use json")
-    if form and _speaks_openai(spec, options.get("api_base")):
+    if form in ("native", "json") and not re.match(r"(scripted|replay|llama|mailbox)\b", spec):
         options["native"] = form == "native"
+    elif form == "native":
+        raise ConfigurationError(f"{spec}: form: native is for models of providers and servers; use json")
     model = _model(spec, tier, options, state)
     form = form or getattr(model, "form", "") or default_form(spec)
     if form == "micro":

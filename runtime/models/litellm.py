@@ -16,14 +16,22 @@ from typing import Any
 
 from kernel.asking.responder import Ask, Reply, Usage
 from kernel.errors import ConfigurationError, ProviderError
-from runtime.models.prices import LOCAL_PROVIDERS, usage
-from runtime.models.provider import SAMPLING, SCHEMA_TOKENS, Provider, encodable, refuses_form
+from runtime.models.prices import LOCAL_PROVIDERS, entry_of, usage
+from runtime.models.provider import SCHEMA_TOKENS, Provider
 
 OLLAMA_CONTEXT = 8192  # Ollama silently truncates longer prompts, so the size is set and checked
 
 
 class LiteLLM(Provider):
     """One model of a provider or a server, called through litellm."""
+
+    def __init__(self, model: str, *, native: bool | None = None, **settings: Any) -> None:
+        """Name a model. The other settings are those of `Provider`.
+
+        native: whether its tool calls have the provider's own form; default by litellm's table.
+        """
+        known = bool(entry_of(model).get("supports_function_calling")) and not model.startswith("ollama")
+        super().__init__(model, **{"native": known if native is None else native, **settings})
 
     @staticmethod
     def warm() -> None:
@@ -39,25 +47,17 @@ class LiteLLM(Provider):
         litellm = _litellm()
         return self._reply(ask, litellm, await litellm.acompletion(**self._request(ask, seconds, litellm)))
 
-    def gave_in(self, error: Exception) -> bool:
-        """Leave out the form of the reply if the provider refuses it."""
-        refused = self._forms and refuses_form(error)
-        self._forms = self._forms and not refused
-        return refused
-
     def _request(self, ask: Ask, seconds: float, litellm: ModuleType) -> dict[str, Any]:
         request: dict[str, Any] = {
             "model": "ollama_chat" + self.model.removeprefix("ollama")
             if self.provider == "ollama"
             else self.model,
-            "messages": [
-                {"role": "system", "content": encodable(ask.system)},
-                {"role": "user", "content": encodable(ask.user)},
-            ],
+            "messages": self.messages(ask),
             "max_tokens": self.longest(ask),
             "timeout": seconds,
             "max_retries": 0,
             "drop_params": True,
+            **self.optional(ask, self._form(ask, litellm)),
         }
         if self.provider.startswith("ollama"):
             request["num_ctx"] = OLLAMA_CONTEXT
@@ -67,15 +67,11 @@ class LiteLLM(Provider):
                 request["api_key"] = "none"  # the client requires a key even if the server does not
         if self.key_env:
             request["api_key"] = self.key(self.key_env)
-        if ask.form.kind != "json":  # the likely reply first, then others
-            request["temperature"] = SAMPLING if ask.sample else 0.0
-        if form := self._form(ask, litellm):
-            request["response_format"] = form
         return request | self.options
 
     def _form(self, ask: Ask, litellm: ModuleType) -> dict[str, Any] | None:
         """The response_format: the schema, any JSON object, or None for the prompt alone."""
-        if not self._forms or ask.form.kind != "json":
+        if ask.form.kind != "json" or "response_format" in self.refused:
             return None
         small = self.count(json.dumps(ask.schema)) <= SCHEMA_TOKENS
         if small and (
@@ -91,7 +87,9 @@ class LiteLLM(Provider):
 
     def _reply(self, ask: Ask, litellm: ModuleType, response: Any) -> Reply:
         choice = response.choices[0]
-        text = choice.message.content or ""
+        named = [each.function for each in choice.message.tool_calls or ()]
+        calls = [(str(function.name), str(function.arguments or "")) for function in named]
+        text = self.text_of(ask, calls, choice.message.content or "")
         used = getattr(response, "usage", None)
         prompt = getattr(used, "prompt_tokens", 0) or self.count(ask.system) + self.count(ask.user)
         completion = getattr(used, "completion_tokens", 0) or self.count(text)

@@ -15,39 +15,29 @@ from importlib import import_module
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-from kernel.asking.native import ENDS, reply_text
-from kernel.asking.prompt import FORM
 from kernel.asking.responder import Ask, Reply
 from kernel.errors import ConfigurationError, ProviderError
 from runtime.models.endpoints import ALIASES, ENDPOINTS, OWN
 from runtime.models.prices import usage
-from runtime.models.provider import (
-    SAMPLING,
-    SCHEMA_TOKENS,
-    Provider,
-    encodable,
-    error_message,
-    refuses_form,
-    status_of,
-)
+from runtime.models.provider import SCHEMA_TOKENS, Provider
 
 
 class OpenAI(Provider):
     """One model behind OpenAI's protocol, such as `openai/gpt-5`, `groq/…`, or any with an `api_base`."""
 
     def __init__(self, model: str, *, native: bool | None = None, **settings: Any) -> None:
-        """Name a model; `native` (default by the provider) says whether its tool calls have their own form.
+        """Name a model. The other settings are those of `Provider`.
 
-        The other settings are those of `Provider`.
+        native: whether its tool calls have the provider's own form; default by the table of servers.
         """
-        first, _, rest = model.partition("/")
-        provider = ALIASES.get(first, first)
-        super().__init__(f"{provider}/{rest}" if rest else model, **{"name": model, **settings})
-        known = ENDPOINTS[self.provider]
-        self.endpoint = OWN if self.api_base and not known.local else known
+        first, slash, rest = model.partition("/")
+        provider = ALIASES.get(first, first) if slash else "openai"
+        known, own = ENDPOINTS[provider], settings.get("api_base")
+        self.endpoint = OWN if own and not known.local else known
+        native = self.endpoint.native if native is None else native
+        name = f"{provider}/{rest}" if slash else model
+        super().__init__(name, **{"name": model, "native": native, **settings})
         self.url = self.api_base or known.url
-        self.native = self.endpoint.native if native is None else native
-        self._refused: set[str] = set()  # optional parts of a request that the server refused
         self._client: tuple[Any, asyncio.AbstractEventLoop] | None = None
 
     @staticmethod
@@ -75,18 +65,6 @@ class OpenAI(Provider):
                     more = await received.next(chunks, ask)
         return self._reply(ask, received)
 
-    def gave_in(self, error: Exception) -> bool:
-        """Leave out the form of the reply, native calls or the usage in the stream if the server refuses."""
-        text = error_message(error)
-        refused = {"response_format"} if refuses_form(error) else set[str]()
-        if status_of(error) in (400, 404, 422, 501):
-            words = text.replace(" ", "_")
-            refused |= {name for name in ("tools", "stream_options") if name.rstrip("s") in words}
-        new = refused - self._refused
-        self._refused |= new
-        self.native = self.native and "tools" not in self._refused
-        return bool(new)
-
     def _connected(self) -> Any:
         """The client of the package. Its connections belong to one event loop."""
         openai, loop = _openai(), asyncio.get_running_loop()
@@ -101,27 +79,15 @@ class OpenAI(Provider):
         return self._client[0]
 
     def _request(self, ask: Ask) -> dict[str, Any]:
-        system = ask.system
-        native = bool(ask.tools) and "tools" not in self._refused
-        if ask.tools and not native:  # the prompt was made for native calls
-            system = f"{system}\n\n{FORM}{ask.words}\n\n{_listed(ask.tools)}"
         request: dict[str, Any] = {
             "model": self.model.partition("/")[2] or self.model,
-            "messages": [
-                {"role": "system", "content": encodable(system)},
-                {"role": "user", "content": encodable(ask.user)},
-            ],
+            "messages": self.messages(ask),
             self.endpoint.limit: self.longest(ask),
             "stream": True,
+            **self.optional(ask, self._form(ask)),
         }
-        if "stream_options" not in self._refused:
+        if "stream_options" not in self.refused:
             request["stream_options"] = {"include_usage": True}
-        if native:
-            request["tools"] = [dict(tool) for tool in ask.tools]
-        elif ask.form.kind == "json" and "response_format" not in self._refused:
-            request["response_format"] = self._form(ask)
-        if ask.form.kind != "json":  # the likely reply first, then others
-            request["temperature"] = SAMPLING if ask.sample else 0.0
         return request | self.options
 
     def _form(self, ask: Ask) -> dict[str, Any]:
@@ -132,9 +98,7 @@ class OpenAI(Provider):
         return {"type": "json_schema", "json_schema": schema}
 
     def _reply(self, ask: Ask, received: _Received) -> Reply:
-        text = received.text
-        if ask.tools and "tools" not in self._refused:
-            text = reply_text(list(received.calls.values()), text)
+        text = self.text_of(ask, list(received.calls.values()), received.text)
         used = received.used
         prompt = getattr(used, "prompt_tokens", 0) or self.count(ask.system) + self.count(ask.user)
         completion = getattr(used, "completion_tokens", 0) or self.count(text)
@@ -208,16 +172,6 @@ class _Received:
                 self.calls[call.index] = (name + new, given + more)
                 ask.on_text(f"{new} {more}" if new else more)
         return True
-
-
-def _listed(tools: Any) -> str:
-    """The tools of a request as text, for a server without native calls."""
-    lines = [
-        f"{function['name']}({', '.join(function['parameters']['properties'])}): {function['description']}"
-        for function in (tool["function"] for tool in tools)
-        if function["name"] not in ENDS
-    ]
-    return "\n".join(["Tools:", *lines])
 
 
 @cache

@@ -13,7 +13,7 @@ import random
 import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -21,6 +21,8 @@ from functools import cache
 from importlib import import_module
 from typing import Any, cast
 
+from kernel.asking.native import ENDS, reply_text
+from kernel.asking.prompt import FORM
 from kernel.asking.responder import FREE, Ask, Reply, Tier, Usage, Waits
 from kernel.document.model import Document
 from kernel.errors import ConfigurationError, FractalError, ProviderError
@@ -31,6 +33,13 @@ SCHEMA_TOKENS = 100  # larger schemas are described in words; kernel.md, "Prompt
 MESSAGE_TOKENS = 12  # the overhead of two messages
 SAMPLING = 0.7  # the temperature of a reply to a small question after the likely one
 LONGEST_WAIT = 60.0  # seconds between two attempts, unless the provider asks for more
+OPTIONAL = {
+    "response_format": "response_format",
+    "tools": "tool",
+    "stream_options": "stream_option",
+    "temperature": "temperature",
+}
+"""Parts of a request that it can do without, and how an error message names each."""
 LOCAL_RETRIES = 1  # after a refused connection to this machine: the server is not running
 AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
 KEYS = {
@@ -88,6 +97,7 @@ class Provider(ABC):
         max_tokens: int | None = None,
         thinking_tokens: int = 0,
         options: Mapping[str, Any] | None = None,
+        native: bool = False,
     ) -> None:
         """Name a model.
 
@@ -99,6 +109,7 @@ class Provider(ABC):
         max_tokens: a limit for replies below the ask's.
         thinking_tokens: additional tokens for the model's thinking.
         options: more arguments of the request, such as temperature.
+        native: whether tool calls have the provider's own form.
         """
         self.model = model
         self.name = name or model
@@ -115,7 +126,14 @@ class Provider(ABC):
         self.provider = model.partition("/")[0] if "/" in model else "openai"
         self._brake = _brake_of(f"{self.provider} {api_base or ''}")
         self._at = f"{self.name} at {api_base}" if api_base else self.name
-        self._forms = True  # False after the provider refused a response_format
+        self.refused: set[str] = set()
+        """Optional parts of a request that the server has refused, and that are left out since."""
+        self._native = native
+
+    @property
+    def native(self) -> bool:
+        """Whether tool calls have the provider's own form."""
+        return self._native and "tools" not in self.refused
 
     def offers(self, task: str, document: Document) -> float | None:
         """Accept any attempt."""
@@ -142,9 +160,41 @@ class Provider(ABC):
     async def send(self, ask: Ask, seconds: float) -> Reply:
         """Make one call that takes at most so many seconds. Raises what the client's library raises."""
 
-    @abstractmethod
     def gave_in(self, error: Exception) -> bool:
         """Whether the server refused an optional part of the request, which is now left out for good."""
+        words = str(error).replace(" ", "_")
+        known = status_of(error) in (400, 404, 422, 501)
+        new = {name for name, sign in OPTIONAL.items() if known and sign in words} - self.refused
+        self.refused |= new
+        return bool(new)
+
+    def messages(self, ask: Ask) -> list[dict[str, str]]:
+        """The prompt. A server that has refused native calls gets the tools in words."""
+        system = ask.system
+        if ask.tools and "tools" in self.refused:
+            system = f"{system}\n\n{FORM}{ask.words}\n\n{_listed(ask.tools)}"
+        return [
+            {"role": "system", "content": encodable(system)},
+            {"role": "user", "content": encodable(ask.user)},
+        ]
+
+    def optional(self, ask: Ask, form: Mapping[str, Any] | None) -> dict[str, Any]:
+        """The parts of a request that a server may refuse: tools, or the form of the reply; temperature.
+
+        The first reply is the likely one; after a refused one, another is wanted.
+        """
+        parts: dict[str, Any] = {}
+        if ask.tools:
+            parts["tools"] = [dict(tool) for tool in ask.tools]
+        elif ask.form.kind == "json" and form:
+            parts["response_format"] = dict(form)
+        if ask.form.kind != "json" or ask.sample:
+            parts["temperature"] = SAMPLING if ask.sample else 0.0
+        return {name: part for name, part in parts.items() if name not in self.refused}
+
+    def text_of(self, ask: Ask, calls: Sequence[tuple[str, str]], text: str) -> str:
+        """The reply as text: native calls, by name and arguments, become a turn."""
+        return reply_text(calls, text) if ask.tools and "tools" not in self.refused else text
 
     @abstractmethod
     async def load(self) -> None:
@@ -317,9 +367,13 @@ def status_of(error: Exception) -> int:
     return int(getattr(error, "status_code", None) or 500)
 
 
-def refuses_form(error: Exception) -> bool:
-    """Whether the server does not know the response_format of a request."""
-    return status_of(error) in (400, 422) and "response_format" in str(error)
+def _listed(tools: Sequence[Mapping[str, Any]]) -> str:
+    """The tools of a request as text."""
+    functions = [tool["function"] for tool in tools if tool["function"]["name"] not in ENDS]
+    lines = [
+        f"{f['name']}({', '.join(f['parameters']['properties'])}): {f['description']}" for f in functions
+    ]
+    return "\n".join(["Tools:", *lines])
 
 
 def error_message(error: Exception) -> str:

@@ -197,8 +197,8 @@ def test_the_form_of_a_rung_may_be_set(tmp_path):
     assert not native("openai/gpt-5-mini", form="json")
     assert not native("openai/x", api_base="http://127.0.0.1:1/v1")
     assert native("openai/x", api_base="http://127.0.0.1:1/v1", form="native")
-    with pytest.raises(ConfigurationError, match="needs a server with OpenAI's protocol"):
-        make_responder("anthropic/claude-sonnet-4-5", settings={"form": "native"}, state=tmp_path)
+    with pytest.raises(ConfigurationError, match="native is for models of providers"):
+        make_responder("mailbox", settings={"form": "native"}, state=tmp_path)
 
 
 def test_the_package_is_imported_at_the_first_ask_only():

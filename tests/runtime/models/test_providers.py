@@ -15,9 +15,12 @@ from pathlib import Path
 import pytest
 from llm_server import Answer
 
+from kernel.asking.native import schemas
 from kernel.asking.responder import ReplyForm, Responder, Usage
 from kernel.errors import ConfigurationError, ProviderError
 from kernel.loop.budget import estimate_tokens
+from runtime.api.fractal import shipped_system
+from runtime.catalogue.catalogue import Catalogue
 from runtime.models.litellm import LiteLLM
 from runtime.models.openai_client import OpenAI
 from runtime.models.prices import Price
@@ -97,6 +100,36 @@ async def test_a_provider_that_refuses_the_form_is_asked_in_words_from_then_on(l
     assert (await responder.answer(make_ask())).text == "{}"
     await responder.answer(make_ask())
     assert ["response_format" in body for body in llm_server.bodies] == [True, False, False]
+
+
+async def test_a_reply_after_a_refused_one_is_another_sample(llm_server, model, make_ask):
+    llm_server.always(lambda body: Answer())
+    await model().answer(make_ask())
+    await model().answer(make_ask(sample=1))
+    assert ["temperature" in body for body in llm_server.bodies] == [False, True]
+    llm_server.fail(400, "Unsupported value: 'temperature' does not support 0.7 with this model")
+    responder = model(retries=0)
+    await responder.answer(make_ask(sample=1))
+    assert "temperature" not in llm_server.bodies[-1]
+
+
+async def test_native_calls_become_a_turn(llm_server, model, make_ask):
+    tools = tuple(schemas([Catalogue([shipped_system()]).tools["read"]]))
+    llm_server.queue(Answer(calls=(("read", '{"path": "a.txt"}'),)))
+    reply = await model(native=True).answer(make_ask(phase="work", tools=tools))
+    assert json.loads(reply.text) == {"calls": [{"tool": "read", "args": {"path": "a.txt"}}]}
+    assert [tool["function"]["name"] for tool in llm_server.bodies[0]["tools"]][:1] == ["read"]
+
+
+async def test_a_server_that_refuses_native_calls_gets_the_tools_in_words(llm_server, model, make_ask):
+    tools = tuple(schemas([Catalogue([shipped_system()]).tools["read"]]))
+    llm_server.fail(400, '"auto" tool choice requires --enable-auto-tool-choice')
+    llm_server.say('{"done": "yes"}')
+    responder = model(native=True, retries=0)
+    reply = await responder.answer(make_ask(phase="work", tools=tools, words='{"calls"} or {"done"}'))
+    assert json.loads(reply.text) == {"done": "yes"}
+    assert "read(path, lines): text of a file" in llm_server.bodies[1]["messages"][0]["content"]
+    assert not responder.native, "the next prompt is made in words"
 
 
 @pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 529])
@@ -315,6 +348,8 @@ sys.addaudithook(lambda name, args: connected.append(args[0]) if name == "socket
 import asyncio, json
 sys.path[:0] = json.loads(sys.argv[2])
 from conftest import build_ask
+from runtime.api.fractal import shipped_system
+from runtime.catalogue.catalogue import Catalogue
 from runtime.models.litellm import LiteLLM
 model = LiteLLM("openai/gpt-4o", api_base=sys.argv[1])
 assert "litellm" not in sys.modules
