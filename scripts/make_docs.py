@@ -89,6 +89,8 @@ def _type(annotation: Any) -> str:
     origin, args = get_origin(annotation), [arg for arg in get_args(annotation) if arg is not Ellipsis]
     if origin is Literal:
         return ", ".join(f"`{arg}`" for arg in args)
+    if hasattr(annotation, "__metadata__"):  # Annotated
+        return _type(args[0])
     if origin is tuple:
         return f"a list of: {_type(args[0])}"
     if origin is dict:

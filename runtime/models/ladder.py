@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernel.asking.responder import Ladder, Questioner, Responder, Tier
-from runtime.workspace.settings import Config, Rung
+from runtime.workspace.settings import Config, Rung, Timeouts
 
 if TYPE_CHECKING:
     from runtime.memory.run_memory import RunMemory
@@ -38,6 +38,7 @@ def rungs(config: Config) -> list[Rung]:
     named = [Rung.model_validate({"model": "reflex"})]
     if model and model != "reflex":
         default = {"model": model, "api_base": config.api_base, "price": config.price}
+        default |= {"timeout": config.timeout}
         named.append(Rung.model_validate(default))
     return [*named, Rung.model_validate({"model": "person"})]
 
@@ -73,7 +74,8 @@ def _responder(rung: Rung, config: Config, systems: Sequence[Path], state: Path)
         return Human()
     from runtime.models import make_responder
 
-    settings: dict[str, Any] = {"timeout": rung.timeout, **rung.options}
+    limits = rung.timeout.model_dump() if isinstance(rung.timeout, Timeouts) else rung.timeout
+    settings: dict[str, Any] = {"timeout": limits, **rung.options}
     if rung.api_base:
         settings["api_base"] = rung.api_base
     if rung.price:

@@ -11,7 +11,7 @@ import math
 import os
 import threading
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -47,13 +47,13 @@ class Llama:
         top_p: float = 0.95,
         threads: int | None = None,
         gpu_layers: int = 0,
-        timeout: float | None = None,
+        timeout: float | Mapping[str, float] | None = None,
     ) -> None:
         """Name a model; it is loaded at the first ask, or by `warm`.
 
         context: tokens of prompt and reply together. max_tokens: a limit for replies below the ask's.
         threads: by default one for each core. gpu_layers: the number of layers on a GPU; -1 for all.
-        timeout: seconds for one reply; None waits for its end.
+        timeout: seconds for one reply, also as {total: …}; None waits for its end.
         """
         if find_spec("llama_cpp") is None:
             raise ConfigurationError(
@@ -66,7 +66,7 @@ class Llama:
         self.tier: Tier = tier
         self.context, self.max_tokens = context, max_tokens
         self.temperature, self.top_p = temperature, top_p
-        self.timeout = timeout
+        self.timeout = timeout.get("total") if isinstance(timeout, Mapping) else timeout
         self._warmed = False
         self._hardware = (threads or os.cpu_count() or 1, gpu_layers)
 

@@ -14,7 +14,7 @@ import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import cache
@@ -28,6 +28,7 @@ from kernel.document.model import Document
 from kernel.errors import ConfigurationError, FractalError, ProviderError
 from kernel.loop.budget import estimate_tokens
 from runtime.models.prices import NOTHING, Price, is_loopback, known_price, litellm_folder, usage
+from runtime.workspace.settings import Timeouts
 
 SCHEMA_TOKENS = 100  # larger schemas are described in words; kernel.md, "Prompt"
 MESSAGE_TOKENS = 12  # the overhead of two messages
@@ -50,29 +51,18 @@ KEYS = {
 _CLASSES = re.compile(r"^(?:(?:litellm\.)?\w*(?:Error|Exception|Timeout)(?:: | - ))+")
 
 
-@dataclass(frozen=True)
-class Timeouts:
-    """Limits of one call, in seconds. Source: work.md, section 4."""
-
-    connect: float = 5.0  # to reach the server
-    first_token: float = 90.0  # to the first piece of the reply
-    idle: float = 30.0  # between two pieces
-    total: float = 600.0
-
-    @staticmethod
-    def read(value: Any) -> Timeouts:
-        """Limits from settings: a number is the total; a mapping names some of the four."""
-        if isinstance(value, Timeouts):
-            return value
-        if isinstance(value, Mapping):
-            names = {each.name for each in fields(Timeouts)}
-            if strange := sorted(set(map(str, value)) - names):
-                raise ConfigurationError(
-                    f"timeout: there is no {strange[0]}; it may have {', '.join(sorted(names))}"
-                )
-            return Timeouts(**{str(name): float(each) for name, each in value.items()})
-        total = float(value)
-        return Timeouts(min(5.0, total), min(90.0, total), min(30.0, total), total)
+def limits_of(value: Any) -> Timeouts:
+    """The limits of a call from settings: a number is the total; a mapping names some of them."""
+    if value is None or isinstance(value, Timeouts):
+        return value or Timeouts()
+    if isinstance(value, Mapping):
+        names = ", ".join(Timeouts.model_fields)
+        if strange := sorted(set(map(str, cast(Mapping[Any, Any], value))) - set(Timeouts.model_fields)):
+            raise ConfigurationError(f"timeout: there is no {strange[0]}; it may have {names}")
+        return Timeouts.model_validate(value)
+    usual, total = Timeouts(), float(value)
+    first, idle = min(usual.first_token, total), min(usual.idle, total)
+    return Timeouts(connect=min(usual.connect, total), first_token=first, idle=idle, total=total)
 
 
 class Provider(ABC):
@@ -102,7 +92,7 @@ class Provider(ABC):
         """Name a model.
 
         price: None uses litellm's table; a model without an entry is free on a loopback address only.
-        timeout: seconds for one call, or the four limits of `Timeouts`.
+        timeout: seconds for one call, or its four limits.
         retries: the first after `backoff` seconds, each later one after twice as long.
         patience: seconds for all attempts of one ask.
         deadline: the time of the monotonic clock after which no attempt starts.
@@ -118,7 +108,7 @@ class Provider(ABC):
         self.key_env = key_env
         self.given_price = price
         self.price = price or known_price(model) or (NOTHING if is_loopback(api_base) else None)
-        self.timeout = Timeouts() if timeout is None else Timeouts.read(timeout)
+        self.timeout = limits_of(timeout)
         self.retries, self.backoff = retries, backoff
         self.patience, self.deadline = patience, deadline
         self.max_tokens, self.thinking_tokens = max_tokens, thinking_tokens

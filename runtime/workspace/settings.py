@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -36,6 +36,26 @@ class Price(BaseModel):
     output: float = Field(0.0, ge=0, allow_inf_nan=False)
 
 
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class Timeouts(BaseModel):
+    """Limits of one call of a model, in seconds."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    connect: Seconds = 5.0
+    first_token: Seconds = 90.0
+    idle: Seconds = 30.0
+    total: Seconds = 600.0
+
+
+_TIMEOUT = (
+    "seconds for one call, or its limits {connect: 5, first_token: 90, idle: 30, total: 600}; null: these; "
+    "`llama:` has none"
+)
+
+
 class Rung(BaseModel):
     """One rung of the ladder."""
 
@@ -45,9 +65,7 @@ class Rung(BaseModel):
     tier: Literal["worker", "oversight"] = Field("worker", description="a small model, or a large one")
     api_base: str | None = Field(None, description="address of a server that speaks the provider's protocol")
     price: Price | None = Field(None, description="USD for a million tokens, where none is known")
-    timeout: float | None = Field(
-        None, gt=0, allow_inf_nan=False, description="seconds for one call; null: 120, no limit for `llama:`"
-    )
+    timeout: Seconds | Timeouts | None = Field(None, description=_TIMEOUT)
     phases: tuple[Literal["understand", "plan", "do", "check"], ...] = Field(
         (), description="phases that it may fill (understand, plan, do, check); empty: all"
     )
@@ -61,11 +79,12 @@ class Config(BaseModel):
 
     model: str | None = Field(
         None,
-        description="the model: a litellm name, `llama:PATH.gguf`, `mailbox`, "
+        description="the model: `openai/…` and others (docs/using-a-model.md), `llama:PATH.gguf`, `mailbox`, "
         "`replay:RUN`, `scripted:FILE` or `reflex`",
     )
     api_base: str | None = Field(None, description="address of the model's server")
     price: Price | None = Field(None, description="price of `model`, where none is known")
+    timeout: Seconds | Timeouts | None = Field(None, description=f"of `model`: {_TIMEOUT}")
     ladder: tuple[Rung, ...] = Field(
         (), description="the rungs, cheapest first; empty: reflex, then `model`, then a person"
     )

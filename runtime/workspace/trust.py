@@ -229,20 +229,10 @@ NEEDS_TRUST: Mapping[str, Lowers] = {
 for these (see `lowered`). Every other setting stands in `HARMLESS`."""
 HARMLESS = frozenset(
     {
-        *(
-            "profile",
-            "fuse",
-            "check",
-            "max_depth",
-            "retries",
-            "turns",
-            "questions",
-            "seconds",
-            "context_system",
-        ),
-        *("context_tool", "context_operation", "min_context", "side_by_side", "repairs", "reply_tokens"),
-        *("result_chars", "same_failure", "fsync", "recall", "remember", "observe", "shown", "agent"),
-        *("agents", "space", "store", "quarantine_after"),  # the settings of an agent are checked separately
+        *("profile", "fuse", "check", "max_depth", "retries", "turns", "questions", "seconds", "timeout"),
+        *("context_system", "context_tool", "context_operation", "min_context", "side_by_side", "repairs"),
+        *("reply_tokens", "result_chars", "same_failure", "fsync", "recall", "remember", "observe", "shown"),
+        *("agent", "agents", "space", "store", "quarantine_after"),  # an agent's settings are checked apart
     }
 )
 """The settings that a folder's file may make without being asked about."""

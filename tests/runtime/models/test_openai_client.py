@@ -17,7 +17,9 @@ from runtime.api.fractal import shipped_system
 from runtime.catalogue.catalogue import Catalogue
 from runtime.models import make_responder
 from runtime.models.endpoints import ALIASES, ENDPOINTS
+from runtime.models.ladder import build
 from runtime.models.openai_client import OpenAI
+from runtime.workspace.settings import Config
 
 TOOLS = tuple(schemas([Catalogue([shipped_system()]).tools[name] for name in ("read", "bash", "research")]))
 READ = ("read", '{"path": "a.txt"}')
@@ -136,10 +138,21 @@ async def test_a_reply_that_does_not_begin_is_given_up(llm_server, model, make_a
         await model(timeout={"first_token": 0.2}, retries=1).answer(make_ask())
 
 
-@pytest.mark.parametrize("timeout", [{"idle": 1, "late": 2}])
-def test_an_unknown_time_out_is_refused(timeout):
+def test_an_unknown_time_out_is_refused():
     with pytest.raises(ConfigurationError, match="there is no late; it may have connect, first_token"):
-        OpenAI("openai/x", timeout=timeout)
+        OpenAI("openai/x", timeout={"idle": 1, "late": 2})
+
+
+def test_time_outs_come_from_the_settings(tmp_path):
+    def of(**settings):
+        config = Config.model_validate({"model": "openai/x", "api_base": "http://127.0.0.1:1/v1", **settings})
+        return build(config, [], tmp_path).rungs[1].timeout  # type: ignore[attr-defined]
+
+    assert (of().first_token, of().total) == (90.0, 600.0)
+    assert (of(timeout=20).first_token, of(timeout=20).total) == (20.0, 20.0)
+    assert of(timeout={"idle": 7}).idle == 7.0
+    with pytest.raises(ValueError, match="late"):
+        of(timeout={"late": 7})
 
 
 async def test_a_server_that_is_not_running_fails_at_the_second_try(model, make_ask):
