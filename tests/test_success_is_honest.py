@@ -111,7 +111,7 @@ def test_every_output_shows_the_same_status(tmp_path: Path, name: str) -> None:
     case = CASES[name]
     (tmp_path / "work").mkdir()
     settings = {"model": _script(tmp_path, case), "ladder": None, **(case.settings or {})}
-    fractal = Fractal(tmp_path / "work", settings={"sandbox": "off", **settings})
+    fractal = Fractal(tmp_path / "work", settings={"sandbox": "off", "check": "always", **settings})
     result = asyncio.run(fractal.run("do the work"))
 
     assert (result.status, int(result.exit)) == (case.word, case.exit), result
@@ -149,7 +149,7 @@ def test_last_line_and_exit_code_agree(tmp_path: Path, name: str) -> None:
 
 def test_accepted_failure_is_not_a_success_in_memory(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
-    settings = {"sandbox": "off", "model": _script(tmp_path, CASES["all steps failed"])}
+    settings = {"sandbox": "off", "check": "always", "model": _script(tmp_path, CASES["all steps failed"])}
     fractal = Fractal(tmp_path / "work", settings=settings)
     asyncio.run(fractal.run("do the work"))
     (experience,) = experiences_of(fractal.documents(fractal.find("")))

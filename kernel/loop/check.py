@@ -90,7 +90,7 @@ def _goes_on(session: Session, findings: list[Finding]) -> bool:
 
     The next turn sees all results and what does not hold. A verdict and another plan would cost a call more.
     """
-    failing = [finding.line() for finding in findings if finding.after is False]
+    failing = any(finding.after is False for finding in findings)
     left = _counted(session, findings)
     responder = _reader(session)
     if session.doc.note(2, "work") or not (failing or left) or responder is None:
@@ -101,7 +101,7 @@ def _goes_on(session: Session, findings: list[Finding]) -> bool:
     session.note(3, NOT_YET, session.doc.text(4, "evidence"))
     session.doc = session.doc.with_section(4, Section())
     session.save(phase="do")
-    session.phase_finished("check", "", failing=len(failing))
+    session.phase_finished("check", "CONTINUE")
     return True
 
 

@@ -46,8 +46,9 @@ class OpenAI(Provider):
         _openai()
 
     async def load(self) -> None:
-        """Import the package in a thread."""
+        """Import the package in a thread, and make its client: that takes longer than some time-outs."""
         await asyncio.to_thread(_openai)
+        self._connected()
 
     async def send(self, ask: Ask, seconds: float) -> Reply:
         """Make one call and read the stream of its reply."""
@@ -177,6 +178,7 @@ class _Received:
 @cache
 def _openai() -> ModuleType:
     try:
+        import_module("openai.resources.chat.completions")  # else it is imported within the first call
         return import_module("openai")
     except ImportError as error:
         raise ConfigurationError(f"the package openai cannot be imported: {error}") from None

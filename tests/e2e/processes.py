@@ -64,7 +64,7 @@ def script(
 
 def environment(**more: str) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.endswith("_API_KEY")}
-    return {**kept, "NO_COLOR": "1", "FRACTAL_SANDBOX": "off", **more}
+    return {**kept, "NO_COLOR": "1", "FRACTAL_SANDBOX": "off", "FRACTAL_CHECK": "always", **more}
 
 
 def command(folder: Path, *words: str) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from kernel.errors import ConfigurationError
 from runtime.api.fractal import Fractal, RunResult
 from runtime.cli import cli
 
-pytest.importorskip("litellm")
+pytestmark = pytest.mark.skipif(find_spec("litellm") is None, reason="litellm has the table of prices")
 PRICE = {"input": 10.0, "output": 30.0}  # USD per million tokens
 
 

@@ -79,7 +79,9 @@ class Stopped:
         events: list[Event] = []
         model = model or script(self.folder.parent / "model.json")
         ladder = Ladder((Scripted.from_file(model, "scripted"),))
-        doing = Fractal(self.folder, settings={"sandbox": "off"}, ladder=ladder, on_event=events.append)
+        doing = Fractal(
+            self.folder, settings={"sandbox": "off", "check": "always"}, ladder=ladder, on_event=events.append
+        )
         result = asyncio.run(doing.resume(run))
         return result, [str(each.data["message"]) for each in events if each.kind == "warning"]
 

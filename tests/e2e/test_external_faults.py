@@ -58,7 +58,6 @@ BAD: dict[str, Answer] = {
 def test_run_continues_after_a_model_server_recovers(
     tmp_path: Path, llm_server: LlmServer, fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("litellm")
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789")
     rung = {
         "model": "openai/gpt-4o-mini",
@@ -120,7 +119,15 @@ def test_stubborn_command_is_killed_at_its_timeout(
     shipped = (shipped_system() / "kernel" / "bash.md").read_text()
     assert "timeout: 120" in shipped
     own.write_text(shipped.replace("timeout: 120", "timeout: 3"))
-    ran = fractal(work, "run", "--model", _stubborn_script(tmp_path), TASK, FRACTAL_SANDBOX=sandbox)
+    ran = fractal(
+        work,
+        "run",
+        "--model",
+        _stubborn_script(tmp_path),
+        TASK,
+        FRACTAL_SANDBOX=sandbox,
+        FRACTAL_CHECK="always",
+    )
     assert ran.returncode == Exit.FAILED, ran.stderr
     assert "unverified: accepted, although step 1 failed: [stopped after 1.5 s]" in ran.stderr
     assert (work / "begun").exists()

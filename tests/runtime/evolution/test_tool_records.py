@@ -27,7 +27,7 @@ def run(place: Place, *steps: Any, **settings: Any) -> tuple[RunResult, Document
     model = Scripted({"fused": plan(*(steps or (STEP,))), "plan": plan(STEP), "check": dict(ACCEPT)})
     fractal = Fractal(
         place.folder,
-        settings={"sandbox": "off", "retries": 0, **settings},
+        settings={"sandbox": "off", "check": "always", "retries": 0, **settings},
         ladder=Ladder((model,)),
         on_event=place.events.append,
     )

@@ -94,7 +94,9 @@ def group_of(work: Path, good: str) -> Fractal:
         steps.append(step("edit", path="a.md", old=old, new="status: final"))
         return plan(*steps, success=[{"file": "a.md", "has": "final"}])
 
-    return Fractal(work, settings={**SETTINGS, "sandbox": "off"}, ladder=Ladder((Scripted(answer),)))
+    return Fractal(
+        work, settings={**SETTINGS, "sandbox": "off", "check": "always"}, ladder=Ladder((Scripted(answer),))
+    )
 
 
 def test_several_attempts_at_one_task_are_a_group_each_from_the_same_files(tmp_path: Path) -> None:
