@@ -438,7 +438,8 @@ def _contexts(document: Document, phase: str) -> list[Piece]:
 
 def _changed(step: Step) -> set[str]:
     """The files that a step changed, by its evidence: they are no longer as they were offered."""
-    files: Mapping[str, Sequence[str]] = step.evidence.get("files", {})
+    found: Any = step.evidence.get("files")
+    files: Mapping[str, Sequence[str]] = found if isinstance(found, dict) else {}  # else an operation's own
     touched: Sequence[Mapping[str, Any]] = step.evidence.get("touched", ())
     return {*(path for paths in files.values() for path in paths), *(each["path"] for each in touched)}
 

@@ -245,6 +245,19 @@ def test_small_files_that_the_task_names_are_shown_until_they_change(play: Play,
     assert played.result.exit == Exit.ACCEPTED
 
 
+def test_files_that_an_operation_counts_are_no_changes(play: Play, tmp_path: Path) -> None:
+    put(tmp_path / "work", "a.txt", "the first line\n")
+
+    def second(ask: Ask) -> Any:
+        assert "the first line" in ask.user
+        return {**turn(write("b.txt", "two")), **DONE}
+
+    count = {"tool": "count", "args": {"what": "lines", "path": "a.txt"}}
+    played = play(working(turn(count), second), "count a.txt", settings=AUTO)
+    assert played.root.steps[1].evidence["files"] == 1
+    assert played.result.exit == Exit.ACCEPTED
+
+
 def surprised(ask: Ask) -> Any:
     """A plan whose criterion does not hold, and a turn that repairs it."""
     if ask.phase == "work":
