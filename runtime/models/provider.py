@@ -152,9 +152,11 @@ class Provider(ABC):
 
     def gave_in(self, error: Exception) -> bool:
         """Whether the server refused an optional part of the request, which is now left out for good."""
-        words = str(error).replace(" ", "_")
-        known = status_of(error) in (400, 404, 422, 501)
-        new = {name for name, sign in OPTIONAL.items() if known and sign in words} - self.refused
+        words, status = str(error).replace(" ", "_"), status_of(error)
+        signs = OPTIONAL if status in (400, 404, 422, 501) else {}
+        if status == 500:  # llama_cpp.server answers so to a form that it does not know
+            signs = {"response_format": OPTIONAL["response_format"]}
+        new = {name for name, sign in signs.items() if sign in words} - self.refused
         self.refused |= new
         return bool(new)
 

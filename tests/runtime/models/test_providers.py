@@ -93,9 +93,18 @@ async def test_the_form_is_enforced_where_the_provider_can(llm_server, model, ma
     assert llm_server.bodies[0]["response_format"]["json_schema"]["schema"] == SMALL
 
 
-async def test_a_provider_that_refuses_the_form_is_asked_in_words_from_then_on(llm_server, model, make_ask):
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (400, "response_format is not supported by this server"),
+        (500, "1 validation error: {'loc': ('body', 'response_format', 'type'), 'msg': 'wrong input'}"),
+    ],
+)
+async def test_a_provider_that_refuses_the_form_is_asked_in_words_from_then_on(
+    llm_server, model, make_ask, status, message
+):
     responder = model(retries=0)
-    llm_server.fail(400, "response_format is not supported by this server")
+    llm_server.fail(status, message)
     llm_server.always(lambda body: Answer())
     assert (await responder.answer(make_ask())).text == "{}"
     await responder.answer(make_ask())
