@@ -46,7 +46,9 @@ async def check(session: Session) -> Waiting | None:
         "changes": session.doc.text(4, "changes").splitlines(),
     }
     if decided := _without_call(session, findings):
-        return await _decide(session, decided, "kernel", findings)
+        said = session.doc.note(3, "result") or session.doc.note(2, "done")
+        author = said.origin if said and said.text == decided.output else "kernel"
+        return await _decide(session, decided, "kernel", findings, author)
     if _goes_on(session, findings):
         return None
     broken = any(finding.after is False for finding in findings)
@@ -194,7 +196,10 @@ async def _look(session: Session, look: Call) -> None:
     session.save()
 
 
-async def _decide(session: Session, verdict: Verdict, origin: str, findings: list[Finding]) -> Waiting | None:
+async def _decide(
+    session: Session, verdict: Verdict, origin: str, findings: list[Finding], author: str = ""
+) -> Waiting | None:
+    """Record a verdict and carry it out; `author` is the origin of its output if that is another."""
     session.note(4, "validation", verdict.validation, origin)
     if verdict.issues:
         session.note(4, "issues", "\n".join(f"- {issue}" for issue in verdict.issues), origin)
@@ -202,7 +207,7 @@ async def _decide(session: Session, verdict: Verdict, origin: str, findings: lis
     session.phase_finished("check", str(verdict.decision))
     output = session.filled(verdict.output)
     if verdict.decision == "ACCEPT":
-        _accept(session, findings, output, origin, doubted=verdict.unverified)
+        _accept(session, findings, output, author or origin, doubted=verdict.unverified)
         return None
     learned = Note("learned", verdict.learned or "\n".join(verdict.issues), origin)
     if undone := await _undone(session):

@@ -62,6 +62,7 @@ def test_turns_see_results_and_no_check_is_asked_when_code_has_proved_the_work(p
     played = play(working(turn(write("a.txt", "one or two"), read("a.txt")), second, DONE), settings=AUTO)
     assert phases(played) == ["fused", "work", "work", "work"]
     assert (played.result.exit, played.result.output) == (Exit.ACCEPTED, "b.txt holds two")
+    assert played.root.section(5).notes[0].origin == "model:scripted", "the words are the model's"
     assert not played.root.meta.unverified
     assert [step.tool for step in played.root.planned.values()] == ["write", "read", "write"]
     assert played.root.steps[2].needs == (1,), "a look waits for the change of its file before it"
