@@ -10,7 +10,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from kernel.asking import native
 from kernel.asking.replies import WORK, schema, sketch
@@ -179,6 +179,8 @@ WAY = f"{MEMORY}: way"
 """The source of memory's advice on how to approach the task."""
 FOR_PLAN = (f"{MEMORY}: patterns", f"{MEMORY}: similar tasks", WAY)
 """Sources that PLAN sees even after UNDERSTAND has chosen facts: they describe how, not what."""
+NOT_YET = "not yet"
+"""The note of §3 with the evidence of what did not hold when a plan, or the responder, was done."""
 RECORDED = ("evidence", "changes", "diff", "look")
 """The notes of §4 that the kernel writes before CHECK is asked."""
 INDEX_TOKENS = 150
@@ -439,7 +441,8 @@ def _contexts(document: Document, phase: str) -> list[Piece]:
 def _changed(step: Step) -> set[str]:
     """The files that a step changed, by its evidence: they are no longer as they were offered."""
     found: Any = step.evidence.get("files")
-    files: Mapping[str, Sequence[str]] = found if isinstance(found, dict) else {}  # else an operation's own
+    # an operation may have a number under this name
+    files = cast(Mapping[str, Sequence[str]], found if isinstance(found, dict) else {})
     touched: Sequence[Mapping[str, Any]] = step.evidence.get("touched", ())
     return {*(path for paths in files.values() for path in paths), *(each["path"] for each in touched)}
 
@@ -502,7 +505,7 @@ def _results(document: Document, room: int, count: Count) -> Piece:
         while end - first > 1 and _size(sizes, first, end) > room:
             first += (end - first) // 2
     parts = [*short[:first], *whole[first:]]
-    not_yet = [note for note in document.section(3).notes if note.key == "not yet"]
+    not_yet = [note for note in document.section(3).notes if note.key == NOT_YET]
     if not_yet:
         parts.append(Part(not_yet[-1].text, "After the steps above, this did not hold:", data=True))
     return Piece("Results", tuple(parts), f"{document.meta.id}.md", head=0.1)

@@ -19,7 +19,7 @@ from kernel.document.references import references
 from kernel.errors import Exit, LimitReached, UsageError
 from kernel.loop import criteria
 from kernel.loop.approval import ask_before_start, known_dangers
-from kernel.loop.ask import Answer, NobodyLeft, PersonNeeded, ask, current_rung, next_question
+from kernel.loop.ask import Answer, NobodyLeft, PersonNeeded, ask, current_rung, next_question, reader
 from kernel.loop.budget import estimate_tokens
 from kernel.loop.check import atomic, check
 from kernel.loop.do import StepRunner, Waiting
@@ -159,11 +159,7 @@ def _fuses(session: Session) -> bool:
 def _opens(session: Session) -> bool:
     """Whether the loop's own tool leaves its steps open, and its rung can decide them one turn at a time."""
     tool = session.run.catalogue.tools.get(session.doc.meta.type)
-    taker = current_rung(session)
-    if tool is None or not tool.open or taker is None or session.atomic:
-        return False
-    responder = session.run.ladder.rungs[taker]
-    return responder.reads_prompt and not isinstance(responder, Questioner)
+    return tool is not None and tool.open and not session.atomic and reader(session) is not None
 
 
 def _write_understanding(session: Session, reply: Understanding, origin: str) -> None:
@@ -187,7 +183,7 @@ async def plan(session: Session) -> Waiting | None:
         session.offer_context()
     session.save()
     if _opens(session):
-        _open_do(session, session.doc.text(1, "task"), "kernel")
+        _open_do(session)
         return None
     fused = not session.doc.note(1, "resolved task")
     before: list[bool | None] = []
@@ -240,10 +236,10 @@ def _answer_directly(session: Session, reply: Plan, answer: Answer) -> None:
     finish(session, "complete", origin=answer.origin, result=reply.answer)
 
 
-def _open_do(session: Session, goal: str, origin: str) -> None:
+def _open_do(session: Session) -> None:
     """Go to DO without a plan: its steps are decided one turn at a time."""
-    session.note(2, "approach", "one turn at a time", origin)
-    session.note(2, "work", goal, origin)
+    session.note(2, "approach", "one turn at a time")
+    session.note(2, "work", session.doc.text(1, "task"))
     session.meta(phase="do")
     record_inputs(session, "plan")
     session.save()
@@ -281,9 +277,9 @@ def _write_plan(session: Session, reply: Plan, answer: Answer, before: list[bool
     if (calls := first_turn(session, reply)) is not None:
         session.note(2, "work", reply.steps[-1].what, origin)
         plan_turn(session, calls)
-        return
-    steps = {n: _to_step(n, base, each) for n, each in enumerate(reply.steps, base + 1)}
-    session.doc = session.doc.with_section(2, replace(session.doc.section(2), steps=steps))
+    else:
+        steps = {n: _to_step(n, base, each) for n, each in enumerate(reply.steps, base + 1)}
+        session.doc = session.doc.with_section(2, replace(session.doc.section(2), steps=steps))
     if dangers := known_dangers(session):
         session.note(2, "dangers", dangers)
 

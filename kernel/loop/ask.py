@@ -101,6 +101,15 @@ def current_rung(session: Session) -> int | None:
     return ladder.taker(session.doc)
 
 
+def reader(session: Session) -> Responder | None:
+    """The rung of this attempt, if it reads the prompts of whole phases: a model, but not a small one."""
+    taker = current_rung(session)
+    responder = None if taker is None else session.run.ladder.rungs[taker]
+    if responder is None or not responder.reads_prompt or isinstance(responder, Questioner):
+        return None
+    return responder
+
+
 def higher_rung(session: Session, rung: int, *, human: bool = True, phase: str = "plan") -> int | None:
     """The next rung that accepts the task and may answer the phase; `human=False` excludes people."""
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
+from kernel.asking.prompt import NOT_YET
 from kernel.asking.replies import Action, Call, Verdict
 from kernel.asking.responder import Questioner, Responder
 from kernel.document.escaping import to_json
@@ -13,7 +14,7 @@ from kernel.document.model import Document, Note, Section, Step
 from kernel.errors import DocumentError, FractalError, OperationFailed, ReplyError
 from kernel.loop import criteria
 from kernel.loop.approval import check_call, unapproved
-from kernel.loop.ask import Gate, answers_phase, ask, current_rung, higher_rung
+from kernel.loop.ask import Gate, answers_phase, ask, current_rung, higher_rung, reader
 from kernel.loop.criteria import Finding, reason
 from kernel.loop.do import SUCCEEDED, StepRunner, Waiting, ask_for_call
 from kernel.loop.end import attempt_notes, clarify, escalate, finish
@@ -22,9 +23,6 @@ from kernel.loop.run_context import Session
 from kernel.loop.step_cache import record_inputs
 from kernel.tools.state_machine import moves
 from kernel.tools.tool import Tool
-
-NOT_YET = "not yet"
-"""The note of §3 with the evidence of what did not hold when a plan, or the responder, was done."""
 
 
 async def check(session: Session) -> Waiting | None:
@@ -109,11 +107,7 @@ def _goes_on(session: Session, findings: list[Finding]) -> bool:
 
 def _reader(session: Session) -> Responder | None:
     """The rung of this attempt, if it reads prompts of whole phases and CHECK need not always ask it."""
-    taker = current_rung(session)
-    responder = session.run.ladder.rungs[taker] if taker is not None else None
-    if session.run.policy.check != "auto" or responder is None or not responder.reads_prompt:
-        return None
-    return None if isinstance(responder, Questioner) else responder
+    return reader(session) if session.run.policy.check == "auto" else None
 
 
 def _decides(finding: Finding) -> bool:
@@ -285,12 +279,11 @@ def unrepaired(document: Document, findings: Sequence[Finding]) -> list[Step]:
     """
     planned = [document.steps.get(n, step) for n, step in document.planned.items()]
     steps = planned or list(document.steps.values())
-    judged = _judged(document)
     proofs = [f.criterion for f in findings if f.before is False and f.after is True]
     commands = {each.get("run") for each in proofs} - {None}
     files = {each.get("file") for each in proofs} - {None}
     left: list[Step] = []
-    for step in judged or steps:
+    for step in _judged(document) or steps:
         if not _failed(step):
             continue
         args = step.args or {}
@@ -306,14 +299,18 @@ def _judged(document: Document) -> list[Step]:
 
     Each earlier turn was followed by another that saw its results.
     """
-    steps = [document.steps.get(n, step) for n, step in document.planned.items()]
-    last = max(map(turn_of, steps), default=0)
-    return [step for step in steps if turn_of(step) == last]
+    last = last_turn(document)
+    return [document.steps.get(n, step) for n, step in document.planned.items() if turn_of(step) == last]
 
 
 def turn_of(step: Step) -> int:
     """The turn of an open DO that decided a step; 0 for a planned one."""
     return int(step.evidence.get("turn", 0))
+
+
+def last_turn(document: Document) -> int:
+    """The number of the last turn of an open DO; 0 before the first one, and for a plan."""
+    return max(map(turn_of, document.planned.values()), default=0)
 
 
 def _failed(step: Step) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from kernel.asking.prompt import NOT_YET
 from kernel.asking.replies import WORK, Call, Plan, PlanStep, Turn, step_faults
 from kernel.document.model import Note, Step
 from kernel.document.references import references
@@ -14,7 +15,7 @@ from kernel.errors import ReplyError
 from kernel.loop import criteria
 from kernel.loop.approval import effects_of, failures_without_change, same_looks
 from kernel.loop.ask import Gate, ask
-from kernel.loop.check import NOT_YET, turn_of, write_evidence
+from kernel.loop.check import last_turn, turn_of, write_evidence
 from kernel.loop.do import SUCCEEDED, StepRunner, Waiting, unanswered
 from kernel.loop.end import clarify, escalate
 from kernel.loop.run_context import Session, unready
@@ -42,7 +43,7 @@ async def work(session: Session) -> Waiting | None:
         if turn.calls:
             plan_turn(session, turn.calls)
             if turn.done:
-                session.note(3, PROPOSED, turn.done, answer.origin, f"turn {_last_turn(session)}")
+                session.note(3, PROPOSED, turn.done, answer.origin, f"turn {last_turn(session.doc)}")
             session.save(status="running", waiting=None)
             continue
         if turn.question:
@@ -91,11 +92,10 @@ def plan_turn(session: Session, calls: tuple[Call, ...]) -> None:
     waits for all calls before it, and those after it wait for it.
     """
     first = next_step(session)
-    number = 1 + _last_turn(session)
+    number = 1 + last_turn(session.doc)
     planned = dict(session.doc.planned)
-    before: dict[
-        int, tuple[bool, str]
-    ] = {}  # whether each changes something, and the only file that it names
+    before: dict[int, tuple[bool, str]] = {}
+    """Whether each call before changes something, and the only file that it names."""
     for n, call in enumerate(calls, first):
         tool = session.run.catalogue.get(call.tool)
         changes = tool.guided or bool(CHANGING & effects_of(tool))
@@ -122,12 +122,12 @@ def next_step(session: Session) -> int:
 
 def _stuck(session: Session) -> str:
     """Why no further turn is asked for; "" if one is."""
-    turns = {turn_of(step) for step in session.doc.planned.values()} - {0}
-    if len(turns) >= session.run.bounds.turns:
-        return f"{len(turns)} turns were used, and the task is not done"
+    last = last_turn(session.doc)  # turns are numbered from 1
+    if last >= session.run.bounds.turns:
+        return f"{last} turns were used, and the task is not done"
     for n, step in session.doc.planned.items():
         done = session.doc.steps.get(n)
-        if done is None or turn_of(step) != max(turns, default=0):
+        if done is None or turn_of(step) != last:
             continue
         failed, seen = failures_without_change(session, done), same_looks(session, done)
         if max(failed, seen) > session.run.bounds.same_failure:
@@ -136,13 +136,9 @@ def _stuck(session: Session) -> str:
     return ""
 
 
-def _last_turn(session: Session) -> int:
-    return max(map(turn_of, session.doc.planned.values()), default=0)
-
-
 def _proposed(session: Session) -> Note | None:
     """The answer proposed with the calls of the last turn, if all of them have succeeded."""
-    last = _last_turn(session)
+    last = last_turn(session.doc)
     notes = [note for note in session.doc.section(3).notes if note.source == f"turn {last}"]
     steps = [session.doc.steps.get(n) for n, step in session.doc.planned.items() if turn_of(step) == last]
     succeeded = all(step is not None and step.state in SUCCEEDED for step in steps)
@@ -155,7 +151,7 @@ async def _done(session: Session, result: str, origin: str) -> bool:
     failing = [finding.line() for finding in gathered[0] if finding.after is False]
     again = sum(note.key == NOT_YET for note in session.doc.section(3).notes)
     if failing and again < session.run.bounds.retries:
-        session.note(3, NOT_YET, "\n".join(failing), source=f"turn {_last_turn(session)}")
+        session.note(3, NOT_YET, "\n".join(failing), source=f"turn {last_turn(session.doc)}")
         session.save()
         return False
     session.note(3, "result", result, origin)

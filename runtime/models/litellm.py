@@ -91,13 +91,10 @@ class LiteLLM(Provider):
         calls = [(str(function.name), str(function.arguments or "")) for function in named]
         text = self.text_of(ask, calls, choice.message.content or "")
         used = getattr(response, "usage", None)
-        prompt = getattr(used, "prompt_tokens", 0) or self.count(ask.system) + self.count(ask.user)
-        completion = getattr(used, "completion_tokens", 0) or self.count(text)
+        prompt, completion = self.tokens(ask, used, text)
         cost = self._used(litellm, response, prompt, completion)
         if choice.finish_reason == "content_filter":
-            raise ProviderError(
-                f"{self.name}: the provider's filter withheld the reply; rephrase the task", cost
-            )
+            raise self.withheld(cost)
         context = self.options.get("num_ctx", OLLAMA_CONTEXT)
         if self.provider.startswith("ollama") and prompt >= context - 1:
             raise ProviderError(

@@ -16,7 +16,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from kernel.asking.responder import Ask, Reply
-from kernel.errors import ConfigurationError, ProviderError
+from kernel.errors import ConfigurationError
 from runtime.models.endpoints import ALIASES, ENDPOINTS, OWN
 from runtime.models.prices import usage
 from runtime.models.provider import SCHEMA_TOKENS, Provider
@@ -101,13 +101,11 @@ class OpenAI(Provider):
     def _reply(self, ask: Ask, received: _Received) -> Reply:
         text = self.text_of(ask, list(received.calls.values()), received.text)
         used = received.used
-        prompt = getattr(used, "prompt_tokens", 0) or self.count(ask.system) + self.count(ask.user)
-        completion = getattr(used, "completion_tokens", 0) or self.count(text)
+        prompt, completion = self.tokens(ask, used, text)
         cached = getattr(getattr(used, "prompt_tokens_details", None), "cached_tokens", 0) or 0
         cost = usage(prompt, completion, self.price, cached)
         if received.finish == "content_filter":
-            withheld = "the provider's filter withheld the reply; rephrase the task"
-            raise ProviderError(f"{self.name}: {withheld}", cost)
+            raise self.withheld(cost)
         return Reply(text, self.name, cost, received.finish == "length")
 
 

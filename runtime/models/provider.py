@@ -150,13 +150,15 @@ class Provider(ABC):
     async def send(self, ask: Ask, seconds: float) -> Reply:
         """Make one call that takes at most so many seconds. Raises what the client's library raises."""
 
-    def gave_in(self, error: Exception) -> bool:
-        """Whether the server refused an optional part of the request, which is now left out for good."""
+    def _gave_in(self, ask: Ask, error: Exception) -> bool:
+        """Whether the server refused an optional part of this request, which is now left out for good."""
         words, status = str(error).replace(" ", "_"), status_of(error)
-        signs = OPTIONAL if status in (400, 404, 422, 501) else {}
+        sent = {*self.optional(ask, OPTIONAL), *({"stream_options"} - self.refused)}
         if status == 500:  # llama_cpp.server answers so to a form that it does not know
-            signs = {"response_format": OPTIONAL["response_format"]}
-        new = {name for name, sign in signs.items() if sign in words} - self.refused
+            sent &= {"response_format"}
+        elif status not in (400, 404, 422, 501):
+            return False
+        new = {name for name in sent if OPTIONAL[name] in words}
         self.refused |= new
         return bool(new)
 
@@ -183,6 +185,17 @@ class Provider(ABC):
         if ask.form.kind != "json" or ask.sample:
             parts["temperature"] = SAMPLING if ask.sample else 0.0
         return {name: part for name, part in parts.items() if name not in self.refused}
+
+    def tokens(self, ask: Ask, used: Any, text: str) -> tuple[int, int]:
+        """Prompt and completion tokens that a server reports, or else their counts."""
+        prompt = getattr(used, "prompt_tokens", 0) or self.count(ask.system) + self.count(ask.user)
+        return prompt, getattr(used, "completion_tokens", 0) or self.count(text)
+
+    def withheld(self, cost: Usage) -> ProviderError:
+        """The error for a reply that the provider's filter withheld."""
+        return ProviderError(
+            f"{self.name}: the provider's filter withheld the reply; rephrase the task", cost
+        )
 
     def text_of(self, ask: Ask, calls: Sequence[tuple[str, str]], text: str) -> str:
         """The reply as text: native calls, by name and arguments, become a turn."""
@@ -211,7 +224,7 @@ class Provider(ABC):
                 except FractalError:
                     raise
                 except Exception as error:
-                    if self.gave_in(error):
+                    if self._gave_in(ask, error):
                         continue
                     failures += 1
                     lost = _sum_usage(lost, self.estimate(ask)) if _may_be_processed(error) else lost
