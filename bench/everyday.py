@@ -125,7 +125,7 @@ def _is_as_expected(expected: Any, data: Any, name: str, before: Files) -> bool:
     if not isinstance(data, bytes):
         return False
     if isinstance(expected, Mapping) and "members" in expected:
-        return archive_members(data) == set(expected["members"])
+        return archive_members(data) == {Path(each).name for each in expected["members"]}
     text = data.decode("utf-8", "replace")
     if isinstance(expected, str):
         return text.rstrip("\n") == expected

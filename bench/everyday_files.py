@@ -8,6 +8,7 @@ import subprocess
 import tarfile
 import zipfile
 from collections.abc import Mapping
+from datetime import UTC, datetime, time
 from pathlib import Path
 
 import yaml
@@ -31,6 +32,9 @@ def create(folder: Path) -> None:
         _git(folder, "commit", "-q", "-m", commit["message"])
     for name, text in content["uncommitted"].items():
         _write(folder / name, text)
+    for name, day in content["modified"].items():
+        seconds = datetime.combine(day, time(12), UTC).timestamp()
+        os.utime(folder / name, (seconds, seconds))
 
 
 def _write(path: Path, text: str) -> None:

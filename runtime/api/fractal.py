@@ -86,7 +86,8 @@ class Fractal(Reader):
         """The rungs, cheapest first; raises `Untrusted`."""
         self.refuse_untrusted()
         if self._ladder is None:
-            self._ladder = build(self.config, self.systems, self.workspace.state, self.memory)
+            workspace = self.workspace
+            self._ladder = build(self.config, self.systems, workspace.state, self.memory, workspace.root)
         return self._ladder
 
     def _ladder_of(self, type: str) -> Ladder:

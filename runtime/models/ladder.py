@@ -43,10 +43,16 @@ def rungs(config: Config) -> list[Rung]:
     return [*named, Rung.model_validate({"model": "person"})]
 
 
-def build(config: Config, systems: Sequence[Path], state: Path, memory: RunMemory | None = None) -> Ladder:
+def build(
+    config: Config,
+    systems: Sequence[Path],
+    state: Path,
+    memory: RunMemory | None = None,
+    folder: Path | None = None,
+) -> Ladder:
     """Build the ladder. A rung's library is imported at its first ask. Raises `ConfigurationError`.
 
-    With `memory`, a rung for solved tasks follows the reflexes.
+    With `memory`, a rung for solved tasks follows the reflexes. `folder` is where its tasks find their files.
     """
     named = rungs(config)
     responders: list[Responder] = []
@@ -57,17 +63,19 @@ def build(config: Config, systems: Sequence[Path], state: Path, memory: RunMemor
 
             checked = any(each.model != "person" for each in named[place + 1 :])
             doubt = memory.doubt if checked else trust_all
-            responders += [Reflex([memory.methods, *systems], doubt), Recalled(memory, checked=checked)]
+            responders += [Reflex([memory.methods, *systems], doubt, folder), Recalled(memory, checked=checked)]
         else:
-            responders.append(_responder(rung, config, systems, state))
+            responders.append(_responder(rung, config, systems, state, folder))
     return Ladder(tuple(responders))
 
 
-def _responder(rung: Rung, config: Config, systems: Sequence[Path], state: Path) -> Responder:
+def _responder(
+    rung: Rung, config: Config, systems: Sequence[Path], state: Path, folder: Path | None
+) -> Responder:
     if rung.model == "reflex":
         from runtime.reflexes.reflex import Reflex
 
-        return Reflex(systems)
+        return Reflex(systems, place=folder)
     if rung.model == "person":
         from runtime.models.human import Human
 

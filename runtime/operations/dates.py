@@ -71,13 +71,18 @@ def parse_now(text: str) -> datetime.datetime:
 
 
 def zone(name: str) -> datetime.tzinfo:
-    """The time zone of that name, such as Europe/Paris or UTC."""
+    """The time zone of that name, such as Europe/Paris, UTC, or a city that names one."""
     import zoneinfo
 
     if name.lower() in ("utc", "gmt"):
         return datetime.UTC
     zone_name = re.sub(r"(?<![a-zA-Z])[a-z]", lambda hit: hit[0].upper(), name.strip().replace(" ", "_"))
     try:
+        if "/" not in zone_name:
+            cities = {each for each in zoneinfo.available_timezones() if each.endswith(f"/{zone_name}")}
+            cities = {each for each in cities if each.split("/")[0] not in ("posix", "right", "US", "Etc")}
+            if len(cities) == 1:
+                return zoneinfo.ZoneInfo(cities.pop())
         return zoneinfo.ZoneInfo(zone_name)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
         raise OperationFailed(f"{name}: no such time zone; write such as Europe/Paris") from None
@@ -376,12 +381,16 @@ def _days_in(hit: re.Match[str], here: datetime.datetime) -> Result:
 
 
 def _in_zone(hit: re.Match[str], here: datetime.datetime) -> Result:
-    moment = _moment(hit["a"], here).sure()
+    text = hit["a"]
+    if there := re.fullmatch(rf"(?P<a>.+) in (?P<zone>{_ZONE})", text, re.IGNORECASE):
+        text, here = there["a"], here.astimezone(zone(there["zone"]))
+    moment = _moment(text, here)
     if not moment.timed:
-        raise OperationFailed(f"{hit['a']} has no time of day; write such as now in {hit['zone']}")
+        raise OperationFailed(f"{text} has no time of day; write such as now in {hit['zone']}")
     return _shown(Moment(moment.at.astimezone(zone(hit["zone"])), True), "%Y-%m-%d %H:%M %Z")
 
 
+_ZONE = r"[a-z]+(?:[_ -][a-z]+)*(?:/[a-z_/ -]+)?"
 _QUESTIONS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], datetime.datetime], Result]], ...] = (
     (re.compile(rf"(?i)(?P<unit>{_UNITS}) (?:between|from) (?P<a>.+?) (?:and|to|until) (?P<b>.+)"), _span),
     (
@@ -393,5 +402,5 @@ _QUESTIONS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], datetime.datet
     (re.compile(r"(?i)(?:iso )?week(?: number)? of (?P<a>.+)"), _week),
     (re.compile(r"(?i)(?:is )?(?P<year>\d{4}) (?:is )?a? ?leap year"), _leap),
     (re.compile(r"(?i)days in (?P<month>.+)"), _days_in),
-    (re.compile(r"(?i)(?P<a>.+) (?:in|to) (?P<zone>utc|gmt|[a-z]+(?:[_ ][a-z]+)*/[a-z_/ -]+)"), _in_zone),
+    (re.compile(rf"(?i)(?P<a>.+) (?:in|to) (?P<zone>{_ZONE})"), _in_zone),
 )

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import datetime
 import hashlib
+import operator
+import re
 import stat as modes
 import zlib
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +17,7 @@ from kernel.document.redaction import shown_name
 from kernel.errors import OperationFailed
 from kernel.tools.operations import OperationContext, Result, operation
 from runtime.operations.texts import counted, existing, os_errors, read_bytes, regular, relative
-from runtime.operations.walking import Deadline, Glob, walk
+from runtime.operations.walking import Deadline, Entry, Glob, walk
 
 MOST_SHOWN = 5_000
 """Most names in one result; the rest is counted."""
@@ -56,19 +59,86 @@ def _size(path: Path) -> str:
 
 
 @operation()
-def find(ctx: OperationContext, pattern: str, path: str = ".", type: str = "any") -> Result:
-    """The paths below `path` that match a glob, relative to the folder, one per line, sorted."""
+def find(
+    ctx: OperationContext,
+    pattern: str,
+    path: str = ".",
+    type: str = "any",
+    order: str = "name",
+    limit: int = MOST_SHOWN,
+    where: str = "",
+) -> Result:
+    """The paths below `path` that match a glob, relative to the folder, one per line.
+
+    With an order or condition of size or time, each with its size and its day of change; only files have these.
+    """
     start = existing(ctx, path)
     glob = Glob.of(pattern)
     if not start.is_dir():
         raise OperationFailed(f"{path}: this is a file; name the folder to search")
-    entries = sorted(walk(ctx, start, Deadline(ctx.timeout)), key=lambda each: each.parts)
-    lines = [
-        f"{each.name}/" if each.folder else each.name
-        for each in entries
-        if (type == "any" or each.folder == (type == "folder")) and glob.matches(each.parts)
+    by, largest_first = _ORDERS[order]
+    condition = _condition(where)
+    plain = order == "name" and not where
+    found: list[tuple[Entry, Facts]] = []
+    for each in sorted(walk(ctx, start, Deadline(ctx.timeout)), key=lambda each: each.parts):
+        kind_fits = (not each.folder or plain) if type == "any" else each.folder == (type == "folder")
+        if kind_fits and glob.matches(each.parts):
+            facts = _facts(each.path)
+            if condition(facts):
+                found.append((each, facts))
+    if by:
+        found.sort(key=lambda each: each[1][by], reverse=largest_first)
+    shown = [
+        f"{each.name}{'/' if each.folder else ''}{'' if plain else f'  {_described(facts)}'}"
+        for each, facts in found[:limit]
     ]
-    return _names(lines, len(lines), "paths", empty=f"nothing matches {pattern}")
+    return _names(shown, len(found), "paths", empty=f"nothing matches {pattern} {where}".rstrip())
+
+
+Facts = Mapping[str, Any]
+"""The size of a file in bytes and its day of change in UTC and ISO form."""
+_ORDERS = {
+    "name": ("", False),
+    "largest": ("size", True),
+    "smallest": ("size", False),
+    "newest": ("time", True),
+    "oldest": ("time", False),
+}
+_WHERE = re.compile(
+    r"(?i)size (?P<sign>[<>]=?) (?P<size>\d+(?:\.\d+)?) ?(?P<unit>bytes?|b|kb|mb|gb)?"
+    r"|changed (?P<way>before|after|on) (?P<day>\d{4}-\d{2}-\d{2})|(?P<empty>empty)"
+)
+_UNITS = {"k": 1_000, "m": 1_000_000, "g": 1_000_000_000}
+
+
+def _facts(path: Path) -> Facts:
+    try:
+        facts = path.lstat()
+    except OSError:
+        return {"size": 0, "time": 0.0, "day": ""}
+    changed = datetime.datetime.fromtimestamp(facts.st_mtime).date().isoformat()
+    return {"size": facts.st_size, "time": facts.st_mtime, "day": changed}
+
+
+def _described(facts: Facts) -> str:
+    return f"{counted(facts['size'], 'byte')}  {facts['day']}"
+
+
+def _condition(where: str) -> Callable[[Facts], bool]:
+    """The test of a condition on a file; raises with an example if it cannot be read."""
+    if not where:
+        return lambda facts: True
+    hit = _WHERE.fullmatch(where.strip())
+    if hit is None:
+        raise OperationFailed(f"where: {where!r}: write size > 10 kB, changed after 2024-05-01, or empty")
+    if hit["empty"]:
+        return lambda facts: facts["size"] == 0
+    if hit["day"]:
+        compared = {"before": operator.lt, "after": operator.gt, "on": operator.eq}[hit["way"].lower()]
+        return lambda facts: compared(facts["day"], hit["day"])
+    bytes = float(hit["size"]) * _UNITS.get((hit["unit"] or "b")[0].lower(), 1)
+    sign = {"<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge}[hit["sign"]]
+    return lambda facts: sign(facts["size"], bytes)
 
 
 def _names(lines: list[str], count: int, what: str, empty: str = "") -> Result:

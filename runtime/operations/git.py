@@ -21,7 +21,7 @@ _LOOK = ("--no-ext-diff", "--no-textconv", "--ignore-submodules=all")
 
 @operation()
 def git(ctx: OperationContext, action: str, path: str = "", limit: int = 20) -> Result:
-    """The state, the last commits, the uncommitted changes, or the branches of the repository here."""
+    """The state, the commits, the uncommitted changes, or the branches of the repository here."""
     pathspec = ["--", str(ctx.readable(path).relative_to(ctx.folder.resolve())) if path else "."]
     _git(ctx, ["rev-parse", "--git-dir"])
     _refuse_filters(ctx)
@@ -37,6 +37,18 @@ def git(ctx: OperationContext, action: str, path: str = "", limit: int = 20) -> 
             form = ["--date=short", "--format=%h %ad %an: %s"]
             out = _git(ctx, ["log", f"--max-count={limit}", *form, *pathspec])
             return Result(out or "no commit has touched this", evidence={"commits": len(out.splitlines())})
+        case "count" | "authors" | "show" if not _has_commits(ctx):
+            return Result("there are no commits yet", evidence={"commits": 0})
+        case "count":
+            out = _git(ctx, ["rev-list", "--count", "HEAD", *pathspec])
+            return Result(out, evidence={"commits": int(out)})
+        case "authors":
+            out = _git(ctx, ["shortlog", "--summary", "--numbered", "--email", "HEAD", *pathspec])
+            return Result(out, evidence={"authors": len(out.splitlines())})
+        case "show":
+            form = ["--date=short", "--format=%h %ad %an: %s", "--stat", "--no-ext-diff", "--no-textconv"]
+            out = _git(ctx, ["log", f"--max-count={limit}", *form, *pathspec])
+            return Result(out, evidence={})
         case "diff":
             base = ["HEAD"] if _has_commits(ctx) else ["--cached"]
             out = _git(ctx, ["diff", *base, *_LOOK, *pathspec])

@@ -5,6 +5,7 @@ A question becomes a SELECT for SQLite. A question that is not understood to its
 
 from __future__ import annotations
 
+import json
 import re
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
@@ -408,15 +409,29 @@ def _shown(value: Fraction, column: Column) -> str:
     return f"-{column.mark}{text[1:]}" if text.startswith("-") else column.mark + text
 
 
-def _prepare(ctx: OperationContext, to: str = "", **args: Any) -> tuple[Touch, ...]:
-    return (Touch(ctx.writable(to), bytes_hash(_data(_answer_file(ctx, **args)))),) if to else ()
+def _prepare(ctx: OperationContext, to: str = "", form: str = "", **args: Any) -> tuple[Touch, ...]:
+    if not to:
+        return ()
+    data = _data(_answer_file(ctx, **args), form or _form(to))
+    return (Touch(ctx.writable(to), bytes_hash(data)),)
+
+
+def _form(to: str) -> str:
+    """The form of a table in a file of that name."""
+    return Path(to).suffix.lower().removeprefix(".")
 
 
 @operation(_prepare)
 def query_csv(
-    ctx: OperationContext, query: str, path: str = "", text: str = "", to: str = "", more: Sequence[str] = ()
+    ctx: OperationContext,
+    query: str,
+    path: str = "",
+    text: str = "",
+    to: str = "",
+    more: Sequence[str] = (),
+    form: str = "",
 ) -> Result:
-    """The answer to a question about the table in a file or a text; a table is returned as CSV.
+    """The answer to a question about the table in a file or a text; a table as CSV, JSON or markdown.
 
     A SELECT may also use the tables in `more` files, each by its file's name.
     """
@@ -424,7 +439,7 @@ def query_csv(
     rows = len(found.rows) if isinstance(found, Table) else None
     evidence = found.evidence if isinstance(found, Result) else {"rows": rows}
     what = "the answer" if rows is None else f"{rows} rows"
-    data = _data(found)
+    data = _data(found, form or _form(to))
     if to:
         return save_to(ctx, to, data, what, evidence)
     return Result(data.decode().removesuffix("\n"), evidence=evidence)
@@ -444,6 +459,26 @@ def _answer_file(
     return answer(table, query, Path(path).stem, Deadline(ctx.timeout * 0.9), others)
 
 
-def _data(found: Answer) -> bytes:
-    text = f"{found.text}\n" if isinstance(found, Result) else as_csv([found.header, *found.rows])
-    return encoded(text, "the table")
+def _data(found: Answer, form: str) -> bytes:
+    """The answer as it is written: as JSON or markdown where that is the form, else as CSV."""
+    if isinstance(found, Result):
+        return encoded(f"{found.text}\n", "the answer")
+    if form in ("markdown", "md"):
+        rows = [found.header, ["---"] * len(found.header), *found.rows]
+        cells = [[cell.replace("|", "\\|").replace("\n", " ") for cell in row] for row in rows]
+        return encoded("".join(f"| {' | '.join(row)} |\n" for row in cells), "the table")
+    if form == "json":
+        columns = [found.column(at).numeric for at in range(len(found.header))]
+        items = [
+            {name: _json_cell(cell, numeric) for name, cell, numeric in zip(found.header, row, columns, strict=False)}
+            for row in found.rows
+        ]
+        return encoded(f"{json.dumps(items, ensure_ascii=False, indent=2)}\n", "the table")
+    return encoded(as_csv([found.header, *found.rows]), "the table")
+
+
+def _json_cell(cell: str, numeric: bool) -> Any:
+    """A cell of a numeric column as the number that it is written as, else as text."""
+    if numeric and re.fullmatch(r"-?(?:0|[1-9]\d*)(?:\.\d+)?", cell):
+        return float(cell) if "." in cell else int(cell)
+    return cell

@@ -1,7 +1,7 @@
 """Finds the reflex that covers a task, and its slots, without guessing.
 
 A task is covered when one phrasing reads all of it, or when it can be divided at joining words into parts
-that are each covered: word by word first, then by what its words mean (`meaning`). Where two readings are
+that are each covered: word by word first, then by what it is about (`intents`). Where two readings are
 equally good and mean different things, there is no match.
 """
 
@@ -14,9 +14,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from runtime.reflexes.intents import Intent
 from runtime.reflexes.phrasing import Phrasing, PhrasingError, Reading, as_list
 from runtime.reflexes.procedure import Procedure, Shelf
 from runtime.reflexes.slots import Earlier, It, Scan
+from runtime.reflexes.surroundings import Surroundings
 from runtime.reflexes.templates import Unbound, plain
 from runtime.text.chunks import chunks
 
@@ -39,7 +41,7 @@ _IMPLIED = {
 }
 """The shapes as which a result of a shape can be used."""
 _NO_READING = Reading(0, 0, ())
-Readings = Callable[[Scan, int, int], Iterator[tuple[Procedure, Phrasing, Reading]]]
+Readings = Callable[[Scan, int, int], Iterator[tuple[Procedure, Phrasing | Intent, Reading]]]
 
 
 @dataclass(frozen=True)
@@ -97,14 +99,16 @@ def _shapes(names: tuple[str, ...]) -> frozenset[str]:
     return frozenset(shape for name in names for shape in _IMPLIED.get(name, (name,)))
 
 
-def match(task: str, shelf: Shelf, prior: tuple[Earlier, ...] = ()) -> Match | None:
+def match(
+    task: str, shelf: Shelf, prior: tuple[Earlier, ...] = (), around: Surroundings | None = None
+) -> Match | None:
     """The reflex that covers all of a task; None if none does or two do equally well."""
     found = chunks(task)
     if not found:
         return None
-    scan = Scan(found, task, shelf.language, prior)
-    for by_meaning in (False, True):
-        covered = _Covered(scan, shelf, by_meaning)
+    scan = Scan(found, task, shelf.language, prior, around)
+    for by_intent in (False, True):
+        covered = _Covered(scan, shelf, by_intent)
         whole = covered.best(0, len(found), prior) or (None if covered.torn else _split_tasks(covered))
         if whole is not None or covered.torn:
             return whole
@@ -114,10 +118,10 @@ def match(task: str, shelf: Shelf, prior: tuple[Earlier, ...] = ()) -> Match | N
 class _Covered:
     """The readings of a task's parts."""
 
-    def __init__(self, scan: Scan, shelf: Shelf, by_meaning: bool) -> None:
+    def __init__(self, scan: Scan, shelf: Shelf, by_intent: bool) -> None:
         self.scan = scan
         self.shelf = shelf
-        self.by_meaning = by_meaning
+        self.by_intent = by_intent
         self.torn = False  # whether the task had two best readings
 
     def best(self, start: int, end: int, prior: tuple[Earlier, ...]) -> Match | None:
@@ -128,8 +132,8 @@ class _Covered:
         if found:
             best = max(found, key=lambda each: each.reading.score)
             rivals = [each for each in found if each.reading.score == best.reading.score]
-        elif self.by_meaning:
-            readings = self.shelf.meanings.readings
+        elif self.by_intent:
+            readings = self.shelf.intents.readings
             found = [each for span in spans for each in self._matches(readings, scan, *span)]
             best = min(found, key=lambda each: each.reading.rank, default=None)
             # where anything would be changed, any other reading is a rival
@@ -139,18 +143,20 @@ class _Covered:
             return None
         if best and any(each.procedure is not best.procedure or each.slots != best.slots for each in rivals):
             whole = (start, end) == (0, len(self.scan.tokens))
-            self.torn = self.torn or (whole and not best.reading.meaning)
+            self.torn = self.torn or (whole and not best.reading.by_intent)
             return None
         return best
 
     def _matches(self, readings: Readings, scan: Scan, start: int, end: int) -> Iterator[Match]:
-        for procedure, phrasing, reading in readings(scan, start, end):
-            yield Match(_task_of(scan, reading, start, end), procedure, phrasing.text, reading, scan.prior)
+        for procedure, pattern, reading in readings(scan, start, end):
+            yield Match(_task_of(scan, reading, start, end), procedure, pattern.text, reading, scan.prior)
 
-    def _readings(self, scan: Scan, start: int, end: int) -> Iterator[tuple[Procedure, Phrasing, Reading]]:
+    def _readings(
+        self, scan: Scan, start: int, end: int
+    ) -> Iterator[tuple[Procedure, Phrasing | Intent, Reading]]:
         words = frozenset(token.word for token in scan.tokens[start:end])
         for procedure in self.shelf.procedures:
-            if procedure.refuse & words or not _needs_met(procedure.needs, scan.prior):
+            if procedure.refuse & words or not procedure.fits_after(scan.prior):
                 continue
             for phrasing in procedure.phrasings:
                 if phrasing.needed <= words:
@@ -201,17 +207,6 @@ def _quoted(path: str) -> str:
         return path
     mark = next((mark for mark in "\"`'" if mark not in path), '"')
     return f"{mark}{path}{mark}"
-
-
-def _needs_met(needs: str, prior: tuple[Earlier, ...]) -> bool:
-    if not needs:
-        return True
-    numbers = all("number" in each.shapes for each in prior)
-    if needs == "one number":
-        return len(prior) == 1 and numbers
-    if needs == "several numbers":
-        return len(prior) > 1 and numbers and len({each.column for each in prior}) == 1
-    return bool(prior) and needs in prior[-1].shapes
 
 
 # ---- several tasks in one -------------------------------------------------------------------------------

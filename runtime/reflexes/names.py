@@ -77,15 +77,95 @@ def _is_file(path: str, language: Language) -> bool:
 def read_path(scan: Scan, at: int) -> Iterator[Read]:
     """A path that is named, or meant by `it`."""
     yield from read_named(scan, at)
+    yield from _called(scan, at)
     if scan.it and scan.it.file:
         file = Meant(scan.it.file)
         yield from ((end, file, 2) for end in scan.after(at, scan.language.file_pronouns))
+
+
+def _called(scan: Scan, at: int) -> Iterator[Read]:
+    """A file of the folder by its name without the ending: `my todo list`, `the sales file`, `the app log`."""
+    if scan.around is None:
+        return
+    owned = scan.word(at) in scan.language.owners
+    first = at + owned
+    stem = scan.word(first)
+    if not re.fullmatch(r"[^\W\d_][\w-]*", stem) or stem in scan.language.refused:
+        return
+    kinds = scan.language.choices.get("file kind", {})
+    end, suffix = first + 1, ""
+    if kind := kinds.get((scan.word(end),)):
+        end, suffix = end + 1, str(kind).removeprefix("*")
+    marked = scan.word(end) in scan.language.markers
+    found = scan.around.called(stem, suffix)
+    if len(found) == 1 and (owned or marked or suffix):
+        yield end + marked, found[0], 1 if marked or suffix else 2
 
 
 def read_place(scan: Scan, at: int) -> Iterator[Read]:
     """The path of a file or folder, or a bare name."""
     found = list(read_path(scan, at))
     yield from found or ([] if number_at(scan, at) else _bare(scan, at))
+
+
+_COLUMN = _one(r"[^\W\d][\w.%$#/-]*|#\d+", 2)
+_JSON_PATH = _one(r"[^\W\d][\w-]*(?:\.[\w-]+|\[\d+\])*", 2)
+MOST_CELL_WORDS = 4
+"""Of a name of a column or a cell without quotes, how many words one may take."""
+
+
+def _texts(scan: Scan, at: int) -> Iterator[tuple[int, str]]:
+    """The next few words, each time in lower case."""
+    for end in range(at + 1, min(at + MOST_CELL_WORDS, len(scan.tokens)) + 1):
+        yield end, scan.tokens[at].text.lower() if end == at + 1 else scan.raw(at, end).lower()
+
+
+def _column(scan: Scan, at: int) -> Iterator[Read]:
+    """A column: one of the table that the task names; of an unknown table, any plain word."""
+    if not any(each.columns for each in scan.tables):
+        yield from _COLUMN(scan, at)
+    for end, text in _texts(scan, at):
+        for table in scan.tables:
+            exact = next((each for each in table.columns if each.lower() == text), None)
+            if found := exact or table.column_like.get(_single(text)):
+                yield end, found, 0
+
+
+def _single(text: str) -> str:
+    from runtime.text.inflection import singular
+
+    return singular(text)
+
+
+def _json_path(scan: Scan, at: int) -> Iterator[Read]:
+    """A path in JSON: one of the document that the task names; of an unknown document, any plain path."""
+    if not any(each.keys for each in scan.tables):
+        yield from _JSON_PATH(scan, at)
+    for end, text in _texts(scan, at):
+        for document in scan.tables:
+            if document.keys and (end == at + 1 and "." in text):
+                yield end, scan.tokens[at].text, 1
+            elif found := document.keys.get(text.replace(" ", "_")) or document.keys.get(text):
+                yield end, found, 0
+
+
+def _condition(scan: Scan, at: int) -> Iterator[Read]:
+    """What rows of a table are asked for: `units > 3`, `city is Oslo`, or a cell alone: `Oslo`."""
+    from runtime.reflexes.templates import for_csv
+
+    for middle, column, vague in _column(scan, at):
+        for after, sign, _ in choice_of(scan.language.choices.get("comparison", {}))(scan, middle):
+            for end, value, more in _value(scan, after):
+                yield end, f"where {for_csv(column)} {sign} {for_csv(_spelled(scan, value))}", vague + min(more, 1)
+    for end, text in _texts(scan, at):
+        columns = {column for table in scan.tables for column in table.cells.get(text, ())}
+        if len(columns) == 1 and not number_at(scan, at):
+            yield end, f"where {for_csv(columns.pop())} = {for_csv(_spelled(scan, text))}", 0
+
+
+def _spelled(scan: Scan, text: str) -> str:
+    """A cell as the table spells it."""
+    return next((each.spelled[text.lower()] for each in scan.tables if text.lower() in each.spelled), text)
 
 
 _bare = _one(_BARE.pattern, 2, quoted=False)
@@ -204,8 +284,9 @@ KINDS: Mapping[str, Reader] = {
     "symbol": read_symbol,
     "phrase": _phrase,
     "line": _line,
-    "column": _one(r"[^\W\d][\w.%$#/-]*|#\d+", 2),
-    "json path": _one(r"[^\W\d][\w-]*(?:\.[\w-]+|\[\d+\])*", 2),
+    "column": _column,
+    "condition": _condition,
+    "json path": _json_path,
     "value": _value,
     "statement": _statement,
     "topic": _topic,

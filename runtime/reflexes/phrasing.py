@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -46,8 +46,7 @@ class Reading:
     exact: int
     vague: int
     bound: tuple[Bound, ...]
-    meaning: bool = False  # read by meaning
-    taken: tuple[tuple[str, str], ...] = ()  # (words of the task, words of the phrasing)
+    by_intent: bool = False
     aside: tuple[str, ...] = ()  # words of the task without meaning
 
     @property
@@ -57,8 +56,8 @@ class Reading:
 
     @property
     def loss(self) -> int:
-        """The distance from its phrasing."""
-        return 2 * len(self.taken) + len(self.aside) + max(0, self.vague - 1)
+        """How much of the task was left aside or read vaguely."""
+        return len(self.aside) + self.vague
 
     @property
     def rank(self) -> tuple[int, int]:
@@ -69,14 +68,6 @@ class Reading:
     def slots(self) -> dict[str, Any]:
         """The slots' values by name."""
         return {each.slot: each.value for each in self.bound}
-
-    @property
-    def changed(self) -> str:
-        """Which words were taken for which, for display."""
-        changes = [f"“{words}” taken for “{meant}”" for words, meant in self.taken]
-        if self.aside:
-            changes.append(f"“{' '.join(self.aside)}” left aside")
-        return ", ".join(changes) or "words in another order"
 
     @property
     def meant(self) -> tuple[Bound, ...]:
@@ -102,7 +93,7 @@ class Phrasing:
 
     def readings(self, scan: Scan, start: int, end: int) -> list[Reading]:
         """The readings of the tokens from `start` to `end`, the best first."""
-        cut = Scan(scan.tokens[:end], scan.text, scan.language, scan.prior)
+        cut = replace(scan, tokens=scan.tokens[:end])
         found = [each for each in _walk(self.graph, cut, start) if consistent(cut, start, each.bound)]
         return sorted(found, key=lambda each: each.score, reverse=True)
 

@@ -6,21 +6,19 @@ The shelf also holds the words that all reflexes share (`language.md`).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kernel.disk import version
 from kernel.tools.tool import Fault, Tool
 from runtime.catalogue.pattern import load
 from runtime.reflexes import exact, names, values
+from runtime.reflexes.intents import Intent, Intents
 from runtime.reflexes.phrasing import Phrasing, PhrasingError, choices, needed, phrase_words
-from runtime.reflexes.slots import Language, Reader, Words, choice_of, list_of, those_like
-
-if TYPE_CHECKING:
-    from runtime.reflexes.meaning import Meanings
+from runtime.reflexes.slots import Earlier, Language, Reader, Words, choice_of, list_of, those_like
 
 _SINGLE = {**values.KINDS, **names.KINDS}
 READERS: Mapping[str, Reader] = {
@@ -43,7 +41,7 @@ _USES_IT = re.compile(r"\{\{\s*(?:it|they|it_(?!file|column)\w+)\b")
 _LOOKING_COMMANDS = ("grep ", "test -f ", "if test -e ")
 """Beginnings of shell commands of shipped reflexes that only look."""
 _KNOWN = frozenset(
-    {"name", "description", "phrasings", "slots", "defaults", "needs", "refuse", "steps", "success", "output"}
+    {"name", "description", "phrasings", "intents", "slots", "defaults", "needs", "refuse", "steps", "success", "output"}
     | {"gives", "about", "column", "facts", "status", "origin"}
 )
 
@@ -56,6 +54,7 @@ class Procedure:
     path: Path
     description: str
     phrasings: tuple[Phrasing, ...]
+    intents: tuple[Intent, ...]
     steps: tuple[Mapping[str, Any], ...]  # {tool, args, each?}: a call, or one for each value of a list
     success: tuple[Mapping[str, Any], ...]
     output: str
@@ -76,8 +75,19 @@ class Procedure:
 
     @property
     def learned(self) -> bool:
-        """Whether it is a learned method, which is never matched by meaning."""
+        """Whether it is a learned method."""
         return self.path.parent.name == METHODS
+
+    def fits_after(self, prior: Sequence[Earlier]) -> bool:
+        """Whether the results before have the shape that it needs."""
+        if not self.needs:
+            return True
+        numbers = all("number" in each.shapes for each in prior)
+        if self.needs == "one number":
+            return len(prior) == 1 and numbers
+        if self.needs == "several numbers":
+            return len(prior) > 1 and numbers and len({each.column for each in prior}) == 1
+        return bool(prior) and self.needs in prior[-1].shapes
 
     @cached_property
     def uses_it(self) -> bool:
@@ -90,14 +100,14 @@ class Procedure:
         return any(not _looks(step, self.systems) for step in self.steps)
 
     def faults(self) -> list[Fault]:
-        """The invalid phrasings."""
+        """The invalid phrasings and intents."""
         found: list[Fault] = []
-        for phrasing in self.phrasings:
+        for pattern in (*self.phrasings, *self.intents):
             try:
-                _ = phrasing.graph
+                _ = pattern.graph if isinstance(pattern, Phrasing) else pattern.items
             except PhrasingError as error:
                 lines = self.path.read_text("utf-8", errors="replace").splitlines()
-                line = next((at for at, text in enumerate(lines, 1) if text.strip() == phrasing.text), 1)
+                line = next((at for at, text in enumerate(lines, 1) if text.strip() == pattern.text), 1)
                 found.append(Fault(self.path, line, str(error)))
         return found
 
@@ -140,11 +150,9 @@ class Shelf:
     total: re.Pattern[str] | None = None  # where a result says a total
 
     @cached_property
-    def meanings(self) -> Meanings:
-        """Reads tasks by meaning; created on demand."""
-        from runtime.reflexes.meaning import Meanings
-
-        return Meanings(self)
+    def intents(self) -> Intents:
+        """Reads tasks by intents."""
+        return Intents(self)
 
 
 class Reflexes:
@@ -243,8 +251,7 @@ def _shelf(words: Mapping[str, Any], systems: tuple[Path, ...] = ()) -> Shelf:
     """The shared words. Every list is text with `|` between its entries, or a mapping of such lists."""
     lists: Mapping[str, Any] = words.get("lists") or {}
     pronouns: Mapping[str, str] = words.get("pronouns") or {}
-    sets = ("refused", "aside", "articles", "markers", "announcing")
-    prepositions: Mapping[str, str] = words.get("prepositions") or {}
+    sets = ("refused", "owners", "articles", "markers", "announcing")
 
     def listed(name: str) -> tuple[Words, ...]:
         return tuple(phrase_words(str(words.get(name) or "")))
@@ -264,8 +271,11 @@ def _shelf(words: Mapping[str, Any], systems: tuple[Path, ...] = ()) -> Shelf:
         names=frozenset(str(words.get("files") or "").lower().split()),
         systems=systems,
         courtesies=listed("after"),
-        same=_groups(enumerate(str(words.get("same") or "").splitlines())),
-        prepositions={word: names for (word,), names in _groups(prepositions.items()).items()},
+        aside=listed("aside"),
+        **{
+            name: {group: tuple(phrase_words(text)) for group, text in (words.get(name) or {}).items()}
+            for name in ("concepts", "prepositions")
+        },
     )
     return Shelf(
         language=language,
@@ -278,21 +288,12 @@ def _shelf(words: Mapping[str, Any], systems: tuple[Path, ...] = ()) -> Shelf:
     )
 
 
-def _groups(lists: Iterable[tuple[Any, str]]) -> dict[Words, frozenset[Any]]:
-    """For each phrase the names of its lists; phrases in one list are synonyms."""
-    found: dict[Words, frozenset[Any]] = {}
-    for name, text in lists:
-        for phrase in phrase_words(text):
-            found[phrase] = found.get(phrase, frozenset()) | {name}
-    return found
-
-
 def _procedure(path: Path, meta: Mapping[str, Any], language: Language) -> Procedure:
     """A reflex from its frontmatter; raises `ValueError` if that is invalid."""
     if stray := [str(key) for key in meta if key not in _KNOWN]:
         raise ValueError(f"{', '.join(stray)}: a reflex has no such field")
-    text = meta.get("phrasings")
-    if not isinstance(text, str) or not text.strip():
+    phrasings, intents = _lines(meta, "phrasings"), _lines(meta, "intents")
+    if not phrasings and not intents:
         raise ValueError("phrasings is missing: `phrasings: |` and one phrasing a line")
     steps, success = (
         value if isinstance(value := meta.get(key), list) else [] for key in ("steps", "success")
@@ -302,14 +303,14 @@ def _procedure(path: Path, meta: Mapping[str, Any], language: Language) -> Proce
     if not success:
         raise ValueError("success is missing: a list of criteria")
     kinds = Kinds(meta.get("slots") or {}, language)
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    words = needed("\n".join(lines))
+    words = needed("\n".join(phrasings))
     status = meta.get("status") or "active"
     return Procedure(
         str(meta.get("name") or path.stem),
         path,
         str(meta.get("description") or ""),
-        tuple(Phrasing(line, each, kinds, language) for line, each in zip(lines, words, strict=True)),
+        tuple(Phrasing(line, each, kinds, language) for line, each in zip(phrasings, words, strict=True)),
+        tuple(Intent(line, kinds, language) for line in intents),
         tuple(steps),
         tuple(success),
         str(meta.get("output") or f"{{{{ steps[{len(steps)}].result }}}}"),
@@ -321,6 +322,11 @@ def _procedure(path: Path, meta: Mapping[str, Any], language: Language) -> Proce
         status="off" if meta.get("status") is False else "active" if status is True else str(status),
         **{key: str(meta.get(key) or "") for key in ("needs", "about", "column")},
     )
+
+
+def _lines(meta: Mapping[str, Any], name: str) -> list[str]:
+    """The lines of a text in the frontmatter."""
+    return [line.strip() for line in str(meta.get(name) or "").splitlines() if line.strip()]
 
 
 class Kinds:

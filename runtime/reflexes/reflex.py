@@ -21,6 +21,7 @@ from runtime.reflexes.matching import Match, earlier, match
 from runtime.reflexes.planning import Draft, Unbound, draft
 from runtime.reflexes.procedure import Fault, Reflexes
 from runtime.reflexes.slots import Earlier, It
+from runtime.reflexes.surroundings import Surroundings
 
 SURE = 0.95
 """The confidence of a match."""
@@ -42,13 +43,19 @@ def trust_all(name: str, task: str, steps: Sequence[Mapping[str, Any]]) -> str:
 
 
 class Reflex(Coded):
-    """The responder over the reflexes of a list of system folders; the first folder that has a file wins."""
+    """The responder over the reflexes of a list of system folders; the first folder that has a file wins.
+
+    `place` is the folder of the run, whose files a task may call by less than their path.
+    """
 
     name = "reflex"
 
-    def __init__(self, folders: Sequence[Path], doubt: Doubt = trust_all) -> None:
+    def __init__(
+        self, folders: Sequence[Path], doubt: Doubt = trust_all, place: Path | None = None
+    ) -> None:
         self.reflexes = Reflexes(folders)
         self.doubt = doubt
+        self.place = place
         self._matched = lru_cache(REMEMBERED)(self._match_task)
 
     @property
@@ -93,10 +100,12 @@ class Reflex(Coded):
             for note in document.section(1).notes
             if note.key == "context" and _RESULTS.fullmatch(note.source) and not _CUT.search(note.text)
         )
-        return self._matched(task, prior)
+        return self._matched(task, prior, document.meta.id)
 
-    def _match_task(self, task: str, prior: tuple[Earlier, ...]) -> Match | None:
-        return match(task, self.reflexes.shelf, prior)
+    def _match_task(self, task: str, prior: tuple[Earlier, ...], _loop: str) -> Match | None:
+        """The match of a loop's task; a loop keeps its match when its steps have changed the folder."""
+        around = Surroundings(self.place) if self.place else None
+        return match(task, self.reflexes.shelf, prior, around)
 
 
 def _result_in(note: Note) -> str:
@@ -141,7 +150,7 @@ def _approach(match: Match) -> str:
     """What is done, by which file, with which slots; the same for the same reading."""
     if match.procedure:
         slots = _slots(match)
-        meant = f"; by meaning: {match.reading.changed}" if match.reading.meaning else ""
+        meant = f"; by intent: {match.phrasing}" if match.reading.by_intent else ""
         return f"{match.procedure.description} ({match.procedure.file}{f': {slots}' if slots else ''}{meant})"
     lines = [f"{number}. {_approach(part)}" for number, part in enumerate(match.parts, 1)]
     return f"{len(match.parts)} parts, one after the other\n" + "\n".join(lines)
@@ -162,6 +171,7 @@ def _rationale(match: Match) -> str:
         return "\n".join(f"“{part.task[:200]}”: {_rationale(part)}" for part in match.parts)
     slots = _slots(match)
     file = match.procedure.file if match.procedure else "a reflex"
-    if match.reading.meaning:
-        return f"it means what “{match.phrasing}” of {file} means: {match.reading.changed}"
+    if match.reading.by_intent:
+        aside = f"; “{' '.join(match.reading.aside)}” says nothing here" if match.reading.aside else ""
+        return f"its words are those of “{match.phrasing}” in {file}{f', with {slots}' if slots else ''}{aside}"
     return f"every word is covered by a phrasing of {file}{f', with {slots}' if slots else ''}"

@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from runtime.reflexes.surroundings import Contents, Surroundings
 from runtime.text.chunks import Chunk
 
 
@@ -42,6 +44,19 @@ class Meant(str):
 
 
 Words = tuple[str, ...]
+Named = Mapping[str, list[tuple[Words, frozenset[str]]]]
+"""Phrases by their first word, each with the names of the lists that it is in."""
+
+
+def _by_first_word(lists: Mapping[str, Iterable[Words]]) -> Named:
+    names: dict[Words, set[str]] = {}
+    for name, listed in lists.items():
+        for words in listed:
+            names.setdefault(words, set()).add(name)
+    found: dict[str, list[tuple[Words, frozenset[str]]]] = {}
+    for words, each in names.items():
+        found.setdefault(words[0], []).append((words, frozenset(each)))
+    return found
 
 
 @dataclass(frozen=True)
@@ -57,15 +72,26 @@ class Language:
     file_pronouns: frozenset[Words] = frozenset()
     refused: frozenset[str] = frozenset()  # words that no unquoted text may hold
     names: frozenset[str] = frozenset()  # files without an extension
+    owners: frozenset[str] = frozenset()  # words before the name of a file: `my todo list`
     courtesies: tuple[Words, ...] = ()  # after a task
     systems: tuple[Path, ...] = ()  # the folders whose `memory/words.md` count
-    # for reading by meaning
-    same: Mapping[Words, frozenset[int]] = field(default_factory=dict)  # groups that mean the same
-    aside: frozenset[str] = frozenset()  # words that say nothing in a question
-    articles: frozenset[str] = frozenset()  # words that say nothing in an order
+    # for reading by intents
+    concepts: Mapping[str, tuple[Words, ...]] = field(default_factory=dict)  # classes of words by name
+    prepositions: Mapping[str, tuple[Words, ...]] = field(default_factory=dict)  # groups by name
+    aside: tuple[Words, ...] = ()  # what says nothing in a question
+    articles: frozenset[str] = frozenset()  # words that say nothing anywhere
     markers: frozenset[str] = frozenset()  # words that say nothing beside a named file
     announcing: frozenset[str] = frozenset()  # words after which any word is a text
-    prepositions: Mapping[str, frozenset[str]] = field(default_factory=dict)  # the groups of each
+
+    @cached_property
+    def naming(self) -> Named:
+        """The phrases of all concepts by their first word, each with its concepts."""
+        return _by_first_word(self.concepts)
+
+    @cached_property
+    def relating(self) -> Named:
+        """The prepositions by their first word, each with its groups."""
+        return _by_first_word(self.prepositions)
 
 
 @dataclass(frozen=True)
@@ -76,6 +102,16 @@ class Scan:
     text: str
     language: Language
     prior: tuple[Earlier, ...] = ()
+    around: Surroundings | None = None  # None: the folder is not known
+
+    @cached_property
+    def tables(self) -> list[Contents]:
+        """What the tables and JSON documents hold that the task names or that came before."""
+        if self.around is None:
+            return []
+        names = [token.text for token in self.tokens if "." in token.text]
+        names += [each.file for each in self.prior[-1:] if each.file]
+        return [found for name in dict.fromkeys(names) if (found := self.around.contents(name))]
 
     def word(self, at: int) -> str:
         """The word at a position, "" for quoted text and beyond the end."""
@@ -92,6 +128,12 @@ class Scan:
     def after(self, at: int, phrases: Iterable[Words]) -> Iterator[int]:
         """The ends of those of these phrases that are at a position."""
         return (at + len(words) for words in phrases if self.follows(at, words))
+
+    def named_at(self, at: int, named: Named) -> Iterator[tuple[int, frozenset[str]]]:
+        """The ends and names of those of these phrases that are at a position."""
+        for words, names in named.get(self.word(at), ()):
+            if self.follows(at, words):
+                yield at + len(words), names
 
     @property
     def it(self) -> Earlier | None:

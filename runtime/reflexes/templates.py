@@ -26,7 +26,7 @@ _RESERVED = frozenset(
 """Words of the questions that the operation csv understands: as a name or value they stand in quotes."""
 
 
-def _for_csv(text: str) -> str:
+def for_csv(text: str) -> str:
     """A name of a column or a value as a question to a CSV file has it: quoted when it must be."""
     if re.fullmatch(r"[\w.-]+", text) and text.lower() not in _RESERVED:
         return text
@@ -62,7 +62,7 @@ _FILTERS: Mapping[str, Callable[[str], Any]] = {
     "sh": shlex.quote,
     "re": re.escape,
     "words": _words,
-    "csv": _for_csv,
+    "csv": for_csv,
     "json": _for_json,
 }
 """What can be done with a slot: as text, as a number, as a share of one; quoted for a shell, a pattern, or a

@@ -1,0 +1,219 @@
+"""Reads a task by what it is about, where no phrasing matches it word by word.
+
+An intent is a line such as `largest file [in {path:folder}]`: concepts (classes of words, from `language.md`),
+slots, and prepositions that give the next slot its role. Their order is free. Every word of the task must be
+one of them or say nothing (`aside`); where anything is left over, there is no reading.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from runtime.reflexes.names import read_named, read_symbol
+from runtime.reflexes.phrasing import Bound, PhrasingError, Reading, bound_as
+from runtime.reflexes.slots import Language, Reader, Scan
+
+if TYPE_CHECKING:
+    from runtime.reflexes.procedure import Kinds, Procedure, Shelf
+
+VISITS = 3_000
+"""Steps of the search for readings by one intent; a task that needs more is too vague to act on."""
+MOST_WORDS = 40
+"""Of a task; a longer one is not a short order."""
+LOOSE = 2
+"""How vague a slot may be without a role: a bare name or a column, no word of prose."""
+LIGHT = "light"
+"""The group of prepositions that a slot without a role may have."""
+_ITEM = re.compile(r"\[[^\[\]]*\]|\{[^{}]*\}|[^\s\[\]{}]+")
+
+
+@dataclass(frozen=True)
+class Item:
+    """A concept or a slot of an intent."""
+
+    concept: str = ""
+    slot: str = ""
+    reader: Reader | None = None
+    role: str = ""  # the group of prepositions before it; "" for none or a light one
+    optional: bool = False
+
+
+@dataclass(frozen=True)
+class Intent:
+    """One line of a reflex, compiled on demand."""
+
+    text: str
+    kinds: Kinds
+    language: Language
+
+    @cached_property
+    def items(self) -> tuple[Item, ...]:
+        """Its concepts and slots. Raises `PhrasingError`."""
+        found: list[Item] = []
+        role = ""
+        for piece in _ITEM.findall(self.text):
+            optional = piece.startswith("[")
+            for part in _ITEM.findall(piece[1:-1]) if optional else (piece,):
+                if part in self.language.prepositions:
+                    role = part
+                    continue
+                item = self._slot(part[1:-1]) if part.startswith("{") else self._concept(part)
+                found.append(replace(item, role=role, optional=optional))
+                role = ""
+        if role or not found:
+            raise PhrasingError(f"a preposition has nothing after it in: {self.text}")
+        return tuple(found)
+
+    def _slot(self, text: str) -> Item:
+        name, _, kind = (part.strip() for part in text.partition(":"))
+        return Item(slot=name, reader=self.kinds(kind or name)[0])
+
+    def _concept(self, name: str) -> Item:
+        if name not in self.language.concepts:
+            raise PhrasingError(f"{name} is none of the concepts of language.md in: {self.text}")
+        return Item(concept=name)
+
+    @cached_property
+    def needed(self) -> frozenset[str]:
+        """The concepts without which it cannot fit."""
+        return frozenset(item.concept for item in self.items if item.concept and not item.optional)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A state of the walk: in the task, of the items, and the preposition just read."""
+
+    at: int
+    used: frozenset[int] = frozenset()
+    role: frozenset[str] = frozenset()
+    marked: bool = False  # a word that names a text stood before
+
+
+class Walk:
+    """Reads one task by one intent."""
+
+    def __init__(self, intent: Intent, scan: Scan, *, changes: bool) -> None:
+        self.intent, self.scan, self.changes = intent, scan, changes
+        self.language = scan.language
+
+    def readings(self, start: int) -> list[Reading]:
+        """All readings, each with the fewest words left aside."""
+        best: dict[tuple[_Place, tuple[Bound, ...]], tuple[int, int]] = {}
+        readings: dict[tuple[Bound, ...], Reading] = {}
+        reached = [(_Place(start), Reading(0, 0, (), by_intent=True))]
+        while reached:
+            place, so_far = reached.pop()
+            key = (place, so_far.bound)
+            if key in best and best[key] <= so_far.rank:
+                continue
+            if len(best) >= VISITS:
+                return []
+            best[key] = so_far.rank
+            if place.at == len(self.scan.tokens):
+                earlier = readings.get(so_far.bound)
+                if self._complete(place) and (earlier is None or so_far.rank < earlier.rank):
+                    readings[so_far.bound] = so_far
+                continue
+            reached += self._ways(place, so_far)
+        return list(readings.values())
+
+    def _complete(self, place: _Place) -> bool:
+        left = (item for at, item in enumerate(self.intent.items) if at not in place.used)
+        return all(item.optional for item in left) and (not place.role or self._light(place))
+
+    def _light(self, place: _Place) -> bool:
+        return not place.role or LIGHT in place.role
+
+    def _ways(self, place: _Place, so_far: Reading) -> Iterator[tuple[_Place, Reading]]:
+        at, scan = place.at, self.scan
+        if self._light(place):
+            for end, groups in scan.named_at(at, self.language.relating):
+                yield _Place(end, place.used, groups), so_far
+        for number, item in enumerate(self.intent.items):
+            if number in place.used or self._too_early(number, place.used):
+                continue
+            if not (item.role in place.role if item.role else self._light(place)):
+                continue
+            used = place.used | {number}
+            if item.concept:
+                for end in scan.after(at, self.language.concepts[item.concept]):
+                    yield _Place(end, used), replace(so_far, exact=so_far.exact + end - at)
+            elif item.reader:
+                for end, value, vague in item.reader(scan, at):
+                    if vague > LOOSE and not (item.role or place.marked or self._plain(at)):
+                        continue
+                    bound = (*so_far.bound, bound_as(item.slot, value, at, end))
+                    yield _Place(end, used), replace(so_far, bound=bound, vague=so_far.vague + vague)
+        yield from self._aside(place, so_far)
+
+    def _too_early(self, number: int, used: frozenset[int]) -> bool:
+        """Whether a slot of the same kind and role must be read first."""
+        items = self.intent.items
+        same = (items[number].reader, items[number].role)
+        if same[0] is None:
+            return False
+        return any(each not in used and (items[each].reader, items[each].role) == same for each in range(number))
+
+    def _plain(self, at: int) -> bool:
+        """Whether a token is clearly a path, a name such as `TODO`, or a quoted text."""
+        return any(read_named(self.scan, at)) or any(read_symbol(self.scan, at))
+
+    def _aside(self, place: _Place, so_far: Reading) -> Iterator[tuple[_Place, Reading]]:
+        """Words of the task that say nothing here."""
+        at, scan, language = place.at, self.scan, self.language
+        word = scan.word(at)
+        if word in language.articles:
+            yield replace(place, at=at + 1), so_far
+        elif word in language.announcing:
+            yield replace(place, at=at + 1, marked=True), so_far
+        elif word in language.markers and any(self._named_beside(at)):
+            yield replace(place, at=at + 1), so_far
+        elif not self.changes:
+            for end in scan.after(at, language.aside):
+                left = replace(so_far, aside=(*so_far.aside, scan.raw(at, end)))
+                yield replace(place, at=end), left
+
+    def _named_beside(self, at: int) -> Iterator[bool]:
+        for each in (at - 1, at + 1, at + 2):
+            if 0 <= each < len(self.scan.tokens):
+                yield any(read_named(self.scan, each))
+
+
+class Intents:
+    """Reads tasks by the intents of a shelf."""
+
+    def __init__(self, shelf: Shelf) -> None:
+        self.shelf = shelf
+
+    def readings(self, scan: Scan, start: int, end: int) -> Iterator[tuple[Procedure, Intent, Reading]]:
+        """Every reading of the tokens from `start` to `end`."""
+        if end - start > MOST_WORDS:
+            return
+        cut = replace(scan, tokens=scan.tokens[:end])
+        words = frozenset(token.word for token in cut.tokens[start:])
+        concepts = _concepts(cut, start)
+        for procedure in self.shelf.procedures:
+            if procedure.refuse & words or not procedure.fits_after(scan.prior):
+                continue
+            for intent in procedure.intents:
+                try:
+                    fits = intent.needed <= concepts
+                except PhrasingError:
+                    continue  # reported by `Procedure.faults`
+                if fits:
+                    for reading in Walk(intent, cut, changes=procedure.changes).readings(start):
+                        yield procedure, intent, reading
+
+
+def _concepts(scan: Scan, start: int) -> frozenset[str]:
+    """The concepts that occur in a task."""
+    found: set[str] = set()
+    for at in range(start, len(scan.tokens)):
+        for _, names in scan.named_at(at, scan.language.naming):
+            found |= names
+    return frozenset(found)
+

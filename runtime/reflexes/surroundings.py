@@ -1,0 +1,124 @@
+"""What the folder of a run shows to the reflexes: names of files, columns and cells of tables, keys of JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from kernel.disk import SKIPPED
+from kernel.errors import OperationFailed
+
+MOST_FILES = 400
+"""Files of the folder that are looked at."""
+LARGEST = 1_000_000
+"""Bytes of the largest table or JSON document whose content is looked at."""
+_TABLES = (".csv", ".tsv", ".json")
+
+
+@dataclass(frozen=True)
+class Contents:
+    """The columns and cells of a table, and the keys of a JSON document."""
+
+    columns: tuple[str, ...] = ()
+    cells: Mapping[str, frozenset[str]] = field(default_factory=dict)  # text in lower case → its columns
+    spelled: Mapping[str, str] = field(default_factory=dict)  # text in lower case → as it is written
+    keys: Mapping[str, str] = field(default_factory=dict)  # last key in lower case → its only path
+    column_like: Mapping[str, str] = field(default_factory=dict)  # singular in lower case → column
+
+
+class Surroundings:
+    """The folder of a run, looked at on demand and once."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._contents: dict[str, Contents | None] = {}
+
+    @cached_property
+    def files(self) -> tuple[str, ...]:
+        """The paths of the files below the folder, at most `MOST_FILES`."""
+        found: list[str] = []
+        for where, folders, names in os.walk(self.folder):
+            folders[:] = sorted(each for each in folders if each not in SKIPPED and not each.startswith("."))
+            inside = Path(where).relative_to(self.folder)
+            if inside == Path():
+                folders[:] = [each for each in folders if each != "state"]
+            found += [(inside / name).as_posix() for name in sorted(names) if not name.startswith(".")]
+            if len(found) >= MOST_FILES:
+                break
+        return tuple(found[:MOST_FILES])
+
+    def called(self, stem: str, suffix: str = "") -> list[str]:
+        """The files of that name without its ending, in singular or plural."""
+        names = {stem, _single(stem)}
+        return [
+            each
+            for each in self.files
+            if {Path(each).name.partition(".")[0].lower(), _single(Path(each).name.partition(".")[0].lower())}
+            & names
+            and each.lower().endswith(suffix)
+        ]
+
+    def contents(self, name: str) -> Contents | None:
+        """What a table or JSON document holds; None for any other file."""
+        if name not in self._contents:
+            self._contents[name] = self._looked_into(name) if name.lower().endswith(_TABLES) else None
+        return self._contents[name]
+
+    def _looked_into(self, name: str) -> Contents | None:
+        from runtime.operations.cells import read_table  # most tasks name no table
+
+        path = self.folder / name
+        try:
+            if name not in self.files or path.stat().st_size > LARGEST:
+                return None
+            text = path.read_text("utf-8-sig")
+        except (OSError, UnicodeDecodeError):
+            return None
+        try:
+            table = read_table(text, name)
+        except OperationFailed:
+            return Contents(keys=_keys(text)) if name.lower().endswith(".json") else None
+        cells: dict[str, set[str]] = {}
+        spelled: dict[str, str] = {}
+        for row in table.rows:
+            for column, cell in zip(table.header, row, strict=False):
+                if cell.strip():
+                    cells.setdefault(cell.lower(), set()).add(column)
+                    spelled.setdefault(cell.lower(), cell)
+        return Contents(
+            tuple(table.header),
+            {text: frozenset(columns) for text, columns in cells.items()},
+            spelled,
+            column_like={_single(each.lower()): each for each in table.header},
+        )
+
+
+def _keys(text: str) -> Mapping[str, str]:
+    try:
+        document = json.loads(text)
+    except ValueError:
+        return {}
+    paths: dict[str, list[str]] = {}
+    for keys in _paths(document):
+        plain = all(re.fullmatch(r"[\w-]+", each) for each in keys)
+        paths.setdefault(keys[-1].lower(), []).append(".".join(keys) if plain else "")
+    return {key: found[0] for key, found in paths.items() if len(found) == 1 and found[0]}
+
+
+def _paths(value: Any, before: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    if isinstance(value, dict) and len(before) < 8:
+        for key, inner in value.items():
+            yield (*before, key)
+            yield from _paths(inner, (*before, key))
+
+
+def _single(word: str) -> str:
+    from runtime.text.inflection import singular
+
+    return singular(word)
