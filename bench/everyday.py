@@ -77,7 +77,6 @@ def tasks(path: Path = LIST) -> list[Task]:
 
 def play(listed: Sequence[Task]) -> list[Outcome]:
     """Do each task in a folder of its own."""
-    ladder = Ladder((Reflex([shipped_system()]), Human()))
     outcomes: list[Outcome] = []
     with tempfile.TemporaryDirectory() as place:
         template = Path(place) / "template"
@@ -87,6 +86,7 @@ def play(listed: Sequence[Task]) -> list[Outcome]:
             folder = Path(place) / str(number)
             copytree(template, folder, symlinks=True)
             before = files_in(folder)
+            ladder = Ladder((Reflex([shipped_system()], place=folder), Human()))
             fractal = Fractal(folder, settings={"sandbox": "off", "fsync": False}, ladder=ladder)
             with cost() as spent:
                 result = asyncio.run(fractal.run(task.text))

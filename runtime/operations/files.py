@@ -106,7 +106,7 @@ _ORDERS = {
 }
 _WHERE = re.compile(
     r"(?i)size (?P<sign>[<>]=?) (?P<size>\d+(?:\.\d+)?) ?(?P<unit>bytes?|b|kb|mb|gb)?"
-    r"|changed (?P<way>before|after|on) (?P<day>\d{4}-\d{2}-\d{2})|(?P<empty>empty)"
+    r"|changed (?P<way>before|after|since|on) (?P<day>\d{4}-\d{2}-\d{2})|(?P<empty>empty)"
 )
 _UNITS = {"k": 1_000, "m": 1_000_000, "g": 1_000_000_000}
 
@@ -134,7 +134,7 @@ def _condition(where: str) -> Callable[[Facts], bool]:
     if hit["empty"]:
         return lambda facts: facts["size"] == 0
     if hit["day"]:
-        compared = {"before": operator.lt, "after": operator.gt, "on": operator.eq}[hit["way"].lower()]
+        compared = {"before": operator.lt, "after": operator.gt, "since": operator.ge, "on": operator.eq}[hit["way"].lower()]
         return lambda facts: compared(facts["day"], hit["day"])
     bytes = float(hit["size"]) * _UNITS.get((hit["unit"] or "b")[0].lower(), 1)
     sign = {"<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge}[hit["sign"]]

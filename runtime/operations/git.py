@@ -20,7 +20,9 @@ _LOOK = ("--no-ext-diff", "--no-textconv", "--ignore-submodules=all")
 
 
 @operation()
-def git(ctx: OperationContext, action: str, path: str = "", limit: int = 20) -> Result:
+def git(
+    ctx: OperationContext, action: str, path: str = "", limit: int = 20, message: str = ""
+) -> Result:
     """The state, the commits, the uncommitted changes, or the branches of the repository here."""
     pathspec = ["--", str(ctx.readable(path).relative_to(ctx.folder.resolve())) if path else "."]
     _git(ctx, ["rev-parse", "--git-dir"])
@@ -47,7 +49,10 @@ def git(ctx: OperationContext, action: str, path: str = "", limit: int = 20) -> 
             return Result(out, evidence={"authors": len(out.splitlines())})
         case "show":
             form = ["--date=short", "--format=%h %ad %an: %s", "--stat", "--no-ext-diff", "--no-textconv"]
-            out = _git(ctx, ["log", f"--max-count={limit}", *form, *pathspec])
+            named = ["--fixed-strings", f"--grep={message}"] if message else []
+            out = _git(ctx, ["log", f"--max-count={limit}", *named, *form, *pathspec])
+            if not out:
+                raise OperationFailed("there is no such commit")
             return Result(out, evidence={})
         case "diff":
             base = ["HEAD"] if _has_commits(ctx) else ["--cached"]

@@ -10,8 +10,8 @@ from decimal import Context, Decimal, Inexact, InvalidOperation, Overflow
 from typing import Any
 
 from kernel.errors import OperationFailed
-from kernel.tools.operations import OperationContext, Result, operation
-from runtime.operations.texts import file_or_text
+from kernel.tools.operations import OperationContext, Result, Touch, operation
+from runtime.operations.texts import encoded, file_or_text, save_to
 
 LONGEST = 1_000
 _QUOTED = r"\"(?:[^\"\\]|\\.)*\"|'[^']*'"
@@ -25,22 +25,54 @@ _TYPES = {str: "text", dict: "object", list: "list", bool: "boolean", type(None)
 _ENDS = ("keys", "length", "type", "values", "sum")
 
 
-@operation()
-def query_json(ctx: OperationContext, query: str, path: str = "", text: str = "") -> Result:
-    """The value at a path: text as it is, other values as JSON; or its `keys`, `length`, `type`."""
+def _prepare(ctx: OperationContext, to: str = "", **_: Any) -> tuple[Touch, ...]:
+    return (Touch(ctx.writable(to)),) if to else ()
+
+
+@operation(_prepare)
+def query_json(
+    ctx: OperationContext, query: str, path: str = "", text: str = "", value: str = "", to: str = ""
+) -> Result:
+    """The value at a path: text as it is, other values as JSON; or its `keys`, `length`, `type`.
+
+    With `value` the document with that value at the path is written to `to`.
+    """
+    if bool(value) != bool(to):
+        raise OperationFailed("to set a value, give value and to")
     if len(query) > LONGEST:
         raise OperationFailed(f"the query is longer than {LONGEST:,} characters")
     name = path or "the text"
     document = _read(file_or_text(ctx, path, text, "the JSON file"), name)
     place, ends = _parts(query, document)
+    if value:
+        return _set(ctx, document, place, query, value, to)
     try:
-        value = _walk(document, place, query)
+        found = _walk(document, place, query)
         for end in ends:
-            value = _end_applied(value, end, query)
-        shown = _shown(value)
+            found = _end_applied(found, end, query)
+        shown = _shown(found)
     except RecursionError:
         raise OperationFailed(f"{name}: nested too deeply to be shown") from None
-    return Result(shown, evidence={"type": _type(value)})
+    return Result(shown, evidence={"type": _type(found)})
+
+
+def _set(
+    ctx: OperationContext, document: Any, place: list[str | int | None], query: str, value: str, to: str
+) -> Result:
+    """Write the document with a value at a path whose parent exists."""
+    if not place or None in place:
+        raise OperationFailed(f"{query}: name one key or item to set")
+    try:
+        new = _loads(value)
+    except ValueError:
+        raise OperationFailed(f"value: {value[:60]!r} is not JSON; a text stands in double quotes") from None
+    parent, last = _walk(document, place[:-1], query), place[-1]
+    if isinstance(parent, dict):
+        parent[str(last)] = new
+    else:
+        _child(parent, str(last), query)  # raises where there is no such item
+        parent[int(str(last))] = new
+    return save_to(ctx, to, encoded(f"{_dumped(document)}\n"), f"{query} = {value}", {})
 
 
 @dataclass(frozen=True)

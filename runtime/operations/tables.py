@@ -25,7 +25,7 @@ from runtime.operations.walking import Deadline
 
 LONGEST = 2_000
 HELP = (
-    "write header, rows, count [COLUMN], sum|average|min|max|median COLUMN, unique COLUMN, columns A, B, "
+    "write header, rows, count [COLUMN], sum|average|min|max|median COLUMN, unique COLUMN, columns A, B, without A, "
     "sort by COLUMN [desc], top|bottom N by COLUMN, first|last N; after it `where COLUMN > VALUE and …`, "
     "`by COLUMN` to group, `sort by COLUMN`; a bar joins several; or SELECT … FROM data"
 )
@@ -221,10 +221,12 @@ class _Reader:
             self._clauses("where")
             groups = self._grouped(at, "NULL", "", lambda _: "")
             return Table(groups.header[:1], [row[:1] for row in groups.rows], groups.grouped)
-        if verb in ("column", "columns"):
+        if verb in ("column", "columns", "without"):
             places = [self._column()]
             while self._take(","):
                 places.append(self._column())
+            if verb == "without":
+                places = [at for at in range(len(self._table.header)) if at not in places]
             return self._rows(places=places)
         if verb == "sort":
             self._take("by")

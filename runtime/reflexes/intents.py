@@ -38,6 +38,7 @@ class Item:
     concept: str = ""
     slot: str = ""
     reader: Reader | None = None
+    listed: bool = False  # a list of words, each with a value
     role: str = ""  # the group of prepositions before it; "" for none or a light one
     optional: bool = False
 
@@ -70,7 +71,8 @@ class Intent:
 
     def _slot(self, text: str) -> Item:
         name, _, kind = (part.strip() for part in text.partition(":"))
-        return Item(slot=name, reader=self.kinds(kind or name)[0])
+        reader, listed = self.kinds(kind or name)
+        return Item(slot=name, reader=reader, listed=listed)
 
     def _concept(self, name: str) -> Item:
         if name not in self.language.concepts:
@@ -147,7 +149,8 @@ class Walk:
                     if vague > LOOSE and not (item.role or place.marked or self._plain(at)):
                         continue
                     bound = (*so_far.bound, bound_as(item.slot, value, at, end))
-                    yield _Place(end, used), replace(so_far, bound=bound, vague=so_far.vague + vague)
+                    exact = so_far.exact + (end - at if item.listed else 0)
+                    yield _Place(end, used), replace(so_far, exact=exact, bound=bound, vague=so_far.vague + vague)
         yield from self._aside(place, so_far)
 
     def _too_early(self, number: int, used: frozenset[int]) -> bool:
@@ -205,8 +208,9 @@ class Intents:
                 except PhrasingError:
                     continue  # reported by `Procedure.faults`
                 if fits:
-                    for reading in Walk(intent, cut, changes=procedure.changes).readings(start):
-                        yield procedure, intent, reading
+                    found = Walk(intent, cut, changes=procedure.changes).readings(start)
+                    least = min((each.rank for each in found), default=None)
+                    yield from ((procedure, intent, each) for each in found if each.rank == least)
 
 
 def _concepts(scan: Scan, start: int) -> frozenset[str]:

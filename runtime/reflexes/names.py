@@ -216,6 +216,42 @@ def _phrase(scan: Scan, at: int) -> Iterator[Read]:
         yield end, scan.raw(at, end), 3 * (end - at)
 
 
+MOST_SAID = 8
+"""Of a text without quotes that a word such as `line` or `saying` announces, how many words."""
+_INSIDE = ("the", "a", "an", "my", "our", "at", "for", "about", "on", "by", "from", "is", "are", "was")
+
+
+def _said(scan: Scan, at: int) -> Iterator[Read]:
+    """A text that is announced, in quotes or not: `the line call the bank`; no path, no line break."""
+    yield from _quoted(scan, at)
+    for end in range(at + 1, min(at + MOST_SAID, len(scan.tokens)) + 1):
+        token = scan.tokens[end - 1]
+        if token.quoted or token.word == "\n" or any(read_named(scan, end - 1)):
+            return
+        yield end, scan.raw(at, end), 3 + end - at
+
+
+def _item(scan: Scan, at: int) -> Iterator[Read]:
+    """A few plain words that could be an entry of a list: `buy flowers for Ann`, `feed the cat`."""
+    yield from _quoted(scan, at)
+    refused = scan.language.refused
+    for end in range(at + 1, min(at + MOST_WORDS, len(scan.tokens)) + 1):
+        token = scan.tokens[end - 1]
+        odd = token.word in refused and (end == at + 1 or token.word not in _INSIDE)
+        if odd or token.quoted or not re.search(r"\w", token.text) or any(read_named(scan, end - 1)):
+            return
+        if token.word not in refused:
+            yield end, scan.raw(at, end), 2
+
+
+def _tail(scan: Scan, at: int) -> Iterator[Read]:
+    """The rest of the task verbatim, after a colon."""
+    end = len(scan.tokens)
+    if 0 < at < end and scan.word(at - 1) == ":" and not any(each.word == "\n" for each in scan.tokens[at:]):
+        token = scan.tokens[at]
+        yield end, token.text if token.quoted and at + 1 == end else scan.raw(at, end), 1
+
+
 def _line(scan: Scan, at: int) -> Iterator[Read]:
     """The rest of the task verbatim, if nothing in it could join or limit it: a command line."""
     end = len(scan.tokens)
@@ -284,6 +320,9 @@ KINDS: Mapping[str, Reader] = {
     "symbol": read_symbol,
     "phrase": _phrase,
     "line": _line,
+    "said": _said,
+    "item": _item,
+    "tail": _tail,
     "column": _column,
     "condition": _condition,
     "json path": _json_path,

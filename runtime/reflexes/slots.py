@@ -178,11 +178,11 @@ def list_of(read: Reader, least: int = 1) -> Reader:
 
 
 def those_like(read: Reader, pattern: str) -> Reader:
-    """What a kind reads, if it matches a pattern such as `*.csv`."""
+    """What a kind reads, if it matches one of some patterns, such as `*.csv *.tsv`."""
 
     def read_some(scan: Scan, at: int) -> Iterator[Read]:
         for end, value, vague in read(scan, at):
-            if fnmatch(str(value).lower(), pattern):
+            if any(fnmatch(str(value).lower(), each) for each in pattern.split()):
                 yield end, value, max(vague - 1, 0)
 
     return read_some

@@ -40,6 +40,12 @@ def _for_json(text: str) -> str:
     return text if plain else json.dumps(text, ensure_ascii=False)
 
 
+def _for_lines(text: str) -> str:
+    """A text in a question to the operation lines."""
+    quoted = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{quoted}"'
+
+
 def _number(text: str) -> int | float:
     return int(text) if re.fullmatch(r"-?\d+", text) else float(text)
 
@@ -64,9 +70,11 @@ _FILTERS: Mapping[str, Callable[[str], Any]] = {
     "words": _words,
     "csv": for_csv,
     "json": _for_json,
+    "lines": _for_lines,
+    "stem": lambda path: path.rpartition(".")[0],
 }
 """What can be done with a slot: as text, as a number, as a share of one; quoted for a shell, a pattern, or a
-question to a CSV or JSON file; as a pattern of any of its words."""
+question to a CSV or JSON file or to lines; as a pattern of any of its words; a path without its ending."""
 
 
 class Unbound(LookupError):

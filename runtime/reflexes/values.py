@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from datetime import date
+from functools import lru_cache
 
 from runtime.reflexes.slots import It, Read, Reader, Scan, choice_of
 
@@ -101,6 +103,61 @@ def _range(scan: Scan, at: int) -> Iterator[Read]:
         yield at + 3, f"{first}-{last}", 0
 
 
+_TIME = re.compile(r"(?:[01]?\d|2[0-3])(?::[0-5]\d)(?:[ap]m)?|(?:0?\d|1[0-2])[ap]m|noon")
+
+
+def _time(scan: Scan, at: int) -> Iterator[Read]:
+    """A time of day: `15:00`, `3pm`, `3 pm`, `noon`."""
+    word = scan.word(at)
+    if _TIME.fullmatch(word):
+        yield at + 1, word, 0
+    if scan.word(at + 1) in ("am", "pm") and _TIME.fullmatch(f"{word}{scan.word(at + 1)}"):
+        yield at + 2, f"{word}{scan.word(at + 1)}", 0
+
+
+def _zone(scan: Scan, at: int) -> Iterator[Read]:
+    """A time zone, or a city that names one: `Tokyo`, `New York`, `UTC`."""
+    import zoneinfo
+
+    words = [scan.word(each).title() for each in range(at, min(at + 3, len(scan.tokens)))]
+    for end in range(len(words), 0, -1):
+        name = " ".join(words[:end])
+        if name.upper() in ("UTC", "GMT") or _cities(zoneinfo.available_timezones).get(name.replace(" ", "_")):
+            yield at + end, name, 0
+            return
+
+
+@lru_cache(maxsize=1)
+def _cities(available: Callable[[], set[str]]) -> Mapping[str, bool]:
+    return {name.rpartition("/")[2]: True for name in available() if "/" in name and not name.startswith("Etc/")}
+
+
+def _json_value(scan: Scan, at: int) -> Iterator[Read]:
+    """A JSON value: a number, true, false, null, text in quotes, or one word."""
+    if at < len(scan.tokens):
+        token = scan.tokens[at]
+        if token.quoted:
+            yield at + 1, json.dumps(token.text, ensure_ascii=False), 0
+        elif token.word in ("true", "false", "null") or re.fullmatch(r"-?\d+(?:\.\d+)?", token.word):
+            yield at + 1, token.word, 0
+        elif token.word in ("on", "off"):
+            yield at + 1, "true" if token.word == "on" else "false", 1
+        elif re.fullmatch(r"[\w.-]+", token.text) and token.word not in scan.language.refused:
+            yield at + 1, json.dumps(token.text, ensure_ascii=False), 3
+
+
+def _year(scan: Scan, at: int) -> Iterator[Read]:
+    """A year alone: its first day."""
+    if re.fullmatch(r"[12]\d{3}", scan.word(at)):
+        yield at + 1, f"{scan.word(at)}-01-01", 0
+
+
+def _file_size(scan: Scan, at: int) -> Iterator[Read]:
+    """`100 bytes`, `2kB`."""
+    sizes = ("byte", "kB", "MB", "GB")
+    return (each for each in _quantity(scan, at) if each[1].rpartition(" ")[2] in sizes)
+
+
 _SYMBOLS = {"×": "*", "÷": "/", "−": "-", "–": "-", "·": "*", "**": "^", "x": "*"}
 _TERM = "[-+]*0%*"
 _SUM = f"{_TERM}(?:[-+*/^]{_TERM})*"
@@ -161,6 +218,11 @@ KINDS: Mapping[str, Reader] = {
     "duration": _duration,
     "date": _date,
     "range": _range,
+    "year": _year,
+    "time of day": _time,
+    "time zone": _zone,
+    "json value": _json_value,
+    "file size": _file_size,
     "expression": _expression,
 }
 """By their names in markdown files."""
