@@ -92,7 +92,8 @@ class _Place:
     at: int
     used: frozenset[int] = frozenset()
     role: frozenset[str] = frozenset()
-    marked: bool = False  # a word that names a text stood before
+    marked: bool = False  # a word that announces a text stood before
+    last: int = -1  # the concept just read, whose next item may be a text of any words
 
 
 class Walk:
@@ -143,10 +144,11 @@ class Walk:
             used = place.used | {number}
             if item.concept:
                 for end in scan.after(at, self.language.concepts[item.concept]):
-                    yield _Place(end, used), replace(so_far, exact=so_far.exact + end - at)
+                    yield _Place(end, used, last=number), replace(so_far, exact=so_far.exact + end - at)
             elif item.reader:
                 for end, value, vague in item.reader(scan, at):
-                    if vague > LOOSE and not (item.role or place.marked or self._plain(at)):
+                    announced = item.role or place.marked or place.last == number - 1 >= 0
+                    if vague > LOOSE and not announced and not self._plain(at):
                         continue
                     bound = (*so_far.bound, bound_as(item.slot, value, at, end))
                     exact = so_far.exact + (end - at if item.listed else 0)

@@ -36,6 +36,7 @@ _IMPLIED = {
     "list": ("list", "text"),
     "table": ("table", "list", "text"),
     "text": ("text",),
+    "matches": ("list",),
     "file": ("file",),
     "table file": ("file", "table file"),
 }

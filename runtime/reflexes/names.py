@@ -157,6 +157,11 @@ def _condition(scan: Scan, at: int) -> Iterator[Read]:
         for after, sign, _ in choice_of(scan.language.choices.get("comparison", {}))(scan, middle):
             for end, value, more in _value(scan, after):
                 yield end, f"where {for_csv(column)} {sign} {for_csv(_spelled(scan, value))}", vague + min(more, 1)
+    numeric = [column for table in scan.tables for column in table.numeric]
+    if len(numeric) == 1:
+        for middle, sign, _ in choice_of(scan.language.choices.get("comparison", {}))(scan, at):
+            if value := number_at(scan, middle):
+                yield middle + 1, f"where {for_csv(numeric[0])} {sign} {value}", 1
     for end, text in _texts(scan, at):
         columns = {column for table in scan.tables for column in table.cells.get(text, ())}
         if len(columns) == 1 and not number_at(scan, at):
@@ -181,6 +186,32 @@ read_symbol = _one(r"[A-Z][A-Z0-9_]+|\w*[^\W_]_\w+|[a-z]+[A-Z]\w*", 2)
 def _bare_folder(scan: Scan, at: int) -> Iterator[Read]:
     """Like a folder, and never `it`: for what cannot be done by mistake."""
     return (each for each in _folder(scan, at) if not isinstance(each[1], Meant))
+
+
+def _known_folder(scan: Scan, at: int) -> Iterator[Read]:
+    """A folder: a path that shows it, a folder that exists, or a bare name beside the word folder."""
+    for end, value, vague in _bare_folder(scan, at):
+        beside = {scan.word(at - 1) if at else "", scan.word(end)} & _FOLDER_WORDS
+        exists = scan.around is not None and str(value).rstrip("/") in scan.around.folders
+        if "/" in value or value in (".", "..") or beside or exists or scan.tokens[at].quoted:
+            yield end, value, min(vague, 1) if exists else vague
+
+
+_FOLDER_WORDS = frozenset({"folder", "directory", "dir", "subfolder"})
+
+
+def _data(scan: Scan, at: int) -> Iterator[Read]:
+    """Text in quotes, or one word that is none of the language of tasks."""
+    yield from _quoted(scan, at)
+    word, language = scan.word(at), scan.language
+    known = word in language.refused or word in language.naming or word in language.relating
+    if re.search(r"\w", word) and not known and (word,) not in language.aside and not _is_path(word, language):
+        yield at + 1, scan.tokens[at].text, 2
+
+
+def _meant(scan: Scan, at: int) -> Iterator[Read]:
+    """The file that a pronoun means."""
+    return (each for each in read_path(scan, at) if isinstance(each[1], Meant))
 
 
 def _name(scan: Scan, at: int) -> Iterator[Read]:
@@ -321,6 +352,9 @@ KINDS: Mapping[str, Reader] = {
     "phrase": _phrase,
     "line": _line,
     "said": _said,
+    "data": _data,
+    "it": _meant,
+    "known folder": _known_folder,
     "item": _item,
     "tail": _tail,
     "column": _column,

@@ -170,7 +170,7 @@ def list_of(read: Reader, least: int = 1) -> Reader:
                 if len(values) + 1 >= least:
                     yield end, [*values, value], vague + more
                 after = end + (scan.word(end) == ",")
-                after += scan.word(after) in ("and", "&")
+                after += scan.word(after) in ("and", "&", "+")
                 if after > end and len(values) < 20:
                     reached.append((after, (*values, value), vague + more))
 

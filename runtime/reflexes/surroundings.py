@@ -26,6 +26,7 @@ class Contents:
     """The columns and cells of a table, and the keys of a JSON document."""
 
     columns: tuple[str, ...] = ()
+    numeric: tuple[str, ...] = ()  # those of the columns whose cells are numbers
     cells: Mapping[str, frozenset[str]] = field(default_factory=dict)  # text in lower case → its columns
     spelled: Mapping[str, str] = field(default_factory=dict)  # text in lower case → as it is written
     keys: Mapping[str, str] = field(default_factory=dict)  # last key in lower case → its only path
@@ -52,6 +53,11 @@ class Surroundings:
             if len(found) >= MOST_FILES:
                 break
         return tuple(found[:MOST_FILES])
+
+    @cached_property
+    def folders(self) -> frozenset[str]:
+        """The folders that hold files."""
+        return frozenset(str(parent) for each in self.files for parent in Path(each).parents)
 
     def called(self, stem: str, suffix: str = "") -> list[str]:
         """The files of that name without its ending, in singular or plural."""
@@ -93,6 +99,7 @@ class Surroundings:
                     spelled.setdefault(cell.lower(), cell)
         return Contents(
             tuple(table.header),
+            tuple(name for at, name in enumerate(table.header) if table.column(at).numeric),
             {text: frozenset(columns) for text, columns in cells.items()},
             spelled,
             column_like={_single(each.lower()): each for each in table.header},

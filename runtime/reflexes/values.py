@@ -115,6 +115,19 @@ def _time(scan: Scan, at: int) -> Iterator[Read]:
         yield at + 2, f"{word}{scan.word(at + 1)}", 0
 
 
+def _time_there(scan: Scan, at: int) -> Iterator[Read]:
+    """A time of day at a place: `15:00 in Berlin`, `3 pm Berlin time`."""
+    for middle, time, _ in _time(scan, at):
+        for end, zone, _ in _zone(scan, middle + (scan.word(middle) in ("in", "at"))):
+            yield end + (scan.word(end) == "time"), f"{time} in {zone}", 0
+
+
+def _nth_line(scan: Scan, at: int) -> Iterator[Read]:
+    """`line 3`: the number."""
+    if scan.word(at) == "line" and number_at(scan, at + 1).isdecimal():
+        yield at + 2, int(number_at(scan, at + 1)), 0
+
+
 def _zone(scan: Scan, at: int) -> Iterator[Read]:
     """A time zone, or a city that names one: `Tokyo`, `New York`, `UTC`."""
     import zoneinfo
@@ -221,6 +234,8 @@ KINDS: Mapping[str, Reader] = {
     "year": _year,
     "time of day": _time,
     "time zone": _zone,
+    "time there": _time_there,
+    "nth line": _nth_line,
     "json value": _json_value,
     "file size": _file_size,
     "expression": _expression,
