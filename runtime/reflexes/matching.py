@@ -137,9 +137,7 @@ class _Covered:
             readings = self.shelf.intents.readings
             found = [each for span in spans for each in self._matches(readings, scan, *span)]
             best = min(found, key=lambda each: each.reading.rank, default=None)
-            # where anything would be changed, any other reading is a rival
-            changes = any(each.procedure and each.procedure.changes for each in found)
-            rivals = [each for each in found if best and (changes or each.reading.loss <= best.reading.loss)]
+            rivals = [each for each in found if best and _rival(each, best)]
         else:
             return None
         if best and any(each.procedure is not best.procedure or each.slots != best.slots for each in rivals):
@@ -187,6 +185,20 @@ class _Covered:
                     if before not in ends and len(ends) <= MOST_COURTESIES:
                         ends.append(before)
         return [(a, b) for a in starts for b in ends if a < b]
+
+
+MARGIN = 3
+"""How much worse a reading of a change by another reflex must be."""
+
+
+def _rival(other: Match, best: Match) -> bool:
+    """Whether another reading is as good as the best; where both change files, nearly as good is enough."""
+    assert other.procedure
+    assert best.procedure
+    if other.procedure is best.procedure:
+        return other.reading.rank == best.reading.rank
+    margin = MARGIN if best.procedure.changes and other.procedure.changes else 0
+    return other.reading.loss <= best.reading.loss + margin
 
 
 def _task_of(scan: Scan, reading: Reading, start: int, end: int) -> str:
@@ -280,7 +292,8 @@ def earlier(text: str, shelf: Shelf, source: str = "") -> Earlier:
     short = text.strip() if len(text) <= LONGEST_MESSAGE else ""
     if shelf.wrote and (hit := shelf.wrote.fullmatch(short)):
         column = re.split(r",\s*", hit.groupdict().get("columns") or "")[-1]
-        return Earlier(_shapes(("table file" if column else "file",)), None, hit["file"], column, source)
+        table = column or hit["file"].endswith((".csv", ".tsv"))
+        return Earlier(_shapes(("table file" if table else "file",)), None, hit["file"], column, source)
     lines = [line for line in text.splitlines() if line.strip()]
     if not lines or (shelf.nothing and shelf.nothing.match(text)):
         return Earlier(frozenset(), text, source=source)

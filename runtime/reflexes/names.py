@@ -122,7 +122,7 @@ def _texts(scan: Scan, at: int) -> Iterator[tuple[int, str]]:
 
 def _column(scan: Scan, at: int) -> Iterator[Read]:
     """A column: one of the table that the task names; of an unknown table, any plain word."""
-    if not any(each.columns for each in scan.tables):
+    if not scan.tables:
         yield from _COLUMN(scan, at)
     for end, text in _texts(scan, at):
         for table in scan.tables:
@@ -139,7 +139,7 @@ def _single(text: str) -> str:
 
 def _json_path(scan: Scan, at: int) -> Iterator[Read]:
     """A path in JSON: one of the document that the task names; of an unknown document, any plain path."""
-    if not any(each.keys for each in scan.tables):
+    if not scan.tables:
         yield from _JSON_PATH(scan, at)
     for end, text in _texts(scan, at):
         for document in scan.tables:
