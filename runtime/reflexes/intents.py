@@ -28,6 +28,8 @@ LOOSE = 2
 """How vague a slot may be without a role: a bare name or a column, no word of prose."""
 LIGHT = "light"
 """The group of prepositions that a slot without a role may have."""
+BARE = "bare"
+"""The group of no preposition at all."""
 _ITEM = re.compile(r"\[[^\[\]]*\]|\{[^{}]*\}|[^\s\[\]{}]+")
 
 
@@ -133,13 +135,13 @@ class Walk:
 
     def _ways(self, place: _Place, so_far: Reading) -> Iterator[tuple[_Place, Reading]]:
         at, scan = place.at, self.scan
-        if self._light(place):
+        if self._light(place) and not place.marked and (place.used or scan.word(at) != "of"):
             for end, groups in scan.named_at(at, self.language.relating):
                 yield _Place(end, place.used, groups), so_far
         for number, item in enumerate(self.intent.items):
             if number in place.used or self._too_early(number, place.used):
                 continue
-            if not (item.role in place.role if item.role else self._light(place)):
+            if not self._fits(item, place):
                 continue
             used = place.used | {number}
             if item.concept:
@@ -153,7 +155,16 @@ class Walk:
                     bound = (*so_far.bound, bound_as(item.slot, value, at, end))
                     exact = so_far.exact + (end - at if item.listed else 0)
                     yield _Place(end, used), replace(so_far, exact=exact, bound=bound, vague=so_far.vague + vague)
-        yield from self._aside(place, so_far)
+        if not place.marked:
+            yield from self._aside(place, so_far)
+
+    def _fits(self, item: Item, place: _Place) -> bool:
+        """Whether an item may follow here."""
+        if place.marked and item.concept:
+            return False
+        if item.role == BARE:
+            return not place.role
+        return item.role in place.role if item.role else self._light(place)
 
     def _too_early(self, number: int, used: frozenset[int]) -> bool:
         """Whether a slot of the same kind and role must be read first."""

@@ -149,6 +149,21 @@ def _json_path(scan: Scan, at: int) -> Iterator[Read]:
                 yield end, found, 0
 
 
+def _known_column(scan: Scan, at: int) -> Iterator[Read]:
+    """A column of the table that the task names."""
+    return _column(scan, at) if any(each.columns for each in scan.tables) else iter(())
+
+
+def _known_key(scan: Scan, at: int) -> Iterator[Read]:
+    """A key of the JSON document that the task names."""
+    return _json_path(scan, at) if any(each.keys for each in scan.tables) else iter(())
+
+
+def _unquoted_symbol(scan: Scan, at: int) -> Iterator[Read]:
+    """A name that is no word of prose: `TODO`, `my_name`, `getName`."""
+    return iter(()) if scan.tokens[at].quoted else read_symbol(scan, at)
+
+
 def _condition(scan: Scan, at: int) -> Iterator[Read]:
     """What rows of a table are asked for: `units > 3`, `city is Oslo`, or a cell alone: `Oslo`."""
     from runtime.reflexes.templates import for_csv
@@ -201,9 +216,11 @@ _FOLDER_WORDS = frozenset({"folder", "directory", "dir", "subfolder"})
 
 
 def _data(scan: Scan, at: int) -> Iterator[Read]:
-    """Text in quotes, or one word that is none of the language of tasks."""
+    """Text in quotes, or one word that is none of the language of tasks and has no article."""
     yield from _quoted(scan, at)
     word, language = scan.word(at), scan.language
+    if at and scan.word(at - 1) in _ARTICLES:
+        return
     known = word in language.refused or word in language.naming or word in language.relating
     if re.search(r"\w", word) and not known and (word,) not in language.aside and not _is_path(word, language):
         yield at + 1, scan.tokens[at].text, 2
@@ -249,6 +266,7 @@ def _phrase(scan: Scan, at: int) -> Iterator[Read]:
 
 MOST_SAID = 8
 """Of a text without quotes that a word such as `line` or `saying` announces, how many words."""
+_ARTICLES = ("the", "a", "an", "my", "our", "your", "this")
 _INSIDE = ("the", "a", "an", "my", "our", "at", "for", "about", "on", "by", "from", "is", "are", "was")
 
 
@@ -266,6 +284,8 @@ def _item(scan: Scan, at: int) -> Iterator[Read]:
     """A few plain words that could be an entry of a list: `buy flowers for Ann`, `feed the cat`."""
     yield from _quoted(scan, at)
     refused = scan.language.refused
+    if at and scan.word(at - 1) in _ARTICLES:
+        return
     for end in range(at + 1, min(at + MOST_WORDS, len(scan.tokens)) + 1):
         token = scan.tokens[end - 1]
         odd = token.word in refused and (end == at + 1 or token.word not in _INSIDE)
@@ -358,6 +378,9 @@ KINDS: Mapping[str, Reader] = {
     "item": _item,
     "tail": _tail,
     "column": _column,
+    "known column": _known_column,
+    "known key": _known_key,
+    "unquoted symbol": _unquoted_symbol,
     "condition": _condition,
     "json path": _json_path,
     "value": _value,

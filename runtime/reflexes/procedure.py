@@ -27,7 +27,7 @@ READERS: Mapping[str, Reader] = {
         f"{name}s": list_of(_SINGLE[name])
         for name in ("number", "path", "named path", "file", "folder", "bare folder", "place", "column")
     },
-    **{f"several {name}s": list_of(_SINGLE[name], 2) for name in ("number", "path", "item", "column")},
+    **{f"several {name}s": list_of(_SINGLE[name], 2) for name in ("number", "path", "item", "known column")},
     **exact.KINDS,
 }
 """The kinds of slots that code reads."""
