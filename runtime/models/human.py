@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 
 from kernel.asking.responder import FREE, Ask, Reply, Tier, Usage, Waits
 from kernel.document.model import Document
@@ -21,6 +22,10 @@ class Human:
     tier: Tier = "human"
     reads_prompt = False
 
+    def __init__(self, suggest: Callable[[str], str] | None = None) -> None:
+        """`suggest` says which task near the given one needs no model, "" for none."""
+        self._suggest = suggest
+
     def offers(self, task: str, document: Document) -> float | None:
         """Accept any attempt, with the lowest confidence."""
         return 0.0
@@ -36,7 +41,7 @@ class Human:
     async def answer(self, ask: Ask) -> Reply | Waits:
         """Wait with a question; in CHECK and DO the person's answer becomes the reply."""
         if ask.phase not in ("check", "do", "atomic", "work"):
-            return Waits("person", _ask_for_help(ask.document))
+            return Waits("person", _ask_for_help(ask.document, self._suggest))
         question = _ask_to_check(ask) if ask.phase == "check" else _ask_for_call(ask)
         text = _answer_to(ask.document, question)
         if not text:
@@ -62,7 +67,7 @@ def _call(text: str) -> dict[str, object]:
     return call if isinstance(call, dict) else {"blocked": text}
 
 
-def _ask_for_help(document: Document) -> str:
+def _ask_for_help(document: Document, suggest: Callable[[str], str] | None) -> str:
     """The question for a task that no rung accepts: why, and what the person can do."""
     task, run = document.task[:300], document.meta.run
     learned = [
@@ -75,6 +80,8 @@ def _ask_for_help(document: Document) -> str:
         why = f"This could not be done: “{task}”."
     else:
         why = f"No reflex covers this task, and there is no model to ask: “{task}”."
+        if suggest and (nearest := suggest(document.task)):
+            why = f"{why}\n{nearest}"
     tried = f"\n{learned[-1][:400]}" if learned else ""
     return (
         f'{why}{tried}\nSay it in other words: fractal answer {run} "…" --resume\n'

@@ -64,6 +64,11 @@ def build(
             checked = any(each.model != "person" for each in named[place + 1 :])
             doubt = memory.doubt if checked else trust_all
             responders += [Reflex([memory.methods, *systems], doubt, folder), Recalled(memory, checked=checked)]
+        elif rung.model == "person":
+            from runtime.models.human import Human
+
+            suggesting = (getattr(each, "suggestion", None) for each in responders)
+            responders.append(Human(next(filter(None, suggesting), None)))
         else:
             responders.append(_responder(rung, config, systems, state, folder))
     return Ladder(tuple(responders))
@@ -76,10 +81,6 @@ def _responder(
         from runtime.reflexes.reflex import Reflex
 
         return Reflex(systems, place=folder)
-    if rung.model == "person":
-        from runtime.models.human import Human
-
-        return Human()
     from runtime.models import make_responder
 
     limits = rung.timeout.model_dump() if isinstance(rung.timeout, Timeouts) else rung.timeout

@@ -211,7 +211,7 @@ class Intents:
             return
         cut = replace(scan, tokens=scan.tokens[:end])
         words = frozenset(token.word for token in cut.tokens[start:])
-        concepts = _concepts(cut, start)
+        concepts = concepts_in(cut, start)
         for procedure in self.shelf.procedures:
             if procedure.refuse & words or not procedure.fits_after(scan.prior):
                 continue
@@ -226,7 +226,7 @@ class Intents:
                     yield from ((procedure, intent, each) for each in found if each.rank == least)
 
 
-def _concepts(scan: Scan, start: int) -> frozenset[str]:
+def concepts_in(scan: Scan, start: int) -> frozenset[str]:
     """The concepts that occur in a task."""
     found: set[str] = set()
     for at in range(start, len(scan.tokens)):

@@ -98,7 +98,8 @@ def _called(scan: Scan, at: int) -> Iterator[Read]:
         end, suffix = end + 1, str(kind).removeprefix("*")
     marked = scan.word(end) in scan.language.markers
     found = scan.around.called(stem, suffix)
-    if len(found) == 1 and (owned or marked or suffix):
+    meant = marked or suffix or (owned and stem not in scan.language.naming)
+    if len(found) == 1 and meant:
         yield end + marked, found[0], 1 if marked or suffix else 2
 
 
@@ -172,6 +173,10 @@ def _condition(scan: Scan, at: int) -> Iterator[Read]:
         for after, sign, _ in choice_of(scan.language.choices.get("comparison", {}))(scan, middle):
             for end, value, more in _value(scan, after):
                 yield end, f"where {for_csv(column)} {sign} {for_csv(_spelled(scan, value))}", vague + min(more, 1)
+    for middle, column, _ in _known_column(scan, at):
+        for end, text in _texts(scan, middle):
+            if any(column in table.cells.get(text, ()) for table in scan.tables):
+                yield end, f"where {for_csv(column)} = {for_csv(_spelled(scan, text))}", 0
     numeric = [column for table in scan.tables for column in table.numeric]
     if len(numeric) == 1:
         for middle, sign, _ in choice_of(scan.language.choices.get("comparison", {}))(scan, at):
@@ -205,11 +210,13 @@ def _bare_folder(scan: Scan, at: int) -> Iterator[Read]:
 
 def _known_folder(scan: Scan, at: int) -> Iterator[Read]:
     """A folder: a path that shows it, a folder that exists, or a bare name beside the word folder."""
-    for end, value, vague in _bare_folder(scan, at):
-        beside = {scan.word(at - 1) if at else "", scan.word(end)} & _FOLDER_WORDS
+    before = scan.word(at) in _FOLDER_WORDS
+    for end, value, vague in _bare_folder(scan, at + before):
+        after = scan.word(end) in _FOLDER_WORDS
         exists = scan.around is not None and str(value).rstrip("/") in scan.around.folders
-        if "/" in value or value in (".", "..") or beside or exists or scan.tokens[at].quoted:
-            yield end, value, min(vague, 1) if exists else vague
+        named = (before or after) and value.lower() not in scan.language.naming
+        if "/" in value or value in (".", "..") or named or exists or scan.tokens[end - 1].quoted:
+            yield end + after, value, min(vague, 1) if exists else vague
 
 
 _FOLDER_WORDS = frozenset({"folder", "directory", "dir", "subfolder"})

@@ -74,6 +74,12 @@ class Reflex(Coded):
             return None
         return SURE
 
+    def suggestion(self, task: str) -> str:
+        """A sentence with the nearest task that a reflex covers; "" if none is near."""
+        from runtime.reflexes.suggestions import nearest
+
+        return nearest(task, self.reflexes.shelf, self._around())
+
     async def answer(self, ask: Ask) -> Reply:
         """The reply of this phase; raises `Declined` for what no reflex covers."""
         match = self._match(ask.document.task, ask.document)
@@ -104,8 +110,10 @@ class Reflex(Coded):
 
     def _match_task(self, task: str, prior: tuple[Earlier, ...], _loop: str) -> Match | None:
         """The match of a loop's task; a loop keeps its match when its steps have changed the folder."""
-        around = Surroundings(self.place) if self.place else None
-        return match(task, self.reflexes.shelf, prior, around)
+        return match(task, self.reflexes.shelf, prior, self._around())
+
+    def _around(self) -> Surroundings | None:
+        return Surroundings(self.place) if self.place else None
 
 
 def _result_in(note: Note) -> str:

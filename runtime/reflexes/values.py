@@ -159,6 +159,11 @@ def _json_value(scan: Scan, at: int) -> Iterator[Read]:
             yield at + 1, json.dumps(token.text, ensure_ascii=False), 3
 
 
+def _json_literal(scan: Scan, at: int) -> Iterator[Read]:
+    """A number, true, false, null, or text in quotes."""
+    return (each for each in _json_value(scan, at) if each[2] == 0)
+
+
 def _year(scan: Scan, at: int) -> Iterator[Read]:
     """A year alone: its first day."""
     if re.fullmatch(r"[12]\d{3}", scan.word(at)):
@@ -237,6 +242,7 @@ KINDS: Mapping[str, Reader] = {
     "time there": _time_there,
     "nth line": _nth_line,
     "json value": _json_value,
+    "json literal": _json_literal,
     "file size": _file_size,
     "expression": _expression,
 }
