@@ -110,8 +110,10 @@ class _Part:
         """The lines after it; raises with help if it cannot be read."""
         name, args = self.name, self.args
         if name == "drop" and args:
-            gone = {*_Part(args)._places(lines)}
-            return [line for at, line in enumerate(lines) if at not in gone]
+            kept = _Part(args)._dropped(lines)
+            if len(kept) == len(lines):
+                raise OperationFailed(f"no line is meant by {' '.join(args)}; nothing was changed")
+            return kept
         if name in ("first", "last", "line", "lines", "longest", "shortest"):
             return [lines[at] for at in self._places(lines)]
         if name in _TESTS and len(args) == 1:
@@ -134,6 +136,13 @@ class _Part:
         if name in _SUMS:
             return [quantities.shown(_SUMS[name](self._numbers(lines)))]
         raise self._unread()
+
+    def _dropped(self, lines: list[str]) -> list[str]:
+        """The lines that this part does not take."""
+        if self.name in _TESTS and len(self.args) == 1:
+            return [line for line in lines if not _TESTS[self.name](line, self.args[0])]
+        gone = set(self._places(lines))
+        return [line for at, line in enumerate(lines) if at not in gone]
 
     def _unread(self) -> OperationFailed:
         return OperationFailed(f"cannot read {' '.join(self.words)[:60]!r}; {HELP}")

@@ -29,15 +29,20 @@ def sort_lines(
     text: str = "",
     order: str = "ascending",
     unique: bool = False,
-    numeric: bool = False,
+    numeric: bool | None = None,
     to: str = "",
 ) -> Result:
-    """Lines in alphabetical order, or by their first number; returned, or written to the file `to`."""
+    """Lines in alphabetical order, or by their first number; returned, or written to the file `to`.
+
+    Without `numeric`, lines that all are numbers are sorted as numbers.
+    """
     whole = file_or_text(ctx, path, text, "the file whose lines to sort")
     lines = lines_of(whole)
     if unique:
         lines = list(dict.fromkeys(lines))
     descending = order.startswith("desc")
+    if numeric is None:
+        numeric = all(_NUMBER.fullmatch(line.strip()) for line in lines if line.strip())
     if numeric:
         lines = _by_number(lines, descending)
     else:

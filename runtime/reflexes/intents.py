@@ -104,9 +104,11 @@ class Walk:
     def __init__(self, intent: Intent, scan: Scan, *, changes: bool) -> None:
         self.intent, self.scan, self.changes = intent, scan, changes
         self.language = scan.language
+        self.start = 0
 
     def readings(self, start: int) -> list[Reading]:
         """All readings, each with the fewest words left aside."""
+        self.start = start
         best: dict[tuple[_Place, tuple[Bound, ...]], tuple[int, int]] = {}
         readings: dict[tuple[Bound, ...], Reading] = {}
         reached = [(_Place(start), Reading(0, 0, (), by_intent=True))]
@@ -135,7 +137,7 @@ class Walk:
 
     def _ways(self, place: _Place, so_far: Reading) -> Iterator[tuple[_Place, Reading]]:
         at, scan = place.at, self.scan
-        if self._light(place) and not place.marked and (place.used or scan.word(at) != "of"):
+        if self._light(place) and not place.marked and (at > self.start or scan.word(at) != "of"):
             for end, groups in scan.named_at(at, self.language.relating):
                 yield _Place(end, place.used, groups), so_far
         for number, item in enumerate(self.intent.items):
@@ -157,6 +159,14 @@ class Walk:
                     yield _Place(end, used), replace(so_far, exact=exact, bound=bound, vague=so_far.vague + vague)
         if not place.marked:
             yield from self._aside(place, so_far)
+            if not self.changes:
+                yield from self._repeated(place, so_far)
+
+    def _repeated(self, place: _Place, so_far: Reading) -> Iterator[tuple[_Place, Reading]]:
+        """A concept said once more, in a question."""
+        for number in place.used:
+            for end in self.scan.after(place.at, self.language.concepts.get(self.intent.items[number].concept, ())):
+                yield replace(place, at=end, last=-1), replace(so_far, aside=(*so_far.aside, self.scan.word(place.at)))
 
     def _fits(self, item: Item, place: _Place) -> bool:
         """Whether an item may follow here."""

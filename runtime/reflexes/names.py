@@ -155,6 +155,12 @@ def _known_column(scan: Scan, at: int) -> Iterator[Read]:
     return _column(scan, at) if any(each.columns for each in scan.tables) else iter(())
 
 
+def _known_number(scan: Scan, at: int) -> Iterator[Read]:
+    """A column of numbers of the table that the task names."""
+    numbers = {column for table in scan.tables for column in table.numeric}
+    return (each for each in _known_column(scan, at) if each[1] in numbers)
+
+
 def _known_key(scan: Scan, at: int) -> Iterator[Read]:
     """A key of the JSON document that the task names."""
     return _json_path(scan, at) if any(each.keys for each in scan.tables) else iter(())
@@ -177,6 +183,10 @@ def _condition(scan: Scan, at: int) -> Iterator[Read]:
         for end, text in _texts(scan, middle):
             if any(column in table.cells.get(text, ()) for table in scan.tables):
                 yield end, f"where {for_csv(column)} = {for_csv(_spelled(scan, text))}", 0
+    for middle, sign, _ in choice_of(scan.language.choices.get("comparison", {}))(scan, at):
+        if value := number_at(scan, middle):
+            for end, column, _ in _known_column(scan, middle + 1):
+                yield end, f"where {for_csv(column)} {sign} {value}", 0
     numeric = [column for table in scan.tables for column in table.numeric]
     if len(numeric) == 1:
         for middle, sign, _ in choice_of(scan.language.choices.get("comparison", {}))(scan, at):
@@ -280,6 +290,8 @@ _INSIDE = ("the", "a", "an", "my", "our", "at", "for", "about", "on", "by", "fro
 def _said(scan: Scan, at: int) -> Iterator[Read]:
     """A text that is announced, in quotes or not: `the line call the bank`; no path, no line break."""
     yield from _quoted(scan, at)
+    if scan.word(at) in scan.language.refused or scan.word(at) == "about":
+        return
     for end in range(at + 1, min(at + MOST_SAID, len(scan.tokens)) + 1):
         token = scan.tokens[end - 1]
         if token.quoted or token.word == "\n" or any(read_named(scan, end - 1)):
@@ -386,7 +398,9 @@ KINDS: Mapping[str, Reader] = {
     "tail": _tail,
     "column": _column,
     "known column": _known_column,
+    "known number": _known_number,
     "known key": _known_key,
+    "plain path": _those(read_path, lambda scan, value: not value.lower().endswith(".json")),
     "unquoted symbol": _unquoted_symbol,
     "condition": _condition,
     "json path": _json_path,

@@ -225,10 +225,24 @@ def bound_as(name: str, value: Any, start: int, end: int) -> Bound:
     return Bound(name, tuple(value) if isinstance(value, list) else value, start, end)
 
 
+MOST_PHRASES = 2_000
+"""Alternatives of one list of words."""
+
+
 def phrase_words(text: str) -> list[tuple[str, ...]]:
-    """The alternatives of `largest first | biggest first`, each as its words."""
-    words = (tuple(each.lower().split()) for each in re.split(r"\s*\|\s*", text.strip()))
-    return [each for each in words if each]
+    """The alternatives of `largest first | [the] (biggest|most)`, each once, as its words."""
+    found: dict[tuple[str, ...], None] = {}
+    for line in re.split(r"\|(?![^(\[]*[)\]])", text):
+        phrases: list[tuple[str, ...]] = [()]
+        for piece in re.findall(r"\([^()]*\)|\[[^\[\]]*\]|[^()\[\]]+", line):
+            inner = piece[1:-1].split("|") if piece[0] in "([" else [piece]
+            ways = [tuple(each.lower().split()) for each in inner]
+            ways += [()] if piece[0] == "[" else []
+            phrases = [(*before, *way) for before in phrases for way in ways]
+            if len(phrases) > MOST_PHRASES:
+                raise PhrasingError(f"more than {MOST_PHRASES:,} alternatives in: {line.strip()}")
+        found.update(dict.fromkeys(phrase for phrase in phrases if phrase))
+    return list(found)
 
 
 def choices(values: Mapping[Any, Any]) -> dict[tuple[str, ...], Any]:

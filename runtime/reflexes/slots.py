@@ -111,6 +111,9 @@ class Scan:
             return []
         names = [token.text for token in self.tokens if "." in token.text]
         names += [each.file for each in self.prior[-1:] if each.file]
+        for token in self.tokens:
+            called = self.around.called(token.word) if token.word.isalpha() and len(token.word) > 3 else []
+            names += called if len(called) == 1 else []
         return [found for name in dict.fromkeys(names) if (found := self.around.contents(name))]
 
     def word(self, at: int) -> str:

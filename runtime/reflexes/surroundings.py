@@ -29,7 +29,7 @@ class Contents:
     numeric: tuple[str, ...] = ()  # those of the columns whose cells are numbers
     cells: Mapping[str, frozenset[str]] = field(default_factory=dict)  # text in lower case → its columns
     spelled: Mapping[str, str] = field(default_factory=dict)  # text in lower case → as it is written
-    keys: Mapping[str, str] = field(default_factory=dict)  # last key in lower case → its only path
+    keys: Mapping[str, str] = field(default_factory=dict)  # the last key, or all, in lower case → the path
     column_like: Mapping[str, str] = field(default_factory=dict)  # singular in lower case → column
 
 
@@ -40,24 +40,30 @@ class Surroundings:
         self.folder = folder
         self._contents: dict[str, Contents | None] = {}
 
-    @cached_property
+    @property
     def files(self) -> tuple[str, ...]:
         """The paths of the files below the folder, at most `MOST_FILES`."""
+        return self._found[0]
+
+    @property
+    def folders(self) -> frozenset[str]:
+        """The paths of the folders below the folder."""
+        return self._found[1]
+
+    @cached_property
+    def _found(self) -> tuple[tuple[str, ...], frozenset[str]]:
         found: list[str] = []
+        below: set[str] = set()
         for where, folders, names in os.walk(self.folder):
             folders[:] = sorted(each for each in folders if each not in SKIPPED and not each.startswith("."))
             inside = Path(where).relative_to(self.folder)
             if inside == Path():
                 folders[:] = [each for each in folders if each != "state"]
+            below |= {(inside / name).as_posix() for name in folders}
             found += [(inside / name).as_posix() for name in sorted(names) if not name.startswith(".")]
             if len(found) >= MOST_FILES:
                 break
-        return tuple(found[:MOST_FILES])
-
-    @cached_property
-    def folders(self) -> frozenset[str]:
-        """The folders that hold files."""
-        return frozenset(str(parent) for each in self.files for parent in Path(each).parents)
+        return tuple(found[:MOST_FILES]), frozenset(below)
 
     def called(self, stem: str, suffix: str = "") -> list[str]:
         """The files of that name without its ending, in singular or plural."""
@@ -115,7 +121,9 @@ def _keys(text: str) -> Mapping[str, str]:
     for keys in _paths(document):
         plain = all(re.fullmatch(r"[\w-]+", each) for each in keys)
         paths.setdefault(keys[-1].lower(), []).append(".".join(keys) if plain else "")
-    return {key: found[0] for key, found in paths.items() if len(found) == 1 and found[0]}
+    last = {key: found[0] for key, found in paths.items() if len(found) == 1 and found[0]}
+    whole = {path.lower().replace(".", " "): path for found in paths.values() for path in found if path}
+    return {**whole, **last}
 
 
 def _paths(value: Any, before: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:

@@ -82,6 +82,11 @@ def _duration(scan: Scan, at: int) -> Iterator[Read]:
 def _date(scan: Scan, at: int) -> Iterator[Read]:
     """`2026-03-01`, `1 March 2026`, `March 1st, 2026`, `1.3.2026`, `today`: an ISO date, or the word."""
     yield from choice_of(scan.language.choices.get("day", {}))(scan, at)
+    for end, day, _ in choice_of(scan.language.choices.get("holiday", {}))(scan, at):
+        if re.fullmatch(r"[12]\d{3}", scan.word(end)):
+            yield end + 1, f"{scan.word(end)}-{day}", 0
+        else:
+            yield end, f"{date(2000, *map(int, day.split('-'))):%-d %B}", 0
     for end in range(at + 1, min(at + 4, len(scan.tokens)) + 1):
         text = " ".join(scan.word(each) for each in range(at, end))
         if hit := next(filter(None, (form.fullmatch(text) for form in _DATES)), None):
@@ -119,7 +124,7 @@ def _time_there(scan: Scan, at: int) -> Iterator[Read]:
     """A time of day at a place: `15:00 in Berlin`, `3 pm Berlin time`."""
     for middle, time, _ in _time(scan, at):
         for end, zone, _ in _zone(scan, middle + (scan.word(middle) in ("in", "at"))):
-            yield end + (scan.word(end) == "time"), f"{time} in {zone}", 0
+            yield end, f"{time} in {zone}", 0
 
 
 def _nth_line(scan: Scan, at: int) -> Iterator[Read]:
@@ -136,7 +141,7 @@ def _zone(scan: Scan, at: int) -> Iterator[Read]:
     for end in range(len(words), 0, -1):
         name = " ".join(words[:end])
         if name.upper() in ("UTC", "GMT") or _cities(zoneinfo.available_timezones).get(name.replace(" ", "_")):
-            yield at + end, name, 0
+            yield at + end + (scan.word(at + end) == "time"), name, 0
             return
 
 
