@@ -231,18 +231,25 @@ MOST_PHRASES = 2_000
 
 def phrase_words(text: str) -> list[tuple[str, ...]]:
     """The alternatives of `largest first | [the] (biggest|most)`, each once, as its words."""
-    found: dict[tuple[str, ...], None] = {}
-    for line in re.split(r"\|(?![^(\[]*[)\]])", text):
-        phrases: list[tuple[str, ...]] = [()]
-        for piece in re.findall(r"\([^()]*\)|\[[^\[\]]*\]|[^()\[\]]+", line):
-            inner = piece[1:-1].split("|") if piece[0] in "([" else [piece]
-            ways = [tuple(each.lower().split()) for each in inner]
-            ways += [()] if piece[0] == "[" else []
-            phrases = [(*before, *way) for before in phrases for way in ways]
-            if len(phrases) > MOST_PHRASES:
-                raise PhrasingError(f"more than {MOST_PHRASES:,} alternatives in: {line.strip()}")
-        found.update(dict.fromkeys(phrase for phrase in phrases if phrase))
-    return list(found)
+    pieces = iter(re.findall(r"[\[\]()|]|[^\s\[\]()|]+", text.lower()))
+    return [each for each in dict.fromkeys(_alternatives(pieces)) if each]
+
+
+def _alternatives(pieces: Iterator[str]) -> list[tuple[str, ...]]:
+    """The alternatives up to the closing bracket."""
+    found: list[tuple[str, ...]] = []
+    phrases: list[tuple[str, ...]] = [()]
+    for piece in pieces:
+        if piece in "])":
+            break
+        if piece == "|":
+            found, phrases = found + phrases, [()]
+            continue
+        ways = [(piece,)] if piece not in "[(" else _alternatives(pieces) + ([()] if piece == "[" else [])
+        phrases = [(*before, *way) for before in phrases for way in ways]
+        if len(phrases) > MOST_PHRASES:
+            raise PhrasingError(f"more than {MOST_PHRASES:,} alternatives: {' '.join(phrases[0])} …")
+    return found + phrases
 
 
 def choices(values: Mapping[Any, Any]) -> dict[tuple[str, ...], Any]:
