@@ -28,11 +28,10 @@ MOST_COURTESIES = 8
 """Courtesies before a task, and after it, that are skipped."""
 LONGEST_MESSAGE = 1_000
 """Characters of a result that reports a file; a longer one is a text."""
-_EXPLAINING = frozenset(
-    "i i'm im ive we he she they it its is was are were am has have had been the my our your this that a an so "
-    "because as since for to of".split()  # noqa: SIM905
-)
-"""Words that a clause which only says why may have; it has one of them."""
+_TELLING = frozenset("i im ive we weve he she they is was are were am has had because".split())  # noqa: SIM905
+"""Words of which a clause that only says why has one."""
+_BESIDE = _TELLING | frozenset("it its have been the my our this that a an so as since for to of never".split())  # noqa: SIM905
+"""Words of the language of tasks that such a clause may have."""
 _ENDS = frozenset(".,;:!?…\n")
 _NUMBER = re.compile(r"[-+]?\d[\d,]*(?:\.\d+)?")
 _IMPLIED = {
@@ -153,12 +152,11 @@ class _Covered:
 
     def _explains(self, start: int, end: int) -> bool:
         """Whether a clause only says why: `rent is paid`, with a verb and no word that reflexes know."""
-        words = [self.scan.word(at) for at in range(start, end)]
+        words = [self.scan.word(at).replace("'", "") for at in range(start, end)]
         language = self.scan.language
-        known = (language.naming.keys() | language.relating.keys() | language.refused) - _EXPLAINING
-        return len(words) >= 3 and bool(_EXPLAINING & {*words}) and all(
-            word.isalpha() and word not in known for word in (each.replace("'", "") for each in words)
-        )
+        known = (language.naming.keys() | language.relating.keys() | language.refused) - _BESIDE
+        plain = all(word.isalpha() and word not in known for word in words)
+        return plain and len(words) >= 3 and bool(_TELLING & {*words})
 
     def _matches(self, readings: Readings, scan: Scan, start: int, end: int) -> Iterator[Match]:
         for procedure, pattern, reading in readings(scan, start, end):
@@ -184,7 +182,7 @@ class _Covered:
             end -= 1
         starts, ends = [start], [end]
         for at in range(start + 1, end):
-            if scan.word(at) == ",":
+            if scan.word(at) in (",", ":"):
                 starts += [at + 1 + (scan.word(at + 1) == "so")] if self._explains(start, at) else []
                 ends += [at] if self._explains(at + 1, end) else []
         for at in starts:

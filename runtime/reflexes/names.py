@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from fnmatch import fnmatch
 from collections.abc import Callable, Iterator, Mapping
 
 from runtime.reflexes.slots import It, Language, Meant, Read, Reader, Scan, choice_of
@@ -93,6 +94,10 @@ def _called(scan: Scan, at: int) -> Iterator[Read]:
     if not re.fullmatch(r"[^\W\d_][\w-]*", stem) or stem in scan.language.refused:
         return
     kinds = scan.language.choices.get("file kind", {})
+    if owned and (kind := kinds.get((stem,))) and scan.around is not None:  # the log
+        those = [each for each in scan.around.files if fnmatch(each, str(kind))]
+        if len(those) == 1:
+            yield first + 1 + (scan.word(first + 1) in scan.language.markers), those[0], 1
     end, suffix = first + 1, ""
     if kind := kinds.get((scan.word(end),)):
         end, suffix = end + 1, str(kind).removeprefix("*")
@@ -175,6 +180,7 @@ def _condition(scan: Scan, at: int) -> Iterator[Read]:
     """What rows of a table are asked for: `units > 3`, `city is Oslo`, or a cell alone: `Oslo`."""
     from runtime.reflexes.templates import for_csv
 
+    at += scan.word(at) in _WHERE
     for middle, column, vague in _column(scan, at):
         for after, sign, _ in choice_of(scan.language.choices.get("comparison", {}))(scan, middle):
             for end, value, more in _value(scan, after):
@@ -193,9 +199,15 @@ def _condition(scan: Scan, at: int) -> Iterator[Read]:
             if value := number_at(scan, middle):
                 yield middle + 1, f"where {for_csv(numeric[0])} {sign} {value}", 1
     for end, text in _texts(scan, at):
+        if scan.word(end) == "as":  # South as region
+            for after, column, _ in _known_column(scan, end + 1):
+                yield after, f"where {for_csv(column)} = {for_csv(_spelled(scan, text))}", 0
         columns = {column for table in scan.tables for column in table.cells.get(text, ())}
         if len(columns) == 1 and not number_at(scan, at):
             yield end, f"where {for_csv(columns.pop())} = {for_csv(_spelled(scan, text))}", 0
+
+
+_WHERE = ("where", "whose", "having", "with")
 
 
 def _spelled(scan: Scan, text: str) -> str:
@@ -232,11 +244,21 @@ def _known_folder(scan: Scan, at: int) -> Iterator[Read]:
 _FOLDER_WORDS = frozenset({"folder", "directory", "dir", "subfolder"})
 
 
-def _data(scan: Scan, at: int) -> Iterator[Read]:
+def _thing(scan: Scan, at: int) -> Iterator[Read]:
+    """Text in quotes, or one word that is none of the language of tasks, with or without an article."""
+    return _data(scan, at, articles=True)
+
+
+def _bare_word(scan: Scan, at: int) -> Iterator[Read]:
+    """Text in quotes, or one word without an article."""
+    return iter(()) if at and scan.word(at - 1) in _ARTICLES else _word(scan, at)
+
+
+def _data(scan: Scan, at: int, *, articles: bool = False) -> Iterator[Read]:
     """Text in quotes, or one word that is none of the language of tasks and has no article."""
     yield from _quoted(scan, at)
     word, language = scan.word(at), scan.language
-    if at and scan.word(at - 1) in _ARTICLES:
+    if at and scan.word(at - 1) in _ARTICLES and not articles:
         return
     known = word in language.refused or word in language.naming or word in language.relating
     if re.search(r"\w", word) and not known and (word,) not in language.aside and not _is_path(word, language):
@@ -392,6 +414,8 @@ KINDS: Mapping[str, Reader] = {
     "line": _line,
     "said": _said,
     "data": _data,
+    "thing": _thing,
+    "bare word": _bare_word,
     "it": _meant,
     "known folder": _known_folder,
     "item": _item,

@@ -225,7 +225,7 @@ def bound_as(name: str, value: Any, start: int, end: int) -> Bound:
     return Bound(name, tuple(value) if isinstance(value, list) else value, start, end)
 
 
-MOST_PHRASES = 2_000
+MOST_PHRASES = 3_000
 """Alternatives of one list of words."""
 
 

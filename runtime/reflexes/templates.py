@@ -71,6 +71,7 @@ _FILTERS: Mapping[str, Callable[[str], Any]] = {
     "csv": for_csv,
     "json": _for_json,
     "lines": _for_lines,
+    "sql": lambda text: "'{}'".format(text.replace("'", "''")),
     "stem": lambda path: path.rpartition(".")[0],
 }
 """What can be done with a slot: as text, as a number, as a share of one; quoted for a shell, a pattern, or a
