@@ -87,6 +87,16 @@ class Intent:
         return frozenset(item.concept for item in self.items if item.concept and not item.optional)
 
 
+    def order_of(self, reading: Reading) -> tuple[int, int, int]:
+        """Smaller is better: the reading's rank, then how many slots stand before one that the line has first."""
+        slots = [item.slot for item in self.items if item.slot]
+        places = [slots.index(each.slot) for each in sorted(reading.bound, key=lambda each: each.start)]
+        swapped = sum(
+            later < earlier for at, earlier in enumerate(places) for later in places[at + 1 :]
+        )
+        return (*reading.rank, swapped)
+
+
 @dataclass(frozen=True)
 class _Place:
     """A state of the walk: in the task, of the items, and the preposition just read."""
@@ -151,7 +161,7 @@ class Walk:
                     yield _Place(end, used, last=number), replace(so_far, exact=so_far.exact + end - at)
             elif item.reader:
                 for end, value, vague in item.reader(scan, at):
-                    announced = item.role or place.marked or place.last == number - 1 >= 0
+                    announced = item.role or place.marked or self._next_to_verb(number, place.last)
                     if vague > LOOSE and not announced and not self._plain(at):
                         continue
                     bound = (*so_far.bound, bound_as(item.slot, value, at, end))
@@ -175,6 +185,10 @@ class Walk:
         if item.role == BARE:
             return not place.role
         return item.role in place.role if item.role else self._light(place)
+
+    def _next_to_verb(self, number: int, last: int) -> bool:
+        """Whether an item follows the concept just read, but for optional ones."""
+        return 0 <= last < number and all(each.optional for each in self.intent.items[last + 1 : number])
 
     def _too_early(self, number: int, used: frozenset[int]) -> bool:
         """Whether a slot of the same kind and role must be read first."""
@@ -232,8 +246,8 @@ class Intents:
                     continue  # reported by `Procedure.faults`
                 if fits:
                     found = Walk(intent, cut, changes=procedure.changes).readings(start)
-                    least = min((each.rank for each in found), default=None)
-                    yield from ((procedure, intent, each) for each in found if each.rank == least)
+                    least = min((intent.order_of(each) for each in found), default=None)
+                    yield from ((procedure, intent, each) for each in found if intent.order_of(each) == least)
 
 
 def concepts_in(scan: Scan, start: int) -> frozenset[str]:

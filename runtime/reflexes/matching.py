@@ -28,9 +28,9 @@ MOST_COURTESIES = 8
 """Courtesies before a task, and after it, that are skipped."""
 LONGEST_MESSAGE = 1_000
 """Characters of a result that reports a file; a longer one is a text."""
-_TELLING = frozenset("i im ive we weve he she they is was are were am has had because".split())  # noqa: SIM905
+_TELLING = frozenset("i im ive we weve he she they been its is was are were am has had because".split())  # noqa: SIM905
 """Words of which a clause that only says why has one."""
-_BESIDE = _TELLING | frozenset("it its have been the my our this that a an so as since for to of never".split())  # noqa: SIM905
+_BESIDE = _TELLING | frozenset("it have been the my our this that a an so as since for to of never".split())  # noqa: SIM905
 """Words of the language of tasks that such a clause may have."""
 _ENDS = frozenset(".,;:!?…\n")
 _NUMBER = re.compile(r"[-+]?\d[\d,]*(?:\.\d+)?")
@@ -64,6 +64,12 @@ class Match:
     def slots(self) -> dict[str, Any]:
         """The slots by name, defaults included."""
         return {**(self.procedure.defaults if self.procedure else {}), **self.reading.slots}
+
+    @property
+    def plan(self) -> dict[str, Any]:
+        """The slots that the plan uses."""
+        used = self.procedure.mentioned if self.procedure else frozenset[str]()
+        return {name: value for name, value in self.slots.items() if name in used}
 
     @property
     def used(self) -> list[Procedure]:
@@ -144,7 +150,7 @@ class _Covered:
             rivals = [each for each in found if best and _rival(each, best)]
         else:
             return None
-        if best and any(each.procedure is not best.procedure or each.slots != best.slots for each in rivals):
+        if best and any(each.procedure is not best.procedure or each.plan != best.plan for each in rivals):
             whole = (start, end) == (0, len(self.scan.tokens))
             self.torn = self.torn or (whole and not best.reading.by_intent)
             return None
@@ -214,7 +220,8 @@ def _rival(other: Match, best: Match) -> bool:
     if other.procedure is best.procedure:
         return other.reading.rank == best.reading.rank
     margin = MARGIN if best.procedure.changes and other.procedure.changes else 0
-    return other.reading.loss <= best.reading.loss + margin
+    said_less = other.reading.exact < best.reading.exact - 1
+    return other.reading.loss <= best.reading.loss + margin and not said_less
 
 
 def _task_of(scan: Scan, reading: Reading, start: int, end: int) -> str:

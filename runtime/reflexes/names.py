@@ -270,6 +270,11 @@ def _meant(scan: Scan, at: int) -> Iterator[Read]:
     return (each for each in read_path(scan, at) if isinstance(each[1], Meant))
 
 
+def _unquoted_file(scan: Scan, at: int) -> Iterator[Read]:
+    """A file without quotes."""
+    return iter(()) if scan.tokens[at].quoted else _file(scan, at)
+
+
 def _name(scan: Scan, at: int) -> Iterator[Read]:
     """A file's name or a pattern of names, to be looked for."""
     yield from _glob(scan, at)
@@ -398,6 +403,7 @@ KINDS: Mapping[str, Reader] = {
     "path": read_path,
     "named path": read_named,
     "file": _file,
+    "unquoted file": _unquoted_file,
     "folder": _folder,
     "bare folder": _bare_folder,
     "place": read_place,

@@ -95,6 +95,12 @@ class Procedure:
         return bool(_USES_IT.search(repr((self.steps, self.output))))
 
     @cached_property
+    def mentioned(self) -> frozenset[str]:
+        """The slots that its plan uses."""
+        plan = repr((self.steps, self.success, self.output, self.about, self.facts))
+        return frozenset(name for hole in re.findall(r"\{\{(.*?)\}\}", plan) for name in re.findall(r"\w+", hole))
+
+    @cached_property
     def changes(self) -> bool:
         """Whether it may do more than look."""
         return any(not _looks(step, self.systems) for step in self.steps)
