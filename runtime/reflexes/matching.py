@@ -231,7 +231,8 @@ def _task_of(scan: Scan, reading: Reading, start: int, end: int) -> str:
     for bound in sorted(reading.meant, key=lambda each: each.start):
         if bound.start > at:
             pieces.append(scan.raw(at, bound.start))
-        pieces.append(", ".join(_quoted(str(value)) for value in as_list(bound.value)))
+        there = "to " if scan.raw(bound.start, bound.end) == "there" else ""
+        pieces.append(there + ", ".join(_quoted(str(value)) for value in as_list(bound.value)))
         at = bound.end
     if at < end:
         pieces.append(scan.raw(at, end))
