@@ -129,7 +129,7 @@ def _is_as_expected(expected: Any, data: Any, name: str, before: Files) -> bool:
         return archive_members(data) == {Path(each).name for each in expected["members"]}
     text = data.decode("utf-8", "replace")
     if isinstance(expected, str):
-        return text.rstrip("\n") == expected
+        return text.rstrip("\n") == expected.rstrip("\n")
     (how, value), was = next(iter(expected.items())), (before.get(name) or b"").decode()
     if how == "like":
         return data == before[value]
