@@ -25,7 +25,7 @@ READERS: Mapping[str, Reader] = {
     **_SINGLE,
     **{
         f"{name}s": list_of(_SINGLE[name])
-        for name in ("number", "path", "named path", "file", "folder", "bare folder", "place", "column")
+        for name in ("number", "path", "named path", "file", "folder", "bare folder", "place", "column", "known column")
     },
     **{f"several {name}s": list_of(_SINGLE[name], 2) for name in ("number", "path", "item", "known column")},
     **exact.KINDS,
