@@ -63,7 +63,10 @@ def build(
 
             checked = any(each.model != "person" for each in named[place + 1 :])
             doubt = memory.doubt if checked else trust_all
-            responders += [Reflex([memory.methods, *systems], doubt, folder), Recalled(memory, checked=checked)]
+            responders += [
+                Reflex([memory.methods, *systems], doubt, folder),
+                Recalled(memory, checked=checked),
+            ]
         elif rung.model == "person":
             from runtime.models.human import Human
 

@@ -70,7 +70,7 @@ def find(
 ) -> Result:
     """The paths below `path` that match a glob, relative to the folder, one per line.
 
-    With an order or condition of size or time, each with its size and its day of change; only files have these.
+    With an order or a condition on size or time, only files, each with its size and its day of change.
     """
     start = existing(ctx, path)
     glob = Glob.of(pattern)
@@ -134,7 +134,9 @@ def _condition(where: str) -> Callable[[Facts], bool]:
     if hit["empty"]:
         return lambda facts: facts["size"] == 0
     if hit["day"]:
-        compared = {"before": operator.lt, "after": operator.gt, "since": operator.ge, "on": operator.eq}[hit["way"].lower()]
+        compared = {"before": operator.lt, "after": operator.gt, "since": operator.ge, "on": operator.eq}[
+            hit["way"].lower()
+        ]
         return lambda facts: compared(facts["day"], hit["day"])
     bytes = float(hit["size"]) * _UNITS.get((hit["unit"] or "b")[0].lower(), 1)
     sign = {"<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge}[hit["sign"]]

@@ -20,9 +20,7 @@ _LOOK = ("--no-ext-diff", "--no-textconv", "--ignore-submodules=all")
 
 
 @operation()
-def git(
-    ctx: OperationContext, action: str, path: str = "", limit: int = 20, message: str = ""
-) -> Result:
+def git(ctx: OperationContext, action: str, path: str = "", limit: int = 20, message: str = "") -> Result:
     """The state, the commits, the uncommitted changes, or the branches of the repository here."""
     pathspec = ["--", str(ctx.readable(path).relative_to(ctx.folder.resolve())) if path else "."]
     _git(ctx, ["rev-parse", "--git-dir"])

@@ -1,4 +1,4 @@
-"""The operation lines: takes, changes and counts the lines of a file or a text, such as `with TODO | last 2`."""
+"""The operation lines: takes, changes and counts lines of a file or a text: `with TODO | last 2`."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from runtime.operations.texts import counted, encoded, file_or_text, line_end, l
 
 HELP = (
     "write first N, last N, line N, lines N-M, longest, shortest, with TEXT, without TEXT, starting TEXT, "
-    "ending TEXT, filled, empty, repeated; drop before the first five of these; emails, urls, numbers, dates, "
+    "ending TEXT, filled, empty, repeated; drop before most of these; emails, urls, numbers, dates, "
     "times, headings, words; unique, reversed, upper, lower, title, numbered, trimmed, prefix TEXT, "
-    "suffix TEXT, insert TEXT at N; count, sum, average, median, largest, smallest, common; a bar joins several"
+    "suffix TEXT, insert TEXT at N; count, sum, average, median, largest, smallest, common; "
+    "a bar joins several"
 )
 _TOKEN = re.compile(r"""\s*(?:"((?:[^"\\]|\\.)*)"|(\|)|([^\s"|]+))""")
 _NUMBER = re.compile(r"(?<![\w.-])[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?![\w-])(?!\.\d)")

@@ -25,9 +25,10 @@ from runtime.operations.walking import Deadline
 
 LONGEST = 2_000
 HELP = (
-    "write header, rows, count [COLUMN], sum|average|min|max|median COLUMN, unique COLUMN, columns A, B, without A, "
-    "sort by COLUMN [desc], top|bottom N by COLUMN, first|last N; after it `where COLUMN > VALUE and …`, "
-    "`by COLUMN` to group, `sort by COLUMN`; a bar joins several; or SELECT … FROM data"
+    "write header, rows, count [COLUMN], sum|average|min|max|median COLUMN, unique COLUMN, columns A, B, "
+    "without A, sort by COLUMN [desc], top|bottom N by COLUMN, first|last N; "
+    "after it `where COLUMN > VALUE and …`, `by COLUMN` to group, `sort by COLUMN`; "
+    "a bar joins several; or SELECT … FROM data"
 )
 _TOKEN = re.compile(
     r"""\s*(?:(?P<quoted>"(?:[^"]|"")*"|'(?:[^']|'')*'|`(?:[^`]|``)*`)"""
@@ -472,7 +473,10 @@ def _data(found: Answer, form: str) -> bytes:
     if form == "json":
         columns = [found.column(at).numeric for at in range(len(found.header))]
         items = [
-            {name: _json_cell(cell, numeric) for name, cell, numeric in zip(found.header, row, columns, strict=False)}
+            {
+                name: _json_cell(cell, numeric)
+                for name, cell, numeric in zip(found.header, row, columns, strict=False)
+            }
             for row in found.rows
         ]
         return encoded(f"{json.dumps(items, ensure_ascii=False, indent=2)}\n", "the table")

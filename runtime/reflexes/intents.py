@@ -1,8 +1,8 @@
 """Reads a task by what it is about, where no phrasing matches it word by word.
 
-An intent is a line such as `largest file [in {path:folder}]`: concepts (classes of words, from `language.md`),
-slots, and prepositions that give the next slot its role. Their order is free. Every word of the task must be
-one of them or say nothing (`aside`); where anything is left over, there is no reading.
+An intent is a line such as `size [total] {path}`: concepts (classes of words, from `language.md`), slots, and
+prepositions that give the next slot its role. Their order is free. Every word of the task must be one of them
+or say nothing (`aside`); where anything is left over, there is no reading.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 from runtime.reflexes.names import read_named, read_symbol
@@ -86,14 +86,11 @@ class Intent:
         """The concepts without which it cannot fit."""
         return frozenset(item.concept for item in self.items if item.concept and not item.optional)
 
-
     def order_of(self, reading: Reading) -> tuple[int, int, int]:
-        """Smaller is better: the reading's rank, then how many slots stand before one that the line has first."""
+        """Smaller is better: the rank of the reading, then the slots in another order than in the line."""
         slots = [item.slot for item in self.items if item.slot]
         places = [slots.index(each.slot) for each in sorted(reading.bound, key=lambda each: each.start)]
-        swapped = sum(
-            later < earlier for at, earlier in enumerate(places) for later in places[at + 1 :]
-        )
+        swapped = sum(later < earlier for at, earlier in enumerate(places) for later in places[at + 1 :])
         return (*reading.rank, swapped)
 
 
@@ -108,12 +105,31 @@ class _Place:
     last: int = -1  # the concept just read, whose next item may be a text of any words
 
 
+class Said:
+    """The concepts, prepositions and words aside at each place of a task, looked up once."""
+
+    def __init__(self, scan: Scan) -> None:
+        self.scan = scan
+        language = scan.language
+        self.naming = cache(lambda at: tuple(scan.named_at(at, language.naming)))
+        self.relating = cache(lambda at: tuple(scan.named_at(at, language.relating)))
+        self.aside = cache(lambda at: tuple(scan.named_at(at, language.leaving)))
+
+    def concepts(self, start: int) -> frozenset[str]:
+        """All concepts from a place on."""
+        found: set[str] = set()
+        for at in range(start, len(self.scan.tokens)):
+            for _, names in self.naming(at):
+                found |= names
+        return frozenset(found)
+
+
 class Walk:
     """Reads one task by one intent."""
 
-    def __init__(self, intent: Intent, scan: Scan, *, changes: bool) -> None:
-        self.intent, self.scan, self.changes = intent, scan, changes
-        self.language = scan.language
+    def __init__(self, intent: Intent, said: Said, *, changes: bool) -> None:
+        self.intent, self.said, self.scan, self.changes = intent, said, said.scan, changes
+        self.language = said.scan.language
         self.start = 0
 
     def readings(self, start: int) -> list[Reading]:
@@ -148,7 +164,7 @@ class Walk:
     def _ways(self, place: _Place, so_far: Reading) -> Iterator[tuple[_Place, Reading]]:
         at, scan = place.at, self.scan
         if self._light(place) and not place.marked and (at > self.start or scan.word(at) != "of"):
-            for end, groups in scan.named_at(at, self.language.relating):
+            for end, groups in self.said.relating(at):
                 yield _Place(end, place.used, groups), so_far
         for number, item in enumerate(self.intent.items):
             if number in place.used or self._too_early(number, place.used):
@@ -157,8 +173,9 @@ class Walk:
                 continue
             used = place.used | {number}
             if item.concept:
-                for end in scan.after(at, self.language.concepts[item.concept]):
-                    yield _Place(end, used, last=number), replace(so_far, exact=so_far.exact + end - at)
+                for end, names in self.said.naming(at):
+                    if item.concept in names:
+                        yield _Place(end, used, last=number), replace(so_far, exact=so_far.exact + end - at)
             elif item.reader:
                 for end, value, vague in item.reader(scan, at):
                     announced = item.role or place.marked or self._next_to_verb(number, place.last)
@@ -166,7 +183,10 @@ class Walk:
                         continue
                     bound = (*so_far.bound, bound_as(item.slot, value, at, end))
                     exact = so_far.exact + (end - at if item.listed else 0)
-                    yield _Place(end, used), replace(so_far, exact=exact, bound=bound, vague=so_far.vague + vague)
+                    yield (
+                        _Place(end, used),
+                        replace(so_far, exact=exact, bound=bound, vague=so_far.vague + vague),
+                    )
         if not place.marked:
             yield from self._aside(place, so_far)
             if not self.changes:
@@ -174,9 +194,11 @@ class Walk:
 
     def _repeated(self, place: _Place, so_far: Reading) -> Iterator[tuple[_Place, Reading]]:
         """A concept said once more, in a question."""
-        for number in place.used:
-            for end in self.scan.after(place.at, self.language.concepts.get(self.intent.items[number].concept, ())):
-                yield replace(place, at=end, last=-1), replace(so_far, aside=(*so_far.aside, self.scan.word(place.at)))
+        used = {self.intent.items[number].concept for number in place.used}
+        for end, names in self.said.naming(place.at):
+            if names & used:
+                left = replace(so_far, aside=(*so_far.aside, self.scan.word(place.at)))
+                yield replace(place, at=end, last=-1), left
 
     def _fits(self, item: Item, place: _Place) -> bool:
         """Whether an item may follow here."""
@@ -196,7 +218,9 @@ class Walk:
         same = (items[number].reader, items[number].role)
         if same[0] is None:
             return False
-        return any(each not in used and (items[each].reader, items[each].role) == same for each in range(number))
+        return any(
+            each not in used and (items[each].reader, items[each].role) == same for each in range(number)
+        )
 
     def _plain(self, at: int) -> bool:
         """Whether a token is clearly a path, a name such as `TODO`, or a quoted text."""
@@ -213,7 +237,7 @@ class Walk:
         elif word in language.markers and any(self._named_beside(at)):
             yield replace(place, at=at + 1), so_far
         elif not self.changes:
-            for end in scan.after(at, language.aside):
+            for end, _ in self.said.aside(at):
                 left = replace(so_far, aside=(*so_far.aside, scan.raw(at, end)))
                 yield replace(place, at=end), left
 
@@ -235,7 +259,8 @@ class Intents:
             return
         cut = replace(scan, tokens=scan.tokens[:end])
         words = frozenset(token.word for token in cut.tokens[start:])
-        concepts = concepts_in(cut, start)
+        said = Said(cut)
+        concepts = said.concepts(start)
         for procedure in self.shelf.procedures:
             if procedure.refuse & words or not procedure.fits_after(scan.prior):
                 continue
@@ -245,16 +270,6 @@ class Intents:
                 except PhrasingError:
                     continue  # reported by `Procedure.faults`
                 if fits:
-                    found = Walk(intent, cut, changes=procedure.changes).readings(start)
+                    found = Walk(intent, said, changes=procedure.changes).readings(start)
                     least = min((intent.order_of(each) for each in found), default=None)
                     yield from ((procedure, intent, each) for each in found if intent.order_of(each) == least)
-
-
-def concepts_in(scan: Scan, start: int) -> frozenset[str]:
-    """The concepts that occur in a task."""
-    found: set[str] = set()
-    for at in range(start, len(scan.tokens)):
-        for _, names in scan.named_at(at, scan.language.naming):
-            found |= names
-    return frozenset(found)
-

@@ -28,10 +28,6 @@ MOST_COURTESIES = 8
 """Courtesies before a task, and after it, that are skipped."""
 LONGEST_MESSAGE = 1_000
 """Characters of a result that reports a file; a longer one is a text."""
-_TELLING = frozenset("i im ive we weve he she they been its is was are were am has had because".split())  # noqa: SIM905
-"""Words of which a clause that only says why has one."""
-_BESIDE = _TELLING | frozenset("it have been the my our this that a an so as since for to of never".split())  # noqa: SIM905
-"""Words of the language of tasks that such a clause may have."""
 _ENDS = frozenset(".,;:!?…\n")
 _NUMBER = re.compile(r"[-+]?\d[\d,]*(?:\.\d+)?")
 _IMPLIED = {
@@ -160,9 +156,10 @@ class _Covered:
         """Whether a clause only says why: `rent is paid`, with a verb and no word that reflexes know."""
         words = [self.scan.word(at).replace("'", "") for at in range(start, end)]
         language = self.scan.language
-        known = (language.naming.keys() | language.relating.keys() | language.refused) - _BESIDE
+        known = language.naming.keys() | language.relating.keys() | language.refused
+        known -= language.telling | language.beside
         plain = all(word.isalpha() and word not in known for word in words)
-        return plain and len(words) >= 3 and bool(_TELLING & {*words})
+        return plain and len(words) >= 3 and bool(language.telling & {*words})
 
     def _matches(self, readings: Readings, scan: Scan, start: int, end: int) -> Iterator[Match]:
         for procedure, pattern, reading in readings(scan, start, end):

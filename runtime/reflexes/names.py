@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from fnmatch import fnmatch
 from collections.abc import Callable, Iterator, Mapping
+from fnmatch import fnmatch
 
 from runtime.reflexes.slots import It, Language, Meant, Read, Reader, Scan, choice_of
 from runtime.reflexes.values import NUMBER, number_at
@@ -85,7 +85,7 @@ def read_path(scan: Scan, at: int) -> Iterator[Read]:
 
 
 def _called(scan: Scan, at: int) -> Iterator[Read]:
-    """A file of the folder by its name without the ending: `my todo list`, `the sales file`, `the app log`."""
+    """A file of the folder by its name without the ending: `my todo list`, `the app log`."""
     if scan.around is None:
         return
     owned = scan.word(at) in scan.language.owners
@@ -184,7 +184,11 @@ def _condition(scan: Scan, at: int) -> Iterator[Read]:
     for middle, column, vague in _column(scan, at):
         for after, sign, _ in choice_of(scan.language.choices.get("comparison", {}))(scan, middle):
             for end, value, more in _value(scan, after):
-                yield end, f"where {for_csv(column)} {sign} {for_csv(_spelled(scan, value))}", vague + min(more, 1)
+                yield (
+                    end,
+                    f"where {for_csv(column)} {sign} {for_csv(_spelled(scan, value))}",
+                    vague + min(more, 1),
+                )
     for middle, column, _ in _known_column(scan, at):
         for end, text in _texts(scan, middle):
             if any(column in table.cells.get(text, ()) for table in scan.tables):
@@ -261,7 +265,12 @@ def _data(scan: Scan, at: int, *, articles: bool = False) -> Iterator[Read]:
     if at and scan.word(at - 1) in _ARTICLES and not articles:
         return
     known = word in language.refused or word in language.naming or word in language.relating
-    if re.search(r"\w", word) and not known and (word,) not in language.aside and not _is_path(word, language):
+    if (
+        re.search(r"\w", word)
+        and not known
+        and (word,) not in language.aside
+        and not _is_path(word, language)
+    ):
         yield at + 1, scan.tokens[at].text, 2
 
 
@@ -321,7 +330,8 @@ def _said(scan: Scan, at: int) -> Iterator[Read]:
         return
     for end in range(at + 1, min(at + MOST_SAID, len(scan.tokens)) + 1):
         token = scan.tokens[end - 1]
-        if token.quoted or token.word == "\n" or any(read_named(scan, end - 1)):
+        limit = token.word in ("\n", "unless", "except", "without", "but", "if", "when", "only")
+        if token.quoted or limit or any(read_named(scan, end - 1)):
             return
         yield end, scan.raw(at, end), 3 + end - at
 
@@ -342,11 +352,15 @@ def _item(scan: Scan, at: int) -> Iterator[Read]:
 
 
 def _tail(scan: Scan, at: int) -> Iterator[Read]:
-    """The rest of the task verbatim, after a colon."""
+    """The rest of the task verbatim, after a colon; nothing where a limit may follow a quoted text."""
     end = len(scan.tokens)
-    if 0 < at < end and scan.word(at - 1) == ":" and not any(each.word == "\n" for each in scan.tokens[at:]):
+    words = {each.word for each in scan.tokens[at:]}
+    if 0 < at < end and scan.word(at - 1) == ":" and not words & {"\n", "unless", "except"}:
         token = scan.tokens[at]
-        yield end, token.text if token.quoted and at + 1 == end else scan.raw(at, end), 1
+        if not token.quoted:
+            yield end, scan.raw(at, end), 1
+        elif at + 1 == end:
+            yield end, token.text, 1
 
 
 def _line(scan: Scan, at: int) -> Iterator[Read]:

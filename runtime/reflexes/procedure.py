@@ -25,7 +25,17 @@ READERS: Mapping[str, Reader] = {
     **_SINGLE,
     **{
         f"{name}s": list_of(_SINGLE[name])
-        for name in ("number", "path", "named path", "file", "folder", "bare folder", "place", "column", "known column")
+        for name in (
+            "number",
+            "path",
+            "named path",
+            "file",
+            "folder",
+            "bare folder",
+            "place",
+            "column",
+            "known column",
+        )
     },
     **{f"several {name}s": list_of(_SINGLE[name], 2) for name in ("number", "path", "item", "known column")},
     **exact.KINDS,
@@ -41,7 +51,19 @@ _USES_IT = re.compile(r"\{\{\s*(?:it|they|it_(?!file|column)\w+)\b")
 _LOOKING_COMMANDS = ("grep ", "test -f ", "if test -e ")
 """Beginnings of shell commands of shipped reflexes that only look."""
 _KNOWN = frozenset(
-    {"name", "description", "phrasings", "intents", "slots", "defaults", "needs", "refuse", "steps", "success", "output"}
+    {
+        "name",
+        "description",
+        "phrasings",
+        "intents",
+        "slots",
+        "defaults",
+        "needs",
+        "refuse",
+        "steps",
+        "success",
+        "output",
+    }
     | {"gives", "about", "column", "facts", "status", "origin"}
 )
 
@@ -98,7 +120,9 @@ class Procedure:
     def mentioned(self) -> frozenset[str]:
         """The slots that its plan uses."""
         plan = repr((self.steps, self.success, self.output, self.about, self.facts))
-        return frozenset(name for hole in re.findall(r"\{\{(.*?)\}\}", plan) for name in re.findall(r"\w+", hole))
+        return frozenset(
+            name for hole in re.findall(r"\{\{(.*?)\}\}", plan) for name in re.findall(r"\w+", hole)
+        )
 
     @cached_property
     def changes(self) -> bool:
@@ -257,10 +281,14 @@ def _shelf(words: Mapping[str, Any], systems: tuple[Path, ...] = ()) -> Shelf:
     """The shared words. Every list is text with `|` between its entries, or a mapping of such lists."""
     lists: Mapping[str, Any] = words.get("lists") or {}
     pronouns: Mapping[str, str] = words.get("pronouns") or {}
-    sets = ("refused", "owners", "articles", "markers", "announcing")
+    sets = ("refused", "owners", "articles", "markers", "announcing", "telling", "beside", "limits")
 
     def listed(name: str) -> tuple[Words, ...]:
         return tuple(phrase_words(str(words.get(name) or "")))
+
+    def grouped(name: str) -> dict[str, tuple[Words, ...]]:
+        groups: Mapping[str, str] = words.get(name) or {}
+        return {group: tuple(phrase_words(text)) for group, text in groups.items()}
 
     def pattern(name: str) -> re.Pattern[str] | None:
         return re.compile(str(words[name])) if words.get(name) else None
@@ -278,10 +306,8 @@ def _shelf(words: Mapping[str, Any], systems: tuple[Path, ...] = ()) -> Shelf:
         systems=systems,
         courtesies=listed("after"),
         aside=listed("aside"),
-        **{
-            name: {group: tuple(phrase_words(text)) for group, text in (words.get(name) or {}).items()}
-            for name in ("concepts", "prepositions")
-        },
+        concepts=grouped("concepts"),
+        prepositions=grouped("prepositions"),
     )
     return Shelf(
         language=language,

@@ -50,9 +50,7 @@ class Reflex(Coded):
 
     name = "reflex"
 
-    def __init__(
-        self, folders: Sequence[Path], doubt: Doubt = trust_all, place: Path | None = None
-    ) -> None:
+    def __init__(self, folders: Sequence[Path], doubt: Doubt = trust_all, place: Path | None = None) -> None:
         self.reflexes = Reflexes(folders)
         self.doubt = doubt
         self.place = place
@@ -181,5 +179,7 @@ def _rationale(match: Match) -> str:
     file = match.procedure.file if match.procedure else "a reflex"
     if match.reading.by_intent:
         aside = f"; “{' '.join(match.reading.aside)}” says nothing here" if match.reading.aside else ""
-        return f"its words are those of “{match.phrasing}” in {file}{f', with {slots}' if slots else ''}{aside}"
+        return (
+            f"its words are those of “{match.phrasing}” in {file}{f', with {slots}' if slots else ''}{aside}"
+        )
     return f"every word is covered by a phrasing of {file}{f', with {slots}' if slots else ''}"

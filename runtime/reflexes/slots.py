@@ -80,6 +80,9 @@ class Language:
     prepositions: Mapping[str, tuple[Words, ...]] = field(default_factory=dict)  # groups by name
     aside: tuple[Words, ...] = ()  # what says nothing in a question
     articles: frozenset[str] = frozenset()  # words that say nothing anywhere
+    telling: frozenset[str] = frozenset()  # words of which a clause that only says why has one
+    beside: frozenset[str] = frozenset()  # further words that such a clause may have
+    limits: frozenset[str] = frozenset()  # words without which a task says something else
     markers: frozenset[str] = frozenset()  # words that say nothing beside a named file
     announcing: frozenset[str] = frozenset()  # words after which any word is a text
 
@@ -87,6 +90,11 @@ class Language:
     def naming(self) -> Named:
         """The phrases of all concepts by their first word, each with its concepts."""
         return _by_first_word(self.concepts)
+
+    @cached_property
+    def leaving(self) -> Named:
+        """The phrases of `aside` by their first word."""
+        return _by_first_word({"": self.aside})
 
     @cached_property
     def relating(self) -> Named:

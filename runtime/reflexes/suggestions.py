@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from runtime.reflexes.intents import concepts_in
+from runtime.reflexes.intents import Said
 from runtime.reflexes.matching import match
 from runtime.reflexes.procedure import Shelf
 from runtime.reflexes.slots import Scan
@@ -14,16 +14,11 @@ from runtime.text.chunks import chunks
 
 MOST_WORDS = 25
 """Of a task for which a nearer one is sought."""
-_LIMITS = frozenset(
-    "not no never none don't doesn't isn't aren't won't can't cannot without unless except excluding but if "
-    "when only instead rather however although while until because or nor".split()  # noqa: SIM905
-)
-"""Words that may not be left out: without them the task would say something else."""
 _EXAMPLE = re.compile(r"(?m)^## Examples\n+\|.*\n\|.*\n\| (.+?) \|")
 
 
 def nearest(task: str, shelf: Shelf, around: Surroundings | None = None) -> str:
-    """What to say instead: the task with the fewest words left out, else an example; "" if nothing is near."""
+    """What to say instead: the task with the fewest words left out, else an example, else nothing."""
     found = chunks(task)
     if not found or len(found) > MOST_WORDS:
         return ""
@@ -31,13 +26,13 @@ def nearest(task: str, shelf: Shelf, around: Surroundings | None = None) -> str:
     for first, last in _gaps(len(words)):
         left_out = {each.lower() for each in words[first:last]}
         rest = re.sub(r" ([,;:?!.])", r"\1", " ".join(words[:first] + words[last:])).strip(" ,;:")
-        if not left_out & _LIMITS and rest and match(rest, shelf, (), around):
+        if not left_out & shelf.language.limits and rest and match(rest, shelf, (), around):
             return f"Did you mean: {rest.rstrip('.?!')}?"
     return _example(Scan(found, task, shelf.language), shelf)
 
 
 def _gaps(count: int) -> Iterator[tuple[int, int]]:
-    """The words to leave out, the fewest first: one or two anywhere, more only at the end or the beginning."""
+    """The words to leave out, the fewest first: one or two anywhere, more only at an end."""
     for size in range(1, count - 1):
         yield count - size, count
         yield 0, size
@@ -47,7 +42,7 @@ def _gaps(count: int) -> Iterator[tuple[int, int]]:
 
 def _example(scan: Scan, shelf: Shelf) -> str:
     """An example of the reflex that shares the first word and most concepts with the task."""
-    concepts = concepts_in(scan, 0)
+    concepts = Said(scan).concepts(0)
     verbs = {name for _, names in scan.named_at(0, scan.language.naming) for name in names}
     best, most = None, 0
     for procedure in shelf.procedures:

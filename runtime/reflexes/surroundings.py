@@ -1,4 +1,4 @@
-"""What the folder of a run shows to the reflexes: names of files, columns and cells of tables, keys of JSON."""
+"""What the folder of a run shows to the reflexes: its files, columns and cells of tables, keys of JSON."""
 
 from __future__ import annotations
 
@@ -65,16 +65,17 @@ class Surroundings:
                 break
         return tuple(found[:MOST_FILES]), frozenset(below)
 
+    @cached_property
+    def _stems(self) -> Mapping[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for each in self.files:
+            stem = each.rpartition("/")[2].partition(".")[0].lower()
+            found.setdefault(_single(stem), []).append(each)
+        return found
+
     def called(self, stem: str, suffix: str = "") -> list[str]:
         """The files of that name without its ending, in singular or plural."""
-        names = {stem, _single(stem)}
-        return [
-            each
-            for each in self.files
-            if {Path(each).name.partition(".")[0].lower(), _single(Path(each).name.partition(".")[0].lower())}
-            & names
-            and each.lower().endswith(suffix)
-        ]
+        return [each for each in self._stems.get(_single(stem), ()) if each.lower().endswith(suffix)]
 
     def contents(self, name: str) -> Contents | None:
         """What a table or JSON document holds; None for any other file."""

@@ -140,14 +140,18 @@ def _zone(scan: Scan, at: int) -> Iterator[Read]:
     words = [scan.word(each).title() for each in range(at, min(at + 3, len(scan.tokens)))]
     for end in range(len(words), 0, -1):
         name = " ".join(words[:end])
-        if name.upper() in ("UTC", "GMT") or _cities(zoneinfo.available_timezones).get(name.replace(" ", "_")):
+        if name.upper() in ("UTC", "GMT") or _cities(zoneinfo.available_timezones).get(
+            name.replace(" ", "_")
+        ):
             yield at + end + (scan.word(at + end) == "time"), name, 0
             return
 
 
 @lru_cache(maxsize=1)
 def _cities(available: Callable[[], set[str]]) -> Mapping[str, bool]:
-    return {name.rpartition("/")[2]: True for name in available() if "/" in name and not name.startswith("Etc/")}
+    return {
+        name.rpartition("/")[2]: True for name in available() if "/" in name and not name.startswith("Etc/")
+    }
 
 
 def _json_value(scan: Scan, at: int) -> Iterator[Read]:

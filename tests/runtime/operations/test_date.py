@@ -62,6 +62,8 @@ NOW = "2024-02-28T10:30"  # a Wednesday of a leap year
         ("days in february 2023", "28 days"),
         ("days in 2024", "366 days"),
         ("2024-02-28T10:30+00:00 in Asia/Tokyo", "2024-02-28 19:30 JST"),
+        ("2024-02-28T10:30+00:00 in Tokyo", "2024-02-28 19:30 JST"),
+        ("15:00 in Berlin in Tokyo", "2024-02-28 23:00 JST"),
         ("what is the day before yesterday", "2024-02-26"),
         ("the day after tomorrow", "2024-03-01"),
         ("the day before 2024-03-01", "2024-02-29"),

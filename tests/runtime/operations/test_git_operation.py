@@ -60,6 +60,17 @@ def test_branch_marks_the_present_one(repository):
     assert repository.call(git, action="current branch").text.startswith("no branch: the commit ")
 
 
+def test_commits_are_counted_shown_and_have_authors(repository):
+    assert repository.call(git, action="count").text == "2"
+    assert repository.call(git, action="count", path="d").text == "1"
+    assert "Second" in repository.call(git, action="show", limit=1).text
+    shown = repository.call(git, action="show", message="First").text
+    assert "First: begin" in shown
+    assert "a.txt" in shown
+    assert "no such commit" in repository.fails(git, action="show", message="Third")
+    assert repository.call(git, action="authors").evidence == {"authors": 1}
+
+
 def test_a_repository_without_commits(bench):
     run(bench, "init", "-b", "main")
     bench.put("a", "1")

@@ -6,6 +6,7 @@ import hashlib
 import os
 import subprocess
 import time
+from datetime import datetime
 
 import pytest
 
@@ -74,6 +75,32 @@ def test_find_is_sorted_and_leaves_out_what_nobody_means(bench):
     assert bench.call(find, pattern="*.py", path="state").text == "state/e.py"
     assert bench.call(find, pattern="b", type="folder").text == "b/"
     assert bench.call(find, pattern="*.rs").text == "nothing matches *.rs"
+
+
+def test_find_orders_and_chooses_files_by_size_and_day(bench):
+    for name, size, day in (
+        ("a.txt", 10, "2024-01-05"),
+        ("b/c.txt", 3000, "2024-03-01"),
+        ("d.md", 0, "2023-12-31"),
+    ):
+        path = bench.put(name, "x" * size)
+        noon = datetime.fromisoformat(f"{day}T12:00").timestamp()
+        os.utime(path, (noon, noon))
+
+    def found(**args):
+        return [line.split("  ")[0] for line in bench.call(find, **{"pattern": "*", **args}).text.split("\n")]
+
+    assert bench.call(find, pattern="*", order="largest", limit=1).text == "b/c.txt  3000 bytes  2024-03-01"
+    assert found(order="smallest") == ["d.md", "a.txt", "b/c.txt"]
+    assert found(order="newest") == ["b/c.txt", "a.txt", "d.md"]
+    assert found(order="oldest", pattern="*.txt") == ["a.txt", "b/c.txt"]
+    assert found(where="size > 1 kB") == ["b/c.txt"]
+    assert found(where="size <= 10") == ["a.txt", "d.md"]
+    assert found(where="empty") == ["d.md"]
+    assert found(where="changed before 2024-01-05") == ["d.md"]
+    assert found(where="changed since 2024-01-05") == ["a.txt", "b/c.txt"]
+    assert bench.call(find, pattern="*", where="size > 5 MB").text == "nothing matches * size > 5 MB"
+    assert "write size > 10 kB" in bench.fails(find, pattern="*", where="large")
 
 
 def test_find_does_not_follow_links_out_of_the_folder(bench, tmp_path):

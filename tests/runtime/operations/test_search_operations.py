@@ -116,6 +116,12 @@ def test_sort_is_alphabetical_without_regard_to_case(bench):
     assert bench.call(sort_lines, path="a", order="desc").text == "pear\nbanana\napple\nApple"
 
 
+def test_lines_that_all_are_numbers_are_sorted_as_numbers(bench):
+    assert bench.call(sort_lines, text="100\n9\n\n20").text == "9\n20\n100\n"
+    assert bench.call(sort_lines, text="100\n9", numeric=False).text == "100\n9"
+    assert bench.call(sort_lines, text="100\n9\nx").text == "100\n9\nx"
+
+
 def test_sort_by_number_puts_lines_without_one_last(bench):
     text = "b 10\na 9.5\nnone\nc -3\nd 1,000\n"
     assert bench.call(sort_lines, text=text, numeric=True).text == "c -3\na 9.5\nb 10\nd 1,000\nnone"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv as csvlib
 import io
+import json
 import json as jsonlib
 import time
 from pathlib import Path
@@ -179,6 +180,16 @@ def test_the_answer_can_be_written(bench):
     assert bench.text("n.txt") == "4\n"
 
 
+def test_a_table_is_written_in_the_form_of_the_ending(bench):
+    bench.put("t.csv", "name,age\nAda | B,36\nBo,7\n")
+    bench.call(query_csv, path="t.csv", query="rows", to="t.json")
+    assert json.loads(bench.text("t.json")) == [{"name": "Ada | B", "age": 36}, {"name": "Bo", "age": 7}]
+    bench.call(query_csv, path="t.json", query="without age", to="names.csv")
+    assert bench.text("names.csv") == "name\nAda | B\nBo\n"
+    shown = bench.call(query_csv, path="t.csv", query="rows", form="markdown").text
+    assert shown.split("\n") == ["| name | age |", "| --- | --- |", "| Ada \\| B | 36 |", "| Bo | 7 |"]
+
+
 def test_ten_megabytes_are_answered_quickly(bench):
     bench.put("big.csv", "a,b\n" + "".join(f"{n},{n * 7 % 13}.5\n" for n in range(900_000)))
     began = time.process_time()
@@ -248,6 +259,25 @@ def test_places_in_json(bench, query, shown):
 )
 def test_what_is_not_in_json_is_reported(bench, text, query, message):
     assert message in bench.fails(query_json, text=text, query=query)
+
+
+def test_a_value_is_set_and_the_rest_stays(bench):
+    bench.put("c.json", '{"port": 8080, "rate": 1.50, "db": {"hosts": ["a", "b"]}}')
+    assert bench.call(query_json, path="c.json", query="port", value="9090", to="c.json").text == (
+        "wrote port = 9090 to c.json"
+    )
+    bench.call(query_json, path="c.json", query="db.hosts[1]", value='"z"', to="c.json")
+    assert json.loads(bench.text("c.json")) == {"port": 9090, "rate": 1.5, "db": {"hosts": ["a", "z"]}}
+    assert '"rate": 1.50' in bench.text("c.json")
+    for query, value, why in (
+        ("port", "high", "a text stands in double quotes"),
+        ("db.hosts[9]", "1", "there is no item 9"),
+        ("nothing.at.all", "1", "there is no key 'nothing'"),
+        (".", "1", "name one key"),
+        ("db.hosts[*]", "1", "name one key"),
+    ):
+        assert why in bench.fails(query_json, path="c.json", query=query, value=value, to="c.json")
+    assert "give value and to" in bench.fails(query_json, path="c.json", query="port", value="1")
 
 
 def test_json_lines_are_a_list(bench):

@@ -1,4 +1,4 @@
-"""Tasks matched by the meaning of their words: what matches, what the approach says, what does not match."""
+"""Tasks read by what they are about: what matches, what the approach says, what does not match."""
 
 from __future__ import annotations
 
@@ -7,14 +7,22 @@ import sys
 from pathlib import Path
 
 import pytest
+from everyday_folder import around
 
-from runtime.reflexes.matching import match
+from runtime.reflexes.matching import Match, match
 from runtime.reflexes.procedure import Reflexes
 from runtime.reflexes.reflex import _approach
+from runtime.reflexes.suggestions import nearest
 
 SYSTEM = Path(__file__).parents[3] / "system"
 SHELF = Reflexes([SYSTEM]).shelf
 NEAR_MISSES = (Path(__file__).parent / "reflex_near_misses.txt").read_text("utf-8").splitlines()
+
+
+def read(task: str) -> Match | None:
+    """A task as it is read in the folder of the everyday tasks."""
+    return match(task, SHELF, (), around())
+
 
 MEANT = [
     ("get rid of docs/old.md", "remove", {"paths": ("docs/old.md",)}),
@@ -31,6 +39,36 @@ MEANT = [
     ("print out people.csv", "read-file", {"paths": ("people.csv",)}),
     ("where's faq.md", "find-files", {"glob": "faq.md", "path": "."}),
     ("have a look at people.csv", "read-file", {"paths": ("people.csv",)}),
+    ("get rid of the last line of notes.md", "delete-line", {"which": "last", "n": "", "path": "notes.md"}),
+    (
+        "change the port in config.json to 9000",
+        "json-set",
+        {"query": "port", "value": "9000", "path": "config.json"},
+    ),
+    (
+        "average price in sales.csv for the North",
+        "csv-number",
+        {"function": "average", "column": "price", "where": "where region = North", "path": "sales.csv"},
+    ),
+    (
+        "how many units did we sell in the North according to sales.csv",
+        "csv-number",
+        {"function": "sum", "column": "units", "where": "where region = North", "path": "sales.csv"},
+    ),
+    ("everyone over 30 in people.csv", "csv-where", {"where": "where age > 30", "path": "people.csv"}),
+    (
+        "which file in docs is the oldest?",
+        "ranked-file",
+        {"order": "oldest", "glob": "*", "path": "docs", "limit": 1},
+    ),
+    ("any links in my notes?", "extract", {"what": "urls", "path": "notes.md"}),
+    ("the log has how many lines", "count-in-file", {"what": "lines", "path": "logs/app.log"}),
+    ("15:00 in Berlin is what time in Tokyo", "time-elsewhere", {"when": "15:00 in Berlin", "to": "Tokyo"}),
+    (
+        "rent is paid, delete the line pay rent from todo.txt",
+        "delete-lines-with",
+        {"text": "pay rent", "path": "todo.txt"},
+    ),
 ]
 
 
@@ -40,10 +78,10 @@ def words_in(folder: Path, verbs: str) -> None:
 
 
 @pytest.mark.parametrize(("task", "name", "slots"), MEANT, ids=[each[0] for each in MEANT])
-def test_a_task_in_other_words_is_read_by_its_meaning(task, name, slots):
-    found = match(task, SHELF)
+def test_a_task_in_other_words_is_read_by_what_it_is_about(task, name, slots):
+    found = read(task)
     assert found is not None
-    assert found.reading.meaning
+    assert found.reading.by_intent
     assert (found.procedure.name, found.slots) == (name, slots)
 
 
@@ -51,16 +89,16 @@ def test_how_many_lines_has_a_file_finds_to_count_its_lines():
     assert match("how many lines has notes.md", SHELF).procedure.name == "count-in-file"
 
 
-def test_the_approach_tells_which_words_were_taken_for_which():
+def test_the_approach_tells_by_which_intent_it_is_read() -> None:
     approach = _approach(match("get rid of a.txt", SHELF))
-    assert 'remove.md: paths = ["a.txt"]; by meaning: “get rid of” taken for “' in approach
-    assert "by meaning" not in _approach(match("delete a.txt", SHELF))
+    assert 'remove.md: paths = ["a.txt"]; by intent: delete {paths:named-paths}' in approach
+    assert "by intent" not in _approach(match("delete a.txt", SHELF))
 
 
-def test_one_part_may_be_read_by_its_words_and_the_other_by_its_meaning():
+def test_parts_are_read_by_intents():
     found = match("copy a.txt to c.txt and then get rid of b.txt", SHELF)
     assert [part.procedure.name for part in found.parts] == ["copy-file", "remove"]
-    assert [part.reading.meaning for part in found.parts] == [False, True]
+    assert [part.reading.by_intent for part in found.parts] == [False, True]
 
 
 def test_where_something_changes_the_words_of_other_texts_do_not_count(tmp_path):
@@ -78,6 +116,7 @@ def test_roles_are_told_apart_by_their_prepositions():
 @pytest.mark.parametrize("task", NEAR_MISSES)
 def test_a_near_miss_is_left_alone(task):
     assert match(task, SHELF) is None
+    assert read(task) is None
 
 
 def test_there_are_many_near_misses():
@@ -90,7 +129,7 @@ def test_a_phrasing_that_fits_needs_no_word_list():
         "from runtime.reflexes.matching import match\n"
         "from runtime.reflexes.procedure import Reflexes\n"
         f"assert match('count the lines of a.md', Reflexes([Path({str(SYSTEM)!r})]).shelf)\n"
-        "heavy = {'numpy', 'runtime.memory.tasks.words', 'runtime.reflexes.meaning'}\n"
+        "heavy = {'numpy', 'runtime.memory.tasks.words', 'runtime.operations.cells'}\n"
         "print(sorted(heavy & sys.modules.keys()))"
     )
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
@@ -106,3 +145,38 @@ def test_an_invalid_phrasing_stops_no_other(tmp_path: Path) -> None:
     found = match("tally the lines in notes.md", shelf)
     assert found is not None and found.procedure is not None
     assert found.procedure.name == "count-in-file"
+
+
+def test_a_file_called_by_its_name_alone_must_be_the_only_one():
+    assert read("show my people list") is None
+    assert read("show my todo list").slots == {"paths": ("todo.txt",)}
+
+
+def test_a_column_must_be_one_of_the_table():
+    assert read("sum of weights in sales.csv by intents") is None
+    assert read("highest mountain in sales.csv") is None
+    assert read("highest price in sales.csv") is not None
+
+
+@pytest.mark.parametrize(
+    ("task", "said"),
+    [
+        ("make a nice backup of sales.csv", "Did you mean: make a backup of sales.csv?"),
+        ("rename a.txt", "What can be said, for example: rename a.txt to b.txt"),
+        ("do not delete draft.txt", ""),
+        ("delete a.txt, but not b.txt", "What can be said, for example: "),
+        ("what is love", ""),
+    ],
+)
+def test_what_is_declined_names_the_nearest_task_that_works(task: str, said: str) -> None:
+    found = nearest(task, SHELF, around())
+    assert found.startswith(said) if said else not found
+
+
+def test_an_intent_that_names_no_concept_is_reported_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "reflexes").mkdir()
+    fields = "intents: |\n  frobnicate {path}\nsteps: [{tool: stat}]\nsuccess: [{step: 1, has: x}]"
+    (tmp_path / "reflexes" / "odd.md").write_text(f"---\n{fields}\n---\n", "utf-8")
+    faults = Reflexes([tmp_path, SYSTEM]).faults
+    assert [(each.path.name, each.line) for each in faults] == [("odd.md", 3)]
+    assert "frobnicate is none of the concepts" in faults[0].message
