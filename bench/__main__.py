@@ -195,7 +195,13 @@ command(
 command(
     "everyday",
     "Do everyday tasks in ordinary words by the reflexes alone: done, passed on, wrong actions.",
-    half("build", "unseen"),
+    option(
+        "--list",
+        "name",
+        type=click.Choice(["own", "seen", "unseen", "all"]),
+        default="all",
+        help="Measure one list.",
+    ),
 )
 command(
     "locomo",

@@ -1,9 +1,11 @@
 """Everyday tasks on real files, in ordinary words, by the reflexes alone: done, passed on, or done wrongly.
 
-The list is `everyday.jsonl`. A line has a task and its expected outcome: `result` (a pattern of the answer)
-and `files` (what the task creates or changes; nothing else may change), or `pass`: nothing safe covers it,
-so it must go to the next rung. A task with `pass` and a result may be either. Half of the list was not looked
-at while the reflexes were written for the other half.
+A line of a list has a task and its expected outcome: `result` (a pattern of the answer) and `files` (what it
+creates or changes; nothing else may change), or `pass`: nothing safe covers it, so the next rung must get it.
+A task with `pass` and a result may be either.
+
+The lists are by several writers. `own` is by the project. The others are by writers who had not seen the
+reflexes: `seen` was looked at while these were written, `unseen` was not, and must not be.
 """
 
 from __future__ import annotations
@@ -28,8 +30,13 @@ from runtime.api.fractal import Fractal, RunResult, shipped_system
 from runtime.models.human import Human
 from runtime.reflexes.reflex import Reflex
 
-LIST = Path(__file__).with_name("everyday.jsonl")
-HALVES = ("build", "unseen")
+LISTS = {
+    "own": Path(__file__).with_name("everyday.jsonl"),
+    "seen": Path(__file__).with_name("everyday_seen.jsonl"),
+    "unseen": Path(__file__).with_name("everyday_unseen.jsonl"),
+}
+GOAL = 0.75
+"""Of the unseen tasks that can be done, the share that is done."""
 KINDS = ("right", "passed rightly", "passed wrongly", "wrong")
 """Outcomes of a task. Only `wrong` does harm: a wrong answer or an unwanted change to a file."""
 
@@ -38,17 +45,12 @@ Files = Mapping[str, bytes | None]
 
 @dataclass(frozen=True)
 class Task:
-    """One line of the list."""
+    """One line of a list."""
 
     text: str
     result: str = ""
     files: Mapping[str, Any] = field(default_factory=dict)
     passes: bool = False
-
-    @property
-    def half(self) -> str:
-        """Chosen by the hash of the text."""
-        return HALVES[hashlib.sha256(self.text.encode()).digest()[0] % 2]
 
     @property
     def may_be_done(self) -> bool:
@@ -66,7 +68,7 @@ class Outcome:
     milliseconds: float
 
 
-def tasks(path: Path = LIST) -> list[Task]:
+def tasks(path: Path) -> list[Task]:
     """The tasks of a list."""
 
     def task(_: int, line: Mapping[str, Any]) -> Task:
@@ -157,15 +159,18 @@ def _filled(pattern: str, before: Files) -> str:
     return re.sub(r"\{(words|sha256|md5):([^{}]+)\}", value, pattern)
 
 
-def measure(half: str = "all", *, listed: Sequence[Task] | None = None) -> dict[str, Any]:
-    """The figures of a half, or of both, and every task that was passed on wrongly or done wrongly."""
-    outcomes = play([task for task in listed or tasks() if half in ("all", task.half)])
-    halves = {name: [each for each in outcomes if each.task.half == name] for name in HALVES}
+def measure(name: str = "all", *, lists: Mapping[str, Sequence[Task]] | None = None) -> dict[str, Any]:
+    """The figures of a list, or of all, and the tasks that were passed on wrongly or done wrongly.
+
+    Tasks of the list `unseen` are only counted.
+    """
+    chosen = lists or {each: tasks(path) for each, path in LISTS.items() if name in ("all", each)}
+    played = {each: play(listed) for each, listed in chosen.items()}
+    shown = [outcome for each, some in played.items() if each != "unseen" for outcome in some]
     return {
-        "halves": {name: _counts(some) for name, some in halves.items() if some},
-        **_counts(outcomes),
-        "passed_wrongly_tasks": [each.task.text for each in outcomes if each.kind == "passed wrongly"],
-        "wrong_tasks": {each.task.text: each.why for each in outcomes if each.kind == "wrong"},
+        "lists": {each: _counts(some) for each, some in played.items()},
+        "passed_wrongly_tasks": [each.task.text for each in shown if each.kind == "passed wrongly"],
+        "wrong_tasks": {each.task.text: each.why for each in shown if each.kind == "wrong"},
     }
 
 
@@ -176,21 +181,28 @@ def _counts(outcomes: Sequence[Outcome]) -> dict[str, Any]:
         "passed_p50_ms": [each.milliseconds for each in outcomes if each.kind.startswith("passed")],
     }
     medians = {name: round(median(some), 1) for name, some in times.items() if some}
-    return {"tasks": len(outcomes), **counts, **medians}
+    doable = sum(not each.task.passes for each in outcomes)
+    share = round(sum(each.kind == "right" and not each.task.passes for each in outcomes) / (doable or 1), 3)
+    return {"tasks": len(outcomes), "doable": doable, "share": share, **counts, **medians}
 
 
 def table(figures: Figures) -> str:
     """The figures as markdown, and every task that was done wrongly."""
-    heads = ["half", "tasks", *KINDS, "ms done, p50", "ms passed on, p50"]
+    heads = ["list", "tasks", "doable", "of these done", *KINDS, "ms done, p50", "ms passed on, p50"]
     rows: list[list[object]] = []
-    for name, each in (*figures["halves"].items(), ("all", figures)):
+    for name, each in figures["lists"].items():
         counts = (each[kind.replace(" ", "_")] for kind in KINDS)
         times = (each.get("done_p50_ms", "–"), each.get("passed_p50_ms", "–"))
-        rows.append([name, each["tasks"], *counts, *times])
+        rows.append([name, each["tasks"], each["doable"], f"{each['share']:.1%}", *counts, *times])
     wrong = [f"\nwrong: {task}\n  {why}" for task, why in figures["wrong_tasks"].items()]
     return "\n".join([markdown(heads, rows), *wrong])
 
 
 def missed(figures: Figures) -> list[str]:
-    """Any wrong action."""
-    return [f"{len(figures['wrong_tasks'])} wrong actions"] if figures["wrong_tasks"] else []
+    """Any wrong action, and too few unseen tasks done."""
+    wrong = sum(each["wrong"] for each in figures["lists"].values())
+    found = [f"{wrong} wrong actions"] if wrong else []
+    unseen = figures["lists"].get("unseen")
+    if unseen and unseen["share"] < GOAL:
+        found.append(f"{unseen['share']:.1%} of the unseen tasks done; the goal is {GOAL:.0%}")
+    return found

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.everyday import Task, judge, measure, table, tasks
+from bench.everyday import LISTS, Task, judge, measure, missed, table, tasks
 from kernel.errors import Exit
 from runtime.api.fractal import shipped_system
 from runtime.reflexes.matching import match
@@ -52,11 +52,19 @@ def test_a_task_is_judged_by_its_answer_and_its_changes(task, result, after, kin
     assert judge(task, result, BEFORE, after)[0] == kind
 
 
-def test_the_list_has_two_hundred_tasks_in_two_halves():
-    listed = tasks()
-    assert len(listed) == len({task.text for task in listed}) == 200
-    assert {task.half for task in listed} == {"build", "unseen"}
-    assert sum(task.passes for task in listed) >= 50
+def test_the_lists_have_tasks_of_their_own_and_traps():
+    found = {name: tasks(path) for name, path in LISTS.items()}
+    texts = [task.text for listed in found.values() for task in listed]
+    assert len(texts) == len(set(texts))
+    assert [len(found["own"]), len(found["unseen"])] == [200, 150]
+    assert all(sum(task.passes for task in listed) >= len(listed) / 6 for listed in found.values())
+
+
+def test_unseen_tasks_are_only_counted():
+    listed = [Task("what is 2 + 2", r"\b5\b")] * 4
+    figures = measure(lists={"unseen": listed})
+    assert figures["wrong_tasks"] == {}
+    assert missed(figures) == ["4 wrong actions", "0.0% of the unseen tasks done; the goal is 75%"]
 
 
 def test_outcomes_of_tasks_on_real_files_are_counted():
@@ -67,15 +75,17 @@ def test_outcomes_of_tasks_on_real_files_are_counted():
         Task("what is 2 + 2", r"\b5\b"),
         Task("sing me a song", r"la"),
     ]
-    figures = measure(listed=listed)
-    assert [figures[each] for each in ("right", "passed_rightly", "passed_wrongly", "wrong")] == [2, 1, 1, 1]
+    figures = measure(lists={"own": listed})
+    own = figures["lists"]["own"]
+    assert [own[each] for each in ("right", "passed_rightly", "passed_wrongly", "wrong")] == [2, 1, 1, 1]
     assert list(figures["wrong_tasks"]) == ["what is 2 + 2"]
-    assert "| all | 5 | 2 | 1 | 1 | 1 |" in table(figures)
+    assert "| own | 5 | 4 | 50.0% | 2 | 1 | 1 | 1 |" in table(figures)
+    assert missed(figures) == ["1 wrong actions"]
 
 
 def test_no_reflex_matches_a_task_that_must_be_passed_on():
     shelf = Reflexes([shipped_system()]).shelf
-    asked = [task.text for task in tasks() if not task.may_be_done]
+    asked = [task.text for name in ("own", "seen") for task in tasks(LISTS[name]) if not task.may_be_done]
     assert [text for text in asked if match(text, shelf) and text != REFUSED] == []
 
 

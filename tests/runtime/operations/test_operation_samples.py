@@ -24,8 +24,8 @@ OPERATIONS = sorted(
     key=lambda tool: tool.name,
 )
 EXPECTED = (
-    "archive calc checksum compare copy count csv database date edit fetch find git grep json lines list mkdir "
-    "move patch remove replace search sort sqlite stat web-search"
+    "archive calc checksum compare copy count csv database date edit fetch find git grep json lines list "
+    "mkdir move patch remove replace search sort sqlite stat web-search"
 )
 
 
