@@ -72,6 +72,8 @@ def _is_path(text: str, language: Language) -> bool:
 def _is_file(path: str, language: Language) -> bool:
     """Whether the last part of a path looks like a file's name."""
     last = path.rpartition("/")[2]
+    if re.fullmatch(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+", last):
+        return False  # an e-mail address
     return last.lower() in language.names or bool(_DOTTED.fullmatch(last))
 
 
@@ -206,8 +208,12 @@ def _condition(scan: Scan, at: int) -> Iterator[Read]:
         if scan.word(end) == "as":  # South as region
             for after, column, _ in _known_column(scan, end + 1):
                 yield after, f"where {for_csv(column)} = {for_csv(_spelled(scan, text))}", 0
-        columns = {column for table in scan.tables for column in table.cells.get(text, ())}
+        found = [each for table in scan.tables for each in (table.cells.get(text) or table.cell_like(text))]
+        columns = set(found)
         if len(columns) == 1 and not number_at(scan, at):
+            column = next(iter(columns))
+            if scan.word(end) == column.lower():  # the North region
+                yield end + 1, f"where {for_csv(column)} = {for_csv(_spelled(scan, text))}", 0
             yield end, f"where {for_csv(columns.pop())} = {for_csv(_spelled(scan, text))}", 0
 
 
@@ -216,7 +222,10 @@ _WHERE = ("where", "whose", "having", "with")
 
 def _spelled(scan: Scan, text: str) -> str:
     """A cell as the table spells it."""
-    return next((each.spelled[text.lower()] for each in scan.tables if text.lower() in each.spelled), text)
+    known = (
+        each.spelled.get(text.lower()) or each.singular.get(_single(text.lower())) for each in scan.tables
+    )
+    return next(filter(None, known), text)
 
 
 _bare = _one(_BARE.pattern, 2, quoted=False)

@@ -29,8 +29,14 @@ class Contents:
     numeric: tuple[str, ...] = ()  # those of the columns whose cells are numbers
     cells: Mapping[str, frozenset[str]] = field(default_factory=dict)  # text in lower case → its columns
     spelled: Mapping[str, str] = field(default_factory=dict)  # text in lower case → as it is written
+    singular: Mapping[str, str] = field(default_factory=dict)  # its singular → as it is written
     keys: Mapping[str, str] = field(default_factory=dict)  # the last key, or all, in lower case → the path
     column_like: Mapping[str, str] = field(default_factory=dict)  # singular in lower case → column
+
+    def cell_like(self, text: str) -> frozenset[str]:
+        """The columns that have this text in the singular: `lamps` for Lamp."""
+        written = self.singular.get(_single(text), "")
+        return self.cells.get(written.lower(), frozenset())
 
 
 class Surroundings:
@@ -109,6 +115,7 @@ class Surroundings:
             tuple(name for at, name in enumerate(table.header) if table.column(at).numeric),
             {text: frozenset(columns) for text, columns in cells.items()},
             spelled,
+            {_single(text): written for text, written in spelled.items()},
             column_like={_single(each.lower()): each for each in table.header},
         )
 

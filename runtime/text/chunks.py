@@ -63,6 +63,8 @@ def chunks(task: str) -> tuple[Chunk, ...] | None:
 
 def _split(chunk: str, start: int) -> list[Chunk]:
     """The words of a text without blanks, and the punctuation at their ends."""
+    if hit := re.fullmatch(r"\(([^()\s]*[^()\s.]\.[A-Za-z]\w{0,8})\)", chunk):  # (notes.md)
+        return [Chunk(hit[1], start + 1, start + 1 + len(hit[1]))]
     if "://" in chunk or _THOUSANDS.fullmatch(chunk.rstrip(_ENDS)) or "{" in chunk or "(" in chunk:
         return _ended(chunk, start)
     found: list[Chunk] = []
