@@ -113,7 +113,7 @@ REVERSE = plan(
     {"tool": "read", "args": {"path": "notes.md"}},
     {"tool": "write", "args": {"path": "back.md", "content": "{{ steps[1].result }}"}},
     success=[{"file": "back.md", "has": "two"}],
-    task="Reverse the lines of notes.md into back.md",
+    task="Mirror the lines of notes.md into back.md",
     context=[],
     open=[],
     approach="take the text over",

@@ -336,7 +336,31 @@ def as_bytes(text: str) -> bytes:
 def _library() -> Any:
     library = import_module("llama_cpp")
     _silent(library)
+    _without_amx(library)
     return library
+
+
+@cache
+def _without_amx(library: Any) -> None:
+    """Load models without repacked weights on processors with AMX.
+
+    llama.cpp uses AMX for repacked weights, and crashes there in virtual machines that announce AMX. `Llama` has
+    no parameter for it, so the default is changed.
+    """
+    try:
+        amx = "amx_tile" in Path("/proc/cpuinfo").read_text("utf-8", errors="replace")
+    except OSError:
+        return
+    low = library.llama_cpp
+    defaults = low.llama_model_default_params
+    if amx and hasattr(defaults(), "use_extra_bufts"):
+
+        def plain() -> Any:
+            parameters = defaults()
+            parameters.use_extra_bufts = False
+            return parameters
+
+        low.llama_model_default_params = plain
 
 
 @cache

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from runtime.reflexes.intents import Intent
+from runtime.reflexes.intents import MOST_WORDS, Intent
 from runtime.reflexes.phrasing import Phrasing, PhrasingError, Reading, as_list
 from runtime.reflexes.procedure import Procedure, Shelf
 from runtime.reflexes.slots import Earlier, It, Scan
@@ -184,7 +184,7 @@ class _Covered:
         while end > start and scan.word(end - 1) in _ENDS:
             end -= 1
         starts, ends = [start], [end]
-        for at in range(start + 1, end):
+        for at in range(start + 1, end if end - start <= MOST_WORDS else start):
             if scan.word(at) in (",", ":"):
                 starts += [at + 1 + (scan.word(at + 1) == "so")] if self._explains(start, at) else []
                 ends += [at] if self._explains(at + 1, end) else []

@@ -109,7 +109,7 @@ def test_repeated_task_calls_no_model(work: Path, do: Do) -> None:
 
 def test_same_task_with_other_files_calls_no_model(work: Path, do: Do) -> None:
     do()
-    again = do("Reverse the lines of other.md into there.md")
+    again = do("Mirror the lines of other.md into there.md")
     assert (calls(again), again.status) == (0, "complete")
     assert (work / "there.md").read_text() == "number two\n"
 
@@ -118,11 +118,11 @@ def test_same_task_with_other_files_calls_no_model(work: Path, do: Do) -> None:
     "task",
     [
         "Shuffle the lines of notes.md into back.md",
-        "Reverse the words of notes.md into back.md",
-        "Reverse the lines of notes.md into back.md and into there.md",
-        "Reverse the lines of notes.md into back.md unless it exists",
-        "Do not reverse the lines of notes.md into back.md",
-        "Reverse the lines of notes.md and other.md into back.md",
+        "Mirror the words of notes.md into back.md",
+        "Mirror the lines of notes.md into back.md and into there.md",
+        "Mirror the lines of notes.md into back.md unless it exists",
+        "Do not mirror the lines of notes.md into back.md",
+        "Mirror the lines of notes.md and other.md into back.md",
         "Reverse the last lines of notes.md into back.md",
     ],
 )
@@ -134,7 +134,7 @@ def test_different_task_calls_the_model(work: Path, do: Do, task: str) -> None:
 def test_model_checks_what_code_cannot_decide(work: Path, do: Do) -> None:
     judged = {**PLAN, "success": [{"judge": "the lines are all there"}]}
     assert calls(do(plan=judged)) == 2
-    again = do("Reverse the lines of other.md into there.md", plan=judged)
+    again = do("Mirror the lines of other.md into there.md", plan=judged)
     assert (calls(again), again.status) == (1, "unverified")
     phases = {each["phase"]: each["rung"] for each in root(work, again).meta.rungs if not each.get("passed")}
     assert phases["plan"] == "memory" and phases["check"].startswith("scripted:")
@@ -143,7 +143,7 @@ def test_model_checks_what_code_cannot_decide(work: Path, do: Do) -> None:
 def test_learned_task_works_without_a_model(work: Path, do: Do) -> None:
     judged = {**PLAN, "success": [{"judge": "the lines are all there"}]}
     do(plan=judged)
-    again = do("Reverse the lines of other.md into there.md", model="reflex")
+    again = do("Mirror the lines of other.md into there.md", model="reflex")
     assert again.exit == 0 and root(work, again).meta.unverified
     assert (work / "there.md").read_text() == "number two\n"
 
@@ -160,7 +160,7 @@ def test_failed_replay_is_undone_and_passed_to_the_model(work: Path, do: Do) -> 
         "steps": [{"tool": "write", "args": {"path": "there.md", "content": "two, by the model"}}],
         "success": [{"file": "there.md", "has": "by the model"}],
     }
-    again = do("Reverse the lines of blank.md into there.md", plan=mended)
+    again = do("Mirror the lines of blank.md into there.md", plan=mended)
     assert again.status == "complete" and calls(again) == 2
     document = root(work, again)
     (fold,) = document.section(2).folds
@@ -178,8 +178,8 @@ def test_solution_that_fails_repeatedly_is_not_used(work: Path, do: Do) -> None:
     for number in range(2):
         mended = {**PLAN, "steps": [{"tool": "write", "args": {"path": f"x{number}.md", "content": "two"}}]}
         mended["success"] = [{"file": f"x{number}.md", "has": "two"}]
-        do(f"Reverse the lines of blank.md into b{number}.md", plan=mended)
-    again = do("Reverse the lines of other.md into there.md", plan={**PLAN, "task": "other"})
+        do(f"Mirror the lines of blank.md into b{number}.md", plan=mended)
+    again = do("Mirror the lines of other.md into there.md", plan={**PLAN, "task": "other"})
     assert calls(again) > 0
 
 
@@ -295,7 +295,7 @@ def test_task_with_extra_context_calls_the_model(work: Path, do: Do) -> None:
 
 
 def test_processes_learn_concurrently(work: Path) -> None:
-    tasks = [f"Reverse the lines of notes.md into back{chr(97 + n)}.md" for n in range(4)]
+    tasks = [f"Mirror the lines of notes.md into back{chr(97 + n)}.md" for n in range(4)]
     script = {"check": ACCEPT}
     jobs = [
         SPAWN.Process(
@@ -325,7 +325,7 @@ def test_another_embedder_computes_its_own_vectors(work: Path, do: Do) -> None:
         pytest.skip("the weights of minilm are not here: fractal doctor --fetch")
     do()
     do()
-    again = do("Reverse the lines of other.md into there.md", embedder="minilm")
+    again = do("Mirror the lines of other.md into there.md", embedder="minilm")
     assert calls(again) == 0
     (tree,) = records(work, NeuronTree)
     assert {"lexical-1", "minilm"} <= tree.vectors.keys()
@@ -333,7 +333,7 @@ def test_another_embedder_computes_its_own_vectors(work: Path, do: Do) -> None:
 
 def test_prompt_shows_solutions_of_similar_tasks(work: Path, do: Do) -> None:
     do()
-    other = do("Reverse the lines of notes.md into back.md unless it exists", plan={**PLAN, "task": "other"})
+    other = do("Mirror the lines of notes.md into back.md unless it exists", plan={**PLAN, "task": "other"})
     (note,) = [note for note in root(work, other).section(1).notes if note.source == SIMILAR]
     assert note.text.startswith(f"- “{TASK}” was solved by: read ") and "write" in note.text
     fresh = do("What is the capital of France", plan={**PLAN, "task": "other"})
@@ -389,12 +389,12 @@ def test_trust_grows_in_stages(work: Path, do: Do) -> None:
     asked: dict[int, int] = {}
     for times in (0, 12):
         _used(work, times)
-        asked[times] = calls(do("Reverse the lines of other.md into there.md", plan=judged))
+        asked[times] = calls(do("Mirror the lines of other.md into there.md", plan=judged))
     assert asked == {0: 1, 12: 1}, "new, then proven without a second way"
     samples: list[int] = []
     for times in range(60, 100):
         _used(work, times)
-        samples.append(calls(do("Reverse the lines of other.md into there.md", plan=judged)))
+        samples.append(calls(do("Mirror the lines of other.md into there.md", plan=judged)))
     assert sum(samples) <= 6, "one use in twenty is checked"
 
 
@@ -405,6 +405,6 @@ def test_very_long_texts_are_not_learned(work: Path, do: Do, text: str) -> None:
     began = time.perf_counter()
     do(plan={**PLAN, "steps": steps, "success": [{"file": "back.md"}]}, verdict={**ACCEPT, "output": text})
     with suppress(ProviderError):  # too long to be planned in one call, and the script is exhausted
-        do("Reverse the lines of notes.md into back.md " + text[:100_000])
+        do("Mirror the lines of notes.md into back.md " + text[:100_000])
     assert time.perf_counter() - began < 20
     assert records(work, NeuronTree) == []

@@ -17,7 +17,7 @@ from runtime.memory.tasks.trees import NeuronTree
 from runtime.memory.tasks.types import ProblemType
 
 TASK = PLAN["task"]
-OTHER = "Reverse the lines of notes.md into back.md unless it exists"
+OTHER = "Mirror the lines of notes.md into back.md unless it exists"
 ACCEPT = {"validation": "pass", "issues": [], "decision": "ACCEPT", "output": "written"}
 AT = "2025-03-01T00:00:00Z"
 
