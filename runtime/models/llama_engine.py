@@ -344,8 +344,8 @@ def _library() -> Any:
 def _without_amx(library: Any) -> None:
     """Load models without repacked weights on processors with AMX.
 
-    llama.cpp uses AMX for repacked weights, and crashes there in virtual machines that announce AMX. `Llama` has
-    no parameter for it, so the default is changed.
+    llama.cpp uses AMX for repacked weights, and crashes there in virtual machines that announce AMX.
+    Its class has no parameter for it, so the default is changed.
     """
     try:
         amx = "amx_tile" in Path("/proc/cpuinfo").read_text("utf-8", errors="replace")
