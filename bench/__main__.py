@@ -197,7 +197,7 @@ command(
     "Do everyday tasks in ordinary words by the reflexes alone: done, passed on, wrong actions.",
     option(
         "--list",
-        "name",
+        "half",
         type=click.Choice(["own", "seen", "unseen", "all"]),
         default="all",
         help="Measure one list.",

@@ -159,12 +159,12 @@ def _filled(pattern: str, before: Files) -> str:
     return re.sub(r"\{(words|sha256|md5):([^{}]+)\}", value, pattern)
 
 
-def measure(name: str = "all", *, lists: Mapping[str, Sequence[Task]] | None = None) -> dict[str, Any]:
+def measure(half: str = "all", *, lists: Mapping[str, Sequence[Task]] | None = None) -> dict[str, Any]:
     """The figures of a list, or of all, and the tasks that were passed on wrongly or done wrongly.
 
     Tasks of the list `unseen` are only counted.
     """
-    chosen = lists or {each: tasks(path) for each, path in LISTS.items() if name in ("all", each)}
+    chosen = lists or {each: tasks(path) for each, path in LISTS.items() if half in ("all", each)}
     played = {each: play(listed) for each, listed in chosen.items()}
     shown = [outcome for each, some in played.items() if each != "unseen" for outcome in some]
     return {
