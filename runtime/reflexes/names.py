@@ -1,4 +1,4 @@
-"""Slots that are names or texts: paths, patterns, addresses, words, columns, command lines, facts."""
+"""Slots that are names or texts: paths, patterns, addresses, words, command lines, facts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BARE = re.compile(r"[^\W_][\w.-]*(?:/[\w.-]+)*/?|[.~]{1,2}(?:/[\w.-]+)*/?|/(?:[
 _ARCHIVE = re.compile(r"(?i)\.(?:zip|tar|tar\.(?:gz|bz2|xz)|tgz)$")
 
 
-def _one(form: str, vague: int, *, quoted: bool = True) -> Reader:
+def one(form: str, vague: int, *, quoted: bool = True) -> Reader:
     """One plain word of a form; with `quoted` also any text in quotes or backticks."""
     pattern = re.compile(form, re.DOTALL)
 
@@ -116,125 +116,13 @@ def read_place(scan: Scan, at: int) -> Iterator[Read]:
     yield from found or ([] if number_at(scan, at) else _bare(scan, at))
 
 
-_COLUMN = _one(r"[^\W\d][\w.%$#/-]*|#\d+", 2)
-_JSON_PATH = _one(r"[^\W\d][\w-]*(?:\.[\w-]+|\[\d+\])*", 2)
-MOST_CELL_WORDS = 4
-"""Of a name of a column or a cell without quotes, how many words one may take."""
-
-
-def _texts(scan: Scan, at: int) -> Iterator[tuple[int, str]]:
-    """The next few words, each time in lower case."""
-    for end in range(at + 1, min(at + MOST_CELL_WORDS, len(scan.tokens)) + 1):
-        yield end, scan.tokens[at].text.lower() if end == at + 1 else scan.raw(at, end).lower()
-
-
-def _column(scan: Scan, at: int) -> Iterator[Read]:
-    """A column: one of the table that the task names; of an unknown table, any plain word."""
-    if not scan.tables:
-        yield from _COLUMN(scan, at)
-    for end, text in _texts(scan, at):
-        for table in scan.tables:
-            exact = next((each for each in table.columns if each.lower() == text), None)
-            if found := exact or table.column_like.get(_single(text)):
-                yield end, found, 0
-
-
-def _single(text: str) -> str:
-    from runtime.text.inflection import singular
-
-    return singular(text)
-
-
-def _json_path(scan: Scan, at: int) -> Iterator[Read]:
-    """A path in JSON: one of the document that the task names; of an unknown document, any plain path."""
-    if not scan.tables:
-        yield from _JSON_PATH(scan, at)
-    for end, text in _texts(scan, at):
-        for document in scan.tables:
-            if document.keys and (end == at + 1 and "." in text):
-                yield end, scan.tokens[at].text, 1
-            elif found := document.keys.get(text.replace(" ", "_")) or document.keys.get(text):
-                yield end, found, 0
-
-
-def _known_column(scan: Scan, at: int) -> Iterator[Read]:
-    """A column of the table that the task names."""
-    return _column(scan, at) if any(each.columns for each in scan.tables) else iter(())
-
-
-def _known_number(scan: Scan, at: int) -> Iterator[Read]:
-    """A column of numbers of the table that the task names."""
-    numbers = {column for table in scan.tables for column in table.numeric}
-    return (each for each in _known_column(scan, at) if each[1] in numbers)
-
-
-def _known_key(scan: Scan, at: int) -> Iterator[Read]:
-    """A key of the JSON document that the task names."""
-    return _json_path(scan, at) if any(each.keys for each in scan.tables) else iter(())
-
-
-def _unquoted_symbol(scan: Scan, at: int) -> Iterator[Read]:
-    """A name that is no word of prose: `TODO`, `my_name`, `getName`."""
-    return iter(()) if scan.tokens[at].quoted else read_symbol(scan, at)
-
-
-def _condition(scan: Scan, at: int) -> Iterator[Read]:
-    """What rows of a table are asked for: `units > 3`, `city is Oslo`, or a cell alone: `Oslo`."""
-    from runtime.reflexes.templates import for_csv
-
-    at += scan.word(at) in _WHERE
-    for middle, column, vague in _column(scan, at):
-        for after, sign, _ in choice_of(scan.language.choices.get("comparison", {}))(scan, middle):
-            for end, value, more in _value(scan, after):
-                yield (
-                    end,
-                    f"where {for_csv(column)} {sign} {for_csv(_spelled(scan, value))}",
-                    vague + min(more, 1),
-                )
-    for middle, column, _ in _known_column(scan, at):
-        for end, text in _texts(scan, middle):
-            if any(column in table.cells.get(text, ()) for table in scan.tables):
-                yield end, f"where {for_csv(column)} = {for_csv(_spelled(scan, text))}", 0
-    for middle, sign, _ in choice_of(scan.language.choices.get("comparison", {}))(scan, at):
-        if value := number_at(scan, middle):
-            for end, column, _ in _known_column(scan, middle + 1):
-                yield end, f"where {for_csv(column)} {sign} {value}", 0
-    numeric = [column for table in scan.tables for column in table.numeric]
-    if len(numeric) == 1:
-        for middle, sign, _ in choice_of(scan.language.choices.get("comparison", {}))(scan, at):
-            if value := number_at(scan, middle):
-                yield middle + 1, f"where {for_csv(numeric[0])} {sign} {value}", 1
-    for end, text in _texts(scan, at):
-        if scan.word(end) == "as":  # South as region
-            for after, column, _ in _known_column(scan, end + 1):
-                yield after, f"where {for_csv(column)} = {for_csv(_spelled(scan, text))}", 0
-        found = [each for table in scan.tables for each in (table.cells.get(text) or table.cell_like(text))]
-        columns = set(found)
-        if len(columns) == 1 and not number_at(scan, at):
-            column = next(iter(columns))
-            if scan.word(end) == column.lower():  # the North region
-                yield end + 1, f"where {for_csv(column)} = {for_csv(_spelled(scan, text))}", 0
-            yield end, f"where {for_csv(columns.pop())} = {for_csv(_spelled(scan, text))}", 0
-
-
-_WHERE = ("where", "whose", "having", "with")
-
-
-def _spelled(scan: Scan, text: str) -> str:
-    """A cell as the table spells it."""
-    known = (
-        each.spelled.get(text.lower()) or each.singular.get(_single(text.lower())) for each in scan.tables
-    )
-    return next(filter(None, known), text)
-
-
-_bare = _one(_BARE.pattern, 2, quoted=False)
+_bare = one(_BARE.pattern, 2, quoted=False)
 _file = _those(read_path, lambda scan, value: _is_file(value, scan.language))
 _folder = _those(read_place, lambda scan, value: not re.fullmatch(r"[^.].*\.[A-Za-z]\w{0,9}", value))
 _glob = _anyhow(r"(?=.*[*?])[\w.*?\[\]{},!/@%+~ -]+")
-_quoted = _one(r"(?!)", 1)
-_word = _one(r"(?!['(]).*\w.*", 3)
-read_symbol = _one(r"[A-Z][A-Z0-9_]+|\w*[^\W_]_\w+|[a-z]+[A-Z]\w*", 2)
+_quoted = one(r"(?!)", 1)
+read_word = one(r"(?!['(]).*\w.*", 3)
+read_symbol = one(r"[A-Z][A-Z0-9_]+|\w*[^\W_]_\w+|[a-z]+[A-Z]\w*", 2)
 """Text in quotes, or a name that is no word of prose: `TODO`, `my_name`, `getName`."""
 
 
@@ -262,9 +150,14 @@ def _thing(scan: Scan, at: int) -> Iterator[Read]:
     return _data(scan, at, articles=True)
 
 
+def _unquoted_symbol(scan: Scan, at: int) -> Iterator[Read]:
+    """A name that is no word of prose: `TODO`, `my_name`, `getName`."""
+    return iter(()) if scan.tokens[at].quoted else read_symbol(scan, at)
+
+
 def _bare_word(scan: Scan, at: int) -> Iterator[Read]:
     """Text in quotes, or one word without an article."""
-    return iter(()) if at and scan.word(at - 1) in _ARTICLES else _word(scan, at)
+    return iter(()) if at and scan.word(at - 1) in _ARTICLES else read_word(scan, at)
 
 
 def _data(scan: Scan, at: int, *, articles: bool = False) -> Iterator[Read]:
@@ -379,10 +272,10 @@ def _line(scan: Scan, at: int) -> Iterator[Read]:
         yield end, scan.raw(at, end), 4 * (end - at)
 
 
-def _value(scan: Scan, at: int) -> Iterator[Read]:
+def read_value(scan: Scan, at: int) -> Iterator[Read]:
     """What a cell is compared with: a number, text in quotes, or one word."""
     value = number_at(scan, at)
-    yield from [(at + 1, value, 0)] if value else _word(scan, at)
+    yield from [(at + 1, value, 0)] if value else read_word(scan, at)
 
 
 _PLAIN = re.compile(r"[^\W\d_][\w’'-]*")
@@ -437,7 +330,7 @@ KINDS: Mapping[str, Reader] = {
     "url": _anyhow(r"(?i)https?://[^\s/?#]+\S*"),
     "quoted": _quoted,
     "text": _text,
-    "word": _word,
+    "word": read_word,
     "symbol": read_symbol,
     "phrase": _phrase,
     "line": _line,
@@ -449,15 +342,9 @@ KINDS: Mapping[str, Reader] = {
     "known folder": _known_folder,
     "item": _item,
     "tail": _tail,
-    "column": _column,
-    "known column": _known_column,
-    "known number": _known_number,
-    "known key": _known_key,
     "plain path": _those(read_path, lambda scan, value: not value.lower().endswith(".json")),
     "unquoted symbol": _unquoted_symbol,
-    "condition": _condition,
-    "json path": _json_path,
-    "value": _value,
+    "value": read_value,
     "statement": _statement,
     "topic": _topic,
 }

@@ -15,12 +15,12 @@ from typing import Any
 from kernel.disk import version
 from kernel.tools.tool import Fault, Tool
 from runtime.catalogue.pattern import load
-from runtime.reflexes import exact, names, values
+from runtime.reflexes import columns, exact, names, values
 from runtime.reflexes.intents import Intent, Intents
 from runtime.reflexes.phrasing import Phrasing, PhrasingError, choices, needed, phrase_words
 from runtime.reflexes.slots import Earlier, Language, Reader, Words, choice_of, list_of, those_like
 
-_SINGLE = {**values.KINDS, **names.KINDS}
+_SINGLE = {**values.KINDS, **names.KINDS, **columns.KINDS}
 READERS: Mapping[str, Reader] = {
     **_SINGLE,
     **{
