@@ -100,6 +100,8 @@ CALLS: dict[str, dict[str, Any]] = {
     "database": {"action": "connect", "path": "new.db", "mode": "write", "create": True},
     "patch": {"diff": "--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n-one\n+1\n two\n"},
     "replace": {"path": ".", "old": "one", "new": "1", "glob": "*.txt"},
+    "json": {"text": '{"a": 1}', "query": "a", "value": "2", "to": "out.json"},
+    "lines": {"path": "a.txt", "query": "reversed", "to": "a.txt"},
     "sort": {"path": "t.csv", "order": "descending", "to": "sorted.csv"},
 }
 
