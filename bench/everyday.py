@@ -4,8 +4,8 @@ A line of a list has a task and its expected outcome: `result` (a pattern of the
 creates or changes; nothing else may change), or `pass`: nothing safe covers it, so the next rung must get it.
 A task with `pass` and a result may be either.
 
-The lists are by several writers. `own` is by the project. The others are by writers who had not seen the
-reflexes: `seen` was looked at while these were written, `unseen` was not, and must not be.
+The list `own` is by the project. `seen` and `unseen` are by writers who did not know the reflexes. The tasks
+of `seen` were read while reflexes were written; those of `unseen` were not, and must not be.
 """
 
 from __future__ import annotations

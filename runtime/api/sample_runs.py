@@ -34,9 +34,7 @@ def player(fractal: Fractal) -> Play:
         values |= {"skills": skills, "build": "never", "fsync": False, "learn": "off", "space": DEFAULT}
         values |= {} if usd is None else {"usd": usd}
         systems = Fractal(folder, settings=values).systems
-        ladder = fractal.given or build_ladder(
-            config, systems, fractal.workspace.state, folder=fractal.workspace.root
-        )
+        ladder = fractal.given or build_ladder(config, systems, fractal.workspace.state, folder=folder)
         trial = Fractal(folder, settings=values, ladder=ladder, trusted=True)  # the folder was made by us
         return await trial.run(task, tool=tool)
 

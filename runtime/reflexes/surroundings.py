@@ -90,7 +90,7 @@ class Surroundings:
         return self._contents[name]
 
     def _looked_into(self, name: str) -> Contents | None:
-        from runtime.operations.cells import read_table  # most tasks name no table
+        from runtime.operations.cells import objects_of, read_table  # most tasks name no table
 
         path = self.folder / name
         try:
@@ -100,9 +100,11 @@ class Surroundings:
         except (OSError, UnicodeDecodeError):
             return None
         try:
+            if name.lower().endswith(".json") and not objects_of(text):
+                return Contents(keys=_keys(text))
             table = read_table(text, name)
-        except OperationFailed:
-            return Contents(keys=_keys(text)) if name.lower().endswith(".json") else None
+        except (OperationFailed, RecursionError):
+            return None
         cells: dict[str, set[str]] = {}
         spelled: dict[str, str] = {}
         for row in table.rows:
@@ -123,7 +125,7 @@ class Surroundings:
 def _keys(text: str) -> Mapping[str, str]:
     try:
         document = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     paths: dict[str, list[str]] = {}
     for keys in _paths(document):

@@ -13,6 +13,7 @@ from runtime.reflexes.matching import Match, match
 from runtime.reflexes.procedure import Reflexes
 from runtime.reflexes.reflex import _approach
 from runtime.reflexes.suggestions import nearest
+from runtime.reflexes.surroundings import Contents, Surroundings
 
 SYSTEM = Path(__file__).parents[3] / "system"
 SHELF = Reflexes([SYSTEM]).shelf
@@ -180,3 +181,16 @@ def test_an_intent_that_names_no_concept_is_reported_with_its_line(tmp_path: Pat
     faults = Reflexes([tmp_path, SYSTEM]).faults
     assert [(each.path.name, each.line) for each in faults] == [("odd.md", 3)]
     assert "frobnicate is none of the concepts" in faults[0].message
+
+
+def test_a_json_document_in_one_line_has_keys_and_a_broken_one_nothing(tmp_path: Path) -> None:
+    (tmp_path / "one.json").write_text('{"port": 1, "host": "a"}', "utf-8")
+    (tmp_path / "deep.json").write_text("[" * 100_000 + "]" * 100_000, "utf-8")
+    (tmp_path / "odd.csv").write_bytes(b"\xff\xfe\0\0")
+    seen = Surroundings(tmp_path)
+    assert seen.contents("one.json") == Contents(keys={"port": "port", "host": "host"})
+    for name in ("deep.json", "odd.csv", "missing.csv"):
+        assert not (seen.contents(name) or Contents()).keys
+    found = match("set the port in one.json to 2", SHELF, (), seen)
+    assert found is not None
+    assert found.slots == {"query": "port", "value": "2", "path": "one.json"}
