@@ -8,14 +8,15 @@ or say nothing (`aside`); where anything is left over, there is no reading.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from runtime.reflexes.names import read_named, read_symbol
-from runtime.reflexes.phrasing import Bound, PhrasingError, Reading, bound_as
-from runtime.reflexes.slots import Language, Reader, Scan
+from runtime.reflexes.phrasing import Bound, PhrasingError, Reading, as_list, bound_as
+from runtime.reflexes.slots import Language, Meant, Reader, Scan
+from runtime.text.chunks import Chunk
 
 if TYPE_CHECKING:
     from runtime.reflexes.procedure import Kinds, Procedure, Shelf
@@ -89,9 +90,40 @@ class Intent:
     def order_of(self, reading: Reading) -> tuple[int, int, int]:
         """Smaller is better: the rank of the reading, then the slots in another order than in the line."""
         slots = [item.slot for item in self.items if item.slot]
-        places = [slots.index(each.slot) for each in sorted(reading.bound, key=lambda each: each.start)]
+        said = sorted((each for each in reading.bound if each.start < each.end), key=lambda each: each.start)
+        places = [slots.index(each.slot) for each in said]
         swapped = sum(later < earlier for at, earlier in enumerate(places) for later in places[at + 1 :])
         return (*reading.rank, swapped)
+
+
+@dataclass(frozen=True)
+class Beside:
+    """The part of a task beside another, which may take from it what it leaves out.
+
+    Without a reflex there is none, and only the result before can say it.
+    """
+
+    procedure: Procedure | None = None
+    slots: Mapping[str, Any] = field(default_factory=dict)
+    same: bool = False  # whether the other part is read by the same reflex
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The values that could be names of files."""
+        values = (value for each in self.slots.values() for value in as_list(each))
+        return tuple(value for value in values if isinstance(value, str) and "." in value)
+
+    @property
+    def file(self) -> str:
+        """The file that the part is about and of which it leaves nothing out, else ""."""
+        texts = [name for name, value in self.slots.items() if not isinstance(value, int)]
+        return str(self.slots["path"]) if texts == ["path"] else ""
+
+    def other_than(self, said: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The slots that the other part does not say; None without a file or if it says the same."""
+        taken = {name: value for name, value in self.slots.items() if name not in said}
+        same = all(self.slots.get(name) == value for name, value in said.items())
+        return None if same or (taken and not {"path", "paths", "from"} & taken.keys()) else taken
 
 
 @dataclass(frozen=True)
@@ -127,8 +159,15 @@ class Said:
 class Walk:
     """Reads one task by one intent."""
 
-    def __init__(self, intent: Intent, said: Said, *, changes: bool) -> None:
+    def __init__(
+        self,
+        intent: Intent,
+        said: Said,
+        changes: bool,
+        beside: Beside | None = None,
+    ) -> None:
         self.intent, self.said, self.scan, self.changes = intent, said, said.scan, changes
+        self.beside = beside  # if something must be left out
         self.language = said.scan.language
         self.start = 0
 
@@ -147,23 +186,72 @@ class Walk:
                 return []
             best[key] = so_far.rank
             if place.at == len(self.scan.tokens):
-                earlier = readings.get(so_far.bound)
-                if self._complete(place) and (earlier is None or so_far.rank < earlier.rank):
-                    readings[so_far.bound] = so_far
+                whole = self._whole(place, so_far)
+                earlier = whole and readings.get(whole.bound)
+                if whole and (earlier is None or whole.rank < earlier.rank):
+                    readings[whole.bound] = whole
                 continue
             reached += self._ways(place, so_far)
         return list(readings.values())
 
-    def _complete(self, place: _Place) -> bool:
-        left = (item for at, item in enumerate(self.intent.items) if at not in place.used)
-        return all(item.optional for item in left) and (not place.role or self._light(place))
+    def _whole(self, place: _Place, so_far: Reading) -> Reading | None:
+        """The reading at the end of the task; None if something is left out that nothing else says."""
+        left = [
+            item for at, item in enumerate(self.intent.items) if at not in place.used and not item.optional
+        ]
+        if not self._light(place):
+            return None
+        if not left:
+            return None if self.beside else so_far
+        return self._filled(left, place, so_far) if self.beside else None
+
+    def _filled(self, left: Sequence[Item], place: _Place, so_far: Reading) -> Reading | None:
+        """The reading with what it leaves out, taken from the part beside it or from the result before."""
+        unsaid = any(item.concept for item in left)
+        slots = [item for item in left if item.slot]
+        verb = any(self.intent.items[each].concept for each in place.used)
+        assert self.beside is not None
+        if not verb and so_far.vague > len(so_far.bound):
+            return None  # a bare word alone could mean anything
+        if self.beside.same:
+            too_little = not so_far.bound or (self.changes and slots)
+            taken = None if too_little else self.beside.other_than(so_far.slots)
+        else:
+            clear = (verb and so_far.bound) if self.changes else (verb or so_far.bound)
+            taken = self._file(slots[0], so_far) if clear and len(slots) == 1 and not unsaid else None
+        if taken is None or not {item.slot for item in slots} <= taken.keys():
+            return None
+        end = len(self.scan.tokens)
+        bound = (*so_far.bound, *(bound_as(name, value, end, end) for name, value in taken.items()))
+        return replace(so_far, bound=bound, vague=so_far.vague + len(left), elliptic=True)
+
+    def _file(self, item: Item, so_far: Reading) -> dict[str, Any] | None:
+        """The file that is meant: what the part before has written, or else what the part beside looks at."""
+        assert self.beside is not None
+        assert item.reader
+        it = self.scan.it
+        written = it.file if it and "file" in it.shapes else ""
+        file = written or ("" if self.changes else self.beside.file)
+        named = replace(self.scan, tokens=(Chunk(file, 0, len(file)),))
+        fits = file and any(value == file for _, value, _ in item.reader(named, 0))
+        return {item.slot: Meant(file)} if fits and not self._says(item, so_far) else None
+
+    def _says(self, item: Item, so_far: Reading) -> bool:
+        """Whether a text has a preposition that could begin what is left out: `buy milk from the list`."""
+        group = item.role or LIGHT
+        inside = (at for each in so_far.bound for at in range(each.start + 1, each.end))
+        return any(group in groups for at in inside for _, groups in self.said.relating(at))
 
     def _light(self, place: _Place) -> bool:
         return not place.role or LIGHT in place.role
 
     def _ways(self, place: _Place, so_far: Reading) -> Iterator[tuple[_Place, Reading]]:
         at, scan = place.at, self.scan
-        if self._light(place) and not place.marked and (at > self.start or scan.word(at) != "of"):
+        if (
+            self._light(place)
+            and not place.marked
+            and (at > self.start or self.beside or scan.word(at) != "of")
+        ):
             for end, groups in self.said.relating(at):
                 yield _Place(end, place.used, groups), so_far
         for number, item in enumerate(self.intent.items):
@@ -253,8 +341,13 @@ class Intents:
     def __init__(self, shelf: Shelf) -> None:
         self.shelf = shelf
 
-    def readings(self, scan: Scan, start: int, end: int) -> Iterator[tuple[Procedure, Intent, Reading]]:
-        """Every reading of the tokens from `start` to `end`."""
+    def readings(
+        self, scan: Scan, start: int, end: int, beside: Beside | None = None
+    ) -> Iterator[tuple[Procedure, Intent, Reading]]:
+        """Every reading of the tokens from `start` to `end`.
+
+        With `beside`, those that leave something out, which the part beside or the result before says.
+        """
         if end - start > MOST_WORDS:
             return
         cut = replace(scan, tokens=scan.tokens[:end])
@@ -265,11 +358,12 @@ class Intents:
             if procedure.refuse & words or not procedure.fits_after(scan.prior):
                 continue
             for intent in procedure.intents:
+                near = beside and replace(beside, same=procedure is beside.procedure)
                 try:
-                    fits = intent.needed <= concepts
+                    fits = (near and near.same) or intent.needed <= concepts
                 except PhrasingError:
                     continue  # reported by `Procedure.faults`
                 if fits:
-                    found = Walk(intent, said, changes=procedure.changes).readings(start)
+                    found = Walk(intent, said, procedure.changes, near).readings(start)
                     least = min((intent.order_of(each) for each in found), default=None)
                     yield from ((procedure, intent, each) for each in found if intent.order_of(each) == least)

@@ -11,10 +11,10 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
-from runtime.reflexes.intents import MOST_WORDS, Intent
+from runtime.reflexes.intents import MOST_WORDS, Beside, Intent
 from runtime.reflexes.phrasing import Phrasing, PhrasingError, Reading, as_list
 from runtime.reflexes.procedure import Procedure, Shelf
 from runtime.reflexes.slots import Earlier, It, Scan
@@ -80,6 +80,16 @@ class Match:
         return own or any(isinstance(value, It) for value in self.slots.values())
 
     @property
+    def inline(self) -> bool:
+        """Whether its words alone do not say what it does."""
+        return self.uses_it or self.reading.elliptic
+
+    @property
+    def beside(self) -> Beside:
+        """What the parts beside it may take from it."""
+        return Beside(self.procedure, self.reading.slots)
+
+    @property
     def uses_all(self) -> bool:
         """Whether it needs all results before, not the latest alone."""
         return self.procedure is not None and self.procedure.needs == "several numbers"
@@ -119,7 +129,7 @@ def match(
         whole = covered.best(0, len(found), prior) or (None if covered.torn else _split_tasks(covered))
         if whole is not None or covered.torn:
             return whole
-    return None
+    return covered.best(0, len(found), prior, Beside()) if prior else None
 
 
 class _Covered:
@@ -131,16 +141,22 @@ class _Covered:
         self.by_intent = by_intent
         self.torn = False  # whether the task had two best readings
 
-    def best(self, start: int, end: int, prior: tuple[Earlier, ...]) -> Match | None:
-        """The best reading of the tokens from `start` to `end`; None if there is none, or a tie."""
-        scan = replace(self.scan, prior=prior)
+    def best(
+        self, start: int, end: int, prior: tuple[Earlier, ...], beside: Beside | None = None
+    ) -> Match | None:
+        """The best reading of the tokens from `start` to `end`; None if there is none, or a tie.
+
+        With `beside`, it leaves something out, which the part beside it or the result before says.
+        """
+        scan = replace(self.scan, prior=prior, beside=beside.names if beside else ())
         spans = self._trimmed(start, end)
-        found = [each for span in spans for each in self._matches(self._readings, scan, *span)]
+        phrased = beside is None
+        found = [each for span in spans if phrased for each in self._matches(self._readings, scan, *span)]
         if found:
             best = max(found, key=lambda each: each.reading.score)
             rivals = [each for each in found if each.reading.score == best.reading.score]
         elif self.by_intent:
-            readings = self.shelf.intents.readings
+            readings = partial(self.shelf.intents.readings, beside=beside)
             found = [each for span in spans for each in self._matches(readings, scan, *span)]
             best = min(found, key=lambda each: each.reading.rank, default=None)
             rivals = [each for each in found if best and _rival(each, best)]
@@ -279,6 +295,10 @@ def _split_tasks(covered: _Covered) -> Match | None:
         for first, chain in enumerate(chains[:last]):
             if chain is not None and starts[first] < ends[last - 1]:
                 part = covered.best(starts[first], ends[last - 1], chain.prior)
+                if part is None and covered.by_intent:
+                    part = _elliptic(
+                        covered, chain, (starts[first], ends[last - 1]), starts[last:], ends[last:]
+                    )
                 found += [chain.plus(part)] if part else []
         if found:
             best = min(found, key=lambda each: each.order)
@@ -289,6 +309,20 @@ def _split_tasks(covered: _Covered) -> Match | None:
     if done is None or done.torn or len(done.parts) < 2:
         return None
     return Match(scan.text, parts=done.parts, prior=scan.prior)
+
+
+def _elliptic(
+    covered: _Covered, chain: _Chain, span: tuple[int, int], starts: list[int], ends: list[int]
+) -> Match | None:
+    """A part that leaves out what the part before says, or the one that begins after it."""
+    if chain.parts:
+        return covered.best(*span, chain.prior, chain.parts[-1].beside)
+    for end in ends:
+        after = covered.best(starts[0], end, chain.prior)
+        part = covered.best(*span, chain.prior, after.beside) if after else None
+        if part and any(each.start == each.end for each in part.reading.bound):  # not the words alone
+            return part
+    return None
 
 
 def _joins(scan: Scan, shelf: Shelf) -> list[tuple[int, int]]:

@@ -48,6 +48,7 @@ class Reading:
     bound: tuple[Bound, ...]
     by_intent: bool = False
     aside: tuple[str, ...] = ()  # words of the task without meaning
+    elliptic: bool = False  # whether slots are taken from the part of the task beside this one
 
     @property
     def score(self) -> tuple[int, int]:
@@ -73,7 +74,9 @@ class Reading:
     def meant(self) -> tuple[Bound, ...]:
         """The slots whose path is a pronoun."""
         return tuple(
-            each for each in self.bound if any(isinstance(value, Meant) for value in as_list(each.value))
+            each
+            for each in self.bound
+            if each.start < each.end and any(isinstance(value, Meant) for value in as_list(each.value))
         )
 
 

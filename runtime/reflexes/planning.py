@@ -119,7 +119,7 @@ def _inline(match: Match) -> set[int]:
     """The parts that use a result's text, and the parts whose result they use."""
     found: set[int] = set()
     for index, part in enumerate(match.parts):
-        if part.uses_it:
+        if part.inline:
             found.add(index)
             found |= set(range(index)) if part.uses_all else {index - 1} if index else set()
     return found

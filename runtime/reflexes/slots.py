@@ -111,6 +111,7 @@ class Scan:
     language: Language
     prior: tuple[Earlier, ...] = ()
     around: Surroundings | None = None  # None: the folder is not known
+    beside: tuple[str, ...] = ()  # the files of the part of the task beside this one
 
     @cached_property
     def tables(self) -> list[Contents]:
@@ -118,7 +119,7 @@ class Scan:
         if self.around is None:
             return []
         names = [token.text for token in self.tokens if "." in token.text]
-        names += [each.file for each in self.prior[-1:] if each.file]
+        names += [*self.beside, *(each.file for each in self.prior[-1:] if each.file)]
         for token in self.tokens:
             called = self.around.called(token.word) if token.word.isalpha() and len(token.word) > 3 else []
             names += called if len(called) == 1 else []

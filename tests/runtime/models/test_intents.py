@@ -96,6 +96,50 @@ def test_the_approach_tells_by_which_intent_it_is_read() -> None:
     assert "by intent" not in _approach(match("delete a.txt", SHELF))
 
 
+LEFT_OUT = [
+    ("rename a.txt to x.txt and b.txt to y.txt", ("move-file", {"from": "b.txt", "to": "y.txt"})),
+    (
+        "how many lines contain ERROR in logs/app.log, and how many with WARNING",
+        ("count-lines-with", {"text": "WARNING", "path": "logs/app.log"}),
+    ),
+    (
+        "what is the average price in sales.csv and of units",
+        ("csv-number", {"where": "", "function": "average", "column": "units", "path": "sales.csv"}),
+    ),
+    ("count the words in a.txt and the lines", ("count-in-file", {"what": "lines", "path": "a.txt"})),
+    ("show the first 2 lines of a.txt and the last 3", ("read-last-lines", {"n": 3, "path": "a.txt"})),
+    (
+        'copy a.txt to b.txt, then append the line "black"',
+        ("append-text", {"text": "black", "path": "b.txt"}),
+    ),
+]
+"""Tasks, and how their second part is read, which leaves something out."""
+
+
+@pytest.mark.parametrize(("task", "second"), LEFT_OUT, ids=[each[0] for each in LEFT_OUT])
+def test_a_part_takes_what_it_leaves_out_from_the_part_before(task, second):
+    part = read(task).parts[1]
+    assert (part.procedure.name, part.slots) == second
+
+
+def test_a_part_takes_what_it_leaves_out_from_the_part_after():
+    highest, lowest = read("what is the highest and lowest price in sales.csv").parts
+    assert highest.slots == {**lowest.slots, "function": "max"}
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        "copy a.txt to b.txt and c.txt",  # from or to?
+        "back up todo.txt to backup/todo.txt, then remove the line buy milk from the original",  # which file?
+        "draft.txt should be called story.txt from now on, rename it",
+        "how much is 10% off 20 and 30",
+    ],
+)
+def test_a_part_that_leaves_out_too_much_is_not_read(task):
+    assert read(task) is None
+
+
 def test_parts_are_read_by_intents():
     found = match("copy a.txt to c.txt and then get rid of b.txt", SHELF)
     assert [part.procedure.name for part in found.parts] == ["copy-file", "remove"]
