@@ -9,7 +9,7 @@ import math
 import re
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, cached_property
 from importlib import import_module
@@ -24,6 +24,8 @@ from runtime.models.grammar import Grammar
 PIECE_SECONDS = 0.1  # between two pieces of a reply that is being written
 LIKELY = 64  # candidate tokens that are tried before the whole vocabulary
 SPARE = 8  # closing begins this many tokens before the grammar's reserve
+SAME = 3  # tokens that a reply shares with an earlier place, after which it may go on as there
+FIRST_GUESS, LONGEST_GUESS = 3, 12  # tokens that are guessed at once
 CLOSING = {False: ("}", "]", '"', ","), True: ('"',)}  # tokens that close, outside and inside a string
 
 
@@ -130,8 +132,12 @@ class Model:
         text = self.api.llama_vocab_get_text(self.vocabulary, token) if token >= 0 else b""
         return text.decode("utf-8", "replace")
 
-    def feed(self, tokens: list[int]) -> Any:
-        """Evaluate the new part of `tokens`; return the logits of the next one."""
+    def feed(self, tokens: list[int], guessed: Sequence[int] = ()) -> Any:
+        """Evaluate the new part of `tokens`; return the logits of the next one.
+
+        With `guessed` tokens after them, return a row of logits for each of these and for the one after: many
+        tokens at once take little more time than one, since it is the weights that have to be read.
+        """
         same = 0
         while same < min(len(self._held), len(tokens) - 1) and self._held[same] == tokens[same]:
             same += 1
@@ -142,12 +148,35 @@ class Model:
                 self.llama.reset()
                 same = 0
             self.llama.n_tokens = same
-        self.llama.eval(tokens[same:])
-        self.evaluated += len(tokens) - same
-        self._held = list(tokens)
-        return numpy.ctypeslib.as_array(
-            self.api.llama_get_logits_ith(self.llama.ctx, -1), (self.size,)
-        ).copy()
+        if guessed:
+            if same < len(tokens) - 1:
+                self.llama.eval(tokens[same:-1])
+            self._decode([tokens[-1], *guessed], len(tokens) - 1)
+            rows = [self._logits(at) for at in range(len(guessed) + 1)]
+        else:
+            self.llama.eval(tokens[same:])
+            rows = [self._logits(-1)]
+        self.evaluated += len(tokens) + len(guessed) - same
+        self._held = [*tokens, *guessed]
+        return numpy.stack(rows) if guessed else rows[0]
+
+    def _logits(self, at: int) -> Any:
+        pointer = self.api.llama_get_logits_ith(self.llama.ctx, at)
+        return numpy.ctypeslib.as_array(pointer, (self.size,)).copy()
+
+    def _decode(self, tokens: Sequence[int], start: int) -> None:
+        """Evaluate tokens from a position on, with the logits of each."""
+        batch = self.api.llama_batch_init(len(tokens), 0, 1)
+        try:
+            batch.n_tokens = len(tokens)
+            for at, token in enumerate(tokens):
+                batch.token[at], batch.pos[at], batch.logits[at] = token, start + at, True
+                batch.n_seq_id[at], batch.seq_id[at][0] = 1, 0
+            if self.api.llama_decode(self.llama.ctx, batch):
+                raise ProviderError("llama.cpp could not evaluate the reply so far")
+        finally:
+            self.api.llama_batch_free(batch)
+        self.llama.n_tokens = start + len(tokens)
 
 
 class Writer:
@@ -210,14 +239,21 @@ class Writer:
             self.api.llama_sampler_free(self.rules)
 
     def _write_freely(self, prompt: list[int], longest: int, stop: threading.Event, fenced: bool) -> bool:
+        copied = Copied(prompt)
         while len(self.tokens) < longest and not stop.is_set():
-            token = self._draw_freely(self.model.feed(prompt + self.tokens))
-            if self.model.ends(token):
-                return True
-            self._put(token)
-            text = self.text
-            if (fenced and _CLOSED.search(text)) or _repeats(text):
-                return not _repeats(text)
+            guessed = copied.guess(longest - len(self.tokens) - 1)
+            rows = self.model.feed(prompt + self.tokens, guessed)
+            for at, logits in enumerate(rows if guessed else [rows]):
+                token = self._draw_freely(logits)
+                if self.model.ends(token):
+                    return True
+                self._put(token)
+                copied.add(token)
+                text = self.text
+                if (fenced and _CLOSED.search(text)) or _repeats(text):
+                    return not _repeats(text)
+                if guessed[at : at + 1] != [token]:
+                    break
         return False
 
     def _draw_freely(self, logits: Any) -> int:
@@ -291,6 +327,40 @@ class Writer:
         array = api.llama_token_data_array(data=pointer, size=len(tokens), selected=-1, sorted=False)
         api.llama_sampler_apply(self.rules, ctypes.byref(array))
         return numpy.isfinite(data["logit"])
+
+
+class Copied:
+    """Guesses the next tokens of a reply, which copies much of its prompt: what followed the same ones before.
+
+    Source: prompt lookup decoding (https://github.com/apoorvumang/prompt-lookup-decoding).
+    """
+
+    def __init__(self, prompt: Sequence[int]) -> None:
+        self._tokens: list[int] = []
+        self._after: dict[tuple[int, ...], int] = {}  # the place after the latest run of these tokens
+        self._left: list[int] = []  # of the latest guess, the tokens that the reply has not reached
+        self._right = False  # whether no token of it was wrong
+        for token in prompt:
+            self._append(token)
+
+    def guess(self, most: int) -> list[int]:
+        """Up to `most` tokens, more of them after a guess that was right to its end; [] after new tokens."""
+        length = LONGEST_GUESS if self._right else FIRST_GUESS
+        place = self._after.get(tuple(self._tokens[-SAME:]), len(self._tokens))
+        self._left = self._tokens[place : place + min(length, most)] if most > 0 else []
+        self._right = bool(self._left)
+        return list(self._left)
+
+    def add(self, token: int) -> None:
+        """The next token of the reply."""
+        if self._left and self._left.pop(0) != token:
+            self._left, self._right = [], False
+        self._append(token)
+
+    def _append(self, token: int) -> None:
+        if len(self._tokens) >= SAME:
+            self._after[tuple(self._tokens[-SAME:])] = len(self._tokens)
+        self._tokens.append(token)
 
 
 _CLOSED = re.compile(r"\n```\s*\Z")
