@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from runtime.models.llama_engine import Model
 
 FRAME = 64  # tokens that a chat template adds, at most, in estimates
+WARMER = 0.2  # what each further sample adds to it, since a small model is sure of its errors
 SAMPLING = 0.7  # the temperature of a reply after the likely one. Source: small-models.md, "What was seen" 6
 
 
@@ -127,7 +128,7 @@ class Llama:
         seed = zlib.crc32(f"{ask.key} {ask.sample}".encode("utf-8", "replace"))
         temperature = self.temperature if form else 0.0
         if ask.sample:  # the likely reply was no good
-            temperature = max(temperature, SAMPLING)
+            temperature = max(temperature, SAMPLING + WARMER * (ask.sample - 1))
         writer = _engine().Writer(model, form, temperature, self.top_p, seed, heard)
         whole, hurried = writer.write(prompt, longest, stop, fenced=ask.form.kind == "block")
         used = Usage(len(prompt), len(writer.tokens))

@@ -330,8 +330,9 @@ class Writer:
 
 
 class Copied:
-    """Guesses the next tokens of a reply, which copies much of its prompt: what followed the same ones before.
+    """Guesses the next tokens of a reply, which copies much of its prompt.
 
+    The guess is what followed the same tokens before.
     Source: prompt lookup decoding (https://github.com/apoorvumang/prompt-lookup-decoding).
     """
 

@@ -9,19 +9,22 @@ from typing import Any
 
 from kernel.asking.responder import Interview, Question, Reply, ReplyForm
 from kernel.document.model import Step
-from runtime.models.micro.plans import LONG, PART, PROGRAM, QUERY
+from runtime.models.micro.opening import continued, opening
+from runtime.models.micro.plans import ALONE, LONG, PART, PROGRAM, PROSE, QUERY, TABLES
 from runtime.models.micro.settings import SUFFIXES, changed, settings, view
 from runtime.models.micro.shown import described, excerpt, related, show
 from runtime.models.micro.task import Task, definitions
 
 LANGUAGES = {"py": "python", "sh": "bash", "js": "javascript", "md": "markdown", "yml": "yaml", "htm": "html"}
 """The name of a code block's language where it is not the file's ending."""
-PROSE = (".md", ".txt", ".rst")
-"""Files that are written as plain text, since they may have code blocks themselves."""
 MOST_SETTINGS = 40
 """Settings of one file that are shown; of more, those that share words with the task."""
 PROGRAM_HEAD = 4
 """Lines of a data file that the writer of a program sees, besides a few that share words with the task."""
+MOST_FAILURES = 900
+"""Characters of a report of tests that are shown."""
+MOST_LEARNED = 300
+"""Characters of what was wrong with an attempt that the next one sees."""
 _BLOCK = re.compile(r"(`{3,})[\w+-]*[ \t]*\n(.*?)(?:\n\1|\Z)", re.S)
 
 
@@ -107,36 +110,47 @@ def qualified(query: str, tables: Sequence[str]) -> str:
 
 
 async def _program(interview: Interview, task: Task, step: Step, sample: int) -> dict[str, Any]:
-    """A Python program on standard input, so that no quoting can break it."""
-    names = step.what.removeprefix(f"{PROGRAM} over ").split(", ") if " over " in step.what else []
-    wanted = "answer-program" if names or step.what.endswith("prints the answer") else "program"
-    if wanted == "answer-program" and not (task.files or step.needs):
-        wanted = "calculation"
-    shown = shown_sources(interview, task, step, head=PROGRAM_HEAD, chars=2_500)
-    shown += [described(name, task.text_of(name)) for name in names]
-    shown += [show(name, "\n".join(task.text_of(name).splitlines()[:3]), task.text) for name in names]
-    listed = "" if shown or not task.files else f"Files:\n{chr(10).join(task.files[:40])}"
-    begins = "```python\n"
-    if wanted == "program" and not shown:
-        begins += "from pathlib import Path\n\n" + (
-            f'folder = Path("{task.folders[0]}")\n' if len(task.folders) == 1 else ""
-        )
-    about = [task.text, listed, *shown, _failed_before(interview)]
-    form = ReplyForm("block", begins=begins)
-    reply = await interview.put(Question(about, interview.instructions(wanted), form, 700, sample))
-    return _call(reply, "bash", command="python3 -", stdin=block(reply.text))
+    """The rest of a program that code begins; it runs on standard input, so that no quoting can break it."""
+    named = step.what.removeprefix(f"{PROGRAM} over ").split(", ") if " over " in step.what else []
+    answers = bool(named) or step.what.endswith("prints the answer")
+    names = named or [name for name in _read_by(interview, step) if name in task.files]
+    begun = opening(task, names, numeric=answers)
+    wanted = "answer-program" if answers else "program"
+    wanted = wanted if task.files or step.needs else "calculation"
+    shown = shown_sources(interview, task, step, head=PROGRAM_HEAD, chars=2_500, tables=False)
+    about = [task.text, *shown, _failed_before(interview), f"The program begins:\n```python\n{begun}```"]
+    form = ReplyForm("block", begins=f"```python\n{begun}")
+    reply = await interview.put(Question(about, interview.instructions(wanted), form, 500, sample))
+    return _call(reply, "bash", command="python3 -", stdin=continued(begun, block(reply.text)))
+
+
+def _read_by(interview: Interview, step: Step) -> list[str]:
+    """The files that the steps read which a step needs."""
+    planned = interview.ask.document.planned
+    sources = (planned[need] for need in step.needs if need in planned)
+    return [str((each.args or {}).get("path")) for each in sources if each.tool == "read"]
 
 
 async def _whole(interview: Interview, task: Task, step: Step, path: str, sample: int) -> dict[str, Any]:
-    by_value = sample % 2 == 1 or len(task.text_of(path)) > LONG
+    by_value = sample % 2 == 0 or len(task.text_of(path)) > LONG
     if by_value and (content := await _settings(interview, task, path, sample)):
         return {"tool": "write", "args": {"path": path, "content": content}}
-    shown = shown_sources(interview, task, step)
     prose = path.endswith(PROSE)
+    sources = shown_sources(interview, task, step)
+    facts = [f"Mention: {', '.join(task.facts)}"] if prose and not sources and task.facts else []
+    shown = [*sources, *facts, _failed_before(interview)]
     asked = interview.instructions("text" if prose else "file").replace("{path}", path)
-    form = ReplyForm("text") if prose else _code(path)
+    form = ReplyForm("text", begins=_heading(path, task.text_of(path))) if prose else _code(path)
     reply = await interview.put(Question([task.text, *shown], asked, form, 1_500, sample))
     return _call(reply, "write", path=path, content=unfenced(reply.text) if prose else block(reply.text))
+
+
+def _heading(path: str, text: str) -> str:
+    """How a text begins, so that nothing is said about it first."""
+    if not path.endswith(".md"):
+        return ""
+    heading = re.match(r"# .*\n+", text)
+    return heading[0] if heading else "" if text else "# "
 
 
 async def _settings(interview: Interview, task: Task, path: str, sample: int) -> str:
@@ -159,24 +173,25 @@ async def _settings(interview: Interview, task: Task, path: str, sample: int) ->
 async def _part(interview: Interview, task: Task, step: Step, path: str, sample: int) -> dict[str, Any]:
     """Rewrite only the function or the lines of a long file that the task is about."""
     text = task.text_of(path)
-    old = await _concerned(interview, task, path, text)
-    shown = f"A part of {path}:\n```\n{old}\n```"
     others = [each for each in shown_sources(interview, task, step) if not each.startswith(f"{path}:")]
+    old = await _concerned(interview, task, path, text, "\n".join([task.text, *others]))
+    shown = f"A part of {path}:\n```\n{old}\n```"
     asked = interview.instructions("part")
-    reply = await interview.put(Question([task.text, *others, shown], asked, _code(path), 900, sample))
+    about = [task.text, *others, shown, _failed_before(interview)]
+    reply = await interview.put(Question(about, asked, _code(path), 900, sample))
     return _call(reply, "edit", path=path, old=old, new=block(reply.text).rstrip("\n"))
 
 
-async def _concerned(interview: Interview, task: Task, path: str, text: str) -> str:
-    """The function that the model chooses, or the lines around those that share words with the task."""
+async def _concerned(interview: Interview, task: Task, path: str, text: str, said: str) -> str:
+    """The function that alone is `said`, or that the model chooses; else the lines near words of the task."""
     lines = text.splitlines()
     parts = definitions(text) if path.endswith(".py") else []
     if parts:
         names = [part.name for part in parts][:30]
-        named = [name for name in names if re.search(rf"\b{re.escape(name)}\b", task.text)]
+        named = [name for name in names if re.search(rf"\b{re.escape(name)}\b", said)]
         if len(named) != 1:
             asked = interview.instructions("which-function")
-            about = [task.text, f"{path} has: {', '.join(names)}"]
+            about = [said, f"{path} has: {', '.join(names)}"]
             form = ReplyForm("choice", tuple(names))
             named = [(await interview.put(Question(about, asked, form, 12))).text]
         chosen = next(part for part in parts if part.name == named[0])
@@ -187,9 +202,15 @@ async def _concerned(interview: Interview, task: Task, path: str, text: str) -> 
 
 
 def shown_sources(
-    interview: Interview, task: Task, step: Step, *, head: int = 0, chars: int = 6_000
+    interview: Interview,
+    task: Task,
+    step: Step,
+    *,
+    head: int = 0,
+    chars: int = 6_000,
+    tables: bool = True,
 ) -> list[str]:
-    """The results of the steps that this one needs: files, pages, and what tests say."""
+    """The results of the steps that this one needs: files, with or without tables, pages, what tests say."""
     shown: list[str] = []
     for need in step.needs:
         source = interview.ask.document.planned.get(need)
@@ -198,9 +219,11 @@ def shown_sources(
             continue
         args = source.args or {}
         if source.tool == "bash":
-            shown.append(f"The tests say:\n```\n{result[-900:]}\n```")
+            shown.append(f"The tests say:\n```\n{failures(result)}\n```")
         else:
             name = str(args.get("path") or args.get("url"))
+            if not tables and name.endswith(TABLES):
+                continue
             lines = result.count("\n")
             text = excerpt(result, task.text, head=head, found=3) if head and lines > 12 else result
             title = f"{name} ({lines} lines)" if text != result else name
@@ -208,15 +231,18 @@ def shown_sources(
     return shown
 
 
+def failures(report: str) -> str:
+    """What pytest says of failing tests, without the rest of its report."""
+    lines = [line for line in report.splitlines() if re.match(r"E  |>  |\S+:\d+: in |    \S", line)]
+    return "\n".join(lines)[:MOST_FAILURES] or report[-MOST_FAILURES:]
+
+
 def _failed_before(interview: Interview) -> str:
-    """What the last program of an earlier attempt failed with."""
-    for number, step in sorted(interview.ask.document.steps.items(), reverse=True):
-        if number <= interview.ask.document.meta.base and step.tool == "bash" and step.state == "failed":
-            lines = [
-                line for line in (step.result or "").splitlines() if line.strip() and "[exit" not in line
-            ]
-            return f"An earlier program failed: {lines[-1][:200]}" if lines else ""
-    return ""
+    """What was wrong with the attempt before."""
+    folds = interview.ask.document.section(2).folds
+    learned = [note.text for fold in folds[-1:] for note in fold.notes if note.key == "learned"]
+    wrong = [each for each in learned if not each.startswith(ALONE)]
+    return f"An earlier try was wrong: {wrong[0][-MOST_LEARNED:]}" if wrong else ""
 
 
 def block(text: str) -> str:
@@ -226,7 +252,7 @@ def block(text: str) -> str:
 
 
 def unfenced(text: str) -> str:
-    """A reply without a code block around all of it; it ends with a line break."""
+    """A reply without a code block around all of it, or announced by a line; it ends with a line break."""
     stripped = text.strip()
-    found = re.fullmatch(r"(`{3,})[\w+-]*[ \t]*\n(.*)\n\1", stripped, re.S)
+    found = re.fullmatch(r"(?:[^\n]*:\s*\n)?(`{3,})[\w+-]*[ \t]*\n(.*)\n\1", stripped, re.S)
     return (found[2] if found else stripped).rstrip("\n") + "\n"

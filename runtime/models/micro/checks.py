@@ -67,12 +67,21 @@ def _parse(path: Path, text: str) -> None:
 
 
 def changed(criterion: Mapping[str, Any], folder: Path, since: FolderChanges | None) -> Result:
-    """The file is not as it was when the run began."""
+    """The file is not as it was when the run began, in more than its blank lines."""
+    name = str(criterion["file"])
     if since is None:
         return False, "not changed"
     if since.unknown:
         return None, since.unknown
-    return (True, "changed") if str(criterion["file"]) in since.moved else (False, "not changed")
+    if name not in since.moved:
+        return False, "not changed"
+    before = since.before(name)
+    same = bool(before) and _lines(before) == _lines((folder / name).read_text("utf-8", errors="replace"))
+    return (False, "only blank lines changed") if same else (True, "changed")
+
+
+def _lines(text: str) -> list[str]:
+    return [line.rstrip() for line in text.splitlines() if line.strip()]
 
 
 def moved(criterion: Mapping[str, Any], folder: Path, since: FolderChanges | None) -> Result:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from kernel.asking.responder import Interview, Question, ReplyForm
 from runtime.models.micro.settings import SUFFIXES as SETTINGS
 from runtime.models.micro.shown import described
-from runtime.models.micro.task import Task, ungrounded
+from runtime.models.micro.task import Task, definitions, ungrounded
 
 Kind = Literal["answer", "write", "change", "arrange"]
 OPTIONS: Mapping[str, Kind] = {"A": "answer", "B": "write", "C": "change", "D": "arrange"}
@@ -18,6 +18,8 @@ OPTIONS: Mapping[str, Kind] = {"A": "answer", "B": "write", "C": "change", "D": 
 PROGRAM = "a program"
 QUERY = "a query"
 """The beginning of what a step with a program or a query of the model does."""
+ALONE = "one program alone proves nothing"
+"""The beginning of what is learned from an outcome that no other program has had yet."""
 WHOLE = "the whole file"
 PART = "the part that the task is about"
 LONG = 4_000
@@ -79,6 +81,8 @@ _COMMAND = re.compile(r"[`(]((?:python3?|bash|node) [\w./-]+\.(?:py|sh|js)(?: [\
 PROOF = "test "
 """The beginning of a criterion that compares what a program prints with what the task says."""
 TABLES = (".csv", ".tsv", ".json")
+PROSE = (".md", ".txt", ".rst")
+"""Files that are written as plain text, since they may have code blocks themselves."""
 _DATA = (".csv", ".tsv", ".json", ".jsonl", ".log", ".txt", ".yaml", ".yml")
 
 
@@ -203,6 +207,8 @@ def _writing(task: Task, sample: int) -> dict[str, Any]:
     success: list[dict[str, Any]] = []
     for name in task.new:
         success += [{"file": name}, {"check": "valid", "file": name}]
+        if not files and name.endswith(PROSE):
+            success += [{"file": name, "has": rf"(?i)\b{re.escape(fact)}\b"} for fact in task.facts]
     success += _examples(task)
     return _reply("write the files", steps, success)
 
@@ -234,7 +240,7 @@ async def _changing(interview: Interview, task: Task, sample: int) -> dict[str, 
         suspects = list(dict.fromkeys([*targets, *imported]))
         targets = suspects[max(sample - 1, 0) % len(suspects) :][:1] if suspects else []
     targets = targets or _only(task)
-    exact = [name for name in targets if name in task.text]
+    exact = [name for name in targets if name.rpartition("/")[2] in task.text]
     if len(targets) > 1 and len(exact) < len(targets):
         targets = exact or [await _chosen(interview, task, targets)]
     if not targets or len(targets) > 3:
@@ -247,7 +253,9 @@ async def _changing(interview: Interview, task: Task, sample: int) -> dict[str, 
         success += [{"run": command}, *({"same": name} for name in tests)]
     needs = _all(steps)
     for name in targets:
-        part = len(task.text_of(name)) > LONG and not name.endswith(SETTINGS)
+        text = task.text_of(name)
+        by_function = bool(tests) and sample % 2 == 0 and len(definitions(text)) > 1
+        part = (len(text) > LONG or by_function) and not name.endswith(SETTINGS)
         steps.append(
             {
                 "tool": "edit" if part else "write",

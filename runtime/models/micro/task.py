@@ -23,6 +23,14 @@ SUFFIXES = frozenset(_ENDINGS.split())
 """The endings of names that a task means as new files."""
 _NAME = re.compile(r"(?<![\w/@:.-])(?:\.{1,2}/)?[\w][\w./-]*\.[A-Za-z][A-Za-z0-9]{0,5}\b(?![@/])")
 _URL = re.compile(r"https?://[^\s<>\"')]+[^\s<>\"').,;:!?]")
+_MEASURES = (
+    "words?|lines?|sentences?|paragraphs?|characters?|items?|points?|bullets?|headings?|sections?|pages?"
+)
+"""What numbers limit that are not to be mentioned: `at most 250 words`."""
+_NO_NAMES = frozenset(
+    ["Markdown", "Readme", "Python", "English", "German", "French", "Spanish", "Italian", "Please"]
+)
+"""Words in capitals that say how to write."""
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 _IMPORT = re.compile(r"(?m)^\s*(?:from|import) +\.?([\w.]+)")
 
@@ -75,6 +83,27 @@ class Task:
         return sorted(
             each for each in known if re.search(rf"(?<![\w/]){re.escape(each)}(?![\w.-]*\.\w)\b", self.words)
         )
+
+    @cached_property
+    def new_folders(self) -> list[str]:
+        """The folders inside existing ones that the text names and that do not exist: `downloads/papers`."""
+        known = {str(parent) for each in self.files for parent in Path(each).parents}
+        named = re.findall(r"(?<![\w/.:-])(?:[\w-]+/)+[\w-]+(?![\w/]|\.\w)", self.words)
+        return [
+            each for each in dict.fromkeys(named) if each not in known and str(Path(each).parent) in known
+        ]
+
+    @cached_property
+    def facts(self) -> list[str]:
+        """Numbers and names in the text that a letter or a note written from it has to mention."""
+        words = _NAME.sub(" ", self.words)
+        numbers = (
+            each[1] for each in re.finditer(rf"(?<![\w.])(\d[\d.:,]*\b)(?! ?-?(?:{_MEASURES})\b)", words)
+        )
+        names = (
+            each for each in re.findall(r"(?<=[a-z,;] )[A-Z][a-z]{2,}\b", words) if each not in _NO_NAMES
+        )
+        return list(dict.fromkeys([*numbers, *names]))
 
     def _called(self, name: str) -> list[str]:
         same = [each for each in self.files if each.endswith(f"/{name}")]

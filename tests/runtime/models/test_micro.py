@@ -159,14 +159,17 @@ def test_what_the_small_model_cannot_show_goes_to_the_next_rung_with_what_was_tr
     assert "assert 0 == 5" in large.asks[0].user
 
 
-def test_a_settings_file_is_changed_by_its_values_after_a_failed_rewrite(small: Small):
+def test_a_settings_file_is_changed_by_its_values_and_else_rewritten(small: Small):
     put(small.work, "settings.json", SETTINGS)
-    replies = [in_block(SETTINGS, "json"), "mail.port = 587\nmail.tls = true"]
-    played = small.play(replies, "Set the mail port in settings.json to 587 with TLS.")
-    assert played.result.status == "unverified"
-    expected = SETTINGS.replace("25", "587").replace("false", "true")
-    assert (small.work / "settings.json").read_text() == expected
-    assert "mail.port = 25" in small.asked[1].user
+    changed = SETTINGS.replace("25", "587").replace("false", "true")
+    values = "mail.port = 587\nmail.tls = true"
+    same = ["mail.port = 25", in_block(SETTINGS, "json"), in_block(changed, "json")]
+    for replies in ([values], same):
+        put(small.work, "settings.json", SETTINGS)
+        played = small.play(replies, "Set the mail port in settings.json to 587 with TLS.")
+        assert played.result.status == "unverified"
+        assert (small.work / "settings.json").read_text() == changed
+        assert "mail.port = 25" in small.asked[0].user
 
 
 def test_a_new_program_is_tried_with_the_example_of_the_task(small: Small):
@@ -207,7 +210,7 @@ def test_files_are_arranged_by_a_program_that_a_second_one_confirms(small: Small
     played = small.play(
         [in_block(program)] * 2, "Rename all the pictures in photos that end in .jpeg to .jpg."
     )
-    assert played.result.status == "complete"
+    assert played.result.status == "unverified"  # two samples of one model may share an error
     assert sorted(each.name for each in (small.work / "photos").iterdir()) == ["a.jpg", "b.jpg", "c.png"]
 
 

@@ -1,0 +1,108 @@
+"""The opening of a program that a small model goes on with: code reads the files, the model says what to do."""
+
+from __future__ import annotations
+
+import csv
+import json
+import keyword
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from runtime.models.micro.task import Task
+
+SHOWN = 160
+"""Characters of a value that are shown beside the variable that holds it."""
+_IMPORTS = """\
+import csv, json, math, os, re, shutil
+from collections import Counter, defaultdict
+from datetime import date, datetime, timedelta
+from pathlib import Path
+"""
+_FOR_NUMBERS = """\
+import math
+from datetime import date, datetime, timedelta
+
+"""
+_TABLES = {".csv": ",", ".tsv": "\t"}
+
+
+def opening(task: Task, names: Sequence[str], *, numeric: bool = False) -> str:
+    """Imports, the folders of the files to be made, and a variable with the contents of each file.
+
+    names: files of the task's folder; without any, the files themselves are listed. numeric: whether the
+    columns of numbers become numbers.
+    """
+    if not task.files:
+        return _FOR_NUMBERS
+    lines = [_IMPORTS]
+    folders = {str(Path(name).parent) for name in task.new} - {"."} | {*task.new_folders}
+    lines += [f"Path({folder!r}).mkdir(parents=True, exist_ok=True)" for folder in sorted(folders)]
+    taken: set[str] = set()
+    for name in names:
+        variable = _variable(name, taken)
+        taken.add(variable)
+        lines += _reading(name, variable, task.text_of(name), numeric)
+    if not names:
+        lines.append(_listing(task))
+    if task.new and not numeric:
+        lines.append(f"# The rest writes {' and '.join(task.new)}.")
+    return "\n".join(lines) + "\n"
+
+
+def continued(opening: str, program: str) -> str:
+    """The program with its opening, which a model may have written again or left out."""
+    reading = opening.removeprefix(_IMPORTS).strip()
+    return program if reading in program else f"{opening}\n{program}"
+
+
+def _listing(task: Task) -> str:
+    folder = task.folders[0] if len(task.folders) == 1 else ""
+    inside = [name for name in task.files if name.startswith(f"{folder}/" if folder else "")]
+    where = f"Path({folder!r})" if folder else "Path()"
+    shown = 'if path.is_file() and not any(part.startswith(".") for part in path.parts)'
+    return f'files = [path for path in sorted({where}.rglob("*")) {shown}]{_shape(inside)}'
+
+
+def _variable(name: str, taken: set[str]) -> str:
+    """A variable named like the file."""
+    stem = re.sub(r"\W+", "_", Path(name).stem.lower()).strip("_") or "data"
+    stem = f"{stem}_data" if keyword.iskeyword(stem) or stem[0].isdigit() or stem in _IMPORTS else stem
+    return stem if stem not in taken else f"{stem}_{len(taken) + 1}"
+
+
+def _reading(name: str, variable: str, text: str, numeric: bool) -> list[str]:
+    suffix = Path(name).suffix.lower()
+    if suffix == ".json":
+        with suppress(ValueError, RecursionError):
+            return [f"{variable} = json.loads(Path({name!r}).read_text()){_shape(json.loads(text))}"]
+    if suffix in _TABLES:
+        return _table(name, variable, text, numeric)
+    return [f"{variable} = Path({name!r}).read_text().splitlines(){_shape(text.splitlines())}"]
+
+
+def _table(name: str, variable: str, text: str, numeric: bool) -> list[str]:
+    first = text.partition("\n")[0]
+    mark = max((_TABLES[Path(name).suffix.lower()], ";", "\t"), key=first.count)
+    rows = list(csv.DictReader(text.splitlines(), delimiter=mark))
+    option = "" if mark == "," else f", delimiter={mark!r}"
+    lines = [f"with open({name!r}, newline='') as file:"]
+    lines += [f"    {variable} = list(csv.DictReader(file{option})){_shape(rows)}"]
+    columns = [each for each in (rows[0] if rows else {}) if all(_is_number(row[each]) for row in rows)]
+    if numeric and columns:
+        lines += [f"for row in {variable}:"]
+        lines += [f"    row[{each!r}] = float(row[{each!r}])" for each in columns]
+    return lines
+
+
+def _is_number(text: Any) -> bool:
+    return isinstance(text, str) and bool(re.fullmatch(r"\s*[-+]?\d+(\.\d+)?\s*", text))
+
+
+def _shape(value: Any) -> str:
+    """What a variable holds, as a comment."""
+    shown = json.dumps(value[0] if isinstance(value, list) and value else value, ensure_ascii=False)
+    shown = shown if len(shown) <= SHOWN else f"{shown[:SHOWN]}…"
+    return f"  # {len(value)} like {shown}" if isinstance(value, list) else f"  # {shown}"
