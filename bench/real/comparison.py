@@ -34,8 +34,12 @@ PEERS: Mapping[str, tuple[str, ...]] = {
     "server": ("llama-cpp-python[server]==0.3.36",),
 }
 """The packages in the environment of each agent, and of the server that they share."""
-VARIANTS: Mapping[str, Mapping[str, str]] = {"fractal": {}}
-"""Settings of Fractal, by the name of a row's agent."""
+VARIANTS: Mapping[str, Mapping[str, Any]] = {
+    "fractal": {},
+    "whole-phases": {"form": "json"},
+    "one-attempt": {"attempts": 1},
+}
+"""Options of the model's rung in Fractal, by the name of a row's agent; all but the first are ablations."""
 GOALS = {"done": 0.9, "seconds": 5.0, "false_claims": 0.02, "times_best_peer": 3.0}
 """On the unread jobs. Source: small-models.md, "Measure"."""
 _SCRIPTS = Path(__file__).parent / "peers"
@@ -83,7 +87,7 @@ def measure(
         (agent, which, job)
         for agent in agents
         for which in sets
-        for job in (for_peers(jobs(which)) if fixed or agent not in VARIANTS else jobs(which))
+        for job in (for_peers(jobs(which)) if fixed or agent != "fractal" else jobs(which))
         if (agent, which, job.name) not in done and (not only or {job.name, job.kind} & set(only))
     ]
     with server(model, environments) if any(a not in VARIANTS for a, _, _ in left) else _nothing() as url:
@@ -112,7 +116,8 @@ def play(agent: str, job: Job, model: Path, url: str, environments: Path) -> Row
         create(job, folder)
         task = job.task.replace("{site}", address)
         if agent in VARIANTS:
-            settings = {"FRACTAL_MODEL": f"llama:{model.resolve()}", **_FRACTAL, **VARIANTS[agent]}
+            rung = {"model": f"llama:{model.resolve()}", "options": VARIANTS[agent]}
+            settings = {"FRACTAL_LADDER": json.dumps(["reflex", rung, "person"]), **_FRACTAL}
             command = [
                 sys.executable,
                 str(_SCRIPTS / "fractal_agent.py"),
@@ -262,7 +267,10 @@ def figures(rows: Iterable[Row]) -> Figures:
 
 
 def summary(rows: Sequence[Row]) -> dict[str, Any]:
-    """The figures of one agent on one set. `peers_done` is the share done of the jobs that peers get."""
+    """The figures of one agent on one set.
+
+    peers_done: the share done of the jobs that peers get. passed_on: the share that waited for the next rung.
+    """
     fixed = {job.name for job in for_peers(jobs(rows[0]["set"]))}
     by_kind = {kind: [row["done"] for row in rows if row["kind"] == kind] for kind in KINDS}
     hard = [row["done"] for row in rows if row["hard"]]
@@ -272,6 +280,7 @@ def summary(rows: Sequence[Row]) -> dict[str, Any]:
         "hard_done": _share(hard),
         "peers_done": _share([row["done"] for row in rows if row["job"] in fixed]),
         "false_claims": _share([row["claims"] and not row["done"] for row in rows]),
+        "passed_on": _share([row.get("status") == "waiting" for row in rows]),
         "seconds": median(row["seconds"] for row in rows),
         "calls": median(row["calls"] for row in rows),
         "tokens": median(row["prompt_tokens"] + row["completion_tokens"] for row in rows),
@@ -293,11 +302,15 @@ def table(measured: Figures) -> str:
         "hard",
         "of the peers' jobs",
         "false claims",
+        "passed on",
         "s",
         "calls",
         "tokens",
     ]
-    keys = ("jobs", "done", "hard_done", "peers_done", "false_claims", "seconds", "calls", "tokens")
+    keys = (
+        *("jobs", "done", "hard_done", "peers_done", "false_claims", "passed_on"),
+        *("seconds", "calls", "tokens"),
+    )
     lines = [
         [agent, which, *(each[key] for key in keys)]
         for agent, by in measured.items()

@@ -8,15 +8,15 @@ or say nothing (`aside`); where anything is left over, there is no reading.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from runtime.reflexes.ellipsis import LIGHT, Beside, filled
 from runtime.reflexes.names import read_named, read_symbol
-from runtime.reflexes.phrasing import Bound, PhrasingError, Reading, as_list, bound_as
-from runtime.reflexes.slots import Language, Meant, Reader, Scan
-from runtime.text.chunks import Chunk
+from runtime.reflexes.phrasing import Bound, PhrasingError, Reading, bound_as
+from runtime.reflexes.slots import Language, Reader, Scan
 
 if TYPE_CHECKING:
     from runtime.reflexes.procedure import Kinds, Procedure, Shelf
@@ -27,8 +27,6 @@ MOST_WORDS = 40
 """Of a task; a longer one is not a short order."""
 LOOSE = 2
 """How vague a slot may be without a role: a bare name or a column, no word of prose."""
-LIGHT = "light"
-"""The group of prepositions that a slot without a role may have."""
 BARE = "bare"
 """The group of no preposition at all."""
 _ITEM = re.compile(r"\[[^\[\]]*\]|\{[^{}]*\}|[^\s\[\]{}]+")
@@ -94,36 +92,6 @@ class Intent:
         places = [slots.index(each.slot) for each in said]
         swapped = sum(later < earlier for at, earlier in enumerate(places) for later in places[at + 1 :])
         return (*reading.rank, swapped)
-
-
-@dataclass(frozen=True)
-class Beside:
-    """The part of a task beside another, which may take from it what it leaves out.
-
-    Without a reflex there is none, and only the result before can say it.
-    """
-
-    procedure: Procedure | None = None
-    slots: Mapping[str, Any] = field(default_factory=dict)
-    same: bool = False  # whether the other part is read by the same reflex
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The values that could be names of files."""
-        values = (value for each in self.slots.values() for value in as_list(each))
-        return tuple(value for value in values if isinstance(value, str) and "." in value)
-
-    @property
-    def file(self) -> str:
-        """The file that the part is about and of which it leaves nothing out, else ""."""
-        texts = [name for name, value in self.slots.items() if not isinstance(value, int)]
-        return str(self.slots["path"]) if texts == ["path"] else ""
-
-    def other_than(self, said: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The slots that the other part does not say; None without a file or if it says the same."""
-        taken = {name: value for name, value in self.slots.items() if name not in said}
-        same = all(self.slots.get(name) == value for name, value in said.items())
-        return None if same or (taken and not {"path", "paths", "from"} & taken.keys()) else taken
 
 
 @dataclass(frozen=True)
@@ -203,44 +171,10 @@ class Walk:
             return None
         if not left:
             return None if self.beside else so_far
-        return self._filled(left, place, so_far) if self.beside else None
-
-    def _filled(self, left: Sequence[Item], place: _Place, so_far: Reading) -> Reading | None:
-        """The reading with what it leaves out, taken from the part beside it or from the result before."""
-        unsaid = any(item.concept for item in left)
-        slots = [item for item in left if item.slot]
-        verb = any(self.intent.items[each].concept for each in place.used)
-        assert self.beside is not None
-        if not verb and so_far.vague > len(so_far.bound):
-            return None  # a bare word alone could mean anything
-        if self.beside.same:
-            too_little = not so_far.bound or (self.changes and slots)
-            taken = None if too_little else self.beside.other_than(so_far.slots)
-        else:
-            clear = (verb and so_far.bound) if self.changes else (verb or so_far.bound)
-            taken = self._file(slots[0], so_far) if clear and len(slots) == 1 and not unsaid else None
-        if taken is None or not {item.slot for item in slots} <= taken.keys():
+        if self.beside is None:
             return None
-        end = len(self.scan.tokens)
-        bound = (*so_far.bound, *(bound_as(name, value, end, end) for name, value in taken.items()))
-        return replace(so_far, bound=bound, vague=so_far.vague + len(left), elliptic=True)
-
-    def _file(self, item: Item, so_far: Reading) -> dict[str, Any] | None:
-        """The file that is meant: what the part before has written, or else what the part beside looks at."""
-        assert self.beside is not None
-        assert item.reader
-        it = self.scan.it
-        written = it.file if it and "file" in it.shapes else ""
-        file = written or ("" if self.changes else self.beside.file)
-        named = replace(self.scan, tokens=(Chunk(file, 0, len(file)),))
-        fits = file and any(value == file for _, value, _ in item.reader(named, 0))
-        return {item.slot: Meant(file)} if fits and not self._says(item, so_far) else None
-
-    def _says(self, item: Item, so_far: Reading) -> bool:
-        """Whether a text has a preposition that could begin what is left out: `buy milk from the list`."""
-        group = item.role or LIGHT
-        inside = (at for each in so_far.bound for at in range(each.start + 1, each.end))
-        return any(group in groups for at in inside for _, groups in self.said.relating(at))
+        verb = any(self.intent.items[each].concept for each in place.used)
+        return filled(so_far, left, self.beside, self.said, verb=verb, changes=self.changes)
 
     def _light(self, place: _Place) -> bool:
         return not place.role or LIGHT in place.role

@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
-from runtime.reflexes.intents import MOST_WORDS, Beside, Intent
+from runtime.reflexes.ellipsis import Beside
+from runtime.reflexes.intents import MOST_WORDS, Intent
 from runtime.reflexes.phrasing import Phrasing, PhrasingError, Reading, as_list
 from runtime.reflexes.procedure import Procedure, Shelf
 from runtime.reflexes.slots import Earlier, It, Scan

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -42,8 +42,13 @@ class Contents:
 class Surroundings:
     """The folder of a run, looked at on demand and once."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, hidden: Collection[Path] | None = None) -> None:
+        """`hidden`: files and folders that are left out; without it, the folder `state`.
+
+        Links are left out, since they may lead out of the folder.
+        """
         self.folder = folder
+        self._hidden = {(folder / "state").resolve()} if hidden is None else hidden
         self._contents: dict[str, Contents | None] = {}
 
     @property
@@ -61,15 +66,19 @@ class Surroundings:
         found: list[str] = []
         below: set[str] = set()
         for where, folders, names in os.walk(self.folder):
-            folders[:] = sorted(each for each in folders if each not in SKIPPED and not each.startswith("."))
-            inside = Path(where).relative_to(self.folder)
-            if inside == Path():
-                folders[:] = [each for each in folders if each != "state"]
+            place, inside = Path(where), Path(where).relative_to(self.folder)
+            folders[:] = sorted(each for each in folders if each not in SKIPPED and self._shows(place / each))
             below |= {(inside / name).as_posix() for name in folders}
-            found += [(inside / name).as_posix() for name in sorted(names) if not name.startswith(".")]
+            found += [(inside / name).as_posix() for name in sorted(names) if self._shows(place / name)]
             if len(found) >= MOST_FILES:
                 break
         return tuple(found[:MOST_FILES]), frozenset(below)
+
+    def _shows(self, path: Path) -> bool:
+        if path.name.startswith(".") or path.is_symlink():
+            return False
+        named = any(path.name == each.name for each in self._hidden)
+        return not (named and path.resolve() in self._hidden)
 
     @cached_property
     def _stems(self) -> Mapping[str, list[str]]:

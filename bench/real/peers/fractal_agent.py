@@ -31,7 +31,8 @@ def main(task: str, reply: str, settings: str) -> None:
     spent = data["spent"]
     used = {key: spent.get(key, 0) for key in ("calls", "prompt_tokens", "completion_tokens")}
     answer = data["output"] or data["question"] or data["reason"]
-    print(json.dumps({"answer": answer, "claims": data["status"] == "complete", **used}))
+    status = data["status"]
+    print(json.dumps({"answer": answer, "status": status, "claims": status == "complete", **used}))
 
 
 if __name__ == "__main__":

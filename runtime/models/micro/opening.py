@@ -1,7 +1,8 @@
-"""The opening of a program that a small model goes on with: code reads the files, the model says what to do."""
+"""The opening of a program: code reads the files, and a small model goes on with what to do."""
 
 from __future__ import annotations
 
+import builtins
 import csv
 import json
 import keyword
@@ -21,6 +22,8 @@ from collections import Counter, defaultdict
 from datetime import date, datetime, timedelta
 from pathlib import Path
 """
+_USED = frozenset(re.findall(r"\w+", f"{_IMPORTS} file files row path part"))
+"""The names that the opening has besides its variables."""
 _FOR_NUMBERS = """\
 import math
 from datetime import date, datetime, timedelta
@@ -69,7 +72,8 @@ def _listing(task: Task) -> str:
 def _variable(name: str, taken: set[str]) -> str:
     """A variable named like the file."""
     stem = re.sub(r"\W+", "_", Path(name).stem.lower()).strip("_") or "data"
-    stem = f"{stem}_data" if keyword.iskeyword(stem) or stem[0].isdigit() or stem in _IMPORTS else stem
+    used = stem in _USED or keyword.iskeyword(stem) or hasattr(builtins, stem)
+    stem = f"{stem}_data" if used else f"data_{stem}" if stem[0].isdigit() else stem
     return stem if stem not in taken else f"{stem}_{len(taken) + 1}"
 
 

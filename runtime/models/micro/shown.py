@@ -14,7 +14,7 @@ GAP = re.compile(r"(?m)^… \d+ lines …$")
 """What stands for lines that are not shown."""
 SHORT = 6_000
 """Characters of a text that is shown whole."""
-HEAD_LINES = 6
+HEAD_LINES = 3
 """Lines at the beginning of a longer text, which say how it is built."""
 FOUND_LINES = 10
 """Further lines, those that share the rarest words with the task."""
@@ -25,6 +25,7 @@ the a an of in on at to for and or is are was were be it that this with from by 
 where many much me my our we you i there has have had do does did please tell file files all each every
 """
 _STOP = frozenset(_COMMON.split())
+_CODE = re.compile(r"\w+(?:[-./:]\w+)*")
 
 
 def show(name: str, text: str, task: str, *, chars: int = SHORT, head: int = HEAD_LINES) -> str:
@@ -77,14 +78,22 @@ def excerpt(text: str, task: str, *, head: int = HEAD_LINES, found: int = FOUND_
     return "\n".join(shown)
 
 
+def _codes(text: str) -> set[str]:
+    """The words with a digit, with what is joined to them: `p-14`, `2024-03-01`, `t5`."""
+    return {each for each in _CODE.findall(text.lower()) if any(mark.isdigit() for mark in each)}
+
+
 def related(lines: Sequence[str], task: str, most: int) -> list[int]:
-    """The indices of the lines that share the rarest words with the task."""
+    """The indices of the lines that share codes such as `P-14` or else the rarest words with the task."""
     wanted = {regular_stem(word) for word in words(task) if word not in _STOP}
+    codes = _codes(task)
     having: dict[str, list[int]] = {}
+    scores: dict[int, float] = {}
     for at, line in enumerate(lines):
         for word in {regular_stem(word) for word in words(line)} & wanted:
             having.setdefault(word, []).append(at)
-    scores: dict[int, float] = {}
+        if shared := codes & _codes(line):
+            scores[at] = float(len(shared))
     for places in having.values():
         for at in places:
             scores[at] = scores.get(at, 0.0) + 1.0 / len(places)

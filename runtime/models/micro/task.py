@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import ast
-import os
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from kernel.asking.responder import Interview
-from kernel.disk import SKIPPED
+from runtime.reflexes.surroundings import Surroundings
 
-MOST_FILES = 400
-"""Files of the folder that are looked at."""
 _ENDINGS = """
 py sh bash js ts css html htm json jsonl yaml yml toml ini cfg conf csv tsv txt md rst log xml sql env
 """
@@ -27,9 +24,8 @@ _MEASURES = (
     "words?|lines?|sentences?|paragraphs?|characters?|items?|points?|bullets?|headings?|sections?|pages?"
 )
 """What numbers limit that are not to be mentioned: `at most 250 words`."""
-_NO_NAMES = frozenset(
-    ["Markdown", "Readme", "Python", "English", "German", "French", "Spanish", "Italian", "Please"]
-)
+_HOW_TO_WRITE = "Markdown Readme Python English German French Spanish Italian Please"
+_NO_NAMES = frozenset(_HOW_TO_WRITE.split())
 """Words in capitals that say how to write."""
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 _IMPORT = re.compile(r"(?m)^\s*(?:from|import) +\.?([\w.]+)")
@@ -42,7 +38,7 @@ class Task:
     text: str
     folder: Path
     files: tuple[str, ...]
-    """The files of the folder, at most `MOST_FILES`."""
+    """The files of the folder that `Surroundings` shows."""
 
     @property
     def words(self) -> str:
@@ -101,7 +97,7 @@ class Task:
             each[1] for each in re.finditer(rf"(?<![\w.])(\d[\d.:,]*\b)(?! ?-?(?:{_MEASURES})\b)", words)
         )
         names = (
-            each for each in re.findall(r"(?<=[a-z,;] )[A-Z][a-z]{2,}\b", words) if each not in _NO_NAMES
+            each for each in re.findall(r"(?<=[a-z0-9,;] )[A-Z][a-z]{2,}\b", words) if each not in _NO_NAMES
         )
         return list(dict.fromkeys([*numbers, *names]))
 
@@ -151,23 +147,7 @@ def read_task(interview: Interview) -> Task:
     document = interview.ask.document
     answers = [note.text for note in document.section(1).notes if note.key in ("answer", "guidance")]
     text = "\n".join([document.task, *answers])
-    return Task(text, interview.folder, tuple(_files(interview.folder, interview.hidden)))
-
-
-def _files(folder: Path, hidden: Collection[Path]) -> Iterator[str]:
-    """The files of a folder; no links, which may lead out of it."""
-    count = 0
-    for where, folders, names in os.walk(folder):
-        shown = [name for name in folders if name not in SKIPPED and not name.startswith(".")]
-        folders[:] = sorted(name for name in shown if Path(where, name).resolve() not in hidden)
-        for name in sorted(names):
-            path = Path(where, name)
-            if name.startswith(".") or path.is_symlink() or path.resolve() in hidden:
-                continue
-            yield os.path.relpath(path, folder)
-            count += 1
-            if count >= MOST_FILES:
-                return
+    return Task(text, interview.folder, Surroundings(interview.folder, interview.hidden).files)
 
 
 def definitions(text: str) -> list[Definition]:

@@ -227,6 +227,18 @@ def test_an_intent_that_names_no_concept_is_reported_with_its_line(tmp_path: Pat
     assert "frobnicate is none of the concepts" in faults[0].message
 
 
+def test_links_and_hidden_folders_show_nothing(tmp_path: Path) -> None:
+    (tmp_path / "outside.csv").write_text("secret\n1\n", "utf-8")
+    folder = tmp_path / "folder"
+    for name in ("state", "notes"):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "a.txt").write_text("x", "utf-8")
+    (folder / "link.csv").symlink_to(tmp_path / "outside.csv")
+    assert Surroundings(folder).files == ("notes/a.txt",)
+    assert Surroundings(folder).contents("link.csv") is None
+    assert Surroundings(folder, {(folder / "notes").resolve()}).files == ("state/a.txt",)
+
+
 def test_a_json_document_in_one_line_has_keys_and_a_broken_one_nothing(tmp_path: Path) -> None:
     (tmp_path / "one.json").write_text('{"port": 1, "host": "a"}', "utf-8")
     (tmp_path / "deep.json").write_text("[" * 100_000 + "]" * 100_000, "utf-8")

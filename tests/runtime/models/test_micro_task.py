@@ -38,6 +38,13 @@ def test_files_that_a_task_names(text: str, named: list[str], new: list[str]):
     assert (task(text).named, task(text).new) == (named, new)
 
 
+def test_facts_are_what_a_letter_has_to_mention():
+    text = (
+        "Invite the club to the party on Saturday 13 July at 3 pm, in at most 90 words, as a.md; tell Mira."
+    )
+    assert task(text).facts == ["13", "3", "Saturday", "July", "Mira"]
+
+
 def test_tests_are_those_of_the_folder_where_a_task_is_about_tests():
     assert task("pytest is red, find out why").tests == ["test_calc.py"]
     assert task("Add a docstring to calc.py").tests == []

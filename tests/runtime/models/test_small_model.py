@@ -50,6 +50,28 @@ async def test_the_likely_reply_is_always_the_same_and_samples_differ(model, que
     assert len({first.text, *(each.text for each in samples)}) == 3
 
 
+def test_tokens_that_are_guessed_are_evaluated_as_if_they_came_one_by_one(model):
+    engine = model.load()
+    prompt = engine.prompt("", "Say the days of the week.")
+    guessed = engine.tokens("Monday, Tuesday and more")
+    rows = engine.feed(prompt, guessed)
+    one_by_one = [engine.feed([*prompt, *guessed[:at]]) for at in range(len(guessed) + 1)]
+    assert len(rows) == len(one_by_one)
+    for row, alone in zip(rows, one_by_one, strict=True):
+        assert row[alone.argmax()] > row.max() - 0.5  # a batch is rounded in another way than a single token
+
+
+async def test_each_token_of_a_reply_that_copies_its_prompt_is_the_likely_one(model, question):
+    ask = question("Repeat: " + " ".join(f"item {n} is blue," for n in range(12)), max_tokens=80)
+    reply = await reply_of(model, ask)
+    engine = model.load()
+    prompt, written = engine.prompt(ask.system, ask.user), engine.tokens(reply.text)
+    assert len(written) > 40
+    for at, token in enumerate(written):
+        logits = engine.feed(prompt + written[:at])
+        assert logits.max() - logits[token] < 0.5  # a batch is rounded in another way than a single token
+
+
 async def test_a_choice_is_one_of_the_options_with_their_probabilities(model, question):
     ask = question("Is Paris a city or a river?", "choice", options=("a city", "a river"))
     reply = await reply_of(model, ask)
