@@ -14,6 +14,8 @@ from runtime.models.micro.plans import ALONE, PROGRAM, PROOF, QUERY
 from runtime.models.micro.shown import GAP
 from runtime.models.micro.task import Task, numbers, ungrounded
 
+_LONG_FLOAT = re.compile(r"\b\d{1,9}\.\d{10,}\b")
+"""What binary fractions make of `601.4`."""
 ONE_MIND = "two programs of the same model had the same outcome, and nothing else was checked"
 """Two samples share an error often: of ten such outcomes with a 1.5B model, four were wrong."""
 SHOWN = 400
@@ -94,7 +96,7 @@ async def _agreed(interview: Interview, task: Task, program: Step, last: bool) -
     if program.tool == "csv" or any(step.tool == "csv" for step in earlier):
         # a query that is asked for again makes the same mistake again: a program has to confirm it
         earlier = [step for step in earlier if step.tool != program.tool]
-    printed = (program.result or "").strip()
+    printed = _LONG_FLOAT.sub(lambda each: f"{float(each[0]):.10g}", (program.result or "").strip())
     if not any(_outcome(step, counts) == outcome for step in earlier):
         if last:
             return _again(["no two programs had the same outcome"], last)

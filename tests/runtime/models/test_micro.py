@@ -199,6 +199,13 @@ def test_code_that_gets_lost_in_a_rewrite_is_noticed(small: Small):
     assert (small.work / "counts.py").read_text() == whole
 
 
+def test_a_number_is_told_without_the_noise_of_binary_fractions(small: Small):
+    put(small.work, "prices.csv", "item,price\na,0.1\nb,0.2\n")
+    query, program = "```sql\nSELECT SUM(price) FROM prices\n```", in_block("print(0.1 + 0.2)\n")
+    played = small.play([query, program, "0.3"], "What is the total of the prices in prices.csv?")
+    assert (played.result.status, played.result.output) == ("complete", "0.3")
+
+
 def test_files_are_arranged_by_a_program_that_a_second_one_confirms(small: Small):
     for name in ("a.jpeg", "b.jpeg", "c.png"):
         put(small.work, f"photos/{name}", "x")
