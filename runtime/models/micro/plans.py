@@ -207,8 +207,6 @@ def _writing(task: Task, sample: int) -> dict[str, Any]:
     success: list[dict[str, Any]] = []
     for name in task.new:
         success += [{"file": name}, {"check": "valid", "file": name}]
-        if not files and name.endswith(PROSE):
-            success += [{"file": name, "has": rf"(?i)\b{re.escape(fact)}\b"} for fact in task.facts]
     success += _examples(task)
     return _reply("write the files", steps, success)
 

@@ -91,7 +91,7 @@ class Task:
 
     @cached_property
     def facts(self) -> list[str]:
-        """Numbers and names in the text that a letter or a note written from it has to mention."""
+        """Numbers and names in the text that a letter or a note written from it should mention."""
         words = _NAME.sub(" ", self.words)
         numbers = (
             each[1] for each in re.finditer(rf"(?<![\w.])(\d[\d.:,]*\b)(?! ?-?(?:{_MEASURES})\b)", words)
