@@ -135,8 +135,8 @@ class Model:
     def feed(self, tokens: list[int], guessed: Sequence[int] = ()) -> Any:
         """Evaluate the new part of `tokens`; return the logits of the next one.
 
-        With `guessed` tokens after them, return a row of logits for each of these and for the one after: many
-        tokens at once take little more time than one, since it is the weights that have to be read.
+        With `guessed` tokens after them, return a row of logits for each of these and for the one after.
+        Several tokens at once take less time than one after the other, since the weights are read once.
         """
         same = 0
         while same < min(len(self._held), len(tokens) - 1) and self._held[same] == tokens[same]:

@@ -161,8 +161,7 @@ def read_table(text: str, name: str) -> Table:
     if text.lstrip()[0] in "[{" and (objects := objects_of(text)):
         return _from_objects(objects)
     csv.field_size_limit(LONGEST_FIELD)
-    widths = {each: _width(text, each) for each in DELIMITERS}
-    widest = [each for each in DELIMITERS if widths[each] == max(widths.values()) > 1] or [","]
+    widest = delimiters(text)
     found: list[Table] = []
     faults: list[OperationFailed] = []
     for delimiter in widest:
@@ -199,6 +198,12 @@ def _from_objects(objects: Sequence[Mapping[str, Any]]) -> Table:
 
 def _json_cell(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def delimiters(text: str) -> list[str]:
+    """Those that divide the header of CSV text into the most cells; a comma if none does."""
+    widths = {each: _width(text, each) for each in DELIMITERS}
+    return [each for each in DELIMITERS if widths[each] == max(widths.values()) > 1] or [","]
 
 
 def _width(text: str, delimiter: str) -> int:

@@ -115,8 +115,9 @@ async def _program(interview: Interview, task: Task, step: Step, sample: int) ->
     answers = bool(named) or step.what.endswith("prints the answer")
     names = named or [name for name in _read_by(interview, step) if name in task.files]
     begun = opening(task, names, numeric=answers)
-    wanted = "answer-program" if answers else "program"
-    wanted = wanted if task.files or step.needs else "calculation"
+    wanted = "calculation"
+    if task.files or step.needs:
+        wanted = "answer-program" if answers else "program"
     shown = shown_sources(interview, task, step, head=PROGRAM_HEAD, chars=2_500, tables=False)
     about = [task.text, *shown, _failed_before(interview), f"The program begins:\n```python\n{begun}```"]
     form = ReplyForm("block", begins=f"```python\n{begun}")

@@ -75,7 +75,7 @@ def changed(criterion: Mapping[str, Any], folder: Path, since: FolderChanges | N
         return None, since.unknown
     if name not in since.moved:
         return False, "not changed"
-    before = since.before(name)
+    before = since.before(name) if (folder / name).is_file() else ""
     same = bool(before) and _lines(before) == _lines((folder / name).read_text("utf-8", errors="replace"))
     return (False, "only blank lines changed") if same else (True, "changed")
 

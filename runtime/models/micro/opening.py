@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import csv
+import io
 import json
 import keyword
 import re
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from runtime.models.micro.task import Task
+from runtime.operations.cells import delimiters
 
 SHOWN = 160
 """Characters of a value that are shown beside the variable that holds it."""
@@ -29,7 +31,6 @@ import math
 from datetime import date, datetime, timedelta
 
 """
-_TABLES = {".csv": ",", ".tsv": "\t"}
 
 
 def opening(task: Task, names: Sequence[str], *, numeric: bool = False) -> str:
@@ -55,10 +56,10 @@ def opening(task: Task, names: Sequence[str], *, numeric: bool = False) -> str:
     return "\n".join(lines) + "\n"
 
 
-def continued(opening: str, program: str) -> str:
+def continued(begun: str, program: str) -> str:
     """The program with its opening, which a model may have written again or left out."""
-    reading = opening.removeprefix(_IMPORTS).strip()
-    return program if reading in program else f"{opening}\n{program}"
+    reading = begun.removeprefix(_IMPORTS).strip()
+    return program if reading in program else f"{begun}\n{program}"
 
 
 def _listing(task: Task) -> str:
@@ -82,19 +83,19 @@ def _reading(name: str, variable: str, text: str, numeric: bool) -> list[str]:
     if suffix == ".json":
         with suppress(ValueError, RecursionError):
             return [f"{variable} = json.loads(Path({name!r}).read_text()){_shape(json.loads(text))}"]
-    if suffix in _TABLES:
-        return _table(name, variable, text, numeric)
+    if suffix in (".csv", ".tsv"):
+        with suppress(csv.Error):  # such as a cell that is too long for the program, too
+            return _table(name, variable, text, numeric)
     return [f"{variable} = Path({name!r}).read_text().splitlines(){_shape(text.splitlines())}"]
 
 
 def _table(name: str, variable: str, text: str, numeric: bool) -> list[str]:
-    first = text.partition("\n")[0]
-    mark = max((_TABLES[Path(name).suffix.lower()], ";", "\t"), key=first.count)
-    rows = list(csv.DictReader(text.splitlines(), delimiter=mark))
+    mark = delimiters(text)[0]
+    rows = list(csv.DictReader(io.StringIO(text, newline=""), delimiter=mark))
     option = "" if mark == "," else f", delimiter={mark!r}"
     lines = [f"with open({name!r}, newline='') as file:"]
     lines += [f"    {variable} = list(csv.DictReader(file{option})){_shape(rows)}"]
-    columns = [each for each in (rows[0] if rows else {}) if all(_is_number(row[each]) for row in rows)]
+    columns = [each for each in (rows[0] if rows else {}) if all(_is_number(row.get(each)) for row in rows)]
     if numeric and columns:
         lines += [f"for row in {variable}:"]
         lines += [f"    row[{each!r}] = float(row[{each!r}])" for each in columns]
@@ -109,4 +110,5 @@ def _shape(value: Any) -> str:
     """What a variable holds, as a comment."""
     shown = json.dumps(value[0] if isinstance(value, list) and value else value, ensure_ascii=False)
     shown = shown if len(shown) <= SHOWN else f"{shown[:SHOWN]}…"
+    shown = shown.encode("utf-8", "replace").decode("utf-8")  # JSON may hold half of a surrogate pair
     return f"  # {len(value)} like {shown}" if isinstance(value, list) else f"  # {shown}"

@@ -61,6 +61,39 @@ def test_a_broken_document_and_other_files_are_lines(tmp_path: Path) -> None:
     assert (found["broken"], found["a_b"]) == (["{"], ["one", "two"])
 
 
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [
+        ("a,b\n1,2,3\n4,5\n", {"a": "1", "b": "2", None: ["3"]}),
+        ("a,b\n1\n", {"a": "1", "b": None}),
+        ('"a;b;c",d\n1,2\n', {"a;b;c": "1", "d": "2"}),
+        ("", None),
+    ],
+    ids=["more cells than the header", "fewer cells", "delimiters in quotes", "empty"],
+)
+def test_an_odd_table_stops_no_run(tmp_path: Path, text: str, first: object) -> None:
+    put(tmp_path, "odd.csv", text)
+    for numeric in (False, True):
+        found = begun(tmp_path, "", "odd.csv", numeric=numeric)["odd"]
+        row = dict(found[0]) if found and isinstance(found[0], dict) else next(iter(found), None)
+        if not numeric:
+            assert row == first
+
+
+def test_a_table_with_a_cell_too_long_for_csv_is_lines(tmp_path: Path) -> None:
+    before = csv.field_size_limit(131_072)
+    try:
+        put(tmp_path, "odd.csv", "a,b\n1," + "x" * 200_000 + "\n")
+        assert begun(tmp_path, "", "odd.csv")["odd"][0] == "a,b"
+    finally:
+        csv.field_size_limit(before)
+
+
+def test_half_of_a_surrogate_pair_reaches_no_prompt(tmp_path: Path) -> None:
+    put(tmp_path, "odd.json", '["\\ud800"]')
+    opening(Task("", tmp_path, ("odd.json",)), ["odd.json"]).encode("utf-8")
+
+
 def test_columns_of_numbers_are_numbers_for_an_answer_and_text_for_a_copy(tmp_path: Path) -> None:
     put(tmp_path, "sales.csv", "code,units\n007,3\nx,4.5\n")
     assert begun(tmp_path, "", "sales.csv", numeric=True)["sales"][0] == {"code": "007", "units": 3.0}

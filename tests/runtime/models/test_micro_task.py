@@ -192,6 +192,10 @@ def test_a_change_is_seen_and_lost_code_too(tmp_path: Path):
     since = FolderChanges(["a.py"], before=lambda path: "def one():\n    pass\n\n\ndef two():\n    pass\n")
     criterion = {"file": "a.py"}
     assert CHECKS["changed"](criterion, tmp_path, since)[0] is True
+    gone = FolderChanges(["gone.py"], before=lambda path: "text\n")
+    assert CHECKS["changed"]({"file": "gone.py"}, tmp_path, gone)[0] is True
+    blank = FolderChanges(["a.py"], before=lambda path: "def one():\n\n    pass")
+    assert CHECKS["changed"](criterion, tmp_path, blank) == (False, "only blank lines changed")
     assert CHECKS["changed"]({"file": "b.py"}, tmp_path, since)[0] is False
     assert CHECKS["changed"](criterion, tmp_path, None)[0] is False
     assert CHECKS["kept"](criterion, tmp_path, since) == (False, "lost: two")
