@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import signal
 import socket
 import tempfile
@@ -70,6 +71,7 @@ async def supervise(
             words = [words[0], "--json-status-fd", str(status.file.fileno()), *words[1:]]
         if lifeline:
             passed.append(lifeline.passed)
+            words = lifeline.watched(words)
         try:
             process = await asyncio.create_subprocess_exec(
                 *words,
@@ -236,10 +238,16 @@ class Lifeline:
 
     While bubblewrap sets the sandbox up, `--die-with-parent` does not hold yet: who is killed then would
     leave a command behind. So the command asks when the set-up is over, and ends where nobody answers.
+    The process that bubblewrap starts first waits to be let go, for ever if bubblewrap is killed before. So
+    a second process watches until the set-up is over, and kills the group if this process ends before.
     """
 
     ASK = 'fd=$1; shift; printf . >&"$fd" && read -rN1 -u "$fd" || exit 125; exec {fd}>&-; '
     """What bash does first, with the number of the descriptor as its first argument."""
+    _WATCH = (
+        'fd=$1; shift; (read -rN1 -u "$fd" || kill -9 0) </dev/null >/dev/null 2>&1 & '
+        'exec "$@"'  # bash becomes bubblewrap: the first process of the group stays the same
+    )
 
     def __init__(self, stack: ExitStack) -> None:
         self._own, self._other = (stack.enter_context(each) for each in socket.socketpair())
@@ -249,6 +257,10 @@ class Lifeline:
     def passed(self) -> int:
         """The descriptor that the command gets."""
         return self._other.fileno()
+
+    def watched(self, words: Sequence[str]) -> list[str]:
+        """The words that start the process that watches, then become bubblewrap."""
+        return [shutil.which("bash") or "bash", "-c", self._WATCH, "watch", str(self.passed), *words]
 
     def answer(self, stack: ExitStack) -> None:
         """Close our copy of the command's end, and answer as soon as it asks."""
@@ -261,7 +273,7 @@ class Lifeline:
         loop.remove_reader(own)
         with suppress(OSError):
             if self._own.recv(1):
-                self._own.send(b".")
+                self._own.send(b"..")  # one for the command, one for the process that watches
 
 
 class _Status:

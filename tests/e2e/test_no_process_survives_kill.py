@@ -39,6 +39,24 @@ async def main():
 asyncio.run(main())
 """
 
+SLOW = """#!{python}
+import os, sys
+words = ["bwrap", *sys.argv[1:]]
+if sys.argv[-1].startswith("outlives-"):
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    try:
+        while True:
+            os.write(writing, bytes(4096))
+    except BlockingIOError:
+        os.set_blocking(writing, True)
+    for each in (reading, writing):
+        os.set_inheritable(each, True)
+    words[1:1] = ["--info-fd", str(writing)]
+os.execv("{bwrap}", words)
+"""
+"""A bubblewrap that stands still where it reports the process that it has started: the pipe is full."""
+
 
 def _having(marker: str) -> list[str]:
     """The command lines that contain the marker."""
@@ -54,7 +72,7 @@ def _having(marker: str) -> list[str]:
     return found
 
 
-def _left(folder: Path, kills: int) -> list[str]:
+def _left(folder: Path, kills: int, seconds: tuple[float, float] = (0, LONGEST)) -> list[str]:
     """Kill runs at random moments of the start of their command; returns the remaining processes."""
     chance = random.Random(5)
     marker = f"outlives-{uuid.uuid4().hex}"
@@ -69,7 +87,7 @@ def _left(folder: Path, kills: int) -> list[str]:
             process.stdin.write("go\n")
             process.stdin.flush()
             assert process.stdout.readline() == "starting\n"
-            time.sleep(chance.uniform(0, LONGEST))
+            time.sleep(chance.uniform(*seconds))
             process.kill()
     until = time.monotonic() + 10
     while (left := _having(marker)) and time.monotonic() < until:
@@ -82,6 +100,17 @@ def _left(folder: Path, kills: int) -> list[str]:
 
 def test_killed_run_leaves_no_process(tmp_path: Path) -> None:
     assert _left(tmp_path, KILLS) == []
+
+
+def test_run_killed_before_bubblewrap_lets_its_process_go_leaves_no_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = tmp_path / "bin" / "bwrap"
+    slow.parent.mkdir()
+    slow.write_text(SLOW.format(python=sys.executable, bwrap=shutil.which("bwrap")))
+    slow.chmod(0o755)
+    monkeypatch.setenv("PATH", str(slow.parent), prepend=os.pathsep)
+    assert _left(tmp_path, 1, (1, 1)) == []
 
 
 @pytest.mark.soak
