@@ -116,8 +116,7 @@ def play(agent: str, job: Job, model: Path, url: str, environments: Path) -> Row
         create(job, folder)
         task = job.task.replace("{site}", address)
         if agent in VARIANTS:
-            rung = {"model": f"llama:{model.resolve()}", "options": VARIANTS[agent]}
-            settings = {"FRACTAL_LADDER": json.dumps(["reflex", rung, "person"]), **_FRACTAL}
+            settings = {"FRACTAL_LADDER": json.dumps(ladder(agent, model)), **_FRACTAL}
             command = [
                 sys.executable,
                 str(_SCRIPTS / "fractal_agent.py"),
@@ -150,6 +149,12 @@ def play(agent: str, job: Job, model: Path, url: str, environments: Path) -> Row
         row |= {"answer": row["answer"][:600], "errors": "" if good else errors[-600:]}
         place = {"job": job.name, "kind": job.kind, "hard": job.hard}
         return {**place, "done": good, "seconds": round(seconds, 1), **row}
+
+
+def ladder(agent: str, model: Path) -> list[dict[str, Any]]:
+    """The rungs of Fractal, or of a variant of it."""
+    rung = {"model": f"llama:{model.resolve()}", "options": VARIANTS[agent]}
+    return [{"model": "reflex"}, rung, {"model": "person"}]
 
 
 _FRACTAL = {"FRACTAL_OPERATIONS": "{fetch: {allow_private: true}}", "FRACTAL_TRUST": "1"}

@@ -172,6 +172,11 @@ class Document:
         return self.section(3).steps
 
     @property
+    def attempted(self) -> list[Step]:
+        """The steps of this attempt: the entry of §3, else of §2."""
+        return [self.steps.get(n, step) for n, step in self.planned.items()]
+
+    @property
     def ended(self) -> bool:
         """Whether the loop has ended, in any way."""
         return self.meta.status in ENDED

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -121,7 +121,7 @@ def _proves(criterion: Mapping[str, Any]) -> bool:
 
 def _last_result(session: Session) -> str:
     """A reference to the result of the last step that succeeded; "" if none did."""
-    done = [step.n for step in session.attempted() if step.state == "done" and step.result]
+    done = [step.n for step in session.doc.attempted if step.state == "done" and step.result]
     return f"{{{{ steps[{max(done)}].result }}}}" if done else ""
 
 
@@ -206,7 +206,7 @@ async def _decide(
     learned = Note("learned", verdict.learned or "\n".join(verdict.issues), origin)
     if undone := await _undone(session):
         session.note(4, "undone", undone)
-    if limit := _own_limit(session.attempted()):
+    if limit := _own_limit(session.doc.attempted):
         finish(session, "exhausted", error=limit, partial=output)
         return None
     if verdict.decision == "RETRY":
@@ -223,7 +223,7 @@ async def _decide(
         session.fold("escalate", learned, *attempt_notes(session))
         found = f"\n\nFound so far:\n{output}" if output else ""
         return clarify(session, verdict.question + found, origin)
-    if limit := _child_limit(session.attempted()):
+    if limit := _child_limit(session.doc.attempted):
         finish(session, "exhausted", error=limit, partial=output)
         return None
     reason = "\n".join(verdict.issues) or verdict.learned or "CHECK escalated"
@@ -256,7 +256,7 @@ def _counted(session: Session, findings: Sequence[Finding]) -> list[Step]:
     left = unrepaired(session.doc, findings)
     if not left or not criteria.proven(session, findings):
         return left
-    answered = {step.tool for step in session.attempted() if step.state == "done"}
+    answered = {step.tool for step in session.doc.attempted if step.state == "done"}
     tools = session.run.catalogue.tools
     return [step for step in left if step.tool not in answered or not _asks_a_source(step, tools)]
 
@@ -363,17 +363,24 @@ def _retried(session: Session) -> int:
 
 
 async def _undone(session: Session) -> str:
-    """Undo a failed replay or sample if possible, so that the next attempt starts from the original files."""
+    """Undo what code or a small model did if possible: the next attempt starts from the original files."""
     planner = _planner(session, session.doc.meta.attempt)
     undoes = isinstance(planner, Questioner) or getattr(planner, "undoes", False)
     snapshots = session.run.snapshots
     if not undoes or snapshots is None or snapshots.why_not():
         return ""
-    steps = sorted(session.attempted(), key=lambda step: step.n, reverse=True)
     try:
-        return "\n".join(await snapshots.take_back(session.run.id, steps))
+        return "\n".join(await snapshots.take_back(session.run.id, _newest_first(session, session.doc)))
     except FractalError as error:
         return str(error)
+
+
+def _newest_first(session: Session, document: Document) -> Iterator[Step]:
+    """The steps of this attempt with those of the loops below them."""
+    for step in sorted(document.attempted, key=lambda step: step.n, reverse=True):
+        yield step
+        if step.link and (child := session.run.store.ended(step.link.removesuffix(".md"))):
+            yield from _newest_first(session, child)
 
 
 def _hand_up_for_retry(session: Session) -> None:

@@ -88,7 +88,7 @@ def attempt_notes(session: Session) -> list[Note]:
     lines = [
         redact_forms(f"{step.n}. {step.tool or 'subtask'} {_call(step)}")[:160]
         + f" → {step.state}{_failure_reason(step)}"
-        for step in session.attempted()
+        for step in session.doc.attempted
     ]
     notes = [Note("steps then", "\n".join(lines))]
     passed = [line for line in session.doc.text(4, "evidence").splitlines() if line.startswith("- pass")]

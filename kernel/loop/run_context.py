@@ -227,10 +227,6 @@ class Session:
         """The depth from which on loops are atomic."""
         return int(self.doc.meta.budget.get("max_depth", self.run.bounds.max_depth))
 
-    def attempted(self) -> list[Step]:
-        """The steps of this attempt: the entry of §3, else of §2."""
-        return [self.doc.steps.get(n, step) for n, step in self.doc.planned.items()]
-
     def emit(self, kind: Kind, **data: Any) -> None:
         """Send an event about this loop to the listener."""
         meta = self.doc.meta

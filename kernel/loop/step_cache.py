@@ -59,7 +59,7 @@ def _inputs(session: Session, phase: str) -> dict[str, Any]:
         return {"task": doc.text(1, "task"), "context": _notes(doc, "context")}
     if phase == "plan":
         return {"task": doc.task, "said": _notes(doc, *_SAID)}
-    steps = [[step.n, step.state, outcome_hash(session, step.n)] for step in session.attempted()]
+    steps = [[step.n, step.state, outcome_hash(session, step.n)] for step in session.doc.attempted]
     return {"criteria": doc.text(2, "success criteria"), "results": steps}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,12 @@ SMALL = 8.0
 
 
 def make_responder(
-    spec: str, *, tier: Tier = "worker", settings: Mapping[str, Any] | None = None, state: Path
+    spec: str,
+    *,
+    tier: Tier = "worker",
+    settings: Mapping[str, Any] | None = None,
+    state: Path,
+    systems: Sequence[Path] = (),
 ) -> Responder:
     """The responder that `--model` or a rung of `ladder:` names. No model is called or loaded.
 
@@ -25,6 +30,7 @@ def make_responder(
     small model, and the keyword arguments of its class, with `price` in the form of a settings file; timeout,
     api_base and price are ignored by responders that are not providers.
     state: the workspace's `state/`.
+    systems: the folders of instructions, from whose words a small model's tasks are understood.
     Raises `ConfigurationError` when something is missing or invalid.
     """
     options = dict(settings or {})
@@ -39,7 +45,7 @@ def make_responder(
     if form == "micro":
         from runtime.models.micro.micro import ATTEMPTS, Micro
 
-        return Micro(model, attempts=attempts or ATTEMPTS)
+        return Micro(model, systems, attempts=attempts or ATTEMPTS)
     return model
 
 

@@ -70,9 +70,9 @@ def _call(text: str) -> dict[str, object]:
 def _ask_for_help(document: Document, suggest: Callable[[str], str] | None) -> str:
     """The question for a task that no rung accepts: why, and what the person can do."""
     task, run = document.task[:300], document.meta.run
-    learned = [
-        note.text for fold in document.section(2).folds for note in fold.notes if note.key == "learned"
-    ]
+    notes = [note for fold in document.section(2).folds for note in fold.notes]
+    learned = [note.text for note in notes if note.key == "learned"]
+    undone = [note.text for note in notes if note.key == "undone then"]
     passed = [rung for rung in document.meta.rungs if rung.get("passed") and rung.get("rung") != "reflex"]
     if passed:
         why = f"No model could do this: “{task}”.\n{passed[-1]['rung']}: {str(passed[-1]['passed'])[:300]}"
@@ -83,6 +83,8 @@ def _ask_for_help(document: Document, suggest: Callable[[str], str] | None) -> s
         if suggest and (nearest := suggest(document.task)):
             why = f"{why}\n{nearest}"
     tried = f"\n{learned[-1][:400]}" if learned else ""
+    if undone:
+        tried += f"\nUndo of the attempt: {undone[-1][:400]}"
     return (
         f'{why}{tried}\nSay it in other words: fractal answer {run} "…" --resume\n'
         f"or go on with {'another' if passed else 'a'} model: fractal resume {run} --model ollama/llama3.2 "

@@ -92,7 +92,7 @@ def _responder(
         settings["api_base"] = rung.api_base
     if rung.price:
         settings["price"] = rung.price.model_dump()
-    responder = make_responder(rung.model, tier=rung.tier, settings=settings, state=state)
+    responder = make_responder(rung.model, tier=rung.tier, settings=settings, state=state, systems=systems)
     return Limited(responder, rung.phases) if rung.phases else responder
 
 

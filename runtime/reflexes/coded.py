@@ -23,6 +23,7 @@ class Coded:
 
     tier: Tier = "reflex"
     reads_prompt = False
+    undoes = True
 
     def estimate(self, ask: Ask) -> Usage:
         """Nothing: no model is called."""

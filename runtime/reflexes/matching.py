@@ -8,7 +8,7 @@ equally good and mean different things, there is no match.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -307,9 +307,19 @@ def _split_tasks(covered: _Covered) -> Match | None:
             chains[last] = replace(best, torn=best.torn or tied)
     done = chains[-1]
     covered.torn = covered.torn or (done is not None and done.torn)
-    if done is None or done.torn or len(done.parts) < 2:
+    if done is None or done.torn or len(done.parts) < 2 or _means_the_file(done.parts):
         return None
     return Match(scan.text, parts=done.parts, prior=scan.prior)
+
+
+def _means_the_file(parts: Sequence[Match]) -> bool:
+    """Whether a part prints a file that another one changes, in a form that nothing uses: `and sort it`."""
+    changed = {each.promise().file for each in parts if each.procedure and each.procedure.changes}
+    used = (any(each.uses_it for each in parts[at : at + 1]) for at in range(1, len(parts) + 1))
+    return any(
+        each.procedure and each.procedure.reshapes and each.promise().file in changed and not by_next
+        for each, by_next in zip(parts, used, strict=True)
+    )
 
 
 def _elliptic(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -60,6 +61,7 @@ _KNOWN = frozenset(
         "defaults",
         "needs",
         "refuse",
+        "reshapes",
         "steps",
         "success",
         "output",
@@ -85,6 +87,7 @@ class Procedure:
     refuse: frozenset[str] = frozenset()  # words that show that something else is meant
     gives: tuple[str, ...] = ("text",)  # the shapes of its own result
     about: str = ""  # the file that `it` means afterwards
+    reshapes: bool = False  # prints the file in another form; beside a change, the file itself may be meant
     column: str = ""  # of a table, the column that a total is about; of a number, what it counts
     facts: Mapping[str, str] = field(default_factory=dict)  # where its total or count stands
     status: str = "active"
@@ -166,6 +169,10 @@ def _operation(name: str, systems: Sequence[Path]) -> Tool | None:
     return None
 
 
+_INVALID = (TypeError, ValueError, AttributeError, LookupError, re.error)
+"""Errors of words that cannot be read."""
+
+
 @dataclass(frozen=True)
 class Shelf:
     """All reflexes that may be used now, with the words that they share."""
@@ -232,12 +239,21 @@ class Reflexes:
         shelf = Shelf()
         try:
             shelf = _shelf(metas.pop(words, {}), self.folders)
-        except (TypeError, ValueError, AttributeError, re.error) as error:
+        except _INVALID as error:
             self._faults.append(Fault(words, 1, f"the shared words cannot be read: {error}"))
         procedures = [_parse(path, meta, shelf.language) for path, meta in metas.items()]
         self._faults += [each for each in procedures if isinstance(each, Fault)]
         active = (each for each in procedures if isinstance(each, Procedure) and each.status == "active")
         self.shelf = replace(shelf, procedures=tuple(active))
+
+
+def shared_words(folders: Sequence[Path]) -> Shelf:
+    """The shelf without reflexes: the words of `language.md` in the first system folder that has it."""
+    paths = (folder / "reflexes" / LANGUAGE for folder in folders)
+    loaded = next((_load(path) for path in paths if path.exists()), {})
+    with suppress(*_INVALID):
+        return _shelf({} if isinstance(loaded, Fault) else loaded, tuple(folders))
+    return Shelf()
 
 
 def read(path: Path, text: str, language: Language) -> Procedure | Fault:
@@ -286,9 +302,14 @@ def _shelf(words: Mapping[str, Any], systems: tuple[Path, ...] = ()) -> Shelf:
     def listed(name: str) -> tuple[Words, ...]:
         return tuple(phrase_words(str(words.get(name) or "")))
 
+    concepts: Mapping[str, str] = words.get("concepts") or {}
+
     def grouped(name: str) -> dict[str, tuple[Words, ...]]:
         groups: Mapping[str, str] = words.get(name) or {}
-        return {group: tuple(phrase_words(text)) for group, text in groups.items()}
+        return {
+            group: tuple(phrase_words(re.sub(r"<([\w-]+)>", lambda found: concepts[found[1]], text)))
+            for group, text in groups.items()
+        }
 
     def pattern(name: str) -> re.Pattern[str] | None:
         return re.compile(str(words[name])) if words.get(name) else None
@@ -308,6 +329,7 @@ def _shelf(words: Mapping[str, Any], systems: tuple[Path, ...] = ()) -> Shelf:
         aside=listed("aside"),
         concepts=grouped("concepts"),
         prepositions=grouped("prepositions"),
+        kinds=grouped("kinds"),
     )
     return Shelf(
         language=language,
@@ -353,6 +375,7 @@ def _procedure(path: Path, meta: Mapping[str, Any], language: Language) -> Proce
         systems=language.systems,
         status="off" if meta.get("status") is False else "active" if status is True else str(status),
         **{key: str(meta.get(key) or "") for key in ("needs", "about", "column")},
+        reshapes=bool(meta.get("reshapes")),
     )
 
 

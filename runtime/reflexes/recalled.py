@@ -31,7 +31,6 @@ class Recalled(Coded):
     """The responder over a workspace's memory; `checked`: whether a model is above it."""
 
     name = RUNG
-    undoes = True
 
     def __init__(self, memory: RunMemory, *, checked: bool) -> None:
         self.memory = memory

@@ -78,6 +78,7 @@ class Language:
     # for reading by intents
     concepts: Mapping[str, tuple[Words, ...]] = field(default_factory=dict)  # classes of words by name
     prepositions: Mapping[str, tuple[Words, ...]] = field(default_factory=dict)  # groups by name
+    kinds: Mapping[str, tuple[Words, ...]] = field(default_factory=dict)  # what tasks want, for small models
     aside: tuple[Words, ...] = ()  # what says nothing in a question
     articles: frozenset[str] = frozenset()  # words that say nothing anywhere
     telling: frozenset[str] = frozenset()  # words of which a clause that only says why has one

@@ -86,7 +86,7 @@ def _task_reworded(session: Session) -> bool:
 def _steps(session: Session) -> Iterator[Stale]:
     if session.doc.meta.phase not in ("do", "check", "output"):
         return
-    used = {int(need) for step in session.attempted() for need in step.evidence.get("needed", {})}
+    used = {int(need) for step in session.doc.attempted for need in step.evidence.get("needed", {})}
     checked = session.doc.note(4, "evidence") is not None
     for n in session.doc.planned:
         step = session.doc.steps.get(n)
@@ -126,7 +126,7 @@ def _restarted(session: Session) -> Iterator[Stale]:
     """The failed steps that a restarted loop redoes; a child loop continues by itself."""
     if not _is_restarted(session):
         return
-    open_ = [step for step in session.attempted() if step.state not in SUCCEEDED]
+    open_ = [step for step in session.doc.attempted if step.state not in SUCCEEDED]
     phase = "plan" if not session.doc.planned else "do" if open_ else "check"
     yield Stale(session.id, phase, "it had ended, and its status was set back")
     for step in open_:
@@ -145,7 +145,7 @@ def survey(run_context: RunContext, loop_id: str, *, redo: bool = False) -> list
     if not any(each.phase in ("understand", "plan") for each in back):
         own = {each.step for each in back}
         reopened: list[Step] = []
-        for step in session.attempted():
+        for step in session.doc.attempted:
             if step.n in own or not _has_child(run_context, step):
                 continue
             with suppress(DocumentError):  # a broken child is its parent's to report
@@ -188,7 +188,9 @@ def _reopen(session: Session, step: Step, also: Iterable[int] = (), **meta: str)
     What is left is shared by all steps to start, including `also`.
     """
     evidence = {key: value for key, value in step.evidence.items() if key == "needed"}
-    parts = [each for each in session.attempted() if not each.tool or session.run.catalogue.guided(each.tool)]
+    parts = [
+        each for each in session.doc.attempted if not each.tool or session.run.catalogue.guided(each.tool)
+    ]
     starts = {each.n for each in parts if each.state not in SUCCEEDED and (each.share is None or each.over)}
     try:
         share = share_of(session, step, len({step.n, *starts, *(each.n for each in parts if each.n in also)}))
@@ -220,9 +222,9 @@ def _reset(session: Session, back: list[Stale]) -> None:
 def _replan(session: Session, phase: str, why: str) -> None:
     """Drop the plan: end its open steps; the next plan may reuse finished ones."""
     session.doc = session.doc.with_section(5, EMPTY)
-    kept_steps = [step.n for step in session.attempted() if step.state in SUCCEEDED]
+    kept_steps = [step.n for step in session.doc.attempted if step.state in SUCCEEDED]
     if session.doc.section(2).notes:
-        for step in session.attempted():
+        for step in session.doc.attempted:
             if step.n in session.doc.steps and not step.over:
                 session.put(_give_up(session, step))
         session.fold(

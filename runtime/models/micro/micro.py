@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from kernel.asking.responder import Ask, Interview, Reply, Responder, Tier, Usage, Waits
 from kernel.document.model import Document
 from kernel.errors import Declined
 from runtime.models.micro.calls import call
+from runtime.models.micro.kinds import Kinds
 from runtime.models.micro.plans import plan
 from runtime.models.micro.task import read_task
 from runtime.models.micro.verdicts import verdict
+from runtime.reflexes.procedure import shared_words
 
 ATTEMPTS = 4
 """Attempts at a task, each with another reply of the model. Source: small-models.md, "What was seen" 6."""
@@ -22,13 +26,18 @@ class Micro:
 
     reads_prompt = True
 
-    def __init__(self, model: Responder, *, attempts: int = ATTEMPTS) -> None:
+    def __init__(self, model: Responder, systems: Sequence[Path], *, attempts: int = ATTEMPTS) -> None:
         self.model = model
+        self._systems = tuple(systems)
         self.name: str = model.name
         self.tier: Tier = model.tier
         self.attempts = attempts
         self.price = getattr(model, "price", "free")
         self.patient = getattr(model, "patient", False)
+
+    @cached_property
+    def _kinds(self) -> Kinds:
+        return Kinds(shared_words(self._systems))
 
     def offers(self, task: str, document: Document) -> float | None:
         """Accept what the model accepts."""
@@ -56,9 +65,9 @@ class Micro:
             case "understand":
                 return understood
             case "plan":
-                return await plan(interview, task, sample)
+                return await plan(interview, task, self._kinds, sample)
             case "fused":
-                return {**understood, **await plan(interview, task, sample)}
+                return {**understood, **await plan(interview, task, self._kinds, sample)}
             case "do":
                 return await call(interview, task, sample)
             case "check":

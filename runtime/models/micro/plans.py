@@ -1,20 +1,18 @@
-"""UNDERSTAND and PLAN: code decides what a task wants and its steps, and the model where code cannot."""
+"""PLAN: code makes the steps and criteria of a task from its kind, and asks the model where it cannot."""
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Any
 
 from kernel.asking.responder import Interview, Question, ReplyForm
+from runtime.models.micro.kinds import Kinds, kind_of
 from runtime.models.micro.settings import SUFFIXES as SETTINGS
 from runtime.models.micro.shown import described
 from runtime.models.micro.task import Task, definitions, ungrounded
 
-Kind = Literal["answer", "write", "change", "arrange"]
-OPTIONS: Mapping[str, Kind] = {"A": "answer", "B": "write", "C": "change", "D": "arrange"}
-"""The letters of `phases/micro/kind.md`."""
 PROGRAM = "a program"
 QUERY = "a query"
 """The beginning of what a step with a program or a query of the model does."""
@@ -24,55 +22,8 @@ WHOLE = "the whole file"
 PART = "the part that the task is about"
 LONG = 4_000
 """Characters of a file above which only a part of it is written anew."""
-_MAKE = re.compile(
-    r"(?i)\b(create|write|make|save|generate|convert|turn|export|extract|collect|copy|list|translate|put|need|draft|compose|"
-    r"summari[sz]e|document)\b"
-)
-_ARRANGE = re.compile(
-    r"(?i)\b(rename|move|sort|tidy|clean|organi[sz]e|delete|remove|copy|put|archive|zip)\b.*"
-    r"\b(files?|folders?|director\w+|pictures?|photos?|images?|downloads|scans?|documents?|logs|backups?|everything|all)\b"
-)
-_CHANGE = re.compile(
-    r"(?i)\b(fix|change|set|add|rename|replace|update|remove|correct|repair|switch|turn|raise|lower|bump|should|"
-    r"increase|decrease|refactor|delete|insert|append|put|fill|sort|use)\b"
-)
-_COMPUTE = re.compile(
-    r"(?i)\b(total|sum|average|mean|median|how (many|much|often|long|far|old)|count|times|oldest|youngest|"
-    r"largest|smallest|highest|lowest|most|least|best|worst|altogether|together|per|percent\w*|difference|"
-    r"more than|less than|between|longest|shortest|earliest|latest|cheapest|heaviest|each|every|convert|"
-    r"celsius|kilomet\w+|miles?)\b"
-)
-_ASKS = re.compile(
-    r"(?i)\?|(?:^|[.!;:,]\s+|\b(?:tell me|know|say|see|find out|wonder|remember|forgot|need the|look up)\b"
-    r"[^.?!]{0,40}?)\b(?:who|whom|whose|which|what|when|where|why|how|until when|is there|are there)\b|"
-    r"\b(?:tell me|wants? to know)\b"
-)
-_ORDER = re.compile(
-    r"(?im)(?:^|[.!:;,]\s+|\band\s+)(?:please\s+|(?:can|could|would) you (?:please )?)?"
-    r"(fix|change|set|add|rename|replace|update|remove|correct|repair|switch|turn|raise|lower|bump|increase|decrease|"
-    r"refactor|delete|insert|append|put|fill|give|make|let)\b"
-)
-"""A sentence that begins with the order to change something."""
-_VERBS = (
-    "fix|change|set|add|rename|replace|update|remove|correct|repair|switch|raise|lower|bump|increase|decrease|delete|"
-    "insert|append|put|write|create|make|save|copy|move|convert|translate|sort|get|tell|run|extract|collect|list|count"
-)
-_BEGINS = re.compile(rf"(?i)(?:please )?(?:{_VERBS})\b")
-_LINK = re.compile(
-    r"(?i)^(?:first|second|third|then|next|finally|and then|and|also|after that|in the end)\b,?\s*"
-)
-_CLAUSE = re.compile(
-    rf"(?i)(?<=[.!?;])\s+|,?\s+(?:and )?then\s+|,\s+(?:and )?(?=(?:{_VERBS})\b)|\s+and\s+(?=(?:{_VERBS})\b)"
-)
-"""Where a task of several orders can be divided."""
 MANY = 4
 """Orders from which on a task is divided into loops of their own."""
-_FAILING = re.compile(r"(?i)\b(fail\w*|red|pass|passes|bug|broken|wrong|error|fix|repair)\b")
-_DERIVE = re.compile(
-    r"(?i)\b(copy|collect|extract|convert|turn|export|lines?|list|all|every|each|table|json|csv|sort|sorted|unique|"
-    r"duplicates?|twice|addresses|filter|only|count)\b(?!.*\b(summary|summari[sz]e|translate|readme|minutes|letter)\b)"
-)
-"""What a program takes over from other files, rather than the model by heart."""
 _EXAMPLE = re.compile(
     r"`([^`\n]+)`[^`.\n]{0,30}?\b(?:prints?|should print|outputs?|shows?|gives?|returns?)\b"
     r"[^\w`\n]*`?([^\s`,;]+)`?"
@@ -86,57 +37,19 @@ PROSE = (".md", ".txt", ".rst")
 _DATA = (".csv", ".tsv", ".json", ".jsonl", ".log", ".txt", ".yaml", ".yml")
 
 
-async def plan(interview: Interview, task: Task, sample: int) -> dict[str, Any]:
+async def plan(interview: Interview, task: Task, kinds: Kinds, sample: int) -> dict[str, Any]:
     """The reply of PLAN for the attempt with this number, from 0."""
-    parts = parts_of(task.text) if sample == 0 else []
+    parts = kinds.parts(task.text) if sample == 0 else []
     if len(parts) >= MANY:
         return _splitting(parts)
-    kind = await kind_of(interview, task)
+    kind = await kind_of(interview, task, kinds)
     if kind == "change":
         return await _changing(interview, task, sample) or _running(task)
     if kind == "write":
-        return _writing(task, sample)
+        return _writing(task, kinds)
     if kind == "arrange":
         return _running(task)
-    return await _answering(interview, task, sample)
-
-
-async def kind_of(interview: Interview, task: Task) -> Kind:
-    """What the task wants: by rules, else by a choice of the model."""
-    words = task.words
-    if task.tests and _FAILING.search(words):
-        return "change"
-    if task.new and _MAKE.search(words):
-        return "write"
-    orders = bool(_ORDER.search(words))
-    if _ASKS.search(words) and not (orders and task.named):
-        return "answer"
-    if _ARRANGE.search(words) and (not task.named or task.folders):
-        return "arrange"
-    if task.named and _CHANGE.search(words):
-        return "change"
-    about = [task.text, f"Files: {', '.join(task.files[:20]) or 'none'}"]
-    form = ReplyForm("choice", tuple(OPTIONS))
-    reply = await interview.put(Question(about, interview.instructions("kind"), form, 4))
-    return OPTIONS.get(reply.text, "answer")
-
-
-def parts_of(text: str) -> list[str]:
-    """The orders of a task, each as a task of its own; a sentence without an order stays with one."""
-    parts: list[str] = []
-    before = ""
-    for clause in _CLAUSE.split(text):
-        clause = _LINK.sub("", clause.strip(" ,;\n")).strip()
-        if not clause:
-            continue
-        if _BEGINS.match(clause):
-            parts.append(f"{before}{clause[0].upper()}{clause[1:]}")
-            before = ""
-        elif parts:
-            parts[-1] = f"{parts[-1]}. {clause}" if clause[0].isupper() else f"{parts[-1]}, {clause}"
-        else:
-            before += f"{clause.rstrip('.')}. "
-    return parts
+    return await _answering(interview, task, kinds, sample)
 
 
 # ---- the plans -------------------------------------------------------------------------------------------
@@ -148,7 +61,7 @@ def _splitting(parts: Sequence[str]) -> dict[str, Any]:
     return _reply(f"{len(parts)} parts, one after the other", steps, [{"step": len(parts), "has": r"\S"}])
 
 
-async def _answering(interview: Interview, task: Task, sample: int) -> dict[str, Any]:
+async def _answering(interview: Interview, task: Task, kinds: Kinds, sample: int) -> dict[str, Any]:
     """A question: answered from knowledge, by reading files, or by a program."""
     files = task.named or _only(task)
     if not files and not task.urls:
@@ -159,7 +72,7 @@ async def _answering(interview: Interview, task: Task, sample: int) -> dict[str,
     if tables and len(tables) == len(files):
         return _querying(tables) if sample % 2 == 0 else _calculating(tables)
     data = any(name.endswith(_DATA) for name in files)
-    if data and (_COMPUTE.search(task.words) or sample):
+    if data and (kinds.says(task.words, "compute") or sample):
         return _computing(task, files)
     steps = _sources(task, files)
     success = [{"step": at, "has": "."} for at in range(1, len(steps) + 1)]
@@ -193,14 +106,14 @@ def _calculating(tables: Sequence[str]) -> dict[str, Any]:
     return _reply("compute it with a program", [step], [{"step": 1, "has": r"\S"}])
 
 
-def _writing(task: Task, sample: int) -> dict[str, Any]:
+def _writing(task: Task, kinds: Kinds) -> dict[str, Any]:
     """New files: programs and texts are written whole; what comes from long files, by a program."""
     files = task.named[:4]
     steps = _sources(task, files)
     needs = _all(steps)
     code = [name for name in task.new if name.endswith((".py", ".sh", ".js"))]
     long = any(len(task.text_of(name)) > LONG for name in files)
-    if files and not code and (long or _DERIVE.search(task.words)):
+    if files and not code and (long or kinds.derives(task.words)):
         steps.append({"tool": "bash", "what": f"{PROGRAM} that does the task", "needs": needs})
     else:
         steps += [{"tool": "write", "what": f"{name}: {WHOLE}", "needs": needs} for name in task.new]

@@ -11,6 +11,7 @@ from playing import Played, player, put
 
 from kernel.asking.responder import Ask, Questioner, ReplyForm
 from kernel.errors import Exit
+from runtime.api.fractal import shipped_system
 from runtime.models.human import Human
 from runtime.models.ladder import Limited
 from runtime.models.micro.micro import Micro
@@ -32,7 +33,11 @@ class Small:
 
     def play(self, replies: Any, task: str, attempts: int = 4, above: Any = None, **options: Any) -> Played:
         self.model = Scripted(replies, "small")
-        rungs = [Micro(self.model, attempts=attempts), *([above] if above else []), Human()]
+        rungs = [
+            Micro(self.model, [shipped_system()], attempts=attempts),
+            *([above] if above else []),
+            Human(),
+        ]
         return player(self.work)(rungs, task, **options)
 
     @property
@@ -313,7 +318,7 @@ def test_an_answer_from_parts_of_a_long_file_is_unverified(small: Small):
 
 
 def test_a_small_model_for_some_phases_is_still_asked_in_small_questions():
-    assert isinstance(Limited(Micro(Scripted([], "small")), ["plan", "do"]), Questioner)
+    assert isinstance(Limited(Micro(Scripted([], "small"), []), ["plan", "do"]), Questioner)
 
 
 def test_a_reply_that_was_cut_off_is_not_written(small: Small):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from playing import put
 
@@ -38,6 +38,7 @@ def begun(folder: Path, text: str, *names: str, **options: bool) -> dict[str, An
     return variables(opening(Task(text, folder, files), names, **options), folder)
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.tuples(CELLS, CELLS), max_size=4), st.sampled_from(",;\t"))
 def test_any_table_is_read_as_the_rows_that_it_has(rows: list[tuple[str, str]], mark: str) -> None:
     written = io.StringIO(newline="")

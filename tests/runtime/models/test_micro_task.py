@@ -10,12 +10,15 @@ from hypothesis import strategies as st
 from playing import put
 
 from kernel.loop.run_context import FolderChanges
+from runtime.api.fractal import shipped_system
 from runtime.models.micro.calls import block, conditions_of, qualified, unfenced
 from runtime.models.micro.checks import CHECKS
-from runtime.models.micro.plans import parts_of
+from runtime.models.micro.kinds import Kinds
 from runtime.models.micro.shown import described, excerpt
 from runtime.models.micro.task import Task, numbers, ungrounded
+from runtime.reflexes.procedure import shared_words
 
+KINDS = Kinds(shared_words([shipped_system()]))
 FILES = ("notes.md", "test_calc.py", "calc.py", "data/sales.csv", "photos/a.jpeg", "photos/b.jpeg")
 
 
@@ -68,12 +71,12 @@ def test_modules_that_a_test_imports_are_found_through_others(tmp_path: Path):
     ],
 )
 def test_parts_of_a_task(text: str, parts: int):
-    assert len(parts_of(text)) == parts
+    assert len(KINDS.parts(text)) == parts
 
 
 def test_no_word_of_a_task_gets_lost_in_its_parts():
     text = "We release. First fix calc.py, the bug is in add. Then set the version to 2 and delete old.py."
-    joined = " ".join(parts_of(text)).lower()
+    joined = " ".join(KINDS.parts(text)).lower()
     assert all(word in joined for word in ("release", "calc.py", "bug", "version", "old.py"))
 
 
@@ -201,3 +204,20 @@ def test_a_change_is_seen_and_lost_code_too(tmp_path: Path):
     assert CHECKS["kept"](criterion, tmp_path, since) == (False, "lost: two")
     assert CHECKS["moved"]({}, tmp_path, since)[0] is True
     assert CHECKS["moved"]({}, tmp_path, FolderChanges(unknown="too large"))[0] is None
+
+
+def test_a_new_word_of_language_md_makes_a_task_of_that_kind(tmp_path: Path):
+    words = (shipped_system() / "reflexes" / "language.md").read_text("utf-8")
+    assert not KINDS.arranges("declutter all photos")
+    (tmp_path / "reflexes").mkdir()
+    (tmp_path / "reflexes" / "language.md").write_text(
+        words.replace("  arrange: ", "  arrange: declutter | ")
+    )
+    assert Kinds(shared_words([tmp_path, shipped_system()])).arranges("declutter all photos")
+
+
+@pytest.mark.parametrize("text", ["no frontmatter", "---\nkinds: {write: <unknown>}\n---\n", "---\n[\n---\n"])
+def test_words_that_cannot_be_read_leave_the_choice_to_the_model(tmp_path: Path, text: str):
+    (tmp_path / "reflexes").mkdir()
+    (tmp_path / "reflexes" / "language.md").write_text(text)
+    assert not Kinds(shared_words([tmp_path])).says("write a letter", "write")

@@ -275,3 +275,26 @@ def test_a_conversation_goes_on_with_the_result_before(folder):
 def test_piped_text_is_what_it_means(folder):
     result = run(folder, "sort it", context=[("stdin", "b\na\n")])
     assert result.output == "a\nb"
+
+
+@pytest.mark.parametrize(
+    ("task", "undone"),
+    [
+        ("append figs to notes.txt, then count the lines of chores.txt", "notes.txt: put back"),
+        ("make a folder trips and move itinerary.txt into trips", "trips: removed"),
+        ("delete old.txt and after that show me the first line of docs/c.md", "old.txt: put back"),
+        ("copy notes.txt to copy.txt, then delete missing.txt", "copy.txt: removed"),
+    ],
+)
+def test_a_series_whose_part_fails_leaves_the_folder_as_it_was(folder: Path, task: str, undone: str):
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    done = run(folder, task)
+    assert done.status == "waiting"
+    after = {
+        path: path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and ".fractal" not in path.relative_to(folder).parts
+    }
+    assert after == before
+    assert not (folder / "trips").exists()
+    assert f"Undo of the attempt: {undone}" in done.question

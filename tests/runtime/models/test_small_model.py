@@ -13,6 +13,7 @@ from playing import player, put
 
 from kernel.asking.responder import Ask, Reply, ReplyForm
 from kernel.errors import ProviderError
+from runtime.api.fractal import shipped_system
 from runtime.models import default_form
 from runtime.models.human import Human
 from runtime.models.llama import Llama
@@ -140,7 +141,7 @@ async def test_its_speed_is_measured(model):
 
 def test_a_whole_run_with_real_weights_ends_and_leaves_a_readable_document(smollm, tmp_path):
     put(tmp_path / "work", "notes.md", "The budget was raised to 42,000 euros.\n")
-    ladder = [Micro(Llama(smollm, context=2048, threads=1)), Human()]
+    ladder = [Micro(Llama(smollm, context=2048, threads=1), [shipped_system()]), Human()]
     played = player(tmp_path / "work")(ladder, "According to notes.md, how high is the budget?")
     assert played.result.status in ("complete", "unverified", "waiting")
     assert played.result.spent["calls"] >= 1
