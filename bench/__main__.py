@@ -284,7 +284,11 @@ command(
     option("--model", type=FILE, required=True, metavar="FILE.gguf"),
     option("--agent", "agents", multiple=True, default=["fractal"], help="fractal, mini, smol, plain, …"),
     option(
-        "--set", "sets", multiple=True, type=click.Choice(["viewed", "unread"]), default=["viewed", "unread"]
+        "--set",
+        "sets",
+        multiple=True,
+        type=click.Choice(["viewed", "unread", "acceptance"]),
+        default=["viewed", "unread"],
     ),
     option("--only", multiple=True, metavar="JOB|KIND", help="Only these jobs."),
     flag("--fixed", "Only the 24 jobs that the other agents get."),

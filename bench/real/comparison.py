@@ -24,7 +24,7 @@ from bench.harness import Figures, markdown
 from bench.real.job import KINDS, Job, create
 from kernel.errors import UsageError
 
-SETS = ("viewed", "unread")
+SETS = ("viewed", "unread", "acceptance")
 LIMIT = 120.0
 """Seconds for one job. Source: small-models.md, "Measure"."""
 PEERS: Mapping[str, tuple[str, ...]] = {

@@ -2,8 +2,10 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 
@@ -32,6 +34,8 @@ def main(task: str, reply: str, settings: str) -> None:
     used = {key: spent.get(key, 0) for key in ("calls", "prompt_tokens", "completion_tokens")}
     answer = data["output"] or data["question"] or data["reason"]
     status = data["status"]
+    attempt = re.search(r"(?m)^attempt: (\d+)", Path(data["path"]).read_text("utf-8"))
+    used["attempt"] = int(attempt[1]) if attempt else 1
     print(json.dumps({"answer": answer, "status": status, "claims": status == "complete", **used}))
 
 
