@@ -17,7 +17,7 @@ from kernel.loop.approval import check_call, unapproved
 from kernel.loop.ask import Gate, answers_phase, ask, current_rung, higher_rung, reader
 from kernel.loop.criteria import Finding, reason
 from kernel.loop.do import SUCCEEDED, StepRunner, Waiting, ask_for_call
-from kernel.loop.end import attempt_notes, clarify, escalate, finish
+from kernel.loop.end import attempt_notes, clarify, escalate, finish, next_rung
 from kernel.loop.operation import operate, recorded_outcome
 from kernel.loop.run_context import Session
 from kernel.loop.step_cache import record_inputs
@@ -201,11 +201,9 @@ async def _decide(
     session.phase_finished("check", str(verdict.decision))
     output = session.filled(verdict.output)
     if verdict.decision == "ACCEPT":
-        _accept(session, findings, output, author or origin, doubted=verdict.unverified)
+        _accept(session, verdict, findings, output, author or origin)
         return None
     learned = Note("learned", verdict.learned or "\n".join(verdict.issues), origin)
-    if undone := await _undone(session):
-        session.note(4, "undone", undone)
     if limit := _own_limit(session.doc.attempted):
         finish(session, "exhausted", error=limit, partial=output)
         return None
@@ -216,23 +214,25 @@ async def _decide(
             )
             return None
         _hand_up_for_retry(session)
+        await _undo(session)
         session.fold("retry", learned, *attempt_notes(session))
         session.save()
         return None
     if verdict.question and session.root:
+        await _undo(session)
         session.fold("escalate", learned, *attempt_notes(session))
         found = f"\n\nFound so far:\n{output}" if output else ""
         return clarify(session, verdict.question + found, origin)
     if limit := _child_limit(session.doc.attempted):
         finish(session, "exhausted", error=limit, partial=output)
         return None
+    if next_rung(session) is not None:
+        await _undo(session)
     reason = "\n".join(verdict.issues) or verdict.learned or "CHECK escalated"
     return escalate(session, "escalate", learned, reason=reason, partial=output, question=verdict.question)
 
 
-def _accept(
-    session: Session, findings: list[Finding], output: str, origin: str, *, doubted: bool = False
-) -> None:
+def _accept(session: Session, verdict: Verdict, findings: list[Finding], output: str, origin: str) -> None:
     """End an accepted loop: a reached limit or a failed step is never a success, a doubted one unverified."""
     left = _counted(session, findings)
     if limit := _own_limit(left) or _child_limit(left):
@@ -242,8 +242,9 @@ def _accept(
         failed = "; ".join(f"step {step.n} {_how(step)}" for step in left)
         finish(session, "unverified", origin=origin, result=output, error=f"accepted, although {failed}")
     else:
-        session.meta(unverified=doubted or not criteria.proven(session, findings))
-        finish(session, "complete", origin=origin, result=output)
+        session.meta(unverified=verdict.unverified or not criteria.proven(session, findings))
+        doubts = "; ".join(verdict.issues) if verdict.unverified else ""
+        finish(session, "complete", origin=origin, result=output, error=doubts)
 
 
 def _counted(session: Session, findings: Sequence[Finding]) -> list[Step]:
@@ -362,24 +363,32 @@ def _retried(session: Session) -> int:
     return sum(not isinstance(_planner(session, attempt), Questioner) for attempt in retried)
 
 
-async def _undone(session: Session) -> str:
-    """Undo what code or a small model did if possible: the next attempt starts from the original files."""
+async def _undo(session: Session) -> None:
+    """Undo what code or a small model did if possible: the next attempt starts from the original files.
+
+    A loop that ends without another attempt keeps them, since a resumed run does not repeat its steps.
+    """
     planner = _planner(session, session.doc.meta.attempt)
-    undoes = isinstance(planner, Questioner) or getattr(planner, "undoes", False)
+    undoes = "attempts" if isinstance(planner, Questioner) else getattr(planner, "undoes", "")
     snapshots = session.run.snapshots
     if not undoes or snapshots is None or snapshots.why_not():
-        return ""
+        return
+    if undoes == "series" and len(session.doc.attempted) < 2:
+        return
     try:
-        return "\n".join(await snapshots.take_back(session.run.id, _newest_first(session, session.doc)))
+        lines = await snapshots.take_back(session.run.id, list(_newest_first(session, session.doc)))
     except FractalError as error:
-        return str(error)
+        lines = [f"the changes of the attempt stay: {error}"]
+    if lines:
+        session.note(4, "undone", "\n".join(lines))
 
 
 def _newest_first(session: Session, document: Document) -> Iterator[Step]:
     """The steps of this attempt with those of the loops below them."""
     for step in sorted(document.attempted, key=lambda step: step.n, reverse=True):
         yield step
-        if step.link and (child := session.run.store.ended(step.link.removesuffix(".md"))):
+        child = session.run.store.ended(step.link.removesuffix(".md")) if step.share is not None else None
+        if child:
             yield from _newest_first(session, child)
 
 

@@ -16,8 +16,7 @@ def escalate(
     session: Session, decision: str, learned: Note, *, reason: str = "", partial: str = "", question: str = ""
 ) -> Waiting | None:
     """Escalate: to the next rung with a new attempt, else to the parent or the caller."""
-    taker = current_rung(session)
-    higher = higher_rung(session, taker, human=session.root) if taker is not None else None
+    taker, higher = current_rung(session), next_rung(session)
     if taker is not None and higher is not None:  # not counted as a retry: the ladder is finite
         hand_over(session, session.doc.meta.phase, taker, higher, reason or learned.text)
         session.fold(decision, learned, *attempt_notes(session))
@@ -25,6 +24,12 @@ def escalate(
         return None
     finish(session, "escalated", error=reason or learned.text, partial=partial, question=question)
     return None
+
+
+def next_rung(session: Session) -> int | None:
+    """The rung that gets the task when this one gives up; None if there is none."""
+    taker = current_rung(session)
+    return None if taker is None else higher_rung(session, taker, human=session.root)
 
 
 def finish(session: Session, status: str, *, origin: str = "kernel", **texts: str) -> None:

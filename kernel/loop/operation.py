@@ -90,8 +90,8 @@ async def operate(
     async with snapshots.turn(partial(warn_of_wait, session, step)) if snapshots else alone:
         try:
             with raised_as(OperationFailed):
-                step = await _with_snapshot(session, step) if snapshots else step
-                step = prepare(session, step, tool)
+                begun = await _with_snapshot(session, step) if snapshots else step
+                step = prepare(session, begun, tool)
         except (OperationFailed, DocumentError) as error:
             return replace(step, state="failed", result=str(error), origin="kernel")
         if listed:

@@ -84,7 +84,7 @@ def _ask_for_help(document: Document, suggest: Callable[[str], str] | None) -> s
             why = f"{why}\n{nearest}"
     tried = f"\n{learned[-1][:400]}" if learned else ""
     if undone:
-        tried += f"\nUndo of the attempt: {undone[-1][:400]}"
+        tried += f"\nUndone: {undone[-1][:400]}"
     return (
         f'{why}{tried}\nSay it in other words: fractal answer {run} "…" --resume\n'
         f"or go on with {'another' if passed else 'a'} model: fractal resume {run} --model ollama/llama3.2 "

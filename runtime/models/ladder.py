@@ -107,6 +107,7 @@ class Limited:
         self.reads_prompt = responder.reads_prompt
         self.patient = getattr(responder, "patient", False)
         self.price = getattr(responder, "price", "free")
+        self.undoes = getattr(responder, "undoes", "")
         self.offers, self.estimate, self.count = responder.offers, responder.estimate, responder.count
         self.answer = responder.answer
         self._responder = responder

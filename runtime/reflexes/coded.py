@@ -23,7 +23,6 @@ class Coded:
 
     tier: Tier = "reflex"
     reads_prompt = False
-    undoes = True
 
     def estimate(self, ask: Ask) -> Usage:
         """Nothing: no model is called."""

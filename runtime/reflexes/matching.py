@@ -243,10 +243,13 @@ def _task_of(scan: Scan, reading: Reading, start: int, end: int) -> str:
     pieces: list[str] = []
     at = start
     for bound in sorted(reading.meant, key=lambda each: each.start):
-        if bound.start > at:
-            pieces.append(scan.raw(at, bound.start))
-        there = "to " if scan.raw(bound.start, bound.end) == "there" else ""
-        pieces.append(there + ", ".join(_quoted(str(value)) for value in as_list(bound.value)))
+        there = scan.raw(bound.start, bound.end) == "there"
+        inside = there and bound.start > at and scan.word(bound.start - 1) == "in"
+        before = bound.start - inside
+        if before > at:
+            pieces.append(scan.raw(at, before))
+        to = "into " if inside else "to " if there else ""
+        pieces.append(to + ", ".join(_quoted(str(value)) for value in as_list(bound.value)))
         at = bound.end
     if at < end:
         pieces.append(scan.raw(at, end))
@@ -314,11 +317,11 @@ def _split_tasks(covered: _Covered) -> Match | None:
 
 def _means_the_file(parts: Sequence[Match]) -> bool:
     """Whether a part prints a file that another one changes, in a form that nothing uses: `and sort it`."""
-    changed = {each.promise().file for each in parts if each.procedure and each.procedure.changes}
-    used = (any(each.uses_it for each in parts[at : at + 1]) for at in range(1, len(parts) + 1))
+    changed = {each.promise().file for each in parts if each.procedure and each.procedure.changes} - {""}
     return any(
-        each.procedure and each.procedure.reshapes and each.promise().file in changed and not by_next
-        for each, by_next in zip(parts, used, strict=True)
+        part.procedure and part.procedure.reshapes and part.promise().file in changed
+        for part, after in zip(parts, (*parts[1:], None), strict=True)
+        if after is None or not after.uses_it
     )
 
 

@@ -248,11 +248,12 @@ class Reflexes:
 
 
 def shared_words(folders: Sequence[Path]) -> Shelf:
-    """The shelf without reflexes: the words of `language.md` in the first system folder that has it."""
-    paths = (folder / "reflexes" / LANGUAGE for folder in folders)
-    loaded = next((_load(path) for path in paths if path.exists()), {})
-    with suppress(*_INVALID):
-        return _shelf({} if isinstance(loaded, Fault) else loaded, tuple(folders))
+    """The shelf without reflexes: the words of the first `language.md` that says `kinds`."""
+    for folder in folders:
+        loaded = _load(folder / "reflexes" / LANGUAGE)
+        with suppress(*_INVALID):
+            if not isinstance(loaded, Fault) and (shelf := _shelf(loaded, tuple(folders))).language.kinds:
+                return shelf
     return Shelf()
 
 
@@ -306,10 +307,15 @@ def _shelf(words: Mapping[str, Any], systems: tuple[Path, ...] = ()) -> Shelf:
 
     def grouped(name: str) -> dict[str, tuple[Words, ...]]:
         groups: Mapping[str, str] = words.get(name) or {}
-        return {
-            group: tuple(phrase_words(re.sub(r"<([\w-]+)>", lambda found: concepts[found[1]], text)))
+        return {group: tuple(phrase_words(text)) for group, text in groups.items()}
+
+    def with_concepts(name: str) -> dict[str, tuple[Words, ...]]:
+        groups: Mapping[str, str] = words.get(name) or {}
+        filled = {
+            group: re.sub(r"<([\w-]+)>", lambda found: concepts[found[1]], text)
             for group, text in groups.items()
         }
+        return {group: tuple(phrase_words(text)) for group, text in filled.items()}
 
     def pattern(name: str) -> re.Pattern[str] | None:
         return re.compile(str(words[name])) if words.get(name) else None
@@ -329,7 +335,7 @@ def _shelf(words: Mapping[str, Any], systems: tuple[Path, ...] = ()) -> Shelf:
         aside=listed("aside"),
         concepts=grouped("concepts"),
         prepositions=grouped("prepositions"),
-        kinds=grouped("kinds"),
+        kinds=with_concepts("kinds"),
     )
     return Shelf(
         language=language,

@@ -31,6 +31,7 @@ class Recalled(Coded):
     """The responder over a workspace's memory; `checked`: whether a model is above it."""
 
     name = RUNG
+    undoes = "attempts"
 
     def __init__(self, memory: RunMemory, *, checked: bool) -> None:
         self.memory = memory

@@ -49,6 +49,7 @@ class Reflex(Coded):
     """
 
     name = "reflex"
+    undoes = "series"  # what the parts before the failed one changed
 
     def __init__(self, folders: Sequence[Path], doubt: Doubt = trust_all, place: Path | None = None) -> None:
         self.reflexes = Reflexes(folders)

@@ -104,11 +104,12 @@ class UndoResult:
     lines: tuple[str, ...]
 
 
-def pairs_of(snapshots: Snapshots, run: str, steps: Iterable[Step]) -> list[Pair]:
-    """Snapshots of these steps; the folder as it is now counts for one that did not end."""
-    evidence = [step.evidence for step in steps if step.evidence.get("tree_before")]
-    now = "" if all("tree_after" in each for each in evidence) else snapshots.take(run)
-    return [(each["tree_before"], each.get("tree_after", now)) for each in evidence]
+def pairs_of(steps: Iterable[Step], now: str) -> list[Pair]:
+    """Snapshots of these steps; an interrupted one is compared with the folder as it is `now`."""
+    evidence = (step.evidence for step in steps)
+    return [
+        (each["tree_before"], each.get("tree_after", now)) for each in evidence if each.get("tree_before")
+    ]
 
 
 def net_changes(snapshots: Snapshots, pairs: Sequence[Pair]) -> dict[str, Moved]:

@@ -183,7 +183,7 @@ class Snapshots:
     async def take_back(self, run: str, steps: Iterable[Step]) -> list[str]:
         """Undo what these steps, the newest first, changed; one line a file. Raises `UsageError`."""
         async with self.turn():
-            pairs = await run_to_end(partial(restoring.pairs_of, self, run, list(steps)))
+            pairs = restoring.pairs_of(steps, "")
             return list((await run_to_end(partial(restoring.undo_pairs, self, run, pairs))).lines)
 
     def has(self, tree: str, paths: Collection[str]) -> bool:

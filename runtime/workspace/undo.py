@@ -13,7 +13,7 @@ from kernel.errors import UsageError
 from kernel.events import now
 from kernel.store.files import Store
 from runtime.sandbox.changes import Change, changes
-from runtime.sandbox.restoring import net_changes, pairs_of, undo_pairs
+from runtime.sandbox.restoring import Pair, net_changes, pairs_of, undo_pairs
 from runtime.sandbox.snapshot import Snapshots
 from runtime.workspace.workspace import Workspace
 
@@ -80,7 +80,7 @@ def undo(
         _note(store, root.meta.id, [*entries, entry])
 
     with snapshots.alone():
-        pairs = pairs_of(snapshots, root.meta.run, (each.step for each in acted(documents, step)))
+        pairs = _pairs(snapshots, root.meta.run, acted(documents, step))
         restored = undo_pairs(
             snapshots, root.meta.run, pairs[::-1], force=force, again=bool(cut_short), begins=noted
         )
@@ -135,8 +135,14 @@ def diffs(snapshots: Snapshots, documents: Sequence[Document], step: int | None)
     if not acts:
         return []
     with snapshots.alone():
-        pairs = pairs_of(snapshots, documents[0].meta.run, (each.step for each in acts))
+        pairs = _pairs(snapshots, documents[0].meta.run, acts)
     return changes(snapshots.trees, net_changes(snapshots, pairs), around=AROUND, most=DIFF_CHARS)
+
+
+def _pairs(snapshots: Snapshots, run: str, acts: Sequence[Acted]) -> list[Pair]:
+    """The snapshots of these steps; the folder as it is now counts only for one that was interrupted."""
+    interrupted = any("tree_after" not in each.step.evidence for each in acts)
+    return pairs_of((each.step for each in acts), snapshots.take(run) if interrupted else "")
 
 
 def forget(workspace: Workspace) -> None:

@@ -23,7 +23,7 @@ class Kinds:
     def __init__(self, shelf: Shelf) -> None:
         self._kinds = shelf.language.kinds
         self._polite = _pattern(shelf.before)
-        self._link = _pattern([*shelf.joins, *shelf.before])
+        self._link = _pattern([*shelf.joins, *self._kinds.get("link", ())])
 
     def _phrases(self, *names: str) -> str:
         return _pattern(phrase for name in names for phrase in self._kinds.get(name, ()))
@@ -35,8 +35,8 @@ class Kinds:
     def asks(self, text: str) -> bool:
         """Whether the text asks something, with or without a question mark."""
         word = self._phrases("question")
-        before = rf"(?:{_BEGIN}|{self._phrases('asking')}[^.?!]{{0,40}}?){word}"
-        return "?" in text or bool(re.search(before, text, re.I)) or self.says(text, "telling")
+        before = rf"(?:{_BEGIN}|{self._phrases('before a question')}[^.?!]{{0,40}}?){word}"
+        return "?" in text or bool(re.search(before, text, re.I)) or self.says(text, "request")
 
     def orders_change(self, text: str) -> bool:
         """Whether a sentence of the text begins with the order to change something."""
@@ -49,7 +49,7 @@ class Kinds:
 
     def derives(self, text: str) -> bool:
         """Whether a new file takes over parts of others, which a program does better than a text."""
-        return self.says(text, "derive") and not self.says(text, "compose")
+        return bool(re.search(f"{self._phrases('derive')}(?!.*{self._phrases('compose')})", text, re.I))
 
     def parts(self, text: str) -> list[str]:
         """The orders of a task, each as a task of its own; a sentence without an order stays with one."""
@@ -59,13 +59,17 @@ class Kinds:
         before = ""
         for clause in re.split(ends, text, flags=re.I):
             clause = re.sub(rf"^(?:{self._link},?\s*)+", "", clause.strip(" ,;\n"), flags=re.I).strip()
+            clause = re.sub(
+                rf"^(?:(?!{order}){self._polite}(?:,?\s+|$))*(?={order}|$)", "", clause, flags=re.I
+            )
             if not clause:
                 continue
             if re.match(order, clause, re.I):
                 parts.append(f"{before}{clause[0].upper()}{clause[1:]}")
                 before = ""
             elif parts:
-                parts[-1] = f"{parts[-1]}. {clause}" if clause[0].isupper() else f"{parts[-1]}, {clause}"
+                before_it = parts[-1].rstrip(".")
+                parts[-1] = f"{before_it}. {clause}" if clause[0].isupper() else f"{before_it}, {clause}"
             else:
                 before += f"{clause.rstrip('.')}. "
         return parts
@@ -83,13 +87,13 @@ async def kind_of(interview: Interview, task: Task, kinds: Kinds) -> Kind:
     words = task.words
     if task.tests and kinds.says(words, "repair"):
         return "change"
-    if task.new and kinds.says(words, "write", "wanted"):
+    if task.new and kinds.says(words, "write", "weak write"):
         return "write"
     if kinds.asks(words) and not (task.named and kinds.orders_change(words)):
         return "answer"
     if (not task.named or task.folders) and kinds.arranges(words):
         return "arrange"
-    if task.named and kinds.says(words, "change", "must"):
+    if task.named and kinds.says(words, "change", "weak change"):
         return "change"
     about = [task.text, f"Files: {', '.join(task.files[:20]) or 'none'}"]
     form = ReplyForm("choice", tuple(OPTIONS))

@@ -113,7 +113,7 @@ def _writing(task: Task, kinds: Kinds) -> dict[str, Any]:
     needs = _all(steps)
     code = [name for name in task.new if name.endswith((".py", ".sh", ".js"))]
     long = any(len(task.text_of(name)) > LONG for name in files)
-    if files and not code and (long or kinds.derives(task.words)):
+    if files and not code and (long or kinds.derives(task.prose)):
         steps.append({"tool": "bash", "what": f"{PROGRAM} that does the task", "needs": needs})
     else:
         steps += [{"tool": "write", "what": f"{name}: {WHOLE}", "needs": needs} for name in task.new]

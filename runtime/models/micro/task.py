@@ -46,6 +46,11 @@ class Task:
         return _URL.sub(" ", self.text)
 
     @cached_property
+    def prose(self) -> str:
+        """The text without addresses and names of files."""
+        return _NAME.sub(" ", self.words)
+
+    @cached_property
     def urls(self) -> list[str]:
         """The addresses in the text."""
         return list(dict.fromkeys(_URL.findall(self.text)))
@@ -92,7 +97,7 @@ class Task:
     @cached_property
     def facts(self) -> list[str]:
         """Numbers and names in the text that a letter or a note written from it should mention."""
-        words = _NAME.sub(" ", self.words)
+        words = self.prose
         numbers = (
             each[1] for each in re.finditer(rf"(?<![\w.])(\d[\d.:,]*\b)(?! ?-?(?:{_MEASURES})\b)", words)
         )

@@ -223,6 +223,7 @@ def test_files_are_arranged_by_a_program_that_a_second_one_confirms(small: Small
         [in_block(program)] * 2, "Rename all the pictures in photos that end in .jpeg to .jpg."
     )
     assert played.result.status == "unverified"  # two samples of one model may share an error
+    assert "two programs of the same model" in played.result.reason
     assert sorted(each.name for each in (small.work / "photos").iterdir()) == ["a.jpg", "b.jpg", "c.png"]
 
 

@@ -216,6 +216,35 @@ def test_a_new_word_of_language_md_makes_a_task_of_that_kind(tmp_path: Path):
     assert Kinds(shared_words([tmp_path, shipped_system()])).arranges("declutter all photos")
 
 
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        (
+            "Fix calc.py, set the version to 2, delete old.py and then tell me the total of sales.csv.",
+            ["Fix calc.py", "Set the version to 2", "Delete old.py", "Tell me the total of sales.csv."],
+        ),
+        (
+            "First, fix calc.py. Second, set the version to 2. In the end, please write notes.md.",
+            ["Fix calc.py.", "Set the version to 2.", "Write notes.md."],
+        ),
+    ],
+)
+def test_parts_begin_with_their_order(text: str, parts: list[str]):
+    assert KINDS.parts(text) == parts
+
+
+@pytest.mark.parametrize(
+    ("text", "derived"),
+    [
+        ("From README.md, collect all the links into links.txt", True),
+        ("write letter.md with all the addresses from book.txt", True),
+        ("List the duties of each day, then write a summary in plan.md", False),
+    ],
+)
+def test_what_a_program_takes_over_from_other_files(text: str, derived: bool):
+    assert KINDS.derives(task(text).prose) == derived
+
+
 @pytest.mark.parametrize("text", ["no frontmatter", "---\nkinds: {write: <unknown>}\n---\n", "---\n[\n---\n"])
 def test_words_that_cannot_be_read_leave_the_choice_to_the_model(tmp_path: Path, text: str):
     (tmp_path / "reflexes").mkdir()

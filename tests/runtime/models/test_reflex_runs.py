@@ -297,4 +297,17 @@ def test_a_series_whose_part_fails_leaves_the_folder_as_it_was(folder: Path, tas
     }
     assert after == before
     assert not (folder / "trips").exists()
-    assert f"Undo of the attempt: {undone}" in done.question
+    assert f"Undone: {undone}" in done.question
+
+
+def test_a_single_command_that_fails_leaves_what_it_wrote(folder: Path):
+    assert run(folder, "run `echo started > log.txt; exit 1`", yes=True).status == "waiting"
+    assert (folder / "log.txt").read_text() == "started\n"
+
+
+def test_a_refused_call_says_nothing_about_what_others_change_meanwhile(folder: Path):
+    done = run(folder, "make a folder trips and move itinerary.txt into trips")
+    [part] = done.path.parent.glob("tool-task-*-2.md")
+    text = part.read_text()
+    assert "itinerary.txt: there is no such file" in text
+    assert text.count("tree_before") == text.count("tree_after") == 1  # of mkdir, which did run
