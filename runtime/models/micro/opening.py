@@ -90,10 +90,13 @@ def _reading(name: str, variable: str, text: str, numeric: bool) -> list[str]:
 
 
 def _table(name: str, variable: str, text: str, numeric: bool) -> list[str]:
+    marked = text.startswith("\ufeff")  # a byte order mark, which is no part of the first column's name
+    text = text.removeprefix("\ufeff")
     mark = delimiters(text)[0]
     rows = list(csv.DictReader(io.StringIO(text, newline=""), delimiter=mark))
     option = "" if mark == "," else f", delimiter={mark!r}"
-    lines = [f"with open({name!r}, newline='') as file:"]
+    encoding = ", encoding='utf-8-sig'" if marked else ""
+    lines = [f"with open({name!r}, newline=''{encoding}) as file:"]
     lines += [f"    {variable} = list(csv.DictReader(file{option})){_shape(rows)}"]
     columns = [each for each in (rows[0] if rows else {}) if all(_is_number(row.get(each)) for row in rows)]
     if numeric and columns:

@@ -68,9 +68,10 @@ def test_a_broken_document_and_other_files_are_lines(tmp_path: Path) -> None:
         ("a,b\n1,2,3\n4,5\n", {"a": "1", "b": "2", None: ["3"]}),
         ("a,b\n1\n", {"a": "1", "b": None}),
         ('"a;b;c",d\n1,2\n', {"a;b;c": "1", "d": "2"}),
+        ("\ufeffa,b\n1,2\n", {"a": "1", "b": "2"}),
         ("", None),
     ],
-    ids=["more cells than the header", "fewer cells", "delimiters in quotes", "empty"],
+    ids=["more cells than the header", "fewer cells", "delimiters in quotes", "byte order mark", "empty"],
 )
 def test_an_odd_table_stops_no_run(tmp_path: Path, text: str, first: object) -> None:
     put(tmp_path, "odd.csv", text)
