@@ -17,6 +17,10 @@ from datetime import date, timedelta
 from pathlib import Path
 
 from bench.real.job import Job, passes, python
+from bench.real.job import kept as _kept
+from bench.real.job import lines as _lines
+from bench.real.job import read as _read
+from bench.real.job import write as _write
 
 JOBS: list[Job] = []
 
@@ -75,31 +79,6 @@ def _files(text: str) -> dict[str, str]:
     """Files by name; before each stands a line with two equals signs and its name."""
     parts = re.split(r"^== (\S+)\n", text, flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2], strict=True))
-
-
-def _read(folder: Path, name: str) -> str:
-    return (folder / name).read_text("utf-8")
-
-
-def _write(folder: Path, name: str, text: str) -> None:
-    path = folder / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, "utf-8")
-
-
-def _lines(text: str) -> list[str]:
-    """The lines that are not empty, without white space at the ends."""
-    return [line.strip() for line in text.splitlines() if line.strip()]
-
-
-def _kept(folder: Path, files: Mapping[str, str], *but: str) -> bool:
-    """Whether all the files except some still have their text; white space at line ends is no matter."""
-    return all(
-        [line.rstrip() for line in _read(folder, name).rstrip().splitlines()]
-        == [line.rstrip() for line in text.rstrip().splitlines()]
-        for name, text in files.items()
-        if name not in but
-    )
 
 
 def _rows(text: str) -> list[list[str]]:

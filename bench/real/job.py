@@ -46,13 +46,38 @@ class Job:
 def create(job: Job, folder: Path) -> None:
     """Write the files that the job starts from."""
     for name, text in job.files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, "utf-8")
+        write(folder, name, text)
+
+
+def write(folder: Path, name: str, text: str) -> None:
+    """Write a file, and the folders above it."""
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, "utf-8")
+
+
+def read(folder: Path, name: str) -> str:
+    """The text of a file; for checks, like all that follows."""
+    return (folder / name).read_text("utf-8")
+
+
+def lines(text: str) -> list[str]:
+    """The lines that are not empty, without white space at their ends."""
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def kept(folder: Path, files: Mapping[str, str], *but: str) -> bool:
+    """Whether all the files except some still have their text; white space at line ends does not count."""
+    return all(
+        [line.rstrip() for line in read(folder, name).rstrip().splitlines()]
+        == [line.rstrip() for line in text.rstrip().splitlines()]
+        for name, text in files.items()
+        if name not in but
+    )
 
 
 def python(folder: Path, *args: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    """Run Python in the folder; for checks."""
+    """Run Python in the folder."""
     return subprocess.run(
         [sys.executable, *args],
         cwd=folder,

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.real.job import Job, passes, python
+from bench.real.job import write as _write
 
 # Helpers -------------------------------------------------------------------------------------------
 
@@ -26,12 +27,6 @@ _NUMBER = re.compile(r"\d{1,3}(?:[ \u00a0\u202f'’]\d{3})+(?:[.,]\d+)?(?!\d)|\d
 
 def _read(folder: Path, name: str) -> str:
     return (folder / name).read_text("utf-8-sig")
-
-
-def _write(folder: Path, name: str, text: str) -> None:
-    path = folder / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, "utf-8")
 
 
 def _replace(folder: Path, name: str, *pairs: tuple[str, str]) -> None:

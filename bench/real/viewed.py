@@ -22,37 +22,16 @@ from datetime import date, timedelta
 from pathlib import Path
 
 from bench.real.job import Job, passes, python
+from bench.real.job import kept as _kept
+from bench.real.job import lines as _lines
+from bench.real.job import read as _read
+from bench.real.job import write as _write
 
 # ---------------------------------------------------------------- helpers
 
 
-def _read(folder: Path, name: str) -> str:
-    return (folder / name).read_text("utf-8")
-
-
-def _write(folder: Path, name: str, text: str) -> None:
-    path = folder / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, "utf-8")
-
-
 def _replace(folder: Path, name: str, old: str, new: str) -> None:
     _write(folder, name, _read(folder, name).replace(old, new))
-
-
-def _lines(text: str) -> list[str]:
-    """The lines that are not empty, without white space at the ends."""
-    return [line.strip() for line in text.splitlines() if line.strip()]
-
-
-def _kept(folder: Path, files: Mapping[str, str], *but: str) -> bool:
-    """Whether all the files except some still have their text; white space at the end is no matter."""
-    return all(
-        [line.rstrip() for line in _read(folder, name).rstrip().splitlines()]
-        == [line.rstrip() for line in text.rstrip().splitlines()]
-        for name, text in files.items()
-        if name not in but
-    )
 
 
 def _rows(text: str, delimiter: str = ",") -> list[list[str]]:
