@@ -169,7 +169,7 @@ def _operation(name: str, systems: Sequence[Path]) -> Tool | None:
     return None
 
 
-_INVALID = (TypeError, ValueError, AttributeError, LookupError, re.error)
+_INVALID = (TypeError, ValueError, AttributeError, re.error)
 """Errors of words that cannot be read."""
 
 
@@ -305,16 +305,14 @@ def _shelf(words: Mapping[str, Any], systems: tuple[Path, ...] = ()) -> Shelf:
 
     concepts: Mapping[str, str] = words.get("concepts") or {}
 
+    def concept(found: re.Match[str]) -> str:
+        if found[1] not in concepts:
+            raise PhrasingError(f"<{found[1]}> is none of the concepts")
+        return concepts[found[1]]
+
     def grouped(name: str) -> dict[str, tuple[Words, ...]]:
         groups: Mapping[str, str] = words.get(name) or {}
-        return {group: tuple(phrase_words(text)) for group, text in groups.items()}
-
-    def with_concepts(name: str) -> dict[str, tuple[Words, ...]]:
-        groups: Mapping[str, str] = words.get(name) or {}
-        filled = {
-            group: re.sub(r"<([\w-]+)>", lambda found: concepts[found[1]], text)
-            for group, text in groups.items()
-        }
+        filled = {group: re.sub(r"<([\w-]+)>", concept, text) for group, text in groups.items()}
         return {group: tuple(phrase_words(text)) for group, text in filled.items()}
 
     def pattern(name: str) -> re.Pattern[str] | None:
@@ -335,7 +333,7 @@ def _shelf(words: Mapping[str, Any], systems: tuple[Path, ...] = ()) -> Shelf:
         aside=listed("aside"),
         concepts=grouped("concepts"),
         prepositions=grouped("prepositions"),
-        kinds=with_concepts("kinds"),
+        kinds=grouped("kinds"),
     )
     return Shelf(
         language=language,

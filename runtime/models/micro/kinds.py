@@ -28,6 +28,10 @@ class Kinds:
     def _phrases(self, *names: str) -> str:
         return _pattern(phrase for name in names for phrase in self._kinds.get(name, ()))
 
+    def _courtesies(self, order: str) -> str:
+        """A pattern of courtesies before an order. It never gives one back: that takes exponential time."""
+        return rf"(?:(?!{order}){self._polite}(?:,?\s+|$))*+"
+
     def says(self, text: str, *names: str) -> bool:
         """Whether the text has a phrase of one of these classes."""
         return bool(re.search(self._phrases(*names), text, re.I))
@@ -40,16 +44,20 @@ class Kinds:
 
     def orders_change(self, text: str) -> bool:
         """Whether a sentence of the text begins with the order to change something."""
-        begin = rf"(?:{_BEGIN}|\band\s+)(?:{self._polite}\s+)*"
-        return bool(re.search(begin + self._phrases("change", "order to change"), text, re.I))
+        order = self._phrases("change", "order to change")
+        return bool(re.search(rf"(?:{_BEGIN}|\band\s+){self._courtesies(order)}{order}", text, re.I))
 
     def arranges(self, text: str) -> bool:
         """Whether the text speaks of moving, renaming or removing files."""
-        return bool(re.search(f"{self._phrases('arrange')}.*{self._phrases('arranged')}", text, re.I))
+        verb, noun = self._phrases("arrange"), self._phrases("arranged")
+        after = (re.split(verb, line, maxsplit=1, flags=re.I)[1:] for line in text.splitlines())
+        return any(re.search(noun, rest[0], re.I) for rest in after if rest)
 
     def derives(self, text: str) -> bool:
         """Whether a new file takes over parts of others, which a program does better than a text."""
-        return bool(re.search(f"{self._phrases('derive')}(?!.*{self._phrases('compose')})", text, re.I))
+        verb = self._phrases("compose")
+        after = (re.split(verb, line, flags=re.I)[-1] for line in text.splitlines())
+        return any(re.search(self._phrases("derive"), rest, re.I) for rest in after)
 
     def parts(self, text: str) -> list[str]:
         """The orders of a task, each as a task of its own; a sentence without an order stays with one."""
@@ -59,9 +67,7 @@ class Kinds:
         before = ""
         for clause in re.split(ends, text, flags=re.I):
             clause = re.sub(rf"^(?:{self._link},?\s*)+", "", clause.strip(" ,;\n"), flags=re.I).strip()
-            clause = re.sub(
-                rf"^(?:(?!{order}){self._polite}(?:,?\s+|$))*(?={order}|$)", "", clause, flags=re.I
-            )
+            clause = re.sub(rf"^{self._courtesies(order)}(?={order}|$)", "", clause, flags=re.I)
             if not clause:
                 continue
             if re.match(order, clause, re.I):

@@ -16,7 +16,7 @@ from runtime.models.micro.checks import CHECKS
 from runtime.models.micro.kinds import Kinds
 from runtime.models.micro.shown import described, excerpt
 from runtime.models.micro.task import Task, numbers, ungrounded
-from runtime.reflexes.procedure import shared_words
+from runtime.reflexes.procedure import Reflexes, shared_words
 
 KINDS = Kinds(shared_words([shipped_system()]))
 FILES = ("notes.md", "test_calc.py", "calc.py", "data/sales.csv", "photos/a.jpeg", "photos/b.jpeg")
@@ -250,3 +250,20 @@ def test_words_that_cannot_be_read_leave_the_choice_to_the_model(tmp_path: Path,
     (tmp_path / "reflexes").mkdir()
     (tmp_path / "reflexes" / "language.md").write_text(text)
     assert not Kinds(shared_words([tmp_path])).says("write a letter", "write")
+
+
+def test_an_unknown_concept_is_named_with_its_file(tmp_path: Path):
+    (tmp_path / "reflexes").mkdir()
+    (tmp_path / "reflexes" / "language.md").write_text("---\nkinds: {write: <unknown>}\n---\n")
+    [fault] = Reflexes([tmp_path]).faults
+    assert fault.path.name == "language.md"
+    assert "<unknown> is none of the concepts" in fault.message
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("words", ["can you please ", "delete ", "tell me ", "and then ", "sort, "])
+def test_a_task_of_the_same_words_again_and_again_takes_no_time(words: str):
+    text = words * 1_000 + "x"
+    KINDS.parts(text)
+    for ask in (KINDS.asks, KINDS.orders_change, KINDS.arranges, KINDS.derives):
+        ask(text)
