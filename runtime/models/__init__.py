@@ -5,10 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kernel.asking.responder import Responder, Tier
 from kernel.errors import ConfigurationError
+from runtime import plugins
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 SMALL = 8.0
 """Billions of parameters below which a local model is asked in small questions. Source: small-models.md."""
@@ -24,8 +28,8 @@ def make_responder(
 ) -> Responder:
     """The responder that `--model` or a rung of `ladder:` names. No model is called or loaded.
 
-    spec: `scripted:FILE`, `replay:RUN`, `mailbox`, `llama:PATH.gguf`, `openai/…` and the other names
-    of `endpoints`, or any name that litellm knows.
+    spec: `scripted:FILE`, `replay:RUN`, `mailbox`, `llama:PATH.gguf`, `NAME:…` of a plugin, `openai/…` and
+    the other names of `endpoints`, or any name that litellm knows.
     settings: `form` (micro, json or native; default by the model's size and its server), `attempts` of a
     small model, and the keyword arguments of its class, with `price` in the form of a settings file; timeout,
     api_base and price are ignored by responders that are not providers.
@@ -89,6 +93,8 @@ def _model(spec: str, tier: Tier, options: dict[str, Any], state: Path) -> Respo
             from runtime.models.mailbox import Mailbox
 
             return Mailbox(state / "mailbox", tier=tier, **own)
+        if plugin := plugins.installed(plugins.RESPONDERS).get(kind) if colon else None:
+            return _of_plugin(plugin, rest, tier, own)
         if not spec.strip():
             raise ConfigurationError(
                 "no model is named; set FRACTAL_MODEL or --model, such as ollama/llama3.2"
@@ -106,6 +112,16 @@ def _model(spec: str, tier: Tier, options: dict[str, Any], state: Path) -> Respo
         raise ConfigurationError(f"{spec}: a setting is unknown or has the wrong type: {error}") from None
 
 
+def _of_plugin(entry: EntryPoint, rest: str, tier: Tier, options: Mapping[str, Any]) -> Responder:
+    """The responder that a plugin makes for what follows its name and the colon."""
+    responder = plugins.make(entry, rest, tier=tier, **options)
+    if not isinstance(responder, Responder):
+        raise ConfigurationError(
+            f"{plugins.named(entry)}: {type(responder).__name__} is no responder; see docs/plugins.md"
+        )
+    return responder
+
+
 def _speaks_openai(spec: str, api_base: str | None) -> bool:
     """Whether the model's server has OpenAI's protocol, so that litellm is not needed."""
     from runtime.models.endpoints import ALIASES, ENDPOINTS
@@ -115,3 +131,5 @@ def _speaks_openai(spec: str, api_base: str | None) -> bool:
 
 
 _FORMS = {"scripted": "scripted:FILE.yaml", "replay": "replay:RUN", "llama": "llama:PATH.gguf"}
+SHIPPED = frozenset({*_FORMS, "mailbox", "reflex", "person"})
+"""Names that no plugin replaces."""
