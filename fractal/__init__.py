@@ -27,6 +27,7 @@ __all__ = [  # noqa: F405
     "Person",
     "ProviderError",
     "Reflex",
+    "Replay",
     "Reply",
     "Responder",
     "Result",

@@ -26,6 +26,7 @@ from kernel.tools.operations import Touch as Touch
 from kernel.tools.operations import operation as operation
 from runtime.api.fractal import Fractal as Fractal
 from runtime.api.fractal import shipped_system as shipped_system
+from runtime.models.replay import Replay as Replay
 from runtime.models.scripted import Scripted as Scripted
 from runtime.reflexes.reflex import Reflex as Reflex
 from runtime.workspace.inbox import Person as Person

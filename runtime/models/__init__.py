@@ -40,7 +40,8 @@ def make_responder(
     options = dict(settings or {})
     form = options.pop("form", None)
     attempts = options.pop("attempts", None)
-    if form in ("native", "json") and not re.match(r"(scripted|replay|llama|mailbox)\b", spec):
+    fixed = re.match(r"(scripted|replay|llama|mailbox)\b", spec) or _plugin(spec)
+    if form in ("native", "json") and not fixed:
         options["native"] = form == "native"
     elif form == "native":
         raise ConfigurationError(f"{spec}: form: native is for models of providers and servers; use json")
@@ -93,7 +94,7 @@ def _model(spec: str, tier: Tier, options: dict[str, Any], state: Path) -> Respo
             from runtime.models.mailbox import Mailbox
 
             return Mailbox(state / "mailbox", tier=tier, **own)
-        if plugin := plugins.installed(plugins.RESPONDERS).get(kind) if colon else None:
+        if plugin := _plugin(spec):
             return _of_plugin(plugin, rest, tier, own)
         if not spec.strip():
             raise ConfigurationError(
@@ -110,6 +111,12 @@ def _model(spec: str, tier: Tier, options: dict[str, Any], state: Path) -> Respo
         return LiteLLM(spec, tier=tier, **given, **options, **price)
     except TypeError as error:
         raise ConfigurationError(f"{spec}: a setting is unknown or has the wrong type: {error}") from None
+
+
+def _plugin(spec: str) -> EntryPoint | None:
+    """The plugin that a name belongs to, if any."""
+    name, colon, _ = spec.partition(":")
+    return plugins.installed(plugins.RESPONDERS).get(name) if colon else None
 
 
 def _of_plugin(entry: EntryPoint, rest: str, tier: Tier, options: Mapping[str, Any]) -> Responder:
