@@ -20,6 +20,7 @@ import click
 from kernel.errors import FractalError
 from kernel.loop.ask import unpriced
 from kernel.tools.tool import Fault
+from runtime import plugins
 from runtime.api.fractal import Fractal
 from runtime.catalogue.plugged import operations
 from runtime.cli.brain import shelf_or_empty
@@ -33,7 +34,6 @@ from runtime.memory.embed.choosing import resolve_embedder
 from runtime.memory.embed.weights import PACKAGE, fetch, find
 from runtime.models import SHIPPED as RUNGS
 from runtime.models.ladder import KEYS, rungs
-from runtime.plugins import EMBEDDERS, OPERATIONS, RESPONDERS, installed, load, named
 from runtime.reflexes.reflex import Reflex
 from runtime.sandbox.sandbox import Sandbox
 
@@ -241,19 +241,18 @@ def _catalogue(fractal: Fractal) -> Found:
 def _plugins(_: Fractal) -> Found:
     """Import every plugin, and compare names with those that ship."""
     faults = [str(each) for each in operations() if isinstance(each, Fault)]
-    found = 0
-    for group, shipped in ((OPERATIONS, frozenset[str]()), (RESPONDERS, RUNGS), (EMBEDDERS, BUILTIN)):
-        for name, entry in installed(group).items():
-            found += 1
-            try:
-                load(entry)
-            except FractalError as error:
-                faults.append(str(error))
-            if name in shipped:
-                faults.append(f"{named(entry)}: the name is one of Fractal's own, which no plugin replaces")
+    groups = {plugins.OPERATIONS: frozenset[str](), plugins.RESPONDERS: RUNGS, plugins.EMBEDDERS: BUILTIN}
+    found = [entry for group in groups for entry in plugins.installed(group).values()]
+    for entry in found:
+        try:
+            plugins.load(entry)
+        except FractalError as error:
+            faults.append(str(error))
+        if entry.name in groups[entry.group]:
+            faults.append(f"{plugins.named(entry)}: the name is one of Fractal's own; no plugin replaces it")
     if faults:
         return FAIR, "; ".join(faults), "update or uninstall the package"
-    return GOOD, f"{found} of installed packages" if found else "none is installed"
+    return GOOD, f"{len(found)} of installed packages" if found else "none is installed"
 
 
 def _git(fractal: Fractal) -> Found:
