@@ -26,5 +26,4 @@ docs:  ## write the generated pages, the example run and the README's copy of it
 
 lock:  ## write requirements.lock anew, with the newest releases that pyproject.toml allows (pip install uv)
 	uv pip compile --quiet --upgrade --python-version 3.11 --extra dev --generate-hashes --no-annotate \
-	  --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
-	  pyproject.toml --output-file requirements.lock
+	  --custom-compile-command "make lock" pyproject.toml --output-file requirements.lock

@@ -238,7 +238,7 @@ class Config(BaseModel):
         own = value in ("auto", "lexical", "minilm") or re.fullmatch("sentence:.+", value)
         if not own and value.partition(":")[0] not in installed(EMBEDDERS):
             raise ValueError(
-                f"{value!r} is not auto, lexical, minilm, sentence:MODEL or the name of a plugin"
+                f"{value!r} is not auto, lexical, minilm or sentence:MODEL, and no plugin has that name"
             )
         return value
 
