@@ -101,7 +101,7 @@ def resolve_embedder(setting: str = "auto", folder: str | None = None) -> tuple[
         if setting.partition(":")[0] in plugins.installed(plugins.EMBEDDERS).keys() - SHIPPED:
             return setting, "set"
         raise ConfigurationError(
-            f"embedder: {setting!r} is not auto, lexical, minilm or sentence:MODEL, and no plugin has that name"
+            f"embedder: {setting!r} is not auto, lexical, minilm or sentence:MODEL, and no plugin has it"
         )
     found = find(folder)
     if found is None:
