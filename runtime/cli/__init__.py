@@ -31,6 +31,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "answer": ("person", "Answer the question that a run waits for."),
         "approve": ("person", "Approve the plan or step that a run waits for."),
         "reject": ("person", "Reject the plan or step that a run waits for."),
+        "say": ("person", "Say something to a run that works; its next plan or turn sees it."),
         "feedback": ("person", "Rate the result of a run as good or bad."),
         "cancel": ("person", "Cancel a run."),
         "undo": ("person", "Restore the files that a run, or one step of it, changed."),
@@ -123,20 +124,28 @@ class Lazy(click.Group):
                 )
 
 
-def _help_alone() -> None:
-    """Print the help if there is no command."""
+def _alone() -> int:
+    """Without a command: a conversation on a terminal, else the help."""
     context = click.get_current_context()
-    if context.invoked_subcommand is None:
-        click.echo(context.get_help())
+    if context.invoked_subcommand is not None:
+        return 0
+    if all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
+        from runtime.cli.conversation import Conversation
+
+        return Conversation().hold()
+    click.echo(context.get_help())
+    return 0
 
 
 cli: click.Group = Lazy(
     "fractal",
     help="A file-based agent runtime. One loop (Understand, Plan, Do, Check) works on markdown documents "
-    'that you can read, edit and resume.\n\nStart with: fractal run "count the words in notes.txt"',
+    "that you can read, edit and resume.\n\n"
+    'Start with: fractal run "count the words in notes.txt"\n\n'
+    "On a terminal, `fractal` alone opens a conversation.",
     params=[_folder_option(hidden=False)],
     invoke_without_command=True,
-    callback=_help_alone,
+    callback=_alone,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit codes: 0 accepted, 1 failed, 2 usage, 3 configuration, 4 provider, 5 limit, "
     "6 waiting for a person, 130 interrupted.",
@@ -149,7 +158,7 @@ def main(args: Sequence[str] | None = None, command: click.Command = cli, name: 
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    code = _run(args, command, name)
+    code = call(args, command, name)
     try:
         sys.stdout.flush()
     except BrokenPipeError:
@@ -157,7 +166,8 @@ def main(args: Sequence[str] | None = None, command: click.Command = cli, name: 
     sys.exit(code)
 
 
-def _run(args: Sequence[str] | None, command: click.Command = cli, name: str = "fractal") -> int:
+def call(args: Sequence[str] | None, command: click.Command = cli, name: str = "fractal") -> int:
+    """Run a command; print an error as one line and return its exit code."""
     stdout = sys.stdout
     try:
         colour = False if os.environ.get("NO_COLOR") else None
@@ -180,14 +190,14 @@ def _run(args: Sequence[str] | None, command: click.Command = cli, name: str = "
     except (click.Abort, KeyboardInterrupt):
         return 130
     except Exception as error:
-        return _report(error)
+        return report(error)
 
 
 def _pointer(error: click.UsageError) -> str:
     return f"\n         see `{error.ctx.command_path} --help`" if error.ctx else ""
 
 
-def _report(error: Exception) -> int:
+def report(error: Exception) -> int:
     """Print an error and return its exit code; a traceback only with FRACTAL_DEBUG."""
     from kernel.errors import FractalError
 
