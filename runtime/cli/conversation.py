@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import difflib
 import signal
+import sys
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import Future, InvalidStateError
-from contextlib import suppress
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -21,7 +22,7 @@ import click
 from prompt_toolkit.patch_stdout import patch_stdout
 
 from kernel.document.model import ENDED
-from kernel.errors import FractalError, UsageError
+from kernel.errors import FractalError
 from kernel.loop.advance import PLAN_WAITS
 from kernel.loop.approval import TERMINAL
 from runtime import __version__
@@ -48,7 +49,6 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "quit": ("", "end the conversation"),
 }
 """By name, the arguments of a command and what it does."""
-SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 Work = Coroutine[Any, Any, RunResult]
 
 
@@ -79,7 +79,7 @@ class Conversation:
         history = Lines(workspace.state / "history", workspace.make)
         runs = lambda begin: completed_runs(self._context, click.Argument(["run"]), begin)  # noqa: E731
         prompt = prompt_of(self._message, self._bar, history, Words(COMMANDS, runs, workspace.folder))
-        before = {each: signal.signal(each, _end) for each in SIGNALS}
+        before = {each: signal.signal(each, _end) for each in (signal.SIGTERM, signal.SIGHUP)}
         try:
             with patch_stdout(raw=True):
                 try:
@@ -111,7 +111,7 @@ class Conversation:
     def _heed(self, text: str) -> bool:
         if text.startswith("/"):
             return self._command(text)
-        if (asked := self._asked) is not None:
+        if (asked := self._asked) is not None and not asked.done():
             with suppress(InvalidStateError):  # the run was stopped meanwhile
                 asked.set_result(text.strip())
         elif text.strip() and not self._say(text):
@@ -124,9 +124,12 @@ class Conversation:
     # ---- the run that works ----
 
     def _start(self, work: Callable[[Fractal], Work]) -> None:
+        if self._thread is not None:
+            self._thread.join()  # its run has ended
         self._view = Progress(self._deliver)
         self._session = Session(watch=self._view, read=self._reply)
-        self._fractal = self._session.open(**self._settings)
+        with _plainly():
+            self._fractal = self._session.open(**self._settings)
         self._stopping, self._working = False, True
         self._thread = threading.Thread(target=self._work, args=(work(self._fractal),), daemon=True)
         self._thread.start()
@@ -149,6 +152,8 @@ class Conversation:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None
         self._stop = lambda: loop.call_soon_threadsafe(task.cancel)
+        if self._stopping:  # before it could be stopped
+            task.cancel()
         while True:
             result = await work
             self._conclude(result)
@@ -202,7 +207,7 @@ class Conversation:
                 return
             try:
                 self._fractal.tell(self._session.run, "say", by=TERMINAL, text=text)
-            except UsageError:  # it has ended
+            except FractalError:  # it has ended
                 self._lines.appendleft(text)
                 return
 
@@ -278,8 +283,7 @@ class Conversation:
         if self._working:
             notify(f"/{name} is not possible while a run works; Ctrl-C interrupts it")
         elif name == "resume":
-            unfinished = rest or self._unfinished()
-            self._start(lambda fractal: fractal.resume(unfinished))
+            self._start(lambda fractal: fractal.resume(rest or None))
         elif name == "continue":
             fractal = opened()
             earlier = [each.run for each in fractal.runs() if each.type != "dream"]
@@ -291,11 +295,6 @@ class Conversation:
         else:
             notify("no task; use: /plan TASK")
 
-    def _unfinished(self) -> str | None:
-        """The last run if it can continue; else `resume` chooses."""
-        ended = self._last and self._fractal.root_document(self._last).ended
-        return self._last if self._last and not ended else None
-
     def _model(self, name: str) -> None:
         chosen = name or self._settings.get("model")
         if self._call("model", *(["--model", chosen] if chosen else [])) == 0 and name:
@@ -304,7 +303,15 @@ class Conversation:
 
     def _call(self, *words: str) -> int:
         """Call a command as from a shell."""
-        return call(["-C", folder(), *words])
+        with _plainly():
+            return call(["-C", folder(), *words])
+
+
+@contextmanager
+def _plainly() -> Iterator[None]:
+    """A context that prints without regard to the input line, which is not there meanwhile."""
+    with redirect_stdout(sys.__stdout__), redirect_stderr(sys.__stderr__):
+        yield
 
 
 def _end(number: int, frame: FrameType | None) -> NoReturn:

@@ -181,6 +181,16 @@ class Board:
         return (loop.finished if loop.finished is not None else self.clock()) - loop.began
 
 
+def detail(loop: LoopRow) -> str:
+    """What a loop is at, in a few words."""
+    if loop.status == "waiting":
+        return f"waiting for {loop.waits_for}"
+    if loop.ended or loop.status == "interrupted":
+        return "" if loop.status == "complete" else loop.status
+    retry = f", attempt {loop.attempt}" if loop.attempt > 1 else ""
+    return PHASES.get(loop.phase, loop.phase) + retry + (f" · {line(loop.asking)}" if loop.asking else "")
+
+
 @dataclass(frozen=True)
 class Row:
     """One line of the tree: its branches, a sign, what it is, and a loop's figures."""
@@ -230,7 +240,7 @@ class Tree:
         label = line(loop.task) if loop.task else loop.id
         if loop.kind not in ("task", ""):
             label = f"{line(loop.kind)}: {label}"
-        rows = [Row(guide, sign, colour, label, self._detail(loop), loop)]
+        rows = [Row(guide, sign, colour, label, detail(loop), loop)]
         if loop.ended and loop.id != self.board.root:
             return rows  # its document shows what an ended child did
         parts = _folded([loop.steps[n] for n in sorted(loop.steps)], limit, busy)
@@ -251,15 +261,6 @@ class Tree:
             return SPINNER[int(self.board.clock() * 10) % len(SPINNER)], "cyan"
         sign, colour = MARKS.get(status, ("·", "dim"))
         return sign, _COLOURS.get(colour, colour)
-
-    def _detail(self, loop: LoopRow) -> str:
-        """What the loop is at, in a few words."""
-        if loop.status == "waiting":
-            return f"waiting for {loop.waits_for}"
-        if loop.ended or loop.status == "interrupted":
-            return "" if loop.status == "complete" else loop.status
-        retry = f", attempt {loop.attempt}" if loop.attempt > 1 else ""
-        return PHASES.get(loop.phase, loop.phase) + retry + (f" · {line(loop.asking)}" if loop.asking else "")
 
     def draw(self, row: Row, columns: int) -> Text:
         """The row as a line of at most `columns` cells: label left, figures right."""

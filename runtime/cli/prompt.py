@@ -16,9 +16,9 @@ from prompt_toolkit.styles import Style
 
 from kernel import disk
 from kernel.events import Event
-from runtime.cli.live import SPINNER, Board, LoopRow
+from runtime.cli.live import SPINNER, Board, detail
 from runtime.cli.output import call, columns, elide, line, money, notify, seconds, tokens, width
-from runtime.cli.progress import PHASES, PlainLines, View
+from runtime.cli.progress import PlainLines, View
 
 MOST_HISTORY = 1_000_000
 """Bytes of the history; the older half is dropped when it has more."""
@@ -126,20 +126,12 @@ class Progress(View):
             figures = [f"{tokens(spent['tokens'])} tokens", money(spent.get("usd", 0))]
             figures.append(seconds(self.board.elapsed(root), short=True))
             sign = SPINNER[int(self.board.clock() * 10) % len(SPINNER)]
-            at = f"{sign} {_at(asked or (running or [root])[-1])}"
+            at = f"{sign} {detail(asked or (running or [root])[-1])}"
             room = columns() - width(" · ".join(["", *figures]))
             steps = [step for loop in running for step in loop.steps.values()]
             calls = [call(step.tool, step.args, 60) for step in steps if not (step.ended or step.loop)]
             tail = _end(self._tail, columns())
             return [" · ".join([elide(at, room), *figures]), tail or ", ".join(calls)]
-
-
-def _at(loop: LoopRow) -> str:
-    """What a loop is at, in a few words."""
-    if loop.status == "waiting":
-        return f"waiting for {loop.waits_for}"
-    attempt = f", attempt {loop.attempt}" if loop.attempt > 1 else ""
-    return PHASES.get(loop.phase, loop.phase) + attempt + (f" · {line(loop.asking)}" if loop.asking else "")
 
 
 def _end(text: str, cells: int) -> str:

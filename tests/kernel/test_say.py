@@ -32,9 +32,9 @@ def turn(*calls: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def say(tmp_path: Path) -> Callable[..., None]:
+def say(tmp_path: Path) -> Callable[..., object]:
     """Says something to a run, as another process does."""
-    return lambda ask, text=LATER: Fractal(tmp_path / "work").tell(ask.run, "say", text=text) or None
+    return lambda ask, text=LATER: Fractal(tmp_path / "work").tell(ask.run, "say", text=text)
 
 
 def guidance(played: Played) -> list[tuple[str, str, str]]:

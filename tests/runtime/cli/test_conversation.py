@@ -9,8 +9,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from command_line import ACCEPT, ASKS, COMMAND, PLAN, WORKS, Command, environment
+from command_line import ACCEPT, ASKS, COMMAND, PLAN, RUN, WORKS, Command, environment
 from terminal import Terminal
+
+from kernel.events import Event, Kind
+from runtime.cli.prompt import Progress
 
 Talk = Callable[..., Terminal]
 LATER = "also write c.txt"
@@ -144,7 +147,7 @@ def test_ctrl_c_interrupts_the_run_and_the_conversation_goes_on(fractal: Command
     terminal.type("\x03")
     terminal.until("interrupted; to continue: /resume")
     (fractal.folder / "m.yaml").write_text((fractal.folder / "m.yaml").read_text().replace("60", "0"))
-    says(terminal, "/resume", "follows run")
+    says(terminal, "/resume", "complete, ")
     assert len(runs(fractal)) == 1
     terminal.type("half a line\x03")
     terminal.until("half a line\n›")
@@ -216,7 +219,25 @@ def test_lines_are_pasted_completed_and_remembered(fractal: Command, talk: Talk)
     terminal.type("\x15what is in not\t")
     terminal.until("what is in notes.txt")
     terminal.type("\x15\x1b[A")
-    terminal.until(lambda text: text.count("with care") == 2)
+    terminal.until(lambda text: text.count("with care") == 3)
+
+
+def test_the_bar_shows_what_is_being_written_and_the_calls_that_are_made() -> None:
+    view = Progress()
+    assert view.state() == ["starting", ""]
+
+    def hear(kind: Kind, **data: Any) -> list[str]:
+        view(Event(kind, RUN, f"system-{RUN}", data=data))
+        return view.state()
+
+    hear("run_started", task="frobnicate it", rungs=[])
+    first, second = hear("ask_started", phase="fused", step=0, rung="some-model")
+    assert re.fullmatch(r". planning · some-model · 0 tokens · \$0 · 0\.\ds", first)
+    hear("reply_delta", phase="fused", text='{"task": ')
+    assert hear("reply_delta", phase="fused", text='"Write\n\x1b[2J')[1] == '{"task": "Write ␛[2J'
+    first, second = hear("ask_finished", phase="fused", rung="some-model", prompt_tokens=1200, usd=0.01)
+    assert "1.2k tokens · $0.01" in first and not second
+    assert hear("step_started", step=1, tool="bash", args={"command": "make"})[1] == "bash make"
 
 
 def test_escapes_of_a_model_reach_no_terminal(talk: Talk) -> None:
