@@ -132,7 +132,7 @@ def _alone() -> int:
     if all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
         from runtime.cli.conversation import Conversation
 
-        return Conversation().hold()
+        return Conversation(call, report).hold()
     click.echo(context.get_help())
     return 0
 

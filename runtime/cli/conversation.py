@@ -12,7 +12,7 @@ import signal
 import sys
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from types import FrameType
@@ -27,7 +27,6 @@ from kernel.loop.advance import PLAN_WAITS
 from kernel.loop.approval import TERMINAL
 from runtime import __version__
 from runtime.api.fractal import Fractal, RunResult
-from runtime.cli import call, report
 from runtime.cli.output import count, elide, notify, put, table
 from runtime.cli.progress import summary
 from runtime.cli.prompt import Lines, Progress, Words, prompt_of
@@ -55,7 +54,9 @@ Work = Coroutine[Any, Any, RunResult]
 class Conversation:
     """One conversation: its last run, and the run that is working now."""
 
-    def __init__(self) -> None:
+    def __init__(self, call: Callable[[Sequence[str]], int], report: Callable[[Exception], object]) -> None:
+        """`call` calls a command as from a shell and returns its exit code; `report` prints an error."""
+        self._call_command, self._report = call, report
         self._context = click.get_current_context()
         self._settings: dict[str, Any] = {}
         self._last = ""  # the run that the next task follows
@@ -103,7 +104,7 @@ class Conversation:
         try:
             return self._heed(text)
         except FractalError as error:
-            report(error)
+            self._report(error)
         except KeyboardInterrupt:
             notify("interrupted", "yellow")
         return True
@@ -142,7 +143,7 @@ class Conversation:
             except asyncio.CancelledError:
                 notify("interrupted; to continue: /resume", "yellow")
             except Exception as error:
-                report(error)
+                self._report(error)
             finally:
                 self._last = self._session.run or self._last
                 with self._turn:
@@ -304,7 +305,7 @@ class Conversation:
     def _call(self, *words: str) -> int:
         """Call a command as from a shell."""
         with _plainly():
-            return call(["-C", folder(), *words])
+            return self._call_command(["-C", folder(), *words])
 
 
 @contextmanager

@@ -128,7 +128,10 @@ def leave(
     folder = reader.workspace.runs / run
     root = reader.root_document(run)
     if root.ended:
-        raise UsageError(f"run {run} has ended ({root.meta.status}); there is nothing to {kind}")
+        hint = (
+            f"follow it up: fractal run --after {run} …" if kind == "say" else f"there is nothing to {kind}"
+        )
+        raise UsageError(f"run {run} has ended ({root.meta.status}); {hint}")
     about: Mapping[str, Any] = {}
     if kind == "say":
         if not str(values.get("text", "")).strip():

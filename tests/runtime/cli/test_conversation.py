@@ -89,6 +89,22 @@ def test_a_line_said_while_a_run_works_reaches_its_next_turn(fractal: Command, t
     assert "person at terminal, 20" in fractal("show").out
 
 
+def test_another_process_says_something_to_a_run(fractal: Command, talk: Talk) -> None:
+    turns = [
+        {"phase": "work", "step": 1, "reply": WRITES, "delay": 2},
+        {"phase": "work", "prompt": f"Guidance: {LATER}", "reply": {"done": "with the guidance"}},
+    ]
+    terminal = talk([{"phase": "fused", "reply": WORK}, *turns])
+    says(terminal, "frobnicate it", "working · scripted:m.yaml")
+    assert "is running and takes it from its inbox" in fractal("say", "also", "write", "c.txt").err
+    terminal.until("with the guidance")
+    (run,) = runs(fractal)
+    assert (
+        f"has ended (complete); follow it up: fractal run --after {run}" in fractal("say", run, "again").err
+    )
+    assert fractal("say", "too late").exit == 2
+
+
 def test_a_line_that_comes_too_late_is_the_next_task(fractal: Command, talk: Talk) -> None:
     script = [
         {"phase": "fused", "reply": PLAN, "times": 1},
