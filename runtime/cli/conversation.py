@@ -29,7 +29,7 @@ from runtime import __version__
 from runtime.api.fractal import Fractal, RunResult
 from runtime.cli.output import count, elide, notify, put, table
 from runtime.cli.progress import summary
-from runtime.cli.prompt import Lines, Progress, Words, prompt_of
+from runtime.cli.prompt import Lines, Progress, Words, aside, prompt_of
 from runtime.cli.run import plan_of
 from runtime.cli.session import Session, completed_runs, end_at_once, folder, opened
 from runtime.workspace.inbox import Inbox, unheard
@@ -56,7 +56,7 @@ class Conversation:
 
     def __init__(self, call: Callable[[Sequence[str]], int], report: Callable[[Exception], object]) -> None:
         """`call` calls a command as from a shell and returns its exit code; `report` prints an error."""
-        self._call_command, self._report = call, report
+        self._shell, self._report = call, report
         self._context = click.get_current_context()
         self._settings: dict[str, Any] = {}
         self._last = ""  # the run that the next task follows
@@ -75,8 +75,7 @@ class Conversation:
     def hold(self) -> int:
         """Read lines until the end of the input or `/quit`; returns the exit code."""
         workspace = self._fractal.workspace
-        head = f"fractal {__version__} in {workspace.folder}; /help lists the commands, Ctrl-D ends"
-        notify(head, "bright_black")
+        aside(f"fractal {__version__} in {workspace.folder}; /help lists the commands, Ctrl-D ends")
         history = Lines(workspace.state / "history", workspace.make)
         runs = lambda begin: completed_runs(self._context, click.Argument(["run"]), begin)  # noqa: E731
         prompt = prompt_of(self._message, self._bar, history, Words(COMMANDS, runs, workspace.folder))
@@ -195,7 +194,7 @@ class Conversation:
             if not self._working:
                 return False
             self._lines.append(text)
-        notify("the next plan or turn sees this", "bright_black")
+        aside("the next plan or turn sees this")
         self._deliver()
         return True
 
@@ -305,7 +304,7 @@ class Conversation:
     def _call(self, *words: str) -> int:
         """Call a command as from a shell."""
         with _plainly():
-            return self._call_command(["-C", folder(), *words])
+            return self._shell(["-C", folder(), *words])
 
 
 @contextmanager

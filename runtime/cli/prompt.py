@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from textwrap import wrap
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion, PathCompleter
@@ -84,6 +85,11 @@ class Words(Completer):
             yield from self._paths.get_completions(Document(word), complete_event)
 
 
+def aside(text: str) -> None:
+    """Print dim lines that break between words: what is worth knowing, and no result."""
+    notify("\n".join(wrap(text, columns(120))), "bright_black")
+
+
 class Progress(View):
     """A run as dim lines above the input line; what moves is for the bar below it."""
 
@@ -91,7 +97,7 @@ class Progress(View):
         """`started` is called when the run has its id."""
         self.board = Board()
         self._started = started
-        self._lines = PlainLines(lambda text: notify(text, "bright_black"))
+        self._lines = PlainLines(aside)
         self._tail = ""
 
     def __call__(self, event: Event) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import signal
 import stat
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -26,9 +27,9 @@ def talk(fractal: Command) -> Iterator[Talk]:
     """Opens a conversation with a scripted model."""
     terminals: list[Terminal] = []
 
-    def open_terminal(script: Any, columns: int = 80, **env: str) -> Terminal:
+    def open_terminal(script: Any, columns: int = 80, command: list[str] = COMMAND, **env: str) -> Terminal:
         env = {"FRACTAL_CHECK": "auto", "FRACTAL_MODEL": fractal.script("m.yaml", script), **env}
-        terminals.append(Terminal(COMMAND, fractal.folder, environment(**env), columns, 40))
+        terminals.append(Terminal(command, fractal.folder, environment(**env), columns, 40))
         terminals[-1].until("›")
         return terminals[-1]
 
@@ -171,6 +172,27 @@ def test_ctrl_c_interrupts_the_run_and_the_conversation_goes_on(fractal: Command
     assert terminal.finish() == 0
 
 
+STUBBORN = """
+import time
+from kernel.asking.responder import Ladder
+from runtime.models.scripted import Scripted
+import runtime.api.fractal as f
+f.build = lambda *_: Ladder((Scripted(lambda ask: time.sleep(30)),))  # nothing can interrupt it
+from runtime.cli import main
+main([])
+"""
+
+
+def test_the_second_ctrl_c_ends_at_once(fractal: Command, talk: Talk) -> None:
+    terminal = talk(WORKS, command=[sys.executable, "-c", STUBBORN])
+    says(terminal, "frobnicate it", "planning · scripted")
+    terminal.type("\x03")
+    terminal.until("stopping; Ctrl-C again ends at once")
+    terminal.type("\x03")
+    assert terminal.finish(5) == 130
+    assert b"\x1b[?2004l" in terminal.raw[-400:], "bracketed paste is off again"
+
+
 def test_the_end_of_the_input_saves_the_run_that_works(fractal: Command, talk: Talk) -> None:
     terminal = talk([{"phase": "fused", "reply": PLAN, "delay": 60}])
     says(terminal, "frobnicate it", "planning · scripted:m.yaml")
@@ -236,6 +258,14 @@ def test_lines_are_pasted_completed_and_remembered(fractal: Command, talk: Talk)
     terminal.until("what is in notes.txt")
     terminal.type("\x15\x1b[A")
     terminal.until(lambda text: text.count("with care") == 3)
+
+
+def test_a_history_that_cannot_be_used_is_reported(fractal: Command, talk: Talk) -> None:
+    (fractal.folder / ".fractal" / "state" / "history").mkdir(parents=True)
+    terminal = talk(WORKS)
+    terminal.until("the history cannot be used")
+    says(terminal, "frobnicate it", "complete, 1")
+    assert terminal.text.count("the history cannot be used") == 1
 
 
 def test_the_bar_shows_what_is_being_written_and_the_calls_that_are_made() -> None:
