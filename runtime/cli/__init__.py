@@ -132,7 +132,7 @@ def _alone() -> int:
     if all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
         from runtime.cli.conversation import Conversation
 
-        return Conversation(call, report).hold()
+        return Conversation(_run, _report).hold()
     click.echo(context.get_help())
     return 0
 
@@ -158,7 +158,7 @@ def main(args: Sequence[str] | None = None, command: click.Command = cli, name: 
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    code = call(args, command, name)
+    code = _run(args, command, name)
     try:
         sys.stdout.flush()
     except BrokenPipeError:
@@ -166,8 +166,7 @@ def main(args: Sequence[str] | None = None, command: click.Command = cli, name: 
     sys.exit(code)
 
 
-def call(args: Sequence[str] | None, command: click.Command = cli, name: str = "fractal") -> int:
-    """Run a command; print an error as one line and return its exit code."""
+def _run(args: Sequence[str] | None, command: click.Command = cli, name: str = "fractal") -> int:
     stdout = sys.stdout
     try:
         colour = False if os.environ.get("NO_COLOR") else None
@@ -190,14 +189,14 @@ def call(args: Sequence[str] | None, command: click.Command = cli, name: str = "
     except (click.Abort, KeyboardInterrupt):
         return 130
     except Exception as error:
-        return report(error)
+        return _report(error)
 
 
 def _pointer(error: click.UsageError) -> str:
     return f"\n         see `{error.ctx.command_path} --help`" if error.ctx else ""
 
 
-def report(error: Exception) -> int:
+def _report(error: Exception) -> int:
     """Print an error and return its exit code; a traceback only with FRACTAL_DEBUG."""
     from kernel.errors import FractalError
 
