@@ -186,10 +186,9 @@ class Provider(ABC):
             parts["temperature"] = SAMPLING if ask.sample else 0.0
         return {name: part for name, part in parts.items() if name not in self.refused}
 
-    def tokens(self, ask: Ask, used: Any, text: str) -> tuple[int, int]:
-        """Prompt and completion tokens that a server reports, or else their counts."""
-        prompt = getattr(used, "prompt_tokens", 0) or self.count(ask.system) + self.count(ask.user)
-        return prompt, getattr(used, "completion_tokens", 0) or self.count(text)
+    def tokens(self, ask: Ask, prompt: int | None, completion: int | None, text: str) -> tuple[int, int]:
+        """Prompt and completion tokens: what the server reports, else their counts."""
+        return prompt or self.count(ask.system) + self.count(ask.user), completion or self.count(text)
 
     def withheld(self, cost: Usage) -> ProviderError:
         """The error for a reply that the provider's filter withheld."""

@@ -214,11 +214,11 @@ def test_the_form_of_a_rung_may_be_set(tmp_path):
         make_responder("mailbox", settings={"form": "native"}, state=tmp_path)
 
 
-def test_the_package_is_imported_at_the_first_ask_only():
+def test_the_http_library_is_imported_at_the_first_ask_only():
     script = (
-        "import sys; from runtime.models.openai_client import OpenAI\n"
-        "model = OpenAI('openai/gpt-5-mini'); model.count('x')\n"
+        "import asyncio, sys; from runtime.models.openai_client import OpenAI\n"
+        "model = OpenAI('llamacpp/x'); model.count('x')\n"
         "assert not {'openai', 'httpx', 'litellm'} & set(sys.modules)\n"
-        "model.warm(); assert 'openai' in sys.modules and 'litellm' not in sys.modules"
+        "asyncio.run(model.load()); assert 'httpx' in sys.modules and 'openai' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", script], check=True)
