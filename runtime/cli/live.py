@@ -19,7 +19,7 @@ from rich.text import Text
 
 from kernel.document.model import ACCEPTED, ENDED, STEP_ENDED
 from kernel.events import Event
-from runtime.cli.output import MARKS, call, elide, line, money, seconds, tokens, width
+from runtime.cli.output import MARKS, call, cost_of, elide, line, seconds, tokens, width
 from runtime.cli.progress import PHASES, View, notice, summary
 
 LETTERS = ("understand", "plan", "do", "check")
@@ -111,6 +111,7 @@ class Board:
             case "ask_finished" if not data.get("reused"):
                 for name in ("prompt_tokens", "completion_tokens", "instruction_tokens", "usd"):
                     loop.own[name] = loop.own.get(name, 0) + (data.get(name) or 0)
+                loop.own["unpriced"] = loop.own.get("unpriced", 0) + (data.get("usd", 0) is None)
             case "step_started" | "step_finished":
                 self._step(loop, event.kind, data)
             case "loop_waiting":
@@ -288,7 +289,7 @@ class Tree:
         if columns >= 50:
             text.append(f" {tokens(spent['tokens']):>5}", "dim" if not spent["tokens"] else "")
         if columns >= 64:
-            text.append(f" {money(spent.get('usd', 0)):>8}", "dim")
+            text.append(f" {cost_of(spent):>8}", "dim")
         text.append(f" {seconds(self.board.elapsed(loop), short=True):>5}", "dim")
         return text
 

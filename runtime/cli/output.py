@@ -220,6 +220,12 @@ def money(usd: float | None) -> str:
     return f"${usd:.4f}" if usd < 0.1 else f"${usd:.2f}"
 
 
+def cost_of(spent: Mapping[str, Any]) -> str:
+    """What was spent, in US dollars; "?" stands for calls whose price is unknown."""
+    usd = spent.get("usd") or 0
+    return money(usd) if not spent.get("unpriced") else f"{money(usd)} + ?" if usd else "?"
+
+
 def seconds(value: float, *, short: bool = False) -> str:
     """A duration: 0.4 s, 12 s, 3 min 04 s, 2 h 05 min; `short`: 0.4s, 12s, 3:04, 2h05."""
     second, minute, hour = ("s", ":", "h") if short else (" s", " min ", " h ")
