@@ -31,6 +31,10 @@ MOST_ROWS = 200
 """Rows of the last picture."""
 SHOWN = 6
 """Finished steps of one loop that stay visible while there is room."""
+SLOW = 3.0
+"""Seconds without a reply after which the wait is shown."""
+WRITTEN = 2_000
+"""Characters of a reply in progress that are kept: the widest terminal shows fewer."""
 _COLOURS = {"bright_black": "dim"}
 
 
@@ -62,6 +66,8 @@ class LoopRow:
     attempt: int = 1
     status: str = "running"
     asking: str = ""  # the rung that is being asked now
+    asked: float = 0.0  # when
+    writing: str = ""  # the end of the reply that is being written
     own: dict[str, float] = field(default_factory=dict)
     whole: dict[str, float] | None = None  # what it spent with its children, once it has ended
     began: float = 0.0
@@ -124,9 +130,11 @@ class Board:
             case _:
                 pass
         if event.kind == "ask_started":
-            loop.asking = str(data.get("rung", ""))
+            loop.asking, loop.asked, loop.writing = str(data.get("rung", "")), self.clock(), ""
+        elif event.kind == "reply_delta":
+            loop.writing = (loop.writing + str(data.get("text", "")))[-WRITTEN:]
         elif event.kind.startswith(("ask_", "phase_", "loop_finished")):
-            loop.asking = ""
+            loop.asking = loop.writing = ""
 
     def _step(self, loop: LoopRow, kind: str, data: Any) -> None:
         n, tool = int(data["step"]), str(data.get("tool", ""))
@@ -192,6 +200,7 @@ class Row:
     label: str
     detail: str = ""
     loop: LoopRow | None = None
+    end: bool = False  # whether the end of the label is shown where it is too long
 
 
 class Tree:
@@ -232,6 +241,8 @@ class Tree:
         if loop.kind not in ("task", ""):
             label = f"{line(loop.kind)}: {label}"
         rows = [Row(guide, sign, colour, label, self._detail(loop), loop)]
+        if loop.writing and self.live:
+            rows.append(Row(f"{under}  ", "", "dim", line(loop.writing), end=True))
         if loop.ended and loop.id != self.board.root:
             return rows  # its document shows what an ended child did
         parts = _folded([loop.steps[n] for n in sorted(loop.steps)], limit, busy)
@@ -260,7 +271,10 @@ class Tree:
         if loop.ended or loop.status == "interrupted":
             return "" if loop.status == "complete" else loop.status
         retry = f", attempt {loop.attempt}" if loop.attempt > 1 else ""
-        return PHASES.get(loop.phase, loop.phase) + retry + (f" · {line(loop.asking)}" if loop.asking else "")
+        asking = f" · {line(loop.asking)}" if loop.asking else ""
+        waited = self.board.clock() - loop.asked
+        slow = loop.asking and not loop.writing and waited >= SLOW
+        return PHASES.get(loop.phase, loop.phase) + retry + asking + (f" · {waited:.0f} s" if slow else "")
 
     def draw(self, row: Row, columns: int) -> Text:
         """The row as a line of at most `columns` cells: label left, figures right."""
@@ -270,7 +284,7 @@ class Tree:
         detail = ""
         if row.detail and room > 30:
             detail = "  " + elide(row.detail, max(room - width(row.label), room // 2) - 2)
-        label = elide(row.label, room - width(detail))
+        label = elide(row.label, room - width(detail), end=row.end)
         style = "bold" if row.loop and not row.loop.parent else row.colour if not row.sign else ""
         colour = "yellow" if row.loop and row.loop.ended else "dim"
         text = Text.assemble(lead, (label, style), (detail, colour), no_wrap=True, overflow="crop")
