@@ -46,12 +46,12 @@ class System:
 
     packages: tuple[str, ...]
     script: Sequence[Reply]
-    job: str = ""  # a file of this folder; "": fractal itself
+    job: str = ""  # a file below `jobs`; "": fractal itself
 
     def command(self, python: Path, url: str) -> tuple[list[str], dict[str, str]]:
         """The command, and the variables of its environment."""
         if self.job:
-            return [str(python), str(HERE / self.job), url, TASK], {}
+            return [str(python), str(HERE / "jobs" / self.job), url, TASK], {}
         settings = {"FRACTAL_MODEL": "openai/bench", "FRACTAL_API_BASE": url}
         return [str(python), "-m", "fractal", "run", "-q", TASK], settings
 
@@ -60,13 +60,13 @@ ROOT = str(HERE.parent.parent)
 SYSTEMS: Mapping[str, System] = {
     "Fractal, planned at once": System((ROOT,), PLANNED),
     "Fractal, turn by turn": System((ROOT,), TURNS),
-    "pydantic-ai": System(("pydantic-ai-slim[openai]==2.68.0",), PLAIN, "pydantic_ai_job.py"),
+    "pydantic-ai": System(("pydantic-ai-slim[openai]==2.68.0",), PLAIN, "pydantic_ai.py"),
     "langgraph": System(
         ("langgraph==1.2.24", "langchain-openai==1.7.4", "langgraph-checkpoint-sqlite"),
         PLAIN,
-        "langgraph_job.py",
+        "langgraph.py",
     ),
-    "openai-agents": System(("openai-agents==0.24.0",), PLAIN, "openai_agents_job.py"),
+    "openai-agents": System(("openai-agents==0.24.0",), PLAIN, "openai_agents.py"),
 }
 
 

@@ -43,8 +43,7 @@ def model(tries: bool, **settings: Any) -> None:
     source = f"{key} in the environment" if key else source
     emit({"ladder": rows, "source": source})
     names = ("rung", "tier", "form", "context", "price")
-    shown: Columns = {name.upper(): lambda row, name=name: row[name] for name in names}
-    shown["CONTEXT"] = lambda row: f"{row['context']:,}" if row["context"] else "-"
+    shown: Columns = {name.upper(): lambda row, name=name: _cell(row[name]) for name in names}
     print_table(shown, rows)
     put(f"set by: {source}")
     for row in rows:
@@ -64,6 +63,10 @@ def _row(rung: Responder) -> dict[str, Any]:
     model = getattr(rung, "model", rung)  # of a small model, the model behind its questions
     context = getattr(model, "context", None) or getattr(rung, "context", None)
     return {"rung": rung.name, "tier": rung.tier, "form": form, "context": context, "price": _price(rung)}
+
+
+def _cell(value: str | int | None) -> str:
+    return f"{value:,}" if isinstance(value, int) else value or "-"
 
 
 def _price(rung: Responder) -> str:

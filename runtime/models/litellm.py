@@ -86,8 +86,8 @@ class LiteLLM(Provider):
         calls = [(str(function.name), str(function.arguments or "")) for function in named]
         text = self.text_of(ask, calls, choice.message.content or "")
         used = getattr(response, "usage", None)
-        reported = (getattr(used, name, None) for name in ("prompt_tokens", "completion_tokens"))
-        prompt, completion = self.tokens(ask, *reported, text)
+        read, written = (getattr(used, name, None) for name in ("prompt_tokens", "completion_tokens"))
+        prompt, completion = self.tokens(ask, read, written, text)
         cost = self._used(litellm, response, prompt, completion)
         if choice.finish_reason == "content_filter":
             raise self.withheld(cost)
