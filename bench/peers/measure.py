@@ -60,13 +60,13 @@ ROOT = str(HERE.parent.parent)
 SYSTEMS: Mapping[str, System] = {
     "Fractal, planned at once": System((ROOT,), PLANNED),
     "Fractal, turn by turn": System((ROOT,), TURNS),
-    "pydantic-ai": System(("pydantic-ai-slim[openai]==2.68.0",), PLAIN, "pydantic_ai.py"),
+    "pydantic-ai": System(("pydantic-ai-slim[openai]==2.68.0",), PLAIN, "with_pydantic_ai.py"),
     "langgraph": System(
         ("langgraph==1.2.24", "langchain-openai==1.7.4", "langgraph-checkpoint-sqlite"),
         PLAIN,
-        "langgraph.py",
+        "with_langgraph.py",
     ),
-    "openai-agents": System(("openai-agents==0.24.0",), PLAIN, "openai_agents.py"),
+    "openai-agents": System(("openai-agents==0.24.0",), PLAIN, "with_openai_agents.py"),
 }
 
 
