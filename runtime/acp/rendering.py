@@ -15,7 +15,7 @@ from acp.helpers import ToolCallContentVariant
 from acp.schema import PlanEntry, PlanEntryStatus, ToolCallLocation, ToolCallStatus, ToolKind
 
 from kernel import disk
-from kernel.document.model import ACCEPTED, Document, Step
+from kernel.document.model import ACCEPTED, STEP_ENDED, Document, Step
 from kernel.document.redaction import redact_forms, redacted
 from kernel.errors import FractalError
 from kernel.loop.advance import PLAN_WAITS, outcome
@@ -38,7 +38,6 @@ _KINDS: Mapping[str, ToolKind] = {
 }
 _EFFECTS: Mapping[str, ToolKind] = {"shell": "execute", "network": "fetch", "write": "edit", "read": "read"}
 """The kind of other operations, by the first of these effects that they have."""
-_OTHER: ToolKind = "other"
 _SHOWN: Mapping[str, ToolCallStatus] = {
     "waiting": "pending",
     "stale": "pending",
@@ -90,11 +89,12 @@ class View:
 
     def entries(self, document: Document) -> list[PlanEntry]:
         """The plan with the status of each step."""
+        ends = {
+            step.n: f" ({step.state})" for step in document.attempted if step.state in STEP_ENDED - {"done"}
+        }
         return [
             acp.plan_entry(
-                self.title(step)
-                + ("" if step.state in _ENTRY or step.state == "done" else f" ({step.state})"),
-                status=_ENTRY.get(step.state, "completed"),
+                self.title(step) + ends.get(step.n, ""), status=_ENTRY.get(step.state, "completed")
             )
             for step in document.attempted
         ]
@@ -127,13 +127,14 @@ class View:
     def _kind(self, step: Step) -> ToolKind:
         tool = self.tools.get(step.tool)
         if tool is None or tool.guided:
-            return _OTHER if step.tool else "think"
+            return "other" if step.tool else "think"
         if tool.scheme == "mcp":
-            return _OTHER
+            return "other"
         if tool.name in _KINDS:
             return _KINDS[tool.name]
         effects = effects_of(tool)
-        return next((kind for effect, kind in _EFFECTS.items() if effect in effects), _OTHER)
+        kinds: list[ToolKind] = [kind for effect, kind in _EFFECTS.items() if effect in effects]
+        return kinds[0] if kinds else "other"
 
     def diffs(self, step: Step) -> list[ToolCallContentVariant]:
         """What the step has changed; before it ends, what it is about to write."""
@@ -210,20 +211,12 @@ def closing(documents: Sequence[Document], view: View) -> str:
         steps += [f"{len(steps) + 1}. {work}"] if (work := root.text(2, "work")) else []
         how = "Nothing is done yet. To carry it out, choose the mode Do or Ask and send `resume`."
         return "\n\n".join(filter(None, ["\n".join(steps), root.text(2, "dangers"), how]))
+    if "--assume" in question:
+        return f"{question}\n\nHere, answer `rerun` or `done`."
     if waits.get("for") == "person":
-        return "\n\n".join(filter(None, [question, _how_to_answer(root, question)]))
+        asked = root.note(1, "question")
+        how = "\n\nHere, send the task in other words, or `resume` to try again."
+        return question + (how if asked and asked.origin == "kernel" else "")
     if waits:
         return f"Waiting for approval of {question}\n\nSend `resume` to be asked again."
     return "This run was interrupted. Send `resume` to continue it. Any other prompt starts a new one."
-
-
-def _how_to_answer(root: Document, question: str) -> str:
-    """What stands for the commands that a question of the kernel names: here they cannot be typed."""
-    if "--assume" in question:
-        return "Here, answer `rerun` or `done`."
-    asked = root.note(1, "question")
-    return (
-        "Here, send the task in other words, or `resume` to try again."
-        if asked and asked.origin == "kernel"
-        else ""
-    )

@@ -194,6 +194,8 @@ async def test_a_session_survives_the_end_of_its_process(work):
         loaded = await client.agent.load_session(cwd=str(work), session_id=session, mcp_servers=[])
         assert loaded.modes.current_mode_id == "do"
         assert [each.content.text for each in client.of("user_message_chunk")] == ["copy it", "read it"]
+        (listed,) = (await client.agent.list_sessions(cwd=str(work))).sessions
+        assert (listed.session_id, listed.title, listed.cwd) == (session, "copy it", str(work))
         looked, wrote = client.calls().values()
         assert (looked["title"], wrote["title"]) == ("read notes.txt", "write out.txt")
         assert wrote["content"][0]["new_text"] == "x\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -59,6 +60,14 @@ def test_without_the_sdk_a_message_says_what_to_install():
     _, err = process.communicate(timeout=30)
     assert "pip install 'fractal-runtime[acp]'" in err
     assert process.returncode == 3
+
+
+@pytest.mark.parametrize("name", ["zed", "jetbrains"])
+def test_the_settings_in_the_docs_start_this_command(name):
+    page = (REPOSITORY / "docs" / "editors.md").read_text("utf-8")
+    (snippet,) = re.findall(rf"<!-- client: {name} -->\n```json\n(.*?)```", page, re.S)
+    (entry,) = json.loads(snippet)["agent_servers"].values()
+    assert (entry["command"], entry["args"]) == ("fractal", ["acp"])
 
 
 def text(words: str) -> TextContentBlock:
