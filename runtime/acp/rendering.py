@@ -121,7 +121,7 @@ class View:
                 if isinstance(args.get(name), str)
             ],
             "raw_input": redacted(dict(args), redact_forms) if args else {"task": step.what},
-            "content": [*self.diffs(step), *_remarks(step)],
+            "content": None if step.state == "running" else [*self.diffs(step), *_remarks(step)],
         }
 
     def _kind(self, step: Step) -> ToolKind:
@@ -137,7 +137,7 @@ class View:
         return kinds[0] if kinds else "other"
 
     def diffs(self, step: Step) -> list[ToolCallContentVariant]:
-        """What the step has changed; before it ends, what it is about to write."""
+        """What the step has changed; while it waits for approval, what it is about to write."""
         args, before = step.args or {}, step.evidence.get("tree_before")
         if step.ended and before:
             with suppress(FractalError, OSError):
@@ -146,7 +146,7 @@ class View:
                 return [
                     acp.tool_diff_content(str(self.folder / path), new, old) for path, (old, new) in found
                 ]
-        elif not step.ended and isinstance(args.get("path"), str):
+        elif step.state == "waiting" and isinstance(args.get("path"), str):
             path = self.folder / args["path"]
             if step.tool == "edit":
                 return [acp.tool_diff_content(str(path), str(args.get("new")), str(args.get("old")))]

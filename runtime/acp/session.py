@@ -62,8 +62,10 @@ class Session:
         self.run = ""  # the newest one
         self.work: asyncio.Task[RunResult] | None = None
         self.began = self.cancelled = False  # by the present prompt
-        self.folder = self.fractal.workspace.folder
-        self.view = View(self.folder, self.fractal.catalogue().tools, self.fractal.snapshots(self.folder))
+        self.folder = Path(cwd)  # as the editor names it: the workspace resolves links
+        self.view = View(
+            self.folder, self.fractal.catalogue().tools, self.fractal.snapshots(self.fractal.workspace.folder)
+        )
         self._sending = asyncio.Lock()
 
     @property
@@ -175,8 +177,6 @@ class Session:
             except DocumentError as error:
                 await self._say(f"Run {run} cannot be shown: {error}")
         self.run = runs[-1]
-        if is_locked(self.fractal.workspace.runs / self.run):
-            await self._say("Another process is working on this run.")
 
     async def _show_run(self, run: str) -> None:
         """Send what is new in all documents of a run, and how it ended or what it waits for."""
@@ -184,7 +184,10 @@ class Session:
         for document in documents:
             if not document.meta.operation:
                 await self._send_news(document)
-        await self._say(closing(documents, self.view))
+        elsewhere = not documents[0].ended and is_locked(self.fractal.workspace.runs / run)
+        await self._say(
+            "Another process is working on this run." if elsewhere else closing(documents, self.view)
+        )
 
     async def _send_news(self, document: Document) -> None:
         async with self._sending:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import stat
 import sys
+from contextlib import suppress
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, cast
 
@@ -28,9 +30,19 @@ def acp(model: str | None) -> None:
     """
     if find_spec("acp") is None:
         raise ConfigurationError("the ACP SDK is not installed; pip install 'fractal-runtime[acp]'")
-    if sys.stdin.isatty():
+    if not (_speaks(0) and _speaks(1)):
+        raise UsageError("standard input and output must be pipes; an editor starts this command")
+    if os.isatty(0):
         notify("an editor starts this command and speaks JSON with it; end it with Ctrl-C")
     asyncio.run(_serve({"model": model} if model else {}))
+
+
+def _speaks(handle: int) -> bool:
+    """Whether this is a pipe, a socket or a terminal: no file, and not closed."""
+    with suppress(OSError):
+        mode = os.fstat(handle).st_mode
+        return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(handle)
+    return False
 
 
 async def _serve(settings: dict[str, Any]) -> None:
@@ -57,7 +69,5 @@ async def _streams() -> tuple[StreamReader, StreamWriter]:
     os.dup2(2, 1)
     try:
         return await stdio_streams(DEFAULT_STDIO_BUFFER_LIMIT_BYTES)
-    except ValueError:
-        raise UsageError("standard input and output must be pipes; an editor starts this command") from None
     finally:
         sys.stdin, sys.stdout = sys.__stdin__, sys.stderr

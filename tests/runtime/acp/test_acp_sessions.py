@@ -62,10 +62,12 @@ async def eventually(holds) -> None:
             await asyncio.sleep(0.05)
 
 
-async def test_a_prompt_shows_the_plan_its_calls_with_diffs_and_the_result(client, work):
+async def test_a_prompt_shows_the_plan_its_calls_with_diffs_and_the_result(client, work, tmp_path):
+    place = tmp_path / "link"  # paths are shown as the editor names them
+    place.symlink_to(work)
     look = {"tool": "read", "args": {"path": "notes.txt", "lines": "2"}}
     plans(work, look, write("notes.txt", "three\n"), bash("cat; echo the end"))
-    session = await client.open(work)
+    session = await client.open(place)
     assert await client.ask(session, "change the notes") == "end_turn"
     assert client.plan() == [
         ("read notes.txt", "completed"),
@@ -74,10 +76,10 @@ async def test_a_prompt_shows_the_plan_its_calls_with_diffs_and_the_result(clien
     ]
     looked, wrote, ran = client.calls().values()
     assert (looked["kind"], looked["status"], looked["raw_input"]["lines"]) == ("read", "completed", "2")
-    assert looked["locations"] == [{"path": str(work / "notes.txt"), "line": 2}]
+    assert looked["locations"] == [{"path": str(place / "notes.txt"), "line": 2}]
     assert "two" in looked["content"][0]["content"]["text"]
     assert wrote["kind"] == "edit"
-    diff = {"type": "diff", "path": str(work / "notes.txt"), "old_text": "one\ntwo\n", "new_text": "three\n"}
+    diff = {"type": "diff", "path": str(place / "notes.txt"), "old_text": "one\ntwo\n", "new_text": "three\n"}
     assert wrote["content"][0] == diff
     assert ran["kind"] == "execute"
     assert "the end" in ran["content"][0]["content"]["text"]  # its standard input is empty

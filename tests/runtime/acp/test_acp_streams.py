@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from acp.schema import (
@@ -53,6 +54,15 @@ def test_a_signal_ends_it():
     process.send_signal(signal.SIGTERM)
     _, err = process.communicate(timeout=30)
     assert (process.returncode, err) == (0, "")
+
+
+@pytest.mark.parametrize("stdin", ["/dev/null", __file__])
+def test_without_an_editor_it_says_who_starts_it(stdin):
+    with Path(stdin).open() as given:
+        command = [sys.executable, "-m", "runtime.cli", "acp"]
+        ran = subprocess.run(command, stdin=given, capture_output=True, text=True, timeout=30, cwd=REPOSITORY)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert "an editor starts this command" in ran.stderr
 
 
 def test_without_the_sdk_a_message_says_what_to_install():
