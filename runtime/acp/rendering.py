@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import acp
 from acp.helpers import ToolCallContentVariant
 from acp.schema import PlanEntry, PlanEntryStatus, ToolCallLocation, ToolCallStatus, ToolKind
+from pydantic import BaseModel
 
 from kernel import disk
 from kernel.document.model import ACCEPTED, STEP_ENDED, Document, Step
@@ -26,6 +27,7 @@ from runtime.sandbox.changes import TEXT_BYTES, texts
 from runtime.sandbox.restoring import net_changes
 from runtime.sandbox.snapshot import Snapshots
 
+M = TypeVar("M", bound=BaseModel)
 TITLE_CHARS = 120
 PATHS = ("path", "from", "to", "a", "b")
 """Arguments of the operations that name a file or folder."""
@@ -172,6 +174,15 @@ def _remarks(step: Step) -> list[ToolCallContentVariant]:
     result = fenced(step.result) if step.result else ""
     remarks = (dangers, result, str(step.evidence.get("deleted", "")))
     return [acp.tool_content(acp.text_block(text)) for text in remarks if text]
+
+
+def valid(message: M) -> M:
+    """The message as valid Unicode: replies and file names can have halves of surrogate pairs."""
+    return type(message).model_validate(redacted(message.model_dump(by_alias=True), _paired))
+
+
+def _paired(text: str) -> str:
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def waits_of(documents: Sequence[Document]) -> Mapping[str, Any]:

@@ -18,7 +18,7 @@ from kernel.events import Event
 from kernel.loop.advance import PLAN_WAITS
 from kernel.loop.approval import Decider, serious
 from runtime.acp.content import task_of
-from runtime.acp.rendering import View, closing, opening, waits_of
+from runtime.acp.rendering import View, closing, opening, valid, waits_of
 from runtime.api.fractal import Fractal, RunResult
 from runtime.memory.prompting import fenced
 from runtime.workspace.inbox import Person, Said
@@ -147,7 +147,7 @@ class Session:
         if serious(steps):
             fields["title"] = f"serious danger: {fields['title']}"
         call = schema.ToolCallUpdate(tool_call_id=f"{document.meta.id}/{steps[0].n}", **fields)
-        outcome = (await self.client.request_permission(self.id, call, OPTIONS)).outcome
+        outcome = (await self.client.request_permission(self.id, valid(call), OPTIONS)).outcome
         if not isinstance(outcome, schema.AllowedOutcome):
             return None
         return Said("approve") if outcome.option_id == "allow" else Said("reject", {"why": ""})
@@ -199,7 +199,7 @@ class Session:
 
     async def _send(self, update: Any) -> None:
         with suppress(ConnectionError):  # the editor is gone; the documents have it
-            await self.client.session_update(self.id, update)
+            await self.client.session_update(self.id, valid(update))
 
 
 async def _later(question: str) -> str:

@@ -88,6 +88,20 @@ async def test_a_prompt_shows_the_plan_its_calls_with_diffs_and_the_result(clien
     assert client.asked == []
 
 
+async def test_foreign_text_is_fenced_and_valid(client, work):
+    print_it = "printf '```\\377 ![x](http://y)'; echo hi > \"$(printf 'a\\376.txt')\""
+    judge = {"phase": "check", "reply": {**ACCEPT, "output": "half \ud800"}}
+    settings(work, {"phase": "fused", "reply": plan(bash(print_it), approach="half \ud800")}, judge)
+    session = await client.open(work)
+    assert await client.ask(session, "print it") == "end_turn"
+    (call,) = client.calls().values()
+    diff, result = call["content"]
+    assert (diff["new_text"], diff["path"]) == ("hi\n", str(work / "a\ufffd.txt"))
+    assert result["content"]["text"].startswith("````\n```")
+    assert client.said().startswith("half \ufffd")
+    assert client.of("agent_thought_chunk")[0].content.text == "half \ufffd\n\n"
+
+
 async def test_a_prompt_follows_the_ones_before(client, work):
     session = await client.open(work)
     for prompt in ("what is 3 + 4", "multiply it by 6", "subtract 2 from it"):
@@ -172,6 +186,21 @@ async def test_a_cancelled_prompt_is_an_interrupted_run_that_can_be_resumed(clie
     assert await client.ask(session, "rerun") == "end_turn"
     (root,) = runs(work)
     assert (root.meta.status, root.steps[1].result) == ("complete", "slept")
+
+
+async def test_a_prompt_can_be_cancelled_while_it_asks_for_permission(client, work):
+    plans(work, write("out.txt", "hello\n"))
+    session = await client.open(work)
+    await client.agent.set_session_mode(session_id=session, mode_id="ask")
+    client.decide = "wait"
+    prompt = asyncio.create_task(client.ask(session, "write it"))
+    await client.until(lambda: client.asked)
+    await client.agent.cancel(session_id=session)
+    assert await prompt == "cancelled"
+    assert not (work / "out.txt").exists()
+    client.decide = "allow"
+    assert await client.ask(session, "resume") == "end_turn"
+    assert (work / "out.txt").read_text() == "hello\n"
 
 
 async def test_a_session_survives_the_end_of_its_process(work):
