@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,9 @@ CONTEXT_CHARS = 12_000
 """Characters of a context file or of piped data in §1; the full text is in artifacts/."""
 
 PRIOR = 5
-"""Earlier runs that a run is shown of the ones that it follows."""
+"""Runs that a run is shown of those that it follows."""
+EARLIER_CHARS = 1_000
+"""Characters of each of them but the last."""
 PLANNED_CHARS = 300
 """Characters of the arguments of a planned step of an earlier run."""
 
@@ -55,7 +58,8 @@ def shelved(store: Store, context: Sequence[tuple[str, str]]) -> list[Note]:
 
 def prior(root: Document) -> list[Note]:
     """What an earlier run, and those that it followed up itself, say to one that follows it up."""
-    before = [note for note in root.section(1).notes if note.source.startswith("run ")]
+    notes = [note for note in root.section(1).notes if note.source.startswith("run ")]
+    before = [replace(note, text=cut(note.text, EARLIER_CHARS, note.source)) for note in notes]
     plan = "" if root.ended else "".join(f"\nPlan: {step.tool} {_about(step)}" for step in root.attempted)
     text = f"Task: {root.text(1, 'task')}{plan}\nOutput: {root.text(5, 'result') or root.meta.status}"
     return [*before[1 - PRIOR :], Note("context", text, "kernel", f"run {root.meta.run}")]
