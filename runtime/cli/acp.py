@@ -56,7 +56,8 @@ async def _serve(settings: dict[str, Any]) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, serving.cancel)
-    await asyncio.wait({serving})
+    with suppress(asyncio.CancelledError):
+        await serving
 
 
 async def _streams() -> tuple[StreamReader, StreamWriter]:
