@@ -47,6 +47,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "context": ("memory", "Show what memory would add to the prompt for a task, and why."),
     },
     "Services": {
+        "acp": ("acp", "Serve editors that speak the Agent Client Protocol."),
         "mcp": ("mcp", "Serve runs, documents and tools to MCP clients."),
     },
     "System": {

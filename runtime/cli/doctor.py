@@ -262,6 +262,7 @@ LOOKS: Mapping[str, Callable[[Fractal], Found]] = {
     "embedder": _embedder,
     "memory": _memory,
     "mcp": _installed("mcp", "mcp", "mcp", "servers in .mcp.json and for fractal mcp"),
+    "acp": _installed("agent-client-protocol", "acp", "acp", "fractal acp"),
     "tools": _catalogue,
     "git": _git,
     "terminal": _terminal,
