@@ -156,12 +156,13 @@ class Fractal(Reader):
         tool: str = "",
         reuse: bool = False,
         group: str = "",
+        thread: str = "",
     ) -> RunResult:
         """Start a run. `context` holds pairs of source and text; `after` is an earlier run to follow up.
 
         The text of a guided `tool` guides the root loop. With `reuse`, the result of an earlier run that only
         read is returned if its task, inputs and instructions are the same. Runs with the same `group` are
-        attempts at one task, which are compared.
+        attempts at one task, which are compared. Runs with the same `thread` are one conversation.
         """
         if not task.strip():
             raise UsageError('the task is empty; say what is to be done: fractal run "…"')
@@ -177,7 +178,9 @@ class Fractal(Reader):
                 raise UsageError(f"{tool} guides no loop" if reused else run_context.catalogue.unknown(tool))
             pieces = [*earlier, *shelved(run_context.store, context)]
             document = first_document(run, task, pieces, self.workspace.folder, self.config.bounds(), tool)
-            extra: dict[str, Any] = {**self._meta_names(group), **({"plan_only": True} if plan_only else {})}
+            extra: dict[str, Any] = self._meta_names(group, thread)
+            if plan_only:
+                extra["plan_only"] = True
             if self.sources["skills"] == "flag":  # they are used again when the run is resumed
                 extra["with_skills"] = [str(place) for place in self.skills]
             document = document.having(extra=extra)
@@ -233,9 +236,9 @@ class Fractal(Reader):
             self.__dict__.pop("memory", None)
             self._ladder = self.given
 
-    def _meta_names(self, group: str) -> dict[str, str]:
-        """Agent, space and group for META, unless they are the default."""
-        names = {"agent": self.config.agent, "space": self.config.space, "group": group}
+    def _meta_names(self, group: str, thread: str) -> dict[str, Any]:
+        """Agent, space, group and thread for META, unless they are the default."""
+        names = {"agent": self.config.agent, "space": self.config.space, "group": group, "thread": thread}
         return {key: name for key, name in names.items() if name not in ("", "default")}
 
     def _reused(self, task: str, context: Sequence[tuple[str, str]]) -> RunResult | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import sys
@@ -47,6 +48,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "context": ("memory", "Show what memory would add to the prompt for a task, and why."),
     },
     "Services": {
+        "acp": ("acp", "Serve editors that speak the Agent Client Protocol."),
         "mcp": ("mcp", "Serve runs, documents and tools to MCP clients."),
     },
     "System": {
@@ -155,6 +157,7 @@ cli = click.version_option(__version__, message="fractal %(version)s", help="Pri
 
 def main(args: Sequence[str] | None = None, command: click.Command = cli, name: str = "fractal") -> None:
     """Run a command; print an error as one line and exit with its code."""
+    gc.set_threshold(20_000, 20, 20)  # collecting while the modules load took an eighth of a short command
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any, Self
 
 from kernel.events import Event
-from runtime.cli.output import call, count, elide, line, money, seconds, tokens
+from runtime.cli.output import call, cost_of, count, elide, line, money, seconds, tokens
 
 PHASES: Mapping[str, str] = {"understand": "understanding", "plan": "planning", "do": "working"} | {
     "check": "checking",
@@ -50,7 +50,7 @@ def summary(spent: Mapping[str, Any]) -> str:
     """The cost of a run in a few words."""
     calls = int(spent.get("calls", 0))
     used = spent.get("prompt_tokens", 0) + spent.get("completion_tokens", 0)
-    costs = [f"{tokens(used)} tokens", money(spent.get("usd", 0))] if calls else []
+    costs = [f"{tokens(used)} tokens", cost_of(spent)] if calls else []
     return ", ".join([count(calls, "call"), *costs, seconds(float(spent.get("seconds", 0)))])
 
 

@@ -17,14 +17,12 @@ from prompt_toolkit.styles import Style
 
 from kernel import disk
 from kernel.events import Event
-from runtime.cli.live import SPINNER, Board, detail
-from runtime.cli.output import call, columns, elide, line, money, notify, seconds, tokens, width
+from runtime.cli.live import SPINNER, Board, Tree
+from runtime.cli.output import call, columns, cost_of, elide, notify, seconds, tokens, width
 from runtime.cli.progress import PlainLines, View
 
 MOST_HISTORY = 1_000_000
 """Bytes of the history; the older half is dropped when it has more."""
-MOST_TAIL = 1_000
-"""Characters kept of a reply that is being written."""
 REDRAWN = 0.2
 """Seconds between two drawings of the bar."""
 
@@ -98,15 +96,10 @@ class Progress(View):
         self.board = Board()
         self._started = started
         self._lines = PlainLines(aside)
-        self._tail = ""
 
     def __call__(self, event: Event) -> None:
         """Take an event in."""
         self.board.apply(event)
-        if event.kind == "reply_delta":
-            self._tail = (self._tail + str(event.data.get("text", "")))[-MOST_TAIL:]
-        elif event.kind.startswith("ask_"):
-            self._tail = ""
         self._lines(event)
         if event.kind == "run_started":
             self._started()
@@ -129,23 +122,15 @@ class Progress(View):
             running = [loop for loop in self.board.loops.values() if loop.status == "running"]
             asked = next((loop for loop in reversed(running) if loop.asking), None)
             spent = self.board.spent(root)
-            figures = [f"{tokens(spent['tokens'])} tokens", money(spent.get("usd", 0))]
+            figures = [f"{tokens(spent['tokens'])} tokens", cost_of(spent)]
             figures.append(seconds(self.board.elapsed(root), short=True))
             sign = SPINNER[int(self.board.clock() * 10) % len(SPINNER)]
-            at = f"{sign} {detail(asked or (running or [root])[-1])}"
+            at = f"{sign} {Tree(self.board).detail(asked or (running or [root])[-1])}"
             room = columns() - width(" · ".join(["", *figures]))
             steps = [step for loop in running for step in loop.steps.values()]
             calls = [call(step.tool, step.args, 60) for step in steps if not (step.ended or step.loop)]
-            tail = _end(self._tail, columns())
-            return [" · ".join([elide(at, room), *figures]), tail or ", ".join(calls)]
-
-
-def _end(text: str, cells: int) -> str:
-    """The last cells of a text, on one line."""
-    text = line(text)
-    while width(text) > cells:
-        text = text[max((width(text) - cells) // 2, 1) :]
-    return text
+            written = elide(asked.writing, columns(), end=True) if asked else ""
+            return [" · ".join([elide(at, room), *figures]), written or ", ".join(calls)]
 
 
 def prompt_of(
