@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernel.asking.prompt import Prompt
 from kernel.asking.responder import Ladder
-from kernel.document.model import Document, root_id
+from kernel.document.model import ENDED, Document, root_id
 from kernel.errors import Exit, FractalError, UsageError
 from kernel.events import Event, Listener, now, silent
 from kernel.loop.advance import Outcome, next_prompt
@@ -37,7 +37,7 @@ from runtime.workspace import settings as settings_of
 from runtime.workspace import trust, undo
 from runtime.workspace.archive import put_away
 from runtime.workspace.concurrency import one_of_many
-from runtime.workspace.inbox import Inbox, Person, ask, drop, leave
+from runtime.workspace.inbox import Inbox, Person, ask, drop, leave, unheard
 from runtime.workspace.new_run import first_document, prior, shelved
 from runtime.workspace.resume import active_before, assumed, begin_session, go_back, raised
 from runtime.workspace.reuse import reusable
@@ -295,6 +295,8 @@ class Fractal(Reader):
                 stopped = error
                 result = self._result(run_context, folder, Outcome("interrupted", Exit.INTERRUPTED))
         self.workshop.end(run_context, result)
+        for _, text in unheard(folder) if result.status in ENDED else ():
+            run_context.warn(f"the run ended before this could be taken up: {text}")
         withdraw(self.workspace.state / "mailbox", run_context.id)
         self.memory.end(folder, run_context.warn)
         self.listener(Event("run_finished", run_context.id, result.id, data=event_data(result)))
@@ -329,7 +331,7 @@ class Fractal(Reader):
         self.listener(Event("run_started", root.meta.run, root.meta.id, data=data))
 
     def tell(self, run: str, kind: str, *, by: Decider = PROGRAM, **values: Any) -> bool:
-        """Send a message (answer, approve, reject, cancel) to a run; True if a process works on it.
+        """Send a message (answer, approve, reject, say, cancel) to a run; True if a process works on it.
 
         `by` is who decides, and is written to the document; a service that shows the question on a page gives
         `PAGE`. Raises `UsageError` if that decider may not approve a serious danger.

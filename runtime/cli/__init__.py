@@ -32,6 +32,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "answer": ("person", "Answer the question that a run waits for."),
         "approve": ("person", "Approve the plan or step that a run waits for."),
         "reject": ("person", "Reject the plan or step that a run waits for."),
+        "say": ("person", "Say something to a run that works; its next plan or turn sees it."),
         "feedback": ("person", "Rate the result of a run as good or bad."),
         "cancel": ("person", "Cancel a run."),
         "undo": ("person", "Restore the files that a run, or one step of it, changed."),
@@ -125,20 +126,28 @@ class Lazy(click.Group):
                 )
 
 
-def _help_alone() -> None:
-    """Print the help if there is no command."""
+def _alone() -> int:
+    """Without a command: a conversation on a terminal, else the help."""
     context = click.get_current_context()
-    if context.invoked_subcommand is None:
-        click.echo(context.get_help())
+    if context.invoked_subcommand is not None:
+        return 0
+    if all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
+        from runtime.cli.conversation import Conversation
+
+        return Conversation(_run, _report).hold()
+    click.echo(context.get_help())
+    return 0
 
 
 cli: click.Group = Lazy(
     "fractal",
     help="A file-based agent runtime. One loop (Understand, Plan, Do, Check) works on markdown documents "
-    'that you can read, edit and resume.\n\nStart with: fractal run "count the words in notes.txt"',
+    "that you can read, edit and resume.\n\n"
+    'Start with: fractal run "count the words in notes.txt"\n\n'
+    "On a terminal, `fractal` alone opens a conversation.",
     params=[_folder_option(hidden=False)],
     invoke_without_command=True,
-    callback=_help_alone,
+    callback=_alone,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit codes: 0 accepted, 1 failed, 2 usage, 3 configuration, 4 provider, 5 limit, "
     "6 waiting for a person, 130 interrupted.",

@@ -240,7 +240,7 @@ class Tree:
         label = line(loop.task) if loop.task else loop.id
         if loop.kind not in ("task", ""):
             label = f"{line(loop.kind)}: {label}"
-        rows = [Row(guide, sign, colour, label, self._detail(loop), loop)]
+        rows = [Row(guide, sign, colour, label, self.detail(loop), loop)]
         if loop.writing and self.live:
             rows.append(Row(f"{under}  ", "", "dim", line(loop.writing), end=True))
         if loop.ended and loop.id != self.board.root:
@@ -264,7 +264,7 @@ class Tree:
         sign, colour = MARKS.get(status, ("·", "dim"))
         return sign, _COLOURS.get(colour, colour)
 
-    def _detail(self, loop: LoopRow) -> str:
+    def detail(self, loop: LoopRow) -> str:
         """What the loop is at, in a few words."""
         if loop.status == "waiting":
             return f"waiting for {loop.waits_for}"
