@@ -140,6 +140,13 @@ command(
     flag("--quick", "200 steps instead of 500, each job once."),
 )
 command(
+    "peers",
+    "The same job with Fractal and other frameworks: CPU, seconds and memory of whole processes.",
+    option("--times", default=5, type=COUNT, metavar="N", help="Runs of each; the median counts."),
+    option("--envs", type=FOLDER, metavar="DIR", help="Keep the virtual environments in this folder."),
+    run=partial(report, "peers.measure"),
+)
+command(
     "resume",
     "Crash a run at every call that changes a file, resume it, and count what is lost or repeated.",
     flag("--quick", "A few points of each kind, in about two minutes."),

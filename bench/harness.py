@@ -205,6 +205,47 @@ def in_new_process(function: Callable[..., Figures], *args: Any) -> dict[str, An
     return json.loads(ran.stdout)
 
 
+@dataclass(frozen=True)
+class Ended:
+    """A process that has ended: exit code, seconds of wall time and CPU, peak memory in megabytes."""
+
+    code: int
+    wall: float
+    cpu: float
+    mb: float
+
+
+_TIMED = """
+import json, os, sys, time
+began = time.perf_counter()
+quiet = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_WRONLY, 0) for fd in (1, 2)]
+pid = os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ, file_actions=quiet)
+_, status, usage = os.wait4(pid, 0)
+wall, cpu = time.perf_counter() - began, usage.ru_utime + usage.ru_stime
+print(json.dumps([os.waitstatus_to_exitcode(status), wall, cpu, usage.ru_maxrss / 1024]))
+"""
+
+
+def in_small_process(
+    command: Sequence[str], folder: Path, environment: Mapping[str, str] | None = None
+) -> Ended:
+    """Run a command in a folder, without output.
+
+    Linux counts the memory of the process before exec, too, so a small process starts the measured one.
+    """
+    timed = [sys.executable, "-I", "-S", "-c", _TIMED, *command]
+    ran = subprocess.run(
+        timed,
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return Ended(*json.loads(ran.stdout))
+
+
 # ---- output ----------------------------------------------------------------------------------------------
 
 

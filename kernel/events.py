@@ -21,6 +21,7 @@ Kind = Literal[
     "ask_refused",  # data: phase, step, rung, why
     "step_started",  # data: step, tool, args
     "step_finished",  # data: step, tool, state, result (its first 200 characters), deleted (a line)
+    "said",  # data: text, source (what a person said to the run while it worked, now in the loop's §1)
     "loop_waiting",  # data: for, question
     "loop_finished",  # data: status, exit, output (its first 200 characters), spent
     "stale",  # data: message, phase, step, why, kept (what is repeated after a person's edit)

@@ -7,6 +7,7 @@ import tomllib
 
 import yaml
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 from test_repository import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
@@ -24,7 +25,11 @@ def direct() -> list[Requirement]:
 
 def test_lock_has_every_requirement_with_hashes():
     pins = dict(re.findall(r"^([\w.-]+)==(\S+)", LOCK, re.M))
-    stale = [str(each) for each in direct() if not each.specifier.contains(pins.get(each.name.lower(), "0"))]
+    stale = [
+        str(each)
+        for each in direct()
+        if not each.specifier.contains(pins.get(canonicalize_name(each.name), "0"))
+    ]
     assert stale == [], "make lock"
     entries = re.split(r"(?m)^(?=\w)", LOCK)[1:]
     assert [entry for entry in entries if "--hash=sha256:" not in entry] == []

@@ -25,6 +25,7 @@ SAID = "HOSTILE"
 OURS = {
     "Task",
     "Asked and answered",
+    "Said by a person to the whole run",
     "Plan",
     "Steps",
     "Success",

@@ -414,7 +414,10 @@ def _said(document: Document) -> list[Piece]:
         else Part(note.text, f"{note.key.capitalize()}:", data=note.key == "question")
         for note in said
     ]
-    return [Piece("Asked and answered", tuple(parts), fixed=True)] if len(parts) > 1 else []
+    if all(note.key == "question" for note in said):
+        return []
+    title = "Said by a person to the whole run" if document.meta.parent else "Asked and answered"
+    return [Piece(title, tuple(parts), fixed=True)]
 
 
 def _contexts(document: Document, phase: str) -> list[Piece]:

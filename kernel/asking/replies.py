@@ -31,7 +31,7 @@ WORK = "work"
 class Typed(BaseModel):
     """Base class of replies. Unknown keys are ignored; null means absent; one element is a list of one."""
 
-    model_config = ConfigDict(extra="ignore", populate_by_name=True, frozen=True)
+    model_config = ConfigDict(extra="ignore", populate_by_name=True, frozen=True, defer_build=True)
 
     @model_validator(mode="before")
     @classmethod

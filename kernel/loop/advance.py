@@ -181,6 +181,7 @@ async def plan(session: Session) -> Waiting | None:
     reads_prompt = taker is not None and session.run.ladder.rungs[taker].reads_prompt
     if reads_prompt:
         session.offer_context()
+        session.run.hear(session)
     session.save()
     if _opens(session):
         _open_do(session)

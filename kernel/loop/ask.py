@@ -355,8 +355,8 @@ def _reserve(session: Session, responder: Responder, request: Ask) -> Usage:
     """
     limit = session.run.limit
     most = responder.estimate(request)
-    if most.usd is None and limit.usd < inf:
-        raise ConfigurationError(unpriced(responder.name, limit.usd))
+    if most.usd is None and limit.usd < inf and not session.run.log.spent(root_id(session.run.id)).unpriced:
+        session.emit("warning", message=unpriced(responder.name, limit.usd))
     last = request.phase in ("check", "atomic")  # an atomic loop has no CHECK to keep a call for
     spent = session.spent_by(root_id(session.run.id))
     free = limit - spent - reserve_for_checks(spent, session.doc.meta.depth + (not last))
@@ -372,11 +372,11 @@ def _reserve(session: Session, responder: Responder, request: Ask) -> Usage:
 
 
 def unpriced(name: str, usd: float) -> str:
-    """The error message for a model without a known price in a run with a limit in USD."""
+    """The warning about a model without a known price in a run with a limit in USD."""
     return (
-        f"no price is known for {name}, so the limit of USD {usd:g} cannot be kept and it is not called; "
-        "give `price: {input: …, output: …}` (USD for a million tokens) in fractal.yaml, or lift the limit: "
-        "`usd: null`"
+        f"no price is known for {name}: its calls count towards the limits of calls and tokens, and not "
+        f"towards that of USD {usd:g}; give `price: {{input: …, output: …}}` (USD for a million tokens) in "
+        "fractal.yaml"
     )
 
 
@@ -406,7 +406,9 @@ def _record(
             "out": usage.completion_tokens,
             "usd": usage.usd,
         }
-    session.answered(request.phase, responder.name, **{k: v for k, v in figures.items() if v or k == "model"})
+    unpriced = responder.reads_prompt and usage.usd is None
+    figures = {key: value for key, value in figures.items() if value or key == "model"}
+    session.answered(request.phase, responder.name, **figures, **({"usd": None} if unpriced else {}))
     session.emit(
         "ask_finished",
         phase=request.phase,

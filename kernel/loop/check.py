@@ -43,12 +43,12 @@ async def check(session: Session) -> Waiting | None:
         "failed_steps": failed,
         "changes": session.doc.text(4, "changes").splitlines(),
     }
+    if _goes_on(session, findings):
+        return None
     if decided := _without_call(session, findings):
         said = session.doc.note(3, "result") or session.doc.note(2, "done")
         author = said.origin if said and said.text == decided.output else "kernel"
         return await _decide(session, decided, "kernel", findings, author)
-    if _goes_on(session, findings):
-        return None
     broken = any(finding.after is False for finding in findings)
     while True:
         answer = await ask(session, "check", gate=_gate_check(session, broken), evidence=evidence)
@@ -86,19 +86,24 @@ def _without_call(session: Session, findings: list[Finding]) -> Verdict | None:
 
 
 def _goes_on(session: Session, findings: list[Finding]) -> bool:
-    """Go back to DO, now open, if a planned step failed or a criterion does not hold; true if the loop does.
+    """Go back to DO, now open; true if the loop does.
 
-    The next turn sees all results and what does not hold. A verdict and another plan would cost a call more.
+    It does if a planned step failed, a criterion does not hold, or a person has said something meanwhile. The
+    next turn sees all results and what does not hold. A verdict and another plan would cost a call more.
     """
-    failing = any(finding.after is False for finding in findings)
     left = _counted(session, findings)
+    unfinished = left or any(finding.after is False for finding in findings)
     responder = _reader(session)
-    if session.doc.note(2, "work") or not (failing or left) or responder is None:
+    if session.doc.note(2, "work") or responder is None or not answers_phase(responder, "work"):
         return False
-    if _own_limit(left) or _child_limit(left) or not answers_phase(responder, "work"):
+    if _own_limit(left) or _child_limit(left):
+        return False
+    said = session.root and session.run.hear(session)
+    if not (unfinished or said):
         return False
     session.note(2, "work", session.doc.task)
-    session.note(3, NOT_YET, session.doc.text(4, "evidence"))
+    if unfinished:
+        session.note(3, NOT_YET, session.doc.text(4, "evidence"))
     session.doc = session.doc.with_section(4, Section())
     session.save(phase="do")
     session.phase_finished("check", "CONTINUE")

@@ -11,6 +11,7 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 
 from kernel.document.model import Document, Step, root_id
 from kernel.errors import DocumentError, FractalError, explained, place, raised_as
@@ -19,7 +20,7 @@ from kernel.loop.budget import Amount
 from kernel.loop.child import ended_child, subtree
 from kernel.loop.do import Waiting
 from kernel.loop.end import finish
-from kernel.loop.inbox import Inbox, listen
+from kernel.loop.inbox import Inbox, hear, listen
 from kernel.loop.run_context import RunContext, Session
 
 POLL = 0.25
@@ -60,6 +61,7 @@ class Engine:
     def __init__(self, run_context: RunContext, inbox: Inbox, clock: Clock) -> None:
         self.run_context = run_context
         self.inbox = inbox
+        run_context.hear = partial(hear, inbox)
         self.clock = clock
         self.root = root_id(run_context.id)
         self._pending: list[str] = []

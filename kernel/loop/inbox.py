@@ -1,9 +1,10 @@
-"""Applies a person's messages to a run (answer, approve, reject) from its inbox to the documents."""
+"""Applies a person's messages to a run (answer, approve, reject, say) from its inbox to the documents."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -59,6 +60,26 @@ def listen(run_context: RunContext, inbox: Inbox, waiting: list[str]) -> list[st
                 woken.append(loop_id)
             inbox.taken(path)
     return woken
+
+
+def hear(inbox: Inbox, session: Session) -> bool:
+    """Add to §1 what a person has said to the run and this loop has not heard; whether there was anything.
+
+    Every loop that asks hears it, until the root has it on disk: that removes the message.
+    """
+    heard = False
+    for path, message in inbox.messages(("say",), session.run.warn):
+        by, at = Decider.read(message), str(message.get("at", ""))
+        note = Note("guidance", str(message.get("text", "")), by.origin, f"{by}, {at}" if at else str(by))
+        if note not in session.doc.section(1).notes:  # else a crash came between the save and the removal
+            heard = True
+            session.note(1, note.key, note.text, note.origin, note.source)
+            session.emit("said", text=note.text, source=note.source)
+        if session.root:
+            session.once_saved.append(partial(inbox.taken, path))
+    if heard:
+        accept_notes(session)
+    return heard
 
 
 def _is_about(session: Session, message: Mapping[str, Any]) -> bool:

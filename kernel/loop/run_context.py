@@ -29,6 +29,9 @@ from kernel.tools.tool import Catalogue, Guard, Tool
 Admitted = Callable[[Tool], Awaitable[str]]
 """Returns why a tool may not be used; "" if it may. A changed program is tested again."""
 
+Hear = Callable[["Session"], bool]
+"""Adds to §1 what a person has said to the run since; whether there was anything. The next save writes it."""
+
 Offered = Callable[[Document], Iterable[Note]]
 """Returns the notes of §1 with the context that a run finds by itself for a loop."""
 
@@ -161,6 +164,7 @@ class RunContext:
     checks: Mapping[str, Check] = field(default_factory=dict[str, Check])  # by the name in a criterion
     offered: Offered = lambda document: ()
     listing: Callable[[], str] = lambda: ""  # of the folder
+    hear: Hear = lambda session: False
     parse: Parse = parse_strictly  # of a reply's text
     listener: Listener = silent
     redact: Callable[[str], str] = lambda text: text  # for text that is shown
@@ -204,6 +208,7 @@ class Session:
         self.doc = document
         self._written = document
         self._entries: dict[int, Step] = {}
+        self.once_saved: list[Callable[[], None]] = []  # called when the next save is on disk
 
     @property
     def id(self) -> str:
@@ -254,6 +259,8 @@ class Session:
         """Write the whole document with these changes of META, then wake these loops."""
         self.meta(updated=now(), spent=self.spent(), deadline=self.run.deadline, **meta)
         self.run.store.save(self.doc)
+        while self.once_saved:
+            self.once_saved.pop(0)()
         self._is_written(wake)
 
     def put(self, step: Step) -> None:

@@ -32,6 +32,7 @@ async def work(session: Session) -> Waiting | None:
             return waiting
         if question := unanswered(session.doc):
             return Waiting("person", question.text)
+        _hear(session)
         proposed = _proposed(session)
         if proposed and await _done(session, proposed.text, proposed.origin):
             break
@@ -145,14 +146,27 @@ def _proposed(session: Session) -> Note | None:
     return notes[-1] if notes and notes[-1].key == PROPOSED and succeeded else None
 
 
+def _hear(session: Session) -> bool:
+    """Take up what a person has said meanwhile: an answer that was proposed before does not count."""
+    if not session.run.hear(session):
+        return False
+    section = session.doc.section(3)
+    notes = tuple(note for note in section.notes if note.key != PROPOSED)
+    session.doc = session.doc.with_section(3, replace(section, notes=notes))
+    session.save()
+    return True
+
+
 async def _done(session: Session, result: str, origin: str) -> bool:
-    """Record the result; false if a criterion does not hold and the responder is to go on."""
+    """Record the result; false if the responder is to go on: a criterion does not hold, or a person spoke."""
     gathered = await criteria.gather_evidence(session)
     failing = [finding.line() for finding in gathered[0] if finding.after is False]
     again = sum(note.key == NOT_YET for note in session.doc.section(3).notes)
     if failing and again < session.run.bounds.retries:
         session.note(3, NOT_YET, "\n".join(failing), source=f"turn {last_turn(session.doc)}")
         session.save()
+        return False
+    if _hear(session):
         return False
     session.note(3, "result", result, origin)
     write_evidence(session, *gathered)

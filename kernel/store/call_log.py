@@ -25,8 +25,8 @@ from kernel.errors import DocumentError
 class Totals:
     """The cost of asks. One without a recorded end counts as its full reservation.
 
-    `usd` is the sum of the known prices, and `unpriced` counts the calls without one. The `overrun` is the
-    cost beyond the reservations, which the other figures include.
+    `usd` is the sum of the known prices, and `unpriced` counts the calls whose price is unknown. The
+    `overrun` is the cost beyond the reservations, which the other figures include.
     """
 
     calls: int = 0
@@ -45,13 +45,15 @@ class Totals:
         return Totals(*map(operator.sub, vars(self).values(), vars(other).values()))
 
     def as_dict(self) -> dict[str, Any]:
-        """The form in a document; an overrun is included if there is one."""
+        """The form in a document; calls without a price and an overrun are included if there are any."""
         values: dict[str, Any] = {
             "calls": self.calls,
             "prompt_tokens": self.prompt_tokens,
             "completion_tokens": self.completion_tokens,
             "usd": round(self.usd, 9),
         }
+        if self.unpriced:
+            values["unpriced"] = self.unpriced
         usd = round(self.overrun_usd, 9)
         if self.overrun_tokens or usd:
             values |= {"overrun_tokens": self.overrun_tokens, "overrun_usd": usd}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernel.asking.prompt import Prompt
 from kernel.asking.responder import Ladder
-from kernel.document.model import Document, root_id
+from kernel.document.model import ENDED, Document, root_id
 from kernel.errors import Exit, FractalError, UsageError
 from kernel.events import Event, Listener, now, silent
 from kernel.loop.advance import Outcome, next_prompt
@@ -38,7 +38,7 @@ from runtime.workspace import settings as settings_of
 from runtime.workspace import trust, undo
 from runtime.workspace.archive import put_away
 from runtime.workspace.concurrency import one_of_many
-from runtime.workspace.inbox import Inbox, Person, ask, drop, leave
+from runtime.workspace.inbox import Inbox, Person, ask, drop, leave, unheard
 from runtime.workspace.new_run import first_document, prior, shelved
 from runtime.workspace.resume import active_before, assumed, begin_session, go_back, raised
 from runtime.workspace.reuse import reusable
@@ -157,12 +157,13 @@ class Fractal(Reader):
         tool: str = "",
         reuse: bool = False,
         group: str = "",
+        thread: str = "",
     ) -> RunResult:
         """Start a run. `context` holds pairs of source and text; `after` is an earlier run to follow up.
 
         The text of a guided `tool` guides the root loop. With `reuse`, the result of an earlier run that only
         read is returned if its task, inputs and instructions are the same. Runs with the same `group` are
-        attempts at one task, which are compared.
+        attempts at one task, which are compared. Runs with the same `thread` are one conversation.
         """
         if not task.strip():
             raise UsageError('the task is empty; say what is to be done: fractal run "…"')
@@ -178,7 +179,9 @@ class Fractal(Reader):
                 raise UsageError(f"{tool} guides no loop" if reused else run_context.catalogue.unknown(tool))
             pieces = [*earlier, *shelved(run_context.store, context)]
             document = first_document(run, task, pieces, self.workspace.folder, self.config.bounds(), tool)
-            extra: dict[str, Any] = {**self._meta_names(group), **({"plan_only": True} if plan_only else {})}
+            extra: dict[str, Any] = self._meta_names(group, thread)
+            if plan_only:
+                extra["plan_only"] = True
             if self.sources["skills"] == "flag":  # they are used again when the run is resumed
                 extra["with_skills"] = [str(place) for place in self.skills]
             document = document.having(extra=extra)
@@ -234,9 +237,9 @@ class Fractal(Reader):
             self.__dict__.pop("memory", None)
             self._ladder = self.given
 
-    def _meta_names(self, group: str) -> dict[str, str]:
-        """Agent, space and group for META, unless they are the default."""
-        names = {"agent": self.config.agent, "space": self.config.space, "group": group}
+    def _meta_names(self, group: str, thread: str) -> dict[str, Any]:
+        """Agent, space, group and thread for META, unless they are the default."""
+        names = {"agent": self.config.agent, "space": self.config.space, "group": group, "thread": thread}
         return {key: name for key, name in names.items() if name not in ("", "default")}
 
     def _reused(self, task: str, context: Sequence[tuple[str, str]]) -> RunResult | None:
@@ -293,6 +296,8 @@ class Fractal(Reader):
                 stopped = error
                 result = self._result(run_context, folder, Outcome("interrupted", Exit.INTERRUPTED))
         self.workshop.end(run_context, result)
+        for _, text in unheard(folder) if result.status in ENDED else ():
+            run_context.warn(f"the run ended before this could be taken up: {text}")
         withdraw(self.workspace.state / "mailbox", run_context.id)
         self.memory.end(folder, run_context.warn)
         self.listener(Event("run_finished", run_context.id, result.id, data=event_data(result)))
@@ -327,7 +332,7 @@ class Fractal(Reader):
         self.listener(Event("run_started", root.meta.run, root.meta.id, data=data))
 
     def tell(self, run: str, kind: str, *, by: Decider = PROGRAM, **values: Any) -> bool:
-        """Send a message (answer, approve, reject, cancel) to a run; True if a process works on it.
+        """Send a message (answer, approve, reject, say, cancel) to a run; True if a process works on it.
 
         `by` is who decides, and is written to the document; a service that shows the question on a page gives
         `PAGE`. Raises `UsageError` if that decider may not approve a serious danger.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import sys
@@ -31,6 +32,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "answer": ("person", "Answer the question that a run waits for."),
         "approve": ("person", "Approve the plan or step that a run waits for."),
         "reject": ("person", "Reject the plan or step that a run waits for."),
+        "say": ("person", "Say something to a run that works; its next plan or turn sees it."),
         "feedback": ("person", "Rate the result of a run as good or bad."),
         "cancel": ("person", "Cancel a run."),
         "undo": ("person", "Restore the files that a run, or one step of it, changed."),
@@ -46,6 +48,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "context": ("memory", "Show what memory would add to the prompt for a task, and why."),
     },
     "Services": {
+        "acp": ("acp", "Serve editors that speak the Agent Client Protocol."),
         "mcp": ("mcp", "Serve runs, documents and tools to MCP clients."),
     },
     "System": {
@@ -123,20 +126,28 @@ class Lazy(click.Group):
                 )
 
 
-def _help_alone() -> None:
-    """Print the help if there is no command."""
+def _alone() -> int:
+    """Without a command: a conversation on a terminal, else the help."""
     context = click.get_current_context()
-    if context.invoked_subcommand is None:
-        click.echo(context.get_help())
+    if context.invoked_subcommand is not None:
+        return 0
+    if all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
+        from runtime.cli.conversation import Conversation
+
+        return Conversation(_run, _report).hold()
+    click.echo(context.get_help())
+    return 0
 
 
 cli: click.Group = Lazy(
     "fractal",
     help="A file-based agent runtime. One loop (Understand, Plan, Do, Check) works on markdown documents "
-    'that you can read, edit and resume.\n\nStart with: fractal run "count the words in notes.txt"',
+    "that you can read, edit and resume.\n\n"
+    'Start with: fractal run "count the words in notes.txt"\n\n'
+    "On a terminal, `fractal` alone opens a conversation.",
     params=[_folder_option(hidden=False)],
     invoke_without_command=True,
-    callback=_help_alone,
+    callback=_alone,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit codes: 0 accepted, 1 failed, 2 usage, 3 configuration, 4 provider, 5 limit, "
     "6 waiting for a person, 130 interrupted.",
@@ -146,6 +157,7 @@ cli = click.version_option(__version__, message="fractal %(version)s", help="Pri
 
 def main(args: Sequence[str] | None = None, command: click.Command = cli, name: str = "fractal") -> None:
     """Run a command; print an error as one line and exit with its code."""
+    gc.set_threshold(20_000, 20, 20)  # collecting while the modules load took an eighth of a short command
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

@@ -62,14 +62,15 @@ class Check:
     "--fetch", is_flag=True, help="First install the weights of the embedder minilm (84 MB), after asking."
 )
 @click.option("-y", "--yes", is_flag=True, help="With --fetch: do not ask.")
-def doctor(fetch: bool, yes: bool) -> int:
+@click.option("--ping", is_flag=True, help="Also ask each model for one token.")
+def doctor(fetch: bool, yes: bool, ping: bool) -> int:
     """Check what works here, and how to fix what does not.
 
     The exit code is 3 if something is broken, else 0.
     """
     if fetch:
         _fetch(yes)
-    checks = list(_checks())
+    checks = list(_checks(ping))
     code = 3 if any(each.state == BAD for each in checks) else 0
     emit(checks, code)
     for check in checks:
@@ -91,7 +92,7 @@ def _fetch(yes: bool) -> None:
         notify(f"the weights of minilm are in {weights.folder} ({weights.source})")
 
 
-def _checks() -> Iterator[Check]:
+def _checks(pings: bool) -> Iterator[Check]:
     yield _run_check("python", _python, None)
     try:
         fractal = opened()
@@ -103,6 +104,7 @@ def _checks() -> Iterator[Check]:
     for name, look in LOOKS.items():
         if trust.state == GOOD or name not in UNTRIED:
             yield _run_check(name, look, fractal)
+    yield from _pings(fractal) if pings and trust.state == GOOD else ()
     yield from _servers(fractal)
 
 
@@ -282,6 +284,7 @@ LOOKS: Mapping[str, Callable[[Fractal], Found]] = {
     "embedder": _embedder,
     "memory": _memory,
     "mcp": _installed("mcp", "mcp", "mcp", "servers in .mcp.json and for fractal mcp"),
+    "acp": _installed("agent-client-protocol", "acp", "acp", "fractal acp"),
     "tools": _catalogue,
     "plugins": _plugins,
     "git": _git,
@@ -290,6 +293,18 @@ LOOKS: Mapping[str, Callable[[Fractal], Found]] = {
 UNTRIED = ("sandbox", "ladder", "model", "embedder")
 """What is not tried out in a folder that asks for permissions."""
 FIXES = {"embedder": "or use the setting embedder: lexical"}
+
+
+def _pings(fractal: Fractal) -> Iterator[Check]:
+    """Ask each model for one token, as a run asks it."""
+    from runtime.models.speed import ping
+
+    for rung in fractal.ladder:
+        if rung.reads_prompt and not getattr(rung, "patient", False):
+            try:
+                yield Check(f"ping {rung.name}", GOOD, f"answered in {asyncio.run(ping(rung)):.1f} s")
+            except FractalError as error:
+                yield Check(f"ping {rung.name}", BAD, str(error))
 
 
 def _servers(fractal: Fractal) -> Iterator[Check]:

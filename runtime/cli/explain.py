@@ -201,7 +201,8 @@ def _price(entries: Sequence[Mapping[str, Any]]) -> str:
         return ""
     tokens = sum(int(each.get("prompt", 0)) + int(each.get("out", 0)) for each in entries)
     spent = sum(float(each.get("usd") or 0) for each in entries)
-    usd = f", USD {spent:.4g}" if spent else ""
+    unknown = any(each.get("usd", 0) is None for each in entries)
+    usd = f", USD {spent:.4g}" if spent else ", price unknown" if unknown else ""
     return f" in {count(calls, 'call')} ({tokens:,} tokens{usd})"
 
 

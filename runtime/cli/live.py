@@ -19,7 +19,7 @@ from rich.text import Text
 
 from kernel.document.model import ACCEPTED, ENDED, STEP_ENDED
 from kernel.events import Event
-from runtime.cli.output import MARKS, call, elide, line, money, seconds, tokens, width
+from runtime.cli.output import MARKS, call, cost_of, elide, line, seconds, tokens, width
 from runtime.cli.progress import PHASES, View, notice, summary
 
 LETTERS = ("understand", "plan", "do", "check")
@@ -31,6 +31,10 @@ MOST_ROWS = 200
 """Rows of the last picture."""
 SHOWN = 6
 """Finished steps of one loop that stay visible while there is room."""
+SLOW = 3.0
+"""Seconds without a reply after which the wait is shown."""
+WRITTEN = 2_000
+"""Characters of a reply in progress that are kept: the widest terminal shows fewer."""
 _COLOURS = {"bright_black": "dim"}
 
 
@@ -62,6 +66,8 @@ class LoopRow:
     attempt: int = 1
     status: str = "running"
     asking: str = ""  # the rung that is being asked now
+    asked: float = 0.0  # when
+    writing: str = ""  # the end of the reply that is being written
     own: dict[str, float] = field(default_factory=dict)
     whole: dict[str, float] | None = None  # what it spent with its children, once it has ended
     began: float = 0.0
@@ -111,6 +117,7 @@ class Board:
             case "ask_finished" if not data.get("reused"):
                 for name in ("prompt_tokens", "completion_tokens", "instruction_tokens", "usd"):
                     loop.own[name] = loop.own.get(name, 0) + (data.get(name) or 0)
+                loop.own["unpriced"] = loop.own.get("unpriced", 0) + (data.get("usd", 0) is None)
             case "step_started" | "step_finished":
                 self._step(loop, event.kind, data)
             case "loop_waiting":
@@ -123,9 +130,11 @@ class Board:
             case _:
                 pass
         if event.kind == "ask_started":
-            loop.asking = str(data.get("rung", ""))
+            loop.asking, loop.asked, loop.writing = str(data.get("rung", "")), self.clock(), ""
+        elif event.kind == "reply_delta":
+            loop.writing = (loop.writing + str(data.get("text", "")))[-WRITTEN:]
         elif event.kind.startswith(("ask_", "phase_", "loop_finished")):
-            loop.asking = ""
+            loop.asking = loop.writing = ""
 
     def _step(self, loop: LoopRow, kind: str, data: Any) -> None:
         n, tool = int(data["step"]), str(data.get("tool", ""))
@@ -191,6 +200,7 @@ class Row:
     label: str
     detail: str = ""
     loop: LoopRow | None = None
+    end: bool = False  # whether the end of the label is shown where it is too long
 
 
 class Tree:
@@ -230,7 +240,9 @@ class Tree:
         label = line(loop.task) if loop.task else loop.id
         if loop.kind not in ("task", ""):
             label = f"{line(loop.kind)}: {label}"
-        rows = [Row(guide, sign, colour, label, self._detail(loop), loop)]
+        rows = [Row(guide, sign, colour, label, self.detail(loop), loop)]
+        if loop.writing and self.live:
+            rows.append(Row(f"{under}  ", "", "dim", line(loop.writing), end=True))
         if loop.ended and loop.id != self.board.root:
             return rows  # its document shows what an ended child did
         parts = _folded([loop.steps[n] for n in sorted(loop.steps)], limit, busy)
@@ -252,14 +264,17 @@ class Tree:
         sign, colour = MARKS.get(status, ("·", "dim"))
         return sign, _COLOURS.get(colour, colour)
 
-    def _detail(self, loop: LoopRow) -> str:
+    def detail(self, loop: LoopRow) -> str:
         """What the loop is at, in a few words."""
         if loop.status == "waiting":
             return f"waiting for {loop.waits_for}"
         if loop.ended or loop.status == "interrupted":
             return "" if loop.status == "complete" else loop.status
         retry = f", attempt {loop.attempt}" if loop.attempt > 1 else ""
-        return PHASES.get(loop.phase, loop.phase) + retry + (f" · {line(loop.asking)}" if loop.asking else "")
+        asking = f" · {line(loop.asking)}" if loop.asking else ""
+        waited = self.board.clock() - loop.asked
+        slow = loop.asking and not loop.writing and waited >= SLOW
+        return PHASES.get(loop.phase, loop.phase) + retry + asking + (f" · {waited:.0f} s" if slow else "")
 
     def draw(self, row: Row, columns: int) -> Text:
         """The row as a line of at most `columns` cells: label left, figures right."""
@@ -269,7 +284,7 @@ class Tree:
         detail = ""
         if row.detail and room > 30:
             detail = "  " + elide(row.detail, max(room - width(row.label), room // 2) - 2)
-        label = elide(row.label, room - width(detail))
+        label = elide(row.label, room - width(detail), end=row.end)
         style = "bold" if row.loop and not row.loop.parent else row.colour if not row.sign else ""
         colour = "yellow" if row.loop and row.loop.ended else "dim"
         text = Text.assemble(lead, (label, style), (detail, colour), no_wrap=True, overflow="crop")
@@ -288,7 +303,7 @@ class Tree:
         if columns >= 50:
             text.append(f" {tokens(spent['tokens']):>5}", "dim" if not spent["tokens"] else "")
         if columns >= 64:
-            text.append(f" {money(spent.get('usd', 0)):>8}", "dim")
+            text.append(f" {cost_of(spent):>8}", "dim")
         text.append(f" {seconds(self.board.elapsed(loop), short=True):>5}", "dim")
         return text
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from dataclasses import asdict
 from typing import Any
 
@@ -12,6 +13,7 @@ from kernel.asking.responder import Questioner, Responder
 from kernel.errors import FractalError
 from runtime.cli.output import Columns, emit, notify, print_table, put, wants_json
 from runtime.cli.session import json_option, model_option, opened
+from runtime.models.ladder import KEYS
 
 
 @click.command()
@@ -19,7 +21,7 @@ from runtime.cli.session import json_option, model_option, opened
 @model_option
 @json_option("Print an object.")
 def model(tries: bool, **settings: Any) -> None:
-    """Show who answers, in which form, at which price; with --try, how fast.
+    """Show who answers, in which form, with which context, at which price; with --try, how fast.
 
     A form is how phases are asked: micro (small questions, for small models), json (a whole phase at
     once), or native (json, with tool calls in the provider's own form).
@@ -36,10 +38,14 @@ def model(tries: bool, **settings: Any) -> None:
                 row |= asdict(asyncio.run(speed(rung)))
             except FractalError as error:
                 row["error"] = str(error)
-    emit({"ladder": rows, "source": fractal.sources["ladder" if fractal.config.ladder else "model"]})
-    names = ("rung", "tier", "form", "price")
-    shown: Columns = {name.upper(): lambda row, name=name: row[name] for name in names}
+    source = fractal.sources["ladder" if fractal.config.ladder else "model"]
+    key = next((key for key in KEYS if os.environ.get(key)), "") if source == "default" else ""
+    source = f"{key} in the environment" if key else source
+    emit({"ladder": rows, "source": source})
+    names = ("rung", "tier", "form", "context", "price")
+    shown: Columns = {name.upper(): lambda row, name=name: _cell(row[name]) for name in names}
     print_table(shown, rows)
+    put(f"set by: {source}")
     for row in rows:
         if "first_seconds" in row:
             put(
@@ -54,7 +60,13 @@ def model(tries: bool, **settings: Any) -> None:
 def _row(rung: Responder) -> dict[str, Any]:
     form = "micro" if isinstance(rung, Questioner) else "json" if rung.reads_prompt else "-"
     form = "native" if getattr(rung, "native", False) else form
-    return {"rung": rung.name, "tier": rung.tier, "form": form, "price": _price(rung)}
+    model = getattr(rung, "model", rung)  # of a small model, the model behind its questions
+    context = getattr(model, "context", None) or getattr(rung, "context", None)
+    return {"rung": rung.name, "tier": rung.tier, "form": form, "context": context, "price": _price(rung)}
+
+
+def _cell(value: str | int | None) -> str:
+    return f"{value:,}" if isinstance(value, int) else value or "-"
 
 
 def _price(rung: Responder) -> str:

@@ -178,13 +178,18 @@ def width(text: str) -> int:
     return cell_len(text)
 
 
-def elide(text: str, cells: int) -> str:
-    """The text on one line in at most that many cells, with … where it is cut."""
+def elide(text: str, cells: int, *, end: bool = False) -> str:
+    """The text on one line in at most that many cells, with … where it is cut; `end` keeps its end."""
     text = line(text)
     if width(text) <= cells:
         return text
     if cells < 1:
         return ""
+    if end:
+        tail = text[len(text) - cells + 1 :]
+        while width(tail) >= cells:
+            tail = tail[1:]
+        return "…" + tail.lstrip()
     if text.isascii():
         return text[: cells - 1].rstrip() + "…"
     from rich.cells import set_cell_size
@@ -218,6 +223,12 @@ def money(usd: float | None) -> str:
     if not usd:
         return "$0"
     return f"${usd:.4f}" if usd < 0.1 else f"${usd:.2f}"
+
+
+def cost_of(spent: Mapping[str, Any]) -> str:
+    """What was spent, in US dollars; "?" stands for calls whose price is unknown."""
+    usd = spent.get("usd") or 0
+    return money(usd) if not spent.get("unpriced") else f"{money(usd)} + ?" if usd else "?"
 
 
 def seconds(value: float, *, short: bool = False) -> str:

@@ -1,4 +1,4 @@
-"""`fractal answer`, `approve`, `reject`, `feedback`, `cancel` and `undo`: messages of a person to a run."""
+"""`fractal answer`, `approve`, `reject`, `say`, `feedback`, `cancel`, `undo`: what a person tells a run."""
 
 from __future__ import annotations
 
@@ -44,11 +44,27 @@ def _send(run: str, kind: str, *, resume: bool = False, **values: str) -> int:
 @_resume
 def answer(words: tuple[str, ...], resume: bool) -> int:
     """Answer the question of a run (default: the newest that waits); `-` reads standard input."""
-    run, text = run_and_words(words, least=1)
-    text = (sys.stdin.read() if text == "-" else text).strip()
+    run, text = _said(words)
     if not text:
         raise click.UsageError("the answer is empty")
     return _send(run, "answer", resume=resume, text=text)
+
+
+@click.command()
+@click.argument("words", nargs=-1, required=True, metavar="[RUN] TEXT…")
+def say(words: tuple[str, ...]) -> int:
+    """Say something to a run while it works (default: the newest unfinished one); `-` reads standard input.
+
+    Its next plan, or its next turn, sees the text. A call that is being made is not interrupted.
+    """
+    run, text = _said(words)
+    return _send(run, "say", text=text)
+
+
+def _said(words: tuple[str, ...]) -> tuple[str, str]:
+    """RUN and the text of `[RUN] TEXT…`; `-` stands for standard input."""
+    run, text = run_and_words(words, least=1)
+    return run, (sys.stdin.read() if text == "-" else text).strip()
 
 
 @click.command()

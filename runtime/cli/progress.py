@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Self
 
 from kernel.events import Event
-from runtime.cli.output import call, count, elide, line, money, seconds, tokens
+from runtime.cli.output import call, cost_of, count, elide, line, money, seconds, tokens
 
 PHASES: Mapping[str, str] = {"understand": "understanding", "plan": "planning", "do": "working"} | {
     "check": "checking",
@@ -50,7 +50,7 @@ def summary(spent: Mapping[str, Any]) -> str:
     """The cost of a run in a few words."""
     calls = int(spent.get("calls", 0))
     used = spent.get("prompt_tokens", 0) + spent.get("completion_tokens", 0)
-    costs = [f"{tokens(used)} tokens", money(spent.get("usd", 0))] if calls else []
+    costs = [f"{tokens(used)} tokens", cost_of(spent)] if calls else []
     return ", ".join([count(calls, "call"), *costs, seconds(float(spent.get("seconds", 0)))])
 
 
@@ -95,14 +95,15 @@ class JsonLines(View):
 class PlainLines(View):
     """One line on standard error for each thing worth knowing afterwards."""
 
-    def __init__(self) -> None:
+    def __init__(self, write: Callable[[str], None] | None = None) -> None:
+        self._write = write or _write
         self._last: dict[str, int] = {}  # the number of the last planned step, by loop
 
     def __call__(self, event: Event) -> None:
         """Print the event, if it is worth a line."""
         for text in filter(None, (self._text(event, event.data), notice(event))):
             where = event.loop_id.rpartition(f"-{event.run}-")[2] if event.parent_id else ""
-            _write(f"[{where}] {text}" if where else text)
+            self._write(f"[{where}] {text}" if where else text)
 
     def _text(self, event: Event, data: Mapping[str, Any]) -> str:
         phase, gate, attempt = str(data.get("phase")), str(data.get("gate", "")), int(data.get("attempt", 1))
@@ -134,6 +135,8 @@ class PlainLines(View):
             case "step_finished":
                 result = elide(str(data.get("result", "")), 80)
                 return f"{self._step(event)}: {data.get('state')}" + (f" → {result}" if result else "")
+            case "said":
+                return f"heard: {elide(str(data.get('text', '')), 100)}"
             case "loop_waiting":
                 return f"waiting for {'an answer' if data.get('for') == 'person' else 'an approval'}"
             case "run_finished":

@@ -23,12 +23,12 @@ from runtime.cli.output import (
     Columns,
     call,
     columns,
+    cost_of,
     count,
     elide,
     emit,
     line,
     local,
-    money,
     notify,
     pad,
     phase_name,
@@ -73,7 +73,7 @@ def ls(everything: bool) -> None:
         return text.replace(status, click.style(status, fg=MARKS.get(status, ("", None))[1]), 1)
 
     shown: Columns = {"RUN": "run", "STATUS": "status", "WHEN": lambda each: local(each["created"])}
-    cost: Columns = {"COST": lambda each: money(each["spent"].get("usd", 0)) if each["spent"] else ""}
+    cost: Columns = {"COST": lambda each: cost_of(each["spent"]) if each["spent"] else ""}
     shown = {**shown, "LOOPS": "loops", **cost, "TASK": "task"}
     print_table(shown, summaries, right=(3, 4), cut=(5,), room=columns(120), style=coloured)
     if not everything and len(ids) > NEWEST:
@@ -234,7 +234,7 @@ def _rows(loop: Mapping[str, Any], guide: str, under: str) -> Iterator[str]:
         yield f"{guide}{_mark('broken')} {document}: {line(loop['error'])}"
         return
     status = "unverified" if loop["status"] == "complete" and "unverified" in loop else loop["status"]
-    spent = f"  {money(loop['spent'].get('usd', 0))}" if loop["spent"] else ""
+    spent = f"  {cost_of(loop['spent'])}" if loop["spent"] else ""
     kind = "" if loop["type"] == "task" else f"{loop['type']}: "
     tail = f"{status}{spent}  {document}"
     yield _join(f"{guide}{_mark(status)} ", kind + loop["task"], tail, bold=not guide)
@@ -273,13 +273,18 @@ def cost(run: str) -> None:
     documents = opened().documents(run)
     rows = list(_costs(documents))
     charged = dict(documents[0].meta.spent)
-    total = {name: round(sum(row[name] for row in rows), 9) for name in FIGURES}
+    total = {name: round(sum(row[name] or 0 for row in rows), 9) for name in FIGURES}
+    unpriced = sum(row["usd"] is None for row in rows)
     emit({"rows": rows, "total": total, "charged": charged})
     shown: Columns = {"LOOP": "loop", "PHASE": _phase, "RESPONDER": "rung"}
     heads = zip(("CALLS", "PROMPT", "INSTR", "REPLY"), FIGURES, strict=False)
     figures: Columns = {head: lambda row, name=name: f"{int(row[name]):,}" for head, name in heads}
-    shown = {**shown, **figures, "USD": lambda row: money(row["usd"])}
-    end = {"loop": "total", "phase": "", "rung": "", "attempt": 1, **total}
+    shown = {
+        **shown,
+        **figures,
+        "USD": lambda row: cost_of({**row, "unpriced": row.get("unpriced") or row["usd"] is None}),
+    }
+    end = {"loop": "total", "phase": "", "rung": "", "attempt": 1, **total, "unpriced": unpriced}
 
     def bold(row: Mapping[str, Any], text: str) -> str:
         return click.style(text, bold=True) if row is end else text
@@ -287,7 +292,7 @@ def cost(run: str) -> None:
     print_table(shown, [*rows, end], right=(3, 4, 5, 6, 7), cut=(0, 1, 2), style=bold)
     if charged.get("calls", 0) > total["calls"] or charged.get("usd", 0) > total["usd"] + 1e-9:
         calls = count(charged.get("calls", 0), "call")
-        click.echo(f"charged in total: {calls}, {money(charged.get('usd'))} (with failed calls)")
+        click.echo(f"charged in total: {calls}, {cost_of(charged)} (with failed calls)")
 
 
 def _costs(documents: list[Document]) -> Iterator[dict[str, Any]]:
@@ -296,7 +301,7 @@ def _costs(documents: list[Document]) -> Iterator[dict[str, Any]]:
         for entry in document.meta.rungs:
             if entry.get("passed") and not entry.get("calls"):
                 continue
-            figures = {name: entry.get(keys.get(name, name)) or 0 for name in FIGURES}
+            figures = {name: entry.get(keys.get(name, name), 0) for name in FIGURES}
             yield {
                 "loop": document.meta.id,
                 "attempt": entry.get("attempt", 1),

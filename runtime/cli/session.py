@@ -9,7 +9,7 @@ import select
 import shlex
 import signal
 import sys
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
@@ -129,11 +129,22 @@ def decider() -> Decider:
 class Session:
     """Work that is shown and can be stopped."""
 
-    def __init__(self, *, quiet: bool = False, events: bool = True) -> None:
-        """Show progress as the options say; without `events`, `--json` shows none."""
+    def __init__(
+        self,
+        *,
+        quiet: bool = False,
+        events: bool = True,
+        watch: View | None = None,
+        read: Callable[[str], Awaitable[str]] | None = None,
+    ) -> None:
+        """Show progress as the options say, or in `watch`; without `events`, `--json` shows none.
+
+        `read` shows how a question can be answered, and returns the reply.
+        """
         self.json = wants_json()
         self.run = ""
-        self.watch = view(json=self.json and events, quiet=quiet or self.json)
+        self.watch = watch or view(json=self.json and events, quiet=quiet or self.json)
+        self._read = read or _typed
 
     def open(self, **settings: Any) -> Fractal:
         """A Fractal whose events are shown, and whose questions are asked at a terminal."""
@@ -179,7 +190,7 @@ class Session:
         def stop(number: int, frame: FrameType | None) -> None:
             nonlocal stopped
             if stopped:
-                _end_at_once()
+                end_at_once()
             stopped = True
             loop.call_soon_threadsafe(task.cancel)
 
@@ -195,20 +206,16 @@ class Session:
     async def _ask(self, question: str) -> str:
         with self.watch.paused():
             notify(f"\n{question}", "magenta")
-            click.echo("(press Enter to answer later)\n> ", nl=False, err=True)
-            return await _line_of_terminal()
+            return await self._read("(press Enter to answer later)")
 
     async def _approve(self, question: str) -> Said | None:
         from runtime.workspace.inbox import Said
 
         with self.watch.paused():
             notify(f"\nwaiting for approval of {question}", "magenta")
-            click.echo(
-                "(y: approve, n: reject, other text: reject with this reason, Enter: later)\n> ",
-                nl=False,
-                err=True,
+            reply = await self._read(
+                "(y: approve, n: reject, other text: reject with this reason, Enter: later)"
             )
-            reply = await _line_of_terminal()
         if reply.lower() in ("y", "yes"):
             return Said("approve")
         return Said("reject", {"why": "" if reply.lower() in ("n", "no") else reply}) if reply else None
@@ -255,6 +262,12 @@ class Session:
         notify(f"why: {command('explain', result.run)}")
 
 
+async def _typed(hint: str) -> str:
+    """A line that is typed below the hint."""
+    click.echo(f"{hint}\n> ", nl=False, err=True)
+    return await _line_of_terminal()
+
+
 async def _line_of_terminal() -> str:
     """A typed line, with what was pasted after it; "" at the end of the input.
 
@@ -277,7 +290,7 @@ async def _line_of_terminal() -> str:
     return data.decode("utf-8", "replace").strip()
 
 
-def _end_at_once() -> NoReturn:
+def end_at_once() -> NoReturn:
     """End the process and its commands; what is on disk is enough to resume from."""
     from runtime.sandbox.process import end_all
 

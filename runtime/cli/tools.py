@@ -20,6 +20,7 @@ from runtime.catalogue.skills import read_skill
 from runtime.cli.output import (
     OUTCOMES,
     Columns,
+    cost_of,
     count,
     elide,
     emit,
@@ -274,7 +275,7 @@ async def _test(fractal: Fractal, tools: list[Tool], *, quiet: bool = False) -> 
 def _say(tested: Tested) -> None:
     mark, colour = OUTCOMES[tested.passed]
     word = {True: "passed", False: "failed", None: "not tested"}[tested.passed]
-    cost = f", {money(tested.spent.get('usd', 0))}" if tested.spent.get("calls") else ""
+    cost = f", {cost_of(tested.spent)}" if tested.spent.get("calls") else ""
     took = f" ({seconds(tested.seconds)}{cost})" if tested.passed is not None else ""
     note = "" if tested.passed else f": {line(tested.note)}"
     print_line(f"{mark} {tested.tool} {word}{took}{note}", fg=colour)

@@ -203,8 +203,6 @@ class Asking:
     def _reserve(self, most: Usage) -> None:
         bounds = self.bounds
         limit = Amount(bounds.calls, bounds.tokens, float("inf") if bounds.usd is None else bounds.usd)
-        if bounds.usd is not None and most.usd is None:
-            raise LimitReached("a model without a known price is not asked while money (usd) has a limit")
         if not (limit - Amount.of(self.spent())).covers(Amount.of(most)):
             raise LimitReached("the budget (calls, tokens, usd) is used up")
 

@@ -20,7 +20,7 @@ KEYS: Mapping[str, str] = {
     "MISTRAL_API_KEY": "mistral/mistral-medium-latest",
     "OPENROUTER_API_KEY": "openrouter/openai/gpt-5-mini",
     "DEEPSEEK_API_KEY": "deepseek/deepseek-chat",
-    "GROQ_API_KEY": "groq/llama-3.3-70b-versatile",
+    "GROQ_API_KEY": "groq/openai/gpt-oss-120b",
 }
 """The default: the first provider whose key is set, and its model."""
 

@@ -1,7 +1,7 @@
 """Any model that litellm knows, by name: `anthropic/…`, `ollama/…`, `bedrock/…`.
 
-litellm takes seconds to import; it is imported at the first ask, or by `warm` in a thread. Only the call
-itself uses the network.
+litellm takes seconds to import; it is imported at the first ask, in a thread. Only the call itself uses
+the network.
 """
 
 from __future__ import annotations
@@ -32,11 +32,6 @@ class LiteLLM(Provider):
         """
         known = bool(entry_of(model).get("supports_function_calling")) and not model.startswith("ollama")
         super().__init__(model, **{"native": known if native is None else native, **settings})
-
-    @staticmethod
-    def warm() -> None:
-        """Import litellm; call it in a thread while something else is prepared."""
-        _litellm()
 
     async def load(self) -> None:
         """Import litellm in a thread."""
@@ -91,7 +86,8 @@ class LiteLLM(Provider):
         calls = [(str(function.name), str(function.arguments or "")) for function in named]
         text = self.text_of(ask, calls, choice.message.content or "")
         used = getattr(response, "usage", None)
-        prompt, completion = self.tokens(ask, used, text)
+        read, written = (getattr(used, name, None) for name in ("prompt_tokens", "completion_tokens"))
+        prompt, completion = self.tokens(ask, read, written, text)
         cost = self._used(litellm, response, prompt, completion)
         if choice.finish_reason == "content_filter":
             raise self.withheld(cost)

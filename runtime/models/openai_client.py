@@ -1,6 +1,7 @@
-"""Any server that speaks OpenAI's protocol, through the `openai` package. Replies are streamed.
+"""Any server that speaks OpenAI's protocol, through `httpx`. Replies are streamed.
 
-The package is imported at the first ask, or by `warm` in a thread. Only the call itself uses the network.
+The `openai` package is not used: it takes 40 MB and four fifths of the start-up time of a process that asks
+a model (docs/benchmarks.md). `httpx` is imported at the first ask.
 """
 
 from __future__ import annotations
@@ -8,18 +9,31 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import AsyncGenerator, AsyncIterator
+import sys
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from functools import cache
-from importlib import import_module
-from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from kernel.asking.responder import Ask, Reply
-from kernel.errors import ConfigurationError
+from kernel.errors import ProviderError
 from runtime.models.endpoints import ALIASES, ENDPOINTS, OWN
 from runtime.models.prices import usage
 from runtime.models.provider import SCHEMA_TOKENS, Provider
+
+if TYPE_CHECKING:
+    import httpx
+
+LARGEST_ERROR = 100_000
+"""Characters of an error's answer that are read as JSON."""
+
+
+class RefusedRequest(Exception):
+    """The server answered with an error; `body` is its JSON object, or empty."""
+
+    def __init__(self, text: str, status: int | None, headers: Mapping[str, str]) -> None:
+        self.status_code, self.response = status, headers
+        self.body = _error_in(text)
+        super().__init__(" ".join(text[:300].split()) or f"the server answered with the status {status}")
 
 
 class OpenAI(Provider):
@@ -38,16 +52,11 @@ class OpenAI(Provider):
         name = f"{provider}/{rest}" if slash else model
         super().__init__(name, **{"name": model, "native": native, **settings})
         self.url = self.api_base or known.url
-        self._client: tuple[Any, asyncio.AbstractEventLoop] | None = None
-
-    @staticmethod
-    def warm() -> None:
-        """Import the package; call it in a thread while something else is prepared."""
-        _openai()
+        self._client: tuple[httpx.AsyncClient, asyncio.AbstractEventLoop] | None = None
 
     async def load(self) -> None:
         """Import the package in a thread, and make its client: that takes longer than some time-outs."""
-        await asyncio.to_thread(_openai)
+        await asyncio.to_thread(_httpx)
         self._connected()
 
     async def send(self, ask: Ask, seconds: float) -> Reply:
@@ -55,27 +64,49 @@ class OpenAI(Provider):
         limits, received = self.timeout, _Received()
         async with _limit(seconds, "the reply was not complete"):
             async with _limit(limits.first_token, "no reply began"):
-                stream = await self._connected().chat.completions.create(**self._request(ask))
-                chunks: AsyncIterator[Any] = stream.__aiter__()
-                streams = "event-stream" in stream.response.headers.get("content-type", "")
-                more = await received.next(chunks, ask) if streams else False
-                if not streams:  # a server that does not stream
-                    received.take(json.loads(await stream.response.aread()), ask)
-            while more:
-                async with _limit(limits.idle, "the reply stalled"):
-                    more = await received.next(chunks, ask)
+                client = self._connected()
+                request = client.build_request("POST", "chat/completions", json=self._request(ask))
+                response = await client.send(request, stream=True)
+            try:
+                if response.is_error:
+                    text = (await response.aread()).decode("utf-8", "replace")
+                    raise RefusedRequest(text, response.status_code, response.headers)
+                if "event-stream" in response.headers.get("content-type", ""):
+                    await self._follow(_events(response), received, ask)
+                else:  # a server that does not stream
+                    received.take_whole(json.loads(await response.aread()), ask)
+            finally:
+                await response.aclose()
         return self._reply(ask, received)
 
-    def _connected(self) -> Any:
-        """The client of the package. Its connections belong to one event loop."""
-        openai, loop = _openai(), asyncio.get_running_loop()
+    async def _follow(self, events: AsyncIterator[str], received: _Received, ask: Ask) -> None:
+        """Take the events of a stream until its end, or until the next one takes too long."""
+        seconds, what = self.timeout.first_token, "no reply began"
+        while True:
+            async with _limit(seconds, what):
+                event = await anext(events, None)
+            if event is None:
+                break
+            received.take(json.loads(event), ask)
+            seconds, what = self.timeout.idle, "the reply stalled"
+        if not received.finish:
+            raise ConnectionResetError("the stream ended in the middle of the reply")
+
+    def _connected(self) -> httpx.AsyncClient:
+        """The client. Its connections belong to one event loop."""
+        loop = asyncio.get_running_loop()
         if self._client is None or self._client[1] is not loop:
-            variable = self.key_env or self.endpoint.key
-            optional = self.endpoint.local or self.endpoint is OWN
-            key = os.environ.get(variable or "OPENAI_API_KEY", "") if optional and not self.key_env else ""
-            timeout = openai.Timeout(self.timeout.total, connect=self.timeout.connect)
-            key = key or ("none" if optional and not self.key_env else self.key(variable))
-            client = openai.AsyncOpenAI(base_url=self.url, api_key=key, max_retries=0, timeout=timeout)
+            optional = (self.endpoint.local or self.endpoint is OWN) and not self.key_env
+            variable = self.key_env or self.endpoint.key or "OPENAI_API_KEY"
+            key = os.environ.get(variable, "none") if optional else self.key(variable)
+            timeout = _httpx().Timeout(self.timeout.total, connect=self.timeout.connect)
+            client = _httpx().AsyncClient(
+                base_url=self.url,
+                headers={"Authorization": f"Bearer {key}"},
+                timeout=timeout,
+                follow_redirects=True,
+                verify=not self.url.startswith("http://"),  # certificates take time to load
+            )
             self._client = client, loop
         return self._client[0]
 
@@ -101,9 +132,13 @@ class OpenAI(Provider):
     def _reply(self, ask: Ask, received: _Received) -> Reply:
         text = self.text_of(ask, list(received.calls.values()), received.text)
         used = received.used
-        prompt, completion = self.tokens(ask, used, text)
-        cached = getattr(getattr(used, "prompt_tokens_details", None), "cached_tokens", 0) or 0
+        prompt, completion = self.tokens(ask, used.get("prompt_tokens"), used.get("completion_tokens"), text)
+        cached = (used.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
         cost = usage(prompt, completion, self.price, cached)
+        if received.refusal:
+            raise ProviderError(
+                f"{self.name}: the model refuses: {received.refusal[:300]}; rephrase the task", cost
+            )
         if received.finish == "content_filter":
             raise self.withheld(cost)
         return Reply(text, self.name, cost, received.finish == "length")
@@ -122,61 +157,69 @@ async def _limit(seconds: float, what: str) -> AsyncGenerator[None]:
         raise
 
 
+async def _events(response: httpx.Response) -> AsyncGenerator[str]:
+    """The data of each server-sent event; this protocol puts each on one line."""
+    async for line in response.aiter_lines():
+        data = line.removeprefix("data:").strip() if line.startswith("data:") else ""
+        if data == "[DONE]":
+            return
+        if data:
+            yield data
+
+
 class _Received:
     """What has come of a reply so far."""
 
     def __init__(self) -> None:
-        self.text = ""
+        self.text = self.refusal = ""
         self.calls: dict[int, tuple[str, str]] = {}
         """Name and arguments of each tool call, by its place."""
         self.finish = ""
-        self.used: Any = None
+        self.used: dict[str, Any] = {}
 
-    def take(self, answer: dict[str, Any], ask: Ask) -> None:
-        """Take a whole answer. Raises `ValueError` if it has no reply."""
-        if not (isinstance(answer, dict) and answer.get("choices")):
+    def take_whole(self, answer: Any, ask: Ask) -> None:
+        """Take an answer that came in one piece. Raises `ValueError` if it has no reply."""
+        choices = answer.get("choices") if isinstance(answer, dict) else None
+        if not choices:
             raise ValueError("the answer has no reply")
-        choice = answer["choices"][0]
-        message = choice.get("message") or {}
-        self.text, self.finish = message.get("content") or "", choice.get("finish_reason") or "stop"
-        for at, call in enumerate(message.get("tool_calls") or ()):
-            self.calls[at] = (call["function"]["name"], call["function"].get("arguments") or "")
-        self.used = json.loads(
-            json.dumps(answer.get("usage")), object_hook=lambda each: SimpleNamespace(**each)
-        )
-        ask.on_text(self.text)
+        choice = cast(dict[str, Any], choices[0])
+        finish = choice.get("finish_reason") or "stop"
+        self.take({**answer, "choices": [{"delta": choice.get("message"), "finish_reason": finish}]}, ask)
 
-    async def next(self, chunks: AsyncIterator[Any], ask: Ask) -> bool:
-        """Take the next piece; false at the end of the stream."""
-        try:
-            chunk = await anext(chunks)
-        except StopAsyncIteration:
-            if not self.finish:
-                raise ConnectionResetError("the stream ended in the middle of the reply") from None
-            return False
-        self.used = getattr(chunk, "usage", None) or self.used
-        for choice in chunk.choices:
-            self.finish = choice.finish_reason or self.finish
-            delta = choice.delta
-            if delta is None:
-                continue
-            if delta.content:
-                self.text += delta.content
-                ask.on_text(delta.content)
-            for call in delta.tool_calls or ():
-                name, given = self.calls.get(call.index, ("", ""))
-                function = call.function
-                new = (function and function.name) or ""
-                more = (function and function.arguments) or ""
-                self.calls[call.index] = (name + new, given + more)
+    def take(self, chunk: Any, ask: Ask) -> None:
+        """Take the next piece. Raises `RefusedRequest` for an error in the middle of a stream."""
+        if chunk.get("error"):
+            raise RefusedRequest(json.dumps(chunk), None, {})
+        self.used = chunk.get("usage") or self.used
+        for choice in chunk.get("choices") or ():
+            self.finish = choice.get("finish_reason") or self.finish
+            delta: Mapping[str, Any] = choice.get("delta") or {}
+            if text := delta.get("content"):
+                self.text += text
+                ask.on_text(text)
+            self.refusal += delta.get("refusal") or ""
+            for at, call in enumerate(delta.get("tool_calls") or ()):
+                place = call.get("index", at)
+                name, given = self.calls.get(place, ("", ""))
+                function: Mapping[str, Any] = call.get("function") or {}
+                new, more = function.get("name") or "", function.get("arguments") or ""
+                self.calls[place] = (name + new, given + more)
                 ask.on_text(f"{new} {more}" if new else more)
-        return True
 
 
-@cache
-def _openai() -> ModuleType:
+def _error_in(text: str) -> dict[str, Any]:
+    """The error object of an answer; empty if there is none."""
     try:
-        import_module("openai.resources.chat.completions")  # else it is imported within the first call
-        return import_module("openai")
-    except ImportError as error:
-        raise ConfigurationError(f"the package openai cannot be imported: {error}") from None
+        answer: Any = json.loads(text[:LARGEST_ERROR])
+    except ValueError:
+        return {}
+    error = answer.get("error", answer) if isinstance(answer, dict) else None
+    return cast(dict[str, Any], error) if isinstance(error, dict) else {"message": str(error or "")}
+
+
+def _httpx() -> Any:
+    # the libraries of its command line take 4 MB and a third of its import; it allows for their absence
+    sys.modules.setdefault("httpx._main", None)  # pyright: ignore[reportArgumentType]
+    import httpx
+
+    return httpx

@@ -1,4 +1,8 @@
-"""The price of tokens, from the settings or from litellm's table, without importing litellm."""
+"""The price of tokens: from the settings, or from litellm's table, which is read without importing litellm.
+
+Without litellm, `prices.json` has the entries of the providers that Fractal calls itself, as they were when
+it was written (scripts/make_prices.py).
+"""
 
 from __future__ import annotations
 
@@ -16,6 +20,7 @@ from kernel.asking.responder import Usage
 from kernel.errors import ConfigurationError
 
 MILLION = 1_000_000
+OWN_TABLE = Path(__file__).with_name("prices.json")
 LOCAL_PROVIDERS = frozenset(
     {"ollama", "ollama_chat", "llamafile", "lm_studio", "hosted_vllm", "docker_model_runner", "llamacpp"}
 )
@@ -96,10 +101,15 @@ def entry_of(model: str) -> Mapping[str, Any]:
 
 
 @cache
-def _table() -> dict[str, dict[str, Any]]:
+def _table() -> Mapping[str, Mapping[str, Any]]:
     folder = litellm_folder()
-    path = folder / "model_prices_and_context_window_backup.json" if folder else None
-    return json.loads(path.read_text("utf-8")) if path and path.is_file() else {}
+    return table_in(folder) if folder else json.loads(OWN_TABLE.read_text("utf-8"))
+
+
+def table_in(litellm: Path) -> Mapping[str, Mapping[str, Any]]:
+    """litellm's table of models, from its folder; empty if it has none."""
+    path = litellm / "model_prices_and_context_window_backup.json"
+    return json.loads(path.read_text("utf-8")) if path.is_file() else {}
 
 
 @cache

@@ -27,7 +27,15 @@ from kernel.asking.responder import FREE, Ask, Reply, Tier, Usage, Waits
 from kernel.document.model import Document
 from kernel.errors import ConfigurationError, FractalError, ProviderError
 from kernel.loop.budget import estimate_tokens
-from runtime.models.prices import NOTHING, Price, is_loopback, known_price, litellm_folder, usage
+from runtime.models.prices import (
+    NOTHING,
+    Price,
+    entry_of,
+    is_loopback,
+    known_price,
+    litellm_folder,
+    usage,
+)
 from runtime.workspace.settings import Timeouts
 
 SCHEMA_TOKENS = 100  # larger schemas are described in words; kernel.md, "Prompt"
@@ -108,6 +116,7 @@ class Provider(ABC):
         self.key_env = key_env
         self.given_price = price
         self.price = price or known_price(model) or (NOTHING if is_loopback(api_base) else None)
+        self.context: int | None = entry_of(model).get("max_input_tokens")  # tokens, where it is known
         self.timeout = limits_of(timeout)
         self.retries, self.backoff = retries, backoff
         self.patience, self.deadline = patience, deadline
@@ -186,10 +195,9 @@ class Provider(ABC):
             parts["temperature"] = SAMPLING if ask.sample else 0.0
         return {name: part for name, part in parts.items() if name not in self.refused}
 
-    def tokens(self, ask: Ask, used: Any, text: str) -> tuple[int, int]:
-        """Prompt and completion tokens that a server reports, or else their counts."""
-        prompt = getattr(used, "prompt_tokens", 0) or self.count(ask.system) + self.count(ask.user)
-        return prompt, getattr(used, "completion_tokens", 0) or self.count(text)
+    def tokens(self, ask: Ask, prompt: int | None, completion: int | None, text: str) -> tuple[int, int]:
+        """Prompt and completion tokens: what the server reports, else their counts."""
+        return prompt or self.count(ask.system) + self.count(ask.user), completion or self.count(text)
 
     def withheld(self, cost: Usage) -> ProviderError:
         """The error for a reply that the provider's filter withheld."""

@@ -26,6 +26,11 @@ class Speed:
     megabytes: int
 
 
+async def ping(responder: Responder) -> float:
+    """Seconds of one ask for one token. Raises `ProviderError` and `ConfigurationError`."""
+    return (await _timed(responder, "Reply with one word: ready", 1, 0))[0]
+
+
 async def speed(responder: Responder) -> Speed:
     """Ask a model three times. Raises `ProviderError` and `ConfigurationError`."""
     first, _ = await _timed(responder, "Reply with one word: ready", 4, 0)

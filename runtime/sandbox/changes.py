@@ -100,6 +100,18 @@ def changes(
     return listed
 
 
+def texts(trees: Trees, moved: Mapping[str, Moved]) -> dict[str, tuple[str | None, str]]:
+    """The first `NAMED` changed texts that may be shown: before (None: not there) and now ("": removed)."""
+    shown = [(path, *each) for path, each in notable(moved).items() if not _secretive(path)][:NAMED]
+    stored = trees.bytes_of(_oids((before, after) for _, before, after in shown), TEXT_BYTES)
+    found: dict[str, tuple[str | None, str]] = {}
+    for path, before, after in shown:
+        old, new = _text(stored, before), _text(stored, after)
+        if old is not None and new is not None and old != new:
+            found[path] = (old if before else None, new)
+    return found
+
+
 def _is_folder(state: State | None) -> bool:
     return state is not None and stat.S_ISDIR(state.mode)
 

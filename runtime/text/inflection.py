@@ -24,9 +24,9 @@ _VERB = re.compile(r"([a-z']+)(?: \(([a-z']+)(?: ([a-z']+))?\))?((?: [a-z']+)*)"
 
 @cache
 def _stemmer() -> Any:
-    from snowballstemmer import stemmer
+    from Stemmer import Stemmer
 
-    return stemmer("english")
+    return Stemmer("english")
 
 
 def stem(word: str) -> str:

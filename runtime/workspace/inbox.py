@@ -1,4 +1,4 @@
-"""The messages to a run (answer, approve, reject, cancel), as files in its folder."""
+"""The messages to a run (answer, approve, reject, say, cancel), as files in its folder."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any, cast
 from kernel import disk
 from kernel.document.model import Document
 from kernel.errors import UsageError, explained
+from kernel.events import now
 from kernel.loop.approval import PROGRAM, Decider, why_not_approver
 from runtime.workspace.runs import Reader, RunResult
 from runtime.workspace.workspace import is_locked
@@ -61,7 +62,7 @@ class Inbox:
 
 
 def drop(folder: Path, kind: str, **values: Any) -> Path:
-    """Leave a message for a run (answer, approve, reject, cancel), whoever holds it. Returns its file."""
+    """Leave a message for a run, whoever holds it. Returns its file."""
     inbox = folder / "inbox"
     with disk.writing_state(inbox):
         inbox.mkdir(exist_ok=True)
@@ -80,6 +81,11 @@ def drop(folder: Path, kind: str, **values: Any) -> Path:
                 swept += 1
                 if swept > 3:
                     raise
+
+
+def unheard(folder: Path) -> list[tuple[Path, str]]:
+    """What was said to a run and no loop has taken up: each message's file and its text, oldest first."""
+    return [(path, str(message.get("text", ""))) for path, message in Inbox(folder).messages(("say",))]
 
 
 @dataclass(frozen=True)
@@ -122,9 +128,16 @@ def leave(
     folder = reader.workspace.runs / run
     root = reader.root_document(run)
     if root.ended:
-        raise UsageError(f"run {run} has ended ({root.meta.status}); there is nothing to {kind}")
+        hint = (
+            f"follow it up: fractal run --after {run} …" if kind == "say" else f"there is nothing to {kind}"
+        )
+        raise UsageError(f"run {run} has ended ({root.meta.status}); {hint}")
     about: Mapping[str, Any] = {}
-    if kind != "cancel":
+    if kind == "say":
+        if not str(values.get("text", "")).strip():
+            raise UsageError("there is nothing to say: the text is empty")
+        about = {"at": now()}
+    elif kind != "cancel":
         document = _open_question(reader, run, kind)
         if kind == "approve" and (why := why_not_approver(by, document.steps.values(), trusted)):
             raise UsageError(f"{why}\napprove it at a terminal: fractal approve {run}")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from kernel.document.model import Document, Meta, Note, Section, root_id
+from kernel.document.escaping import to_json
+from kernel.document.model import Document, Meta, Note, Section, Step, root_id
 from kernel.document.redaction import cut
 from kernel.events import now
 from kernel.loop.budget import Bounds
@@ -14,6 +16,13 @@ from kernel.store.files import Store
 
 CONTEXT_CHARS = 12_000
 """Characters of a context file or of piped data in §1; the full text is in artifacts/."""
+
+PRIOR = 5
+"""Runs that a run is shown of those that it follows."""
+EARLIER_CHARS = 1_000
+"""Characters of each of them but the last."""
+PLANNED_CHARS = 300
+"""Characters of the arguments of a planned step of an earlier run."""
 
 
 def first_document(
@@ -48,6 +57,13 @@ def shelved(store: Store, context: Sequence[tuple[str, str]]) -> list[Note]:
 
 
 def prior(root: Document) -> list[Note]:
-    """What an earlier run says to one that follows it up."""
-    text = f"Task: {root.text(1, 'task')}\nOutput: {root.text(5, 'result') or root.meta.status}"
-    return [Note("context", text, "kernel", f"run {root.meta.run}")]
+    """What an earlier run, and those that it followed up itself, say to one that follows it up."""
+    notes = [note for note in root.section(1).notes if note.source.startswith("run ")]
+    before = [replace(note, text=cut(note.text, EARLIER_CHARS, note.source)) for note in notes]
+    plan = "" if root.ended else "".join(f"\nPlan: {step.tool} {_about(step)}" for step in root.attempted)
+    text = f"Task: {root.text(1, 'task')}{plan}\nOutput: {root.text(5, 'result') or root.meta.status}"
+    return [*before[1 - PRIOR :], Note("context", text, "kernel", f"run {root.meta.run}")]
+
+
+def _about(step: Step) -> str:
+    return step.what if step.args is None else to_json(dict(step.args))[:PLANNED_CHARS]

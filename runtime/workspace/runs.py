@@ -94,7 +94,7 @@ class Reader:
         return runs[0].run
 
     def newest_waiting(self, kind: str) -> str:
-        """The newest run that an `answer`, `approve`, `reject` or `cancel` can be for."""
+        """The newest run that an `answer`, `approve`, `reject`, `say` or `cancel` can be for."""
         waits_for = {"answer": "person", "approve": "approval", "reject": "approval"}.get(kind)
         for summary in self.runs():
             if summary.status in ENDED | {"broken"}:

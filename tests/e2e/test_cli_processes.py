@@ -193,11 +193,10 @@ def test_rephrased_answer_lets_a_reflex_do_the_task(tmp_path: Path) -> None:
     assert (again.returncode, again.stdout.strip()) == (Exit.ACCEPTED, "4"), again.stderr
 
 
-def test_unknown_price_is_refused_before_any_call(tmp_path: Path) -> None:
-    ran = fractal(tmp_path, "run", "--model", "openai/no-such-model-x", "think")
+def test_missing_key_is_reported_before_any_call(tmp_path: Path) -> None:
+    ran = fractal(tmp_path, "run", "--model", "openai/gpt-5-mini", "think", OPENAI_API_KEY="")
     assert ran.returncode == Exit.CONFIGURATION
-    assert "no price is known for openai/no-such-model-x" in ran.stderr
-    (kept,) = Fractal(tmp_path).runs()  # it continues once a price is given
-    assert (kept.status, kept.spent["calls"], kept.spent["usd"]) == ("interrupted", 0, 0)
+    assert "the environment variable OPENAI_API_KEY is not set" in ran.stderr
+    (kept,) = Fractal(tmp_path).runs()  # it continues once a key is given
+    assert (kept.status, kept.spent["usd"]) == ("interrupted", 0)
     assert f" resume {kept.run}" in ran.stderr
-    assert not Fractal(tmp_path).path(kept.run).with_name("calls.jsonl").exists()

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 from llm_server import Answer, LlmServer
+from playing import ACCEPT, plan
 
-from kernel.errors import ConfigurationError
+from kernel.asking.responder import Ladder
+from kernel.events import Event
 from runtime.api.fractal import Fractal, RunResult
 from runtime.cli import cli
+from runtime.models.scripted import Scripted
 
-pytestmark = pytest.mark.skipif(find_spec("litellm") is None, reason="litellm has the table of prices")
 PRICE = {"input": 10.0, "output": 30.0}  # USD per million tokens
 
 
@@ -96,11 +97,42 @@ def remote(folder: Path, **settings: Any) -> Fractal:
     return Fractal(folder, settings={"sandbox": "off", "ladder": rungs, **settings})
 
 
-def test_model_without_a_price_is_refused_before_its_call(tmp_path):
-    with pytest.raises(ConfigurationError, match="no price is known for openai/no-such-model"):
-        asyncio.run(remote(tmp_path).run("write a poem about the sea"))
-    (root,) = remote(tmp_path).runs()
-    assert (root.status, root.spent["calls"]) == ("interrupted", 0)
+def unpriced(folder: Path, **settings: Any) -> tuple[RunResult, list[str]]:
+    """A run of a model whose price nobody knows, and its warnings."""
+    (folder / "a.txt").write_text("a")
+    replies = [
+        plan({"tool": "read", "what": "read what there is"}),
+        {"tool": "read", "args": {"path": "a.txt"}},
+        ACCEPT,
+    ]
+    warnings: list[str] = []
+
+    def hear(event: Event) -> None:
+        if event.kind == "warning":
+            warnings.append(str(event.data["message"]))
+
+    ladder = Ladder((Scripted(replies, name="unpriced", price=None),))
+    fractal = Fractal(folder, settings={"sandbox": "off", **settings}, ladder=ladder, on_event=hear)
+    return asyncio.run(fractal.run("read it")), warnings
+
+
+def test_unknown_price_is_warned_of_once_and_shown_as_unknown(tmp_path):
+    result, warnings = unpriced(tmp_path)
+    assert result.exit == 0, result
+    assert [each for each in warnings if "price" in each] == [
+        "no price is known for unpriced: its calls count towards the limits of calls and tokens, and not "
+        "towards that of USD 1; give `price: {input: …, output: …}` (USD for a million tokens) in "
+        "fractal.yaml"
+    ]
+    assert (result.spent["usd"], result.spent["unpriced"]) == (0, 3)
+    rows = CliRunner().invoke(cli, ["-C", str(tmp_path), "cost"]).stdout.splitlines()
+    assert [row.split()[-1] for row in rows[1:]] == ["?"] * len(rows[1:]), rows
+    assert "?" in CliRunner().invoke(cli, ["-C", str(tmp_path), "ls"]).stdout
+
+
+def test_tokens_of_an_unpriced_model_are_limited(tmp_path):
+    result, _ = unpriced(tmp_path, tokens=800)
+    assert (result.status, "tokens needed" in result.reason) == ("exhausted", True), result
 
 
 def test_reflex_needs_no_price(tmp_path):

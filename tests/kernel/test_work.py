@@ -273,7 +273,8 @@ def surprised(ask: Ask) -> Any:
     """A plan whose criterion does not hold, and a turn that repairs it."""
     if ask.phase == "work":
         assert "After the steps above, this did not hold" in ask.user
-        assert "wrote b.txt" in ask.user, "the results of the plan are shown"
+        # the second is what a resumed run finds that died before it wrote the result
+        assert "wrote b.txt" in ask.user or "done before the interruption" in ask.user, "results are shown"
         return {**turn(write("b.txt", "two\n")), **DONE}
     return ACCEPT if ask.phase == "check" else plan(write("b.txt", "one\n"), success=[HOLDS])
 
@@ -390,14 +391,14 @@ def test_a_crash_at_any_write_repeats_no_call(tmp_path: Path) -> None:
 
 
 def survives(tmp_path: Path, answer: Callable[[Ask], Any], text: str, steps: list[int]) -> None:
-    """Crash a run at every third write, resume it, and compare its result."""
+    """Crash a run at every ninth write, resume it, and compare its result."""
     at, ended = -1, False
     while not ended:
         work = tmp_path / str(at) / "work"
         work.mkdir(parents=True)
-        at += 3
+        at += 9
         ended = not crashes(lambda work=work: player(work)(answer, settings=AUTO), at, "after")
-        runs = work / "state" / "runs"
+        runs = work / ".fractal" / "state" / "runs"
         if not list(runs.glob("*/system-*.md")):
             continue  # it had not started
         again = player(work)(answer, resume=next(runs.iterdir()).name, settings=AUTO)

@@ -167,6 +167,21 @@ def test_an_empty_task_is_wrong_usage(tmp_path: Path) -> None:
     assert not (tmp_path / ".fractal").exists()
 
 
+def test_a_run_sees_the_five_before_it_and_the_plan_of_one_that_did_not_end(play: Play) -> None:
+    played = [play(writing(write("a.txt", "0")), "task 0", plan_only=True, thread="talk")]
+    assert played[0].root.meta.extra["thread"] == "talk"
+    for n in range(1, 7):
+        played.append(play(writing(write("b.txt", "1")), f"task {n}", after=played[-1].result.run))
+
+    def seen(n: int) -> list[str]:
+        notes = played[n].root.section(1).notes
+        return [note.text for note in notes if note.source.startswith("run ")]
+
+    waits = 'Task: task 0\nPlan: write {"path": "a.txt", "content": "0"}\nOutput: waiting'
+    assert seen(2) == [waits, "Task: task 1\nOutput: done"]
+    assert [text.split("\n")[0] for text in seen(6)] == [f"Task: task {n}" for n in range(1, 6)]
+
+
 def test_every_event_is_a_line_of_json(play: Play) -> None:
     played = play(writing(write("a.txt", "a")))
     lines = [json.loads(json.dumps(event.as_dict())) for event in played.events]

@@ -41,6 +41,8 @@ class Terminal:
             preexec_fn=lambda: (os.setsid(), fcntl.ioctl(0, termios.TIOCSCTTY, 0)),  # type: ignore[func-returns-value]
         )
         os.close(child)
+        # replies of a terminal, such as the position of its cursor
+        self.screen.write_process_input = lambda data: os.write(self._handle, data.encode())
 
     def read(self, seconds: float) -> bool:
         """Take in what comes within so many seconds; False at the end."""

@@ -55,6 +55,28 @@ def test_a_loop_shows_its_task_its_phase_and_who_is_asked() -> None:
     assert "UP··" in line
 
 
+def test_the_end_of_a_reply_in_progress_is_shown_until_it_is_complete() -> None:
+    play = Play()
+    play("ask_started", phase="plan", step=0, rung="openai/gpt-5")
+    for piece in ('{"approach": "read\nit", "steps": [{"tool": ', '"read", "args": {"path": "日本.txt"}}'):
+        play("reply_delta", phase="plan", step=0, rung="openai/gpt-5", text=piece)
+    assert play.lines(60)[1] == '  …"steps": [{"tool": "read", "args": {"path": "日本.txt"}}'
+    assert play.lines(30)[1] == '  …rgs": {"path": "日本.txt"}}'
+    play("ask_finished", phase="plan", step=0, rung="openai/gpt-5", model="openai/gpt-5")
+    assert len(play.lines()) == 1
+
+
+def test_a_reply_that_does_not_come_is_waited_for_visibly() -> None:
+    play = Play()
+    play("ask_started", phase="plan", step=0, rung="openai/gpt-5")
+    play.now = 2.0
+    assert "openai/gpt-5 ·" not in play.lines()[0]
+    play.now = 12.2
+    assert "planning · openai/gpt-5 · 12 s" in play.lines(100)[0]
+    play("reply_delta", phase="plan", step=0, rung="openai/gpt-5", text="{")
+    assert "12 s" not in play.lines(100)[0]
+
+
 def test_steps_stand_below_their_loop_in_order() -> None:
     play = Play()
     play("step_started", step=1, tool="read", args={"path": "a.txt"})

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from command_line import ASKS, RUN, Command
+from llm_server import LlmServer
 
 from runtime.api.fractal import shipped_system
 
@@ -332,6 +333,29 @@ def test_model_shows_who_answers_and_in_which_form(fractal: Command) -> None:
     assert forms["person"] == "-"
     assert shown["source"] == "FRACTAL_MODEL"
     assert "micro" in fractal("model", "--model", "ollama/qwen2.5:3b").out
+
+
+def test_model_shows_context_and_price(fractal: Command) -> None:
+    own = {"FRACTAL_MODEL": "openai/gpt-5-mini", "OPENAI_API_KEY": "k"}
+    ladder = json.loads(fractal("model", "--json", env=own).out)["ladder"]
+    (rung,) = [each for each in ladder if "/" in each["rung"]]
+    assert rung["context"] > 100_000
+    assert rung["price"].endswith("per million tokens")
+
+
+def test_ping_asks_each_model_for_a_token(fractal: Command, llm_server: LlmServer) -> None:
+    llm_server.say("ready")
+    env = {"FRACTAL_MODEL": "openai/m", "FRACTAL_API_BASE": llm_server.url}
+
+    def ping() -> dict[str, str]:
+        checks = json.loads(fractal("doctor", "--ping", "--json", env=env).out)
+        return next(each for each in checks if each["name"] == "ping openai/m")
+
+    assert ping()["state"] == "ok"
+    assert llm_server.bodies[0]["max_tokens"] == 1
+    llm_server.fail(404, "no model m")
+    broken = ping()
+    assert (broken["state"], "no model m" in broken["found"]) == ("broken", True)
 
 
 def test_model_reports_a_model_that_cannot_be_tried(fractal: Command, tmp_path: Path) -> None:

@@ -17,8 +17,9 @@ from runtime.api.fractal import shipped_system
 from runtime.catalogue.catalogue import Catalogue
 from runtime.models import make_responder
 from runtime.models.endpoints import ALIASES, ENDPOINTS
-from runtime.models.ladder import build
+from runtime.models.ladder import KEYS, build
 from runtime.models.openai_client import OpenAI
+from runtime.models.prices import OWN_TABLE
 from runtime.workspace.settings import Config
 
 TOOLS = tuple(schemas([Catalogue([shipped_system()]).tools[name] for name in ("read", "bash", "research")]))
@@ -214,11 +215,19 @@ def test_the_form_of_a_rung_may_be_set(tmp_path):
         make_responder("mailbox", settings={"form": "native"}, state=tmp_path)
 
 
-def test_the_package_is_imported_at_the_first_ask_only():
+def test_the_http_library_is_imported_at_the_first_ask_only():
     script = (
-        "import sys; from runtime.models.openai_client import OpenAI\n"
-        "model = OpenAI('openai/gpt-5-mini'); model.count('x')\n"
+        "import asyncio, sys; from runtime.models.openai_client import OpenAI\n"
+        "model = OpenAI('llamacpp/x'); model.count('x')\n"
         "assert not {'openai', 'httpx', 'litellm'} & set(sys.modules)\n"
-        "model.warm(); assert 'openai' in sys.modules and 'litellm' not in sys.modules"
+        "asyncio.run(model.load()); assert 'httpx' in sys.modules and 'openai' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_the_own_table_has_the_default_models():
+    table = json.loads(OWN_TABLE.read_text("utf-8"))
+    models = [model for model in KEYS.values() if model.partition("/")[0] in ENDPOINTS]
+    unknown = [model for model in models if model not in table and model.partition("/")[2] not in table]
+    assert unknown == ["openrouter/openai/gpt-5-mini"], "OpenRouter has prices of its own"
+    assert table[""]["date"] > "2026"

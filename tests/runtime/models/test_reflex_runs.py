@@ -269,7 +269,9 @@ def test_a_part_that_fails_stops_what_comes_after_it(folder):
 
 def test_a_conversation_goes_on_with_the_result_before(folder):
     first = run(folder, "what is 3 + 4")
-    assert run(folder, "multiply it by 6", after=first.run).output == "42"
+    second = run(folder, "multiply it by 6", after=first.run)
+    assert second.output == "42"
+    assert run(folder, "subtract 2 from it", after=second.run).output == "40"
 
 
 def test_piped_text_is_what_it_means(folder):

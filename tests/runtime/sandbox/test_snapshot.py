@@ -26,7 +26,7 @@ from playing import put, standing
 from kernel.errors import OperationFailed, RunLocked, UsageError
 from runtime.sandbox import snapshot as limits
 from runtime.sandbox import trees
-from runtime.sandbox.changes import Change, changes, deleted, files_of
+from runtime.sandbox.changes import Change, changes, deleted, files_of, texts
 from runtime.sandbox.restoring import undo_pairs
 from runtime.sandbox.snapshot import Snapshots
 
@@ -94,6 +94,23 @@ def test_all_files_are_restored(folder: Path, kept: Snapshots) -> None:
     assert undo(kept, (first, second))
     was_kept = {path: each for path, each in was.items() if "/.git" not in path}
     assert standing(folder) == was_kept
+
+
+def test_the_texts_before_and_now_leave_out_secrets_and_what_is_no_text(
+    folder: Path, kept: Snapshots
+) -> None:
+    for name in ("changed.txt", "removed.txt", ".env", "same.txt"):
+        put(folder, name, "before\n")
+    first = take(kept)
+    for name in ("changed.txt", "new.txt", ".env"):
+        put(folder, name, "now\n")
+    put(folder, "binary", b"\0")
+    (folder / "removed.txt").unlink()
+    assert texts(kept.trees, kept.trees.changes(first, take(kept))) == {
+        "changed.txt": ("before\n", "now\n"),
+        "new.txt": (None, "now\n"),
+        "removed.txt": ("before\n", ""),
+    }
 
 
 def test_nested_repository_is_kept_with_or_without_a_commit(folder: Path, kept: Snapshots) -> None:

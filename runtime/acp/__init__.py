@@ -1,0 +1,1 @@
+"""The Agent Client Protocol: Fractal as an agent of editors."""

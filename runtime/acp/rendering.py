@@ -1,0 +1,233 @@
+"""The documents of runs as what an editor shows: plan, tool calls with diffs, messages.
+
+Everything is derived from the documents, so that a session that is loaded again looks as it did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+import acp
+from acp.helpers import ToolCallContentVariant
+from acp.schema import PlanEntry, PlanEntryStatus, ToolCallLocation, ToolCallStatus, ToolKind
+from pydantic import BaseModel
+
+from kernel import disk
+from kernel.document.model import ACCEPTED, STEP_ENDED, Document, Step
+from kernel.document.redaction import redact_forms, redacted
+from kernel.errors import FractalError
+from kernel.loop.advance import PLAN_WAITS, outcome
+from kernel.loop.approval import effects_of
+from kernel.tools.tool import Tool
+from runtime.memory.prompting import fenced
+from runtime.sandbox.changes import TEXT_BYTES, texts
+from runtime.sandbox.restoring import net_changes
+from runtime.sandbox.snapshot import Snapshots
+
+M = TypeVar("M", bound=BaseModel)
+TITLE_CHARS = 120
+PATHS = ("path", "from", "to", "a", "b")
+"""Arguments of the operations that name a file or folder."""
+_KINDS: Mapping[str, ToolKind] = {
+    "find": "search",
+    "grep": "search",
+    "search": "search",
+    "move": "move",
+    "remove": "delete",
+}
+_EFFECTS: Mapping[str, ToolKind] = {"shell": "execute", "network": "fetch", "write": "edit", "read": "read"}
+"""The kind of other operations, by the first of these effects that they have."""
+_SHOWN: Mapping[str, ToolCallStatus] = {
+    "waiting": "pending",
+    "stale": "pending",
+    "running": "in_progress",
+    "done": "completed",
+    "failed": "failed",
+    "unknown": "failed",
+}
+"""The states of steps that are shown as tool calls; the others were never started."""
+_ENTRY: Mapping[str, PlanEntryStatus] = {
+    "planned": "pending",
+    "waiting": "pending",
+    "stale": "pending",
+    "running": "in_progress",
+}
+"""The states of steps in the plan; all others are over."""
+
+
+class View:
+    """What an editor has been shown of a session."""
+
+    def __init__(self, folder: Path, tools: Mapping[str, Tool], snapshots: Snapshots) -> None:
+        self.folder = folder
+        self.tools = tools
+        self.snapshots = snapshots
+        self._shown: dict[str, Any] = {}
+
+    def news(self, document: Document) -> Iterator[Any]:
+        """The updates for what is new in a document since it was shown last."""
+        meta = document.meta
+        approach = document.text(2, "approach")
+        if approach and self._is_new(f"{meta.id}/approach", approach):
+            yield acp.update_agent_thought_text(f"{approach}\n\n")
+        entries = [] if meta.parent else self.entries(document)
+        if entries and self._is_new("plan", [(each.content, each.status) for each in entries]):
+            yield acp.update_plan(entries)
+        for step in document.steps.values():
+            call = f"{meta.id}/{step.n}"
+            if step.state not in _SHOWN:
+                continue
+            first = call not in self._shown
+            if self._is_new(call, (step.state, step.result)):
+                send = acp.start_tool_call if first else acp.update_tool_call
+                yield send(call, **self.call(step))
+
+    def _is_new(self, key: str, value: Any) -> bool:
+        old, self._shown[key] = self._shown.get(key), value
+        return old != value
+
+    def entries(self, document: Document) -> list[PlanEntry]:
+        """The plan with the status of each step."""
+        ends = {
+            step.n: f" ({step.state})" for step in document.attempted if step.state in STEP_ENDED - {"done"}
+        }
+        return [
+            acp.plan_entry(
+                self.title(step) + ends.get(step.n, ""), status=_ENTRY.get(step.state, "completed")
+            )
+            for step in document.attempted
+        ]
+
+    def title(self, step: Step) -> str:
+        """A step on one line: the tool and its most important argument, or a task in words."""
+        args = step.args or {}
+        tool = self.tools.get(step.tool)
+        names = [name for name in (*(tool.required if tool else ()), *args) if name in args]
+        what = str(args[names[0]]) if names else step.what
+        line = " ".join(redact_forms(f"{step.tool} {what}").split())
+        return line if len(line) <= TITLE_CHARS else f"{line[: TITLE_CHARS - 1]}…"
+
+    def call(self, step: Step) -> dict[str, Any]:
+        """The fields of a step's tool call."""
+        args = step.args or {}
+        return {
+            "title": self.title(step),
+            "kind": self._kind(step),
+            "status": _SHOWN[step.state],
+            "locations": [
+                ToolCallLocation(path=str(self.folder / args[name]), line=_line(args.get("lines")))
+                for name in PATHS
+                if isinstance(args.get(name), str)
+            ],
+            "raw_input": redacted(dict(args), redact_forms) if args else {"task": step.what},
+            "content": None if step.state == "running" else [*self.diffs(step), *_remarks(step)],
+        }
+
+    def _kind(self, step: Step) -> ToolKind:
+        tool = self.tools.get(step.tool)
+        if tool is None or tool.guided:
+            return "other" if step.tool else "think"
+        if tool.scheme == "mcp":
+            return "other"
+        if tool.name in _KINDS:
+            return _KINDS[tool.name]
+        effects = effects_of(tool)
+        kinds: list[ToolKind] = [kind for effect, kind in _EFFECTS.items() if effect in effects]
+        return kinds[0] if kinds else "other"
+
+    def diffs(self, step: Step) -> list[ToolCallContentVariant]:
+        """What the step has changed; while it waits for approval, what it is about to write."""
+        args, before = step.args or {}, step.evidence.get("tree_before")
+        if step.ended and before:
+            with suppress(FractalError, OSError):
+                moved = net_changes(self.snapshots, [(before, step.evidence.get("tree_after", before))])
+                found = texts(self.snapshots.trees, moved).items()
+                return [
+                    acp.tool_diff_content(str(self.folder / path), new, old) for path, (old, new) in found
+                ]
+        elif step.state == "waiting" and isinstance(args.get("path"), str):
+            path = self.folder / args["path"]
+            if step.tool == "edit":
+                return [acp.tool_diff_content(str(path), str(args.get("new")), str(args.get("old")))]
+            if step.tool == "write" and not args.get("append"):
+                return [acp.tool_diff_content(str(path), str(args.get("content")), _present(path))]
+        return []
+
+
+def _line(lines: Any) -> int | None:
+    first = str(lines or "").partition("-")[0]
+    return int(first) if first.isdecimal() else None
+
+
+def _present(path: Path) -> str | None:
+    with suppress(OSError, ValueError):
+        return disk.read(path, TEXT_BYTES).decode("utf-8")
+    return None
+
+
+def _remarks(step: Step) -> list[ToolCallContentVariant]:
+    """The dangers, the result, and what was deleted. A result is data: it is fenced."""
+    dangers = "\n".join(step.evidence.get("dangers", ())) if step.state == "waiting" else ""
+    result = fenced(step.result) if step.result else ""
+    remarks = (dangers, result, str(step.evidence.get("deleted", "")))
+    return [acp.tool_content(acp.text_block(text)) for text in remarks if text]
+
+
+def valid(message: M) -> M:
+    """The message as valid Unicode: replies and file names can have halves of surrogate pairs."""
+    return type(message).model_validate(redacted(message.model_dump(by_alias=True), _paired))
+
+
+def _paired(text: str) -> str:
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def waits_of(documents: Sequence[Document]) -> Mapping[str, Any]:
+    """What a run asks of a person: `for` (person or approval) and `question`; empty if nothing."""
+    for document in documents:
+        waits = document.meta.waiting or {}
+        if not document.ended and waits.get("for") in ("person", "approval"):
+            return waits
+    return {}
+
+
+def opening(root: Document) -> Iterator[Any]:
+    """The task, and the questions and answers of a run."""
+    yield acp.update_user_message_text(root.text(1, "task"))
+    said = {"question": acp.update_agent_message_text, "answer": acp.update_user_message_text}
+    unanswered = waits_of([root]).get("question")  # `closing` says it
+    for note in root.section(1).notes:
+        if note.key in said and note.text != unanswered:
+            yield said[note.key](note.text)
+
+
+def closing(documents: Sequence[Document], view: View) -> str:
+    """The last message about a run: its result, or why it stopped and what the next prompt can be."""
+    root, waits = documents[0], waits_of(documents)
+    if root.ended:
+        end = outcome(root)
+        if end.status == "complete":
+            return end.result or "Done."
+        reason = f"{end.status}: {end.error or 'no criterion could be checked'}"
+        if end.status in ACCEPTED:
+            return f"{end.result}\n\n{reason}".strip()
+        asked = f"Open question: {end.question}" if end.question else ""
+        return "\n\n".join(filter(None, [reason, asked, end.partial]))
+    question = str(waits.get("question", ""))
+    if question == PLAN_WAITS:
+        steps = [f"{n}. {each.content}" for n, each in enumerate(view.entries(root), 1)]
+        steps += [f"{len(steps) + 1}. {work}"] if (work := root.text(2, "work")) else []
+        how = "Nothing is done yet. To carry it out, choose the mode Do or Ask and send `resume`."
+        return "\n\n".join(filter(None, ["\n".join(steps), root.text(2, "dangers"), how]))
+    if "--assume" in question:
+        return f"{question}\n\nHere, answer `rerun` or `done`."
+    if waits.get("for") == "person":
+        asked = root.note(1, "question")
+        how = "\n\nHere, send the task in other words, or `resume` to try again."
+        return question + (how if asked and asked.origin == "kernel" else "")
+    if waits:
+        return f"Waiting for approval of {question}\n\nSend `resume` to be asked again."
+    return "This run was interrupted. Send `resume` to continue it. Any other prompt starts a new one."

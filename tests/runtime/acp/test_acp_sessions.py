@@ -1,0 +1,293 @@
+"""`fractal acp` as a process, driven by the SDK's client: prompts, permissions, modes, cancel, load."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+
+import acp
+import pytest
+import pytest_asyncio
+from editor import editor, settings
+from playing import ACCEPT, bash, plan, read, write
+
+from kernel.document.model import Document
+from runtime.api.fractal import Fractal
+
+JUDGE = {"phase": "check", "reply": ACCEPT}
+GIVE_UP = {"phase": "work", "reply": {"cannot": "a person rejected it"}}
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def server():
+    """One process for all tests that do not end it."""
+    async with editor() as client:
+        yield client
+
+
+@pytest.fixture
+def client(server):
+    """An editor that has not seen anything yet."""
+    server.updates, server.asked, server.decide = [], [], "allow"
+    return server
+
+
+@pytest.fixture
+def work(tmp_path):
+    """A folder with a file in it."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    (folder / "notes.txt").write_text("one\ntwo\n")
+    return folder
+
+
+def plans(folder, *steps, **more):
+    """Let the model of a folder plan these steps and accept the result."""
+    settings(folder, {"phase": "fused", "reply": plan(*steps), **more}, JUDGE, GIVE_UP)
+
+
+def runs(folder) -> list[Document]:
+    """The roots of all runs, oldest first."""
+    fractal = Fractal(folder)
+    return [fractal.root_document(run) for run in reversed(fractal.workspace.run_ids())]
+
+
+async def eventually(holds) -> None:
+    """Wait for what another process does."""
+    async with asyncio.timeout(20):
+        while not holds():  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+
+
+async def test_a_prompt_shows_the_plan_its_calls_with_diffs_and_the_result(client, work, tmp_path):
+    place = tmp_path / "link"  # paths are shown as the editor names them
+    place.symlink_to(work)
+    look = {"tool": "read", "args": {"path": "notes.txt", "lines": "2"}}
+    plans(work, look, write("notes.txt", "three\n"), bash("cat; echo the end"))
+    session = await client.open(place)
+    assert await client.ask(session, "change the notes") == "end_turn"
+    assert client.plan() == [
+        ("read notes.txt", "completed"),
+        ("write notes.txt", "completed"),
+        ("bash cat; echo the end", "completed"),
+    ]
+    looked, wrote, ran = client.calls().values()
+    assert (looked["kind"], looked["status"], looked["raw_input"]["lines"]) == ("read", "completed", "2")
+    assert looked["locations"] == [{"path": str(place / "notes.txt"), "line": 2}]
+    assert "two" in looked["content"][0]["content"]["text"]
+    assert wrote["kind"] == "edit"
+    diff = {"type": "diff", "path": str(place / "notes.txt"), "old_text": "one\ntwo\n", "new_text": "three\n"}
+    assert wrote["content"][0] == diff
+    assert ran["kind"] == "execute"
+    assert "the end" in ran["content"][0]["content"]["text"]  # its standard input is empty
+    assert [each.content.text for each in client.of("agent_thought_chunk")] == ["as scripted\n\n"]
+    assert client.said().startswith("done")
+    assert client.asked == []
+
+
+async def test_foreign_text_is_fenced_and_valid(client, work):
+    print_it = "printf '```\\377 ![x](http://y)'; echo hi > \"$(printf 'a\\376.txt')\""
+    judge = {"phase": "check", "reply": {**ACCEPT, "output": "half \ud800"}}
+    settings(work, {"phase": "fused", "reply": plan(bash(print_it), approach="half \ud800")}, judge)
+    session = await client.open(work)
+    assert await client.ask(session, "print it") == "end_turn"
+    (call,) = client.calls().values()
+    diff, result = call["content"]
+    assert (diff["new_text"], diff["path"]) == ("hi\n", str(work / "a\ufffd.txt"))
+    assert result["content"]["text"].startswith("````\n```")
+    assert client.said().startswith("half \ufffd")
+    assert client.of("agent_thought_chunk")[0].content.text == "half \ufffd\n\n"
+
+
+async def test_a_prompt_follows_the_ones_before(client, work):
+    session = await client.open(work)
+    for prompt in ("what is 3 + 4", "multiply it by 6", "subtract 2 from it"):
+        await client.ask(session, prompt)
+    assert client.said() == "7\n42\n40"
+    assert [root.meta.extra["thread"] for root in runs(work)] == [session] * 3
+
+
+async def test_the_mode_ask_asks_before_it_writes(client, work):
+    plans(work, write("out.txt", "hello\n"))
+    session = await client.open(work)
+    await client.agent.set_session_mode(session_id=session, mode_id="ask")
+    await client.ask(session, "write it")
+    assert (work / "out.txt").read_text() == "hello\n"
+    (asked,) = client.asked
+    assert (asked.title, asked.kind) == ("write out.txt", "edit")
+    assert "may write" in asked.content[0].content.text
+    assert asked.content[1].new_text == "hello\n"
+    assert client.calls()[asked.tool_call_id]["status"] == "completed"
+
+
+async def test_a_rejected_step_is_not_done(client, work):
+    plans(work, write("out.txt", "hello\n"))
+    session = await client.open(work)
+    await client.agent.set_session_mode(session_id=session, mode_id="ask")
+    client.decide = "reject"
+    await client.ask(session, "write it")
+    assert not (work / "out.txt").exists()
+    (call,) = client.calls().values()
+    assert call["status"] == "failed"
+    assert 'rejected by person at page "tester"' in call["content"][-1]["content"]["text"]
+    assert "Here, send the task in other words" in client.said()
+
+
+async def test_a_serious_danger_says_what_it_is(client, work):
+    plans(work, bash("rm -rf ~/projects"))
+    session = await client.open(work)
+    client.decide = "cancel"
+    assert await client.ask(session, "tidy up") == "end_turn"
+    (asked,) = client.asked
+    assert asked.title == "serious danger: bash rm -rf ~/projects"
+    assert "- serious: " in asked.content[0].content.text
+    assert "Send `resume` to be asked again" in client.said()
+    client.decide = "reject"
+    await client.ask(session, "Resume.")
+    assert len(client.asked) == 2
+
+
+async def test_the_mode_plan_carries_nothing_out_until_another_mode_does(client, work):
+    plans(work, write("out.txt", "hello\n"))
+    session = await client.open(work)
+    await client.agent.set_session_mode(session_id=session, mode_id="plan")
+    assert await client.ask(session, "write it") == "end_turn"
+    assert client.plan() == [("write out.txt", "pending")]
+    assert "1. write out.txt" in client.said()
+    assert "Nothing is done yet" in client.said()
+    assert "carries nothing out" in await client.refused(client.ask(session, "resume"))
+    assert client.calls() == {}
+    assert not (work / "out.txt").exists()
+
+    await client.agent.set_session_mode(session_id=session, mode_id="do")
+    await client.ask(session, "resume")
+    assert (work / "out.txt").read_text() == "hello\n"
+    assert client.asked == []
+    assert [root.meta.status for root in runs(work)] == ["complete"]
+
+
+async def test_a_cancelled_prompt_is_an_interrupted_run_that_can_be_resumed(client, work):
+    plans(work, bash("test -e go || sleep 60; echo slept"))
+    session = await client.open(work)
+    prompt = asyncio.create_task(client.ask(session, "sleep"))
+    await client.until(client.calls)
+    assert "still busy" in await client.refused(client.ask(session, "and now this"))
+    await client.agent.cancel(session_id=session)
+    assert await prompt == "cancelled"
+    assert "Send `resume`" in client.said()
+    assert [root.meta.status for root in runs(work)] == ["interrupted"]
+
+    (work / "go").touch()
+    await client.ask(session, "resume")
+    assert "Here, answer `rerun` or `done`" in client.said()  # it may have happened
+    assert await client.ask(session, "rerun") == "end_turn"
+    (root,) = runs(work)
+    assert (root.meta.status, root.steps[1].result) == ("complete", "slept")
+
+
+async def test_a_prompt_can_be_cancelled_while_it_asks_for_permission(client, work):
+    plans(work, write("out.txt", "hello\n"))
+    session = await client.open(work)
+    await client.agent.set_session_mode(session_id=session, mode_id="ask")
+    client.decide = "wait"
+    prompt = asyncio.create_task(client.ask(session, "write it"))
+    await client.until(lambda: client.asked)
+    await client.agent.cancel(session_id=session)
+    assert await prompt == "cancelled"
+    assert not (work / "out.txt").exists()
+    client.decide = "allow"
+    assert await client.ask(session, "resume") == "end_turn"
+    assert (work / "out.txt").read_text() == "hello\n"
+
+
+async def test_a_session_survives_the_end_of_its_process(work):
+    plans(work, read("notes.txt"), write("out.txt", "x\n"))
+    async with editor() as client:
+        session = await client.open(work)
+        await client.ask(session, "copy it")
+        plans(work, read("notes.txt"), delay=60)
+        closed = asyncio.create_task(client.ask(session, "read it"))
+        await eventually(lambda: len(runs(work)) == 2)
+    await asyncio.gather(closed, return_exceptions=True)
+    assert [root.meta.status for root in runs(work)] == ["complete", "interrupted"]
+    async with editor() as client:
+        await client.agent.load_session(cwd=str(work), session_id=session, mcp_servers=[])
+        killed = asyncio.create_task(client.ask(session, "resume"))
+        await eventually(lambda: runs(work)[1].meta.status == "running")
+        os.kill(client.process.pid, signal.SIGKILL)
+        with pytest.raises(ConnectionError):
+            await killed
+    async with editor() as client:
+        plans(work, read("notes.txt"))
+        loaded = await client.agent.load_session(cwd=str(work), session_id=session, mcp_servers=[])
+        assert loaded.modes.current_mode_id == "do"
+        assert [each.content.text for each in client.of("user_message_chunk")] == ["copy it", "read it"]
+        (listed,) = (await client.agent.list_sessions(cwd=str(work))).sessions
+        assert (listed.session_id, listed.title, listed.cwd) == (session, "copy it", str(work))
+        looked, wrote = client.calls().values()
+        assert (looked["title"], wrote["title"]) == ("read notes.txt", "write out.txt")
+        assert wrote["content"][0]["new_text"] == "x\n"
+        assert client.said().startswith("done")
+        assert client.said().endswith("Any other prompt starts a new one.")
+        await client.ask(session, "resume")
+        assert [root.meta.status for root in runs(work)] == ["complete", "complete"]
+
+
+async def test_a_question_and_its_answer_are_shown_and_loaded(client, work):
+    asks = {"phase": "fused", "reply": {**plan(), "question": "Which colour?", "steps": []}, "times": 1}
+    settings(work, asks, {"phase": "plan", "reply": plan(write("colour.txt", "blue\n"))}, JUDGE)
+    session = await client.open(work)
+    assert await client.ask(session, "write the colour") == "end_turn"
+    assert client.said() == "Which colour?"
+    await client.ask(session, "blue")
+    assert (work / "colour.txt").read_text() == "blue\n"
+    assert len(runs(work)) == 1
+    client.updates.clear()
+    await client.agent.load_session(cwd=str(work), session_id=session, mcp_servers=[])
+    assert [each.content.text for each in client.of("user_message_chunk")] == ["write the colour", "blue"]
+    assert client.said().startswith("Which colour?\ndone")
+
+
+async def test_two_sessions_work_side_by_side(client, work, tmp_path):
+    other = tmp_path / "other"
+    other.mkdir()
+    for folder in (work, other):
+        plans(folder, bash("until test -e go; do sleep .05; done; pwd"))
+    first, second = await client.open(work), await client.open(other)
+    prompts = [asyncio.create_task(client.ask(each, "wait")) for each in (first, second)]
+    await client.until(lambda: client.calls(first) and client.calls(second))
+    (other / "go").touch()
+    assert await prompts[1] == "end_turn"
+    assert not prompts[0].done()
+    (work / "go").touch()
+    assert await prompts[0] == "end_turn"
+    assert str(work) in str(client.calls(first))
+    assert str(other) in str(client.calls(second))
+
+
+async def test_bad_input_gets_a_message_for_people(client, work):
+    session = await client.open(work)
+    image = acp.image_block("aGk=", "image/png")
+    assert "reads no image content" in await client.refused(client.ask(session, "look", image))
+    assert "no text" in await client.refused(client.ask(session, "  "))
+    assert "not open here" in await client.refused(client.ask("nothing", "hello"))
+    unknown = client.agent.load_session(cwd=str(work), session_id="nothing", mcp_servers=[])
+    assert "there is no session nothing" in await client.refused(unknown)
+    assert "is not a folder" in await client.refused(client.open(work / "nowhere"))
+    mode = client.agent.set_session_mode(session_id=session, mode_id="fast")
+    assert "there is no mode fast; the modes are ask, plan, do" in await client.refused(mode)
+    settings(work, calls="many")
+    assert "fractal.yaml: calls" in await client.refused(client.ask(session, "hello"))
+    assert "fractal.yaml: calls" in await client.refused(client.open(work))
+    (work / "fractal.yaml").unlink()
+    await client.ask(session, "please compose a poem about cats")
+    assert "there is no model to ask" in client.said()
+
+
+async def test_an_untrusted_folder_is_refused(work):
+    settings(work, network=True)
+    async with editor(FRACTAL_TRUST="") as client:
+        assert "fractal trust" in await client.refused(client.open(work))
