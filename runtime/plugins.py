@@ -6,6 +6,7 @@ packages is read once per process, and a plugin's code is imported when somethin
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -22,7 +23,16 @@ EMBEDDERS = "fractal.embedders"
 
 def installed(group: str) -> Mapping[str, EntryPoint]:
     """The entry points of a group by name; of two with the same name the first one on `sys.path`."""
-    return _installed(tuple(sys.path))[group]
+    return _installed(places())[group]
+
+
+def places() -> tuple[str, ...]:
+    """`sys.path` without the current folder, which `python -m` puts there: a folder adds no plugins."""
+    try:
+        here = os.getcwd()  # noqa: PTH109 (this is called often)
+    except FileNotFoundError:  # it was removed
+        here = ""
+    return tuple(each for each in sys.path if each not in ("", here))
 
 
 @lru_cache(maxsize=1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
@@ -18,7 +17,7 @@ from runtime.catalogue.pattern import load
 
 def operations() -> Sequence[Tool | Fault]:
     """The operations of installed packages, and why others are skipped. Their code is not imported."""
-    return _operations(tuple(sys.path))
+    return _operations(plugins.places())
 
 
 @lru_cache(maxsize=1)

@@ -165,6 +165,16 @@ def test_file_of_a_folder_adds_no_plugin(fractal: Command) -> None:
     assert "not a function that ships" in ran.err
 
 
+def test_metadata_in_the_folder_adds_no_plugin(fractal: Command) -> None:
+    (fractal.folder / "hostile.py").write_text("def make(rest, tier): raise SystemExit", "utf-8")
+    info = fractal.folder / "hostile-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: hostile\nVersion: 1.0\n", "utf-8")
+    (info / "entry_points.txt").write_text("[fractal.responders]\nmine = hostile:make\n", "utf-8")
+    checks = json.loads(fractal.process("doctor", "--json").out)  # Python itself puts this folder on sys.path
+    assert {each["name"]: each["found"] for each in checks}["plugins"] == "none is installed"
+
+
 @pytest.mark.parametrize(
     ("code", "said"),
     [
