@@ -70,7 +70,9 @@ def _steps(document: Document, children: frozenset[str]) -> Iterator[dict[str, A
         answers = [
             each for each in document.meta.rungs if each.get("attempt") == attempt and not each.get("passed")
         ]
-        yield from (_answer(each, said) for each in answers if each["phase"] in _PLANNING)
+        planning = [each for each in answers if each["phase"] in _PLANNING]
+        yield from (_answer(each, {}) for each in planning[:-1])  # such as one that asked a person
+        yield from (_answer(each, said) for each in planning[-1:])
         yield from (_answer(each, said) for each in answers if each["phase"] not in (*_PLANNING, "check"))
         yield from (_dispatch(step, children) for step in _of_attempt(document, attempt, said))
         yield from (_answer(each, said) for each in answers if each["phase"] == "check")

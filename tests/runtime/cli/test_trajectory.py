@@ -49,8 +49,9 @@ def test_question_and_answer_are_turns(fractal: Command) -> None:
     assert exported(fractal)["extra"]["status"] == "waiting"
     assert fractal("answer", "words.txt").exit == 0
     assert fractal("resume", env={"FRACTAL_MODEL": model}).exit == 0
-    said = [(each["source"], each["message"]) for each in exported(fractal)["steps"][1:3]]
-    assert said == [("agent", "Which file?"), ("user", "words.txt")]
+    said = [(each["source"], each["message"]) for each in exported(fractal)["steps"][1:5]]
+    asked, planned = ("agent", "fused"), ("agent", "plan: write the number")
+    assert said == [("agent", "Which file?"), ("user", "words.txt"), asked, planned]
 
 
 def test_child_loops_are_trajectories_below_it(fractal: Command) -> None:
