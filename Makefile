@@ -1,8 +1,8 @@
-# The five things one does with this repository. PYTHON is the interpreter of the environment that has `.[dev]`.
+# What one does with this repository. PYTHON is the interpreter of the environment that has `.[dev]`.
 PYTHON ?= python
 BIN := $(shell $(PYTHON) -c 'import sysconfig; print(sysconfig.get_path("scripts"))')
 
-.PHONY: run test lint bench docs
+.PHONY: run test lint bench docs lock
 
 TASK ?= what is 15% of 80?
 
@@ -23,3 +23,7 @@ bench:  ## what Fractal itself costs; python -m bench --help lists the other ben
 
 docs:  ## write the generated pages, the example run and the README's copy of it
 	$(PYTHON) scripts/make_docs.py
+
+lock:  ## write requirements.lock anew, with the newest releases that pyproject.toml allows (pip install uv)
+	uv pip compile --quiet --upgrade --python-version 3.11 --extra dev --generate-hashes --no-annotate \
+	  --custom-compile-command "make lock" pyproject.toml --output-file requirements.lock

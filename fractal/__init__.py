@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 __all__ = [  # noqa: F405
     "PROGRAM",
+    "Ask",
     "Config",
     "ConfigurationError",
     "Decider",
@@ -21,16 +22,25 @@ __all__ = [  # noqa: F405
     "FractalError",
     "Ladder",
     "LimitReached",
+    "OperationContext",
+    "OperationFailed",
     "Person",
     "ProviderError",
     "Reflex",
+    "Replay",
+    "Reply",
+    "Responder",
+    "Result",
     "RunLocked",
     "RunResult",
     "Said",
     "Scripted",
     "StorageError",
+    "Touch",
+    "Usage",
     "UsageError",
     "__version__",
+    "operation",
     "shipped_system",
 ]
 

@@ -1,6 +1,7 @@
 """The documentation is correct: its blocks run, its settings load, its links resolve.
 
-Every page has a folder of its own, in which its blocks run in order. `7f3kq2` stands for its newest run.
+Every page has a folder of its own, in which its blocks run in order. It has a copy of `docs/NAME/` for a page
+`docs/NAME.md`, and one of the repository for the README. `7f3kq2` stands for its newest run.
 A comment directly above a block controls it:
 
     <!-- not run: why -->   the block needs a network, a key, or an installation
@@ -152,6 +153,8 @@ def test_blocks_of_a_page_run_and_print_what_it_shows(page, tmp_path):
     folder.mkdir()
     if page.name == "README.md":
         copy_of_the_repository(folder)
+    elif page.with_suffix("").is_dir():
+        shutil.copytree(page.with_suffix(""), folder / "docs" / page.stem)
     printed = ""
     for block in runnable(page):
         if name := block.option("file"):

@@ -10,6 +10,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any, cast
 
 from kernel.asking import native
@@ -496,7 +497,7 @@ def _results(document: Document, room: int, count: Count) -> Piece:
     one before it, so that a provider can reuse its cache.
     """
     steps = [document.steps.get(n, planned) for n, planned in document.planned.items()]
-    whole = [_result(step) for step in steps]
+    whole = [_result(step, steps[:at]) for at, step in enumerate(steps)]
     short = [
         replace(part, text="", lead=f"{part.lead}{_left_out(step)}")
         for part, step in zip(whole, steps, strict=True)
@@ -518,11 +519,16 @@ def _size(sizes: Sequence[tuple[int, int]], first: int, end: int) -> int:
     return sum(line for _, line in sizes[:first]) + sum(full for full, _ in sizes[first:end])
 
 
-def _result(step: Step) -> Part:
-    """A step of an open DO with its result."""
+_outcome = attrgetter("tool", "args", "what", "state", "result")
+
+
+def _result(step: Step, before: Sequence[Step]) -> Part:
+    """A step of an open DO with its result; a result that the same call has given `before` is named."""
     call = redacted(_short(step.args or {}, NEEDED_CHARS), redact_forms) if step.args else step.what
     lead = f"- {step.n}. {step.tool} {call if isinstance(call, str) else to_json(call)} → {step.state}"
     lead += f" [{step.evidence['now']}]" if "now" in step.evidence else ""
+    same = next((each.n for each in before if step.result and _outcome(each) == _outcome(step)), None)
+    lead += f", the same as step {same}" if same is not None else ""
     return Part(step.result or "", lead, data=True, whole=step.evidence.get("whole", step.link))
 
 

@@ -35,7 +35,7 @@ def operation_id(session: Session, n: int, tool: str) -> str:
 
 def prepare(session: Session, step: Step, tool: Tool) -> Step:
     """PLAN: record the hashes of the files that the call will change, before its effect starts."""
-    if not tool.run.startswith("python:") or not (name := getattr(tool.function, "prepare", None)):
+    if not tool.in_process or not (name := getattr(tool.function, "prepare", None)):
         return step
     if step.evidence.get("touched") and observed_effect(session, step) != "not done":
         return step  # started before an interruption
@@ -117,7 +117,7 @@ def may_change(session: Session, step: Step, tool: Tool) -> bool:
     """Whether a call may change files. An operation with `prepare` does not if it names no files."""
     if tool.scheme == "memory" or not CHANGING & effects_of(tool):
         return False
-    function = tool.function if tool.scheme == "python" else None
+    function = tool.function if tool.in_process else None
     touches = getattr(function, "prepare", None)
     if touches and not getattr(function, "folders", False):
         with suppress(Exception):  # reported when the call is prepared
@@ -236,7 +236,7 @@ def recover_call(session: Session, step: Step) -> Step | str:
     if ended := recorded_outcome(session, step):
         return ended
     clean_up_after(session, step)
-    if tool.scheme == "python" and (settle := getattr(tool.function, "settle", None)):
+    if tool.in_process and (settle := getattr(tool.function, "settle", None)):
         settle(context_of(session, tool, step), **(step.args or {}))
     seen = observed_effect(session, step)
     if seen == "half":

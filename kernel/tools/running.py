@@ -1,6 +1,7 @@
 """Runs the call of a tool: a function that ships with Fractal, a program beside its markdown, or a server.
 
-Other code never runs in the kernel's process.
+The functions of plugins, which the user has installed, run like those that ship. Other code never runs in the
+kernel's process.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ async def act(
     context: OperationContext, tool: Tool, args: Mapping[str, Any], runners: Mapping[str, Runner]
 ) -> Result:
     """Make a call with the runner for the scheme of the tool's `run:`."""
-    known: Mapping[str, Runner] = {"python": _function, "command": _command, **runners}
+    known: Mapping[str, Runner] = {"python": _function, "plugin": _function, "command": _command, **runners}
     if tool.scheme not in known:
         raise OperationFailed(f"{tool.path}: run: {tool.run!r} is of no kind that can be run here")
     return await known[tool.scheme](context, tool, args)

@@ -73,6 +73,8 @@ class Tool:
     open: bool = False  # a guided tool whose loop decides its steps one turn at a time
     check: Callable[[str, Any], str] = field(default=_no_check, compare=False, repr=False)
     """Returns what is wrong with the value of an argument."""
+    code: Callable[[], Callable[..., Any]] | None = field(default=None, compare=False, repr=False)
+    """Loads the function of a `plugin:`; only the runtime sets it, never a file."""
 
     def repeatable(self, args: Mapping[str, Any]) -> bool:
         """Whether a call that may have happened can safely be made again."""
@@ -87,8 +89,13 @@ class Tool:
 
     @property
     def scheme(self) -> str:
-        """The scheme of `run`: `python`, `command`, `mcp`; "" for a guided tool."""
+        """The scheme of `run`: `python`, `plugin`, `command`, `mcp`; "" for a guided tool."""
         return self.run.partition(":")[0]
+
+    @property
+    def in_process(self) -> bool:
+        """Whether this is a function that runs in this process: one that ships, or one of a plugin."""
+        return self.scheme in ("python", "plugin")
 
     @property
     def looks(self) -> bool:
@@ -185,7 +192,9 @@ class Tool:
 
     @cached_property
     def function(self) -> Callable[..., Any]:
-        """The function behind `run: "python: module:function"`."""
+        """The function behind `run: "python: module:function"`, or of a plugin."""
+        if self.code:
+            return self.code()
         target = self.run.removeprefix("python:").strip()
         module, _, name = _RENAMED.get(target, target).partition(":")
         if not self.run.startswith("python:") or not target.startswith(_SHIPPED):

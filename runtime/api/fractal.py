@@ -25,6 +25,7 @@ from runtime.api import dreaming
 from runtime.api.building import builds_what_it_lacked
 from runtime.api.run_context import move_to, run_context_of
 from runtime.catalogue.catalogue import Catalogue, Source
+from runtime.catalogue.plugged import operations
 from runtime.evolution.workshop import Workshop
 from runtime.mcp.client.servers import Servers
 from runtime.memory.run_memory import RunMemory
@@ -128,9 +129,9 @@ class Fractal(Reader):
     def catalogue(self, drafts: Path | None = None, source: Source | None = None) -> Catalogue:
         """The tools and operations, with the `drafts` of a run that builds some.
 
-        `source` returns the tools of MCP servers; by default the cached ones.
+        `source` returns the tools of MCP servers; by default the cached ones. A bare one has no plugins.
         """
-        sources = [source or Servers(self.workspace).tools]
+        sources = [*([operations] if self.config.shipped else []), source or Servers(self.workspace).tools]
         return Catalogue(self.systems, drafts=drafts, skills=self.skills, sources=sources)
 
     def untrusted(self) -> list[trust.Item]:

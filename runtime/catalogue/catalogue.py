@@ -33,8 +33,8 @@ NO_SKILLS = "skills: there is no such folder"
 ALWAYS = ("edit", WORK)
 """Tools beside the kernel's own that every index shows: many tasks need them, whatever their words are."""
 
-Source = Callable[[], Sequence[Tool]]
-"""Where more tools come from than the system's folders: servers, say."""
+Source = Callable[[], Sequence[Tool | Fault]]
+"""Where more tools come from than the system's folders: plugins and servers."""
 
 
 class Catalogue:
@@ -61,7 +61,7 @@ class Catalogue:
         """Those that are read and not in use: drafts, quarantined, retired."""
         self.faults: list[Fault] = []
         self._last_stats: dict[str, tuple[int, int]] | None = None
-        self._more: list[Tool] = []
+        self._more: list[Tool | Fault] = []
         self.refresh()
 
     def refresh(self) -> bool:
@@ -78,8 +78,11 @@ class Catalogue:
         for entry in entries:
             if isinstance(entry, Tool) and (problem := self._add(entry)):
                 self.faults.append(Fault(entry.path, 1, problem))
-        for tool in more:
-            self.tools.setdefault(tool.name, tool)
+        for entry in more:
+            if isinstance(entry, Fault):
+                self.faults.append(entry)
+            elif (problem := self._add(entry)) and entry.origin == "plugin":
+                self.faults.append(Fault(entry.path, 1, problem))
         return True
 
     def _add(self, entry: Tool) -> str:

@@ -19,15 +19,20 @@ import click
 
 from kernel.errors import FractalError
 from kernel.loop.ask import unpriced
+from kernel.tools.tool import Fault
+from runtime import plugins
 from runtime.api.fractal import Fractal
+from runtime.catalogue.plugged import operations
 from runtime.cli.brain import shelf_or_empty
 from runtime.cli.output import emit, notify, safe
 from runtime.cli.progress import on_terminal
 from runtime.cli.session import json_option, opened
 from runtime.mcp.client.servers import Seen, Servers
 from runtime.memory.embed import choose
+from runtime.memory.embed.choosing import SHIPPED as BUILTIN
 from runtime.memory.embed.choosing import resolve_embedder
 from runtime.memory.embed.weights import PACKAGE, fetch, find
+from runtime.models import SHIPPED as RUNGS
 from runtime.models.ladder import KEYS, rungs
 from runtime.reflexes.reflex import Reflex
 from runtime.sandbox.sandbox import Sandbox
@@ -235,6 +240,23 @@ def _catalogue(fractal: Fractal) -> Found:
     return GOOD, f"{len(catalogue.tools)} tools and operations"
 
 
+def _plugins(_: Fractal) -> Found:
+    """Import every plugin, and compare names with those that ship."""
+    faults = [str(each) for each in operations() if isinstance(each, Fault)]
+    groups = {plugins.OPERATIONS: frozenset[str](), plugins.RESPONDERS: RUNGS, plugins.EMBEDDERS: BUILTIN}
+    found = [entry for group in groups for entry in plugins.installed(group).values()]
+    for entry in found:
+        try:
+            plugins.load(entry)
+        except FractalError as error:
+            faults.append(str(error))
+        if entry.name in groups[entry.group]:
+            faults.append(f"{plugins.named(entry)}: the name is one of Fractal's own; no plugin replaces it")
+    if faults:
+        return FAIR, "; ".join(faults), "update or uninstall the package"
+    return GOOD, f"{len(found)} of installed packages" if found else "none is installed"
+
+
 def _git(fractal: Fractal) -> Found:
     if shutil.which("git") is None:
         return FAIR, "not installed: the operation git and `fractal undo` do not work", "install git"
@@ -264,6 +286,7 @@ LOOKS: Mapping[str, Callable[[Fractal], Found]] = {
     "mcp": _installed("mcp", "mcp", "mcp", "servers in .mcp.json and for fractal mcp"),
     "acp": _installed("agent-client-protocol", "acp", "acp", "fractal acp"),
     "tools": _catalogue,
+    "plugins": _plugins,
     "git": _git,
     "terminal": _terminal,
 }

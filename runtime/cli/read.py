@@ -17,6 +17,7 @@ from kernel.document.redaction import shown_name
 from kernel.errors import DocumentError
 from kernel.store.files import FileStore
 from runtime.api.fractal import Fractal
+from runtime.api.trajectory import trajectory_of
 from runtime.cli.output import (
     MARKS,
     Columns,
@@ -32,6 +33,7 @@ from runtime.cli.output import (
     pad,
     phase_name,
     picked,
+    print_json,
     print_line,
     print_table,
     put,
@@ -104,8 +106,9 @@ def _summary(fractal: Fractal, run: RunSummary) -> dict[str, Any]:
 @run_argument("name")
 @click.option("--raw", is_flag=True, help="Print the file unchanged, with all of META, on a terminal too.")
 @click.option("--path", "only_path", is_flag=True, help="Print only the path of the document.")
+@click.option("--atif", is_flag=True, help="Print the loop and those below it as an ATIF trajectory (JSON).")
 @json_option("Print the document as an object: meta, and each section with its notes and steps.")
-def show(name: str, raw: bool, only_path: bool) -> None:
+def show(name: str, raw: bool, only_path: bool, atif: bool) -> None:
     """Show the root document of a run (default: the newest), or any document by id or path.
 
     In a pipe, the file is printed unchanged.
@@ -113,6 +116,9 @@ def show(name: str, raw: bool, only_path: bool) -> None:
     fractal = opened()
     emit(lambda: _as_object(fractal.document(name)))
     path = fractal.path(name)
+    if atif:
+        print_json(trajectory_of(fractal.documents(name), path.stem))
+        return
     if only_path:
         put(str(path))
         return

@@ -163,9 +163,9 @@ def check(names: tuple[str, ...]) -> int:
 
 def _problem(tool: Tool) -> str:
     """What is wrong with a tool whose file is well formed; else ""."""
-    if tool.scheme in ("python", "command"):
+    if tool.in_process or tool.scheme == "command":
         try:
-            _ = tool.function if tool.scheme == "python" else command_of(tool)
+            _ = tool.function if tool.in_process else command_of(tool)
         except FractalError as error:
             return str(error).removeprefix(f"{tool.path}: ")
     elif tool.guided:

@@ -5,10 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kernel.asking.responder import Responder, Tier
 from kernel.errors import ConfigurationError
+from runtime import plugins
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 SMALL = 8.0
 """Billions of parameters below which a local model is asked in small questions. Source: small-models.md."""
@@ -24,8 +28,8 @@ def make_responder(
 ) -> Responder:
     """The responder that `--model` or a rung of `ladder:` names. No model is called or loaded.
 
-    spec: `scripted:FILE`, `replay:RUN`, `mailbox`, `llama:PATH.gguf`, `openai/…` and the other names
-    of `endpoints`, or any name that litellm knows.
+    spec: `scripted:FILE`, `replay:RUN`, `mailbox`, `llama:PATH.gguf`, `NAME:…` of a plugin, `openai/…` and
+    the other names of `endpoints`, or any name that litellm knows.
     settings: `form` (micro, json or native; default by the model's size and its server), `attempts` of a
     small model, and the keyword arguments of its class, with `price` in the form of a settings file; timeout,
     api_base and price are ignored by responders that are not providers.
@@ -36,7 +40,8 @@ def make_responder(
     options = dict(settings or {})
     form = options.pop("form", None)
     attempts = options.pop("attempts", None)
-    if form in ("native", "json") and not re.match(r"(scripted|replay|llama|mailbox)\b", spec):
+    fixed = re.match(r"(scripted|replay|llama|mailbox)\b", spec) or _plugin(spec)
+    if form in ("native", "json") and not fixed:
         options["native"] = form == "native"
     elif form == "native":
         raise ConfigurationError(f"{spec}: form: native is for models of providers and servers; use json")
@@ -89,6 +94,8 @@ def _model(spec: str, tier: Tier, options: dict[str, Any], state: Path) -> Respo
             from runtime.models.mailbox import Mailbox
 
             return Mailbox(state / "mailbox", tier=tier, **own)
+        if plugin := _plugin(spec):
+            return _of_plugin(plugin, rest, tier, own)
         if not spec.strip():
             raise ConfigurationError(
                 "no model is named; set FRACTAL_MODEL or --model, such as ollama/llama3.2"
@@ -106,6 +113,22 @@ def _model(spec: str, tier: Tier, options: dict[str, Any], state: Path) -> Respo
         raise ConfigurationError(f"{spec}: a setting is unknown or has the wrong type: {error}") from None
 
 
+def _plugin(spec: str) -> EntryPoint | None:
+    """The plugin that a name belongs to, if any."""
+    name, colon, _ = spec.partition(":")
+    return plugins.installed(plugins.RESPONDERS).get(name) if colon else None
+
+
+def _of_plugin(entry: EntryPoint, rest: str, tier: Tier, options: Mapping[str, Any]) -> Responder:
+    """The responder that a plugin makes for what follows its name and the colon."""
+    responder = plugins.make(entry, rest, tier=tier, **options)
+    if not isinstance(responder, Responder):
+        raise ConfigurationError(
+            f"{plugins.named(entry)}: {type(responder).__name__} is no responder; see docs/plugins.md"
+        )
+    return responder
+
+
 def _speaks_openai(spec: str, api_base: str | None) -> bool:
     """Whether the model's server has OpenAI's protocol, so that litellm is not needed."""
     from runtime.models.endpoints import ALIASES, ENDPOINTS
@@ -115,3 +138,5 @@ def _speaks_openai(spec: str, api_base: str | None) -> bool:
 
 
 _FORMS = {"scripted": "scripted:FILE.yaml", "replay": "replay:RUN", "llama": "llama:PATH.gguf"}
+SHIPPED = frozenset({*_FORMS, "mailbox", "reflex", "person"})
+"""Names that no plugin replaces."""

@@ -2,8 +2,8 @@
 
 An ask is matched by its rendered prompt; repeated prompts get their replies in the recorded order. If the
 prompt differs because files have changed, the reply of the same place is used, but only for a loop with the
-same task; `differing` lists these places. Any other ask is an error. Replay calls no model and costs no
-money; tokens are counted as recorded, so limits apply as before.
+same task; `differing` lists these places. A `strict` replay does not do that. Any other ask is an error.
+Replay calls no model and costs no money; tokens are counted as recorded, so limits apply as before.
 """
 
 from __future__ import annotations
@@ -41,12 +41,15 @@ class Replay:
 
     reads_prompt = True
 
-    def __init__(self, log: Path, name: str = "replay", tier: Tier = "worker") -> None:
+    def __init__(
+        self, log: Path, name: str = "replay", tier: Tier = "worker", *, strict: bool = False
+    ) -> None:
         if not log.is_file():
             raise ConfigurationError(f"{log}: no log of replies to replay")
         self.log = log
         self.name = name
         self.tier: Tier = tier
+        self.strict = strict
         self.differing: list[str] = []  # places whose prompt differs from the recorded one
         self._by_place: dict[Place, tuple[str, Reply]] = {}
         self._by_digest: dict[str, list[Place]] = {}  # places whose reply is unused
@@ -87,6 +90,10 @@ class Replay:
         elif left:
             reply = self._by_place[left.pop(0)][1]
         elif reply:
+            if self.strict:
+                raise ProviderError(
+                    f"{self.name}: the request in {place} differs from the recorded one; record the run again"
+                )
             if self._tasks.get(place.loop) != ask.document.text(1, "task"):
                 raise ProviderError(
                     f"{self.name}: the request in {place} differs from the recorded one, and so does "

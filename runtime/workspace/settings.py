@@ -6,6 +6,7 @@ Every threshold has a name, a default and a place here; docs/configuration.md is
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -17,6 +18,7 @@ from kernel.document.frontmatter import NAME
 from kernel.errors import ConfigurationError, explained
 from kernel.loop.budget import Bounds
 from kernel.loop.run_context import Policy
+from runtime.plugins import EMBEDDERS, installed
 from runtime.sandbox.limits import Limits
 from runtime.workspace.workspace import settings_files, user_folder
 
@@ -208,9 +210,8 @@ class Config(BaseModel):
     )
     embedder: str = Field(
         "auto",
-        pattern=r"^(auto|lexical|minilm|sentence:.+)$",
         description="what makes vectors of texts: `auto` (minilm where its weights are, else lexical), "
-        "`lexical`, `minilm` or `sentence:MODEL`",
+        "`lexical`, `minilm`, `sentence:MODEL` or a plugin",
     )
     embedder_folder: str | None = Field(None, description="the folder with the weights of minilm")
     admit: Literal["auto", "ask"] = Field(
@@ -229,6 +230,17 @@ class Config(BaseModel):
         default_factory=dict,
         description="settings of operations, by name, such as `fetch: {allow_private: true}`",
     )
+
+    @field_validator("embedder")
+    @classmethod
+    def _known(cls, value: str) -> str:
+        """A shipped embedder, or one of an installed plugin."""
+        own = value in ("auto", "lexical", "minilm") or re.fullmatch("sentence:.+", value)
+        if not own and value.partition(":")[0] not in installed(EMBEDDERS):
+            raise ValueError(
+                f"{value!r} is not auto, lexical, minilm or sentence:MODEL, and no plugin has that name"
+            )
+        return value
 
     @field_validator("sandbox", mode="before")
     @classmethod

@@ -206,7 +206,9 @@ _more = Lowers(
     lambda value, without: without is not None and (value is None or value > without),
 )
 _fewer = Lowers("fewer effects than your own file", lambda value, without: bool(set(without) - set(value)))
-_foreign = Lowers("`sentence:MODEL`", lambda value, without: value not in ("auto", "lexical", "minilm"))
+_foreign = Lowers(
+    "`sentence:MODEL` or a plugin", lambda value, without: value not in ("auto", "lexical", "minilm")
+)
 NEEDS_TRUST: Mapping[str, Lowers] = {
     **dict.fromkeys(("model", "api_base", "price", "ladder"), _always),  # who reads the task, at what price
     **dict.fromkeys(("calls", "tokens", "usd"), _more),

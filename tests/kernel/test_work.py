@@ -154,6 +154,16 @@ def test_the_same_look_three_times_ends_the_turns(play: Play) -> None:
     assert "the same call showed the same 3 times" in played.root.text(3, "stopped")
 
 
+def test_a_repeated_look_is_shown_as_the_same(play: Play) -> None:
+    def third(ask: Ask) -> Any:
+        assert '- 2. read {"path": "a.txt"} → done\n' in ask.user
+        assert '- 3. read {"path": "a.txt"} → done, the same as step 2\n' in ask.user
+        return turn(write("b.txt", "two"))
+
+    played = play(working(turn(write("a.txt", "a")), turn(read("a.txt")), turn(read("a.txt")), third, DONE))
+    assert played.result.exit == Exit.ACCEPTED
+
+
 def test_a_change_between_failures_lets_the_call_be_made_again(play: Play) -> None:
     turns = [turn(read("missing.txt")), turn(write("c.txt", "c"))] * 3
     played = play(working(*turns, turn(write("b.txt", "two")), DONE), settings=AUTO)

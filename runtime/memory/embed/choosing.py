@@ -9,8 +9,12 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from kernel.errors import ConfigurationError
+from runtime import plugins
 from runtime.memory.embed.embedder import Array, Embedder, Tokens
 from runtime.memory.embed.weights import find
+
+SHIPPED = frozenset({"auto", "lexical", "minilm", "sentence"})
+"""Names that no plugin replaces."""
 
 
 def choose(setting: str = "auto", folder: str | None = None) -> Embedder:
@@ -27,9 +31,23 @@ def choose(setting: str = "auto", folder: str | None = None) -> Embedder:
                 "embedder minilm: its weights are not installed; run fractal doctor --fetch"
             )
         return _minilm(found.folder, (found.folder / "model.safetensors").stat().st_mtime_ns)
-    from runtime.memory.embed.sentence import Sentence
+    if chosen.startswith("sentence:"):
+        from runtime.memory.embed.sentence import Sentence
 
-    return Sentence(chosen.partition(":")[2])
+        return Sentence(chosen.partition(":")[2])
+    return _of_plugin(setting)
+
+
+def _of_plugin(setting: str) -> Embedder:
+    """The embedder that a plugin makes for what follows its name and the colon."""
+    name, _, rest = setting.partition(":")
+    entry = plugins.installed(plugins.EMBEDDERS)[name]
+    embedder = plugins.make(entry, rest)
+    if not isinstance(embedder, Embedder):
+        raise ConfigurationError(
+            f"{plugins.named(entry)}: {type(embedder).__name__} is no embedder; see docs/plugins.md"
+        )
+    return embedder
 
 
 @lru_cache(maxsize=1)
@@ -80,7 +98,11 @@ def resolve_embedder(setting: str = "auto", folder: str | None = None) -> tuple[
     if setting in ("lexical", "minilm") or (setting.startswith("sentence:") and setting != "sentence:"):
         return setting, "set"
     if setting != "auto":
-        raise ConfigurationError(f"embedder: {setting!r} is not auto, lexical, minilm or sentence:MODEL")
+        if setting.partition(":")[0] in plugins.installed(plugins.EMBEDDERS).keys() - SHIPPED:
+            return setting, "set"
+        raise ConfigurationError(
+            f"embedder: {setting!r} is not auto, lexical, minilm or sentence:MODEL, and no plugin has it"
+        )
     found = find(folder)
     if found is None:
         return "lexical", "the weights of minilm are not installed"
