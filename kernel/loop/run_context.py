@@ -151,6 +151,7 @@ class RunContext:
     policy: Policy = field(default_factory=Policy)
     protected: tuple[Path, ...] = ()
     private: tuple[Path, ...] = ()
+    places: tuple[Path, ...] = ()  # readable folders elsewhere: the git directory of a worktree
     drafts: Drafts | None = None  # what this run writes below system/
     changing: asyncio.Lock = field(default_factory=asyncio.Lock)  # held by the call that may change files
     snapshots: Snapshots | None = None
@@ -181,7 +182,7 @@ class RunContext:
 
     def context(self, tool: Tool | None, skills: Iterable[str] = ()) -> OperationContext:
         """The context of an operation or (without a tool) a criterion, with readable folders of `skills`."""
-        places = self.catalogue.places(skills)
+        places = (*self.catalogue.places(skills), *self.places)
         return OperationContext(
             self.folder,
             self.sandbox,

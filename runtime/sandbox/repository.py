@@ -95,7 +95,7 @@ class Shadow:
                 stdin=stdin,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                cwd=self.folder,
+                cwd=self.folder if os.path.isdir(self.folder) else self.home,  # noqa: PTH112 (may be gone)
                 env=env,
                 umask=0o077,
                 pass_fds=self.held,

@@ -1,0 +1,182 @@
+"""The folder of its own that a run works in: a git worktree of the user's repository, else a copy."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from kernel import disk
+from kernel.document.model import Document
+from kernel.errors import ConfigurationError, UsageError
+from runtime.sandbox.repository import Shadow, names
+from runtime.sandbox.restoring import restore
+from runtime.sandbox.snapshot import Snapshots
+from runtime.sandbox.trees import State, Trees
+from runtime.workspace.workspace import Workspace
+
+AT_ONCE = 500
+"""Files whose contents are in memory at a time."""
+
+
+@dataclass(frozen=True)
+class Worktree:
+    """Where a run works, for which folder `of` the user, and the snapshot `base` that it began with.
+
+    `git` is the worktree's folder in the repository; "" for a copy. `discarded` is the last snapshot.
+    """
+
+    folder: Path
+    of: Path
+    base: str = ""
+    git: str = ""
+    changes: int = 0  # files that differ and are not applied, when it was last looked at
+    discarded: str = ""
+
+    @staticmethod
+    def of_run(root: Document) -> Worktree | None:
+        """The worktree of a run, if it has one."""
+        noted: dict[str, Any] | None = root.meta.extra.get("worktree")
+        return Worktree(Path(root.meta.folder), Path(noted["of"]), *_values(noted)) if noted else None
+
+    @property
+    def noted(self) -> dict[str, Any]:
+        """The form in META."""
+        noted = {"of": str(self.of), "base": self.base, "git": self.git, "changes": self.changes}
+        return noted | ({"discarded": self.discarded} if self.discarded else {})
+
+    @property
+    def repository(self) -> tuple[Path, ...]:
+        """The git directory that commands in the worktree read."""
+        return (Path(self.git).parent.parent,) if self.git else ()
+
+    def protected(self, workspace: Workspace) -> tuple[Path, ...]:
+        """The paths that no operation may write, as the worktree has them."""
+        protected = replace(workspace, folder=self.of).protected
+        within = (path for path in protected if self.of in path.parents)
+        return tuple(self.folder / path.relative_to(self.of) for path in within)
+
+    def snapshots(self, workspace: Workspace) -> Snapshots:
+        """The snapshots of the worktree."""
+        return Snapshots.of(workspace.snapshots, self.folder, self.protected(workspace))
+
+    def refuse_missing(self, run: str) -> None:
+        """Raise `UsageError` if the folder is not there any more."""
+        if self.discarded or not self.folder.is_dir():
+            why = "was discarded" if self.discarded else f"{self.folder} is gone"
+            raise UsageError(f"the worktree of run {run} {why}; `fractal fork {run}` makes another")
+
+
+def _values(noted: dict[str, Any]) -> tuple[Any, ...]:
+    return noted["base"], noted["git"], noted["changes"], noted.get("discarded", "")
+
+
+def make(workspace: Workspace, run: str, of: Path, source: Snapshots, first: str, then: str) -> Worktree:
+    """Make the worktree of a run from snapshots in `source`: it begins as `first` and is left as `then`.
+
+    What the user's repository ignores stays out. Files that snapshots leave out are copied from `of` if they
+    are tracked or too large to be kept.
+    """
+    made = Worktree((workspace.state / "worktrees" / run).resolve(), of.resolve())
+    made.folder.mkdir(parents=True)
+    try:
+        made = replace(made, git=_add(made))
+        ignored = set[str]()
+        if made.git:
+            listed = ("ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory")
+            ignored = {path.rstrip("/") for path in names(_git(of, *listed))}
+
+        def wanted(path: str) -> bool:
+            return path not in ignored and ignored.isdisjoint(map(str, PurePosixPath(path).parents))
+
+        there = Trees(Shadow(source.home, made.folder))
+        states = {path: each for path, each in there.states(first).items() if wanted(path)}
+        _lay_out(there, states)
+        _copy_others(made, [path for path, each in states.items() if not each.kept])
+        own = made.snapshots(workspace)
+        with own.alone():
+            made = replace(made, base=own.take(run))
+        if not made.base:
+            raise UsageError(own.why_not())
+        moved = there.changes(first, then)
+        restore(there, {path: after for path, (_, after) in moved.items() if wanted(path)}, fsync=False)
+    except BaseException:
+        remove(made)
+        raise
+    return made
+
+
+def _add(made: Worktree) -> str:
+    """Add the worktree to the user's repository; returns its git directory, "" where `of` is none.
+
+    Its index is that of the last commit, and it has no files yet.
+    """
+    try:
+        top = _git(made.of, "rev-parse", "--show-prefix", "HEAD^{commit}").startswith(b"\n")
+    except ConfigurationError:  # no repository, or one without a commit
+        return ""
+    if not top:
+        return ""
+    _git(made.of, "worktree", "add", "--detach", "--no-checkout", str(made.folder), "HEAD")
+    _git(made.folder, "read-tree", "HEAD")
+    return os.fsdecode(_git(made.folder, "rev-parse", "--absolute-git-dir")).rstrip("\n")
+
+
+def _git(folder: Path, *words: str) -> bytes:
+    """The output of the user's own git, without hooks. Raises `ConfigurationError`."""
+    command = ["git", "-c", f"core.hooksPath={os.devnull}", "-c", "core.fsmonitor=false", *words]
+    env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    ended = subprocess.run(command, cwd=folder, env=env, stdin=subprocess.DEVNULL, capture_output=True)
+    if ended.returncode:
+        said = ended.stderr.decode("utf-8", "replace").strip()
+        raise ConfigurationError(f"git {words[0]} failed in {folder}: {said}")
+    return ended.stdout
+
+
+def _lay_out(there: Trees, states: dict[str, State]) -> None:
+    """Write these files and folders, the modes of folders last."""
+    folders = {path: each for path, each in states.items() if not each.oid}
+    files = [(path, each) for path, each in states.items() if each.oid and each.kept]
+    for at in range(0, len(files), AT_ONCE):
+        restore(there, dict(files[at : at + AT_ONCE]), fsync=False)
+    restore(there, folders, fsync=False)
+
+
+def _copy_others(made: Worktree, paths: Sequence[str]) -> None:
+    """Copy from the user's folder what its snapshot does not have."""
+    tracked = names(_git(made.folder, "ls-files", "-z", "--deleted")) if made.git else []
+    for path in (*paths, *tracked):
+        source, target = made.of / path, made.folder / path
+        if source.is_file() and not source.is_symlink() and target.parent.resolve() == target.parent:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, target)
+
+
+def remove(made: Worktree) -> None:
+    """Remove the worktree, and its entry in the user's repository."""
+    git = made.git or _claimed(made.folder)
+    if made.folder.is_dir() and not made.folder.is_symlink():
+        disk.remove_all(made.folder)
+    with suppress(OSError):
+        if git and Path(git, "gitdir").read_bytes().rstrip(b"\n") == os.fsencode(made.folder / ".git"):
+            shutil.rmtree(git)
+
+
+def _claimed(folder: Path) -> str:
+    """The git directory that a worktree names."""
+    try:
+        return os.fsdecode((folder / ".git").read_bytes()).removeprefix("gitdir: ").rstrip("\n")
+    except OSError:
+        return ""
+
+
+def sweep(workspace: Workspace) -> None:
+    """Remove the worktrees of runs that are gone: archived, or killed before they had a document."""
+    for folder in (workspace.state / "worktrees").glob("*"):
+        if not (workspace.runs / folder.name).exists():
+            remove(Worktree(folder.resolve(), workspace.folder))
