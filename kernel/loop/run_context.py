@@ -151,10 +151,10 @@ class RunContext:
     policy: Policy = field(default_factory=Policy)
     protected: tuple[Path, ...] = ()
     private: tuple[Path, ...] = ()
-    places: tuple[Path, ...] = ()  # readable folders elsewhere: the git directory of a worktree
     drafts: Drafts | None = None  # what this run writes below system/
     changing: asyncio.Lock = field(default_factory=asyncio.Lock)  # held by the call that may change files
     snapshots: Snapshots | None = None
+    places: tuple[Path, ...] = ()  # readable folders elsewhere: the git directory of a worktree
     guard: Guard = lambda tool, args: ()
     runners: Mapping[str, Runner] = field(default_factory=dict[str, Runner])  # by the scheme of `run:`
     admitted: Admitted = admit_all
