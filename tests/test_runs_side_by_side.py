@@ -22,8 +22,9 @@ def work(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     folder.mkdir()
     (folder / "shared.txt").write_text("".join(f"line {n}\n" for n in range(9)))
     if request.param == "repository":
+        git = ["git", "-c", "user.name=a", "-c", "user.email=a@b"]
         for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "begin"]):
-            subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *words], cwd=folder, check=True)
+            subprocess.run([*git, *words], cwd=folder, check=True)
     return folder
 
 

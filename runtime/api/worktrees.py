@@ -64,10 +64,9 @@ def discard(fractal: Fractal, run: str, force: bool) -> None:
     """Discard the worktree of a run."""
     with run_lock(fractal.workspace.runs / run):
         documents, made, store = _with_worktree(fractal, run)
-        number = to_apply(counted(fractal, store, documents[0]).meta)
-        if number and not force:
+        if not force and to_apply(counted(fractal, store, documents[0]).meta):
             raise UsageError(
-                f"run {run} changed {number} files that are not applied (`fractal diff {run}`); "
+                f"run {run} has changes that are not applied (`fractal diff {run}`); "
                 f"to remove them: fractal discard {run} --yes"
             )
         applying.discard(made.snapshots(fractal.workspace), store, documents)

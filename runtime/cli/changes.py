@@ -62,16 +62,10 @@ def offer(fractal: Fractal, result: RunResult, *, review: bool) -> None:
     run, asks = result.run, sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
     if review and asks and not wants_json() and result.status not in ("waiting", "interrupted"):
         print_changes(fractal.diffs(run), most=REVIEWED, err=True)
-        notify("\napply these changes to your folder?", "magenta")
-        reply = click.prompt(
-            "(a: apply, d: discard, Enter: later)\n>",
-            click.Choice(["a", "d", ""]),
-            default="",
-            show_choices=False,
-            show_default=False,
-            prompt_suffix=" ",
-            err=True,
-        )
+        notify(f"\napply {count(result.to_apply, 'changed file')} to your folder?", "magenta")
+        choices = {"type": click.Choice(["a", "d", ""]), "show_choices": False}
+        default = {"default": "", "show_default": False, "prompt_suffix": "\n> "}
+        reply = click.prompt("(a: apply, d: discard, Enter: later)", err=True, **choices, **default)
         if reply == "a":
             return _apply(fractal, run)
         if reply == "d":
@@ -93,7 +87,7 @@ def print_changes(
     for text in lines[: most or None]:
         colour = _COLOURS.get(text[:1])
         bold = text.startswith(("--- ", "+++ "))
-        click.echo(click.style(text, fg=None if bold else colour, bold=bold), err=err)
+        click.echo(click.style(text, fg=None if bold else colour, bold=bold or None), err=err)
     if most and len(lines) > most:
         notify(f"… and {len(lines) - most} more lines: {command('diff')}")
 

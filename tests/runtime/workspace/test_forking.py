@@ -157,7 +157,7 @@ def test_fork_refuses_a_step_that_it_cannot_continue_from(play: Play, work: Path
     store = FileStore(played.folder)
     root = store.load(played.result.id)
     store.save(root.with_step(replace(root.steps[2], state="running", result=None)))
-    with pytest.raises(UsageError, match="step 2 of run .* has not ended"):
+    with pytest.raises(UsageError, match=r"step 2 of run .* has not ended"):
         fractal.fork(step=2)
     assert len(fractal.runs()) == 1, "nothing is left of a fork that was refused"
 

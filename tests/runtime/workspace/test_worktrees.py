@@ -103,7 +103,7 @@ def test_command_in_the_sandbox_writes_in_its_worktree_and_reads_the_repository(
     play: Play, work: Path
 ) -> None:
     repository(work)
-    command = "git log --format=%s; echo 1 > made; cat ../../runs/*/*.md; echo 2 > ../escaped; echo 3 > .git/config; true"
+    command = "git log --format=%s; echo 1 > made; cat ../../runs/*/*.md; echo 2 > ../escaped; true"
     played = play(doing(bash(command)), yes=True, worktree=True, settings={"sandbox": "auto"})
     step = played.root.steps[1]
     assert step.state == "done" and "begin\n" in (step.result or ""), step.result
@@ -281,8 +281,8 @@ def killed_after(act: Callable[[], Any], work: Path, changes: int) -> bool:
 
 
 def test_apply_that_is_killed_goes_on(play: Play, work: Path) -> None:
-    command = "sed -i s/five/5/ a.txt; rm -r sub; mkdir new; echo x > new/in; ln -sf run.sh link; chmod 700 run.sh"
-    played = run(play, command)
+    swap = "rm -r sub; mkdir new; echo x > new/in; ln -sf run.sh link; chmod 700 run.sh"
+    played = run(play, f"sed -i s/five/5/ a.txt; {swap}")
     fractal, became = played.fractal, here(worktree(played))
     put(work, "a.txt", "zero\n" + (work / "a.txt").read_text())
     was = here(work)
@@ -335,7 +335,7 @@ def test_discard_refuses_changes_that_are_not_applied(play: Play, work: Path) ->
     repository(work)
     played = run(play, "echo 1 > made; mkdir locked; chmod 500 locked")
     fractal = played.fractal
-    with pytest.raises(UsageError, match="changed 2 files that are not applied"):
+    with pytest.raises(UsageError, match="has changes that are not applied"):
         fractal.discard()
     fractal.discard(force=True)
     assert not worktree(played).exists() and str(worktree(played)) not in git(work, "worktree", "list")
