@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +32,7 @@ from runtime.models.ladder import build
 from runtime.models.mailbox import withdraw
 from runtime.reflexes.dreaming import KIND as DREAM
 from runtime.sandbox.changes import Change
+from runtime.sandbox.process import run_to_end
 from runtime.sandbox.snapshot import Snapshots
 from runtime.workspace import applying, trust, undo
 from runtime.workspace import settings as settings_of
@@ -180,7 +181,7 @@ class Fractal(Reader):
                 reused = tool in run_context.catalogue.tools
                 raise UsageError(f"{tool} guides no loop" if reused else run_context.catalogue.unknown(tool))
             pieces = [*earlier, *shelved(run_context.store, context)]
-            made = worktrees.make(self, run) if worktree else None
+            made = await run_to_end(partial(worktrees.make, self, run)) if worktree else None
             if made:
                 move_to(self, run_context, made.folder, made)
             document = first_document(run, task, pieces, run_context.folder, self.config.bounds(), tool)
@@ -279,7 +280,8 @@ class Fractal(Reader):
         model = model or (f"replay:{run}" if logged else "reflex")
         files = [(note.source, note.text) for note in root.section(1).notes if note.origin == "tool:file"]
         replaying = self._like(None, {"model": model, "ladder": None, "recall": recall})
-        return await replaying.run(root.text(1, "task"), context=files)
+        worktree = "worktree" in root.meta.extra
+        return await replaying.run(root.text(1, "task"), context=files, worktree=worktree)
 
     def anew(self, **settings: Any) -> Fractal:
         """Another `Fractal` for this folder, with the flags of this one and these settings."""

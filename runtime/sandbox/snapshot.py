@@ -121,13 +121,11 @@ class Snapshots:
         """
         if self.too_large:
             return ""
+        if not self.folder.is_dir():
+            raise NotKept(f"{self.folder} is gone")
         try:
             tree = self._take() if self.shadow.git else self._listed()
-            # a git reference for each, so that `prune` spares what runs need
-            for name in (tree, "first"):
-                path = self.home / "refs" / "runs" / run / name
-                if not path.exists():
-                    disk.put(path, f"{tree}\n".encode(), fsync=False)
+            self.keep(run, tree, tree, "first")
         except _TooLarge as error:
             self.too_large = str(error)
             return ""
@@ -138,6 +136,39 @@ class Snapshots:
             first = message.partition("\n")[0]
             raise NotKept(f"{self.folder} cannot be kept for `fractal undo`: {first}") from None
         return tree
+
+    def keep(self, run: str, tree: str, *names: str) -> None:
+        """Give a snapshot git references, so that `prune` spares what a run needs."""
+        for name in names:
+            path = self.home / "refs" / "runs" / run / name
+            if not path.exists():
+                disk.put(path, f"{tree}\n".encode(), fsync=False)
+
+    def lay_out(self, source: Snapshots, tree: str, wanted: Callable[[str], bool]) -> None:
+        """Fill the empty folder with what a snapshot of another one has, whose objects both use from now on.
+
+        The next `take` looks only at what has changed since. Files that are not kept are left out.
+        """
+        self.shadow.create()
+        others = source.home / "objects" / "info" / "alternates"
+        known = others.read_bytes() if others.exists() else b""
+        places = os.fsencode(source.home.resolve() / "objects") + b"\n" + known
+        (self.home / "objects" / "info").mkdir(exist_ok=True)
+        disk.put(self.home / "objects" / "info" / "alternates", places, fsync=False)
+        self.shadow.run("read-tree", f"{tree}:files")
+        files = [path for path, each in self.trees.states(tree).items() if each.oid and each.kept]
+        unwanted = [path for path in files if not wanted(path)]
+        self.shadow.run("update-index", "-z", "--force-remove", "--stdin", paths=unwanted)
+        notes = self.trees.notes(tree)
+        notes.young = files
+        notes.modes = {path: mode for path, mode in notes.modes.items() if wanted(path)}
+        notes.folders = {path: mode for path, mode in notes.folders.items() if wanted(path)}
+        self.shadow.run("checkout-index", "-a", "-u", "-q", umask=0o666 & ~notes.base)
+        for path in notes.folders:
+            (self.folder / path).mkdir(parents=True, exist_ok=True)
+        for path, mode in [*notes.modes.items(), *sorted(notes.folders.items(), reverse=True)]:
+            (self.folder / path).chmod(mode)
+        self._remember("", notes)
 
     def first(self, run: str) -> str:
         """The snapshot at the start of a run: before its first step that could change anything."""

@@ -8,20 +8,16 @@ import subprocess
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from kernel import disk
 from kernel.document.model import Document
 from kernel.errors import ConfigurationError, UsageError
-from runtime.sandbox.repository import Shadow, names
+from runtime.sandbox.repository import names
 from runtime.sandbox.restoring import restore
 from runtime.sandbox.snapshot import Snapshots
-from runtime.sandbox.trees import State, Trees
 from runtime.workspace.workspace import Workspace
-
-AT_ONCE = 500
-"""Files whose contents are in memory at a time."""
 
 
 @dataclass(frozen=True)
@@ -92,19 +88,22 @@ def make(workspace: Workspace, run: str, of: Path, source: Snapshots, first: str
             ignored = {path.rstrip("/") for path in names(_git(of, *listed))}
 
         def wanted(path: str) -> bool:
-            return path not in ignored and ignored.isdisjoint(map(str, PurePosixPath(path).parents))
+            while path and path not in ignored:
+                path = path.rpartition("/")[0]
+            return not path
 
-        there = Trees(Shadow(source.home, made.folder))
-        states = {path: each for path, each in there.states(first).items() if wanted(path)}
-        _lay_out(there, states)
-        _copy_others(made, [path for path, each in states.items() if not each.kept])
         own = made.snapshots(workspace)
         with own.alone():
+            source.keep(run, first, first)
+            source.keep(run, then, then)
+            own.lay_out(source, first, wanted)
+            states = own.trees.states(first).items()
+            _copy_others(made, [path for path, each in states if not each.kept and wanted(path)])
             made = replace(made, base=own.take(run))
+            moved = own.trees.changes(first, then).items()
+            restore(own.trees, {path: after for path, (_, after) in moved if wanted(path)}, fsync=False)
         if not made.base:
             raise UsageError(own.why_not())
-        moved = there.changes(first, then)
-        restore(there, {path: after for path, (_, after) in moved.items() if wanted(path)}, fsync=False)
     except BaseException:
         remove(made)
         raise
@@ -136,15 +135,6 @@ def _git(folder: Path, *words: str) -> bytes:
         said = ended.stderr.decode("utf-8", "replace").strip()
         raise ConfigurationError(f"git {words[0]} failed in {folder}: {said}")
     return ended.stdout
-
-
-def _lay_out(there: Trees, states: dict[str, State]) -> None:
-    """Write these files and folders, the modes of folders last."""
-    folders = {path: each for path, each in states.items() if not each.oid}
-    files = [(path, each) for path, each in states.items() if each.oid and each.kept]
-    for at in range(0, len(files), AT_ONCE):
-        restore(there, dict(files[at : at + AT_ONCE]), fsync=False)
-    restore(there, folders, fsync=False)
 
 
 def _copy_others(made: Worktree, paths: Sequence[str]) -> None:
