@@ -69,7 +69,7 @@ def undo(
     root = documents[0]
     if why := snapshots.why_not():
         raise UsageError(why)
-    if step not in (None, APPLY) and step not in root.steps:
+    if step is not None and step not in root.steps and not (step == APPLY and in_effect(root)):
         raise UsageError(f"run {root.meta.run} has no step {step}; `fractal tree {root.meta.run}` shows them")
     if step == APPLY and not all(each["after"] for each in in_effect(root)):
         raise UsageError(f"an apply was cut short; first: fractal apply {root.meta.run}")
