@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 import json
 import os
+import shutil
 import stat
 import subprocess
 import time
@@ -125,7 +126,11 @@ class Snapshots:
             raise NotKept(f"{self.folder} is gone")
         try:
             tree = self._take() if self.shadow.git else self._listed()
-            self.keep(run, tree, tree, "first")
+            # a git reference for each, so that `prune` spares what runs need
+            for name in (tree, "first"):
+                path = self.home / "refs" / "runs" / run / name
+                if not path.exists():
+                    disk.put(path, f"{tree}\n".encode(), fsync=False)
         except _TooLarge as error:
             self.too_large = str(error)
             return ""
@@ -137,24 +142,14 @@ class Snapshots:
             raise NotKept(f"{self.folder} cannot be kept for `fractal undo`: {first}") from None
         return tree
 
-    def keep(self, run: str, tree: str, *names: str) -> None:
-        """Give a snapshot git references, so that `prune` spares what a run needs."""
-        for name in names:
-            path = self.home / "refs" / "runs" / run / name
-            if not path.exists():
-                disk.put(path, f"{tree}\n".encode(), fsync=False)
-
     def lay_out(self, source: Snapshots, tree: str, wanted: Callable[[str], bool]) -> None:
-        """Fill the empty folder with what a snapshot of another one has, whose objects both use from now on.
+        """Fill the empty folder with what a snapshot of another one has; the caller holds both turns.
 
         The next `take` looks only at what has changed since. Files that are not kept are left out.
         """
         self.shadow.create()
-        others = source.home / "objects" / "info" / "alternates"
-        known = others.read_bytes() if others.exists() else b""
-        places = os.fsencode(source.home.resolve() / "objects") + b"\n" + known
-        (self.home / "objects" / "info").mkdir(exist_ok=True)
-        disk.put(self.home / "objects" / "info" / "alternates", places, fsync=False)
+        objects = self.home / "objects"  # links, as git's own clones have: they take no room
+        shutil.copytree(source.home / "objects", objects, copy_function=os.link, dirs_exist_ok=True)
         self.shadow.run("read-tree", f"{tree}:files")
         files = [path for path, each in self.trees.states(tree).items() if each.oid and each.kept]
         unwanted = [path for path in files if not wanted(path)]

@@ -35,7 +35,7 @@ def apply(
         if why := folder.why_not():
             raise UsageError(why)
         last: dict[str, Any] = begun or {"tree": work.take(root.meta.run), "force": force}
-        moved = work.trees.changes(_base(root, entries), last["tree"])
+        moved = work.trees.changes(_base(root), last["tree"])
         before = last.get("before") or folder.take(root.meta.run)
         found = merge(work.trees, moved, folder.trees, before, force=last["force"])
         if found.conflicts:
@@ -48,10 +48,8 @@ def apply(
 
         if not moved:
             return []
-        begins = [found.moves]
-        put = put_back(
-            folder, root.meta.run, begins, force=force, again=bool(begun), begins=lambda _: noted()
-        )
+        options = {"force": force, "again": bool(begun)}
+        put = put_back(folder, root.meta.run, [found.moves], begins=lambda _: noted(), **options)
         noted(put.after)
     return [
         f"{kind_of(each)} {shown_name(path)}{' (merged with your changes)' if path in found.merged else ''}"
@@ -67,9 +65,10 @@ def _advice(root: Document) -> str:
     )
 
 
-def _base(root: Document, entries: Sequence[dict[str, Any]]) -> str:
+def _base(root: Document) -> str:
     """The snapshot of the worktree that the user's folder has already."""
-    return entries[-1]["tree"] if entries else root.meta.extra["worktree"]["base"]
+    applied = [each["tree"] for each in in_effect(root) if each["after"]]
+    return applied[-1] if applied else root.meta.extra["worktree"]["base"]
 
 
 def _note(store: Store, root: Document, entries: Sequence[dict[str, Any]]) -> None:
@@ -78,7 +77,8 @@ def _note(store: Store, root: Document, entries: Sequence[dict[str, Any]]) -> No
     kept = [each for each in undone(root) if each["step"] != APPLY]
     extra = {key: each for key, each in root.meta.extra.items() if key != "undone"}
     extra |= {"applied": list(entries)} | ({"undone": kept} if kept else {})
-    extra["worktree"] = {**extra["worktree"], "changes": 0}
+    if entries[-1]["after"]:
+        extra["worktree"] = {**extra["worktree"], "changes": 0}
     store.save(root.having(extra=extra))
 
 
@@ -89,7 +89,7 @@ def counted(work: Snapshots, store: Store, root: Document) -> Document:
         return root
     with work.alone():
         tree = work.take(root.meta.run)
-    number = len(notable(work.trees.changes(_base(root, in_effect(root)), tree)))
+    number = len(notable(work.trees.changes(_base(root), tree)))
     if number != made.changes:
         root = store.load(root.meta.id)
         root = root.having(extra={**root.meta.extra, "worktree": replace(made, changes=number).noted})

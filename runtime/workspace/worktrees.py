@@ -93,9 +93,7 @@ def make(workspace: Workspace, run: str, of: Path, source: Snapshots, first: str
             return not path
 
         own = made.snapshots(workspace)
-        with own.alone():
-            source.keep(run, first, first)
-            source.keep(run, then, then)
+        with source.alone(), own.alone():
             own.lay_out(source, first, wanted)
             states = own.trees.states(first).items()
             _copy_others(made, [path for path, each in states if not each.kept and wanted(path)])
