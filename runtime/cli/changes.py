@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from kernel.document.redaction import shown_name
-from runtime.cli.output import count, notify, safe, wants_json
-from runtime.cli.session import command, opened, run_argument
+from runtime.cli.output import count, notify, safe
+from runtime.cli.session import command, opened, run_argument, say_to_apply
 
 if TYPE_CHECKING:
     from runtime.api.fractal import Fractal, RunResult
@@ -55,25 +55,23 @@ def discard(run: str, yes: bool) -> None:
     notify(f"discarded the worktree of run {run}")
 
 
-def offer(fractal: Fractal, result: RunResult, *, review: bool) -> None:
-    """Say how the changes of a run in a worktree are applied; a `review` shows them and asks a person."""
-    if not result.to_apply:
-        return None
-    run, asks = result.run, sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
-    if review and asks and not wants_json() and result.status not in ("waiting", "interrupted"):
-        print_changes(fractal.diffs(run), most=REVIEWED, err=True)
-        notify(f"\napply {count(result.to_apply, 'changed file')} to your folder?", "magenta")
-        choices = {"type": click.Choice(["a", "d", ""]), "show_choices": False}
-        default = {"default": "", "show_default": False, "prompt_suffix": "\n> "}
-        reply = click.prompt("(a: apply, d: discard, Enter: later)", err=True, **choices, **default)
-        if reply == "a":
-            return _apply(fractal, run)
-        if reply == "d":
-            fractal.discard(run, force=True)
-            return notify(f"discarded the worktree of run {run}")
-    also = f"{command('apply', run)} or {command('discard', run)}"
-    notify(f"{count(result.to_apply, 'changed file')} to apply; see: {command('diff', run)}; then: {also}")
-    return None
+def review_changes(fractal: Fractal, result: RunResult) -> None:
+    """Show what a run that has ended changed in its worktree, and ask what is to become of it."""
+    if not result.to_apply or result.status in ("waiting", "interrupted"):
+        return
+    run = result.run
+    print_changes(fractal.diffs(run), most=REVIEWED, err=True)
+    notify(f"\napply {count(result.to_apply, 'changed file')} to your folder?", "magenta")
+    choices = {"type": click.Choice(["a", "d", ""]), "show_choices": False}
+    default = {"default": "", "show_default": False, "prompt_suffix": "\n> "}
+    reply = click.prompt("(a: apply, d: discard, Enter: later)", err=True, **choices, **default)
+    if reply == "a":
+        _apply(fractal, run)
+    elif reply == "d":
+        fractal.discard(run, force=True)
+        notify(f"discarded the worktree of run {run}")
+    else:
+        say_to_apply(run, result.to_apply)
 
 
 def print_changes(

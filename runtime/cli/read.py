@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import json
 import re
 import sys
 from collections.abc import Iterator, Mapping
@@ -41,7 +40,15 @@ from runtime.cli.output import (
     tokens,
     width,
 )
-from runtime.cli.session import command, json_option, opened, run_argument, step_number, step_of_newest
+from runtime.cli.session import (
+    command,
+    json_option,
+    opened,
+    run_argument,
+    say_to_apply,
+    step_number,
+    step_of_newest,
+)
 from runtime.workspace.runs import RunSummary
 from runtime.workspace.undo import APPLY, acted, in_effect, undone, undone_steps
 from runtime.workspace.workspace import is_locked
@@ -160,9 +167,8 @@ def _render(text: str) -> None:
     for names in (("id", "type", "status", "phase"), ("created", "updated", "folder")):
         text_line = " · ".join(values[name] for name in names if values.get(name))
         console.print(Text(elide(text_line, console.width), "dim"))
-    if changes := json.loads(values.get("worktree", "{}")).get("changes"):
-        text_line = f"in a worktree, {count(changes, 'changed file')} to apply: fractal apply {values['run']}"
-        console.print(Text(text_line, "yellow"))
+    if number := re.search(r'"changes": ([1-9]\d*)', values.get("worktree", "")):
+        console.print(Text(f"changed in its worktree, to be applied: {number[1]}", "yellow"))
     console.print(Text("all of META: fractal show --raw", "dim"))
     body = _FOLD.sub(r"*\1*", body).replace("\n</details>\n", "\n")
     console.print(Markdown(_LINK.sub(r"\1", body), hyperlinks=False))
@@ -351,8 +357,7 @@ def _say_to_apply(root: Document) -> None:
     if made and made.discarded:
         notify("the worktree was discarded")
     elif made and made.changes:
-        also = f"{command('apply', run)} or {command('discard', run)}"
-        notify(f"{count(made.changes, 'changed file')} to apply: {also}")
+        say_to_apply(run, made.changes)
 
 
 def _edited(store: FileStore, loop_id: str) -> str:

@@ -14,7 +14,7 @@ import click
 
 from kernel.document.model import ENDED
 from kernel.errors import FractalError
-from runtime.cli.changes import offer
+from runtime.cli.changes import review_changes
 from runtime.cli.output import notify, put, wants_json
 from runtime.cli.session import (
     Session,
@@ -144,8 +144,9 @@ def run(
         notify(f"reused the result of run {result.run}: same task, files and instructions")
     if plan_only and result.waiting == "approval" and not wants_json():
         put(plan_of(result.path))
-    code = session.conclude(result, output)
-    offer(fractal, result, review=review)
+    code = session.conclude(result, output, review=review)
+    if review and session.asks:
+        review_changes(fractal, result)
     return code
 
 
@@ -187,10 +188,7 @@ def resume(
     def go_on(name: str | None) -> int:
         session = Session(quiet=quiet)
         fractal = session.open(**settings)
-        result = session.drive(fractal.resume(name, **options))
-        code = session.conclude(result, output)
-        offer(fractal, result, review=False)
-        return code
+        return session.conclude(session.drive(fractal.resume(name, **options)), output)
 
     return _each(go_on) if everything else go_on(run)
 
@@ -263,8 +261,9 @@ def fork(
         notify(f"continue with: {command('resume', new)}")
         return 0
     result = session.drive(fractal.resume(new, yes=yes))
-    code = session.conclude(result, output)
-    offer(fractal, result, review=review)
+    code = session.conclude(result, output, review=review)
+    if review and session.asks:
+        review_changes(fractal, result)
     return code
 
 

@@ -38,13 +38,15 @@ class Worktree:
     def of_run(root: Document) -> Worktree | None:
         """The worktree of a run, if it has one."""
         noted: dict[str, Any] | None = root.meta.extra.get("worktree")
-        return Worktree(Path(root.meta.folder), Path(noted["of"]), *_values(noted)) if noted else None
+        if not noted:
+            return None
+        values = noted["base"], noted["git"], noted["changes"], noted.get("discarded", "")
+        return Worktree(Path(root.meta.folder), Path(noted["of"]), *values)
 
     @property
     def noted(self) -> dict[str, Any]:
         """The form in META."""
-        noted = {"of": str(self.of), "base": self.base, "git": self.git, "changes": self.changes}
-        return noted | ({"discarded": self.discarded} if self.discarded else {})
+        return {key: value for key, value in {**vars(self), "of": str(self.of)}.items() if key != "folder"}
 
     @property
     def repository(self) -> tuple[Path, ...]:
@@ -66,10 +68,6 @@ class Worktree:
         if self.discarded or not self.folder.is_dir():
             why = "was discarded" if self.discarded else f"{self.folder} is gone"
             raise UsageError(f"the worktree of run {run} {why}; `fractal fork {run}` makes another")
-
-
-def _values(noted: dict[str, Any]) -> tuple[Any, ...]:
-    return noted["base"], noted["git"], noted["changes"], noted.get("discarded", "")
 
 
 def make(workspace: Workspace, run: str, of: Path, source: Snapshots, first: str, then: str) -> Worktree:

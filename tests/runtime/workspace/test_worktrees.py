@@ -296,6 +296,7 @@ def test_apply_that_is_killed_goes_on(play: Play, work: Path) -> None:
             if entries and not entries[-1]["after"]:
                 with pytest.raises(UsageError, match="an apply was cut short; first: fractal apply"):
                     fractal.undo()
+                assert fractal.runs()[0].to_apply and fractal.gc(0) == []
             assert fractal.apply()
         assert here(work) == became, n
         fractal.undo()
@@ -361,6 +362,9 @@ def test_worktree_that_was_deleted_by_hand_is_never_replaced_by_the_folder(play:
         played.fractal.discard()
     played.fractal.discard(force=True)
     assert str(worktree(played)) not in git(work, "worktree", "list", "--porcelain")
+    new = played.fractal.fork()
+    assert played.fractal.gc(0) == [played.result.run]
+    assert played.fractal.apply(new) == ["new made"], "a fork needs nothing of its original"
 
 
 def test_gc_keeps_what_is_not_applied(play: Play, work: Path) -> None:
