@@ -168,7 +168,7 @@ def _render(text: str) -> None:
         text_line = " · ".join(values[name] for name in names if values.get(name))
         console.print(Text(elide(text_line, console.width), "dim"))
     if number := re.search(r'"changes": ([1-9]\d*)', values.get("worktree", "")):
-        console.print(Text(f"changed in its worktree, to be applied: {number[1]}", "yellow"))
+        console.print(Text(f"changed files to apply: {number[1]}", "yellow"))
     console.print(Text("all of META: fractal show --raw", "dim"))
     body = _FOLD.sub(r"*\1*", body).replace("\n</details>\n", "\n")
     console.print(Markdown(_LINK.sub(r"\1", body), hyperlinks=False))

@@ -158,7 +158,7 @@ class Snapshots:
         notes.young = files
         notes.modes = {path: mode for path, mode in notes.modes.items() if wanted(path)}
         notes.folders = {path: mode for path, mode in notes.folders.items() if wanted(path)}
-        self.shadow.run("checkout-index", "-a", "-u", "-q", umask=0o666 & ~notes.base)
+        self.shadow.run("checkout-index", "-a", "-u", "-q", umask=0o777 & ~notes.mode("", True))
         for path in notes.folders:
             (self.folder / path).mkdir(parents=True, exist_ok=True)
         for path, mode in [*notes.modes.items(), *sorted(notes.folders.items(), reverse=True)]:

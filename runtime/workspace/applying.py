@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from kernel import disk
 from kernel.document.model import Document
 from kernel.document.redaction import shown_name
 from kernel.errors import UsageError
@@ -49,7 +50,8 @@ def apply(
         if not moved:
             return []
         options = {"force": force, "again": bool(begun)}
-        put = put_back(folder, root.meta.run, [found.moves], begins=lambda _: noted(), **options)
+        with disk.writing_state(folder.folder):
+            put = put_back(folder, root.meta.run, [found.moves], begins=lambda _: noted(), **options)
         noted(put.after)
     return [
         f"{kind_of(each)} {shown_name(path)}{' (merged with your changes)' if path in found.merged else ''}"

@@ -13,7 +13,7 @@ from typing import Any
 
 from kernel import disk
 from kernel.document.model import Document
-from kernel.errors import ConfigurationError, UsageError
+from kernel.errors import ConfigurationError, StorageError, UsageError, raised_as
 from runtime.sandbox.repository import names
 from runtime.sandbox.restoring import restore
 from runtime.sandbox.snapshot import Snapshots
@@ -77,7 +77,8 @@ def make(workspace: Workspace, run: str, of: Path, source: Snapshots, first: str
     are tracked or too large to be kept.
     """
     made = Worktree((workspace.state / "worktrees" / run).resolve(), of.resolve())
-    made.folder.mkdir(parents=True)
+    with disk.writing_state(made.folder):
+        made.folder.mkdir(parents=True)
     try:
         made = replace(made, git=_add(made))
         ignored = set[str]()
@@ -91,7 +92,7 @@ def make(workspace: Workspace, run: str, of: Path, source: Snapshots, first: str
             return not path
 
         own = made.snapshots(workspace)
-        with source.alone(), own.alone():
+        with source.alone(), own.alone(), raised_as(StorageError, str(made.folder)):
             own.lay_out(source, first, wanted)
             states = own.trees.states(first).items()
             _copy_others(made, [path for path, each in states if not each.kept and wanted(path)])

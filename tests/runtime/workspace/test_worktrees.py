@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from playing import Play, Played, bash, boxed, doing, put, read, standing, write
 
-from kernel.errors import FractalError, RunLocked, UsageError
+from kernel.errors import FractalError, RunLocked, StorageError, UsageError
 from runtime.api.fractal import Fractal
 from runtime.workspace.workspace import run_lock
 
@@ -386,3 +386,19 @@ def test_run_without_a_worktree_cannot_be_applied(play: Play) -> None:
     played = play(doing(bash("echo 1 > made")), yes=True)
     with pytest.raises(UsageError, match="has no worktree: it worked in"):
         played.fractal.apply()
+
+
+def test_worktree_that_cannot_be_made_leaves_no_run(play: Play, work: Path) -> None:
+    put(work, ".fractal/state/worktrees", "a file in its place")
+    with pytest.raises(StorageError, match=r"worktrees/\w+: cannot be written"):
+        play(doing(), worktree=True)
+    assert Fractal(work).runs() == [] and [*(work / ".fractal/state/runs").iterdir()] == []
+
+
+def test_apply_to_a_folder_that_is_gone_is_refused(play: Play, work: Path) -> None:
+    played = run(play, "echo 1 > made")
+    moved = work.parent / "elsewhere"
+    work.rename(moved)
+    with pytest.raises(FractalError, match=r"work/.fractal/state/worktrees/\w+ is gone"):
+        Fractal(moved).apply(played.result.run)
+    assert not work.exists()
