@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 REVIEWED = 500
 """Lines of changes that a review shows."""
+LONGEST = 2_000
+"""Characters of such a line."""
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
@@ -79,10 +81,12 @@ def print_changes(
 ) -> None:
     """Print a line for each file, then the diffs, and `more` diffs; in colour on a terminal.
 
-    With `most`, only that many lines are printed, and how many are left out.
+    With `most`, only that many lines are printed, up to `LONGEST`, and how many are left out.
     """
     lines = [*_lines(changed, more)]
     for text in lines[: most or None]:
+        if most and len(text) > LONGEST:
+            text = f"{text[:LONGEST]}… ({len(text) - LONGEST:,} more characters)"
         colour = _COLOURS.get(text[:1])
         bold = text.startswith(("--- ", "+++ "))
         click.echo(click.style(text, fg=None if bold else colour, bold=bold or None), err=err)

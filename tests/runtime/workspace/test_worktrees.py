@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -135,6 +136,16 @@ def test_repository_without_a_commit_gives_a_copy(play: Play, work: Path) -> Non
     git(work, "init", "-q")
     played = run(play, "echo 1 > made")
     assert not (worktree(played) / ".git").exists() and (worktree(played) / "a.txt").exists()
+
+
+def test_resumed_run_goes_on_in_its_worktree(play: Play, work: Path) -> None:
+    played = play(doing(bash("echo 1 > made")), worktree=True, plan_only=True)
+    assert played.result.waiting == "approval"
+    played.fractal.tell(played.result.run, "approve")
+    resumed = play(doing(bash("echo 1 > made")), resume=played.result.run, yes=True)
+    assert resumed.result.to_apply == 1 and not (work / "made").exists()
+    replayed = asyncio.run(resumed.fractal.replay(played.result.run))
+    assert replayed.to_apply == 1 and not (work / "made").exists(), "a replay has a worktree as well"
 
 
 # ---- apply ------------------------------------------------------------------------------------------------
