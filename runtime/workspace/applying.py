@@ -93,20 +93,25 @@ def counted(work: Snapshots, store: Store, root: Document) -> Document:
         tree = work.take(root.meta.run)
     number = len(notable(work.trees.changes(_base(root), tree)))
     if number != made.changes:
-        root = store.load(root.meta.id)
-        root = root.having(extra={**root.meta.extra, "worktree": replace(made, changes=number).noted})
-        store.save(root)
+        root = _saved(store, root, worktree=replace(made, changes=number).noted)
+    return root
+
+
+def _saved(store: Store, root: Document, **extra: Any) -> Document:
+    """The root with these values in META, on disk."""
+    root = store.load(root.meta.id)
+    root = root.having(extra={**root.meta.extra, **extra})
+    store.save(root)
     return root
 
 
 def discard(work: Snapshots, store: Store, documents: Sequence[Document]) -> None:
     """Remove the worktree of a run; its changes can still be shown, but no longer applied."""
-    root = store.load(documents[0].meta.id)
-    made = Worktree.of_run(root)
-    assert made is not None
     with work.alone():
-        noted = replace(made, changes=0, discarded=_last_tree(work, documents)).noted
-        store.save(root.having(extra={**root.meta.extra, "worktree": noted}))
+        last = _last_tree(work, documents)
+        made = Worktree.of_run(documents[0])
+        assert made is not None
+        _saved(store, documents[0], worktree=replace(made, changes=0, discarded=last).noted)
         remove(made)
 
 
