@@ -264,7 +264,7 @@ def sweep(folder: Path, *names: str) -> None:
     with suppress(OSError):
         for entry in os.scandir(folder):
             if _TEMPORARY.fullmatch(entry.name) and entry.name.startswith(begin):
-                if entry.is_file(follow_symlinks=False):
+                if entry.is_file(follow_symlinks=False) or entry.is_symlink():
                     os.unlink(entry.path)  # noqa: PTH108
                 elif names and entry.is_dir(follow_symlinks=False):
                     remove_all(Path(entry.path))

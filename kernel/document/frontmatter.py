@@ -54,6 +54,9 @@ META: Mapping[str, Shape] = {
     "space": NAME,
     "group": str,
     "undone": [{"step!": int | None, "before!": str, "after!": str, "at!": str}],
+    "worktree": {"of!": str, "base!": str, "git!": str, "changes!": int, "discarded": str},
+    "applied": [{"tree!": str, "before!": str, "after!": str, "at!": str, "force!": bool}],
+    "forked_from": {"run!": str, "step!": int},
 }
 EVIDENCE: Shape = {
     "touched": [{"path!": str, "before!": str, "after!": str | None, "kept": str}],

@@ -157,6 +157,7 @@ class RunContext:
     drafts: Drafts | None = None  # what this run writes below system/
     changing: asyncio.Lock = field(default_factory=asyncio.Lock)  # held by the call that may change files
     snapshots: Snapshots | None = None
+    places: tuple[Path, ...] = ()  # readable folders elsewhere: the git directory of a worktree
     guard: Guard = lambda tool, args: ()
     runners: Mapping[str, Runner] = field(default_factory=dict[str, Runner])  # by the scheme of `run:`
     admitted: Admitted = admit_all
@@ -185,7 +186,7 @@ class RunContext:
 
     def context(self, tool: Tool | None, skills: Iterable[str] = ()) -> OperationContext:
         """The context of an operation or (without a tool) a criterion, with readable folders of `skills`."""
-        places = self.catalogue.places(skills)
+        places = (*self.catalogue.places(skills), *self.places)
         return OperationContext(
             self.folder,
             self.sandbox,

@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from kernel.loop.do import Waiting
 from kernel.loop.engine import Clock, Engine
 from kernel.loop.run_context import Policy, RunContext, Session
 from kernel.store.files import FileStore
-from runtime.api import dreaming
+from runtime.api import dreaming, worktrees
 from runtime.api.building import builds_what_it_lacked
 from runtime.api.run_context import move_to, run_context_of
 from runtime.catalogue.catalogue import Catalogue, Source
@@ -33,9 +33,10 @@ from runtime.models.ladder import build
 from runtime.models.mailbox import withdraw
 from runtime.reflexes.dreaming import KIND as DREAM
 from runtime.sandbox.changes import Change
+from runtime.sandbox.process import run_to_end
 from runtime.sandbox.snapshot import Snapshots
+from runtime.workspace import applying, trust, undo
 from runtime.workspace import settings as settings_of
-from runtime.workspace import trust, undo
 from runtime.workspace.archive import put_away
 from runtime.workspace.concurrency import one_of_many
 from runtime.workspace.inbox import Inbox, Person, ask, drop, leave, unheard
@@ -45,6 +46,7 @@ from runtime.workspace.reuse import reusable
 from runtime.workspace.runs import Reader, RunResult, event_data, result_of
 from runtime.workspace.trust import asks_for, lowering
 from runtime.workspace.workspace import Workspace, run_lock
+from runtime.workspace.worktrees import Worktree, sweep
 
 if TYPE_CHECKING:
     from runtime.memory.brain import Brain
@@ -158,8 +160,11 @@ class Fractal(Reader):
         reuse: bool = False,
         group: str = "",
         thread: str = "",
+        worktree: bool = False,
     ) -> RunResult:
         """Start a run. `context` holds pairs of source and text; `after` is an earlier run to follow up.
+
+        With a `worktree` it works in a folder of its own, until `apply` brings its changes to this one.
 
         The text of a guided `tool` guides the root loop. With `reuse`, the result of an earlier run that only
         read is returned if its task, inputs and instructions are the same. Runs with the same `group` are
@@ -178,10 +183,13 @@ class Fractal(Reader):
                 reused = tool in run_context.catalogue.tools
                 raise UsageError(f"{tool} guides no loop" if reused else run_context.catalogue.unknown(tool))
             pieces = [*earlier, *shelved(run_context.store, context)]
-            document = first_document(run, task, pieces, self.workspace.folder, self.config.bounds(), tool)
+            made = await run_to_end(partial(worktrees.make, self, run)) if worktree else None
+            if made:
+                move_to(self, run_context, made.folder, made)
+            document = first_document(run, task, pieces, run_context.folder, self.config.bounds(), tool)
             extra: dict[str, Any] = self._meta_names(group, thread)
-            if plan_only:
-                extra["plan_only"] = True
+            extra |= {"plan_only": True} if plan_only else {}
+            extra |= {"worktree": made.noted} if made else {}
             if self.sources["skills"] == "flag":  # they are used again when the run is resumed
                 extra["with_skills"] = [str(place) for place in self.skills]
             document = document.having(extra=extra)
@@ -217,7 +225,7 @@ class Fractal(Reader):
             earlier, seconds = active_before(folder, root), float(limits["seconds"])
             ladder = self._ladder_of(root.meta.type)
             run_context, clock, servers = run_context_of(self, run, ladder, earlier=earlier, seconds=seconds)
-            move_to(self, run_context, self._folder_of(root))
+            move_to(self, run_context, self._folder_of(root), Worktree.of_run(root))
             run_context.store.sweep()
             policy = self.config.policy(assume=assumed(root_id(run), assume), yes=yes)
             run_context.policy = policy
@@ -255,6 +263,8 @@ class Fractal(Reader):
     def _folder_of(self, root: Document) -> Path:
         """The folder in which the run acts; this one if the run was copied from another machine."""
         folder = Path(root.meta.folder)
+        if made := Worktree.of_run(root):
+            made.refuse_missing(root.meta.run)
         if os.path.isdir(folder):  # noqa: PTH112 (Path.is_dir raises where it may not look)
             return folder
         own = self.workspace.folder
@@ -273,7 +283,8 @@ class Fractal(Reader):
         model = model or (f"replay:{run}" if logged else "reflex")
         files = [(note.source, note.text) for note in root.section(1).notes if note.origin == "tool:file"]
         replaying = self._like(None, {"model": model, "ladder": None, "recall": recall})
-        return await replaying.run(root.text(1, "task"), context=files)
+        worktree = "worktree" in root.meta.extra
+        return await replaying.run(root.text(1, "task"), context=files, worktree=worktree)
 
     def anew(self, **settings: Any) -> Fractal:
         """Another `Fractal` for this folder, with the flags of this one and these settings."""
@@ -320,6 +331,10 @@ class Fractal(Reader):
 
     def _result(self, run_context: RunContext, folder: Path, got: Outcome | Waiting) -> RunResult:
         root = run_context.store.load(root_id(run_context.id))
+        try:
+            root = worktrees.counted(self, run_context.store, root)
+        except FractalError as error:  # the folder is removed or in use; the run has ended all the same
+            run_context.warn(f"the changes to apply are not counted: {error}")
         return result_of(root, folder / f"{root.meta.id}.md", got)
 
     def warn(self, run: str, message: str) -> None:
@@ -354,23 +369,63 @@ class Fractal(Reader):
         run = self.find(run)
         with run_lock(self.workspace.runs / run):
             documents = self.documents(run)
-            return undo.undo(*self._stores(documents), documents, step, force=force)
+            if step is None and undo.in_effect(documents[0]):
+                step = undo.APPLY
+            snapshots, store = self._stores(documents, applied=step == undo.APPLY)
+            lines = undo.undo(snapshots, store, documents, step, force=force)
+            worktrees.counted(self, store, self.root_document(run))
+            return lines
 
     def redo(self, run: str = "", *, force: bool = False) -> list[str]:
         """Revert the last undo of a run; one line per file."""
         run = self.find(run)
         with run_lock(self.workspace.runs / run):
             documents = self.documents(run)
-            return undo.redo(*self._stores(documents), documents[0], force=force)
+            last = [each["step"] for each in undo.undone(documents[0])][-1:]
+            snapshots, store = self._stores(documents, applied=last == [undo.APPLY])
+            lines = undo.redo(snapshots, store, documents[0], force=force)
+            worktrees.counted(self, store, self.root_document(run))
+            return lines
 
     def diffs(self, run: str = "", step: int | None = None) -> list[Change]:
         """What a run, or a step of its root, changed in its folder, with the diffs of texts."""
         documents = self.documents(self.find(run))
-        return undo.diffs(self._stores(documents)[0], documents, step)
+        if made := Worktree.of_run(documents[0]):
+            snapshots = made.snapshots(self.workspace)
+            if step is None:
+                return applying.worktree_diffs(snapshots, documents)
+        else:
+            snapshots = self.snapshots(self._folder_of(documents[0]))
+        return undo.diffs(snapshots, documents, step)
 
-    def _stores(self, documents: Sequence[Document]) -> tuple[Snapshots, FileStore]:
+    def apply(self, run: str = "", *, force: bool = False) -> list[str]:
+        """Bring what a run (the newest by default) changed in its worktree to the user's folder.
+
+        Returns a line per file. Files that both sides changed are merged. Raises `UsageError`, before
+        anything is written, if that cannot be; `force` takes the run's version. `undo` reverts it.
+        """
+        return worktrees.apply(self, self.find(run), force)
+
+    def discard(self, run: str = "", *, force: bool = False) -> None:
+        """Remove the worktree of a run; raises `UsageError` if not all is applied, unless with `force`."""
+        worktrees.discard(self, self.find(run), force)
+
+    def fork(self, run: str = "", step: int | None = None, *, worktree: bool = False) -> str:
+        """Copy a run up to this step of its root (default: the last) as a new one; returns the id to resume.
+
+        With a `worktree`, which the fork of a run with one always has, it starts from the files as they were
+        after that step. Else it works in the folder of the run as it is now.
+        """
+        return worktrees.fork(self, self.find(run), step, worktree)
+
+    def _stores(self, documents: Sequence[Document], *, applied: bool = False) -> tuple[Snapshots, FileStore]:
+        """The snapshots of a run's folder, or of that to which it was applied, and its documents."""
         store = FileStore(self.workspace.runs / documents[0].meta.run, fsync=self.config.fsync)
-        return self.snapshots(self._folder_of(documents[0])), store
+        made = Worktree.of_run(documents[0])
+        if made and applied:
+            return self.snapshots(made.of), store
+        folder = self._folder_of(documents[0])
+        return made.snapshots(self.workspace) if made else self.snapshots(folder), store
 
     def snapshots(self, folder: Path) -> Snapshots:
         """The snapshots of a folder that runs change."""
@@ -380,9 +435,11 @@ class Fractal(Reader):
         """Move runs that ended more than `keep_days` ago to `state/archive/`; returns their ids."""
         if not dry_run:
             self.memory.catch_up()  # it cannot read the documents afterwards
-        runs = [(each.run, each.status, each.updated) for each in self.runs()]
+        kept = [each for each in self.runs() if not worktrees.unapplied(self, each)]
+        runs = [(each.run, each.status, each.updated) for each in kept]
         archived = put_away(self.workspace.state, runs, keep_days, dry_run=dry_run)
         if not dry_run:
+            sweep(self.workspace)
             undo.forget(self.workspace)
         return archived
 

@@ -24,6 +24,7 @@ from runtime.safety.guard import Guard
 from runtime.sandbox.sandbox import Sandbox
 from runtime.text.json_reader import read_reply
 from runtime.workspace.offered_context import listing, offered_context
+from runtime.workspace.worktrees import Worktree
 
 if TYPE_CHECKING:
     from runtime.api.fractal import Fractal
@@ -79,18 +80,20 @@ def run_context_of(
     return run_context, clock, servers
 
 
-def move_to(fractal: Fractal, run_context: RunContext, folder: Path) -> None:
-    """Let the run act in `folder`, with snapshots and danger rules for it.
+def move_to(fractal: Fractal, run_context: RunContext, folder: Path, made: Worktree | None = None) -> None:
+    """Let the run act in `folder`, which may be a worktree, with snapshots and danger rules for it.
 
     The rules depend on what the sandbox prevents and what undo can restore.
     """
     config = fractal.config
-    snapshots = fractal.snapshots(folder)
+    snapshots = made.snapshots(fractal.workspace) if made else fractal.snapshots(folder)
     run_context.folder, run_context.snapshots = folder, snapshots
+    if made:
+        run_context.protected, run_context.places = made.protected(fractal.workspace), made.repository
     run_context.guard = Guard(
         fractal.workspace.systems,
         folder,
-        fractal.workspace.protected,
+        run_context.protected,
         undoable=lambda: not snapshots.why_not(),
         enclosed=config.sandbox != "off" and not config.network,
     )

@@ -18,6 +18,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "run": ("run", "Start a run: a task in words, from a file, or from standard input."),
         "resume": ("run", "Continue a run that was interrupted, waits, or was edited."),
         "replay": ("run", "Repeat the task of a run, from its log or with another model."),
+        "fork": ("run", "Copy a run up to a step, and go on differently."),
     },
     "Read": {
         "ls": ("read", "List runs, newest first."),
@@ -36,6 +37,8 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "feedback": ("person", "Rate the result of a run as good or bad."),
         "cancel": ("person", "Cancel a run."),
         "undo": ("person", "Restore the files that a run, or one step of it, changed."),
+        "apply": ("changes", "Bring what a run changed in its worktree to your folder."),
+        "discard": ("changes", "Remove the worktree of a run."),
     },
     "Memory": {
         "recall": ("memory", "Search memory."),

@@ -13,11 +13,11 @@ import click
 
 from kernel.document.markdown import render
 from kernel.document.model import Document, Step
-from kernel.document.redaction import shown_name
 from kernel.errors import DocumentError
 from kernel.store.files import FileStore
 from runtime.api.fractal import Fractal
 from runtime.api.trajectory import trajectory_of
+from runtime.cli.changes import print_changes
 from runtime.cli.output import (
     MARKS,
     Columns,
@@ -42,10 +42,19 @@ from runtime.cli.output import (
     tokens,
     width,
 )
-from runtime.cli.session import command, json_option, opened, run_argument, step_number, step_of_newest
+from runtime.cli.session import (
+    command,
+    json_option,
+    opened,
+    run_argument,
+    say_to_apply,
+    step_number,
+    step_of_newest,
+)
 from runtime.workspace.runs import RunSummary
-from runtime.workspace.undo import acted, undone, undone_steps
+from runtime.workspace.undo import APPLY, acted, in_effect, undone, undone_steps
 from runtime.workspace.workspace import is_locked
+from runtime.workspace.worktrees import Worktree
 
 NEWEST = 20
 """Runs that `ls` lists without `--all`."""
@@ -72,7 +81,10 @@ def ls(everything: bool) -> None:
         status = each["status"]
         return text.replace(status, click.style(status, fg=MARKS.get(status, ("", None))[1]), 1)
 
-    shown: Columns = {"RUN": "run", "STATUS": "status", "WHEN": lambda each: local(each["created"])}
+    def status(each: Mapping[str, Any]) -> str:
+        return each["status"] + (f", {each['to_apply']} to apply" if each["to_apply"] else "")
+
+    shown: Columns = {"RUN": "run", "STATUS": status, "WHEN": lambda each: local(each["created"])}
     cost: Columns = {"COST": lambda each: cost_of(each["spent"]) if each["spent"] else ""}
     shown = {**shown, "LOOPS": "loops", **cost, "TASK": "task"}
     print_table(shown, summaries, right=(3, 4), cut=(5,), room=columns(120), style=coloured)
@@ -161,6 +173,8 @@ def _render(text: str) -> None:
     for names in (("id", "type", "status", "phase"), ("created", "updated", "folder")):
         text_line = " · ".join(values[name] for name in names if values.get(name))
         console.print(Text(elide(text_line, console.width), "dim"))
+    if number := re.search(r'"changes": ([1-9]\d*)', values.get("worktree", "")):
+        console.print(Text(f"changed files to apply: {number[1]}", "yellow"))
     console.print(Text("all of META: fractal show --raw", "dim"))
     body = _FOLD.sub(r"*\1*", body).replace("\n</details>\n", "\n")
     console.print(Markdown(_LINK.sub(r"\1", body), hyperlinks=False))
@@ -331,29 +345,30 @@ def diff(run: str, step: str | None) -> None:
     names = [each.meta.id for each in documents] if step is None else []
     edits = {name: text for name in names if (text := _edited(store, name))}
     emit({"files": changed, "documents": edits, "undone": undone(root)})
-    lines = [f"{change.kind} {shown_name(change.path)}" for change in changed]
-    if step is None and not acted(documents):  # a run of an older version, or without snapshots
-        lines = [text for key in ("changes", "diff") if (text := root.text(4, key)).strip()]
-    texts: list[str] = []
-    for change in (change for change in changed if change.diff):
-        before, after = (
-            "/dev/null" if change.kind == kind else shown_name(change.path) for kind in ("new", "removed")
-        )
-        texts.append(f"--- {before}\n+++ {after}\n{change.diff}")
-    texts += edits.values()
-    if not lines and not texts:
+    noted: list[str] = []
+    if step is None and not changed and not acted(documents):  # of an older version, or without snapshots
+        noted = [text for key in ("changes", "diff") if (text := root.text(4, key)).strip()]
+    if not changed and not noted and not edits:
         notify("no known changes of files, and no edits of documents")
     for entry in undone(root):
-        subject = "the run" if entry["step"] is None else f"step {entry['step']}"
+        subject = {None: "the run", APPLY: "applying"}.get(entry["step"], f"step {entry['step']}")
         redo = command("undo", root.meta.run, "--redo")
         notify(f"{subject} was undone at {local(entry['at'])}; revert that with: {redo}")
-    for text in lines:
+    for text in noted:
         print_line(text)
-    for text in texts:
-        click.echo()
-        for change in safe(text).rstrip("\n").split("\n"):
-            colour = {"+": "green", "-": "red", "@": "cyan"}.get(change[:1])
-            click.echo(click.style(change, fg=colour) if colour else change)
+    print_changes(changed, [*edits.values()])
+    _say_to_apply(root)
+
+
+def _say_to_apply(root: Document) -> None:
+    """Say what became of the changes of a run in a worktree."""
+    made, run = Worktree.of_run(root), root.meta.run
+    for entry in in_effect(root) if made else ():
+        notify(f"applied at {local(entry['at'])}; to revert that: {command('undo', run)}")
+    if made and made.discarded:
+        notify("the worktree was discarded")
+    elif made and made.changes:
+        say_to_apply(run, made.changes)
 
 
 def _edited(store: FileStore, loop_id: str) -> str:

@@ -1,4 +1,4 @@
-"""`fractal run`, `resume` and `replay`: start a run, continue one, repeat one."""
+"""`fractal run`, `resume`, `replay` and `fork`: start a run, continue one, repeat one."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import click
 
 from kernel.document.model import ENDED
 from kernel.errors import FractalError
+from runtime.cli.changes import review_changes
 from runtime.cli.output import notify, put, wants_json
 from runtime.cli.session import (
     Session,
@@ -23,6 +24,8 @@ from runtime.cli.session import (
     model_option,
     opened,
     run_argument,
+    step_number,
+    step_of_newest,
     text_of,
 )
 
@@ -76,6 +79,12 @@ _output = _options(
 )
 
 
+_worktree = _options(
+    click.option("--worktree", is_flag=True, help="Work in a folder of its own; see fractal apply."),
+    click.option("--review", is_flag=True, help="As --worktree; show the changes at the end and ask."),
+)
+
+
 @click.command()
 @click.argument("words", nargs=-1, metavar="TASK…")
 @click.option(
@@ -91,6 +100,7 @@ _output = _options(
 @click.option(
     "--reuse", is_flag=True, help="Reuse an earlier result of this task if nothing has changed since."
 )
+@_worktree
 @_settings
 @_output
 def run(
@@ -102,6 +112,8 @@ def run(
     plan_only: bool,
     yes: bool,
     reuse: bool,
+    worktree: bool,
+    review: bool,
     quiet: bool,
     output: Path | None,
     **settings: Any,
@@ -126,12 +138,16 @@ def run(
             raise click.UsageError("-c: there is no earlier run")
         after = earlier[0].run
     options = {"after": after, "plan_only": plan_only, "yes": yes, "reuse": reuse}
+    options["worktree"] = worktree or review
     result = session.drive(fractal.run(task, context=context, **options))
     if result.reused:
         notify(f"reused the result of run {result.run}: same task, files and instructions")
     if plan_only and result.waiting == "approval" and not wants_json():
         put(plan_of(result.path))
-    return session.conclude(result, output)
+    code = session.conclude(result, output, review=review)
+    if review and session.asks:
+        review_changes(fractal, result)
+    return code
 
 
 @click.command()
@@ -205,6 +221,50 @@ def replay(run: str, model: str | None, quiet: bool, output: Path | None) -> int
     session = Session(quiet=quiet)
     fractal = session.open()
     return session.conclude(session.drive(fractal.replay(run, model)), output)
+
+
+@click.command()
+@run_argument()
+@click.argument("step", required=False)
+@click.option("--no-run", "copy_only", is_flag=True, help="Only make the copy, and print its path.")
+@click.option("-y", "--yes", is_flag=True, help="Approve steps in advance, except serious ones.")
+@_worktree
+@_settings
+@_output
+def fork(
+    run: str,
+    step: str | None,
+    copy_only: bool,
+    yes: bool,
+    worktree: bool,
+    review: bool,
+    quiet: bool,
+    output: Path | None,
+    **settings: Any,
+) -> int:
+    """Copy a run (default: the newest) up to a step of its root, and go on differently.
+
+    \b
+      fractal fork 7f3kq2 3 --model openai/gpt-5
+      fractal fork 7f3kq2 0 --no-run        edit its plan, then resume it
+
+    Without STEP it goes on after the last step. The files stay as they are; with a worktree it has them as
+    they were after that step.
+    """
+    run, step = step_of_newest(run, step)
+    _refuse_output(output)
+    session = Session(quiet=quiet)
+    fractal = session.open(**settings)
+    new = fractal.fork(run, step_number(step), worktree=worktree or review)
+    if copy_only:
+        put(str(fractal.path(new)))
+        notify(f"continue with: {command('resume', new)}")
+        return 0
+    result = session.drive(fractal.resume(new, yes=yes))
+    code = session.conclude(result, output, review=review)
+    if review and session.asks:
+        review_changes(fractal, result)
+    return code
 
 
 def _task(words: tuple[str, ...], file: Path | None) -> str:

@@ -143,6 +143,7 @@ class Session:
         """
         self.json = wants_json()
         self.run = ""
+        self.asks = False  # whether there is a person to ask
         self.watch = watch or view(json=self.json and events, quiet=quiet or self.json)
         self._read = read or _typed
 
@@ -152,10 +153,11 @@ class Session:
         from runtime.workspace.inbox import Person
 
         _warn_of_variables()
-        asks = not self.json and sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
-        person = Person(self._ask, self._approve, decider()) if asks else None
+        terminal = sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
+        self.asks = terminal and not self.json
+        person = Person(self._ask, self._approve, decider()) if self.asks else None
         fractal = Fractal(folder(), settings=settings, on_event=self._hear, person=person)
-        if asks and (items := fractal.untrusted()):
+        if self.asks and (items := fractal.untrusted()):
             allow(items)
         return fractal
 
@@ -220,8 +222,11 @@ class Session:
             return Said("approve")
         return Said("reject", {"why": "" if reply.lower() in ("n", "no") else reply}) if reply else None
 
-    def conclude(self, result: RunResult, output: Path | None = None) -> int:
-        """Print the result, or how the run ended and what you can do; returns the exit code."""
+    def conclude(self, result: RunResult, output: Path | None = None, *, review: bool = False) -> int:
+        """Print the result, or how the run ended and what you can do; returns the exit code.
+
+        A person who is to `review` the changes in its worktree is not told how to apply them.
+        """
         from kernel.document.model import ACCEPTED
 
         if result.status in ACCEPTED:
@@ -238,6 +243,8 @@ class Session:
             self._say_waiting(result)
         else:
             self._say_ended(result)
+        if result.to_apply and not (review and self.asks):
+            say_to_apply(result.run, result.to_apply)
         return int(result.exit)
 
     def _say_waiting(self, result: RunResult) -> None:
@@ -260,6 +267,13 @@ class Session:
         if result.output:
             notify("partial result:\n" + "\n".join(result.output.splitlines()[:40]))
         notify(f"why: {command('explain', result.run)}")
+
+
+def say_to_apply(run: str, number: int) -> None:
+    """Say what can be done with the changes in the worktree of a run."""
+    then = f"{command('apply', run)} or {command('discard', run)}"
+    files = f"{number} changed {'file' if number == 1 else 'files'}"
+    notify(f"{files} to apply; see: {command('diff', run)}; then: {then}")
 
 
 async def _typed(hint: str) -> str:

@@ -93,10 +93,8 @@ def changes(
         old, new = (_text(texts, state) if path in shown else None for state in (before, after))
         size, was = (_size(sizes, state) for state in (after, before))
         slash = "/" if _is_folder(after or before) else ""
-        diff = _diff(old, new, around, most)
-        listed.append(
-            Change(kind_of((before, after)), path + slash, size, was, diff or _modes(before, after))
-        )
+        diff = "\n".join(filter(None, (_about(before, after, texts), _diff(old, new, around, most))))
+        listed.append(Change(kind_of((before, after)), path + slash, size, was, diff))
     return listed
 
 
@@ -133,7 +131,10 @@ def _secretive(path: str) -> bool:
     return any(fnmatch(name, pattern) for pattern in SECRETIVE)
 
 
-def _modes(before: State | None, after: State | None) -> str:
+def _about(before: State | None, after: State | None, texts: Mapping[str, bytes]) -> str:
+    """Where a link leads, or that a mode has changed."""
+    if after and stat.S_ISLNK(after.mode):
+        return f"(a link to {shown_name(os.fsdecode(texts.get(after.oid, b'')))})"
     if before is None or after is None or before.mode == after.mode:
         return ""
     return f"(mode {stat.filemode(before.mode)} before, {stat.filemode(after.mode)} now)"

@@ -73,7 +73,9 @@ class Shadow:
         version = self.run("version").decode().split(" ")[2].split(".")
         return tuple(int(part) for part in version[:2]) >= (2, 37)
 
-    def start(self, *words: str, stdin: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
+    def start(
+        self, *words: str, stdin: int = subprocess.DEVNULL, umask: int = 0o077
+    ) -> subprocess.Popen[bytes]:
         """Start git without the user's settings."""
         env = {
             "PATH": os.environ.get("PATH", os.defpath),
@@ -95,20 +97,26 @@ class Shadow:
                 stdin=stdin,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                cwd=self.folder,
+                cwd=self.folder if os.path.isdir(self.folder) else self.home,  # noqa: PTH112 (may be gone)
                 env=env,
-                umask=0o077,
+                umask=umask,
                 pass_fds=self.held,
             )
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
-    def run(self, *words: str, stdin: bytes = b"", paths: Collection[str] | None = None) -> bytes:
+    def run(
+        self,
+        *words: str,
+        stdin: bytes = b"",
+        paths: Collection[str] | None = None,
+        umask: int = 0o077,
+    ) -> bytes:
         """The output of git; `paths` are its standard input, and it does not run if there are none."""
         if paths is not None and not paths:
             return b""
         stdin = stdin or b"".join(os.fsencode(path) + b"\0" for path in paths or ())
-        process = self.start(*words, stdin=subprocess.PIPE)
+        process = self.start(*words, stdin=subprocess.PIPE, umask=umask)
         out, errors = process.communicate(stdin)
         if process.returncode:
             raise subprocess.CalledProcessError(process.returncode, words, stderr=errors)

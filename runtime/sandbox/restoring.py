@@ -25,7 +25,7 @@ Pair = tuple[str, str]
 _SHOWN = 10
 
 
-def restore(trees: Trees, target: Mapping[str, State | None]) -> None:
+def restore(trees: Trees, target: Mapping[str, State | None], *, fsync: bool = True) -> None:
     """Restore these paths to a state; None: remove. Raises `OperationFailed`, `OSError`."""
     folder = trees.shadow.folder
     for path in target:
@@ -40,7 +40,7 @@ def restore(trees: Trees, target: Mapping[str, State | None]) -> None:
         full.chmod(stat.S_IMODE(folders[path].mode) | 0o700)
     for path, state in target.items():
         if state and not stat.S_ISDIR(state.mode) and state.kept:
-            _put(folder / path, state, texts[state.oid])
+            _put(folder / path, state, texts[state.oid], fsync)
     for path in sorted(folders, key=_depth, reverse=True):
         (folder / path).chmod(stat.S_IMODE(folders[path].mode))
 
@@ -80,14 +80,14 @@ def _clear(folder: Path, path: str, state: State | None) -> None:
         full.unlink()
 
 
-def _put(full: Path, state: State, raw: bytes) -> None:
+def _put(full: Path, state: State, raw: bytes, fsync: bool) -> None:
     full.parent.mkdir(parents=True, exist_ok=True)
     if stat.S_ISLNK(state.mode):
         beside = disk.temporary_path(full)
         beside.symlink_to(os.fsdecode(raw))
         beside.replace(full)
         return
-    disk.put(full, raw, mode=0o600)
+    disk.put(full, raw, mode=0o600, fsync=fsync)
     full.chmod(stat.S_IMODE(state.mode))
 
 
@@ -130,13 +130,26 @@ def undo_pairs(
     again: bool = False,
     begins: Callable[[str], None] = lambda _: None,
 ) -> UndoResult:
-    """Undo the changes between these snapshots, the newest pair first; the caller holds the turn.
+    """Undo the changes between these snapshots, the newest pair first; the caller holds the turn."""
+    moved = [snapshots.trees.changes(*each) for each in pairs]
+    return put_back(snapshots, run, moved, force=force, again=again, begins=begins)
+
+
+def put_back(
+    snapshots: Snapshots,
+    run: str,
+    per_pair: Sequence[Mapping[str, Moved]],
+    *,
+    force: bool = False,
+    again: bool = False,
+    begins: Callable[[str], None] = lambda _: None,
+) -> UndoResult:
+    """Bring paths from their second state back to their first; the caller holds the turn.
 
     `begins` is called with the snapshot of the folder as it is, just before it is changed. `again` says that
     an undoing of the same was cut short. Raises `UsageError`, with nothing changed, for what somebody has
     changed since; `force` ignores that.
     """
-    per_pair = [snapshots.trees.changes(*each) for each in pairs]
     paths = {path for each in per_pair for path in each}
     if again:
         sweep(snapshots.folder, paths)

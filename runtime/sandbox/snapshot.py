@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 import json
 import os
+import shutil
 import stat
 import subprocess
 import time
@@ -121,6 +122,8 @@ class Snapshots:
         """
         if self.too_large:
             return ""
+        if not self.folder.is_dir():
+            raise NotKept(f"{self.folder} is gone")
         try:
             tree = self._take() if self.shadow.git else self._listed()
             # a git reference for each, so that `prune` spares what runs need
@@ -138,6 +141,29 @@ class Snapshots:
             first = message.partition("\n")[0]
             raise NotKept(f"{self.folder} cannot be kept for `fractal undo`: {first}") from None
         return tree
+
+    def lay_out(self, source: Snapshots, tree: str, wanted: Callable[[str], bool]) -> None:
+        """Fill the empty folder with what a snapshot of another one has; the caller holds both turns.
+
+        The next `take` looks only at what has changed since. Files that are not kept are left out.
+        """
+        self.shadow.create()
+        objects = self.home / "objects"  # links, as git's own clones have: they take no room
+        shutil.copytree(source.home / "objects", objects, copy_function=os.link, dirs_exist_ok=True)
+        self.shadow.run("read-tree", f"{tree}:files")
+        files = [path for path, each in self.trees.states(tree).items() if each.oid and each.kept]
+        unwanted = [path for path in files if not wanted(path)]
+        self.shadow.run("update-index", "-z", "--force-remove", "--stdin", paths=unwanted)
+        notes = self.trees.notes(tree)
+        notes.young = files
+        notes.modes = {path: mode for path, mode in notes.modes.items() if wanted(path)}
+        notes.folders = {path: mode for path, mode in notes.folders.items() if wanted(path)}
+        self.shadow.run("checkout-index", "-a", "-u", "-q", umask=0o777 & ~notes.mode("", True))
+        for path in notes.folders:
+            (self.folder / path).mkdir(parents=True, exist_ok=True)
+        for path, mode in [*notes.modes.items(), *sorted(notes.folders.items(), reverse=True)]:
+            (self.folder / path).chmod(mode)
+        self._remember("", notes)
 
     def first(self, run: str) -> str:
         """The snapshot at the start of a run: before its first step that could change anything."""

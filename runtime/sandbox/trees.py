@@ -73,7 +73,7 @@ class Trees:
         """Differences between two snapshots, by path. Raises `NotKept` if one is deleted."""
         if before == after:
             return {}
-        was, now = self._notes(before), self._notes(after)
+        was, now = self.notes(before), self.notes(after)
         paths: list[str] = []
         if not _listed(before):
             words = ("diff-tree", "-r", "-z", "--name-only", "--no-renames")
@@ -89,7 +89,7 @@ class Trees:
 
     def states(self, tree: str, paths: Collection[str] | None = None) -> dict[str, State]:
         """States of these paths (None: all) in a snapshot; absent paths are omitted."""
-        found = self._states(tree, self._notes(tree), paths)
+        found = self._states(tree, self.notes(tree), paths)
         return found if paths is None else {path: found[path] for path in paths if path in found}
 
     def _states(self, tree: str, notes: Notes, paths: Collection[str] | None) -> dict[str, State]:
@@ -135,7 +135,8 @@ class Trees:
         lines = [line.split(" ") for line in sizes]
         return {line[0]: int(line[2]) for line in lines if line[1] == "blob"}
 
-    def _notes(self, tree: str) -> Notes:
+    def notes(self, tree: str) -> Notes:
+        """What git's tree of a snapshot cannot record. Raises `NotKept` if it is deleted."""
         try:
             if _listed(tree):
                 return Notes(large=json.loads((self.shadow.home / f"{tree}.json").read_bytes()))

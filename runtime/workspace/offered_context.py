@@ -104,7 +104,7 @@ def _names(root: Path, inside: str, protected: Sequence[Path]) -> tuple[list[str
     with suppress(OSError), os.scandir(root / inside) as entries:
         for entry in entries:
             if not entry.is_dir(follow_symlinks=False):
-                names.append(entry.name)
+                names += [entry.name] if entry.name != ".git" else []
             elif entry.name not in SKIPPED and not entry.name.startswith("."):
                 folders += [f"{inside}{entry.name}/"] if root / inside / entry.name not in protected else []
     return sorted(names), sorted(folders)

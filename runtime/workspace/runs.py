@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kernel.document.model import ENDED, Document, root_id
+from kernel.document.model import ENDED, Document, Meta, root_id
 from kernel.document.parser import read_head
 from kernel.errors import DocumentError, Exit, UsageError
 from kernel.loop.advance import Outcome, outcome
@@ -70,7 +70,7 @@ class Reader:
             meta, task = read_head(self.workspace.runs / run / f"{root_id(run)}.md")
         except DocumentError as error:
             return RunSummary(run, root_id(run), "broken", str(error), "", "", {}, "")
-        fields = (meta.created, meta.updated, meta.spent, meta.folder, meta.type)
+        fields = (meta.created, meta.updated, meta.spent, meta.folder, meta.type, to_apply(meta))
         return RunSummary(run, meta.id, meta.word, task, *fields)
 
     def root_document(self, run: str) -> Document:
@@ -121,6 +121,7 @@ class RunResult:
     waiting: str = ""
     spent: Mapping[str, Any] = field(default_factory=dict)
     reused: bool = False  # it is the result of an earlier run, taken for the same task
+    to_apply: int = 0  # files changed in its worktree
 
 
 @dataclass(frozen=True)
@@ -136,25 +137,32 @@ class RunSummary:
     spent: Mapping[str, Any]
     folder: str
     type: str = "task"
+    to_apply: int = 0  # files changed in its worktree
 
 
 def result_of(root: Document, path: Path, got: Outcome | Waiting) -> RunResult:
     """What a session with a run came to: `got` of the engine, the rest of the root's document."""
     meta = root.meta
+    common: dict[str, Any] = {"spent": meta.spent, "to_apply": to_apply(meta)}
     if isinstance(got, Outcome) and got.status == "interrupted":
-        return RunResult(meta.run, meta.id, "interrupted", Exit.INTERRUPTED, path, spent=meta.spent)
+        return RunResult(meta.run, meta.id, "interrupted", Exit.INTERRUPTED, path, **common)
     if root.ended:
         end = outcome(root)
         output = end.result or end.partial
         texts = (output, end.error, end.question)
-        return RunResult(meta.run, meta.id, end.status, end.exit, path, *texts, spent=meta.spent)
+        return RunResult(meta.run, meta.id, end.status, end.exit, path, *texts, **common)
     waiting = got if isinstance(got, Waiting) else Waiting("children")
     asks: dict[str, Any] = {"question": waiting.question, "waiting": waiting.on}
-    return RunResult(meta.run, meta.id, "waiting", Exit.WAITING, path, **asks, spent=meta.spent)
+    return RunResult(meta.run, meta.id, "waiting", Exit.WAITING, path, **asks, **common)
+
+
+def to_apply(meta: Meta) -> int:
+    """The number of files that a run changed in its worktree and that are not applied."""
+    return int(meta.extra.get("worktree", {}).get("changes", 0))
 
 
 def event_data(result: RunResult) -> dict[str, Any]:
     """What the event of a run's end carries."""
-    names = ("status", "output", "reason", "question")
+    names = ("status", "output", "reason", "question", *(["to_apply"] if result.to_apply else []))
     data = {name: getattr(result, name) for name in names}
     return {**data, "exit": int(result.exit), "spent": dict(result.spent), "path": str(result.path)}

@@ -20,6 +20,8 @@ from runtime.workspace.workspace import Workspace
 DIFF_CHARS = 200_000
 """Of one file's diff, for a person."""
 AROUND = 3
+APPLY = 0
+"""In the place of a step: what was undone is that the changes of a worktree were applied."""
 
 
 @dataclass(frozen=True)
@@ -67,12 +69,14 @@ def undo(
     root = documents[0]
     if why := snapshots.why_not():
         raise UsageError(why)
-    if step is not None and step not in root.steps:
+    if step is not None and step not in root.steps and not (step == APPLY and in_effect(root)):
         raise UsageError(f"run {root.meta.run} has no step {step}; `fractal tree {root.meta.run}` shows them")
+    if step == APPLY and not all(each["after"] for each in in_effect(root)):
+        raise UsageError(f"an apply was cut short; first: fractal apply {root.meta.run}")
     entries = undone(root)
     cut_short = entries.pop() if entries and not entries[-1]["after"] else None
     if cut_short and cut_short["step"] != step:
-        whose = root.meta.run if cut_short["step"] is None else f"{root.meta.run} {cut_short['step']}"
+        whose = f"{root.meta.run} {cut_short['step'] or ''}".rstrip()
         raise UsageError(f"another undo was cut short; first: fractal undo {whose}")
 
     def noted(before: str, after: str = "") -> None:
@@ -80,7 +84,9 @@ def undo(
         _note(store, root.meta.id, [*entries, entry])
 
     with snapshots.alone():
-        pairs = _pairs(snapshots, root.meta.run, acted(documents, step))
+        pairs = [(each["before"], each["after"]) for each in in_effect(root)]
+        if step != APPLY:
+            pairs = _pairs(snapshots, root.meta.run, acted(documents, step))
         restored = undo_pairs(
             snapshots, root.meta.run, pairs[::-1], force=force, again=bool(cut_short), begins=noted
         )
@@ -114,6 +120,12 @@ def undone(root: Document) -> list[dict[str, Any]]:
     `after` is "" for an interrupted undo.
     """
     return list(root.meta.extra.get("undone", ()))
+
+
+def in_effect(root: Document) -> list[dict[str, Any]]:
+    """The applies of a run that were not undone. `after` is "" for an interrupted one."""
+    taken_back = any(each["step"] == APPLY and each["after"] for each in undone(root))
+    return [] if taken_back else list(root.meta.extra.get("applied", ()))
 
 
 def undone_steps(root: Document) -> set[int]:

@@ -1,0 +1,110 @@
+"""`fractal apply` and `discard`, the review at the end of a run, and how changes of files are shown."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from kernel.document.redaction import shown_name
+from runtime.cli.output import count, notify, safe
+from runtime.cli.session import command, opened, run_argument, say_to_apply
+
+if TYPE_CHECKING:
+    from runtime.api.fractal import Fractal, RunResult
+    from runtime.sandbox.changes import Change
+
+REVIEWED = 500
+"""Lines of changes that a review shows."""
+LONGEST = 2_000
+"""Characters of such a line."""
+_COLOURS = {"+": "green", "-": "red", "@": "cyan"}
+
+
+@click.command()
+@run_argument()
+@click.option("--force", is_flag=True, help="Take the run's version of what both sides changed.")
+def apply(run: str, force: bool) -> None:
+    """Bring what a run (default: the newest) changed in its worktree to your folder.
+
+    A file that you changed meanwhile is merged. If that cannot be done, nothing is written.
+    """
+    fractal = opened()
+    _apply(fractal, fractal.find(run), force)
+
+
+def _apply(fractal: Fractal, run: str, force: bool = False) -> None:
+    lines = fractal.apply(run, force=force)
+    for text in lines:
+        notify(text)
+    notify(f"to revert this: {command('undo', run)}" if lines else "nothing to apply")
+
+
+@click.command()
+@run_argument()
+@click.option("-y", "--yes", is_flag=True, help="Also if not all of its changes are applied.")
+def discard(run: str, yes: bool) -> None:
+    """Remove the worktree of a run (default: the newest)."""
+    fractal = opened()
+    run = fractal.find(run)
+    number = fractal.runs([run])[0].to_apply
+    if number and not yes and sys.stdin.isatty():
+        question = f"Discard the changes of {count(number, 'file')} that are not applied?"
+        yes = click.confirm(question, err=True, abort=True)
+    fractal.discard(run, force=yes)
+    notify(f"discarded the worktree of run {run}")
+
+
+def review_changes(fractal: Fractal, result: RunResult) -> None:
+    """Show what a run that has ended changed in its worktree, and ask what is to become of it."""
+    if not result.to_apply or result.status in ("waiting", "interrupted"):
+        return
+    run = result.run
+    print_changes(fractal.diffs(run), most=REVIEWED, err=True)
+    notify(f"\napply {count(result.to_apply, 'changed file')} to your folder?", "magenta")
+    choices = {"type": click.Choice(["a", "d", ""]), "show_choices": False}
+    default = {"default": "", "show_default": False, "prompt_suffix": "\n> "}
+    reply = click.prompt("(a: apply, d: discard, Enter: later)", err=True, **choices, **default)
+    if reply == "a":
+        _apply(fractal, run)
+    elif reply == "d":
+        fractal.discard(run, force=True)
+        notify(f"discarded the worktree of run {run}")
+    else:
+        say_to_apply(run, result.to_apply)
+
+
+def print_changes(
+    changed: Sequence[Change], more: Sequence[str] = (), *, most: int = 0, err: bool = False
+) -> None:
+    """Print a line for each file, then the diffs, and `more` diffs; in colour on a terminal.
+
+    With `most`, only that many lines are printed, up to `LONGEST`, and how many are left out.
+    """
+    lines = [*_lines(changed, more)]
+    for text in lines[: most or None]:
+        if most and len(text) > LONGEST:
+            text = f"{text[:LONGEST]}… ({len(text) - LONGEST:,} more characters)"
+        colour = _COLOURS.get(text[:1])
+        bold = text.startswith(("--- ", "+++ "))
+        click.echo(click.style(text, fg=None if bold else colour, bold=bold or None), err=err)
+    if most and len(lines) > most:
+        notify(f"… and {len(lines) - most} more lines: {command('diff')}")
+
+
+def _lines(changed: Sequence[Change], more: Sequence[str]) -> Iterator[str]:
+    for change in changed:
+        sizes = f"{change.before:,} bytes before, {change.size:,} now"
+        size = sizes if change.kind == "changed" else f"{change.size or change.before:,} bytes"
+        yield safe(f"{change.kind} {shown_name(change.path)}" + ("" if change.diff else f" ({size})"))
+    texts: list[str] = []
+    for change in (each for each in changed if each.diff):
+        before, after = (
+            "/dev/null" if change.kind == kind else shown_name(change.path) for kind in ("new", "removed")
+        )
+        texts.append(f"--- {before}\n+++ {after}\n{change.diff}")
+    for text in (*texts, *more):
+        yield ""
+        yield from safe(text).rstrip("\n").split("\n")
