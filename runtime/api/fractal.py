@@ -225,7 +225,7 @@ class Fractal(Reader):
             earlier, seconds = active_before(folder, root), float(limits["seconds"])
             ladder = self._ladder_of(root.meta.type)
             run_context, clock, servers = run_context_of(self, run, ladder, earlier=earlier, seconds=seconds)
-            move_to(self, run_context, self._folder_of(root), Worktree.of_run(root))
+            move_to(self, run_context, self._folder_of(root), Worktree.owned(self.workspace, root))
             run_context.store.sweep()
             policy = self.config.policy(assume=assumed(root_id(run), assume), yes=yes)
             run_context.policy = policy
@@ -263,7 +263,7 @@ class Fractal(Reader):
     def _folder_of(self, root: Document) -> Path:
         """The folder in which the run acts; this one if the run was copied from another machine."""
         folder = Path(root.meta.folder)
-        if made := Worktree.of_run(root):
+        if made := Worktree.owned(self.workspace, root):
             made.refuse_missing(root.meta.run)
         if os.path.isdir(folder):  # noqa: PTH112 (Path.is_dir raises where it may not look)
             return folder
@@ -390,7 +390,7 @@ class Fractal(Reader):
     def diffs(self, run: str = "", step: int | None = None) -> list[Change]:
         """What a run, or a step of its root, changed in its folder, with the diffs of texts."""
         documents = self.documents(self.find(run))
-        if made := Worktree.of_run(documents[0]):
+        if made := Worktree.owned(self.workspace, documents[0]):
             snapshots = made.snapshots(self.workspace)
             if step is None:
                 return applying.worktree_diffs(snapshots, documents)
@@ -421,7 +421,7 @@ class Fractal(Reader):
     def _stores(self, documents: Sequence[Document], *, applied: bool = False) -> tuple[Snapshots, FileStore]:
         """The snapshots of a run's folder, or of that to which it was applied, and its documents."""
         store = FileStore(self.workspace.runs / documents[0].meta.run, fsync=self.config.fsync)
-        made = Worktree.of_run(documents[0])
+        made = Worktree.owned(self.workspace, documents[0])
         if made and applied:
             return self.snapshots(made.of), store
         folder = self._folder_of(documents[0])

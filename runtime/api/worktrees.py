@@ -42,7 +42,7 @@ def _taken(snapshots: Snapshots, run: str) -> str:
 
 def _with_worktree(fractal: Fractal, run: str) -> tuple[list[Document], Worktree, FileStore]:
     documents = fractal.documents(run)
-    made = Worktree.of_run(documents[0])
+    made = Worktree.owned(fractal.workspace, documents[0])
     if not made:
         raise UsageError(
             f"run {run} has no worktree: it worked in {documents[0].meta.folder} itself; "
@@ -74,7 +74,7 @@ def discard(fractal: Fractal, run: str, force: bool) -> None:
 
 def counted(fractal: Fractal, store: Store, root: Document) -> Document:
     """The root of a run, with the present number of its changes to apply in META."""
-    made = Worktree.of_run(root)
+    made = Worktree.owned(fractal.workspace, root)
     return applying.counted(made.snapshots(fractal.workspace), store, root) if made else root
 
 
@@ -114,7 +114,7 @@ def _worktree_of_fork(
 ) -> Worktree | None:
     """A worktree with the files as the run left them after this step; its base is how the run began."""
     root = documents[0]
-    theirs = Worktree.of_run(root)
+    theirs = Worktree.owned(fractal.workspace, root)
     if not (theirs or worktree):
         return None
     of = theirs.of if theirs else Path(root.meta.folder)

@@ -43,6 +43,21 @@ class Worktree:
         values = noted["base"], noted["git"], noted["changes"], noted.get("discarded", "")
         return Worktree(Path(root.meta.folder), Path(noted["of"]), *values)
 
+    @staticmethod
+    def owned(workspace: Workspace, root: Document) -> Worktree | None:
+        """The same, for one to act in or to remove.
+
+        Raises `UsageError` for one that is elsewhere: the document of somebody else may name any folder.
+        """
+        made = Worktree.of_run(root)
+        top = workspace.root.parent if workspace.root.name == ".fractal" else workspace.root
+        if made and (made.folder != _place(workspace, root.meta.run) or not made.of.is_relative_to(top)):
+            raise UsageError(
+                f"run {root.meta.run}: its worktree {made.folder} of {made.of} is not of {workspace.root}; "
+                "a project that was moved leaves its worktrees behind"
+            )
+        return made
+
     @property
     def noted(self) -> dict[str, Any]:
         """The form in META."""
@@ -76,7 +91,7 @@ def make(workspace: Workspace, run: str, of: Path, source: Snapshots, first: str
     What the user's repository ignores stays out. Files that snapshots leave out are copied from `of` if they
     are tracked or too large to be kept.
     """
-    made = Worktree((workspace.state / "worktrees" / run).resolve(), of.resolve())
+    made = Worktree(_place(workspace, run), of.resolve())
     with disk.writing_state(made.folder):
         made.folder.mkdir(parents=True)
     try:
@@ -105,6 +120,11 @@ def make(workspace: Workspace, run: str, of: Path, source: Snapshots, first: str
         remove(made)
         raise
     return made
+
+
+def _place(workspace: Workspace, run: str) -> Path:
+    """Where the worktree of a run is."""
+    return (workspace.state / "worktrees" / run).resolve()
 
 
 def _add(made: Worktree) -> str:

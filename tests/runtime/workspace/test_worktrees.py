@@ -378,6 +378,23 @@ def test_worktree_that_was_deleted_by_hand_is_never_replaced_by_the_folder(play:
     assert played.fractal.apply(new) == ["new made"], "a fork needs nothing of its original"
 
 
+@pytest.mark.parametrize("named", ["folder", "of"])
+def test_worktree_that_a_document_claims_elsewhere_is_neither_removed_nor_applied(
+    play: Play, work: Path, tmp_path: Path, named: str
+) -> None:
+    played = run(play, "echo 1 > made")
+    victim = put(tmp_path, "victim/precious.txt", "precious").parent
+    real = worktree(played) if named == "folder" else work.resolve()
+    text = played.result.path.read_text("utf-8")
+    assert str(real) in text
+    played.result.path.write_text(text.replace(f'"{real}"', f'"{victim}"'), "utf-8")
+    fractal = Fractal(work)
+    for act in (fractal.apply, lambda: fractal.discard(force=True), fractal.undo, fractal.fork):
+        with pytest.raises(UsageError, match="is not of"):
+            act()
+    assert [each.name for each in victim.iterdir()] == ["precious.txt"]
+
+
 def test_gc_keeps_what_is_not_applied(play: Play, work: Path) -> None:
     repository(work)
     kept, applied = run(play, "echo 1 > x"), run(play, "echo 2 > y")
@@ -410,6 +427,6 @@ def test_apply_to_a_folder_that_is_gone_is_refused(play: Play, work: Path) -> No
     played = run(play, "echo 1 > made")
     moved = work.parent / "elsewhere"
     work.rename(moved)
-    with pytest.raises(FractalError, match=r"work/.fractal/state/worktrees/\w+ is gone"):
+    with pytest.raises(FractalError, match=r"work is not of \S+elsewhere/.fractal"):
         Fractal(moved).apply(played.result.run)
     assert not work.exists()
