@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -37,6 +37,7 @@ from runtime.workspace import settings as settings_of
 from runtime.workspace import trust, undo
 from runtime.workspace.archive import put_away
 from runtime.workspace.concurrency import one_of_many
+from runtime.workspace.found import Guidance
 from runtime.workspace.inbox import Inbox, Person, ask, drop, leave
 from runtime.workspace.new_run import first_document, prior, shelved
 from runtime.workspace.resume import active_before, assumed, begin_session, go_back, raised
@@ -48,6 +49,9 @@ from runtime.workspace.workspace import Workspace, run_lock
 if TYPE_CHECKING:
     from runtime.memory.brain import Brain
     from runtime.memory.tasks.methods import Files
+
+MOST_LEFT_OUT = 3
+"""Warnings at the start of a run about skills that are not used."""
 
 
 def shipped_system() -> Path:
@@ -80,6 +84,8 @@ class Fractal(Reader):
         self.listener = on_event
         self._person = person
         self._trusted = trusted
+        self._passed = False
+        self._acts_in = self.workspace.folder
 
     @property
     def ladder(self) -> Ladder:
@@ -121,9 +127,25 @@ class Fractal(Reader):
 
     @property
     def skills(self) -> list[Path]:
-        """The configured folders of skills; relative ones are relative to the settings file."""
+        """The configured folders of skills, relative to the settings file, and the allowed ones found."""
         paths = (self.workspace.root / Path(name).expanduser() for name in self.config.skills)
-        return [Path(os.path.normpath(place)) for place in paths]
+        found = trust.found_skills(self.workspace, self.config, self._acts_in)
+        allowed = [skill.path for skill, items in found if items and not self._waiting(items)]
+        return list(dict.fromkeys([*(Path(os.path.normpath(place)) for place in paths), *allowed]))
+
+    def guidance(self) -> Guidance | None:
+        """The file of guidance for models (AGENTS.md), if there is one and it is allowed."""
+        guidance, items = trust.found_guidance(self.workspace, self.config, self._acts_in)
+        return None if self._waiting(items) else guidance
+
+    def left_out(self) -> Iterator[str]:
+        """What this folder brings along, and why it is not used."""
+        waits = "not used until you allow it; look at it, then: fractal trust"
+        for skill, items in trust.found_skills(self.workspace, self.config, self._acts_in):
+            if problem := skill.problem or (waits if self._waiting(items) else ""):
+                yield f"skill {skill.path}: {problem}"
+        for item in self._waiting(trust.found_guidance(self.workspace, self.config, self._acts_in)[1]):
+            yield f"{item.name}: {waits}"
 
     def catalogue(self, drafts: Path | None = None, source: Source | None = None) -> Catalogue:
         """The tools and operations, with the `drafts` of a run that builds some.
@@ -135,13 +157,16 @@ class Fractal(Reader):
 
     def untrusted(self) -> list[trust.Item]:
         """What the folder's files ask for and the user has not allowed yet."""
-        return trust.waiting(() if self._trusted else asks_for(self.workspace, self.config, self.sources))
+        return self._waiting(asks_for(self.workspace, self.config, self.sources))
+
+    def _waiting(self, items: Iterable[trust.Item]) -> list[trust.Item]:
+        return trust.waiting(() if self._trusted else items)
 
     def refuse_untrusted(self) -> None:
         """Raise `Untrusted` if something is not allowed yet; a folder that passed is not checked again."""
-        if items := self.untrusted():
+        if not self._passed and (items := [item for item in self.untrusted() if not item.optional]):
             raise trust.Untrusted(items)
-        self._trusted = True
+        self._passed = True
 
     @builds_what_it_lacked
     @one_of_many
@@ -206,6 +231,7 @@ class Fractal(Reader):
         folder = self.workspace.runs / run
         with run_lock(folder):
             root = self.root_document(run)
+            self._acts_in = self._folder_of(root)
             skills = (*self.config.skills, *root.meta.extra.get("with_skills", ()))
             self.config = self.config.model_copy(update={"skills": tuple(dict.fromkeys(skills))})
             self._as(root)
@@ -213,7 +239,7 @@ class Fractal(Reader):
             earlier, seconds = active_before(folder, root), float(limits["seconds"])
             ladder = self._ladder_of(root.meta.type)
             run_context, clock, servers = run_context_of(self, run, ladder, earlier=earlier, seconds=seconds)
-            move_to(self, run_context, self._folder_of(root))
+            move_to(self, run_context, self._acts_in)
             run_context.store.sweep()
             policy = self.config.policy(assume=assumed(root_id(run), assume), yes=yes)
             run_context.policy = policy
@@ -277,13 +303,20 @@ class Fractal(Reader):
 
     def _like(self, ladder: Ladder | None, settings: Mapping[str, Any]) -> Fractal:
         more = {"on_event": self.listener, "person": self._person, "trusted": self._trusted}
-        return Fractal(self.workspace.folder, settings={**self._flags(), **settings}, ladder=ladder, **more)
+        other = Fractal(self.workspace.folder, settings={**self._flags(), **settings}, ladder=ladder, **more)
+        other._passed = self._passed
+        return other
 
     async def _drive(
         self, run_context: RunContext, folder: Path, clock: Clock, servers: Servers, policy: Policy
     ) -> RunResult:
         run_context.policy = policy
         self.workshop.begin(run_context)
+        left_out = list(self.left_out())
+        for text in left_out[:MOST_LEFT_OUT]:
+            self.warn(run_context.id, text)
+        if len(left_out) > MOST_LEFT_OUT:
+            self.warn(run_context.id, f"and {len(left_out) - MOST_LEFT_OUT} more; see: fractal trust")
         stopped: asyncio.CancelledError | None = None
         async with servers:
             try:

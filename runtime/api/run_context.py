@@ -69,7 +69,7 @@ def run_context_of(
         patient=clock.patient,
     )
     run_context.runners = {"mcp": servers.run, "memory": runner(fractal, run_context)}
-    run_context.offered = partial(offered_context, run_context, fractal.memory.notes_for)
+    run_context.offered = partial(offered_context, run_context, fractal.memory.notes_for, fractal.guidance)
     run_context.listing = lambda: listing(run_context.folder, run_context.protected)
     run_context.trials = trials
     run_context.checks = CHECKS

@@ -225,6 +225,15 @@ class Config(BaseModel):
     skills: tuple[str, ...] = Field(
         (), description="Agent Skills beside `system/tools`, or folders of them; relative to fractal.yaml"
     )
+    skill_folders: tuple[str, ...] = Field(
+        (".claude/skills", ".agents/skills"),
+        description="folders of Agent Skills that are found by themselves, in the folder and its git root",
+    )
+    instructions: tuple[str, ...] = Field(
+        ("AGENTS.md", "CLAUDE.md"),
+        description="files of guidance for models: the first one in the folder, else in the nearest folder "
+        "above it in its git repository; empty: none",
+    )
     operations: dict[str, dict[str, Any]] = Field(
         default_factory=dict,
         description="settings of operations, by name, such as `fetch: {allow_private: true}`",
@@ -235,6 +244,14 @@ class Config(BaseModel):
     def _off_is_a_word(cls, value: Any) -> Any:
         """YAML reads a bare `off` as false."""
         return "off" if value is False else value
+
+    @field_validator("skill_folders", "instructions")
+    @classmethod
+    def _inside(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        for name in names:
+            if Path(name).is_absolute() or ".." in Path(name).parts:
+                raise ValueError(f"{name}: give a path below the folder")
+        return names
 
     @model_validator(mode="after")
     def _phases_are_a_models(self) -> Config:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, cast
 
 from kernel import disk
 from kernel.errors import ConfigurationError
+from runtime.workspace import found
 from runtime.workspace.settings import Config, read, user_file
 from runtime.workspace.workspace import Workspace, settings_files, user_folder
 
@@ -38,6 +39,7 @@ class Item:
     name: str
     digest: str
     shown: str
+    optional: bool = False  # without permission a run goes on as if it were not there
 
     def __str__(self) -> str:
         return f"{self.name}: {self.shown}"
@@ -130,7 +132,7 @@ def system(workspace: Workspace) -> Iterator[Item]:
     own = workspace.root / "system"
     if workspace.shipped in workspace.systems[:1]:
         return
-    for path in _files(own):
+    for path in found.files_below(own):
         name = path.relative_to(own)
         mark = "" if name == Path(README) else digest_of(path)
         if mark and mark != digest_of(workspace.shipped / name):
@@ -139,10 +141,34 @@ def system(workspace: Workspace) -> Iterator[Item]:
 
 def skills(folder: Path, paths: Iterable[Path]) -> Iterator[Item]:
     """The files of skills that the folder's settings name, wherever they lie."""
-    for skill in paths:
-        for path in _files(skill):
-            if mark := digest_of(path):
-                yield Item(str(folder), f"skill {path}", mark, "a file of a skill")
+    return _items(folder, (path for skill in paths for path in found.files_below(skill)))
+
+
+def _items(folder: Path, files: Iterable[Path], *, optional: bool = False) -> Iterator[Item]:
+    for path in files:
+        if mark := digest_of(path):
+            yield Item(str(folder), f"skill {path}", mark, "a file of a skill", optional)
+
+
+def found_skills(
+    workspace: Workspace, config: Config, folder: Path
+) -> Iterator[tuple[found.Brought, list[Item]]]:
+    """The skills that `folder` brings along without a setting, each with what has to be allowed."""
+    for skill in found.skills(folder, config.skill_folders):
+        files = () if skill.problem else skill.files
+        yield skill, list(_items(workspace.root, files, optional=True))
+
+
+def found_guidance(
+    workspace: Workspace, config: Config, folder: Path
+) -> tuple[found.Guidance | None, list[Item]]:
+    """The file of guidance that `folder` brings along; what is digested is what is shown."""
+    guidance = found.guidance(folder, config.instructions, workspace.private)
+    if guidance is None or guidance.problem:
+        return guidance, []
+    mark = digest(b"%d\n%b" % (guidance.size, guidance.beginning))
+    name = f"instructions {guidance.path}"
+    return guidance, [Item(str(workspace.root), name, mark, "guidance for models", optional=True)]
 
 
 def digest_of(path: Path) -> str:
@@ -174,19 +200,6 @@ def changed(workspace: Workspace, files: Mapping[str, tuple[str, str]]) -> None:
 def digest(raw: bytes) -> str:
     """The digest of a content."""
     return hashlib.sha256(raw).hexdigest()
-
-
-def _files(folder: Path) -> Iterator[Path]:
-    """All files below a folder, through links as the catalogue reads them; each folder once."""
-    seen: set[str] = set()
-    for place, folders, names in os.walk(folder, followlinks=True):
-        real = os.path.realpath(place)
-        if real in seen:
-            folders.clear()
-            continue
-        seen.add(real)
-        folders[:] = sorted(name for name in folders if name != "__pycache__")
-        yield from (Path(place, name) for name in sorted(names))
 
 
 class Lowers(NamedTuple):
@@ -233,6 +246,7 @@ HARMLESS = frozenset(
         *("context_system", "context_tool", "context_operation", "min_context", "side_by_side", "repairs"),
         *("reply_tokens", "result_chars", "same_failure", "fsync", "recall", "remember", "observe", "shown"),
         *("agent", "agents", "space", "store", "quarantine_after"),  # an agent's settings are checked apart
+        *("skill_folders", "instructions"),  # what is found there is checked itself
     }
 )
 """The settings that a folder's file may make without being asked about."""
@@ -263,7 +277,11 @@ def _skills_of(root: Path, agent: str) -> list[str]:
 
 def asks_for(workspace: Workspace, config: Config, sources: Mapping[str, str]) -> list[Item]:
     """What the folder's own files ask for that a person has to allow, whether they have or not."""
-    root = workspace.root
+    root, folder = workspace.root, workspace.folder
     values = lowering(root, config, sources)
     skill_paths = [root / Path(name).expanduser() for name in values.get("skills", ())]
-    return [*settings(root, values), *system(workspace), *skills(root, skill_paths)]
+    named = [*settings(root, values), *system(workspace), *skills(root, skill_paths)]
+    brought = [item for _, items in found_skills(workspace, config, folder) for item in items]
+    brought += found_guidance(workspace, config, folder)[1]
+    names = {item.name for item in named}
+    return [*named, *(item for item in brought if item.name not in names)]
