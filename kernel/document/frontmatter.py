@@ -53,6 +53,7 @@ META: Mapping[str, Shape] = {
     "agent": NAME,
     "space": NAME,
     "group": str,
+    "trace": str,
     "undone": [{"step!": int | None, "before!": str, "after!": str, "at!": str}],
 }
 EVIDENCE: Shape = {

@@ -181,12 +181,13 @@ class Fractal(Reader):
         tool: str = "",
         reuse: bool = False,
         group: str = "",
+        trace: str = "",
     ) -> RunResult:
         """Start a run. `context` holds pairs of source and text; `after` is an earlier run to follow up.
 
         The text of a guided `tool` guides the root loop. With `reuse`, the result of an earlier run that only
         read is returned if its task, inputs and instructions are the same. Runs with the same `group` are
-        attempts at one task, which are compared.
+        attempts at one task, which are compared. `trace` is the caller's W3C `traceparent`, kept in META.
         """
         if not task.strip():
             raise UsageError('the task is empty; say what is to be done: fractal run "…"')
@@ -203,6 +204,7 @@ class Fractal(Reader):
             pieces = [*earlier, *shelved(run_context.store, context)]
             document = first_document(run, task, pieces, self.workspace.folder, self.config.bounds(), tool)
             extra: dict[str, Any] = {**self._meta_names(group), **({"plan_only": True} if plan_only else {})}
+            extra |= {"trace": trace} if trace else {}
             if self.sources["skills"] == "flag":  # they are used again when the run is resumed
                 extra["with_skills"] = [str(place) for place in self.skills]
             document = document.having(extra=extra)
