@@ -54,6 +54,7 @@ META: Mapping[str, Shape] = {
     "space": NAME,
     "group": str,
     "trace": str,
+    "approved": [{"kind!": str, "effects!": [str], "dangers!": [str], "by!": str}],
     "undone": [{"step!": int | None, "before!": str, "after!": str, "at!": str}],
 }
 EVIDENCE: Shape = {

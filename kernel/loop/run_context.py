@@ -117,6 +117,16 @@ async def admit_all(tool: Tool) -> str:
 
 
 @dataclass(frozen=True)
+class ApprovedCall:
+    """One exact call that a person has approved for good, with the effects and dangers that it had then."""
+
+    tool: str
+    args: Mapping[str, Any]
+    effects: tuple[str, ...] = ()
+    dangers: tuple[str, ...] = ()  # as a question shows them
+
+
+@dataclass(frozen=True)
 class Policy:
     """What the person who started the run has decided, beyond the bounds."""
 
@@ -129,6 +139,7 @@ class Policy:
     network: bool = False  # commands in the sandbox may use the network
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])  # of operations, by name
     trusted_clients: tuple[str, ...] = ()  # MCP clients that may approve serious dangers
+    approved: tuple[ApprovedCall, ...] = ()  # calls that need no further approval
 
     def assumed(self, loop_id: str, n: int) -> str:
         """What a person has stated about an interrupted step: `rerun`, `done`, or "" (nothing)."""
@@ -155,6 +166,10 @@ class RunContext:
     changing: asyncio.Lock = field(default_factory=asyncio.Lock)  # held by the call that may change files
     snapshots: Snapshots | None = None
     guard: Guard = lambda tool, args: ()
+    kind: Callable[[Tool, Mapping[str, Any]], str] = lambda tool, args: ""
+    """Names the kind of a call for an approval of all of its kind; "" if it is of none."""
+    approved_kinds: list[Mapping[str, Any]] = field(default_factory=list[Mapping[str, Any]])
+    """The kinds that a person has approved for the rest of the run, as the root's META has them."""
     runners: Mapping[str, Runner] = field(default_factory=dict[str, Runner])  # by the scheme of `run:`
     admitted: Admitted = admit_all
     trials: Trials = no_trials
@@ -253,6 +268,8 @@ class Session:
     def save(self, *, wake: Sequence[str] = (), **meta: Any) -> None:
         """Write the whole document with these changes of META, then wake these loops."""
         self.meta(updated=now(), spent=self.spent(), deadline=self.run.deadline, **meta)
+        if self.run.approved_kinds and self.root:
+            self.meta(extra={**self.doc.meta.extra, "approved": list(self.run.approved_kinds)})
         self.run.store.save(self.doc)
         self._is_written(wake)
 

@@ -87,10 +87,11 @@ def move_to(fractal: Fractal, run_context: RunContext, folder: Path) -> None:
     config = fractal.config
     snapshots = fractal.snapshots(folder)
     run_context.folder, run_context.snapshots = folder, snapshots
-    run_context.guard = Guard(
+    run_context.guard = guard = Guard(
         fractal.workspace.systems,
         folder,
         fractal.workspace.protected,
         undoable=lambda: not snapshots.why_not(),
         enclosed=config.sandbox != "off" and not config.network,
     )
+    run_context.kind = guard.kind

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from runtime.cli.output import notify, put, wants_json
+from runtime.cli.output import notify, put, safe, wants_json
 
 if TYPE_CHECKING:
     from kernel.events import Event
@@ -133,6 +133,7 @@ class Session:
         """Show progress as the options say; without `events`, `--json` shows none."""
         self.json = wants_json()
         self.run = ""
+        self.fractal: Fractal | None = None
         self.watch = view(json=self.json and events, quiet=quiet or self.json)
 
     def open(self, **settings: Any) -> Fractal:
@@ -146,6 +147,7 @@ class Session:
         fractal = Fractal(folder(), settings=settings, on_event=self._hear, person=person)
         if asks and (items := fractal.untrusted()):
             allow(items)
+        self.fractal = fractal
         return fractal
 
     def _hear(self, event: Event) -> None:
@@ -203,6 +205,9 @@ class Session:
 
         with self.watch.paused():
             notify(f"\nwaiting for approval of {question}", "magenta")
+            scopes = self._scopes()
+            for key, (_, text) in scopes.items():
+                click.echo(f"{key}: approve, {text}", err=True)
             click.echo(
                 "(y: approve, n: reject, other text: reject with this reason, Enter: later)\n> ",
                 nl=False,
@@ -211,7 +216,32 @@ class Session:
             reply = await _line_of_terminal()
         if reply.lower() in ("y", "yes"):
             return Said("approve")
+        if reply.lower() in scopes:
+            return Said("approve", {"scope": scopes[reply.lower()][0]})
         return Said("reject", {"why": "" if reply.lower() in ("n", "no") else reply}) if reply else None
+
+    def _scopes(self) -> dict[str, tuple[str, str]]:
+        """By the key to type, the scopes beyond this call that can be approved now, each in words."""
+        from kernel.errors import UsageError
+        from kernel.loop.approval import ALWAYS, SAME_KIND
+        from runtime.workspace.inbox import offered
+
+        assert self.fractal is not None
+        try:
+            offers = offered(self.fractal, self.run)
+        except UsageError:
+            return {}
+        kinds = ", ".join(f"`{safe(kind)}`" for kind in dict.fromkeys(offers.kinds))
+        scopes = (
+            {"k": (SAME_KIND, f"and all of the kind {kinds} for the rest of this run")}
+            if not offers.no_kind
+            else {}
+        )
+        return scopes | (
+            {"a": (ALWAYS, "and always this exact call in this folder (kept in fractal.yaml)")}
+            if not offers.no_always
+            else {}
+        )
 
     def conclude(self, result: RunResult, output: Path | None = None) -> int:
         """Print the result, or how the run ended and what you can do; returns the exit code."""

@@ -16,7 +16,7 @@ from kernel import disk
 from kernel.document.frontmatter import NAME
 from kernel.errors import ConfigurationError, explained
 from kernel.loop.budget import Bounds
-from kernel.loop.run_context import Policy
+from kernel.loop.run_context import ApprovedCall, Policy
 from runtime.sandbox.limits import Limits
 from runtime.workspace.workspace import settings_files, user_folder
 
@@ -72,6 +72,17 @@ class Rung(BaseModel):
     options: dict[str, Any] = Field(default_factory=dict, description="passed on to the responder")
 
 
+class Approved(BaseModel):
+    """One exact call that needs no further approval here, with what it was seen to do."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    tool: str
+    args: dict[str, Any] = Field(default_factory=dict)
+    effects: tuple[Literal["read", "write", "network", "shell"], ...] = ()
+    dangers: tuple[str, ...] = ()
+
+
 class Config(BaseModel):
     """All settings, each with its default."""
 
@@ -120,6 +131,9 @@ class Config(BaseModel):
     )
     approve: tuple[Literal["read", "write", "network", "shell"], ...] = Field(
         (), description="effects that need a person's approval before each step"
+    )
+    approved: tuple[Approved, ...] = Field(
+        (), description="exact calls that need no further approval; `fractal approve --always` adds them"
     )
     trusted_clients: tuple[str, ...] = Field(
         (), description="MCP clients, by the names that they give, that may approve of serious dangers"
@@ -287,6 +301,7 @@ class Config(BaseModel):
             self.network,
             dict(self.operations),
             self.trusted_clients,
+            tuple(ApprovedCall(**dict(call)) for call in self.approved),
         )
 
 
@@ -330,8 +345,10 @@ def load(root: Path, flags: Mapping[str, Any]) -> tuple[Config, dict[str, str]]:
                 values.pop(key, None)
                 sources.pop(key, None)
         for key, value in layer.items():
-            more = key == "skills" and source == "flag"  # for one run, in addition to the configured ones
-            values[key] = list(dict.fromkeys([*values.get(key, ()), *value])) if more else value
+            # skills for one run, and the calls that a folder approves, are in addition to the lower layers'
+            more = key == "approved" or (key == "skills" and source == "flag")
+            earlier: Sequence[Any] = values.get(key, ()) if more else ()
+            values[key] = [*earlier, *(each for each in value if each not in earlier)] if more else value
             sources[key] = f"FRACTAL_{key.upper()}" if source == "FRACTAL_*" else source
     return Config.model_validate(values), {name: sources.get(name, "default") for name in Config.model_fields}
 

@@ -228,6 +228,7 @@ NEEDS_TRUST: Mapping[str, Lowers] = {
     **dict.fromkeys(("process_mb", "memory_mb", "processes", "file_mb", "disk_mb"), _more),
     **dict.fromkeys(("files", "scratch_mb"), _more),
     "approve": _fewer,
+    "approved": Lowers("any call beyond those of your own file", lambda value, without: True),
     "trusted_clients": _always,
     "shipped": _is("false"),  # the shipped rules of danger are gone with it
     "learn": _is("model"),
@@ -264,15 +265,22 @@ def lowering(root: Path, config: Config, sources: Mapping[str, str]) -> dict[str
         if ours and value != without and lowers.holds(value, without):
             lowered[name] = values[name]
     if sources["skills"] == "flag":  # in addition to those that the files name
-        lowered |= {"skills": named} if (named := _skills_of(root, config.agent)) else {}
+        lowered |= {"skills": named} if (named := list(map(str, _of_files(root, config, "skills")))) else {}
     return lowered
 
 
-def _skills_of(root: Path, agent: str) -> list[str]:
-    """The skills that the folder's files name, for everybody and for the agent at work."""
+def _of_files(root: Path, config: Config, name: str) -> list[Any]:
+    """What the folder's files list under a setting, for everybody and for the agent at work."""
     layers = [read(path, root) for path in settings_files(root)]
-    layers += [layer["agents"].get(agent) or {} for layer in layers if layer.get("agents")]
-    return [str(name) for layer in layers for name in layer.get("skills", ())]
+    layers += [layer["agents"].get(config.agent) or {} for layer in layers if layer.get("agents")]
+    return [each for layer in layers for each in layer.get(name) or ()]
+
+
+def approved(root: Path, call: Mapping[str, Any]) -> Item:
+    """A call that the folder's file approves, as an item of its own: others may come and go."""
+    text = json.dumps(call, ensure_ascii=False, sort_keys=True, default=str)
+    mark = digest(f"approved\n{text}".encode())
+    return Item(str(root), f"approved {call.get('tool')} {mark[:8]}", mark, text[:300])
 
 
 def asks_for(workspace: Workspace, config: Config, sources: Mapping[str, str]) -> list[Item]:
@@ -280,7 +288,11 @@ def asks_for(workspace: Workspace, config: Config, sources: Mapping[str, str]) -
     root, folder = workspace.root, workspace.folder
     values = lowering(root, config, sources)
     skill_paths = [root / Path(name).expanduser() for name in values.get("skills", ())]
-    named = [*settings(root, values), *system(workspace), *skills(root, skill_paths)]
+    values.pop("approved", None)
+    own = read(user_file(), root).get("approved") or ()
+    calls = [call for call in _of_files(root, config, "approved") if call not in own]
+    named = [*settings(root, values), *(approved(root, call) for call in calls)]
+    named += [*system(workspace), *skills(root, skill_paths)]
     brought = [item for _, items in found_skills(workspace, config, folder) for item in items]
     brought += found_guidance(workspace, config, folder)[1]
     names = {item.name for item in named}
