@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 MOST_ITEMS = 30
 """Trust requests shown on a terminal."""
+KEYS = ("k", "a")
+"""What a person types at an approval: all of this kind in this run, always this call."""
 PASTED = 0.05
 """Seconds within which further lines belong to the same answer: they were pasted."""
 
@@ -208,12 +210,16 @@ class Session:
             scopes = self._scopes()
             for key, (_, text) in scopes.items():
                 click.echo(f"{key}: approve, {text}", err=True)
-            click.echo(
-                "(y: approve, n: reject, other text: reject with this reason, Enter: later)\n> ",
-                nl=False,
-                err=True,
-            )
-            reply = await _line_of_terminal()
+            while True:
+                click.echo(
+                    "(y: approve, n: reject, other text: reject with this reason, Enter: later)\n> ",
+                    nl=False,
+                    err=True,
+                )
+                reply = await _line_of_terminal()
+                if reply.lower() not in KEYS or reply.lower() in scopes:
+                    break
+                notify(f"{reply} is not offered here", "yellow")
         if reply.lower() in ("y", "yes"):
             return Said("approve")
         if reply.lower() in scopes:
