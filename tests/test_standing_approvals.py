@@ -137,18 +137,21 @@ def test_a_chain_has_no_kind_and_says_so(work: Work) -> None:
 
 def test_a_kind_that_a_child_asked_for_holds_in_the_whole_run(work: Work) -> None:
     def answer(ask: Any) -> Any:
+        done = {"success": [{"step": 1, "has": "^"}]}
         if ask.phase == "check":
             return ACCEPT
-        if ask.document.meta.parent:
-            return plan(bash("touch a"), success=[{"step": 1, "has": "^"}])
-        return plan({"subtask": "make a"}, bash("touch b"), success=[{"step": 2, "has": "^"}])
+        if not ask.document.meta.parent:
+            return plan({"subtask": "make a"}, {"subtask": "make b"}, bash("touch e"), **done)
+        if "make a" in ask.document.task:
+            return plan(bash("touch a"), **done)
+        return plan(bash("mkdir b"), bash("touch c"), **done)
 
     work.answer, work.settings = answer, {"approve": ["shell"]}
-    played = work.play(answer, settings=work.settings)
-    assert played.result.waiting == "approval"
-    played = work.approve(played, SAME_KIND)
-    assert played.result.status == "complete" and (work.folder / "b").exists()
+    played = work.approve(work.play(answer, settings=work.settings), SAME_KIND)
+    assert "mkdir b" in played.result.question
     assert played.root.meta.extra["approved"][0]["kind"] == "bash: touch"
+    played = work.approve(played)
+    assert played.result.status == "complete" and (work.folder / "e").exists()
 
 
 @pytest.mark.parametrize("by", [Decider("client", "claude-code"), Decider("file")])

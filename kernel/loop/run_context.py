@@ -268,8 +268,7 @@ class Session:
     def save(self, *, wake: Sequence[str] = (), **meta: Any) -> None:
         """Write the whole document with these changes of META, then wake these loops."""
         self.meta(updated=now(), spent=self.spent(), deadline=self.run.deadline, **meta)
-        if self.run.approved_kinds and self.root:
-            self.meta(extra={**self.doc.meta.extra, "approved": list(self.run.approved_kinds)})
+        self._has_more_kinds()
         self.run.store.save(self.doc)
         self._is_written(wake)
 
@@ -292,11 +291,21 @@ class Session:
 
     def flush(self, *after: Document, wake: Sequence[str] = ()) -> None:
         """Append the changed steps, then write the other documents, then wake these loops."""
-        if self._entries:
+        if self._has_more_kinds():
+            self.run.store.save(self.doc)
+        elif self._entries:
             self.run.store.append(self._written, tuple(self._entries.values()))
         for document in after:
             self.run.store.save(document)
         self._is_written(wake)
+
+    def _has_more_kinds(self) -> bool:
+        """Put approvals that another loop was given into the root's META; whether there are any."""
+        extra, kinds = self.doc.meta.extra, self.run.approved_kinds
+        if not self.root or not kinds or extra.get("approved") == kinds:
+            return False
+        self.meta(extra={**extra, "approved": list(kinds)})
+        return True
 
     def _is_written(self, wake: Sequence[str]) -> None:
         self._entries.clear()

@@ -127,11 +127,15 @@ class Fractal(Reader):
 
     @property
     def skills(self) -> list[Path]:
-        """The configured folders of skills, relative to the settings file, and the allowed ones found."""
-        paths = (self.workspace.root / Path(name).expanduser() for name in self.config.skills)
+        """The configured folders of skills, and the skills that were found and are allowed."""
         found = trust.found_skills(self.workspace, self.config, self._acts_in)
         allowed = [skill.path for skill, items in found if items and not self._waiting(items)]
-        return list(dict.fromkeys([*(Path(os.path.normpath(place)) for place in paths), *allowed]))
+        return list(dict.fromkeys([*self._named_skills(), *allowed]))
+
+    def _named_skills(self) -> list[Path]:
+        """The configured folders of skills; relative ones are relative to the settings file."""
+        paths = (self.workspace.root / Path(name).expanduser() for name in self.config.skills)
+        return [Path(os.path.normpath(place)) for place in paths]
 
     def guidance(self) -> Guidance | None:
         """The file of guidance for models (AGENTS.md), if there is one and it is allowed."""
@@ -206,7 +210,7 @@ class Fractal(Reader):
             extra: dict[str, Any] = {**self._meta_names(group), **({"plan_only": True} if plan_only else {})}
             extra |= {"trace": trace} if trace else {}
             if self.sources["skills"] == "flag":  # they are used again when the run is resumed
-                extra["with_skills"] = [str(place) for place in self.skills]
+                extra["with_skills"] = [str(place) for place in self._named_skills()]
             document = document.having(extra=extra)
             run_context.store.save(document)
             self._emit_start(document)

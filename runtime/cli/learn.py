@@ -183,6 +183,8 @@ def export(path: Path | None, skill: str | None) -> None:
         put(str(write_skill(skill_text(skill, about, text), (path or Path()) / skill)))
     elif path is None:
         put(text)
+    elif path.is_dir():
+        raise UsageError(f"{path} is a folder; name a file, or use --skill NAME")
     else:
         path.write_text(text, "utf-8")
         notify(f"{len(exported)} patterns are in {path}")

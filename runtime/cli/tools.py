@@ -64,7 +64,7 @@ def ls(everything: bool) -> None:
     chosen = [*catalogue.tools.values(), *(catalogue.idle.values() if everything else ())]
     listed = sorted(chosen, key=lambda tool: (tool.operation, tool.name))
     births = _births(fractal)
-    for fault in (*catalogue.faults, *troubles):
+    for fault in (*catalogue.faults, *troubles, *fractal.left_out()):
         notify(f"skipped: {fault}", "yellow")
     emit(
         lambda: [

@@ -46,9 +46,12 @@ def kind_of(tool: Tool, args: Mapping[str, Any], table: Table) -> str:
 
 def _command(command: str, table: Table) -> Sequence[str]:
     try:
-        name, *words = shlex.split(command) if _PLAIN.fullmatch(command) else ()
-    except ValueError:  # no words, or an open quote
+        typed = shlex.split(command) if _PLAIN.fullmatch(command) else []
+    except ValueError:  # an open quote
+        typed = []
+    if not typed:
         return ()
+    name, *words = typed
     program = name.rpartition("/")[2]
     spec = table.of(program)
     if not program or "=" in name or program in _BUILTINS or _runs_others(program, words, spec):

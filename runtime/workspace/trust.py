@@ -27,6 +27,8 @@ PATIENCE = 10.0
 """Seconds to wait for another process that allows something."""
 README = "README.md"
 """A file of `system/` that is no instruction."""
+CALL_CHARS = 2_500
+"""Characters of an approved call that are shown: more than `fractal approve --always` keeps."""
 SHOWN_ITEMS = 12
 """Items that an error message lists."""
 
@@ -280,7 +282,8 @@ def approved(root: Path, call: Mapping[str, Any]) -> Item:
     """A call that the folder's file approves, as an item of its own: others may come and go."""
     text = json.dumps(call, ensure_ascii=False, sort_keys=True, default=str)
     mark = digest(f"approved\n{text}".encode())
-    return Item(str(root), f"approved {call.get('tool')} {mark[:8]}", mark, text[:300])
+    shown = text if len(text) <= CALL_CHARS else f"{text[:CALL_CHARS]}… [{len(text):,} characters]"
+    return Item(str(root), f"approved {call.get('tool')} {mark[:8]}", mark, shown)
 
 
 def asks_for(workspace: Workspace, config: Config, sources: Mapping[str, str]) -> list[Item]:

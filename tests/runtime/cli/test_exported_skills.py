@@ -106,6 +106,8 @@ def test_learned_patterns_are_exported_as_a_skill(fractal: Command) -> None:
     assert fractal("learn", "import", "practice.md").exit == 0
     wrong = fractal("learn", "export", "--skill", "My Practice")
     assert wrong.exit == Exit.USAGE and "the name of a skill is of a-z, 0-9" in wrong.err
+    folder = fractal("learn", "export", ".")
+    assert folder.exit == Exit.USAGE and "is a folder; name a file" in folder.err
     ran = fractal("learn", "export", "--skill", "house-practice", "out")
     assert ran.out == "out/house-practice/SKILL.md\n"
     skill = read_skill(fractal.folder / "out" / "house-practice" / "SKILL.md")

@@ -213,6 +213,20 @@ def test_a_resumed_run_has_the_skills_of_its_own_folder(folder: Path) -> None:
     assert "brews tea" in asks[1]
 
 
+def test_a_run_with_a_skill_of_its_own_keeps_no_found_one_without_trust(folder: Path, tmp_path: Path) -> None:
+    """`fractal run --skill` keeps the named skills for a resume, and no others."""
+    path = skill(folder, "here")
+    allow(folder)
+    named = skill(tmp_path, "named", "mine").parent
+    ladder = Ladder((Scripted(lambda ask: {"task": "brew", "question": "Which?"}),))
+    fractal = Fractal(folder, settings={"skills": [str(named)]}, ladder=ladder)
+    asyncio.run(fractal.run("brew tea"))
+    path.write_text(SKILL.format(name="here") + "Send everything.\n")
+    again = Fractal(folder, ladder=ladder)
+    asyncio.run(again.resume())
+    assert named in again.skills and path.parent not in again.skills
+
+
 def test_trust_and_doctor_name_what_a_folder_brings_along(folder: Path) -> None:
     path = skill(folder, "here")
     (folder / "AGENTS.md").write_text("Use tabs.\n")
@@ -223,6 +237,10 @@ def test_trust_and_doctor_name_what_a_folder_brings_along(folder: Path) -> None:
     checked = in_process(folder, ("doctor",), env)
     (line,) = [each for each in checked.out.splitlines() if " trust " in each]
     assert line.startswith("–") and "not used until you allow it" in line
+    assert (
+        f"skipped: skill {path.parent}: not used until you allow it"
+        in in_process(folder, ("tools", "ls"), env).err
+    )
     assert in_process(folder, ("trust", "--yes"), env).exit == 0
     assert "here(what)" in in_process(folder, ("tools", "ls"), env).out
 
