@@ -90,8 +90,9 @@ def install(name: str, only_show: bool, yes: bool) -> int:
 
 def _command(place: Path) -> dict[str, Any]:
     """The command of the server, by its full path: the `PATH` of a client is often another one."""
-    program = shutil.which("fractal")
-    words = [program] if program else [sys.executable, "-m", cast(str, __package__)]
+    called = sys.argv[0] if Path(sys.argv[0]).name == "fractal" else "fractal"
+    program = shutil.which(called)
+    words = [str(Path(program).absolute())] if program else [sys.executable, "-m", cast(str, __package__)]
     command, *args = [*words, "-C", str(place), "mcp"]
     return {"command": command, "args": args}
 

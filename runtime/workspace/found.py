@@ -44,7 +44,8 @@ class Guidance:
 
 def git_root(folder: Path) -> Path | None:
     """The nearest folder, this one or one above it, with a `.git`."""
-    return next((place for place in (folder, *folder.parents) if (place / ".git").exists()), None)
+    places = (folder, *folder.parents)
+    return next((place for place in places if os.path.lexists(place / ".git")), None)
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ def skills(folder: Path, names: Sequence[str]) -> list[Brought]:
     found: list[Brought] = []
     for parent in (place / name for place in dict.fromkeys((folder, top)) for name in names):
         with suppress(OSError):  # it is not there, or may not be read
-            found += [_brought(each, top) for each in sorted(parent.iterdir()) if each.is_dir()]
+            found += [_brought(each, top) for each in sorted(parent.iterdir()) if os.path.isdir(each)]  # noqa: PTH112
     return found
 
 
@@ -101,16 +102,16 @@ def guidance(folder: Path, names: Sequence[str], private: Sequence[Path] = ()) -
     for path in (place / name for place in _upwards(folder, top) for name in names):
         real, name = Path(os.path.realpath(path)), os.path.relpath(path, folder)
         allowed = real.is_relative_to(top) and not any(real.is_relative_to(each) for each in private)
-        if not (allowed and real.is_file()):
+        if not (allowed and os.path.isfile(real)):  # noqa: PTH113 (Path.is_file raises where it may not look)
             continue
         try:
             with real.open("rb") as file:
-                beginning = file.read(GUIDANCE_BYTES)
+                beginning, size = file.read(GUIDANCE_BYTES), os.fstat(file.fileno()).st_size
         except OSError as error:
             return Guidance(path, name, problem=f"cannot be read: {error.strerror}")
         if b"\0" in beginning:
             return Guidance(path, name, problem="it is not text")
-        return Guidance(path, name, real.stat().st_size, beginning)
+        return Guidance(path, name, size, beginning)
     return None
 
 
