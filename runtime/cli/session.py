@@ -10,7 +10,7 @@ import shlex
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from functools import cache
 from pathlib import Path
 from types import FrameType
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 MOST_ITEMS = 30
 """Trust requests shown on a terminal."""
-KEYS = ("k", "a")
-"""What a person types at an approval: all of this kind in this run, always this call."""
+OF_KIND, THIS_CALL = "k", "a"
+"""What a person types to approve all of this kind in this run, or this call for good."""
 PASTED = 0.05
 """Seconds within which further lines belong to the same answer: they were pasted."""
 
@@ -217,7 +217,7 @@ class Session:
                     err=True,
                 )
                 reply = await _line_of_terminal()
-                if reply.lower() not in KEYS or reply.lower() in scopes:
+                if reply.lower() not in (OF_KIND, THIS_CALL) or reply.lower() in scopes:
                     break
                 notify(f"{reply} is not offered here", "yellow")
         if reply.lower() in ("y", "yes"):
@@ -228,26 +228,20 @@ class Session:
 
     def _scopes(self) -> dict[str, tuple[str, str]]:
         """By the key to type, the scopes beyond this call that can be approved now, each in words."""
-        from kernel.errors import UsageError
+        from kernel.errors import FractalError
         from kernel.loop.approval import ALWAYS, SAME_KIND
         from runtime.workspace.inbox import offered
 
         assert self.fractal is not None
-        try:
+        scopes: dict[str, tuple[str, str]] = {}
+        with suppress(FractalError):  # it waits for the approval of a plan
             offers = offered(self.fractal, self.run)
-        except UsageError:
-            return {}
-        kinds = ", ".join(f"`{safe(kind)}`" for kind in dict.fromkeys(offers.kinds))
-        scopes = (
-            {"k": (SAME_KIND, f"and all of the kind {kinds} for the rest of this run")}
-            if not offers.no_kind
-            else {}
-        )
-        return scopes | (
-            {"a": (ALWAYS, "and always this exact call in this folder (kept in fractal.yaml)")}
-            if not offers.no_always
-            else {}
-        )
+            if not offers.no_kind:
+                kinds = ", ".join(f"`{safe(kind)}`" for kind in dict.fromkeys(offers.kinds))
+                scopes[OF_KIND] = SAME_KIND, f"and all of the kind {kinds} for the rest of this run"
+            if not offers.no_always:
+                scopes[THIS_CALL] = ALWAYS, "and always this exact call in this folder (kept in fractal.yaml)"
+        return scopes
 
     def conclude(self, result: RunResult, output: Path | None = None) -> int:
         """Print the result, or how the run ended and what you can do; returns the exit code."""

@@ -32,9 +32,8 @@ class Offers(NamedTuple):
 
     def refusal(self, scope: str) -> str:
         """Why this scope is not offered; "" if it is."""
-        return {SAME_KIND: self.no_kind, ALWAYS: self.no_always}.get(
-            scope, f"{scope}: there is no such scope"
-        )
+        reasons = {SAME_KIND: self.no_kind, ALWAYS: self.no_always}
+        return reasons.get(scope, f"{scope}: there is no such scope")
 
 
 def offers(workspace: Workspace, steps: Iterable[Step]) -> Offers:
@@ -48,9 +47,8 @@ def offers(workspace: Workspace, steps: Iterable[Step]) -> Offers:
         return Offers([], why, why)
     kinds = [str(step.evidence["kind"]) for step in waiting if step.evidence.get("kind")]
     no_kind = "" if len(kinds) == len(waiting) else "a command of several parts, or with code, is of no kind"
-    return Offers(
-        kinds, no_kind, next(filter(None, (_why_not_kept(workspace, each) for each in waiting)), "")
-    )
+    no_always = next(filter(None, (_why_not_kept(workspace, each) for each in waiting)), "")
+    return Offers(kinds, no_kind, no_always)
 
 
 def _why_not_kept(workspace: Workspace, step: Step) -> str:
@@ -61,13 +59,10 @@ def _why_not_kept(workspace: Workspace, step: Step) -> str:
         return f"the call has more than {LONGEST:,} characters, or a secret"
     if redact_forms(text) != text:
         return "the call contains a secret"
-    path = settings_files(workspace.root)[-1]
-    added = with_call(_text(path), _entry(step))
-    return (
-        ""
-        if added
-        else f"{path} cannot be changed without a loss; add {_line(_entry(step))} to its `approved`"
-    )
+    path, call = settings_files(workspace.root)[-1], _entry(step)
+    if with_call(_text(path), call) is None:
+        return f"{path} cannot be changed without a loss; add {_line(call)} to its `approved`"
+    return ""
 
 
 def keep(workspace: Workspace, steps: Iterable[Step]) -> Path:
