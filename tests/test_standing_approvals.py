@@ -212,6 +212,18 @@ def test_any_other_command_asks(work: Work, other: str) -> None:
     assert work.run(bash(other or "true")).result.status == "waiting"
 
 
+def test_a_call_is_approved_for_the_folder_that_the_run_works_in(work: Work) -> None:
+    """Another folder of the same workspace has the same `fractal.yaml`."""
+    assert work.approve(work.run(bash("touch a")), ALWAYS).result.status == "complete"
+    inner = work.folder / "inner"
+    inside = Work.__new__(Work)
+    inside.folder, inside.play, inside.file = inner, player(inner), work.file
+    assert asks(inside.run(bash("touch a"))) == "touch a"
+    assert inside.approve(inside.run(bash("touch a")), ALWAYS).result.status == "complete"
+    assert yaml.safe_load(work.file.read_text())["approved"][0]["folder"] == "inner"
+    assert inside.run(bash("touch a")).result.status == work.run(bash("touch a")).result.status == "complete"
+
+
 def test_another_argument_or_tool_asks(work: Work) -> None:
     assert work.approve(work.run(write("a.txt", "1")), ALWAYS).result.status == "complete"
     assert work.run(write("a.txt", "1")).result.status == "complete"

@@ -124,6 +124,7 @@ class ApprovedCall:
     args: Mapping[str, Any]
     effects: tuple[str, ...] = ()
     dangers: tuple[str, ...] = ()  # as a question shows them
+    folder: str = "."  # that the run acts in, from the folder of the settings
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,7 @@ from runtime.sandbox.changes import Change
 from runtime.sandbox.snapshot import Snapshots
 from runtime.workspace import settings as settings_of
 from runtime.workspace import trust, undo
+from runtime.workspace.approved import relative
 from runtime.workspace.archive import put_away
 from runtime.workspace.concurrency import one_of_many
 from runtime.workspace.found import Guidance
@@ -214,7 +215,7 @@ class Fractal(Reader):
             document = document.having(extra=extra)
             run_context.store.save(document)
             self._emit_start(document)
-            policy = self.config.policy(plan_only=plan_only, yes=yes)
+            policy = self._policy(plan_only=plan_only, yes=yes)
             return await self._drive(run_context, folder, clock, servers, policy)
 
     @builds_what_it_lacked
@@ -247,7 +248,7 @@ class Fractal(Reader):
             run_context, clock, servers = run_context_of(self, run, ladder, earlier=earlier, seconds=seconds)
             move_to(self, run_context, self._acts_in)
             run_context.store.sweep()
-            policy = self.config.policy(assume=assumed(root_id(run), assume), yes=yes)
+            policy = self._policy(assume=assumed(root_id(run), assume), yes=yes)
             run_context.policy = policy
             go_back(run_context, root, limits, redo=redo)
             root = self.root_document(run)
@@ -256,6 +257,11 @@ class Fractal(Reader):
             begin_session(run_context, root)
             self._emit_start(root)
             return await self._drive(run_context, folder, clock, servers, policy)
+
+    def _policy(self, **decided: Any) -> Policy:
+        """The policy of a run, with the calls that are approved for the folder that it acts in."""
+        policy, here = self.config.policy(**decided), relative(self.workspace, self._acts_in)
+        return replace(policy, approved=tuple(call for call in policy.approved if call.folder == here))
 
     def _as(self, root: Document) -> None:
         """Use the agent and space of a run that is resumed."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -36,8 +37,13 @@ class Offers(NamedTuple):
         return reasons.get(scope, f"{scope}: there is no such scope")
 
 
-def offers(workspace: Workspace, steps: Iterable[Step]) -> Offers:
-    """What a person can approve of the steps that wait."""
+def relative(workspace: Workspace, folder: Path) -> str:
+    """A folder that a run acts in, as seen from the folder of the settings."""
+    return os.path.relpath(folder, settings_files(workspace.root)[-1].parent)
+
+
+def offers(workspace: Workspace, folder: Path, steps: Iterable[Step]) -> Offers:
+    """What a person can approve of the steps that wait in a run that acts in `folder`."""
     waiting = [step for step in steps if step.state == "waiting"]
     if not waiting:
         why = "this is no approval of a step"
@@ -47,11 +53,11 @@ def offers(workspace: Workspace, steps: Iterable[Step]) -> Offers:
         return Offers([], why, why)
     kinds = [str(step.evidence["kind"]) for step in waiting if step.evidence.get("kind")]
     no_kind = "" if len(kinds) == len(waiting) else "a command of several parts, or with code, is of no kind"
-    no_always = next(filter(None, (_why_not_kept(workspace, each) for each in waiting)), "")
+    no_always = next(filter(None, (_why_not_kept(workspace, folder, each) for each in waiting)), "")
     return Offers(kinds, no_kind, no_always)
 
 
-def _why_not_kept(workspace: Workspace, step: Step) -> str:
+def _why_not_kept(workspace: Workspace, folder: Path, step: Step) -> str:
     text = to_json(dict(step.args or {}))
     if step.evidence.get("results"):
         return "the call depends on results of this run"
@@ -59,29 +65,30 @@ def _why_not_kept(workspace: Workspace, step: Step) -> str:
         return f"the call has more than {LONGEST:,} characters, or a secret"
     if redact_forms(text) != text:
         return "the call contains a secret"
-    path, call = settings_files(workspace.root)[-1], _entry(step)
+    path, call = settings_files(workspace.root)[-1], _entry(step, relative(workspace, folder))
     if with_call(_text(path), call) is None:
         return f"{path} cannot be changed without a loss; add {_line(call)} to its `approved`"
     return ""
 
 
-def keep(workspace: Workspace, steps: Iterable[Step]) -> Path:
+def keep(workspace: Workspace, folder: Path, steps: Iterable[Step]) -> Path:
     """Write the calls of the waiting steps, which `offers` has looked at, to `fractal.yaml`; returns it."""
     path, lock = settings_files(workspace.root)[-1], workspace.state / "approved.lock"
     with disk.lock(lock, PATIENCE, lambda: ConfigurationError(f"{lock} is held by another process")):
         for step in steps:
             if step.state == "waiting":
-                call = _entry(step)
+                call = _entry(step, relative(workspace, folder))
                 _add(path, workspace.root, call)
                 trust.accept([trust.approved(workspace.root, call)])
     return path
 
 
-def _entry(step: Step) -> dict[str, Any]:
+def _entry(step: Step, here: str) -> dict[str, Any]:
     call: dict[str, Any] = {"tool": step.tool, "args": dict(step.args or {})}
     effects, dangers = step.evidence.get("approval"), step.evidence.get("dangers")
     call |= {"effects": list(effects)} if effects else {}
-    return call | ({"dangers": list(dangers)} if dangers else {})
+    call |= {"dangers": list(dangers)} if dangers else {}
+    return call | ({"folder": here} if here != "." else {})
 
 
 def _add(path: Path, root: Path, call: Mapping[str, Any]) -> None:

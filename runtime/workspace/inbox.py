@@ -132,10 +132,11 @@ def leave(
         if scope := values.get("scope"):
             if by.kind == "client":
                 raise UsageError("a client approves one call at a time")
-            if why := offers(reader.workspace, document.steps.values()).refusal(scope):
+            place, steps = Path(root.meta.folder), document.steps.values()
+            if why := offers(reader.workspace, place, steps).refusal(scope):
                 raise UsageError(f"{why}; approve this one: fractal approve {run}")
             if scope == ALWAYS:
-                keep(reader.workspace, document.steps.values())
+                keep(reader.workspace, place, steps)
         about = _about(document)
     drop(folder, kind, **values, **about, by=by.values)
     return is_locked(folder)
@@ -143,7 +144,8 @@ def leave(
 
 def offered(reader: Reader, run: str) -> Offers:
     """What can be approved beyond the steps that a run waits with."""
-    return offers(reader.workspace, _open_question(reader, run, "approve").steps.values())
+    place = Path(reader.root_document(run).meta.folder)
+    return offers(reader.workspace, place, _open_question(reader, run, "approve").steps.values())
 
 
 def _open_question(reader: Reader, run: str, kind: str) -> Document:

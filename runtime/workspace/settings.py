@@ -81,6 +81,7 @@ class Approved(BaseModel):
     args: dict[str, Any] = Field(default_factory=dict)
     effects: tuple[Literal["read", "write", "network", "shell"], ...] = ()
     dangers: tuple[str, ...] = ()
+    folder: str = "."
 
 
 class Config(BaseModel):

@@ -67,7 +67,9 @@ def waiting(**args: Any) -> Step:
 
 def test_the_file_is_the_one_beside_the_hidden_workspace(tmp_path: Path) -> None:
     (tmp_path / ".fractal" / "state" / "runs").mkdir(parents=True)
-    path = keep(Fractal(tmp_path).workspace, [waiting(command="pytest -q"), waiting(command="pytest -q")])
+    path = keep(
+        Fractal(tmp_path).workspace, tmp_path, [waiting(command="pytest -q"), waiting(command="pytest -q")]
+    )
     assert path == tmp_path / "fractal.yaml"
     assert yaml.safe_load(path.read_text()) == {"approved": [CALL]}
     again = Fractal(tmp_path)
@@ -78,7 +80,7 @@ def test_several_at_once_lose_no_call(tmp_path: Path) -> None:
     (tmp_path / "fractal.yaml").write_text("# mine\nusd: 1\n")
     workspace = Fractal(tmp_path).workspace
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda n: keep(workspace, [waiting(command=f"echo {n}")]), range(4)))
+        list(pool.map(lambda n: keep(workspace, tmp_path, [waiting(command=f"echo {n}")]), range(4)))
     text = (tmp_path / "fractal.yaml").read_text()
     commands = {call["args"]["command"] for call in yaml.safe_load(text)["approved"]}
     assert commands == {f"echo {n}" for n in range(4)} and text.startswith("# mine\nusd: 1\n")
