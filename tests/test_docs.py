@@ -40,6 +40,7 @@ import make_docs
 PAGES = [
     *(ROOT / name for name in ("README.md", "AGENTS.md", "CONTRIBUTING.md")),
     *sorted((ROOT / "docs").glob("*.md")),
+    ROOT / "skills/fractal/SKILL.md",
 ]
 RUN = make_docs.RUN
 NOT_RUN = 10  # the most blocks that may be shown without being run

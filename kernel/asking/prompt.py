@@ -171,7 +171,8 @@ FOLDER = "folder"
 """The source of the folder's listing."""
 FORM = "Reply in JSON: "
 """What stands before the form of a reply."""
-AGENTS = "AGENTS.md"
+GUIDANCE = "instructions "
+"""The source of a file of guidance such as AGENTS.md; its path follows."""
 NAMED = "named file "
 """The source of a file that the task names; its path follows."""
 MEMORY = "memory"
@@ -213,7 +214,7 @@ _SECTIONS = {"fused": ("understand", "plan"), "atomic": ("do",)}
 
 def found_by_itself(source: str) -> bool:
     """Whether a run finds the context from this source itself: the folder, its files, AGENTS.md, memory."""
-    return source in (FOLDER, AGENTS, MEMORY) or source.startswith((f"{MEMORY}: ", NAMED))
+    return source in (FOLDER, MEMORY) or source.startswith((f"{MEMORY}: ", GUIDANCE, NAMED))
 
 
 @dataclass(frozen=True)
@@ -437,7 +438,9 @@ def _contexts(document: Document, phase: str) -> list[Piece]:
     if phase in ("plan", "work") and facts:
         lines = [f"- {note.text}" + (f" ({note.source})" if note.source else "") for note in facts]
         kept = (*FOR_PLAN, FOLDER) if now else FOR_PLAN
-        offered = [note for note in offered if note.source in kept or note.source.startswith(NAMED)]
+        offered = [
+            note for note in offered if note.source in kept or note.source.startswith((GUIDANCE, NAMED))
+        ]
         return [_data("Context", "\n".join(lines)), *map(_context, offered)]
     return list(map(_context, offered))
 

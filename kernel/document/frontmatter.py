@@ -53,6 +53,8 @@ META: Mapping[str, Shape] = {
     "agent": NAME,
     "space": NAME,
     "group": str,
+    "trace": str,
+    "approved": [{"kind!": str, "effects!": [str], "dangers!": [str], "by!": str}],
     "undone": [{"step!": int | None, "before!": str, "after!": str, "at!": str}],
     "worktree": {"of!": str, "base!": str, "git!": str, "changes!": int, "discarded": str},
     "applied": [{"tree!": str, "before!": str, "after!": str, "at!": str, "force!": bool}],

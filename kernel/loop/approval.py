@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -12,7 +12,7 @@ from kernel.document.model import Step
 from kernel.document.redaction import redact_forms
 from kernel.document.references import problem_in, references, substitute
 from kernel.errors import OperationFailed
-from kernel.loop.run_context import RunContext, Session
+from kernel.loop.run_context import ApprovedCall, RunContext, Session
 from kernel.tools.state_machine import machine_state, refusal
 from kernel.tools.tool import CHANGING, Danger, Tool
 
@@ -65,6 +65,10 @@ TERMINAL = Decider("terminal")
 PAGE = Decider("page")
 PROGRAM = Decider("program")
 YES = Decider("policy", "--yes")
+SAME_CALL = Decider("policy", "approved in fractal.yaml")
+SAME_KIND = "kind"
+ALWAYS = "always"
+"""The scopes of an approval beyond the one call: its kind in this run, and the same call in this folder."""
 
 
 def plain_name(text: str) -> str:
@@ -157,7 +161,58 @@ def unapproved(
 ) -> tuple[list[str], list[Danger]]:
     """The effects and dangers not approved in advance. `yes` never approves serious dangers."""
     guarded, dangers = _need_approval(run_context, tool, args)
+    if approved_before(run_context, tool, args, guarded, dangers):
+        return [], []
     return ([], _serious(dangers)) if run_context.policy.yes else (guarded, dangers)
+
+
+def approved_before(
+    run_context: RunContext,
+    tool: Tool,
+    args: Mapping[str, Any],
+    guarded: Sequence[str],
+    dangers: Sequence[Danger],
+) -> str:
+    """Who approved this call before: by a rule for the exact call, or for its kind in this run; "" if nobody.
+
+    A rule covers the effects and dangers that the person has seen, and never a serious danger.
+    """
+    if _serious(dangers):
+        return ""
+    call, shown = call_digest(tool, args, {}), {str(danger) for danger in dangers}
+    for rule in run_context.policy.approved:
+        same = rule.tool == tool.name and fingerprint([rule.tool, dict(rule.args), {}]) == call
+        if same and set(guarded) <= set(rule.effects) and shown <= set(rule.dangers):
+            return str(SAME_CALL)
+    names = {danger.rule for danger in dangers}
+    kind = run_context.kind(tool, args) if run_context.approved_kinds else ""
+    for each in run_context.approved_kinds:
+        if (
+            kind
+            and each["kind"] == kind
+            and set(guarded) <= set(each["effects"])
+            and names <= set(each["dangers"])
+        ):
+            return f"{each['by']}, for `{kind}`"
+    return ""
+
+
+def remember(session: Session, step: Step, scope: str, by: Decider) -> None:
+    """Keep the approval of a waiting step for its kind in this run, or for the same call from now on.
+
+    A serious danger, and a call that is of no kind, is approved once only.
+    """
+    run, evidence = session.run, step.evidence
+    if serious([step]):
+        return
+    effects, dangers = tuple(evidence.get("approval", ())), tuple(evidence.get("dangers", ()))
+    if scope == ALWAYS and "results" not in evidence:
+        rule = ApprovedCall(step.tool, dict(step.args or {}), effects, dangers)
+        run.policy = replace(run.policy, approved=(*run.policy.approved, rule))
+    elif scope == SAME_KIND and (kind := evidence.get("kind")):
+        names = [danger.partition(": ")[2].partition(". ")[0] for danger in dangers]
+        run.approved_kinds.append({"kind": kind, "effects": list(effects), "dangers": names, "by": str(by)})
+        session.meta(extra={**session.doc.meta.extra, "approved": list(run.approved_kinds)})
 
 
 def _serious(dangers: Iterable[Danger]) -> list[Danger]:
@@ -215,13 +270,20 @@ def approval(
     call = call_digest(tool, args, results or {})
     if not (guarded or dangers) or (step.evidence.get("approved") and step.evidence.get("call") == call):
         return step, ""
+    if not results and (who := approved_before(session.run, tool, args, guarded, dangers)):
+        return replace(step, evidence={**step.evidence, "approved": who, "call": call}), ""
     if session.run.policy.yes:
         guarded, dangers = [], _serious(dangers)
         if not dangers:
             return replace(step, evidence={**step.evidence, "approved": str(YES), "call": call}), ""
-    evidence: dict[str, Any] = {key: value for key, value in step.evidence.items() if key != "approved"}
+    about = ("approved", "approval", "dangers", "kind", "results")
+    evidence: dict[str, Any] = {key: value for key, value in step.evidence.items() if key not in about}
     evidence |= {"approval": guarded} if guarded else {}
     evidence |= {"dangers": [str(danger) for danger in dangers]} if dangers else {}
+    if results:
+        evidence["results"] = sorted(results)  # what is approved depends on them
+    elif not _serious(dangers) and (kind := session.run.kind(tool, args)):
+        evidence["kind"] = kind
     waiting = replace(step, state="waiting", evidence={**evidence, "call": call})
     session.put(waiting)
     asked = call_text(tool, args)

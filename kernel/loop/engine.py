@@ -167,6 +167,8 @@ class Engine:
     def _wake_unfinished(self) -> None:
         """Wake the loops of an earlier session, children before parents."""
         open_, self._left = open_loops(self.run_context)
+        kinds = [kind for each in open_.values() for kind in each.meta.extra.get("approved", ())]
+        self.run_context.approved_kinds = [kind for at, kind in enumerate(kinds) if kind not in kinds[:at]]
         if root := open_.get(self.root):
             self.run_context.limit = Amount.limit(root.meta.budget)
         for loop_id in reversed(open_):

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from kernel.document.model import Note, root_id
 from kernel.errors import UsageError, raised_as
 from kernel.loop.advance import PLAN_WAITS
-from kernel.loop.approval import Decider, why_not_approver
+from kernel.loop.approval import Decider, remember, why_not_approver
 from kernel.loop.end import finish, use_answer
 from kernel.loop.run_context import RunContext, Session
 from kernel.loop.step_cache import accept_notes
@@ -114,7 +114,7 @@ def _apply(session: Session, message: Mapping[str, Any]) -> None:
     elif (session.doc.meta.waiting or {}).get("question") == PLAN_WAITS:
         _decide_plan(session, approved, why, by)
     else:
-        _decide_steps(session, approved, why, by)
+        _decide_steps(session, approved, why, by, str(message.get("scope", "")))
     if not session.doc.ended:
         session.save(waiting=None, status="running")
 
@@ -130,9 +130,11 @@ def _decide_plan(session: Session, approved: bool, why: str, by: Decider) -> Non
         finish(session, "cancelled", error=f"the plan was rejected by {by}")
 
 
-def _decide_steps(session: Session, approved: bool, why: str, by: Decider) -> None:
+def _decide_steps(session: Session, approved: bool, why: str, by: Decider, scope: str) -> None:
     for step in session.doc.steps.values():
         if step.state == "waiting" and approved:
+            if by.kind not in ("client", "file"):  # else it may be that no person has seen it
+                remember(session, step, scope, by)
             session.put(replace(step, state="planned", evidence={**step.evidence, "approved": str(by)}))
         elif step.state == "waiting":
             reason = f"rejected by {by}{': ' if why else ''}{why}"

@@ -120,6 +120,17 @@ async def admit_all(tool: Tool) -> str:
 
 
 @dataclass(frozen=True)
+class ApprovedCall:
+    """One exact call that a person has approved for good, with the effects and dangers that it had then."""
+
+    tool: str
+    args: Mapping[str, Any]
+    effects: tuple[str, ...] = ()
+    dangers: tuple[str, ...] = ()  # as a question shows them
+    folder: str = "."  # that the run acts in, from the folder of the settings
+
+
+@dataclass(frozen=True)
 class Policy:
     """What the person who started the run has decided, beyond the bounds."""
 
@@ -132,6 +143,7 @@ class Policy:
     network: bool = False  # commands in the sandbox may use the network
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])  # of operations, by name
     trusted_clients: tuple[str, ...] = ()  # MCP clients that may approve serious dangers
+    approved: tuple[ApprovedCall, ...] = ()  # calls that need no further approval
 
     def assumed(self, loop_id: str, n: int) -> str:
         """What a person has stated about an interrupted step: `rerun`, `done`, or "" (nothing)."""
@@ -159,6 +171,10 @@ class RunContext:
     snapshots: Snapshots | None = None
     places: tuple[Path, ...] = ()  # readable folders elsewhere: the git directory of a worktree
     guard: Guard = lambda tool, args: ()
+    kind: Callable[[Tool, Mapping[str, Any]], str] = lambda tool, args: ""
+    """Names the kind of a call for an approval of all of its kind; "" if it is of none."""
+    approved_kinds: list[Mapping[str, Any]] = field(default_factory=list[Mapping[str, Any]])
+    """The kinds that a person has approved for the rest of the run, as the root's META has them."""
     runners: Mapping[str, Runner] = field(default_factory=dict[str, Runner])  # by the scheme of `run:`
     admitted: Admitted = admit_all
     trials: Trials = no_trials
@@ -259,6 +275,7 @@ class Session:
     def save(self, *, wake: Sequence[str] = (), **meta: Any) -> None:
         """Write the whole document with these changes of META, then wake these loops."""
         self.meta(updated=now(), spent=self.spent(), deadline=self.run.deadline, **meta)
+        self._has_more_kinds()
         self.run.store.save(self.doc)
         while self.once_saved:
             self.once_saved.pop(0)()
@@ -283,11 +300,21 @@ class Session:
 
     def flush(self, *after: Document, wake: Sequence[str] = ()) -> None:
         """Append the changed steps, then write the other documents, then wake these loops."""
-        if self._entries:
+        if self._has_more_kinds():
+            self.run.store.save(self.doc)
+        elif self._entries:
             self.run.store.append(self._written, tuple(self._entries.values()))
         for document in after:
             self.run.store.save(document)
         self._is_written(wake)
+
+    def _has_more_kinds(self) -> bool:
+        """Put approvals that another loop was given into the root's META; whether there are any."""
+        extra, kinds = self.doc.meta.extra, self.run.approved_kinds
+        if not self.root or not kinds or extra.get("approved") == kinds:
+            return False
+        self.meta(extra={**extra, "approved": list(kinds)})
+        return True
 
     def _is_written(self, wake: Sequence[str]) -> None:
         self._entries.clear()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -37,8 +37,10 @@ from runtime.sandbox.process import run_to_end
 from runtime.sandbox.snapshot import Snapshots
 from runtime.workspace import applying, trust, undo
 from runtime.workspace import settings as settings_of
+from runtime.workspace.approved import relative
 from runtime.workspace.archive import put_away
 from runtime.workspace.concurrency import one_of_many
+from runtime.workspace.found import Guidance
 from runtime.workspace.inbox import Inbox, Person, ask, drop, leave, unheard
 from runtime.workspace.new_run import first_document, prior, shelved
 from runtime.workspace.resume import active_before, assumed, begin_session, go_back, raised
@@ -51,6 +53,9 @@ from runtime.workspace.worktrees import Worktree, sweep
 if TYPE_CHECKING:
     from runtime.memory.brain import Brain
     from runtime.memory.tasks.methods import Files
+
+MOST_LEFT_OUT = 3
+"""Warnings at the start of a run about skills that are not used."""
 
 
 def shipped_system() -> Path:
@@ -83,6 +88,8 @@ class Fractal(Reader):
         self.listener = on_event
         self._person = person
         self._trusted = trusted
+        self._passed = False
+        self._acts_in = self.workspace.folder
 
     @property
     def ladder(self) -> Ladder:
@@ -124,9 +131,29 @@ class Fractal(Reader):
 
     @property
     def skills(self) -> list[Path]:
+        """The configured folders of skills, and the skills that were found and are allowed."""
+        found = trust.found_skills(self.workspace, self.config, self._acts_in)
+        allowed = [skill.path for skill, items in found if items and not self._waiting(items)]
+        return list(dict.fromkeys([*self._named_skills(), *allowed]))
+
+    def _named_skills(self) -> list[Path]:
         """The configured folders of skills; relative ones are relative to the settings file."""
         paths = (self.workspace.root / Path(name).expanduser() for name in self.config.skills)
         return [Path(os.path.normpath(place)) for place in paths]
+
+    def guidance(self) -> Guidance | None:
+        """The file of guidance for models (AGENTS.md), if there is one and it is allowed."""
+        guidance, items = trust.found_guidance(self.workspace, self.config, self._acts_in)
+        return None if self._waiting(items) else guidance
+
+    def left_out(self) -> Iterator[str]:
+        """What this folder brings along, and why it is not used."""
+        waits = "not used until you allow it; look at it, then: fractal trust"
+        for skill, items in trust.found_skills(self.workspace, self.config, self._acts_in):
+            if problem := skill.problem or (waits if self._waiting(items) else ""):
+                yield f"skill {skill.path}: {problem}"
+        for item in self._waiting(trust.found_guidance(self.workspace, self.config, self._acts_in)[1]):
+            yield f"{item.name}: {waits}"
 
     def catalogue(self, drafts: Path | None = None, source: Source | None = None) -> Catalogue:
         """The tools and operations, with the `drafts` of a run that builds some.
@@ -138,13 +165,16 @@ class Fractal(Reader):
 
     def untrusted(self) -> list[trust.Item]:
         """What the folder's files ask for and the user has not allowed yet."""
-        return trust.waiting(() if self._trusted else asks_for(self.workspace, self.config, self.sources))
+        return self._waiting(asks_for(self.workspace, self.config, self.sources))
+
+    def _waiting(self, items: Iterable[trust.Item]) -> list[trust.Item]:
+        return trust.waiting(() if self._trusted else items)
 
     def refuse_untrusted(self) -> None:
         """Raise `Untrusted` if something is not allowed yet; a folder that passed is not checked again."""
-        if items := self.untrusted():
+        if not self._passed and (items := [item for item in self.untrusted() if not item.optional]):
             raise trust.Untrusted(items)
-        self._trusted = True
+        self._passed = True
 
     @builds_what_it_lacked
     @one_of_many
@@ -161,6 +191,7 @@ class Fractal(Reader):
         group: str = "",
         thread: str = "",
         worktree: bool = False,
+        trace: str = "",
     ) -> RunResult:
         """Start a run. `context` holds pairs of source and text; `after` is an earlier run to follow up.
 
@@ -168,7 +199,8 @@ class Fractal(Reader):
 
         The text of a guided `tool` guides the root loop. With `reuse`, the result of an earlier run that only
         read is returned if its task, inputs and instructions are the same. Runs with the same `group` are
-        attempts at one task, which are compared. Runs with the same `thread` are one conversation.
+        attempts at one task, which are compared. Runs with the same `thread` are one conversation. `trace` is
+        the caller's W3C `traceparent`, kept in META.
         """
         if not task.strip():
             raise UsageError('the task is empty; say what is to be done: fractal run "…"')
@@ -190,12 +222,13 @@ class Fractal(Reader):
             extra: dict[str, Any] = self._meta_names(group, thread)
             extra |= {"plan_only": True} if plan_only else {}
             extra |= {"worktree": made.noted} if made else {}
+            extra |= {"trace": trace} if trace else {}
             if self.sources["skills"] == "flag":  # they are used again when the run is resumed
-                extra["with_skills"] = [str(place) for place in self.skills]
+                extra["with_skills"] = [str(place) for place in self._named_skills()]
             document = document.having(extra=extra)
             run_context.store.save(document)
             self._emit_start(document)
-            policy = self.config.policy(plan_only=plan_only, yes=yes)
+            policy = self._policy(plan_only=plan_only, yes=yes)
             return await self._drive(run_context, folder, clock, servers, policy)
 
     @builds_what_it_lacked
@@ -218,6 +251,8 @@ class Fractal(Reader):
         folder = self.workspace.runs / run
         with run_lock(folder):
             root = self.root_document(run)
+            made, place = Worktree.owned(self.workspace, root), self._folder_of(root)
+            self._acts_in = made.of if made else place
             skills = (*self.config.skills, *root.meta.extra.get("with_skills", ()))
             self.config = self.config.model_copy(update={"skills": tuple(dict.fromkeys(skills))})
             self._as(root)
@@ -225,9 +260,9 @@ class Fractal(Reader):
             earlier, seconds = active_before(folder, root), float(limits["seconds"])
             ladder = self._ladder_of(root.meta.type)
             run_context, clock, servers = run_context_of(self, run, ladder, earlier=earlier, seconds=seconds)
-            move_to(self, run_context, self._folder_of(root), Worktree.owned(self.workspace, root))
+            move_to(self, run_context, place, made)
             run_context.store.sweep()
-            policy = self.config.policy(assume=assumed(root_id(run), assume), yes=yes)
+            policy = self._policy(assume=assumed(root_id(run), assume), yes=yes)
             run_context.policy = policy
             go_back(run_context, root, limits, redo=redo)
             root = self.root_document(run)
@@ -236,6 +271,11 @@ class Fractal(Reader):
             begin_session(run_context, root)
             self._emit_start(root)
             return await self._drive(run_context, folder, clock, servers, policy)
+
+    def _policy(self, **decided: Any) -> Policy:
+        """The policy of a run, with the calls that are approved for the folder that it acts in."""
+        policy, here = self.config.policy(**decided), relative(self.workspace, self._acts_in)
+        return replace(policy, approved=tuple(call for call in policy.approved if call.folder == here))
 
     def _as(self, root: Document) -> None:
         """Use the agent and space of a run that is resumed."""
@@ -292,13 +332,20 @@ class Fractal(Reader):
 
     def _like(self, ladder: Ladder | None, settings: Mapping[str, Any]) -> Fractal:
         more = {"on_event": self.listener, "person": self._person, "trusted": self._trusted}
-        return Fractal(self.workspace.folder, settings={**self._flags(), **settings}, ladder=ladder, **more)
+        other = Fractal(self.workspace.folder, settings={**self._flags(), **settings}, ladder=ladder, **more)
+        other._passed = self._passed
+        return other
 
     async def _drive(
         self, run_context: RunContext, folder: Path, clock: Clock, servers: Servers, policy: Policy
     ) -> RunResult:
         run_context.policy = policy
         self.workshop.begin(run_context)
+        left_out = list(self.left_out())
+        for text in left_out[:MOST_LEFT_OUT]:
+            self.warn(run_context.id, text)
+        if len(left_out) > MOST_LEFT_OUT:
+            self.warn(run_context.id, f"and {len(left_out) - MOST_LEFT_OUT} more; see: fractal trust")
         stopped: asyncio.CancelledError | None = None
         async with servers:
             try:

@@ -70,7 +70,7 @@ def run_context_of(
         patient=clock.patient,
     )
     run_context.runners = {"mcp": servers.run, "memory": runner(fractal, run_context)}
-    run_context.offered = partial(offered_context, run_context, fractal.memory.notes_for)
+    run_context.offered = partial(offered_context, run_context, fractal.memory.notes_for, fractal.guidance)
     run_context.listing = lambda: listing(run_context.folder, run_context.protected)
     run_context.trials = trials
     run_context.checks = CHECKS
@@ -90,10 +90,11 @@ def move_to(fractal: Fractal, run_context: RunContext, folder: Path, made: Workt
     run_context.folder, run_context.snapshots = folder, snapshots
     if made:
         run_context.protected, run_context.places = made.protected(fractal.workspace), made.repository
-    run_context.guard = Guard(
+    run_context.guard = guard = Guard(
         fractal.workspace.systems,
         folder,
         run_context.protected,
         undoable=lambda: not snapshots.why_not(),
         enclosed=config.sandbox != "off" and not config.network,
     )
+    run_context.kind = guard.kind

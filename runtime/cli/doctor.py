@@ -102,7 +102,7 @@ def _checks(pings: bool) -> Iterator[Check]:
     trust = _run_check("trust", _trust, fractal)
     yield trust
     for name, look in LOOKS.items():
-        if trust.state == GOOD or name not in UNTRIED:
+        if trust.state != BAD or name not in UNTRIED:
             yield _run_check(name, look, fractal)
     yield from _pings(fractal) if pings and trust.state == GOOD else ()
     yield from _servers(fractal)
@@ -125,6 +125,8 @@ def _trust(fractal: Fractal) -> Found:
     """What the folder's own files ask for; only allowed items are checked further."""
     if items := fractal.untrusted():
         names = ", ".join(each.name for each in items[:5]) + (" …" if len(items) > 5 else "")
+        if all(each.optional for each in items):
+            return FAIR, f"not used until you allow it: {names}", "fractal trust"
         return BAD, f"the folder asks for permissions that you have not granted: {names}", "fractal trust"
     return GOOD, "no pending requests of the folder"
 

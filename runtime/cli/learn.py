@@ -13,6 +13,7 @@ from kernel.errors import ConfigurationError, UsageError
 from runtime.api import learning
 from runtime.api.fractal import Fractal
 from runtime.api.sample_runs import has_model, sample_tasks
+from runtime.catalogue.exporting import skill_text, write_skill
 from runtime.cli.output import (
     Columns,
     elide,
@@ -164,17 +165,26 @@ def import_(path: Path) -> None:
 
 @learn.command()
 @click.argument(
-    "path",
-    required=False,
-    type=click.Path(dir_okay=False, writable=True, path_type=Path),
-    metavar="[FILE.md]",
+    "path", required=False, type=click.Path(writable=True, path_type=Path), metavar="[FILE.md|FOLDER]"
 )
-def export(path: Path | None) -> None:
-    """Write the learned patterns to one file, which `fractal learn import` reads elsewhere."""
+@click.option("--skill", metavar="NAME", help="Write FOLDER/NAME/SKILL.md, which other agents read.")
+def export(path: Path | None, skill: str | None) -> None:
+    """Write the learned patterns to one file, which `fractal learn import` reads elsewhere.
+
+    With --skill they become an Agent Skill in FOLDER, the current one by default.
+    """
     exported = opened().memory.library.patterns()
     text = write_practice(exported)
-    if path is None:
+    if skill is not None:
+        if not exported:
+            raise UsageError("no patterns are learned here yet: there is nothing to export")
+        types = ", ".join(sorted({name for each in exported for name in each.types}))
+        about = f"Practice that Fractal learned from its runs. Read it before tasks of these types: {types}"
+        put(str(write_skill(skill_text(skill, about, text), (path or Path()) / skill)))
+    elif path is None:
         put(text)
+    elif path.is_dir():
+        raise UsageError(f"{path} is a folder; name a file, or use --skill NAME")
     else:
         path.write_text(text, "utf-8")
         notify(f"{len(exported)} patterns are in {path}")

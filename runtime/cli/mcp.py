@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from kernel.errors import ConfigurationError, UsageError
+from runtime.cli.mcp_install import install
 from runtime.cli.output import notify
 from runtime.cli.session import folder
 
@@ -23,22 +24,29 @@ if TYPE_CHECKING:
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
-@click.command()
+@click.group(invoke_without_command=True)
 @click.option("--http", "address", metavar="HOST:PORT", help="Serve streamable HTTP there, at /mcp.")
 @click.option("--token", metavar="TEXT", help="The bearer token for clients; or FRACTAL_TOKEN.")
 @click.option("-m", "--model", help="The model for runs, such as ollama/llama3.2.")
-def mcp(address: str | None, token: str | None, model: str | None) -> None:
+@click.pass_context
+def mcp(context: click.Context, address: str | None, token: str | None, model: str | None) -> None:
     """Serve runs, documents and tools to MCP clients such as Claude Code, Cursor and VS Code.
 
     Uses standard input and output, or HTTP with --http. A run continues when its client disconnects; when
-    this process ends, it can be resumed like any other.
+    this process ends, it can be resumed like any other. Commands and writing wait for an approval, unless
+    `approve` in your own ~/.config/fractal/fractal.yaml, or FRACTAL_APPROVE, says otherwise.
     """
+    if context.invoked_subcommand is not None:
+        return
     if find_spec("mcp") is None:
         raise ConfigurationError("the MCP SDK is not installed; pip install 'fractal-runtime[mcp]'")
     token = token or os.environ.get("FRACTAL_TOKEN", "")
     listening = _listening(address, token) if address else None
     settings = {"model": model} if model else {}
     asyncio.run(_serve(settings, listening, token))
+
+
+mcp.add_command(install)
 
 
 def _listening(address: str, token: str) -> socket.socket:

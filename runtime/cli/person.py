@@ -6,6 +6,7 @@ import sys
 
 import click
 
+from kernel.loop.approval import ALWAYS, SAME_KIND
 from runtime.cli.output import notify
 from runtime.cli.session import (
     Session,
@@ -17,6 +18,7 @@ from runtime.cli.session import (
     step_number,
     step_of_newest,
 )
+from runtime.workspace.workspace import settings_files
 
 _resume = click.option("--resume", is_flag=True, help="Continue the run at once.")
 
@@ -26,7 +28,11 @@ def _send(run: str, kind: str, *, resume: bool = False, **values: str) -> int:
     fractal = opened()
     name = fractal.find(run) if run else fractal.newest_waiting(kind)
     waits = (fractal.document(name).meta.waiting or {}).get("for")
-    if fractal.tell(name, kind, by=decider(), **values):
+    delivered = fractal.tell(name, kind, by=decider(), **values)
+    if values.get("scope") == ALWAYS:
+        path = settings_files(fractal.workspace.root)[-1]
+        notify(f"the call is in {path}, under approved; without its line it asks again")
+    if delivered:
         notify(f"run {name} is running and takes it from its inbox")
     elif resume:
         session = Session()
@@ -69,13 +75,19 @@ def _said(words: tuple[str, ...]) -> tuple[str, str]:
 
 @click.command()
 @run_argument()
+@click.option("--kind", is_flag=True, help="Also approve all of the same kind for the rest of this run.")
+@click.option("--always", is_flag=True, help="Also approve this exact call in this folder from now on.")
 @_resume
-def approve(run: str, resume: bool) -> int:
+def approve(run: str, kind: bool, always: bool, resume: bool) -> int:
     """Approve the plan or the steps that a run waits for (default: the newest that waits).
 
-    Actions of severity "serious" can only be approved at a terminal.
+    Actions of severity "serious" can only be approved at a terminal, one at a time. With --always the call is
+    written to fractal.yaml, under `approved`.
     """
-    return _send(run, "approve", resume=resume)
+    if kind and always:
+        raise click.UsageError("--kind and --always exclude each other")
+    scope = {"scope": SAME_KIND if kind else ALWAYS} if kind or always else {}
+    return _send(run, "approve", resume=resume, **scope)
 
 
 @click.command()

@@ -10,7 +10,7 @@ import shlex
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from functools import cache
 from pathlib import Path
 from types import FrameType
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from runtime.cli.output import notify, put, wants_json
+from runtime.cli.output import notify, put, safe, wants_json
 
 if TYPE_CHECKING:
     from kernel.events import Event
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 MOST_ITEMS = 30
 """Trust requests shown on a terminal."""
+OF_KIND, THIS_CALL = "k", "a"
+"""What a person types to approve all of this kind in this run, or this call for good."""
 PASTED = 0.05
 """Seconds within which further lines belong to the same answer: they were pasted."""
 
@@ -144,6 +146,7 @@ class Session:
         self.json = wants_json()
         self.run = ""
         self.asks = False  # whether there is a person to ask
+        self.fractal: Fractal | None = None
         self.watch = watch or view(json=self.json and events, quiet=quiet or self.json)
         self._read = read or _typed
 
@@ -159,6 +162,7 @@ class Session:
         fractal = Fractal(folder(), settings=settings, on_event=self._hear, person=person)
         if self.asks and (items := fractal.untrusted()):
             allow(items)
+        self.fractal = fractal
         return fractal
 
     def _hear(self, event: Event) -> None:
@@ -215,12 +219,38 @@ class Session:
 
         with self.watch.paused():
             notify(f"\nwaiting for approval of {question}", "magenta")
-            reply = await self._read(
-                "(y: approve, n: reject, other text: reject with this reason, Enter: later)"
-            )
+            scopes = self._scopes()
+            for key, (_, text) in scopes.items():
+                click.echo(f"{key}: approve, {text}", err=True)
+            while True:
+                reply = await self._read(
+                    "(y: approve, n: reject, other text: reject with this reason, Enter: later)"
+                )
+                if reply.lower() not in (OF_KIND, THIS_CALL) or reply.lower() in scopes:
+                    break
+                notify(f"{reply} is not offered here", "yellow")
         if reply.lower() in ("y", "yes"):
             return Said("approve")
+        if reply.lower() in scopes:
+            return Said("approve", {"scope": scopes[reply.lower()][0]})
         return Said("reject", {"why": "" if reply.lower() in ("n", "no") else reply}) if reply else None
+
+    def _scopes(self) -> dict[str, tuple[str, str]]:
+        """By the key to type, the scopes beyond this call that can be approved now, each in words."""
+        from kernel.errors import FractalError
+        from kernel.loop.approval import ALWAYS, SAME_KIND
+        from runtime.workspace.inbox import offered
+
+        assert self.fractal is not None
+        scopes: dict[str, tuple[str, str]] = {}
+        with suppress(FractalError):  # it waits for the approval of a plan
+            offers = offered(self.fractal, self.run)
+            if not offers.no_kind:
+                kinds = ", ".join(f"`{safe(kind)}`" for kind in dict.fromkeys(offers.kinds))
+                scopes[OF_KIND] = SAME_KIND, f"and all of the kind {kinds} for the rest of this run"
+            if not offers.no_always:
+                scopes[THIS_CALL] = ALWAYS, "and always this exact call in this folder (kept in fractal.yaml)"
+        return scopes
 
     def conclude(self, result: RunResult, output: Path | None = None, *, review: bool = False) -> int:
         """Print the result, or how the run ended and what you can do; returns the exit code.

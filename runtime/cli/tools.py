@@ -16,6 +16,7 @@ from kernel.tools.tool import Tool
 from runtime.api.fractal import Fractal
 from runtime.api.sample_runs import has_model, memory_runner, player
 from runtime.catalogue.catalogue import Catalogue
+from runtime.catalogue.exporting import export_tool
 from runtime.catalogue.skills import read_skill
 from runtime.cli.output import (
     OUTCOMES,
@@ -50,7 +51,7 @@ ABOUT += ("args", "origin", "path")
 
 @click.group()
 def tools() -> None:
-    """List, show, check, create, test and retire the tools and operations that plans can use."""
+    """List, show, check, create, test, export and retire the tools and operations that plans can use."""
 
 
 @tools.command("ls")
@@ -64,7 +65,7 @@ def ls(everything: bool) -> None:
     chosen = [*catalogue.tools.values(), *(catalogue.idle.values() if everything else ())]
     listed = sorted(chosen, key=lambda tool: (tool.operation, tool.name))
     births = _births(fractal)
-    for fault in (*catalogue.faults, *troubles):
+    for fault in (*catalogue.faults, *troubles, *fractal.left_out()):
         notify(f"skipped: {fault}", "yellow")
     emit(
         lambda: [
@@ -281,6 +282,23 @@ def _say(tested: Tested) -> None:
     print_line(f"{mark} {tested.tool} {word}{took}{note}", fg=colour)
     if tested.folder:
         print_line(f"  see: fractal -C {shlex.quote(tested.folder)} show")
+
+
+@tools.command()
+@click.argument("name")
+@click.option(
+    "--to",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=".",
+    metavar="FOLDER",
+    help="Where to write it, such as ~/.claude/skills; the current folder by default.",
+)
+def export(name: str, to: Path) -> None:
+    """Write a tool as an Agent Skill that other agents read: FOLDER/NAME/SKILL.md, with its program.
+
+    Operations are code of Fractal and cannot be exported.
+    """
+    put(str(export_tool(_tool(opened(), name), to.expanduser())))
 
 
 @tools.command()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from kernel import disk
 from kernel.tools.tool import Danger, Tool
 from runtime.safety.acts import INFORMATION, Act, Found, TooMuch
+from runtime.safety.kinds import kind_of
 from runtime.safety.places import Places
 from runtime.safety.programs import Line, Table, sort_words
 from runtime.safety.rules import Matcher, Rule, merged_rules
@@ -62,6 +63,11 @@ class Guard:
         """The dangers of a line of shell; raises `DangerRules`."""
         self.load()
         return self.judge(self._followed(lambda shell: shell.line(line)), self.enclosed)
+
+    def kind(self, tool: Tool, args: Mapping[str, Any]) -> str:
+        """The kind of a call, for an approval of all of its kind; "" if it is of none."""
+        self.load()
+        return kind_of(tool, args, self.table)
 
     def load(self) -> None:
         """Read the rules if they have changed; raises `DangerRules`."""

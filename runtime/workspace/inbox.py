@@ -12,9 +12,11 @@ from kernel import disk
 from kernel.document.model import Document
 from kernel.errors import UsageError, explained
 from kernel.events import now
-from kernel.loop.approval import PROGRAM, Decider, why_not_approver
+from kernel.loop.approval import ALWAYS, PROGRAM, Decider, why_not_approver
+from runtime.workspace.approved import Offers, keep, offers
 from runtime.workspace.runs import Reader, RunResult
 from runtime.workspace.workspace import is_locked
+from runtime.workspace.worktrees import folder_of_user
 
 MESSAGE_BYTES = 1_000_000
 """Of the largest message to a run."""
@@ -141,9 +143,23 @@ def leave(
         document = _open_question(reader, run, kind)
         if kind == "approve" and (why := why_not_approver(by, document.steps.values(), trusted)):
             raise UsageError(f"{why}\napprove it at a terminal: fractal approve {run}")
+        if scope := values.get("scope"):
+            if by.kind == "client":
+                raise UsageError("a client approves one call at a time")
+            place, steps = folder_of_user(root), document.steps.values()
+            if why := offers(reader.workspace, place, steps).refusal(scope):
+                raise UsageError(f"{why}; approve this one: fractal approve {run}")
+            if scope == ALWAYS:
+                keep(reader.workspace, place, steps)
         about = _about(document)
     drop(folder, kind, **values, **about, by=by.values)
     return is_locked(folder)
+
+
+def offered(reader: Reader, run: str) -> Offers:
+    """What can be approved beyond the steps that a run waits with."""
+    place = folder_of_user(reader.root_document(run))
+    return offers(reader.workspace, place, _open_question(reader, run, "approve").steps.values())
 
 
 def _open_question(reader: Reader, run: str, kind: str) -> Document:

@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from kernel.asking.prompt import AGENTS, FOLDER, MEMORY, NAMED
+from kernel.asking.prompt import FOLDER, GUIDANCE, MEMORY, NAMED
 from kernel.disk import SKIPPED
 from kernel.document.model import Document, Note
 from kernel.document.redaction import shown_name
 from kernel.errors import OperationFailed
 from kernel.loop.run_context import RunContext
+from runtime.workspace.found import Guidance
 
 LISTED = 60
 """Maximum files in the listing of the folder."""
@@ -24,8 +25,6 @@ COUNTED = 5_000
 """Maximum further files that are counted."""
 LOOKED_AT = 1_000
 """Maximum folders that the listing visits."""
-AGENTS_CHARS = 4_000
-"""Maximum characters of AGENTS.md."""
 SMALL_FILE, SMALL_FILES = 2_000, 4_000
 """Maximum bytes of a file that a task names and that is shown from the start, and of all such files."""
 _PATH = re.compile(r"(?<![\w./-])[\w-][\w./-]*\.\w+")
@@ -34,43 +33,38 @@ Known = Callable[[Document], Sequence[tuple[str, str]]]
 """Returns what memory offers a loop, within its level's budget: the name and text of each part."""
 
 
-def offered_context(run: RunContext, remembered: Known, document: Document) -> Iterator[Note]:
-    """The notes of §1 for a loop; AGENTS.md only for the root, which passes on what matters."""
+def offered_context(
+    run: RunContext, remembered: Known, guidance: Callable[[], Guidance | None], document: Document
+) -> Iterator[Note]:
+    """The notes of §1 for a loop; guidance only for the root, which passes on what matters.
+
+    Guidance comes first: the listing differs after an attempt, and a provider's cache ends where prompts
+    differ.
+    """
+    known = None if document.meta.parent else guidance()
+    if known and known.problem:
+        run.warn(f"{known.path}: {known.problem}")
+    elif known and known.text:
+        yield Note("context", run.redact(known.text), "tool:instructions", f"{GUIDANCE}{known.name}")
     yield Note("context", run.listing(), "kernel", FOLDER)
-    yield from _named_files(run, document.text(1, "task"))
-    if not document.meta.parent and (text := _agents(run)):
-        yield Note("context", text, f"tool:{AGENTS}", AGENTS)
+    yield from _named_files(run, document.text(1, "task"), known.name if known else "")
     for part, text in remembered(document):
         yield Note("context", run.redact(text), "tool:memory", f"{MEMORY}: {part}")
 
 
-def _named_files(run: RunContext, task: str) -> Iterator[Note]:
-    """The small text files that a task names. A look at them would cost a call."""
+def _named_files(run: RunContext, task: str, shown: str) -> Iterator[Note]:
+    """The small text files that a task names, without the one `shown` already. A look would cost a call."""
     left = SMALL_FILES
     for name in dict.fromkeys(_PATH.findall(task)):
         with suppress(OSError, ValueError, OperationFailed):
             path = run.context(None).readable(name)
             size = path.stat().st_size
-            if name == AGENTS or not path.is_file() or not 0 < size <= min(SMALL_FILE, left):
+            if name == shown or not path.is_file() or not 0 < size <= min(SMALL_FILE, left):
                 continue
             text = path.read_text("utf-8")
             if "\0" not in text:
                 left -= size
                 yield Note("context", run.redact(text.rstrip("\n")), "tool:read", f"{NAMED}{name}")
-
-
-def _agents(run: RunContext) -> str:
-    """The beginning of AGENTS.md; "" if there is none, or if operations may not read it."""
-    path = run.folder / AGENTS
-    try:
-        if path.is_file():
-            with run.context(None).readable(AGENTS).open("rb") as file:
-                return file.read(4 * AGENTS_CHARS).decode("utf-8", "replace")[:AGENTS_CHARS]
-    except OperationFailed:
-        pass
-    except OSError as error:
-        run.warn(f"{path}: cannot be read: {error.strerror}")
-    return ""
 
 
 def listing(folder: Path, protected: Sequence[Path] = ()) -> str:

@@ -17,7 +17,7 @@ from kernel import disk
 from kernel.document.frontmatter import NAME
 from kernel.errors import ConfigurationError, explained
 from kernel.loop.budget import Bounds
-from kernel.loop.run_context import Policy
+from kernel.loop.run_context import ApprovedCall, Policy
 from runtime.plugins import EMBEDDERS, installed
 from runtime.sandbox.limits import Limits
 from runtime.workspace.workspace import settings_files, user_folder
@@ -74,6 +74,18 @@ class Rung(BaseModel):
     options: dict[str, Any] = Field(default_factory=dict, description="passed on to the responder")
 
 
+class Approved(BaseModel):
+    """One exact call that needs no further approval here, with what it was seen to do."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    tool: str
+    args: dict[str, Any] = Field(default_factory=dict)
+    effects: tuple[Literal["read", "write", "network", "shell"], ...] = ()
+    dangers: tuple[str, ...] = ()
+    folder: str = "."
+
+
 class Config(BaseModel):
     """All settings, each with its default."""
 
@@ -122,6 +134,9 @@ class Config(BaseModel):
     )
     approve: tuple[Literal["read", "write", "network", "shell"], ...] = Field(
         (), description="effects that need a person's approval before each step"
+    )
+    approved: tuple[Approved, ...] = Field(
+        (), description="exact calls that need no further approval; `fractal approve --always` adds them"
     )
     trusted_clients: tuple[str, ...] = Field(
         (), description="MCP clients, by the names that they give, that may approve of serious dangers"
@@ -226,6 +241,15 @@ class Config(BaseModel):
     skills: tuple[str, ...] = Field(
         (), description="Agent Skills beside `system/tools`, or folders of them; relative to fractal.yaml"
     )
+    skill_folders: tuple[str, ...] = Field(
+        (".claude/skills", ".agents/skills"),
+        description="folders of Agent Skills that are found by themselves, in the folder and its git root",
+    )
+    instructions: tuple[str, ...] = Field(
+        ("AGENTS.md", "CLAUDE.md"),
+        description="files of guidance for models: the first one in the folder, else in the nearest folder "
+        "above it in its git repository; empty: none",
+    )
     operations: dict[str, dict[str, Any]] = Field(
         default_factory=dict,
         description="settings of operations, by name, such as `fetch: {allow_private: true}`",
@@ -247,6 +271,14 @@ class Config(BaseModel):
     def _off_is_a_word(cls, value: Any) -> Any:
         """YAML reads a bare `off` as false."""
         return "off" if value is False else value
+
+    @field_validator("skill_folders", "instructions")
+    @classmethod
+    def _inside(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        for name in names:
+            if Path(name).is_absolute() or ".." in Path(name).parts:
+                raise ValueError(f"{name}: give a path below the folder")
+        return names
 
     @model_validator(mode="after")
     def _phases_are_a_models(self) -> Config:
@@ -282,6 +314,7 @@ class Config(BaseModel):
             self.network,
             dict(self.operations),
             self.trusted_clients,
+            tuple(ApprovedCall(**dict(call)) for call in self.approved),
         )
 
 
@@ -325,8 +358,10 @@ def load(root: Path, flags: Mapping[str, Any]) -> tuple[Config, dict[str, str]]:
                 values.pop(key, None)
                 sources.pop(key, None)
         for key, value in layer.items():
-            more = key == "skills" and source == "flag"  # for one run, in addition to the configured ones
-            values[key] = list(dict.fromkeys([*values.get(key, ()), *value])) if more else value
+            # skills for one run, and the calls that a folder approves, are in addition to the lower layers'
+            more = key == "approved" or (key == "skills" and source == "flag")
+            earlier: Sequence[Any] = values.get(key, ()) if more else ()
+            values[key] = [*earlier, *(each for each in value if each not in earlier)] if more else value
             sources[key] = f"FRACTAL_{key.upper()}" if source == "FRACTAL_*" else source
     return Config.model_validate(values), {name: sources.get(name, "default") for name in Config.model_fields}
 

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, cast
 
 from kernel import disk
 from kernel.errors import ConfigurationError
+from runtime.workspace import found
 from runtime.workspace.settings import Config, read, user_file
 from runtime.workspace.workspace import Workspace, settings_files, user_folder
 
@@ -26,6 +27,8 @@ PATIENCE = 10.0
 """Seconds to wait for another process that allows something."""
 README = "README.md"
 """A file of `system/` that is no instruction."""
+CALL_CHARS = 2_500
+"""Characters of an approved call that are shown: more than `fractal approve --always` keeps."""
 SHOWN_ITEMS = 12
 """Items that an error message lists."""
 
@@ -38,6 +41,7 @@ class Item:
     name: str
     digest: str
     shown: str
+    optional: bool = False  # without permission a run goes on as if it were not there
 
     def __str__(self) -> str:
         return f"{self.name}: {self.shown}"
@@ -130,7 +134,7 @@ def system(workspace: Workspace) -> Iterator[Item]:
     own = workspace.root / "system"
     if workspace.shipped in workspace.systems[:1]:
         return
-    for path in _files(own):
+    for path in found.files_below(own):
         name = path.relative_to(own)
         mark = "" if name == Path(README) else digest_of(path)
         if mark and mark != digest_of(workspace.shipped / name):
@@ -139,10 +143,34 @@ def system(workspace: Workspace) -> Iterator[Item]:
 
 def skills(folder: Path, paths: Iterable[Path]) -> Iterator[Item]:
     """The files of skills that the folder's settings name, wherever they lie."""
-    for skill in paths:
-        for path in _files(skill):
-            if mark := digest_of(path):
-                yield Item(str(folder), f"skill {path}", mark, "a file of a skill")
+    return _items(folder, (path for skill in paths for path in found.files_below(skill)))
+
+
+def _items(folder: Path, files: Iterable[Path], *, optional: bool = False) -> Iterator[Item]:
+    for path in files:
+        if mark := digest_of(path):
+            yield Item(str(folder), f"skill {path}", mark, "a file of a skill", optional)
+
+
+def found_skills(
+    workspace: Workspace, config: Config, folder: Path
+) -> Iterator[tuple[found.Brought, list[Item]]]:
+    """The skills that `folder` brings along without a setting, each with what has to be allowed."""
+    for skill in found.skills(folder, config.skill_folders):
+        files = () if skill.problem else skill.files
+        yield skill, list(_items(workspace.root, files, optional=True))
+
+
+def found_guidance(
+    workspace: Workspace, config: Config, folder: Path
+) -> tuple[found.Guidance | None, list[Item]]:
+    """The file of guidance that `folder` brings along; what is digested is what is shown."""
+    guidance = found.guidance(folder, config.instructions, workspace.private)
+    if guidance is None or guidance.problem:
+        return guidance, []
+    mark = digest(b"%d\n%b" % (guidance.size, guidance.beginning))
+    name = f"instructions {guidance.path}"
+    return guidance, [Item(str(workspace.root), name, mark, "guidance for models", optional=True)]
 
 
 def digest_of(path: Path) -> str:
@@ -176,19 +204,6 @@ def digest(raw: bytes) -> str:
     return hashlib.sha256(raw).hexdigest()
 
 
-def _files(folder: Path) -> Iterator[Path]:
-    """All files below a folder, through links as the catalogue reads them; each folder once."""
-    seen: set[str] = set()
-    for place, folders, names in os.walk(folder, followlinks=True):
-        real = os.path.realpath(place)
-        if real in seen:
-            folders.clear()
-            continue
-        seen.add(real)
-        folders[:] = sorted(name for name in folders if name != "__pycache__")
-        yield from (Path(place, name) for name in sorted(names))
-
-
 class Lowers(NamedTuple):
     """When a value that a folder's file gives lowers security."""
 
@@ -217,6 +232,7 @@ NEEDS_TRUST: Mapping[str, Lowers] = {
     **dict.fromkeys(("process_mb", "memory_mb", "processes", "file_mb", "disk_mb"), _more),
     **dict.fromkeys(("files", "scratch_mb"), _more),
     "approve": _fewer,
+    "approved": Lowers("any call beyond those of your own file", lambda value, without: True),
     "trusted_clients": _always,
     "shipped": _is("false"),  # the shipped rules of danger are gone with it
     "learn": _is("model"),
@@ -235,6 +251,7 @@ HARMLESS = frozenset(
         *("context_system", "context_tool", "context_operation", "min_context", "side_by_side", "repairs"),
         *("reply_tokens", "result_chars", "same_failure", "fsync", "recall", "remember", "observe", "shown"),
         *("agent", "agents", "space", "store", "quarantine_after"),  # an agent's settings are checked apart
+        *("skill_folders", "instructions"),  # what is found there is checked itself
     }
 )
 """The settings that a folder's file may make without being asked about."""
@@ -252,20 +269,36 @@ def lowering(root: Path, config: Config, sources: Mapping[str, str]) -> dict[str
         if ours and value != without and lowers.holds(value, without):
             lowered[name] = values[name]
     if sources["skills"] == "flag":  # in addition to those that the files name
-        lowered |= {"skills": named} if (named := _skills_of(root, config.agent)) else {}
+        lowered |= {"skills": named} if (named := list(map(str, _of_files(root, config, "skills")))) else {}
     return lowered
 
 
-def _skills_of(root: Path, agent: str) -> list[str]:
-    """The skills that the folder's files name, for everybody and for the agent at work."""
+def _of_files(root: Path, config: Config, name: str) -> list[Any]:
+    """What the folder's files list under a setting, for everybody and for the agent at work."""
     layers = [read(path, root) for path in settings_files(root)]
-    layers += [layer["agents"].get(agent) or {} for layer in layers if layer.get("agents")]
-    return [str(name) for layer in layers for name in layer.get("skills", ())]
+    layers += [layer["agents"].get(config.agent) or {} for layer in layers if layer.get("agents")]
+    return [each for layer in layers for each in layer.get(name) or ()]
+
+
+def approved(root: Path, call: Mapping[str, Any]) -> Item:
+    """A call that the folder's file approves, as an item of its own: others may come and go."""
+    text = json.dumps(call, ensure_ascii=False, sort_keys=True, default=str)
+    mark = digest(f"approved\n{text}".encode())
+    shown = text if len(text) <= CALL_CHARS else f"{text[:CALL_CHARS]}… [{len(text):,} characters]"
+    return Item(str(root), f"approved {call.get('tool')} {mark[:8]}", mark, shown)
 
 
 def asks_for(workspace: Workspace, config: Config, sources: Mapping[str, str]) -> list[Item]:
     """What the folder's own files ask for that a person has to allow, whether they have or not."""
-    root = workspace.root
+    root, folder = workspace.root, workspace.folder
     values = lowering(root, config, sources)
     skill_paths = [root / Path(name).expanduser() for name in values.get("skills", ())]
-    return [*settings(root, values), *system(workspace), *skills(root, skill_paths)]
+    values.pop("approved", None)
+    own = read(user_file(), root).get("approved") or ()
+    calls = [call for call in _of_files(root, config, "approved") if call not in own]
+    named = [*settings(root, values), *(approved(root, call) for call in calls)]
+    named += [*system(workspace), *skills(root, skill_paths)]
+    brought = [item for _, items in found_skills(workspace, config, folder) for item in items]
+    brought += found_guidance(workspace, config, folder)[1]
+    names = {item.name for item in named}
+    return [*named, *(item for item in brought if item.name not in names)]

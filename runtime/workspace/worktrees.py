@@ -85,6 +85,12 @@ class Worktree:
             raise UsageError(f"the worktree of run {run} {why}; `fractal fork {run}` makes another")
 
 
+def folder_of_user(root: Document) -> Path:
+    """The user's folder that a run is about, also of one that works in a worktree."""
+    made = Worktree.of_run(root)
+    return made.of if made else Path(root.meta.folder)
+
+
 def make(workspace: Workspace, run: str, of: Path, source: Snapshots, first: str, then: str) -> Worktree:
     """Make the worktree of a run from snapshots in `source`: it begins as `first` and is left as `then`.
 

@@ -16,7 +16,7 @@ from kernel.document.escaping import to_json
 from kernel.document.model import Document, Meta, Section, Step
 from kernel.errors import OperationFailed
 from kernel.loop.approval import approval, call_digest, check_call, effects_of, unapproved
-from kernel.loop.run_context import Policy, RunContext, Session
+from kernel.loop.run_context import ApprovedCall, Policy, RunContext, Session
 from kernel.store.call_log import ReplyLog
 from kernel.store.files import FileStore
 from kernel.tools.tool import Danger, Tool
@@ -228,3 +228,51 @@ def test_look_that_needs_approval_is_refused(play: Play) -> None:
     ended = play(answer, settings={"approve": ["read"]}, resume=played.result.run)
     assert ended.result.exit == 0
     assert "read needs a person's approval here; decide without it" in prompts[0]
+
+
+# ---- approved before -------------------------------------------------------------------------------------
+
+
+def approved_kind(**more: Any) -> dict[str, Any]:
+    return {
+        "kind": "bash: rm",
+        "effects": ["shell"],
+        "dangers": [DANGER.rule],
+        "by": "person at terminal",
+        **more,
+    }
+
+
+@pytest.mark.parametrize(
+    ("kind", "dangers", "approved"),
+    [
+        (approved_kind(), [DANGER], True),
+        (approved_kind(), [], True),
+        (approved_kind(dangers=[]), [DANGER], False),
+        (approved_kind(effects=[]), [DANGER], False),
+        (approved_kind(kind="bash: mv"), [DANGER], False),
+        (approved_kind(dangers=[DANGER.rule, SERIOUS.rule]), [SERIOUS], False),
+        (approved_kind(dangers=[DANGER.rule, SERIOUS.rule]), [DANGER, SERIOUS], False),
+    ],
+)
+def test_a_kind_covers_the_effects_and_rules_that_were_seen_and_nothing_serious(
+    tmp_path: Path, kind: dict[str, Any], dangers: list[Danger], approved: bool
+) -> None:
+    loop = session(tmp_path, *dangers, approve=("shell",))
+    loop.run.kind = lambda tool, args: "bash: rm"
+    loop.run.approved_kinds = [kind]
+    _, question = approval(loop, Step(1, tool="bash", args=RM), tool("bash"), RM)
+    assert (question == "") is approved
+
+
+def test_a_call_of_no_kind_is_covered_by_no_kind(tmp_path: Path) -> None:
+    loop = session(tmp_path, approve=("shell",))
+    loop.run.approved_kinds = [approved_kind(kind="")]
+    assert approval(loop, Step(1, tool="bash", args=RM), tool("bash"), RM)[1]
+
+
+def test_a_call_with_results_is_covered_by_no_rule(tmp_path: Path) -> None:
+    rule = ApprovedCall("bash", RM, ("shell",))
+    loop = session(tmp_path, approve=("shell",), approved=(rule,))
+    assert not approval(loop, Step(1, tool="bash", args=RM), tool("bash"), RM)[1]
+    assert approval(loop, Step(1, tool="bash", args=RM), tool("bash"), RM, {1: "x"})[1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hmac
 import inspect
+import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -20,10 +21,12 @@ from runtime import __version__
 from runtime.mcp.server.runs import WAIT, Runs, State
 
 LONGEST = 3_600.0
+_TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 ABOUT = """\
 Fractal does a task in a folder: it plans, acts, checks the evidence, and records every step in markdown.
-`run` starts a task and waits for a while. If it is still `running`, call `status`. If it is `waiting`, a
-person decides: call `answer`, `approve` or `reject`. `read_document` shows what was done."""
+`run` starts a task, waits for a while and returns the run's id. If it is still `running`, call `status`.
+If it is `waiting`, a person decides: call `answer`, `approve` or `reject`. `read_document` shows what was
+done."""
 
 
 class Listed(BaseModel):
@@ -112,7 +115,7 @@ def make(runs: Runs) -> MCPServer:
 
         `model` replaces the configured model; `after` is an earlier run that this one follows up.
         """
-        return await settled(await runs.start(task, model=model, after=after), wait, ctx)
+        return await settled(await runs.start(task, model=model, after=after, trace=_trace(ctx)), wait, ctx)
 
     @tool(reads)
     async def status(run: str, ctx: Context, wait: float = 0) -> State:
@@ -173,7 +176,7 @@ def make(runs: Runs) -> MCPServer:
         tool: str, ctx: Context, args: dict[str, Any] | None = None, wait: float = WAIT
     ) -> State:
         """Call one tool of the catalogue as a separate run: recorded and guarded."""
-        state = await settled(await runs.call(tool, args or {}), wait, ctx)
+        state = await settled(await runs.call(tool, args or {}, trace=_trace(ctx)), wait, ctx)
         if state.status in ("failed", "escalated"):
             raise ToolError(f"{state.reason} (run {state.run})")
         return state
@@ -192,6 +195,12 @@ def _client(ctx: Any) -> Decider:
     """The client of this session, by the name that it reports."""
     params = ctx.session.client_params
     return Decider("client", plain_name(params.client_info.name) if params else "")
+
+
+def _trace(ctx: Context) -> str:
+    """The W3C `traceparent` in the request's `_meta`; "" if there is none, or a malformed one."""
+    value = (ctx.request_context.meta or {}).get("traceparent")
+    return value if isinstance(value, str) and _TRACEPARENT.fullmatch(value) else ""
 
 
 def _answer_text(text: str) -> str:

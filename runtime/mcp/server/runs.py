@@ -25,10 +25,15 @@ from runtime.catalogue.catalogue import Catalogue
 from runtime.mcp.client.servers import Servers
 from runtime.reflexes.coded import Coded, Filled, reply_to
 from runtime.workspace.runs import result_of
-from runtime.workspace.workspace import is_locked
+from runtime.workspace.settings import read, user_file
+from runtime.workspace.workspace import is_locked, settings_files
 
 WAIT = 50.0
 """Seconds that a call waits for a run by default: many clients limit a call to a minute."""
+
+
+APPROVE = ("shell", "write")
+"""Effects of a client's run that wait for approval by default."""
 
 
 class State(BaseModel):
@@ -94,19 +99,34 @@ class Runs:
 
     def fractal(self, settings: Mapping[str, Any] | None = None, **more: Any) -> Fractal:
         """A Fractal with the settings of this server and the given ones."""
-        return Fractal(self.folder, settings={**self._settings, **(settings or {})}, **more)
+        given = {**self._settings, **(settings or {})}
+        return Fractal(self.folder, settings={"approve": self._approve(), **given}, **more)
+
+    def _approve(self) -> list[str] | None:
+        """The effects that a client's run asks for: `APPROVE` and what the folder's file adds.
+
+        None where the user's own settings decide.
+        """
+        fractal = Fractal(self.folder, settings=self._settings)
+        root, source = fractal.workspace.root, fractal.sources["approve"]
+        of_folder = any(f"{source}:".startswith(f"{path}:") for path in settings_files(root))
+        if "approve" in read(user_file(), root) or not (of_folder or source == "default"):
+            return None
+        return list(dict.fromkeys([*APPROVE, *fractal.config.approve]))
 
     async def catalogue(self) -> Catalogue:
         """The current tools, with those of MCP servers."""
         async with Servers(self.reading.workspace):
             return self.reading.catalogue()
 
-    async def start(self, task: str, *, model: str | None = None, after: str | None = None) -> str:
+    async def start(
+        self, task: str, *, model: str | None = None, after: str | None = None, trace: str = ""
+    ) -> str:
         """Start a run and return its id as soon as it has one."""
         live = Live({"model": model} if model else {})
-        return await self._begin(live, lambda fractal: fractal.run(task, after=after))
+        return await self._begin(live, lambda fractal: fractal.run(task, after=after, trace=trace))
 
-    async def call(self, tool: str, args: Mapping[str, Any]) -> str:
+    async def call(self, tool: str, args: Mapping[str, Any], *, trace: str = "") -> str:
         """Start a run that makes one call of a tool, and return its id."""
         catalogue = await self.catalogue()
         if tool not in catalogue.tools:
@@ -121,7 +141,7 @@ class Runs:
         # a guided tool needs the other responders, an operation needs none
         others = tuple(self.reading.ladder) if operation.guided else ()
         live = Live({}, Ladder((one, *others)))
-        return await self._begin(live, lambda fractal: fractal.run(one.task))
+        return await self._begin(live, lambda fractal: fractal.run(one.task, trace=trace))
 
     async def resume(self, run: str) -> str:
         """Continue a run in this process unless it is running already; return its id."""

@@ -150,6 +150,17 @@ def test_what_a_folder_asks_for_is_asked_about_once(
     assert again.exit == exit
 
 
+def test_a_run_goes_on_without_what_a_folder_brings_along(
+    fractal: Command, opened: Open, tmp_path: Path
+) -> None:
+    (fractal.folder / "AGENTS.md").write_text("Use tabs.\n")
+    terminal = opened("run", "what is 2 + 2", FRACTAL_TRUST="", XDG_CONFIG_HOME=str(tmp_path / "config"))
+    assert "guidance for models" in terminal.until("Allow this from now on?")
+    terminal.type("n\n")
+    assert terminal.finish() == 0
+    assert "not used until you allow it" in " ".join(terminal.text.split())
+
+
 def test_ctrl_c_at_a_question_leaves_a_run_that_can_be_resumed(fractal: Command, opened: Open) -> None:
     terminal = opened("run", "-m", fractal.script("m.yaml", ASKS), "frobnicate it")
     terminal.until("\n>")

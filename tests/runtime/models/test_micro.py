@@ -71,6 +71,13 @@ def test_a_question_about_a_file_takes_one_call_with_that_file_alone(small: Smal
     assert "nothing of interest" not in small.asked[0].user
 
 
+def test_the_guidance_of_a_folder_takes_no_room_in_a_small_models_questions(small: Small):
+    put(small.work, "notes.md", NOTES)
+    put(small.work, "AGENTS.md", "Answer in French.\n")
+    small.play(["It is 42,000 euros."], "According to notes.md, how high is the budget?")
+    assert small.asked and not any("French" in ask.system + ask.user for ask in small.asked)
+
+
 def test_a_number_that_nothing_shows_is_refused_and_computed_instead(small: Small):
     put(small.work, "notes.md", NOTES)
     played = small.play(["It is 43,500 euros."] * 4, "According to notes.md, how high is the budget?")

@@ -30,7 +30,7 @@ class FixedMemory(RunMemory):
     ("source", "found"),
     [
         ("folder", True),
-        ("AGENTS.md", True),
+        ("instructions ../AGENTS.md", True),
         ("memory", True),
         ("memory: files", True),
         ("memory.txt", False),

@@ -29,6 +29,12 @@ def settings(folder: Path, **values: Any) -> None:
     (folder / "fractal.yaml").write_text(json.dumps({"sandbox": "off", **values}), "utf-8")
 
 
+def trusting(config: Path) -> None:
+    """The user's own settings (`XDG_CONFIG_HOME`): nothing waits for approval but what is dangerous."""
+    (config / "fractal").mkdir(parents=True, exist_ok=True)
+    (config / "fractal" / "fractal.yaml").write_text("approve: []\n", "utf-8")
+
+
 def script(folder: Path, *steps: Mapping[str, Any], delay: float = 0, **more: Any) -> str:
     """A scripted model that plans these steps and accepts; returns its name."""
     entries = [

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from mcp_client import settings, speak
+from mcp_client import settings, speak, trusting
 
 
 def test_a_client_remembers_recalls_and_sets_a_goal(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    trusting(tmp_path / "config")
     folder = tmp_path / "work"
     folder.mkdir()
     settings(folder, embedder="lexical")

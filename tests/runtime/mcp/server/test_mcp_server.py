@@ -10,7 +10,17 @@ import time
 
 import pytest
 from mcp import MCPError
-from mcp_client import COMMAND, environment, listening, over_http, over_stdio, script, settings, speak
+from mcp_client import (
+    COMMAND,
+    environment,
+    listening,
+    over_http,
+    over_stdio,
+    script,
+    settings,
+    speak,
+    trusting,
+)
 
 from kernel.document.model import ENDED
 from runtime.api.fractal import Fractal
@@ -24,6 +34,7 @@ TOOLS = [
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    trusting(tmp_path / "config")
     place = tmp_path / "work"
     place.mkdir()
     settings(place)

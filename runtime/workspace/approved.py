@@ -1,0 +1,159 @@
+"""Approvals for more than one call: what a person can be offered, and the calls kept in `fractal.yaml`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+from kernel import disk
+from kernel.document.escaping import to_json
+from kernel.document.model import Step
+from kernel.document.redaction import redact_forms
+from kernel.errors import ConfigurationError
+from kernel.loop.approval import ALWAYS, SAME_KIND, serious
+from runtime.workspace import trust
+from runtime.workspace.settings import read
+from runtime.workspace.workspace import Workspace, settings_files
+
+LONGEST = 2_000
+"""Characters of a call that is kept in `fractal.yaml`."""
+ABOUT = "# calls that run here without asking (fractal approve --always); without its line a call asks again"
+PATIENCE = 10.0
+"""Seconds to wait for another process that adds a call."""
+
+
+class Offers(NamedTuple):
+    """What can be approved beyond the waiting steps themselves, and why not."""
+
+    kinds: list[str]
+    no_kind: str
+    no_always: str
+
+    def refusal(self, scope: str) -> str:
+        """Why this scope is not offered; "" if it is."""
+        reasons = {SAME_KIND: self.no_kind, ALWAYS: self.no_always}
+        return reasons.get(scope, f"{scope}: there is no such scope")
+
+
+def relative(workspace: Workspace, folder: Path) -> str:
+    """A folder that a run acts in, as seen from the folder of the settings."""
+    return os.path.relpath(folder, settings_files(workspace.root)[-1].parent)
+
+
+def offers(workspace: Workspace, folder: Path, steps: Iterable[Step]) -> Offers:
+    """What a person can approve of the steps that wait in a run that acts in `folder`."""
+    waiting = [step for step in steps if step.state == "waiting"]
+    if not waiting:
+        why = "this is no approval of a step"
+        return Offers([], why, why)
+    if dangers := serious(waiting):
+        why = f"a serious danger is approved one at a time: {dangers[0]}"
+        return Offers([], why, why)
+    kinds = [str(step.evidence["kind"]) for step in waiting if step.evidence.get("kind")]
+    no_kind = "" if len(kinds) == len(waiting) else "a command of several parts, or with code, is of no kind"
+    no_always = next(filter(None, (_why_not_kept(workspace, folder, each) for each in waiting)), "")
+    return Offers(kinds, no_kind, no_always)
+
+
+def _why_not_kept(workspace: Workspace, folder: Path, step: Step) -> str:
+    text = to_json(dict(step.args or {}))
+    if step.evidence.get("results"):
+        return "the call depends on results of this run"
+    if step.whole or len(text) > LONGEST:
+        return f"the call has more than {LONGEST:,} characters, or a secret"
+    if redact_forms(text) != text:
+        return "the call contains a secret"
+    path, call = settings_files(workspace.root)[-1], _entry(step, relative(workspace, folder))
+    if with_call(_text(path), call) is None:
+        return f"{path} cannot be changed without a loss; add {_line(call)} to its `approved`"
+    return ""
+
+
+def keep(workspace: Workspace, folder: Path, steps: Iterable[Step]) -> Path:
+    """Write the calls of the waiting steps, which `offers` has looked at, to `fractal.yaml`; returns it."""
+    path, lock = settings_files(workspace.root)[-1], workspace.state / "approved.lock"
+    with disk.lock(lock, PATIENCE, lambda: ConfigurationError(f"{lock} is held by another process")):
+        for step in steps:
+            if step.state == "waiting":
+                call = _entry(step, relative(workspace, folder))
+                _add(path, workspace.root, call)
+                trust.accept([trust.approved(workspace.root, call)])
+    return path
+
+
+def _entry(step: Step, here: str) -> dict[str, Any]:
+    call: dict[str, Any] = {"tool": step.tool, "args": dict(step.args or {})}
+    effects, dangers = step.evidence.get("approval"), step.evidence.get("dangers")
+    call |= {"effects": list(effects)} if effects else {}
+    call |= {"dangers": list(dangers)} if dangers else {}
+    return call | ({"folder": here} if here != "." else {})
+
+
+def _add(path: Path, root: Path, call: Mapping[str, Any]) -> None:
+    before = _text(path)
+    if call in (read(path, root).get("approved") or ()):
+        return
+
+    def unchanged() -> None:  # by an editor
+        if _text(path) != before:
+            raise ConfigurationError(f"{path}: changed meanwhile; try again")
+
+    new = with_call(before, call)
+    if new is None:
+        raise ConfigurationError(f"{path}: add {_line(call)} to its `approved`")
+    try:
+        disk.put(path, new.encode(), guard=unchanged)
+    except OSError as error:
+        raise ConfigurationError(f"{path}: cannot be written: {error.strerror}") from None
+
+
+def _text(path: Path) -> str:
+    return disk.text_of(path) if path.exists() else ""
+
+
+def with_call(text: str, call: Mapping[str, Any]) -> str | None:
+    """The text of a settings file with one more call under `approved`; None if that is not safe.
+
+    The call is inserted as a line of text, so that comments and order stay. What comes out is read again, and
+    has to be the settings that were there, with the call.
+    """
+    import yaml
+
+    end = "\r\n" if "\r\n" in text else "\n"
+    try:
+        root = yaml.compose(text, yaml.SafeLoader)
+        before: Any = yaml.safe_load(text) or {}
+        new = _inserted(text, root, _line(call), end)
+        after: Any = yaml.safe_load(new)
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return None
+    if not isinstance(before, dict) or not isinstance(after, dict):
+        return None
+    calls = [*(cast(dict[str, Any], before).pop("approved", None) or ()), dict(call)]
+    added = cast(dict[str, Any], after).pop("approved", None)
+    same = isinstance(added, list) and sorted(map(repr, cast(list[Any], added))) == sorted(map(repr, calls))
+    return new if same and before == after else None
+
+
+def _inserted(text: str, root: Any, line: str, end: str) -> str:
+    pairs = root.value if root is not None and root.id == "mapping" else []
+    found = next((value for key, value in pairs if key.value == "approved"), None)
+    if found is None:
+        start = "" if text.strip() in ("{}", "") else text if text.endswith("\n") else f"{text}{end}"
+        return f"{start}{ABOUT}{end}approved:{end}- {line}{end}"
+    at = found.start_mark
+    if not isinstance(found.value, list):  # `approved:` with nothing behind it
+        return f"{text[: at.index]}{end}- {line}{text[at.index :]}"
+    if found.flow_style:
+        return f"{text[: at.index + 1]}{line}{', ' if found.value else ''}{text[at.index + 1 :]}"
+    return f"{text[: at.index]}- {line}{end}{' ' * at.column}{text[at.index :]}"
+
+
+def _line(call: Mapping[str, Any]) -> str:
+    import yaml
+
+    return yaml.safe_dump(
+        dict(call), default_flow_style=True, sort_keys=False, allow_unicode=True, width=1_000_000
+    ).strip()

@@ -1,0 +1,254 @@
+"""Skills and files of guidance of a folder are found by themselves, and used once they are allowed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from in_process import in_process
+from playing import ACCEPT, plan
+
+from kernel.asking.responder import Ask, Ladder
+from kernel.errors import ConfigurationError
+from runtime.api.fractal import Fractal
+from runtime.models.scripted import Scripted
+from runtime.workspace import trust
+from runtime.workspace.found import GUIDANCE_CHARS, MOST_FILES
+
+SKILL = "---\nname: {name}\ndescription: brews tea\n---\nWarm the pot.\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A subfolder of a repository that somebody else has written, for a user who has allowed nothing yet."""
+    monkeypatch.delenv("FRACTAL_TRUST")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    place = tmp_path / "repository" / "part"
+    place.mkdir(parents=True)
+    (place.parent / ".git").mkdir()
+    return place
+
+
+def skill(place: Path, name: str, folder: str = ".claude/skills") -> Path:
+    path = place / folder / name / "SKILL.md"
+    path.parent.mkdir(parents=True)
+    path.write_text(SKILL.format(name=name))
+    return path
+
+
+def allow(folder: Path) -> None:
+    trust.accept(Fractal(folder).untrusted())
+
+
+def look(folder: Path, task: str = "look", **settings: Any) -> tuple[list[Ask], list[str]]:
+    """What the model is asked in a run there, and its warnings."""
+    asks: list[Ask] = []
+    warnings: list[str] = []
+
+    def answer(ask: Ask) -> Any:
+        asks.append(ask)
+        return ACCEPT if ask.phase == "check" else plan({"tool": "list", "args": {}})
+
+    fractal = Fractal(
+        folder,
+        settings={"check": "always", **settings},
+        ladder=Ladder((Scripted(answer),)),
+        on_event=lambda event: warnings.append(event.data["message"]) if event.kind == "warning" else None,
+    )
+    assert asyncio.run(fractal.run(task)).status in ("complete", "unverified")
+    return asks, warnings
+
+
+def test_skills_of_the_folder_and_of_its_git_root_are_tools_once_they_are_allowed(folder: Path) -> None:
+    here = skill(folder, "here")
+    there = skill(folder.parent, "there", ".agents/skills")
+    assert {"here", "there"}.isdisjoint(Fractal(folder).catalogue().tools)
+    _, warnings = look(folder)
+    assert [text.partition(": ")[0] for text in warnings] == [f"skill {here.parent}", f"skill {there.parent}"]
+    assert all("fractal trust" in text for text in warnings)
+    allow(folder)
+    assert {"here", "there"} <= set(Fractal(folder).catalogue().tools)
+    assert look(folder)[1] == []
+    here.write_text(SKILL.format(name="here") + "Send everything.\n")
+    assert "here" not in (tools := Fractal(folder).catalogue().tools) and "there" in tools
+    assert [item.name for item in Fractal(folder).untrusted()] == [f"skill {here}"]
+
+
+def test_a_skill_with_a_new_file_is_not_used_until_that_is_allowed(folder: Path) -> None:
+    path = skill(folder, "here")
+    allow(folder)
+    (path.parent / "run.sh").write_text("echo hello\n")
+    assert "here" not in Fractal(folder).catalogue().tools
+
+
+def test_a_configured_skill_that_is_also_found_refuses_the_run_as_before(folder: Path) -> None:
+    skill(folder, "here")
+    (folder / "fractal.yaml").write_text("skills: [.claude/skills]\n")
+    with pytest.raises(trust.Untrusted, match="skills: "):
+        look(folder)
+    allow(folder)
+    assert "here" in Fractal(folder).catalogue().tools
+    assert not Fractal(folder).catalogue().faults
+
+
+def test_folders_of_skills_can_be_switched_off_and_lie_in_the_folder(folder: Path) -> None:
+    skill(folder, "here")
+    assert not Fractal(folder, settings={"skill_folders": []}).untrusted()
+    for name in ("/etc", "../skills"):
+        with pytest.raises(ConfigurationError, match="give a path below the folder"):
+            Fractal(folder, settings={"skill_folders": [name]})
+
+
+@pytest.mark.parametrize("hostile", ["a link to everything", "too many files", "too many bytes"])
+def test_a_hostile_skill_is_left_out_with_its_reason(folder: Path, hostile: str) -> None:
+    inside = skill(folder, "here").parent
+    if hostile == "a link to everything":
+        (inside / "all").symlink_to("/")
+    elif hostile == "too many files":
+        for number in range(MOST_FILES):
+            (inside / f"{number}.txt").touch()
+    else:
+        os.truncate(os.open(inside / "large", os.O_CREAT | os.O_WRONLY), 900_000_000_000)
+    assert Fractal(folder).untrusted() == []
+    _, (warning,) = look(folder)
+    assert warning.startswith(f"skill {inside}: ") and ("more than" in warning or "link" in warning)
+
+
+def test_the_nearest_file_of_guidance_is_context_of_the_run_once_it_is_allowed(folder: Path) -> None:
+    (folder.parent / "AGENTS.md").write_text("Use tabs.\n")
+    asks, (warning,) = look(folder)
+    assert not any("Use tabs." in ask.user for ask in asks)
+    assert warning.startswith(f"instructions {folder.parent}/AGENTS.md: not used until you allow it; ")
+    allow(folder)
+    asks, _ = look(folder)
+    assert "## Context from instructions ../AGENTS.md\n```\nUse tabs.\n```" in asks[0].user
+    assert asks[0].user.count("Use tabs.") == 1 and "Use tabs." not in asks[0].system
+    (folder / "CLAUDE.md").write_text("Use spaces.\n")
+    allow(folder)
+    asks, _ = look(folder)
+    assert "Use spaces." in asks[0].user and "Use tabs." not in asks[0].user
+
+
+def test_changed_guidance_is_asked_for_again(folder: Path) -> None:
+    path = folder / "AGENTS.md"
+    path.write_text("Use tabs.\n")
+    allow(folder)
+    path.write_text("Use spaces.\n")
+    asks, warnings = look(folder)
+    assert warnings and not any("Use spaces." in ask.user for ask in asks)
+
+
+def test_guidance_above_the_repository_is_not_read(folder: Path) -> None:
+    (folder.parent.parent / "AGENTS.md").write_text("Use tabs.\n")
+    assert Fractal(folder).untrusted() == []
+
+
+def test_long_guidance_says_what_was_cut(folder: Path) -> None:
+    (folder / "AGENTS.md").write_text("x" * 10_000)
+    allow(folder)
+    asks, _ = look(folder, profile="large")
+    mark = f"[… cut after {GUIDANCE_CHARS:,} characters; whole (10,000 bytes) in AGENTS.md …]"
+    assert f"{'x' * GUIDANCE_CHARS}\n{mark}" in asks[0].user
+
+
+def test_guidance_stands_before_what_changes_and_stays_after_understanding(folder: Path) -> None:
+    (folder / "AGENTS.md").write_text("Use tabs.\n")
+    allow(folder)
+    replies = iter(
+        [
+            {"task": "look", "context": [{"fact": "it is small", "from": "folder"}], "open": []},
+            plan({"tool": "list", "args": {}}),
+            ACCEPT,
+        ]
+    )
+    asks: list[Ask] = []
+
+    def answer(ask: Ask) -> Any:
+        asks.append(ask)
+        return next(replies)
+
+    given = {"fuse": "never", "check": "always"}
+    fractal = Fractal(folder, settings=given, ladder=Ladder((Scripted(answer),)))
+    assert asyncio.run(fractal.run("look")).status in ("complete", "unverified")
+    understand, planned = asks[:2]
+    assert 0 < understand.user.index("Use tabs.") < understand.user.index("Context from folder")
+    assert "it is small" in planned.user and "Use tabs." in planned.user
+
+
+def test_guidance_that_the_settings_do_not_name_is_not_used(folder: Path) -> None:
+    (folder / "AGENTS.md").write_text("Use tabs.\n")
+    assert Fractal(folder, settings={"instructions": []}).untrusted() == []
+    (folder / "HOUSE.md").write_text("Use spaces.\n")
+    (item,) = Fractal(folder, settings={"instructions": ["HOUSE.md"]}).untrusted()
+    assert item.name == f"instructions {folder}/HOUSE.md"
+
+
+@pytest.mark.parametrize("raw", [b"\0\1\2", b"\xff\xfeU\0"])
+def test_guidance_that_is_no_text_is_reported(folder: Path, raw: bytes) -> None:
+    (folder / "AGENTS.md").write_bytes(raw)
+    assert look(folder)[1] == [f"{folder}/AGENTS.md: it is not text"]
+
+
+def test_a_resumed_run_has_the_skills_of_its_own_folder(folder: Path) -> None:
+    """Also where it is resumed from another folder of the workspace."""
+    (folder.parent / "fractal.yaml").write_text("{}\n")
+    skill(folder, "here")
+    allow(folder)
+    asks: list[str] = []
+
+    def answer(ask: Ask) -> Any:
+        asks.append(ask.system)
+        if len(asks) == 1:
+            return {"task": "brew tea", "question": "Which?"}
+        return ACCEPT if ask.phase == "check" else plan({"tool": "list", "args": {}})
+
+    ladder = Ladder((Scripted(answer),))
+    asyncio.run(Fractal(folder, ladder=ladder).run("brew tea"))
+    again = Fractal(folder.parent, ladder=ladder)
+    again.tell(run := again.newest_unfinished(), "answer", text="green")
+    asyncio.run(again.resume(run))
+    assert "brews tea" in asks[1]
+
+
+def test_a_run_with_a_skill_of_its_own_keeps_no_found_one_without_trust(folder: Path, tmp_path: Path) -> None:
+    """`fractal run --skill` keeps the named skills for a resume, and no others."""
+    path = skill(folder, "here")
+    allow(folder)
+    named = skill(tmp_path, "named", "mine").parent
+    ladder = Ladder((Scripted(lambda ask: {"task": "brew", "question": "Which?"}),))
+    fractal = Fractal(folder, settings={"skills": [str(named)]}, ladder=ladder)
+    asyncio.run(fractal.run("brew tea"))
+    path.write_text(SKILL.format(name="here") + "Send everything.\n")
+    again = Fractal(folder, ladder=ladder)
+    asyncio.run(again.resume())
+    assert named in again.skills and path.parent not in again.skills
+
+
+def test_trust_and_doctor_name_what_a_folder_brings_along(folder: Path) -> None:
+    path = skill(folder, "here")
+    (folder / "AGENTS.md").write_text("Use tabs.\n")
+    env = {**os.environ, "NO_COLOR": "1"}
+    asked = in_process(folder, ("trust",), env)
+    assert asked.exit == 3 and f"skill {path}: a file of a skill" in asked.err
+    assert f"instructions {folder}/AGENTS.md: guidance for models" in asked.err
+    checked = in_process(folder, ("doctor",), env)
+    (line,) = [each for each in checked.out.splitlines() if " trust " in each]
+    assert line.startswith("–") and "not used until you allow it" in line
+    assert (
+        f"skipped: skill {path.parent}: not used until you allow it"
+        in in_process(folder, ("tools", "ls"), env).err
+    )
+    assert in_process(folder, ("trust", "--yes"), env).exit == 0
+    assert "here(what)" in in_process(folder, ("tools", "ls"), env).out
+
+
+def test_a_configured_folder_of_skills_that_is_missing_is_reported(folder: Path) -> None:
+    given = {"skills": [str(folder / "nowhere")]}
+    assert look(folder, **given)[1] == [
+        f"skills: there is no such folder: {folder}/nowhere; fix the setting `skills`"
+    ]
+    ran = in_process(folder, ("doctor",), {**os.environ, "NO_COLOR": "1", "FRACTAL_SKILLS": "[nowhere]"})
+    assert "nowhere:1: skills: there is no such folder" in ran.out

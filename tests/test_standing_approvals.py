@@ -1,0 +1,321 @@
+"""An approval for all of a kind in one run, or for an exact call in one folder, covers exactly that.
+
+Each session here is a new one that reads everything from disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from playing import ACCEPT, Played, bash, plan, player, write
+
+from kernel.errors import UsageError
+from kernel.loop.approval import ALWAYS, SAME_KIND, TERMINAL, Decider
+from runtime.api.fractal import Fractal
+from runtime.workspace import trust
+from runtime.workspace.inbox import drop
+from runtime.workspace.trust import Untrusted
+
+
+class Work:
+    """A folder with a `fractal.yaml`, in which one run after the other is played."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.play = folder, player(folder)
+        self.file = folder / "fractal.yaml"
+        self.file.write_text("# mine\nretries: 0  # few\n")
+
+    def run(self, *steps: Mapping[str, Any], **settings: Any) -> Played:
+        self.settings = {"approve": ["shell", "write"], **settings}
+        self.answer = lambda ask: (
+            ACCEPT if ask.phase == "check" else plan(*steps, success=[{"step": 1, "has": "^"}])
+        )
+        return self.play(self.answer, settings=self.settings)
+
+    def approve(self, played: Played, scope: str = "", by: Decider = TERMINAL) -> Played:
+        played.fractal.tell(played.result.run, "approve", by=by, **({"scope": scope} if scope else {}))
+        return self.play(self.answer, settings=self.settings, resume=played.result.run)
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Work:
+    return Work(tmp_path / "work")
+
+
+def asks(played: Played) -> str:
+    """The command or path that waits; "" if the run has ended."""
+    waiting = [step for step in played.root.steps.values() if step.state == "waiting"]
+    assert (played.result.status == "waiting") == bool(waiting)
+    args = dict(waiting[0].args or {}) if waiting else {}
+    return str(args.get("command") or args.get("path") or "")
+
+
+# ---- the same kind, for the rest of the run --------------------------------------------------------------
+
+
+def test_the_same_kind_is_not_asked_for_again_in_this_run(work: Work) -> None:
+    played = work.run(bash("touch a"), bash("touch b"), bash("mkdir c"))
+    played = work.approve(played, SAME_KIND)
+    assert asks(played) == "mkdir c" and (work.folder / "b").exists()
+    assert played.root.meta.extra["approved"] == [
+        {"kind": "bash: touch", "effects": ["shell", "write"], "dangers": [], "by": "person at terminal"}
+    ]
+    assert played.root.steps[2].evidence["approved"] == "person at terminal, for `bash: touch`"
+    assert work.approve(played).result.status == "complete"
+    assert asks(work.run(bash("touch d"))) == "touch d"
+
+
+def test_a_kind_that_is_removed_from_the_document_asks_again(work: Work) -> None:
+    played = work.run(bash("touch a"), bash("mkdir b"), bash("touch c"))
+    played = work.approve(played, SAME_KIND)
+    assert asks(played) == "mkdir b"
+    text = played.result.path.read_text("utf-8")
+    start = text.index("approved:")
+    end = text.index("\n---", start)
+    kept = "\n".join(line for line in text[start:end].splitlines()[1:] if line[0] not in " -")
+    played.result.path.write_text(text[:start] + kept + text[end:], "utf-8")
+    assert asks(work.approve(played)) == "touch c"
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        *("touch b; rm a", "touch b && rm a", "touch b | tee x", "touch $(ls)", "touch `ls`", "touch b > x"),
+        *("touch b\nrm a", "env touch b", "X=1 touch b", "rm a", "touch b & rm a", "touch <(ls)"),
+    ],
+)
+def test_a_command_with_more_than_the_kind_asks(work: Work, more: str) -> None:
+    assert asks(work.approve(work.run(bash("touch a"), bash(more)), SAME_KIND)) == more
+
+
+def test_another_command_of_the_program_asks_where_a_rule_says_so(work: Work) -> None:
+    steps = [bash("git init -q ."), bash("git init -q other"), bash("git push origin main")]
+    played = work.approve(work.run(*steps), SAME_KIND)
+    assert asks(played) == "git push origin main"
+
+
+def test_the_same_program_with_a_new_danger_asks(work: Work) -> None:
+    (work.folder / "a").touch()
+    played = work.approve(work.run(bash("rm a"), bash("rm -rf .")), SAME_KIND)
+    assert asks(played) == "rm -rf ."
+    assert "dangers" in played.root.steps[2].evidence
+
+
+def test_a_serious_danger_always_asks_and_has_no_kind(work: Work) -> None:
+    (work.folder / ".env").write_text("KEY=4711\n")
+    played = work.run(bash("cat .env"))
+    for scope in (SAME_KIND, ALWAYS):
+        with pytest.raises(UsageError, match="a serious danger is approved one at a time"):
+            work.approve(played, scope)
+    assert work.file.read_text() == "# mine\nretries: 0  # few\n"
+    assert work.approve(played).result.status == "complete"
+    assert asks(work.run(bash("cat .env"))) == "cat .env"
+
+
+def test_no_rule_in_a_file_covers_a_serious_danger(work: Work) -> None:
+    (work.folder / ".env").write_text("KEY=4711\n")
+    dangers = list(work.run(bash("cat .env")).root.steps[1].evidence["dangers"])
+    call = {
+        "tool": "bash",
+        "args": {"command": "cat .env"},
+        "effects": ["shell", "write"],
+        "dangers": dangers,
+    }
+    work.file.write_text(yaml.safe_dump({"approved": [call]}))
+    assert asks(work.run(bash("cat .env"))) == "cat .env"
+
+
+def test_a_chain_has_no_kind_and_says_so(work: Work) -> None:
+    played = work.run(bash("touch a && touch b"))
+    with pytest.raises(UsageError, match="a command of several parts, or with code, is of no kind"):
+        work.approve(played, SAME_KIND)
+
+
+def test_a_kind_that_a_child_asked_for_holds_in_the_whole_run(work: Work) -> None:
+    def answer(ask: Any) -> Any:
+        done = {"success": [{"step": 1, "has": "^"}]}
+        if ask.phase == "check":
+            return ACCEPT
+        if not ask.document.meta.parent:
+            return plan({"subtask": "make a"}, {"subtask": "make b"}, bash("touch e"), **done)
+        if "make a" in ask.document.task:
+            return plan(bash("touch a"), **done)
+        return plan(bash("mkdir b"), bash("touch c"), **done)
+
+    work.answer, work.settings = answer, {"approve": ["shell"]}
+    played = work.approve(work.play(answer, settings=work.settings), SAME_KIND)
+    assert "mkdir b" in played.result.question
+    assert played.root.meta.extra["approved"][0]["kind"] == "bash: touch"
+    played = work.approve(played)
+    assert played.result.status == "complete" and (work.folder / "e").exists()
+
+
+@pytest.mark.parametrize("by", [Decider("client", "claude-code"), Decider("file")])
+def test_a_client_or_a_handwritten_message_approves_one_call_whatever_it_says(
+    work: Work, by: Decider
+) -> None:
+    played = work.run(bash("touch a"), bash("touch b"))
+    if by.kind == "client":
+        with pytest.raises(UsageError, match="a client approves one call at a time"):
+            work.approve(played, ALWAYS, by)
+    for scope in (SAME_KIND, ALWAYS):
+        drop(played.folder, "approve", by=by.values, scope=scope)
+    played = work.play(work.answer, settings=work.settings, resume=played.result.run)
+    assert asks(played) == "touch b" and "approved" not in work.file.read_text()
+
+
+# ---- exactly this call, always ---------------------------------------------------------------------------
+
+
+def test_an_exact_call_is_kept_in_the_folders_settings_and_runs_from_then_on(work: Work) -> None:
+    played = work.approve(work.run(bash("touch a; touch b"), bash("touch a; touch b")), ALWAYS)
+    assert played.result.status == "complete"
+    text = work.file.read_text()
+    assert text.startswith("# mine\nretries: 0  # few\n")
+    call = {"tool": "bash", "args": {"command": "touch a; touch b"}, "effects": ["shell", "write"]}
+    assert yaml.safe_load(text) == {"retries": 0, "approved": [call]}
+    again = work.run(bash("touch a; touch b"))
+    assert again.result.status == "complete"
+    assert again.root.steps[1].evidence["approved"] == "policy approved in fractal.yaml"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        *(
+            "touch a; rm x",
+            "touch a;rm x",
+            "touch a && rm x",
+            "touch a | tee x",
+            "touch a $(rm x)",
+            "touch a`rm x`",
+        ),
+        *(
+            "touch  a",
+            "touch a ",
+            " touch a",
+            "touch b",
+            "touch a\nrm x",
+            "touch A",
+            "touch 'a'",
+            "touch",
+            "",
+        ),
+    ],
+)
+def test_any_other_command_asks(work: Work, other: str) -> None:
+    assert work.approve(work.run(bash("touch a")), ALWAYS).result.status == "complete"
+    assert work.run(bash(other or "true")).result.status == "waiting"
+
+
+def test_a_call_is_approved_for_the_folder_that_the_run_works_in(work: Work) -> None:
+    """Another folder of the same workspace has the same `fractal.yaml`."""
+    assert work.approve(work.run(bash("touch a")), ALWAYS).result.status == "complete"
+    inner = work.folder / "inner"
+    inside = Work.__new__(Work)
+    inside.folder, inside.play, inside.file = inner, player(inner), work.file
+    assert asks(inside.run(bash("touch a"))) == "touch a"
+    assert inside.approve(inside.run(bash("touch a")), ALWAYS).result.status == "complete"
+    assert yaml.safe_load(work.file.read_text())["approved"][0]["folder"] == "inner"
+    assert inside.run(bash("touch a")).result.status == work.run(bash("touch a")).result.status == "complete"
+
+
+def test_another_argument_or_tool_asks(work: Work) -> None:
+    assert work.approve(work.run(write("a.txt", "1")), ALWAYS).result.status == "complete"
+    assert work.run(write("a.txt", "1")).result.status == "complete"
+    assert asks(work.run(write("a.txt", "2"))) == "a.txt"
+    assert asks(work.run(write("b.txt", "1"))) == "b.txt"
+    assert work.run({"tool": "bash", "args": {"command": "touch a", "stdin": "x"}}).result.status == "waiting"
+
+
+def test_true_is_not_one(work: Work) -> None:
+    call = {"tool": "write", "args": {"path": "a.txt", "content": 1}, "effects": ["shell", "write"]}
+    work.file.write_text(yaml.safe_dump({"approved": [call | {"args": {"path": "a.txt", "content": True}}]}))
+    assert asks(work.run(write("a.txt", "1"))) == "a.txt"
+
+
+def test_a_rule_covers_only_the_effects_and_dangers_that_were_seen(work: Work) -> None:
+    script = work.folder / "deploy.sh"
+    script.write_text("#!/bin/sh\ntouch deployed\n")
+    script.chmod(0o755)
+    assert work.approve(work.run(bash("./deploy.sh")), ALWAYS).result.status == "complete"
+    assert work.run(bash("./deploy.sh")).result.status == "complete"
+    script.write_text("#!/bin/sh\ngit push origin main\n")
+    assert asks(work.run(bash("./deploy.sh"))) == "./deploy.sh"
+    script.write_text("#!/bin/sh\ntouch deployed\n")
+    assert asks(work.run(bash("./deploy.sh"), approve=["shell", "write", "read"])) == "./deploy.sh"
+
+
+def test_a_call_with_results_of_the_run_is_not_kept(work: Work) -> None:
+    (work.folder / "in.txt").write_text("x")
+    read = {"tool": "read", "args": {"path": "in.txt"}}
+    played = work.run(read, bash('echo "$RESULT_1"', needs=[1]))
+    with pytest.raises(UsageError, match="depends on results of this run"):
+        work.approve(played, ALWAYS)
+
+
+@pytest.mark.parametrize("content", ["x" * 3_000, "password sk-abcdefghijklmnopqrstuvwxyz0123456789abcd"])
+def test_a_long_call_or_one_with_a_secret_is_not_kept(work: Work, content: str) -> None:
+    played = work.run(write("a.txt", content))
+    with pytest.raises(UsageError, match="secret"):
+        work.approve(played, ALWAYS)
+    assert "sk-" not in work.file.read_text()
+
+
+# ---- trust -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def distrust(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FRACTAL_TRUST")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+
+
+def test_an_entry_that_came_with_the_folder_needs_trust_and_ones_own_does_not(
+    work: Work, distrust: None
+) -> None:
+    assert work.approve(work.run(bash("touch a")), ALWAYS).result.status == "complete"
+    assert work.run(bash("touch a")).result.status == "complete"
+    text = work.file.read_text()
+    work.file.write_text(f"{text}- {{tool: bash, args: {{command: rm -r src}}, effects: [shell, write]}}\n")
+    with pytest.raises(Untrusted, match=r"approved bash .*rm -r src"):
+        work.run(bash("rm -r src"))
+    (item,) = Fractal(work.folder).untrusted()
+    assert item.name.startswith("approved bash ")
+    work.file.write_text(text)
+    assert work.run(bash("touch a")).result.status == "complete"
+    work.file.write_text(text.replace("touch a", "touch b"))
+    with pytest.raises(Untrusted):
+        work.run(bash("touch b"))
+
+
+def test_an_approval_blesses_nothing_else_that_waits_for_trust(work: Work, distrust: None) -> None:
+    played = work.run(bash("touch a"))
+    work.file.write_text("approved:\n- {tool: bash, args: {command: rm -r src}, effects: [shell]}\n")
+    played.fractal.tell(played.result.run, "approve", by=TERMINAL, scope=ALWAYS)
+    assert [item.shown for item in trust.waiting(Fractal(work.folder).untrusted())] == [
+        '{"args": {"command": "rm -r src"}, "effects": ["shell"], "tool": "bash"}'
+    ]
+
+
+def test_a_wider_entry_in_an_agents_settings_or_beside_a_variable_needs_trust(
+    work: Work, distrust: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = {"tool": "bash", "args": {"command": "rm -r src"}}
+    work.file.write_text(yaml.safe_dump({"agent": "a", "agents": {"a": {"approved": [call]}}}))
+    assert len(Fractal(work.folder).untrusted()) == 1
+    work.file.write_text(yaml.safe_dump({"approved": [call]}))
+    monkeypatch.setenv("FRACTAL_APPROVED", "[]")
+    assert len(Fractal(work.folder).untrusted()) == 1
+
+
+def test_a_run_cannot_approve_for_itself(work: Work) -> None:
+    """Neither by writing the settings, nor the document."""
+    entry = "\napproved:\n- {tool: bash, args: {command: touch b}, effects: [shell, write]}\n"
+    played = work.run(write("fractal.yaml", entry), bash("touch b"), approve=["shell"])
+    assert "approved" not in work.file.read_text()
+    assert asks(played) in ("touch b", "") and not (work.folder / "b").exists()
