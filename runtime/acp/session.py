@@ -22,7 +22,6 @@ from runtime.acp.rendering import View, closing, opening, valid, waits_of
 from runtime.api.fractal import Fractal, RunResult
 from runtime.memory.prompting import fenced
 from runtime.workspace.inbox import Person, Said
-from runtime.workspace.trust import Untrusted
 from runtime.workspace.workspace import is_locked
 
 MODES = {
@@ -55,8 +54,7 @@ class Session:
             raise UsageError(f"{cwd}: the folder of a session must be an absolute path")
         person = Person(_later, self._approve, by)
         self.fractal = Fractal(cwd, settings=settings, on_event=self._hear, person=person)
-        if items := self.fractal.untrusted():
-            raise Untrusted(items)
+        self.fractal.refuse_untrusted()
         self.id, self.client, self.by = id, client, by
         self.mode = "do"
         self.run = ""  # the newest one

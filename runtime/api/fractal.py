@@ -29,7 +29,7 @@ from runtime.catalogue.plugged import operations
 from runtime.evolution.workshop import Workshop
 from runtime.mcp.client.servers import Servers
 from runtime.memory.run_memory import RunMemory
-from runtime.models.ladder import build
+from runtime.models.ladder import build, rungs
 from runtime.models.mailbox import withdraw
 from runtime.reflexes.dreaming import KIND as DREAM
 from runtime.sandbox.changes import Change
@@ -166,6 +166,17 @@ class Fractal(Reader):
     def untrusted(self) -> list[trust.Item]:
         """What the folder's files ask for and the user has not allowed yet."""
         return self._waiting(asks_for(self.workspace, self.config, self.sources))
+
+    def to_allow(self) -> list[trust.Item]:
+        """What a run has to ask for; skills and guidance of the folder only where a model would see them."""
+        return [item for item in self.untrusted() if not item.optional or self.has_model]
+
+    @property
+    def has_model(self) -> bool:
+        """Whether the ladder has a model, beside code and a person. The ladder is not built for this."""
+        if self.given is not None:
+            return any(rung.tier in ("worker", "oversight") for rung in self.given)
+        return any(rung.model not in ("reflex", "person") for rung in rungs(self.config))
 
     def _waiting(self, items: Iterable[trust.Item]) -> list[trust.Item]:
         return trust.waiting(() if self._trusted else items)
@@ -341,7 +352,7 @@ class Fractal(Reader):
     ) -> RunResult:
         run_context.policy = policy
         self.workshop.begin(run_context)
-        left_out = list(self.left_out())
+        left_out = list(self.left_out()) if self.has_model else []
         for text in left_out[:MOST_LEFT_OUT]:
             self.warn(run_context.id, text)
         if len(left_out) > MOST_LEFT_OUT:

@@ -18,11 +18,6 @@ from runtime.workspace.runs import RunResult
 from runtime.workspace.workspace import DEFAULT
 
 
-def has_model(fractal: Fractal) -> bool:
-    """Whether the ladder has a model, beside code and a person."""
-    return any(rung.tier in ("worker", "oversight") for rung in fractal.ladder)
-
-
 def player(fractal: Fractal) -> Play:
     """A function that runs a task in another folder, with the settings of this one and no person to ask."""
     fractal.refuse_untrusted()

@@ -12,7 +12,7 @@ import click
 from kernel.errors import ConfigurationError, UsageError
 from runtime.api import learning
 from runtime.api.fractal import Fractal
-from runtime.api.sample_runs import has_model, sample_tasks
+from runtime.api.sample_runs import sample_tasks
 from runtime.catalogue.exporting import skill_text, write_skill
 from runtime.cli.output import (
     Columns,
@@ -270,7 +270,7 @@ def trial(what: str | None, model: str | None, usd: float | None, dry_run: bool)
 
 
 async def _run_trial(fractal: Fractal, subject: str, dry_run: bool, quiet: bool) -> Trial:
-    if not has_model(fractal):
+    if not fractal.has_model:
         raise ConfigurationError("a trial needs a model for the sample tasks; name one with --model")
     tasks = sample_tasks(fractal, sample_reporter(quiet))
     trying = ChangeTrials(fractal.workshop.journal, tasks, trials_of(fractal), dry_run)

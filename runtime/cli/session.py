@@ -160,7 +160,7 @@ class Session:
         self.asks = terminal and not self.json
         person = Person(self._ask, self._approve, decider()) if self.asks else None
         fractal = Fractal(folder(), settings=settings, on_event=self._hear, person=person)
-        if self.asks and (items := fractal.untrusted()):
+        if self.asks and (items := fractal.to_allow()):
             allow(items)
         self.fractal = fractal
         return fractal

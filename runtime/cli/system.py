@@ -13,7 +13,7 @@ import click
 from kernel.errors import UsageError
 from runtime.api.building import build
 from runtime.api.fractal import Fractal
-from runtime.api.sample_runs import has_model, sample_tasks
+from runtime.api.sample_runs import sample_tasks
 from runtime.cli.output import (
     OUTCOMES,
     Columns,
@@ -279,7 +279,7 @@ def adoption_of(fractal: Fractal, proposal: Proposal, quiet: bool) -> Adoption:
     """The adoption of a proposal; `quiet` prints no samples."""
     workshop, tasks = fractal.workshop, sample_tasks(fractal, sample_reporter(quiet))
     return Adoption(
-        workshop.journal, workshop.proposals, proposal, tasks, workshop.context, has_model(fractal)
+        workshop.journal, workshop.proposals, proposal, tasks, workshop.context, fractal.has_model
     )
 
 

@@ -14,7 +14,7 @@ from kernel.errors import FractalError, UsageError
 from kernel.tools.running import command_of
 from kernel.tools.tool import Tool
 from runtime.api.fractal import Fractal
-from runtime.api.sample_runs import has_model, memory_runner, player
+from runtime.api.sample_runs import memory_runner, player
 from runtime.catalogue.catalogue import Catalogue
 from runtime.catalogue.exporting import export_tool
 from runtime.catalogue.skills import read_skill
@@ -248,7 +248,7 @@ def test(names: tuple[str, ...], everything: bool, model: str | None) -> int:
     else:
         chosen = [_tool(fractal, name) for name in names]
     guided = [tool for tool in chosen if tool.guided and tool.sample]
-    if guided and has_model(fractal) and not wants_json():
+    if guided and fractal.has_model and not wants_json():
         bounds = fractal.config.bounds()
         usd = "" if bounds.usd is None else f" and {money(bounds.usd)}"
         notify(f"{count(len(guided), 'run')} of at most {bounds.calls} calls{usd} each")
@@ -259,13 +259,13 @@ def test(names: tuple[str, ...], everything: bool, model: str | None) -> int:
 
 
 async def _test(fractal: Fractal, tools: list[Tool], *, quiet: bool = False) -> list[Tested]:
-    if sys.stdin.isatty() and sys.stderr.isatty() and (items := fractal.untrusted()):
+    if sys.stdin.isatty() and sys.stderr.isatty() and (items := fractal.to_allow()):
         allow(items)
     fractal.refuse_untrusted()
     workshop, runners = fractal.workshop, {"memory": memory_runner()}
     results: list[Tested] = []
     for tool in tools:
-        play = player(fractal) if tool.guided and has_model(fractal) else None
+        play = player(fractal) if tool.guided and fractal.has_model else None
         context = workshop.context(tool)
         results.append(await workshop.records.test(tool, workshop.workspace, context, play, runners))
         if not quiet:

@@ -13,7 +13,9 @@ from playing import ACCEPT, plan
 
 from kernel.asking.responder import Ask, Ladder
 from kernel.errors import ConfigurationError
+from kernel.events import Event
 from runtime.api.fractal import Fractal
+from runtime.models.ladder import KEYS
 from runtime.models.scripted import Scripted
 from runtime.workspace import trust
 from runtime.workspace.found import GUIDANCE_CHARS, MOST_FILES
@@ -252,3 +254,21 @@ def test_a_configured_folder_of_skills_that_is_missing_is_reported(folder: Path)
     ]
     ran = in_process(folder, ("doctor",), {**os.environ, "NO_COLOR": "1", "FRACTAL_SKILLS": "[nowhere]"})
     assert "nowhere:1: skills: there is no such folder" in ran.out
+
+
+def test_a_run_without_a_model_asks_for_no_guidance(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for key in KEYS:
+        monkeypatch.delenv(key, raising=False)
+    (folder / "AGENTS.md").write_text("Use tabs.\n", "utf-8")
+    warnings: list[str] = []
+
+    def hear(event: Event) -> None:
+        if event.kind == "warning":
+            warnings.append(str(event.data["message"]))
+
+    fractal = Fractal(folder, on_event=hear)
+    assert asyncio.run(fractal.run("what is 2 + 2")).output == "4"
+    assert (warnings, fractal.to_allow()) == ([], [])
+    assert [item.name for item in Fractal(folder, settings={"model": "mailbox"}).to_allow()] == [
+        f"instructions {folder / 'AGENTS.md'}"
+    ]
