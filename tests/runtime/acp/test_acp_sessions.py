@@ -291,3 +291,11 @@ async def test_an_untrusted_folder_is_refused(work):
     settings(work, network=True)
     async with editor(FRACTAL_TRUST="") as client:
         assert "fractal trust" in await client.refused(client.open(work))
+
+
+async def test_a_folder_whose_guidance_is_not_allowed_is_opened_without_it(work):
+    (work / "AGENTS.md").write_text("Use tabs.\n")
+    async with editor(FRACTAL_TRUST="") as client:
+        session = await client.open(work)
+        await client.ask(session, "what is 2 + 2")
+        assert "4" in client.said()
