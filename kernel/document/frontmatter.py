@@ -66,6 +66,7 @@ EVIDENCE: Shape = {
     "was": str,
     "tree_before": str,
     "tree_after": str,
+    "undone": bool,
     "spent": AMOUNTS,
     "turn": int,
     "drafts": {...: str},

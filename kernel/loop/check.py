@@ -382,6 +382,8 @@ async def _undo(session: Session) -> None:
         return
     try:
         lines = await snapshots.take_back(session.run.id, list(_newest_first(session, session.doc)))
+        for step in session.doc.attempted if lines else ():
+            session.put(replace(step, evidence={**step.evidence, "undone": True}))
     except FractalError as error:
         lines = [f"the changes of the attempt stay: {error}"]
     if lines:

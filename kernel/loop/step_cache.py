@@ -75,7 +75,7 @@ def _instructions(session: Session, read: str) -> str:
     return fingerprint([instructions(session.doc, read, catalogue), *texts])
 
 
-PER_EXECUTION = ("needed", "was", "spent", "limit", "tree_before", "tree_after", "files", "deleted")
+PER_EXECUTION = ("needed", "was", "spent", "limit", "tree_before", "tree_after", "files", "deleted", "undone")
 """Evidence of one execution of a step that does not belong to its result."""
 
 

@@ -34,15 +34,26 @@ class Acted:
 
 
 def acted(documents: Sequence[Document], top: int | None = None) -> list[Acted]:
-    """The steps whose changes are known, the oldest first; with `top` those of that step of the root."""
+    """The steps whose changes are known, the oldest first; with `top` those of that step of the root.
+
+    An attempt that a loop has undone itself is left out, with the loops below it.
+    """
+    gone: set[str] = set()
+    for document in documents:  # parents come first
+        undone = (step for step in document.steps.values() if document.meta.id in gone or _is_undone(step))
+        gone |= {step.link.removesuffix(".md") for step in undone if step.share is not None}
     began = {document.meta.id: document.meta.created for document in documents}
     acts = [
         Acted(began.get(step.link.removesuffix(".md"), document.meta.updated), document.top(step.n), step)
         for document in documents
         for step in document.steps.values()
-        if "tree_before" in step.evidence
+        if "tree_before" in step.evidence and document.meta.id not in gone and not _is_undone(step)
     ]
     return sorted((each for each in acts if top in (None, each.top)), key=lambda each: each.began)
+
+
+def _is_undone(step: Step) -> bool:
+    return bool(step.evidence.get("undone"))
 
 
 def _of_an_older_version(documents: Sequence[Document], top: int | None) -> Iterator[str]:
@@ -129,10 +140,11 @@ def in_effect(root: Document) -> list[dict[str, Any]]:
 
 
 def undone_steps(root: Document) -> set[int]:
-    """The steps of the root that were undone."""
+    """The steps of the root that were undone, by a person or by the loop itself."""
     entries = undone(root)
     every = any(each["step"] is None for each in entries)
-    return {n for n in root.steps if every or n in [each["step"] for each in entries]}
+    named = [each["step"] for each in entries]
+    return {n for n, step in root.steps.items() if every or n in named or _is_undone(step)}
 
 
 def _note(store: Store, loop_id: str, entries: list[dict[str, Any]]) -> None:

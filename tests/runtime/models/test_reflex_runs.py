@@ -300,6 +300,9 @@ def test_a_series_whose_part_fails_leaves_the_folder_as_it_was(folder: Path, tas
     assert after == before
     assert not (folder / "trips").exists()
     assert f"Undone: {undone}" in done.question
+    fractal = Fractal(folder)
+    assert fractal.diffs(done.run) == [], "what was undone is no change"
+    assert fractal.undo(done.run) == [], "it is not undone again"
 
 
 def test_a_single_command_that_fails_leaves_what_it_wrote(folder: Path):
