@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from fractal import Fractal
 
 OPTION = "--fractal-record"
+LOG = "calls.jsonl"
+PASSED = pytest.StashKey[bool]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -40,7 +42,7 @@ def fractal_replay(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[C
         from fractal import Fractal
 
         log = request.path.parent / recording
-        log = log if log.suffix == ".jsonl" else log / "calls.jsonl"
+        log = log if log.suffix == ".jsonl" else log / LOG
         if model is None and not log.is_file():
             pytest.fail(f"{log}: there is no such recording; make it with: pytest {OPTION} MODEL")
         rung = _recorder(model) if model else {"model": f"replay:{log}", "options": {"strict": strict}}
@@ -50,8 +52,17 @@ def fractal_replay(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[C
         return fractal
 
     yield replay
-    for fractal, log in opened if model else ():
+    for fractal, log in opened if model and request.node.stash.get(PASSED, False) else ():
         _keep(fractal, log)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
+    """Note whether a test has passed: a failed one keeps no recording."""
+    report = yield
+    if call.when == "call":
+        item.stash[PASSED] = report.passed
+    return report
 
 
 def _recorder(model: str) -> dict[str, Any]:
@@ -64,10 +75,17 @@ def _recorder(model: str) -> dict[str, Any]:
 
 
 def _keep(fractal: Fractal, log: Path) -> None:
-    """Copy the replies of the one run in a workspace."""
-    runs = [fractal.workspace.runs / each.run / "calls.jsonl" for each in fractal.runs()]
+    """Copy the replies of the one run in a workspace, and its root document, which has the task."""
+    from kernel.document.model import root_id
+
+    runs = [fractal.workspace.runs / each.run / LOG for each in fractal.runs()]
     asked = [each for each in runs if each.is_file()]
     if len(asked) != 1:
         pytest.fail(f"{log}: a recording has one run that asks a model, and this test had {len(asked)}")
     log.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(asked[0], log)
+    if log.name == LOG:  # the folder has this recording alone
+        for old in log.parent.glob("system-*.md"):
+            old.unlink()
+        root = asked[0].with_name(f"{root_id(asked[0].parent.name)}.md")
+        shutil.copyfile(root, log.parent / root.name)

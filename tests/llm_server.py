@@ -39,7 +39,8 @@ class Answer:
     drop: bool = False  # close the connection without an answer
     cut: bool = False  # close it in the middle of the answer
     calls: tuple[tuple[str, str], ...] = ()  # tool calls: name and arguments as JSON text
-    stall: float = 0.0  # seconds between the first two pieces of a stream
+    think: float = 0.0  # seconds between the head of a stream and its first piece
+    stall: float = 0.0  # seconds between its first two pieces
     streams: bool = True  # if a stream is asked for
 
 
@@ -129,11 +130,11 @@ class LlmServer:
                         self.send_header(name, value)
                     self.send_header("Content-Length", str(len(content)))
                     self.end_headers()
-                    if answer.stall:
-                        self.wfile.write(chunks[0])
+                    for pause in (answer.think, answer.stall) if chunks else ():
+                        self.wfile.write(chunks.pop(0))
                         self.wfile.flush()
-                        time.sleep(answer.stall)
-                        content = b"".join(chunks[1:])
+                        time.sleep(pause)
+                        content = b"".join(chunks)
                     self.wfile.write(content[: len(content) // 2] if answer.cut else content)
                     self.close_connection = self.close_connection or answer.cut
                 except (BrokenPipeError, ConnectionResetError):

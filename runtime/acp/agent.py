@@ -21,6 +21,7 @@ from runtime import __version__
 from runtime.acp.session import MODES, Session
 from runtime.api.fractal import shipped_system
 from runtime.workspace.workspace import Workspace
+from runtime.workspace.worktrees import folder_of_user
 
 _INVALID, _INTERNAL = -32602, -32603
 """Error codes of JSON-RPC."""
@@ -94,7 +95,7 @@ class FractalAgent:
         sessions = [
             schema.SessionInfo(session_id=id, cwd=meta.folder, title=runs[0][1][:80], updated_at=meta.updated)
             for id, runs in _threads(workspace).items()
-            if (meta := runs[-1][0]).folder == str(workspace.folder)
+            if folder_of_user(meta := runs[-1][0]) == workspace.folder
         ]
         sessions.sort(key=lambda each: each.updated_at or "", reverse=True)
         return schema.ListSessionsResponse(sessions=sessions)

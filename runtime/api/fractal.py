@@ -343,9 +343,7 @@ class Fractal(Reader):
 
     def _like(self, ladder: Ladder | None, settings: Mapping[str, Any]) -> Fractal:
         more = {"on_event": self.listener, "person": self._person, "trusted": self._trusted}
-        other = Fractal(self.workspace.folder, settings={**self._flags(), **settings}, ladder=ladder, **more)
-        other._passed = self._passed
-        return other
+        return Fractal(self.workspace.folder, settings={**self._flags(), **settings}, ladder=ladder, **more)
 
     async def _drive(
         self, run_context: RunContext, folder: Path, clock: Clock, servers: Servers, policy: Policy

@@ -12,6 +12,7 @@ class Endpoint:
 
     url: str
     key: str = ""  # the environment variable with the key; "": a server on the user's own machine
+    default: str = ""  # the model that is used where only the key is set
     native: bool = True  # whether tool calls have the provider's own form
     limit: str = "max_tokens"  # the request's member for the longest reply
 
@@ -22,17 +23,22 @@ class Endpoint:
 
 
 ENDPOINTS: Mapping[str, Endpoint] = {
-    "openai": Endpoint("https://api.openai.com/v1", "OPENAI_API_KEY", limit="max_completion_tokens"),
-    "openrouter": Endpoint("https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"),
-    "groq": Endpoint("https://api.groq.com/openai/v1", "GROQ_API_KEY"),
-    "mistral": Endpoint("https://api.mistral.ai/v1", "MISTRAL_API_KEY"),
-    "deepseek": Endpoint("https://api.deepseek.com/v1", "DEEPSEEK_API_KEY"),
-    "together_ai": Endpoint("https://api.together.xyz/v1", "TOGETHER_API_KEY"),
-    "gemini": Endpoint("https://generativelanguage.googleapis.com/v1beta/openai", "GEMINI_API_KEY"),
+    "openai": Endpoint(
+        "https://api.openai.com/v1", "OPENAI_API_KEY", "gpt-5-mini", limit="max_completion_tokens"
+    ),
+    "gemini": Endpoint(
+        "https://generativelanguage.googleapis.com/v1beta/openai", "GEMINI_API_KEY", "gemini-2.5-flash"
+    ),
+    "mistral": Endpoint("https://api.mistral.ai/v1", "MISTRAL_API_KEY", "mistral-medium-latest"),
+    "openrouter": Endpoint("https://openrouter.ai/api/v1", "OPENROUTER_API_KEY", "openai/gpt-5-mini"),
+    "deepseek": Endpoint("https://api.deepseek.com/v1", "DEEPSEEK_API_KEY", "deepseek-chat"),
+    "groq": Endpoint("https://api.groq.com/openai/v1", "GROQ_API_KEY", "openai/gpt-oss-120b"),
+    "together_ai": Endpoint("https://api.together.xyz/v1", "TOGETHER_API_KEY", "openai/gpt-oss-120b"),
     "lm_studio": Endpoint("http://127.0.0.1:1234/v1", native=False),
     "hosted_vllm": Endpoint("http://127.0.0.1:8000/v1", native=False),
     "llamacpp": Endpoint("http://127.0.0.1:8080/v1", native=False),
 }
+"""In the order in which their keys are looked for."""
 ALIASES: Mapping[str, str] = {"lmstudio": "lm_studio", "vllm": "hosted_vllm", "together": "together_ai"}
 """Short names of providers. The long ones are those of litellm's table of prices."""
 OWN = Endpoint("", native=False)

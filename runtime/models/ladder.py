@@ -8,19 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernel.asking.responder import Ladder, Questioner, Responder, Tier
+from runtime.models.endpoints import ENDPOINTS
 from runtime.workspace.settings import Config, Rung, Timeouts
 
 if TYPE_CHECKING:
     from runtime.memory.run_memory import RunMemory
 
-KEYS: Mapping[str, str] = {
-    "ANTHROPIC_API_KEY": "anthropic/claude-sonnet-4-5",
-    "OPENAI_API_KEY": "openai/gpt-5-mini",
-    "GEMINI_API_KEY": "gemini/gemini-2.5-flash",
-    "MISTRAL_API_KEY": "mistral/mistral-medium-latest",
-    "OPENROUTER_API_KEY": "openrouter/openai/gpt-5-mini",
-    "DEEPSEEK_API_KEY": "deepseek/deepseek-chat",
-    "GROQ_API_KEY": "groq/openai/gpt-oss-120b",
+KEYS: Mapping[str, str] = {"ANTHROPIC_API_KEY": "anthropic/claude-sonnet-4-5"} | {
+    each.key: f"{name}/{each.default}" for name, each in ENDPOINTS.items() if each.key
 }
 """The default: the first provider whose key is set, and its model."""
 

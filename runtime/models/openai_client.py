@@ -10,8 +10,9 @@ import asyncio
 import json
 import os
 import sys
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any, cast
 
 from kernel.asking.responder import Ask, Reply
@@ -48,11 +49,17 @@ class OpenAI(Provider):
         provider = ALIASES.get(first, first) if slash else "openai"
         known, own = ENDPOINTS[provider], settings.get("api_base")
         self.endpoint = OWN if own and not known.local else known
+        self._key = known.key  # also for an address of one's own: no other provider's key is sent there
         native = self.endpoint.native if native is None else native
         name = f"{provider}/{rest}" if slash else model
         super().__init__(name, **{"name": model, "native": native, **settings})
         self.url = self.api_base or known.url
         self._client: tuple[httpx.AsyncClient, asyncio.AbstractEventLoop] | None = None
+
+    @property
+    def key_name(self) -> str:
+        """The environment variable with the key; "" if the server needs none."""
+        return self.key_env or self._key
 
     async def load(self) -> None:
         """Import the package in a thread, and make its client: that takes longer than some time-outs."""
@@ -61,9 +68,9 @@ class OpenAI(Provider):
 
     async def send(self, ask: Ask, seconds: float) -> Reply:
         """Make one call and read the stream of its reply."""
-        limits, received = self.timeout, _Received()
-        async with _limit(seconds, "the reply was not complete"):
-            async with _limit(limits.first_token, "no reply began"):
+        begun, received = time.monotonic(), _Received()
+        async with _limit(seconds, f"the reply was not complete within {seconds:g} s"):
+            async with self._patience(received, begun):
                 client = self._connected()
                 request = client.build_request("POST", "chat/completions", json=self._request(ask))
                 response = await client.send(request, stream=True)
@@ -72,33 +79,37 @@ class OpenAI(Provider):
                     text = (await response.aread()).decode("utf-8", "replace")
                     raise RefusedRequest(text, response.status_code, response.headers)
                 if "event-stream" in response.headers.get("content-type", ""):
-                    await self._follow(_events(response), received, ask)
+                    await self._follow(_events(response), received, ask, begun)
                 else:  # a server that does not stream
                     received.take_whole(json.loads(await response.aread()), ask)
             finally:
                 await response.aclose()
         return self._reply(ask, received)
 
-    async def _follow(self, events: AsyncIterator[str], received: _Received, ask: Ask) -> None:
+    async def _follow(self, events: AsyncIterator[str], received: _Received, ask: Ask, begun: float) -> None:
         """Take the events of a stream until its end, or until the next one takes too long."""
-        seconds, what = self.timeout.first_token, "no reply began"
         while True:
-            async with _limit(seconds, what):
+            async with self._patience(received, begun):
                 event = await anext(events, None)
             if event is None:
                 break
             received.take(json.loads(event), ask)
-            seconds, what = self.timeout.idle, "the reply stalled"
         if not received.finish:
             raise ConnectionResetError("the stream ended in the middle of the reply")
+
+    def _patience(self, received: _Received, begun: float) -> AbstractAsyncContextManager[None]:
+        """The limit for the next piece of a reply; until the first one, that for all since `begun`."""
+        first, idle = self.timeout.first_token, self.timeout.idle
+        if received.begun:
+            return _limit(idle, f"the reply stalled within {idle:g} s")
+        return _limit(begun + first - time.monotonic(), f"no reply began within {first:g} s")
 
     def _connected(self) -> httpx.AsyncClient:
         """The client. Its connections belong to one event loop."""
         loop = asyncio.get_running_loop()
         if self._client is None or self._client[1] is not loop:
-            optional = (self.endpoint.local or self.endpoint is OWN) and not self.key_env
-            variable = self.key_env or self.endpoint.key or "OPENAI_API_KEY"
-            key = os.environ.get(variable, "none") if optional else self.key(variable)
+            optional = self.endpoint.local and not self.key_env
+            key = os.environ.get(self.key_name, "none") if optional else self.key(self.key_name)
             timeout = _httpx().Timeout(self.timeout.total, connect=self.timeout.connect)
             client = _httpx().AsyncClient(
                 base_url=self.url,
@@ -146,14 +157,14 @@ class OpenAI(Provider):
 
 @asynccontextmanager
 async def _limit(seconds: float, what: str) -> AsyncGenerator[None]:
-    """Raise a `TimeoutError` that says what did not happen in time."""
+    """Raise a `TimeoutError` with this text after so many seconds."""
     limit = asyncio.timeout(seconds)
     try:
         async with limit:
             yield
     except TimeoutError:
         if limit.expired():
-            raise TimeoutError(f"{what} within {seconds:g} s") from None
+            raise TimeoutError(what) from None
         raise
 
 
@@ -174,6 +185,7 @@ class _Received:
         self.text = self.refusal = ""
         self.calls: dict[int, tuple[str, str]] = {}
         """Name and arguments of each tool call, by its place."""
+        self.begun = False  # whether a piece of it, or of the model's thinking, has come
         self.finish = ""
         self.used: dict[str, Any] = {}
 
@@ -194,7 +206,8 @@ class _Received:
         for choice in chunk.get("choices") or ():
             self.finish = choice.get("finish_reason") or self.finish
             delta: Mapping[str, Any] = choice.get("delta") or {}
-            if text := delta.get("content"):
+            self.begun = self.begun or any(value for name, value in delta.items() if name != "role")
+            if text := _text_in(delta.get("content")):
                 self.text += text
                 ask.on_text(text)
             self.refusal += delta.get("refusal") or ""
@@ -205,6 +218,14 @@ class _Received:
                 new, more = function.get("name") or "", function.get("arguments") or ""
                 self.calls[place] = (name + new, given + more)
                 ask.on_text(f"{new} {more}" if new else more)
+
+
+def _text_in(content: Any) -> str:
+    """The text of a message; some servers send it in parts."""
+    if isinstance(content, list):
+        parts = cast(list[Any], content)
+        return "".join(str(part.get("text") or "") for part in parts if isinstance(part, dict))
+    return content or ""
 
 
 def _error_in(text: str) -> dict[str, Any]:

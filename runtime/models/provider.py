@@ -52,10 +52,10 @@ OPTIONAL = {
 LOCAL_RETRIES = 1  # after a refused connection to this machine: the server is not running
 AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
 KEYS = {
-    "gemini": "GEMINI_API_KEY",
     "vertex_ai": "GOOGLE_APPLICATION_CREDENTIALS",
     "bedrock": "AWS_ACCESS_KEY_ID",
 }
+"""The variables of providers that litellm serves, where they are not named `PROVIDER_API_KEY`."""
 _CLASSES = re.compile(r"^(?:(?:litellm\.)?\w*(?:Error|Exception|Timeout)(?:: | - ))+")
 
 
@@ -133,6 +133,11 @@ class Provider(ABC):
     def native(self) -> bool:
         """Whether tool calls have the provider's own form."""
         return self._native and "tools" not in self.refused
+
+    @property
+    def key_name(self) -> str:
+        """The environment variable with the key; "" if the server needs none."""
+        return self.key_env or KEYS.get(self.provider, f"{self.provider.upper()}_API_KEY")
 
     def offers(self, task: str, document: Document) -> float | None:
         """Accept any attempt."""
@@ -262,9 +267,11 @@ class Provider(ABC):
         """Seconds to wait before the next attempt; raises errors that a retry cannot fix."""
         status, text = status_of(error), error_message(error)
         if status in (401, 403) or "missing credentials" in text.lower():
-            variable = self.key_env or KEYS.get(self.provider, f"{self.provider.upper()}_API_KEY")
+            fix = (
+                f"set {self.key_name}" if self.key_name else "name its variable with options: {key_env: NAME}"
+            )
             raise ConfigurationError(
-                f"{self._at}: the provider refused the key ({text}); set {variable} and run `fractal resume`"
+                f"{self._at}: the provider refused the key ({text}); {fix} and run `fractal resume`"
             ) from None
         if type(error).__name__ == "ContextWindowExceededError" or "maximum context length" in text:
             raise ProviderError(

@@ -94,7 +94,12 @@ class Replay:
                 raise ProviderError(
                     f"{self.name}: the request in {place} differs from the recorded one; record the run again"
                 )
-            if self._tasks.get(place.loop) != ask.document.text(1, "task"):
+            if place.loop not in self._tasks:
+                raise ProviderError(
+                    f"{self.name}: the request in {place} differs from the recorded one, and its task is "
+                    f"not known: put the run's root document beside {self.log.name}"
+                )
+            if self._tasks[place.loop] != ask.document.text(1, "task"):
                 raise ProviderError(
                     f"{self.name}: the request in {place} differs from the recorded one, and so does "
                     "its task; a recording can only replay the task of its own run"

@@ -104,7 +104,9 @@ def _in_the_way(
 
 def _carry_over(work: Trees, into: Trees, moved: Mapping[str, Moved], found: Merge) -> None:
     """Store in `into` the contents that come from `work`."""
-    states = (state for path, (state, _) in found.moves.items() if state and state == moved[path][1])
-    if oids := {state.oid for state in states if state.oid}:
+    theirs = {path: after.oid for path, (_, after) in moved.items() if after and after.oid}
+    if oids := {
+        state.oid for path, (state, _) in found.moves.items() if state and state.oid == theirs.get(path)
+    }:
         pack = work.shadow.run("pack-objects", "-q", "--stdout", stdin="\n".join(oids).encode() + b"\n")
         into.shadow.run("unpack-objects", "-q", stdin=pack)

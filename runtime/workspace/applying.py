@@ -41,7 +41,9 @@ def apply(
         found = merge(work.trees, moved, folder.trees, before, force=last["force"])
         if found.conflicts:
             lines = [f"  {shown_name(path)}: {why}" for path, why in sorted(found.conflicts.items())]
-            raise UsageError("\n".join(["nothing was applied:", *lines, _advice(root)]))
+            large = {path for path, (_, theirs) in moved.items() if theirs and not theirs.kept}
+            advice = _advice(root, by_force=not found.conflicts.keys() <= large)
+            raise UsageError("\n".join(["nothing was applied:", *lines, advice]))
 
         def noted(after: str = "") -> None:
             entry = {"tree": last["tree"], "force": last["force"], "before": before, "after": after}
@@ -59,11 +61,12 @@ def apply(
     ]
 
 
-def _advice(root: Document) -> str:
+def _advice(root: Document, *, by_force: bool) -> str:
     run = root.meta.run
+    force = f", or take the run's: fractal apply {run} --force (`fractal undo {run}` reverts it)"
     return (
-        f"compare with {root.meta.folder} (`fractal diff {run}`); make the files there and here the same and "
-        f"apply again, or take the run's: fractal apply {run} --force (`fractal undo {run}` reverts it)"
+        f"compare with {root.meta.folder} (`fractal diff {run}`); give the files the same content there and "
+        f"here and apply again{force if by_force else ''}"
     )
 
 

@@ -146,7 +146,7 @@ def leave(
         if scope := values.get("scope"):
             if by.kind == "client":
                 raise UsageError("a client approves one call at a time")
-            place, steps = folder_of_user(root), document.steps.values()
+            place, steps = folder_of_user(root.meta), document.steps.values()
             if why := offers(reader.workspace, place, steps).refusal(scope):
                 raise UsageError(f"{why}; approve this one: fractal approve {run}")
             if scope == ALWAYS:
@@ -158,7 +158,7 @@ def leave(
 
 def offered(reader: Reader, run: str) -> Offers:
     """What can be approved beyond the steps that a run waits with."""
-    place = folder_of_user(reader.root_document(run))
+    place = folder_of_user(reader.root_document(run).meta)
     return offers(reader.workspace, place, _open_question(reader, run, "approve").steps.values())
 
 

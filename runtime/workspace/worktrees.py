@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from kernel import disk
-from kernel.document.model import Document
+from kernel.document.model import Document, Meta
 from kernel.errors import ConfigurationError, StorageError, UsageError, raised_as
 from runtime.sandbox.repository import names
 from runtime.sandbox.restoring import restore
@@ -85,10 +85,10 @@ class Worktree:
             raise UsageError(f"the worktree of run {run} {why}; `fractal fork {run}` makes another")
 
 
-def folder_of_user(root: Document) -> Path:
+def folder_of_user(meta: Meta) -> Path:
     """The user's folder that a run is about, also of one that works in a worktree."""
-    made = Worktree.of_run(root)
-    return made.of if made else Path(root.meta.folder)
+    noted: Mapping[str, Any] = meta.extra.get("worktree") or {}
+    return Path(noted.get("of", meta.folder))
 
 
 def make(workspace: Workspace, run: str, of: Path, source: Snapshots, first: str, then: str) -> Worktree:

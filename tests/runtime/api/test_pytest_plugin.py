@@ -56,6 +56,21 @@ def test_recorded_test_passes_without_the_model(pytester: pytest.Pytester, scrip
     pytester.runpytest_subprocess().assert_outcomes(passed=1)
 
 
+def test_failed_test_keeps_the_recording_that_was_there(pytester: pytest.Pytester, script: Path) -> None:
+    log = pytester.mkdir("answers") / "calls.jsonl"
+    log.write_text("good", "utf-8")
+    pytester.makepyfile(f"{TEST}    assert False\n")
+    pytester.runpytest_subprocess("--fractal-record", f"scripted:{script}").assert_outcomes(failed=1)
+    assert log.read_text("utf-8") == "good"
+
+
+def test_recording_that_is_not_strict_accepts_other_files(pytester: pytest.Pytester, script: Path) -> None:
+    pytester.makepyfile(TEST)
+    pytester.runpytest_subprocess("--fractal-record", f"scripted:{script}").assert_outcomes(passed=1)
+    pytester.makepyfile(TEST.replace("a b c", "d").replace('"answers"', '"answers", strict=False'))
+    pytester.runpytest_subprocess().assert_outcomes(passed=1)
+
+
 def test_request_without_a_reply_fails_and_is_named(pytester: pytest.Pytester, script: Path) -> None:
     folder = pytester.mkdir("work")
     (folder / "notes.txt").write_text("a b c", "utf-8")

@@ -133,6 +133,57 @@ async def test_a_stalled_stream_is_given_up_and_tried_again(llm_server, model, m
     assert "the reply stalled within 0.3 s, retrying in 0 s (1 of 6)" in notices[0]
 
 
+async def test_a_model_that_thinks_before_it_writes_has_the_time_of_the_first_token(
+    llm_server, model, make_ask
+):
+    notices: list[str] = []
+    llm_server.queue(Answer('{"a": 1}', think=0.6))
+    reply = await model(timeout={"idle": 0.2}).answer(make_ask(notify=notices.append))
+    assert (reply.text, notices) == ('{"a": 1}', [])
+    llm_server.queue(Answer('{"a": 1}', delay=0.3, think=0.4))
+    with pytest.raises(ProviderError, match=r"no reply began within 0\.5 s"):
+        await model(timeout={"first_token": 0.5}, retries=0).answer(make_ask())
+
+
+@pytest.mark.parametrize(
+    ("name", "variables", "sent"),
+    [
+        ("groq/m", {"GROQ_API_KEY": "g", "OPENAI_API_KEY": "o"}, "g"),
+        ("groq/m", {"OPENAI_API_KEY": "o"}, "none"),
+        ("lmstudio/m", {"OPENAI_API_KEY": "o"}, "none"),
+        ("openai/m", {"OPENAI_API_KEY": "o"}, "o"),
+        ("m", {"OPENAI_API_KEY": "o"}, "o"),
+    ],
+)
+async def test_no_key_goes_to_the_server_of_another_provider(
+    llm_server, make_ask, monkeypatch, name, variables, sent
+):
+    for key in KEYS:
+        monkeypatch.delenv(key, raising=False)
+    for key, value in variables.items():
+        monkeypatch.setenv(key, value)
+    llm_server.say("{}")
+    await OpenAI(name, api_base=llm_server.url).answer(make_ask())
+    assert llm_server.requests[0][1]["authorization"] == f"Bearer {sent}"
+
+
+@pytest.mark.parametrize(
+    ("name", "fix"), [("together/m", "set TOGETHER_API_KEY"), ("lmstudio/m", "options: {key_env: NAME}")]
+)
+async def test_a_refused_key_is_named_as_it_is_read(llm_server, make_ask, name, fix):
+    llm_server.fail(401, "no such key")
+    with pytest.raises(ConfigurationError, match="refused the key") as refused:
+        await OpenAI(name, api_base=llm_server.url).answer(make_ask())
+    assert fix in str(refused.value)
+
+
+async def test_content_in_parts_is_one_text(llm_server, model, make_ask):
+    parts = [{"type": "text", "text": '{"a":'}, {"type": "thinking", "thinking": []}, {"text": " 1}"}]
+    choice = {"message": {"role": "assistant", "content": parts}, "finish_reason": "stop"}
+    llm_server.queue(Answer(raw=json.dumps({"choices": [choice]}).encode()))
+    assert (await model().answer(make_ask())).text == '{"a": 1}'
+
+
 async def test_a_reply_that_does_not_begin_is_given_up(llm_server, model, make_ask):
     llm_server.always(lambda body: Answer(delay=2.0))
     with pytest.raises(ProviderError, match=r"no reply began within 0\.2 s"):

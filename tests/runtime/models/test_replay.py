@@ -72,7 +72,7 @@ async def test_an_ask_that_moved_is_found_by_its_prompt(recorded, ask_anew):
 
 async def test_a_changed_prompt_is_answered_for_the_recorded_task_only(recorded, ask_anew):
     changed = ask_anew("check", user="Another listing.")
-    with pytest.raises(ProviderError, match=r"request in check of system .*so does its task"):
+    with pytest.raises(ProviderError, match=r"its task is not known: put the run's root document beside"):
         await Replay(recorded).answer(changed)
     lies_beside(recorded, "another task")
     with pytest.raises(ProviderError, match=r"request in check of system .*so does its task"):

@@ -295,6 +295,14 @@ def test_the_environment_allows_everything_and_keeps_nothing(
     assert names(folder) == ["sandbox"]
 
 
+def test_settings_that_come_after_the_first_check_are_checked_too(folder: Path) -> None:
+    first = Fractal(folder)
+    first.refuse_untrusted()
+    settings(folder, sandbox="off")
+    with pytest.raises(Untrusted, match="sandbox"):
+        first.anew().refuse_untrusted()
+
+
 def test_who_embeds_fractal_may_vouch_for_a_folder(folder: Path) -> None:
     settings(folder, sandbox="off")
     assert asyncio.run(Fractal(folder, trusted=True).run(SUM)).status == "complete"

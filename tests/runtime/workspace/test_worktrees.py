@@ -182,6 +182,21 @@ def test_changes_are_applied_and_undone_again(play: Play, work: Path, command: s
     assert here(work) == became
 
 
+def test_contents_of_the_run_and_a_mode_of_the_user_are_both_applied(play: Play, work: Path) -> None:
+    played = run(play, "echo six >> a.txt")
+    (work / "a.txt").chmod(0o755)
+    assert played.fractal.apply() == ["changed a.txt (merged with your changes)"]
+    assert (work / "a.txt").read_text().endswith("five\nsix\n")
+    assert (work / "a.txt").stat().st_mode & 0o111
+
+
+def test_a_file_that_is_too_large_is_never_said_to_be_applied_by_force(play: Play, work: Path) -> None:
+    played = run(play, "head -c 20000001 /dev/zero > huge.bin")
+    with pytest.raises(UsageError, match="copy it yourself") as refused:
+        played.fractal.apply()
+    assert "--force" not in str(refused.value)
+
+
 def test_run_that_goes_on_is_applied_again(play: Play, work: Path) -> None:
     played = run(play, "sed -i s/one/1/ a.txt; echo 1 > made")
     fractal = played.fractal
