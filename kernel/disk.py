@@ -1,4 +1,4 @@
-"""The only module that changes files: completely or not at all, and durable when a function returns.
+"""The kernel's only module that changes files: completely or not at all, durable when a function returns.
 
 All changes are single calls of functions in `os`, so that tests can inject a fault before, in and after each
 of them. A process that dies leaves at most temporary files, which `sweep` removes.

@@ -154,7 +154,8 @@ def test_a_run_goes_on_without_what_a_folder_brings_along(
     fractal: Command, opened: Open, tmp_path: Path
 ) -> None:
     (fractal.folder / "AGENTS.md").write_text("Use tabs.\n")
-    terminal = opened("run", "what is 2 + 2", FRACTAL_TRUST="", XDG_CONFIG_HOME=str(tmp_path / "config"))
+    config = {"FRACTAL_TRUST": "", "XDG_CONFIG_HOME": str(tmp_path / "config")}
+    terminal = opened("run", "-m", fractal.script("m.yaml", WORKS), "what is 2 + 2", **config)
     assert "guidance for models" in terminal.until("Allow this from now on?")
     terminal.type("n\n")
     assert terminal.finish() == 0

@@ -96,13 +96,13 @@ def test_a_budget_is_kept(tmp_path: Path, bounds: dict[str, Any], why: str) -> N
     assert why in asker.troubles[0]
 
 
-def test_a_model_without_a_price_is_not_asked_where_money_is_limited(tmp_path: Path) -> None:
+def test_tokens_of_a_model_without_a_price_are_limited(tmp_path: Path) -> None:
     prompt(tmp_path, "Shorten {{ text }}.")
     model = Scripted([{"text": "ok"}], price=None)
-    asker = asking(tmp_path, model)
-    assert asker("shorten", {"text": "…"}) == ""
-    assert "known price" in asker.troubles[0]
-    assert asking(tmp_path, model, usd=None)("shorten", {"text": "…"}) == "ok"
+    few = asking(tmp_path, model, tokens=10)
+    assert few("shorten", {"text": "…"}) == ""
+    assert "the budget (calls, tokens, usd) is used up" in few.troubles[0]
+    assert asking(tmp_path, model)("shorten", {"text": "…"}) == "ok"
 
 
 def test_a_prompt_that_is_missing_or_wants_another_slot_is_an_error(tmp_path: Path) -> None:
