@@ -154,7 +154,8 @@ def test_a_run_goes_on_without_what_a_folder_brings_along(
     fractal: Command, opened: Open, tmp_path: Path
 ) -> None:
     (fractal.folder / "AGENTS.md").write_text("Use tabs.\n")
-    terminal = opened("run", "what is 2 + 2", FRACTAL_TRUST="", XDG_CONFIG_HOME=str(tmp_path / "config"))
+    env = {"FRACTAL_MODEL": fractal.script("m.yaml", WORKS), "FRACTAL_TRUST": ""}
+    terminal = opened("run", "what is 2 + 2", **env, XDG_CONFIG_HOME=str(tmp_path / "config"))
     assert "guidance for models" in terminal.until("Allow this from now on?")
     terminal.type("n\n")
     assert terminal.finish() == 0
