@@ -23,9 +23,11 @@ from kernel.loop.advance import PLAN_WAITS, outcome
 from kernel.loop.approval import effects_of
 from kernel.tools.tool import Tool
 from runtime.memory.prompting import fenced
+from runtime.models.provider import encodable
 from runtime.sandbox.changes import TEXT_BYTES, texts
 from runtime.sandbox.restoring import net_changes
 from runtime.sandbox.snapshot import Snapshots
+from runtime.workspace.runs import open_question
 
 M = TypeVar("M", bound=BaseModel)
 TITLE_CHARS = 120
@@ -70,6 +72,9 @@ class View:
     def news(self, document: Document) -> Iterator[Any]:
         """The updates for what is new in a document since it was shown last."""
         meta = document.meta
+        for note in document.section(1).notes:  # a loop below hears the same
+            if note.key == "guidance" and self._is_new(f"{meta.run}/{note.source}/{note.text}", True):
+                yield acp.update_user_message_text(note.text)
         approach = document.text(2, "approach")
         if approach and self._is_new(f"{meta.id}/approach", approach):
             yield acp.update_agent_thought_text(f"{approach}\n\n")
@@ -178,20 +183,13 @@ def _remarks(step: Step) -> list[ToolCallContentVariant]:
 
 def valid(message: M) -> M:
     """The message as valid Unicode: replies and file names can have halves of surrogate pairs."""
-    return type(message).model_validate(redacted(message.model_dump(by_alias=True), _paired))
-
-
-def _paired(text: str) -> str:
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return type(message).model_validate(redacted(message.model_dump(by_alias=True), encodable))
 
 
 def waits_of(documents: Sequence[Document]) -> Mapping[str, Any]:
     """What a run asks of a person: `for` (person or approval) and `question`; empty if nothing."""
-    for document in documents:
-        waits = document.meta.waiting or {}
-        if not document.ended and waits.get("for") in ("person", "approval"):
-            return waits
-    return {}
+    document = open_question(documents)
+    return document.meta.waiting or {} if document else {}
 
 
 def opening(root: Document) -> Iterator[Any]:

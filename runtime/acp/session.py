@@ -22,6 +22,7 @@ from runtime.acp.rendering import View, closing, opening, valid, waits_of
 from runtime.api.fractal import Fractal, RunResult
 from runtime.memory.prompting import fenced
 from runtime.workspace.inbox import Person, Said
+from runtime.workspace.runs import open_question
 from runtime.workspace.workspace import is_locked
 
 MODES = {
@@ -40,7 +41,9 @@ OPTIONS = [
     schema.PermissionOption(option_id="allow", name="Allow once", kind="allow_once"),
     schema.PermissionOption(option_id="reject", name="Reject", kind="reject_once"),
 ]
-_CHANGES = frozenset({"phase_finished", "ask_started", "step_started", "step_finished", "loop_waiting"})
+_CHANGES = frozenset(
+    {"phase_finished", "ask_started", "said", "step_started", "step_finished", "loop_waiting"}
+)
 """The events after which a document may have something new."""
 _NOTICES = frozenset({"warning", "stale"})
 
@@ -131,10 +134,7 @@ class Session:
 
     async def _approve(self, question: str) -> Said | None:
         """Ask the editor for permission; None if it is not decided."""
-        asking = (
-            each for each in self.fractal.documents(self.run) if waits_of([each]).get("for") == "approval"
-        )
-        document = next(asking, None)
+        document = open_question(self.fractal.documents(self.run), "approval")
         if document is None or question == PLAN_WAITS:
             return None
         await self._send_news(document)

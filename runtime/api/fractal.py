@@ -41,7 +41,7 @@ from runtime.workspace.approved import relative
 from runtime.workspace.archive import put_away
 from runtime.workspace.concurrency import one_of_many
 from runtime.workspace.found import Guidance
-from runtime.workspace.inbox import Inbox, Person, ask, drop, leave, unheard
+from runtime.workspace.inbox import TOO_LATE, Inbox, Person, ask, drop, leave, unheard
 from runtime.workspace.new_run import first_document, prior, shelved
 from runtime.workspace.resume import active_before, assumed, begin_session, go_back, raised
 from runtime.workspace.reuse import reusable
@@ -364,7 +364,7 @@ class Fractal(Reader):
                 result = self._result(run_context, folder, Outcome("interrupted", Exit.INTERRUPTED))
         self.workshop.end(run_context, result)
         for _, text in unheard(folder) if result.status in ENDED else ():
-            run_context.warn(f"the run ended before this could be taken up: {text}")
+            run_context.warn(f"{TOO_LATE}: {text}")
         withdraw(self.workspace.state / "mailbox", run_context.id)
         self.memory.end(folder, run_context.warn)
         self.listener(Event("run_finished", run_context.id, result.id, data=event_data(result)))

@@ -8,13 +8,13 @@ import signal
 import stat
 import sys
 from contextlib import suppress
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from kernel.errors import ConfigurationError, UsageError
+from kernel.errors import UsageError
 from runtime.cli.output import notify
+from runtime.cli.session import require
 
 if TYPE_CHECKING:
     from asyncio import StreamReader, StreamWriter
@@ -28,8 +28,7 @@ def acp(model: str | None) -> None:
     The editor starts this command and names the folder. A prompt is a run that follows the one before. When
     the editor ends, a run in progress is saved and can be resumed.
     """
-    if find_spec("acp") is None:
-        raise ConfigurationError("the ACP SDK is not installed; pip install 'fractal-runtime[acp]'")
+    require("acp", "the ACP SDK")
     if not (_speaks(0) and _speaks(1)):
         raise UsageError("standard input and output must be pipes; an editor starts this command")
     if os.isatty(0):

@@ -1,26 +1,21 @@
-"""`fractal apply` and `discard`, the review at the end of a run, and how changes of files are shown."""
+"""`fractal apply` and `discard`, and the review at the end of a run."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import click
 
-from kernel.document.redaction import shown_name
-from runtime.cli.output import count, notify, safe
+from runtime.cli.diffs import print_changes
+from runtime.cli.output import count, notify
 from runtime.cli.session import command, opened, run_argument, say_to_apply
 
 if TYPE_CHECKING:
     from runtime.api.fractal import Fractal, RunResult
-    from runtime.sandbox.changes import Change
 
 REVIEWED = 500
 """Lines of changes that a review shows."""
-LONGEST = 2_000
-"""Characters of such a line."""
-_COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
 @click.command()
@@ -74,37 +69,3 @@ def review_changes(fractal: Fractal, result: RunResult) -> None:
         notify(f"discarded the worktree of run {run}")
     else:
         say_to_apply(run, result.to_apply)
-
-
-def print_changes(
-    changed: Sequence[Change], more: Sequence[str] = (), *, most: int = 0, err: bool = False
-) -> None:
-    """Print a line for each file, then the diffs, and `more` diffs; in colour on a terminal.
-
-    With `most`, only that many lines are printed, up to `LONGEST`, and how many are left out.
-    """
-    lines = [*_lines(changed, more)]
-    for text in lines[: most or None]:
-        if most and len(text) > LONGEST:
-            text = f"{text[:LONGEST]}… ({len(text) - LONGEST:,} more characters)"
-        colour = _COLOURS.get(text[:1])
-        bold = text.startswith(("--- ", "+++ "))
-        click.echo(click.style(text, fg=None if bold else colour, bold=bold or None), err=err)
-    if most and len(lines) > most:
-        notify(f"… and {len(lines) - most} more lines: {command('diff')}")
-
-
-def _lines(changed: Sequence[Change], more: Sequence[str]) -> Iterator[str]:
-    for change in changed:
-        sizes = f"{change.before:,} bytes before, {change.size:,} now"
-        size = sizes if change.kind == "changed" else f"{change.size or change.before:,} bytes"
-        yield safe(f"{change.kind} {shown_name(change.path)}" + ("" if change.diff else f" ({size})"))
-    texts: list[str] = []
-    for change in (each for each in changed if each.diff):
-        before, after = (
-            "/dev/null" if change.kind == kind else shown_name(change.path) for kind in ("new", "removed")
-        )
-        texts.append(f"--- {before}\n+++ {after}\n{change.diff}")
-    for text in (*texts, *more):
-        yield ""
-        yield from safe(text).rstrip("\n").split("\n")

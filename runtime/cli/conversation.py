@@ -29,10 +29,11 @@ from runtime import __version__
 from runtime.api.fractal import Fractal, RunResult
 from runtime.cli.output import count, elide, notify, put, table
 from runtime.cli.progress import summary
-from runtime.cli.prompt import Lines, Progress, Words, aside, prompt_of
+from runtime.cli.prompt import History, LineCompleter, Progress, aside, prompt_of
 from runtime.cli.run import plan_of
 from runtime.cli.session import Session, completed_runs, end_at_once, folder, opened
-from runtime.workspace.inbox import Inbox, unheard
+from runtime.workspace.inbox import TOO_LATE, Inbox, unheard
+from runtime.workspace.trust import Item
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "undo": ("[STEP]", "restore what the last run, or a step, changed"),
@@ -61,24 +62,25 @@ class Conversation:
         self._settings: dict[str, Any] = {}
         self._last = ""  # the run that the next task follows
         self._spent: Counter[str] = Counter()  # by all ended runs
+        self._declined: set[Item] = set()  # what a person does not allow
+        self._warned: set[str] = set()  # of what is not allowed
         self._view = Progress()
-        self._session = Session(watch=self._view)
+        self._session = Session(watch=self._view, declined=self._declined)
         self._fractal = self._session.open()  # asks for what the folder is not allowed yet
         self._thread: threading.Thread | None = None
         self._working = False
         self._turn = threading.Lock()  # held while `_working` changes, or a line is left for the run
         self._lines: deque[str] = deque()  # said, and not yet in the inbox of the run
-        self._stop: Callable[[], object] = lambda: None
-        self._stopping = False
         self._asked: Future[str] | None = None  # the reply to what the run asks
 
     def hold(self) -> int:
         """Read lines until the end of the input or `/quit`; returns the exit code."""
         workspace = self._fractal.workspace
         aside(f"fractal {__version__} in {workspace.folder}; /help lists the commands, Ctrl-D ends")
-        history = Lines(workspace.state / "history", workspace.make)
+        history = History(workspace.state / "history", workspace.make)
         runs = lambda begin: completed_runs(self._context, click.Argument(["run"]), begin)  # noqa: E731
-        prompt = prompt_of(self._message, self._bar, history, Words(COMMANDS, runs, workspace.folder))
+        completer = LineCompleter(COMMANDS, runs, workspace.folder)
+        prompt = prompt_of(self._message, self._bar, history, completer)
         before = {each: signal.signal(each, _end) for each in (signal.SIGTERM, signal.SIGHUP)}
         try:
             with patch_stdout(raw=True):
@@ -101,14 +103,14 @@ class Conversation:
         except KeyboardInterrupt:
             return self._interrupt() or bool(typed())
         try:
-            return self._heed(text)
+            return self._take(text)
         except FractalError as error:
             self._report(error)
-        except KeyboardInterrupt:
-            notify("interrupted", "yellow")
+        except (KeyboardInterrupt, click.Abort):  # click.Abort: at a question
+            notify("\ninterrupted", "yellow")
         return True
 
-    def _heed(self, text: str) -> bool:
+    def _take(self, text: str) -> bool:
         if text.startswith("/"):
             return self._command(text)
         if (asked := self._asked) is not None and not asked.done():
@@ -126,11 +128,11 @@ class Conversation:
     def _start(self, work: Callable[[Fractal], Work]) -> None:
         if self._thread is not None:
             self._thread.join()  # its run has ended
-        self._view = Progress(self._deliver)
-        self._session = Session(watch=self._view, read=self._reply)
+        self._view = Progress(self._deliver, self._hides)
+        self._session = Session(watch=self._view, read=self._reply, declined=self._declined)
         with _plainly():
             self._fractal = self._session.open(**self._settings)
-        self._stopping, self._working = False, True
+        self._working = True
         self._thread = threading.Thread(target=self._work, args=(work(self._fractal),), daemon=True)
         self._thread.start()
 
@@ -138,7 +140,7 @@ class Conversation:
         """Do the work and what follows it, in a thread of its own."""
         with self._context.scope(cleanup=False):
             try:
-                asyncio.run(self._drive(work))
+                asyncio.run(self._session.stoppable(self._drive(work)))
             except asyncio.CancelledError:
                 notify("interrupted; to continue: /resume", "yellow")
             except Exception as error:
@@ -149,11 +151,6 @@ class Conversation:
                     self._working = False
 
     async def _drive(self, work: Work) -> None:
-        loop, task = asyncio.get_running_loop(), asyncio.current_task()
-        assert task is not None
-        self._stop = lambda: loop.call_soon_threadsafe(task.cancel)
-        if self._stopping:  # before it could be stopped
-            task.cancel()
         while True:
             result = await work
             self._conclude(result)
@@ -194,7 +191,7 @@ class Conversation:
             if not self._working:
                 return False
             self._lines.append(text)
-        aside("the next plan or turn sees this")
+        aside("the run is told this")
         self._deliver()
         return True
 
@@ -223,11 +220,7 @@ class Conversation:
         """Save and stop the run that works, the second time the process; false if none works."""
         if not self._working:
             return False
-        if self._stopping:
-            end_at_once()
-        self._stopping = True
-        with suppress(RuntimeError):  # it has just ended
-            self._stop()
+        self._session.stop()
         return True
 
     def _finish(self) -> None:
@@ -240,6 +233,13 @@ class Conversation:
 
     # ---- what is shown ----
 
+    def _hides(self, message: str) -> bool:
+        """Whether a warning says nothing new: what is said too late becomes the next task."""
+        repeated = message in self._warned
+        if message.endswith("fractal trust"):
+            self._warned.add(message)
+        return repeated or message.startswith(TOO_LATE)
+
     def _message(self) -> str:
         return "? " if self._asked is not None else "› "
 
@@ -248,7 +248,7 @@ class Conversation:
             first, second = self._view.state()
             if self._asked is not None:
                 first = "type the answer; Enter alone: later"
-            return ["stopping; Ctrl-C again ends at once" if self._stopping else first, second]
+            return ["stopping; Ctrl-C again ends at once" if self._session.stopping else first, second]
         return [f"follows run {self._last} · /help" if self._last else "/help"]
 
     # ---- commands ----

@@ -36,6 +36,7 @@ from runtime.models import SHIPPED as RUNGS
 from runtime.models.ladder import KEYS, rungs
 from runtime.reflexes.reflex import Reflex
 from runtime.sandbox.sandbox import Sandbox
+from runtime.workspace.found import git_root
 
 GOOD, FAIR, BAD = "ok", "missing", "broken"
 Found = tuple[str, str] | tuple[str, str, str]
@@ -262,8 +263,7 @@ def _plugins(_: Fractal) -> Found:
 def _git(fractal: Fractal) -> Found:
     if shutil.which("git") is None:
         return FAIR, "not installed: the operation git and `fractal undo` do not work", "install git"
-    folder = fractal.workspace.folder
-    inside = any((place / ".git").exists() for place in (folder, *folder.parents))
+    inside = git_root(fractal.workspace.folder)
     return GOOD, "installed; the folder is a repository" if inside else "installed"
 
 

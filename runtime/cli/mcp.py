@@ -8,7 +8,6 @@ import signal
 import socket
 import sys
 from collections.abc import Coroutine
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
@@ -16,7 +15,7 @@ import click
 from kernel.errors import ConfigurationError, UsageError
 from runtime.cli.mcp_install import install
 from runtime.cli.output import notify
-from runtime.cli.session import folder
+from runtime.cli.session import folder, require
 
 if TYPE_CHECKING:
     from runtime.mcp.server.runs import Runs
@@ -38,8 +37,7 @@ def mcp(context: click.Context, address: str | None, token: str | None, model: s
     """
     if context.invoked_subcommand is not None:
         return
-    if find_spec("mcp") is None:
-        raise ConfigurationError("the MCP SDK is not installed; pip install 'fractal-runtime[mcp]'")
+    require("mcp", "the MCP SDK")
     token = token or os.environ.get("FRACTAL_TOKEN", "")
     listening = _listening(address, token) if address else None
     settings = {"model": model} if model else {}

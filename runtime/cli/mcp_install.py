@@ -17,7 +17,7 @@ import click
 from kernel import disk
 from kernel.errors import ConfigurationError
 from runtime.cli.output import notify, put
-from runtime.cli.session import folder
+from runtime.cli.session import folder, require
 
 NAME = "fractal"
 """The name of the entry among the client's servers."""
@@ -63,6 +63,7 @@ def install(name: str, only_show: bool, yes: bool) -> int:
 
     Shows the entry and asks first. Everything else in the file stays, and a backup is kept beside it.
     """
+    require("mcp", "the MCP SDK")
     client = CLIENTS[name]
     path, entry = client.file(), {**client.more, **_command(Path(folder()).resolve())}
     shown = json.dumps({client.key: {NAME: entry}}, indent=2, ensure_ascii=False)
@@ -92,7 +93,7 @@ def _command(place: Path) -> dict[str, Any]:
     """The command of the server, by its full path: the `PATH` of a client is often another one."""
     called = sys.argv[0] if Path(sys.argv[0]).name == "fractal" else "fractal"
     program = shutil.which(called)
-    words = [str(Path(program).absolute())] if program else [sys.executable, "-m", cast(str, __package__)]
+    words = [str(Path(program).absolute())] if program else [sys.executable, "-m", "fractal"]
     command, *args = [*words, "-C", str(place), "mcp"]
     return {"command": command, "args": args}
 

@@ -27,7 +27,7 @@ REDRAWN = 0.2
 """Seconds between two drawings of the bar."""
 
 
-class Lines(FileHistory):
+class History(FileHistory):
     """The lines typed so far, in a private file. A file that cannot be used is reported once."""
 
     def __init__(self, path: Path, make: Callable[[], None]) -> None:
@@ -63,7 +63,7 @@ class Lines(FileHistory):
         self._broken = True
 
 
-class Words(Completer):
+class LineCompleter(Completer):
     """Completes commands, the ids of runs after a command, and paths of the folder."""
 
     def __init__(self, commands: Iterable[str], runs: Callable[[str], list[str]], folder: Path) -> None:
@@ -91,16 +91,19 @@ def aside(text: str) -> None:
 class Progress(View):
     """A run as dim lines above the input line; what moves is for the bar below it."""
 
-    def __init__(self, started: Callable[[], None] = lambda: None) -> None:
-        """`started` is called when the run has its id."""
+    def __init__(
+        self, started: Callable[[], None] = lambda: None, hides: Callable[[str], bool] = lambda _: False
+    ) -> None:
+        """`started` is called when the run has its id; a warning that `hides` accepts is not shown."""
         self.board = Board()
-        self._started = started
+        self._started, self._hides = started, hides
         self._lines = PlainLines(aside)
 
     def __call__(self, event: Event) -> None:
         """Take an event in."""
         self.board.apply(event)
-        self._lines(event)
+        if not (event.kind == "warning" and self._hides(event.data["message"])):
+            self._lines(event)
         if event.kind == "run_started":
             self._started()
 
@@ -134,7 +137,7 @@ class Progress(View):
 
 
 def prompt_of(
-    message: Callable[[], str], bar: Callable[[], list[str]], history: Lines, completer: Words
+    message: Callable[[], str], bar: Callable[[], list[str]], history: History, completer: LineCompleter
 ) -> PromptSession[str]:
     """The input line, with its `message` before it and a `bar` below it."""
 

@@ -17,7 +17,7 @@ from kernel.errors import DocumentError
 from kernel.store.files import FileStore
 from runtime.api.fractal import Fractal
 from runtime.api.trajectory import trajectory_of
-from runtime.cli.changes import print_changes
+from runtime.cli.diffs import print_changes
 from runtime.cli.output import (
     MARKS,
     Columns,

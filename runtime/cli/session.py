@@ -12,13 +12,13 @@ import sys
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import nullcontext, suppress
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
-from runtime.cli.output import notify, put, safe, wants_json
+from runtime.cli.output import count, notify, put, safe, wants_json
 
 if TYPE_CHECKING:
     from kernel.events import Event
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from runtime.workspace.inbox import Said
     from runtime.workspace.trust import Item
 
+T = TypeVar("T")
 MOST_ITEMS = 30
 """Trust requests shown on a terminal."""
 OF_KIND, THIS_CALL = "k", "a"
@@ -90,6 +91,14 @@ def allow(items: Sequence[Item], *, sure: bool = False) -> bool:
     return False
 
 
+def require(package: str, title: str) -> None:
+    """Raise `ConfigurationError` without a package that the extra of the same name installs."""
+    from kernel.errors import ConfigurationError
+
+    if find_spec(package) is None:
+        raise ConfigurationError(f"{title} is not installed; pip install 'fractal-runtime[{package}]'")
+
+
 def text_of(path: Path | None, limit: int) -> str:
     """The UTF-8 text of a file, or of standard input, of at most `limit` bytes."""
     source = path or "standard input"
@@ -138,15 +147,20 @@ class Session:
         events: bool = True,
         watch: View | None = None,
         read: Callable[[str], Awaitable[str]] | None = None,
+        declined: set[Item] | None = None,
     ) -> None:
         """Show progress as the options say, or in `watch`; without `events`, `--json` shows none.
 
-        `read` shows how a question can be answered, and returns the reply.
+        `read` shows how a question can be answered, and returns the reply. What is `declined` already is not
+        asked about, and what a person declines now is added.
         """
         self.json = wants_json()
         self.run = ""
         self.asks = False  # whether there is a person to ask
         self.fractal: Fractal | None = None
+        self.stopping = False
+        self._cancel: Callable[[], object] = lambda: None
+        self._declined: set[Item] = set() if declined is None else declined
         self.watch = watch or view(json=self.json and events, quiet=quiet or self.json)
         self._read = read or _typed
 
@@ -160,8 +174,9 @@ class Session:
         self.asks = terminal and not self.json
         person = Person(self._ask, self._approve, decider()) if self.asks else None
         fractal = Fractal(folder(), settings=settings, on_event=self._hear, person=person)
-        if self.asks and (items := fractal.to_allow()):
-            allow(items)
+        items = [item for item in fractal.to_allow() if item not in self._declined] if self.asks else []
+        if items and not allow(items):
+            self._declined.update(items)
         self.fractal = fractal
         return fractal
 
@@ -189,21 +204,27 @@ class Session:
                 signal.signal(number, handler)
 
     async def _guarded(self, work: Coroutine[Any, Any, RunResult]) -> RunResult:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) != signal.SIG_IGN:  # for example under nohup
+                signal.signal(number, self.stop)
+        return await self.stoppable(work)
+
+    async def stoppable(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do the work, which `stop` cancels from any thread."""
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None
-        stopped = False
-
-        def stop(number: int, frame: FrameType | None) -> None:
-            nonlocal stopped
-            if stopped:
-                end_at_once()
-            stopped = True
-            loop.call_soon_threadsafe(task.cancel)
-
-        for signal_number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            if signal.getsignal(signal_number) != signal.SIG_IGN:  # for example under nohup
-                signal.signal(signal_number, stop)
+        self._cancel = lambda: loop.call_soon_threadsafe(task.cancel)
+        if self.stopping:  # before it could be cancelled
+            task.cancel()
         return await work
+
+    def stop(self, *_: object) -> None:
+        """Save and stop the work; the second time, end the process at once."""
+        if self.stopping:
+            end_at_once()
+        self.stopping = True
+        with suppress(RuntimeError):  # the work has just ended
+            self._cancel()
 
     def _say_interrupted(self) -> None:
         if self.run:
@@ -302,8 +323,7 @@ class Session:
 def say_to_apply(run: str, number: int) -> None:
     """Say what can be done with the changes in the worktree of a run."""
     then = f"{command('apply', run)} or {command('discard', run)}"
-    files = f"{number} changed {'file' if number == 1 else 'files'}"
-    notify(f"{files} to apply; see: {command('diff', run)}; then: {then}")
+    notify(f"{count(number, 'changed file')} to apply; see: {command('diff', run)}; then: {then}")
 
 
 async def _typed(hint: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from kernel import disk
 from kernel.document.escaping import to_json
@@ -14,12 +14,12 @@ from kernel.document.redaction import redact_forms
 from kernel.errors import ConfigurationError
 from kernel.loop.approval import ALWAYS, SAME_KIND, serious
 from runtime.workspace import trust
+from runtime.workspace.inserting import line_of, with_call
 from runtime.workspace.settings import read
 from runtime.workspace.workspace import Workspace, settings_files
 
 LONGEST = 2_000
 """Characters of a call that is kept in `fractal.yaml`."""
-ABOUT = "# calls that run here without asking (fractal approve --always); without its line a call asks again"
 PATIENCE = 10.0
 """Seconds to wait for another process that adds a call."""
 
@@ -67,7 +67,7 @@ def _why_not_kept(workspace: Workspace, folder: Path, step: Step) -> str:
         return "the call contains a secret"
     path, call = settings_files(workspace.root)[-1], _entry(step, relative(workspace, folder))
     if with_call(_text(path), call) is None:
-        return f"{path} cannot be changed without a loss; add {_line(call)} to its `approved`"
+        return f"{path} cannot be changed without a loss; add {line_of(call)} to its `approved`"
     return ""
 
 
@@ -102,7 +102,7 @@ def _add(path: Path, root: Path, call: Mapping[str, Any]) -> None:
 
     new = with_call(before, call)
     if new is None:
-        raise ConfigurationError(f"{path}: add {_line(call)} to its `approved`")
+        raise ConfigurationError(f"{path}: add {line_of(call)} to its `approved`")
     try:
         disk.put(path, new.encode(), guard=unchanged)
     except OSError as error:
@@ -111,49 +111,3 @@ def _add(path: Path, root: Path, call: Mapping[str, Any]) -> None:
 
 def _text(path: Path) -> str:
     return disk.text_of(path) if path.exists() else ""
-
-
-def with_call(text: str, call: Mapping[str, Any]) -> str | None:
-    """The text of a settings file with one more call under `approved`; None if that is not safe.
-
-    The call is inserted as a line of text, so that comments and order stay. What comes out is read again, and
-    has to be the settings that were there, with the call.
-    """
-    import yaml
-
-    end = "\r\n" if "\r\n" in text else "\n"
-    try:
-        root = yaml.compose(text, yaml.SafeLoader)
-        before: Any = yaml.safe_load(text) or {}
-        new = _inserted(text, root, _line(call), end)
-        after: Any = yaml.safe_load(new)
-    except (yaml.YAMLError, ValueError, RecursionError):
-        return None
-    if not isinstance(before, dict) or not isinstance(after, dict):
-        return None
-    calls = [*(cast(dict[str, Any], before).pop("approved", None) or ()), dict(call)]
-    added = cast(dict[str, Any], after).pop("approved", None)
-    same = isinstance(added, list) and sorted(map(repr, cast(list[Any], added))) == sorted(map(repr, calls))
-    return new if same and before == after else None
-
-
-def _inserted(text: str, root: Any, line: str, end: str) -> str:
-    pairs = root.value if root is not None and root.id == "mapping" else []
-    found = next((value for key, value in pairs if key.value == "approved"), None)
-    if found is None:
-        start = "" if text.strip() in ("{}", "") else text if text.endswith("\n") else f"{text}{end}"
-        return f"{start}{ABOUT}{end}approved:{end}- {line}{end}"
-    at = found.start_mark
-    if not isinstance(found.value, list):  # `approved:` with nothing behind it
-        return f"{text[: at.index]}{end}- {line}{text[at.index :]}"
-    if found.flow_style:
-        return f"{text[: at.index + 1]}{line}{', ' if found.value else ''}{text[at.index + 1 :]}"
-    return f"{text[: at.index]}- {line}{end}{' ' * at.column}{text[at.index :]}"
-
-
-def _line(call: Mapping[str, Any]) -> str:
-    import yaml
-
-    return yaml.safe_dump(
-        dict(call), default_flow_style=True, sort_keys=False, allow_unicode=True, width=1_000_000
-    ).strip()

@@ -49,7 +49,7 @@ def git_root(folder: Path) -> Path | None:
 
 
 @dataclass(frozen=True)
-class Brought:
+class FoundSkill:
     """A folder inside of a folder of skills, with all its files."""
 
     path: Path
@@ -57,27 +57,27 @@ class Brought:
     problem: str = ""  # why it cannot be used
 
 
-def skills(folder: Path, names: Sequence[str]) -> list[Brought]:
+def skills(folder: Path, names: Sequence[str]) -> list[FoundSkill]:
     """What lies in the folders with these names, in the folder itself and in its git root."""
     top = git_root(folder) or folder
-    found: list[Brought] = []
+    found: list[FoundSkill] = []
     for parent in (place / name for place in dict.fromkeys((folder, top)) for name in names):
         with suppress(OSError):  # it is not there, or may not be read
-            found += [_brought(each, top) for each in sorted(parent.iterdir()) if os.path.isdir(each)]  # noqa: PTH112
+            found += [_skill(each, top) for each in sorted(parent.iterdir()) if os.path.isdir(each)]  # noqa: PTH112
     return found
 
 
-def _brought(path: Path, top: Path) -> Brought:
+def _skill(path: Path, top: Path) -> FoundSkill:
     files, size = list(islice(files_below(path), MOST_FILES + 1)), 0
     if len(files) > MOST_FILES:
-        return Brought(path, problem=f"more than {MOST_FILES} files")
+        return FoundSkill(path, problem=f"more than {MOST_FILES} files")
     for file in files:
         real = Path(os.path.realpath(file))
         if not real.is_relative_to(top):
-            return Brought(path, problem=f"{file} is a link that leads out of {top}")
+            return FoundSkill(path, problem=f"{file} is a link that leads out of {top}")
         with suppress(OSError):
             size += real.stat().st_size
-    return Brought(path, tuple(files), f"more than {MOST_BYTES:,} bytes" if size > MOST_BYTES else "")
+    return FoundSkill(path, tuple(files), f"more than {MOST_BYTES:,} bytes" if size > MOST_BYTES else "")
 
 
 def files_below(folder: Path) -> Iterator[Path]:

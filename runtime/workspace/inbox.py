@@ -14,10 +14,12 @@ from kernel.errors import UsageError, explained
 from kernel.events import now
 from kernel.loop.approval import ALWAYS, PROGRAM, Decider, why_not_approver
 from runtime.workspace.approved import Offers, keep, offers
-from runtime.workspace.runs import Reader, RunResult
+from runtime.workspace.runs import Reader, RunResult, open_question
 from runtime.workspace.workspace import is_locked
 from runtime.workspace.worktrees import folder_of_user
 
+TOO_LATE = "the run ended before this could be taken up"
+"""How the warning about what was said to a run that then ended begins."""
 MESSAGE_BYTES = 1_000_000
 """Of the largest message to a run."""
 
@@ -165,10 +167,8 @@ def offered(reader: Reader, run: str) -> Offers:
 def _open_question(reader: Reader, run: str, kind: str) -> Document:
     """The document whose open question a message is about."""
     waits_for, expected = ("person", "answer") if kind == "answer" else ("approval", "approval")
-    for document in reader.documents(run):
-        waits = document.meta.waiting or {}
-        if not document.ended and waits.get("for") == waits_for:
-            return document
+    if document := open_question(reader.documents(run), waits_for):
+        return document
     raise UsageError(f"run {run} waits for no {expected} now; `fractal tree {run}` shows what it does")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -100,7 +100,7 @@ class Reader:
             if summary.status in ENDED | {"broken"}:
                 continue
             documents = self.documents(summary.run) if waits_for else []
-            if not waits_for or any((d.meta.waiting or {}).get("for") == waits_for for d in documents):
+            if not waits_for or open_question(documents, waits_for):
                 return summary.run
         phrases = {"person": "is waiting for an answer", "approval": "is waiting for approval"}
         raise UsageError(f"no run {phrases.get(waits_for or '', 'is unfinished')}")
@@ -138,6 +138,15 @@ class RunSummary:
     folder: str
     type: str = "task"
     to_apply: int = 0  # files changed in its worktree
+
+
+def open_question(documents: Iterable[Document], *waits_for: str) -> Document | None:
+    """The first document that waits for a `person` (an answer) or an `approval`, or for one of them only."""
+    for document in documents:
+        waits = (document.meta.waiting or {}).get("for")
+        if not document.ended and waits in (waits_for or ("person", "approval")):
+            return document
+    return None
 
 
 def result_of(root: Document, path: Path, got: Outcome | Waiting) -> RunResult:

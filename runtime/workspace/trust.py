@@ -154,7 +154,7 @@ def _items(folder: Path, files: Iterable[Path], *, optional: bool = False) -> It
 
 def found_skills(
     workspace: Workspace, config: Config, folder: Path
-) -> Iterator[tuple[found.Brought, list[Item]]]:
+) -> Iterator[tuple[found.FoundSkill, list[Item]]]:
     """The skills that `folder` brings along without a setting, each with what has to be allowed."""
     for skill in found.skills(folder, config.skill_folders):
         files = () if skill.problem else skill.files

@@ -24,7 +24,7 @@ from runtime.api.fractal import Fractal, RunResult
 from runtime.catalogue.catalogue import Catalogue
 from runtime.mcp.client.servers import Servers
 from runtime.reflexes.coded import Coded, Filled, reply_to
-from runtime.workspace.runs import result_of
+from runtime.workspace.runs import open_question, result_of
 from runtime.workspace.settings import read, user_file
 from runtime.workspace.workspace import is_locked, settings_files
 
@@ -229,11 +229,9 @@ class Runs:
         """What any document of the run asks of a person."""
         if root.ended:
             return Waiting("nothing")
-        for document in self.reading.documents(run):
-            waits = document.meta.waiting or {}
-            if not document.ended and waits.get("for") in ("person", "approval"):
-                return Waiting(str(waits["for"]), str(waits.get("question", "")))
-        return Waiting("children")
+        document = open_question(self.reading.documents(run))
+        waits = document.meta.waiting if document else None
+        return Waiting(str(waits["for"]), str(waits.get("question", ""))) if waits else Waiting("children")
 
     async def idle(self) -> None:
         """Wait until all runs have stopped."""

@@ -251,6 +251,25 @@ async def test_a_question_and_its_answer_are_shown_and_loaded(client, work):
     assert client.said().startswith("Which colour?\ndone")
 
 
+async def test_what_another_process_says_is_shown_once_and_loaded(client, work):
+    works = {**plan(), "steps": [{"tool": "work", "what": "wait, then write it"}]}
+    turns = [
+        {"phase": "work", "step": 1, "reply": {"calls": [bash("until test -e go; do sleep .05; done")]}},
+        {"phase": "work", "prompt": "Guidance: in blue", "reply": {"done": "it is blue"}},
+    ]
+    settings(work, {"phase": "fused", "reply": works}, *turns, JUDGE)
+    session = await client.open(work)
+    prompt = asyncio.create_task(client.ask(session, "write it"))
+    await client.until(client.calls)
+    Fractal(work).tell(runs(work)[0].meta.run, "say", text="in blue")
+    (work / "go").touch()
+    assert await prompt == "end_turn"
+    assert [each.content.text for each in client.of("user_message_chunk")] == ["in blue"]
+    client.updates.clear()
+    await client.agent.load_session(cwd=str(work), session_id=session, mcp_servers=[])
+    assert [each.content.text for each in client.of("user_message_chunk")] == ["write it", "in blue"]
+
+
 async def test_two_sessions_work_side_by_side(client, work, tmp_path):
     other = tmp_path / "other"
     other.mkdir()

@@ -7,6 +7,7 @@ import signal
 import stat
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,10 +28,12 @@ def talk(fractal: Command) -> Iterator[Talk]:
     """Opens a conversation with a scripted model."""
     terminals: list[Terminal] = []
 
-    def open_terminal(script: Any, columns: int = 80, command: list[str] = COMMAND, **env: str) -> Terminal:
+    def open_terminal(
+        script: Any, columns: int = 80, command: list[str] = COMMAND, seen: str = "›", **env: str
+    ) -> Terminal:
         env = {"FRACTAL_CHECK": "auto", "FRACTAL_MODEL": fractal.script("m.yaml", script), **env}
         terminals.append(Terminal(command, fractal.folder, environment(**env), columns, 40))
-        terminals[-1].until("›")
+        terminals[-1].until(seen)
         return terminals[-1]
 
     yield open_terminal
@@ -83,7 +86,7 @@ def test_a_line_said_while_a_run_works_reaches_its_next_turn(fractal: Command, t
     ]
     terminal = talk([{"phase": "fused", "reply": WORK}, *turns])
     says(terminal, "frobnicate it", "working · scripted:m.yaml")
-    says(terminal, LATER, "the next plan or turn sees this")
+    says(terminal, LATER, "the run is told this")
     text = terminal.until("with the guidance")
     assert f"heard: {LATER}" in text
     assert len(runs(fractal)) == 1
@@ -114,8 +117,9 @@ def test_a_line_that_comes_too_late_is_the_next_task(fractal: Command, talk: Tal
     ]
     terminal = talk(script, FRACTAL_CHECK="always")
     says(terminal, "frobnicate it", "checking · scripted:m.yaml")
-    says(terminal, LATER, "could be taken up")
+    says(terminal, LATER, "the run is told this")
     text = terminal.until("the second")
+    assert "could be taken up" not in text, "it is taken up by the next task"
     first, second = runs(fractal)
     assert f"run {second}: {LATER}" in text
     assert f"from `run {first}`" in fractal("show", second).out
@@ -152,6 +156,45 @@ def test_an_approval_is_asked_for(fractal: Command, talk: Talk, reply: str, seen
     terminal.until("\n?")
     says(terminal, reply, seen)
     assert (fractal.folder / "words.txt").exists() is made
+
+
+@pytest.fixture
+def untrusted(tmp_path: Path) -> dict[str, str]:
+    """The environment of somebody who has allowed nothing."""
+    return {"FRACTAL_TRUST": "", "XDG_CONFIG_HOME": str(tmp_path / "config")}
+
+
+def test_what_a_folder_asks_for_is_asked_about_once(
+    fractal: Command, talk: Talk, untrusted: dict[str, str]
+) -> None:
+    for number in range(5):
+        skill = fractal.folder / ".claude" / "skills" / f"made-{number}" / "SKILL.md"
+        skill.parent.mkdir(parents=True)
+        skill.write_text("# Made\n")
+    terminal = talk(WORKS, 200, seen="Allow this from now on?", **untrusted)
+    says(terminal, "n", "›")
+    says(terminal, "what is 2 + 2", "complete")
+    terminal.type("what is 3 + 3\r")
+    text = terminal.until(ended(2))
+    assert text.count("Allow this") == 1
+    assert text.count("not used until you allow it") == 3 and text.count("see: fractal trust") == 1
+    (fractal.folder / "AGENTS.md").write_text("Use tabs.\n")
+    says(terminal, "what is 4 + 4", "guidance for models", "Allow this")
+    says(terminal, "n", "instructions", "\n8\n")
+
+
+def test_ctrl_c_at_the_question_what_to_allow_starts_nothing(
+    fractal: Command, talk: Talk, untrusted: dict[str, str]
+) -> None:
+    terminal = talk(WORKS, 200, **untrusted)
+    (fractal.folder / "AGENTS.md").write_text("Use tabs.\n")
+    says(terminal, "what is 4 + 4", "Allow this")
+    terminal.type("\x03")
+    terminal.until("interrupted")
+    terminal.type("what is 4 + 4\r")
+    terminal.until(lambda screen: screen.count("Allow this") == 2)
+    says(terminal, "y", "\n8\n")
+    assert len(runs(fractal)) == 1
 
 
 def test_ctrl_c_interrupts_the_run_and_the_conversation_goes_on(fractal: Command, talk: Talk) -> None:

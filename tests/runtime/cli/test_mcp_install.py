@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -155,6 +156,30 @@ def test_two_at_once_write_the_entry_and_lose_nothing(home: Path) -> None:
     with pytest.raises(ConfigurationError, match="changed meanwhile; nothing was written"):
         mcp_install._write(path, before, after)
     assert path.read_text() == '{"a": 2}'
+
+
+def test_without_the_sdk_nothing_is_registered(fractal: Command, home: Path) -> None:
+    code = "import sys; sys.modules['mcp'] = None\nfrom runtime.cli import main; main()"
+    words = ["mcp", "install", "--client", "cursor", "--yes"]
+    env = {**os.environ, "HOME": str(home), "PYTHONPATH": str(REPOSITORY)}
+    ran = subprocess.run(
+        [sys.executable, "-c", code, *words], env=env, cwd=fractal.folder, capture_output=True, text=True
+    )
+    assert ran.returncode == Exit.CONFIGURATION and "pip install 'fractal-runtime[mcp]'" in ran.stderr
+    assert not list(home.rglob("*.json"))
+
+
+def test_without_a_command_on_the_path_the_module_is_registered(fractal: Command, home: Path) -> None:
+    env = {**os.environ, "HOME": str(home), "PYTHONPATH": str(REPOSITORY), "PATH": ""}
+    ran = subprocess.run(
+        [sys.executable, "-m", "runtime.cli", "mcp", "install", "--client", "cursor", "--print"],
+        env=env,
+        cwd=fractal.folder,
+        capture_output=True,
+        text=True,
+    )
+    entry = json.loads(ran.stdout)["mcpServers"]["fractal"]
+    assert [entry["command"], *entry["args"][:2]] == [sys.executable, "-m", "fractal"]
 
 
 def test_a_person_at_a_terminal_is_asked(fractal: Command, home: Path) -> None:

@@ -122,11 +122,12 @@ def test_an_examples_plan_passes_the_gate_of_the_kernel(name, task, reads):
     gate_plan(plan, catalogue, may_split=True, retry=False)
 
 
-@pytest.mark.parametrize(
-    "words", ["please {}", "can you {}?", "Could you please {}, thanks", "I want to {} now."]
-)
-def test_courtesies_change_nothing(words):
-    for _, task, reads in EXAMPLES:
+COURTESIES = ["please {}", "can you {}?", "Could you please {}, thanks", "I want to {} now."]
+
+
+@pytest.mark.parametrize(("start", "words"), list(enumerate(COURTESIES)), ids=COURTESIES)
+def test_courtesies_change_nothing(start, words):
+    for _, task, reads in EXAMPLES[start::4]:
         if re.match(r"(?:what|how|which|are|where|when|please|could|can|\d)", task, re.IGNORECASE):
             continue
         found = read(words.format(task.rstrip("?.")))
@@ -152,5 +153,5 @@ LIMITS = [
 
 @pytest.mark.parametrize(("start", "limit"), list(enumerate(LIMITS)), ids=LIMITS)
 def test_a_limit_is_never_passed_over(start, limit):
-    for _, task, _ in EXAMPLES[start % 3 :: 3]:
+    for _, task, _ in EXAMPLES[start % 6 :: 6]:
         assert read(limit.format(task.rstrip("?."))) is None, limit.format(task)

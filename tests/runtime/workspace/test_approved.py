@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from kernel.document.model import Step
 from runtime.api.fractal import Fractal
-from runtime.workspace.approved import ABOUT, keep, with_call
+from runtime.workspace.approved import keep
+from runtime.workspace.inserting import ABOUT, with_call
 
 CALL = {"tool": "bash", "args": {"command": "pytest -q"}, "effects": ["shell"]}
 LINE = "{tool: bash, args: {command: pytest -q}, effects: [shell]}"
