@@ -1,7 +1,7 @@
 """Any server that speaks OpenAI's protocol, through `httpx`. Replies are streamed.
 
-The `openai` package is not used: it takes 40 MB and four fifths of the start-up time of a process that asks
-a model (docs/benchmarks.md). `httpx` is imported at the first ask.
+The `openai` package is not used: with it a short run takes half as much CPU again (docs/benchmarks.md, "Other
+frameworks"). `httpx` is imported at the first ask.
 """
 
 from __future__ import annotations
