@@ -190,11 +190,15 @@ def test_a_table_is_written_in_the_form_of_the_ending(bench):
     assert shown.split("\n") == ["| name | age |", "| --- | --- |", "| Ada \\| B | 36 |", "| Bo | 7 |"]
 
 
-def test_ten_megabytes_are_answered_quickly(bench):
-    bench.put("big.csv", "a,b\n" + "".join(f"{n},{n * 7 % 13}.5\n" for n in range(900_000)))
-    began = time.process_time()
-    assert bench.call(query_csv, path="big.csv", query="sum a where b < 5").evidence["numbers"] == 346_155
-    assert time.process_time() - began < 15
+def test_ten_times_the_rows_take_about_ten_times_as_long(bench):
+    def seconds(rows: int) -> float:
+        bench.put("big.csv", "a,b\n" + "".join(f"{n},{n * 7 % 13}.5\n" for n in range(rows)))
+        began = time.process_time()
+        bench.call(query_csv, path="big.csv", query="sum a where b < 5")
+        return time.process_time() - began
+
+    few = min(seconds(30_000) for _ in range(3))
+    assert seconds(300_000) < 20 * few
 
 
 _cells = st.text(alphabet=st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=12)
