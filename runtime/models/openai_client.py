@@ -1,6 +1,6 @@
 """Any server that speaks OpenAI's protocol, through `httpx`. Replies are streamed.
 
-The `openai` package is not used: with it a short run takes half as much CPU again (docs/benchmarks.md, "Other
+The `openai` package is not used: importing it takes as long as half a short run (docs/benchmarks.md, "Other
 frameworks"). `httpx` is imported at the first ask.
 """
 
