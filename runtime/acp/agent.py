@@ -93,7 +93,9 @@ class FractalAgent:
         """The sessions of a folder, the one with the newest run first."""
         workspace = Workspace.find(Path(cwd or "."), shipped_system())
         sessions = [
-            schema.SessionInfo(session_id=id, cwd=meta.folder, title=runs[0][1][:80], updated_at=meta.updated)
+            schema.SessionInfo(
+                session_id=id, cwd=str(workspace.folder), title=runs[0][1][:80], updated_at=meta.updated
+            )
             for id, runs in _threads(workspace).items()
             if folder_of_user(meta := runs[-1][0]) == workspace.folder
         ]

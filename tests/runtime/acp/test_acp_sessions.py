@@ -234,6 +234,9 @@ async def test_a_session_survives_the_end_of_its_process(work):
         assert client.said().endswith("Any other prompt starts a new one.")
         await client.ask(session, "resume")
         assert [root.meta.status for root in runs(work)] == ["complete", "complete"]
+        Fractal(work).fork(worktree=True)
+        (still,) = (await client.agent.list_sessions(cwd=str(work))).sessions
+        assert (still.session_id, still.cwd) == (session, str(work)), "a fork elsewhere hides no session"
 
 
 async def test_a_question_and_its_answer_are_shown_and_loaded(client, work):
