@@ -8,11 +8,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from crashing import killed_after
 from playing import ACCEPT, Play, bash, doing, plan, player, standing
 
 from kernel.asking.responder import Ask, Ladder
@@ -300,27 +300,6 @@ def test_file_that_became_too_large_is_restored_with_force(play: Play, work: Pat
     assert (work / "a.txt").stat().st_size == 20_000_001
     played.fractal.undo(force=True)
     assert (work / "a.txt").read_text() == "one\ntwo\n"
-
-
-CHANGES = {"os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.chmod", "os.symlink"}
-
-
-def killed_after(act: Callable[[], Any], work: Path, changes: int) -> bool:
-    """Whether the process was killed after this many changes, rather than finished."""
-
-    def look(event: str, args: tuple[Any, ...]) -> None:
-        nonlocal changes
-        path = str(args[0]) if event in CHANGES else ""
-        if path.startswith(str(work)) and ".fractal" not in path:
-            changes -= 1
-            if changes < 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-    if not (child := os.fork()):
-        sys.addaudithook(look)
-        act()
-        os._exit(0)
-    return os.WIFSIGNALED(os.waitpid(child, 0)[1])
 
 
 @pytest.mark.parametrize("word", ["undo", "redo"])

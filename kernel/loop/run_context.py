@@ -275,7 +275,7 @@ class Session:
     def save(self, *, wake: Sequence[str] = (), **meta: Any) -> None:
         """Write the whole document with these changes of META, then wake these loops."""
         self.meta(updated=now(), spent=self.spent(), deadline=self.run.deadline, **meta)
-        self._has_more_kinds()
+        self._take_over_kinds()
         self.run.store.save(self.doc)
         while self.once_saved:
             self.once_saved.pop(0)()
@@ -300,7 +300,7 @@ class Session:
 
     def flush(self, *after: Document, wake: Sequence[str] = ()) -> None:
         """Append the changed steps, then write the other documents, then wake these loops."""
-        if self._has_more_kinds():
+        if self._take_over_kinds():
             self.run.store.save(self.doc)
         elif self._entries:
             self.run.store.append(self._written, tuple(self._entries.values()))
@@ -308,8 +308,8 @@ class Session:
             self.run.store.save(document)
         self._is_written(wake)
 
-    def _has_more_kinds(self) -> bool:
-        """Put approvals that another loop was given into the root's META; whether there are any."""
+    def _take_over_kinds(self) -> bool:
+        """Put approvals of kinds that another loop was given into the root's META; whether there were any."""
         extra, kinds = self.doc.meta.extra, self.run.approved_kinds
         if not self.root or not kinds or extra.get("approved") == kinds:
             return False

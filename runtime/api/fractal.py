@@ -163,13 +163,16 @@ class Fractal(Reader):
         sources = [*([operations] if self.config.shipped else []), source or Servers(self.workspace).tools]
         return Catalogue(self.systems, drafts=drafts, skills=self.skills, sources=sources)
 
-    def untrusted(self) -> list[trust.Item]:
-        """What the folder's files ask for and the user has not allowed yet."""
-        return self._waiting(asks_for(self.workspace, self.config, self.sources))
+    def untrusted(self, *, optional: bool = True) -> list[trust.Item]:
+        """What the folder's files ask for and the user has not allowed yet.
+
+        Without `optional`, only what a run cannot do without.
+        """
+        return self._waiting(asks_for(self.workspace, self.config, self.sources, optional=optional))
 
     def to_allow(self) -> list[trust.Item]:
         """What a run has to ask for; skills and guidance of the folder only where a model would see them."""
-        return [item for item in self.untrusted() if not item.optional or self.has_model]
+        return self.untrusted(optional=self.has_model)
 
     @property
     def has_model(self) -> bool:
@@ -183,7 +186,7 @@ class Fractal(Reader):
 
     def refuse_untrusted(self) -> None:
         """Raise `Untrusted` if something is not allowed yet; a folder that passed is not checked again."""
-        if not self._passed and (items := [item for item in self.untrusted() if not item.optional]):
+        if not self._passed and (items := self.untrusted(optional=False)):
             raise trust.Untrusted(items)
         self._passed = True
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 
 from kernel.document.redaction import cut, neutralise, redact, shown_name
-from runtime.sandbox.trees import Moved, State, Trees
+from runtime.sandbox.trees import Moved, State, Trees, is_folder
 
 SECRETIVE = (".env", ".env.*", "*.pem", "*.key", "id_rsa*", "id_ed25519*", ".netrc", ".npmrc", ".pypirc")
 """Files whose text is never shown in a diff."""
@@ -92,7 +92,7 @@ def changes(
     for path, (before, after) in found.items():
         old, new = (_text(texts, state) if path in shown else None for state in (before, after))
         size, was = (_size(sizes, state) for state in (after, before))
-        slash = "/" if _is_folder(after or before) else ""
+        slash = "/" if is_folder(after or before) else ""
         diff = "\n".join(filter(None, (_about(before, after, texts), _diff(old, new, around, most))))
         listed.append(Change(kind_of((before, after)), path + slash, size, was, diff))
     return listed
@@ -108,10 +108,6 @@ def texts(trees: Trees, moved: Mapping[str, Moved]) -> dict[str, tuple[str | Non
         if old is not None and new is not None and old != new:
             found[path] = (old if before else None, new)
     return found
-
-
-def _is_folder(state: State | None) -> bool:
-    return state is not None and stat.S_ISDIR(state.mode)
 
 
 def _oids(moved: Iterable[Moved]) -> set[str]:

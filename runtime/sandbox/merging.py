@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from runtime.sandbox.trees import LARGEST, Moved, State, Trees
+from runtime.sandbox.trees import LARGEST, Moved, State, Trees, is_folder
 
 
 @dataclass
@@ -29,13 +29,13 @@ def merge(work: Trees, moved: Mapping[str, Moved], into: Trees, now: str, *, for
     ours, found = into.states(now), Merge()
     for path, (base, theirs) in moved.items():
         mine = ours.get(path)
-        if mine == theirs or (_is_folder(mine) and _is_folder(theirs)):
+        if mine == theirs or (is_folder(mine) and is_folder(theirs)):
             continue
         if theirs and not theirs.kept:
             found.conflicts[path] = f"larger than {LARGEST // 10**6} MB; copy it yourself, with `cp -p`"
         elif mine and not mine.kept and not force:
             found.conflicts[path] = "yours is too large to be kept; `--force` gives it up"
-        elif mine == base or (theirs is None and _is_folder(mine)):  # a folder goes only if it is empty
+        elif mine == base or (theirs is None and is_folder(mine)):  # a folder goes only if it is empty
             found.moves[path] = theirs, mine
         elif both := _both(work, into, base, theirs, mine):
             found.moves[path] = both, mine
@@ -51,10 +51,6 @@ def merge(work: Trees, moved: Mapping[str, Moved], into: Trees, now: str, *, for
     if not found.conflicts:
         _carry_over(work, into, moved, found)
     return found
-
-
-def _is_folder(state: State | None) -> bool:
-    return state is not None and stat.S_ISDIR(state.mode)
 
 
 def _both(
@@ -92,9 +88,9 @@ def _in_the_way(
         return ""
     for parent in map(str, PurePosixPath(path).parents):
         above = moves[parent][0] if parent in moves else ours.get(parent)
-        if above and not _is_folder(above):
+        if above and not is_folder(above):
             return f"{parent} is no folder any more"
-    if not _is_folder(state) and _is_folder(ours.get(path)):
+    if not is_folder(state) and is_folder(ours.get(path)):
         for inside in (folder / path).rglob("*"):
             name = inside.relative_to(folder).as_posix()
             if name not in moves or moves[name][0] is not None:

@@ -35,6 +35,11 @@ class State:
         return stat.S_ISDIR(self.mode) or len(self.oid) == 40
 
 
+def is_folder(state: State | None) -> bool:
+    """Whether there is a folder at a path with this state."""
+    return state is not None and stat.S_ISDIR(state.mode)
+
+
 Moved = tuple[State | None, State | None]
 """What was at a path before, and what is there after."""
 

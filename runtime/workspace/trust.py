@@ -288,8 +288,13 @@ def approved(root: Path, call: Mapping[str, Any]) -> Item:
     return Item(str(root), f"approved {call.get('tool')} {mark[:8]}", mark, shown)
 
 
-def asks_for(workspace: Workspace, config: Config, sources: Mapping[str, str]) -> list[Item]:
-    """What the folder's own files ask for that a person has to allow, whether they have or not."""
+def asks_for(
+    workspace: Workspace, config: Config, sources: Mapping[str, str], *, optional: bool = True
+) -> list[Item]:
+    """What the folder's own files ask for that a person has to allow, whether they have or not.
+
+    With `optional` also the skills and guidance that it brings along, whose files are read for this.
+    """
     root, folder = workspace.root, workspace.folder
     values = lowering(root, config, sources)
     skill_paths = [root / Path(name).expanduser() for name in values.get("skills", ())]
@@ -298,6 +303,8 @@ def asks_for(workspace: Workspace, config: Config, sources: Mapping[str, str]) -
     calls = [call for call in _of_files(root, config, "approved") if call not in own]
     named = [*settings(root, values), *(approved(root, call) for call in calls)]
     named += [*system(workspace), *skills(root, skill_paths)]
+    if not optional:
+        return named
     brought = [item for _, items in found_skills(workspace, config, folder) for item in items]
     brought += found_guidance(workspace, config, folder)[1]
     names = {item.name for item in named}

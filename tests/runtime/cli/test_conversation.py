@@ -79,12 +79,17 @@ def test_each_line_is_a_task_that_follows_the_one_before(fractal: Command, talk:
     assert "+and now the other one" in history.read_text()
 
 
-def test_a_line_said_while_a_run_works_reaches_its_next_turn(fractal: Command, talk: Talk) -> None:
-    turns = [
-        {"phase": "work", "step": 1, "reply": WRITES, "delay": 1},
+def guided_after(seconds: float) -> list[dict[str, Any]]:
+    """A script whose first turn takes so long, and whose second one has to see the guidance."""
+    return [
+        {"phase": "fused", "reply": WORK},
+        {"phase": "work", "step": 1, "reply": WRITES, "delay": seconds},
         {"phase": "work", "prompt": f"Guidance: {LATER}", "reply": {"done": "with the guidance"}},
     ]
-    terminal = talk([{"phase": "fused", "reply": WORK}, *turns])
+
+
+def test_a_line_said_while_a_run_works_reaches_its_next_turn(fractal: Command, talk: Talk) -> None:
+    terminal = talk(guided_after(1))
     says(terminal, "frobnicate it", "working · scripted:m.yaml")
     says(terminal, LATER, "the run is told this")
     text = terminal.until("with the guidance")
@@ -94,11 +99,7 @@ def test_a_line_said_while_a_run_works_reaches_its_next_turn(fractal: Command, t
 
 
 def test_another_process_says_something_to_a_run(fractal: Command, talk: Talk) -> None:
-    turns = [
-        {"phase": "work", "step": 1, "reply": WRITES, "delay": 2},
-        {"phase": "work", "prompt": f"Guidance: {LATER}", "reply": {"done": "with the guidance"}},
-    ]
-    terminal = talk([{"phase": "fused", "reply": WORK}, *turns])
+    terminal = talk(guided_after(2))
     says(terminal, "frobnicate it", "working · scripted:m.yaml")
     assert "is running and takes it from its inbox" in fractal("say", "also", "write", "c.txt").err
     terminal.until("with the guidance")

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from crashing import killed_after
 from playing import Play, Played, bash, boxed, doing, put, read, standing, write
 
 from kernel.errors import FractalError, RunLocked, StorageError, UsageError
@@ -283,27 +281,6 @@ def test_files_of_a_submodule_are_applied(play: Play, work: Path) -> None:
     assert git(work / "vendor", "status", "--short") == " M lib.py\n"
     played.fractal.discard()
     assert not worktree(played).exists()
-
-
-CHANGES = {"os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.chmod", "os.symlink"}
-
-
-def killed_after(act: Callable[[], Any], work: Path, changes: int) -> bool:
-    """Whether the process was killed after this many changes of the folder, rather than finished."""
-
-    def look(event: str, args: tuple[Any, ...]) -> None:
-        nonlocal changes
-        path = str(args[0]) if event in CHANGES else ""
-        if path.startswith(str(work)) and ".fractal" not in path:
-            changes -= 1
-            if changes < 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-    if not (child := os.fork()):
-        sys.addaudithook(look)
-        act()
-        os._exit(0)
-    return os.WIFSIGNALED(os.waitpid(child, 0)[1])
 
 
 def test_apply_that_is_killed_goes_on(play: Play, work: Path) -> None:
