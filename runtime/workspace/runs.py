@@ -28,7 +28,9 @@ class Reader:
             return name
         stem = Path(name).stem
         runs = self.workspace.run_ids()
-        if not name and runs:
+        if not name:
+            if not runs:
+                raise UsageError(f'there is no run in {self.workspace.runs} yet; start one: fractal run "…"')
             return runs[0]
         exact = [run for run in runs if run == name or f"-{run}" in stem]
         matches = exact or [run for run in runs if run.startswith(name)]
@@ -89,9 +91,7 @@ class Reader:
         for each in runs:
             if each.status == "broken":
                 raise DocumentError(f"run {each.run} is broken, and no other is unfinished: {each.task}")
-        if not runs:
-            raise UsageError(f"there is no run in {self.workspace.runs}")
-        return runs[0].run
+        return self.find("")
 
     def newest_waiting(self, kind: str) -> str:
         """The newest run that an `answer`, `approve`, `reject`, `say` or `cancel` can be for."""

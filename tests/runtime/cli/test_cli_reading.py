@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from command_line import RUN, Command, write_run
@@ -50,6 +51,13 @@ def test_a_run_that_is_not_there_is_wrong_usage(fractal: Command) -> None:
         ran = fractal(command, "zzzzzz")
         assert (ran.exit, ran.out) == (2, "")
         assert ran.err.startswith("fractal: there is no run zzzzzz")
+
+
+@pytest.mark.parametrize("words", ["show", "diff", "apply", "discard", "fork", "resume"])
+def test_a_folder_without_runs_is_named_as_such(tmp_path: Path, words: str) -> None:
+    ran = Command(tmp_path)(words)
+    assert ran.exit == 2
+    assert "there is no run in " in ran.err and ' yet; start one: fractal run "…"' in ran.err
 
 
 def test_tree_shows_loops_and_steps_with_their_documents(fractal: Command) -> None:
