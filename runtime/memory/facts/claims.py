@@ -7,10 +7,11 @@ not recognise is a claim without an attribute, not a guess.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 from dateutil.relativedelta import relativedelta
 
@@ -49,17 +50,18 @@ _BE = frozenset("is are was were am 's 're 'm been be".split())  # noqa: SIM905
 _AUXILIARIES = frozenset("has have had will shall do does did can must would could may might".split())  # noqa: SIM905
 _NO_VERB_AFTER = frozenset("the a an my our your his her its their this that these those of to".split())  # noqa: SIM905
 _MANY = frozenset("i we you they".split())  # noqa: SIM905
-_SENTENCE = re.compile(r"(?<!\bMr\.)(?<!\bDr\.)(?<!\bMrs\.)(?<!\bMs\.)(?<!\bSt\.)(?<=[.!?;])[\"')\]]*\s+|\n+")
+_SENTENCE = re.compile(
+    r"(?<!\bMr\.)(?<!\bDr\.)(?<!\bMrs\.)(?<!\bMs\.)(?<!\bSt\.)(?<=[.!?;])[\"')\]]*\s+|\n+"
+)
 _CLAUSE = re.compile(
-    r",?\s+(?:because|so that|although|whereas)\s+|,\s+(?:(?:and|but|so|since|as|while|which|who)\s+)?",
+    r",?\s+(?:because|so that|although|whereas|where|after)\s+|[,:]\s+(?:(?:and|but|so|since|as|while|which|who)\s+)?"
+    r"|\s+and\s+|\s+(?:since|when|once)\s+(?=(?:we|i|they|he|she|it|the|my|our)\b)",
     re.IGNORECASE,
 )
-_OLD = re.compile(
-    r"\b(?:from\s+(?P<from>[\w.:' -]+?)\s+(?:over\s+)?(?:to|onto|into)\b"
-    r"|(?:instead of|in place of|rather than|no longer(?: at| in| on)?|replac\w+)\s+(?P<old>[\w.' -]+?)"
-    r"(?=\s+(?:to|onto|into|with|by|for|but|on|in|at|any ?more|now)\b|[,.;!?]|$))",
-    re.IGNORECASE,
-)
+_WHO = frozenset("i we they he she".split())  # noqa: SIM905
+_ADVERBS = frozenset("now also always never often still just only usually both all".split())  # noqa: SIM905
+_FULLY = re.compile(r"\b(?:no longer|any ?more|any longer|enough|won't do)\b")
+"""A denial with these is of the whole clause."""
 _MAY = re.compile(r"(?<=\w )May\b")
 _FROM = re.compile(r"\b(?:from|since|as of|starting(?: on)?|effective|beginning)\s+", re.IGNORECASE)
 _UNTIL = re.compile(r"\b(?:until|till|up to and including|through)\s+", re.IGNORECASE)
@@ -80,45 +82,126 @@ _WHEN = re.compile(
 
 @lru_cache(4096)
 def claims_of(text: str, at: str, language: Language) -> tuple[Claim, ...]:
-    """The claims of a text that was said at a stored time ("" if unknown), one for each sentence."""
-    found = (_claim(each, at, language) for each in _SENTENCE.split(text.strip())[:SENTENCES] if each.strip())
-    return tuple(claim for claim in found if claim is not None)
+    """The claims of a text that was said at a stored time ("" if unknown), one for each clause."""
+    sentences = (each for each in _SENTENCE.split(text.strip())[:SENTENCES] if each.strip())
+    return tuple(claim for each in sentences for claim in _claims(each, at, language))
 
 
-def _claim(sentence: str, at: str, language: Language) -> Claim | None:
-    low = _MAY.sub("", sentence).lower().replace("’", "'")
-    since, until = _time(_FROM, sentence, at), _time(_UNTIL, sentence, at)
-    modality = modality_of(low, language)
-    temporary = language.cue("for a while", low)
-    main = next((each for each in _CLAUSE.split(sentence) if each.strip()), "")
-    words = list(pieces(main, language))
-    if not words:
-        return None
-    verb = _verb(words, language)
+def _claims(sentence: str, at: str, language: Language) -> Iterator[Claim]:
+    low = _lower(sentence)
     shared = {
-        "since": since,
-        "until": until,
-        "modality": modality,
-        "temporary": temporary,
-        "change": language.cue("has changed", low) or _has_change_verb(words, language),
-        "polarity": sum(each.key == "not" for each in words) % 2 == 0,
-        "old": (old["from"] or old["old"]).strip() if (old := _OLD.search(sentence)) else "",
+        "since": _time(_FROM, sentence, at),
+        "until": _time(_UNTIL, sentence, at),
+        "modality": modality_of(low, language),
+        "temporary": language.cue("for a while", low),
+        "change": language.cue("has changed", low),
     }
-    if verb is None:
-        return Claim(value=" ".join(each.text for each in words), **shared)
-    before, after = words[:verb], words[verb + 1 :]
-    while after and (after[0].low in _BE or after[0].low in _AUXILIARIES or after[0].key == "not"):
-        after.pop(0)
-    is_copula = words[verb].low in _BE
-    attribute = "be" if is_copula else language.base(words[verb].low)
-    helped = words[verb].low in _AUXILIARIES or words[verb].low in _BE
-    if helped and after and after[0].low in language.bases and after[0].low.endswith(("ed", "en", "ing")):
-        attribute = language.base(after.pop(0).low)
-    subject = before
-    if is_copula:
-        attribute, subject = _owned(before, attribute)
+    for clause in _clauses(sentence, language):
+        yield _claim(clause, language, shared)
+
+
+def _lower(sentence: str) -> str:
+    """In lower case, without the name of a month that is a word."""
+    return _MAY.sub("", sentence).lower().replace("’", "'")
+
+
+def _clauses(sentence: str, language: Language) -> list[str]:
+    """The clauses of a sentence; what has no verb of its own belongs to the one before, unless it denies."""
+    found: list[str] = []
+    at = 0
+    for hit in (*_CLAUSE.finditer(sentence), None):
+        part = sentence[at : hit.start() if hit else len(sentence)]
+        words = list(pieces(part, language))
+        own = _verb([_NOBODY, *words], language) is not None or (words[:1] and words[0].key == "not")
+        if not found or own:
+            found.append(part)
+        else:
+            found[-1] += f", {part}"
+        at = hit.end() if hit else len(sentence)
+    return found
+
+
+_NOBODY = Term("word", "", "", "")
+
+
+def _claim(clause: str, language: Language, shared: Mapping[str, Any]) -> Claim:
+    words = list(pieces(clause, language))
+    verb = _verb(words, language)
+    low = clause.lower().replace("’", "'")
+    gone = list(_gone(low, language))
+    change = shared["change"] or bool(gone) or language.cue("becomes another", low)
+    denied = any(each.key == "not" for each in words)
+    subject, attribute, after = words, "", words
+    if verb is not None:
+        subject, after = words[:verb], words[verb + 1 :]
+        helped = words[verb].low in _AUXILIARIES or words[verb].low in _BE
+        while after and (after[0].low in _BE or after[0].low in _AUXILIARIES or after[0].key == "not"):
+            after = after[1:]
+        attribute = "be" if words[verb].low in _BE else words[verb].base or language.base(words[verb].low)
+        if helped and after and after[0].low in language.bases and after[0].low.endswith(("ed", "en", "ing")):
+            attribute, after = language.base(after[0].low), after[1:]
+        elif attribute == "be":
+            attribute, subject = _owned(subject, attribute)
+    else:
+        subject = []
     value = " ".join(each.text for each in after)
-    return Claim(_keys(subject), attribute, value, **shared)
+    if denied:
+        denial = re.search(r"\b(?:not|no|never|none|nobody|cannot|without|nothing)\b|n't\b", low)
+        told = low[denial.end() :] if denial else low
+        told, _, rest = told.partition(" but ")
+        if _FULLY.search(low):
+            told = low
+        gone.append(told)
+        value = rest
+    return Claim(
+        _keys(subject), attribute, value, old=" ".join(gone).strip(), polarity=not denied,
+        **{**shared, "change": change},
+    )
+
+
+@lru_cache(8)
+def _patterns(language: Language) -> tuple[re.Pattern[str], ...]:
+    """What marks a part of a clause, in lower case, as no longer so."""
+    takes, ends, over = (
+        language.pattern(each) for each in ("takes the place of", "comes to an end", "is over")
+    )
+    renames = language.pattern("gets another name")
+    stop = r"(?=$|[,.;]|\s(?:to|onto|with|by|for|in favour|but|and|because|after|as|into|on|in|at)\b)"
+    be = r"(?:is|are|was|were|been|being|be|got|gets|get)"
+    return tuple(
+        map(
+            re.compile,
+            (
+                r"\bfrom\s+(?P<old>(?:\S+\s+){1,5}?)(?:(?:over|up|down|back|out)\s+)?(?:to|onto|into|in favour of)\b",
+                r"\b(?:instead of|in place of|the place of|rather than|in lieu of|as opposed to|other than"
+                r"|formerly|away from|out of|out from|off|used to(?: be)?|up from|down from|went from|later than"
+                r"|earlier than|since the move away from)\s+(?P<old>(?:\S+\s*){1,5})",
+                r"(?P<old>(?:\S+\s+){1,4})used to\b",
+                r"(?P<old>\S+(?:\s+\S+)?)['’]s?\s+(?:place|post|position|role|job|successor|replacement|seat)\b",
+                rf"\b(?:{takes})\s+(?P<old>.{{1,60}}?){stop}",
+                *(
+                    rf"\b(?:{verbs})\s+(?P<old>(?:\S+\s+){{1,4}}?){particle}\b"
+                    for name in ("takes the place of", "becomes another")
+                    for verbs, particle in language.around(name)
+                    if name != "becomes another" or particle == "over"
+                ),
+                rf"^(?P<old>.+?)\s+{be}\s+(?:\w+ly\s+|all\s+|been\s+)*(?:{takes}|{over}|{renames})\b",
+                rf"^(?P<old>.+?)['’](?:s|ve|re)\s+(?:been\s+)?(?:{takes}|{over})\b",
+                rf"^(?P<old>.+?)\s+(?:has|have|had)\s+(?:{over}|{renames})\b",
+                rf"^(?P<old>(?:\S+\s+){{1,8}}?)(?:{ends})\b",
+                r"\b(?:taken?|took|acquired|bought|inherited|exported|removed|withdrew|withdrawn)\b.*?\bfrom\s+"
+                r"(?P<old>(?:\S+\s*){1,4})",
+                rf"\b(?:{renames})\s+(?P<old>.{{1,40}}?)\s+(?:to|into|as|onto)\b",
+            ),
+        )
+    )
+
+
+def _gone(low: str, language: Language) -> Iterator[str]:
+    """The parts of a clause, in lower case, that no longer hold."""
+    for pattern in _patterns(language):
+        for hit in pattern.finditer(low):
+            yield hit["old"]
 
 
 def modality_of(low: str, language: Language) -> Modality:
@@ -141,6 +224,8 @@ def _verb(words: list[Term], language: Language) -> int | None:
     for at, word in enumerate(words):
         if at == 0 or word.kind not in ("word", "name") or words[at - 1].low in _NO_VERB_AFTER:
             continue
+        if words[at - 1].low in _WHO and word.kind == "word" and word.key and word.key != "not" and word.low not in _ADVERBS:
+            return at
         if word.low in _BE or word.low in _AUXILIARIES:
             return at
         if found is None and word.low in language.bases and not word.low.endswith("ing"):
@@ -158,10 +243,6 @@ def _owned(before: list[Term], attribute: str) -> tuple[str, list[Term]]:
         if word.text.endswith(("'s", "’s")) and at + 1 < len(before):
             return _keys(before[at + 1 :]) or attribute, before[: at + 1]
     return attribute, before
-
-
-def _has_change_verb(words: list[Term], language: Language) -> bool:
-    return any(word.base in language.begins | language.ends for word in words)
 
 
 def _time(cue: re.Pattern[str], sentence: str, at: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cache, lru_cache
@@ -23,11 +23,15 @@ _SETS = {
     "opinion": "opinions",
     "greets": "greetings",
 }
-_CUES = ("may", "wants", "example", "for a while", "has changed")
+_CUES = ("may", "wants", "example", "for a while", "has changed", "adds", "is over", "changed for good", "names it")
 """Sections of `agreement.md` that list phrases, between commas."""
+_VERBS = ("takes the place of", "comes to an end", "gets another name", "becomes another")
+"""Sections of `agreement.md` that list verbs with their irregular forms."""
 """Sections of `agreement.md` that are plain lists of words, and the field that holds each."""
 _PAIRS = {"either one or the other": "either", "opposites": "opposites", "different ones": "different"}
 _GROUPS = {"only one of": "kinds", "one topic": "topics"}
+_PARTICLES = {"away", "back", "down", "in", "off", "out", "over", "up"}
+"""What may follow the object of a verb."""
 CACHED = 20_000
 """Words whose base form is cached."""
 _PREFIXES = ("un", "in", "im", "ir", "il", "dis", "non")
@@ -69,7 +73,7 @@ class Language:
     units: dict[str, tuple[str, Fraction]] = field(default_factory=dict[str, tuple[str, Fraction]])
     known: Words = field(default_factory=set[str])  # every word of the files
     cues: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    # by section: phrases that tell how a statement is meant
+    # by section: phrases that tell how a statement is meant, and all forms of verbs
     _count: int = 0
 
     def __post_init__(self) -> None:
@@ -126,9 +130,27 @@ class Language:
         """Whether one of the phrases of a section stands in a text, which is in lower case."""
         return bool(_any_of(self.cues.get(section, ())).search(text))
 
+    def pattern(self, *names: str) -> str:
+        """A pattern of the phrases of these sections."""
+        return any_of(phrase for name in names for phrase in self.cues.get(name, ()))
+
+    def around(self, name: str) -> Iterator[tuple[str, str]]:
+        """Patterns of the verbs of a section that have each particle: `taken` and `carried` have `away`."""
+        verbs: dict[str, list[str]] = {}
+        for phrase in self.cues.get(name, ()):
+            verb, _, particle = phrase.partition(" ")
+            if particle in _PARTICLES:
+                verbs.setdefault(particle, []).append(verb)
+        return ((any_of(some), particle) for particle, some in verbs.items())
+
     def begins_phrase(self, low: str) -> bool:
         """Whether a known phrase begins with this word."""
         return low in self.starts or self.base(low) in self.starts
+
+    def past(self, low: str) -> bool:
+        """Whether a word is a past form of a verb."""
+        regular = low.endswith("ed") or (low in self.bases and not low.endswith(("s", "ing")))
+        return regular and low != self.base(low)
 
     def on_topic(self, some: set[str], others: set[str]) -> bool:
         """Whether two sets of words share a topic."""
@@ -155,6 +177,12 @@ class Language:
         elif title in _CUES:
             self.cues[title] = (*self.cues.get(title, ()), *_phrases(body))
         for parts in _lines(body):
+            if title in _VERBS:
+                forms = [form for part in parts for form in verb_forms(part)[1:]]
+                self.cues[title] = (*self.cues.get(title, ()), *map(" ".join, forms))
+                for part in parts:
+                    for form in verb_forms(part):
+                        self.bases.setdefault(form[0], part.split()[0])
             if title in ("ends", "begins"):
                 getattr(self, title).update(map(self._word, parts))
             elif title == "denies what was":
@@ -206,8 +234,12 @@ def _phrases(body: str) -> Iterable[str]:
 @lru_cache
 def _any_of(phrases: tuple[str, ...]) -> re.Pattern[str]:
     """Matches any of these phrases as whole words; without any it matches nothing."""
-    found = "|".join(re.escape(each) for each in sorted(phrases, key=len, reverse=True))
-    return re.compile(rf"(?<!\w)(?:{found or '(?!)'})(?!\w)")
+    return re.compile(rf"(?:(?<!\w)|(?='))(?:{any_of(phrases)})(?!\w)")
+
+
+def any_of(phrases: Iterable[str]) -> str:
+    """A pattern that matches any of these, the longest first."""
+    return "|".join(re.escape(each) for each in sorted(set(phrases), key=len, reverse=True)) or r"(?!)"
 
 
 def _lines(body: str) -> Iterable[list[str]]:

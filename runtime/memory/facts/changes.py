@@ -1,0 +1,234 @@
+"""Whether a later statement ends what an earlier one said: it names the old value, or the subject with another.
+
+A change is told in few ways: the old value stands where something is left (`from`, `instead of`, `no longer`, the
+object of `replace`), or the subject of the earlier statement stands in a sentence of change with another value.
+What is only possible, wished, asked, made up, or so for a while changes nothing.
+"""
+
+from __future__ import annotations
+
+import os.path
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from runtime.memory.facts.claims import claims_of
+from runtime.memory.facts.language import Language
+from runtime.memory.facts.terms import Term, pieces
+
+_NOBODY = frozenset({"i", "we", "he", "she", "they", "it", "you"})
+_PLAIN = frozenset({"", "be", "have", "get", "do", "call"})
+"""Verbs that say nothing about the attribute."""
+_VALUED = ("name", "number", "date", "time", "leaf")
+_FIRST = re.compile(r"\b(?:i|we|my|our|us|me|mine|ours)\b", re.IGNORECASE)
+_ENDINGS = frozenset(
+    ["", "e", "y", "s", "es", "ed", "d", "r", "er", "or", "ers", "ors", "ing", "ings", "ship", "hip", "ion", "ment"]
+    + ["al", "ist", "ance", "ation", "age", "ian", "ies", "ied", "ier", "ning", "ner", "ned", "ping", "ped", "per"]
+    + ["ting", "ted", "ter", "lled", "lling", "ly", "ty", "ity", "ness"]
+)
+"""What may follow the common beginning of two words of one family."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """Why a later statement ends an earlier one."""
+
+    why: str
+    sure: bool  # the old value is named; else only the nearest memory is meant
+    weight: float  # how much of the earlier statement it names
+
+
+@dataclass(frozen=True)
+class _Before:
+    """An earlier statement: what it is about, its verb, and its value."""
+
+    subject: tuple[Term, ...]
+    verb: tuple[Term, ...]
+    value: tuple[Term, ...]
+    every: tuple[Term, ...]
+    mine: bool  # it is about the speaker
+    event: bool  # it tells what happened once
+    names: bool  # it tells a name
+
+
+@dataclass(frozen=True)
+class _After:
+    """A later statement: its terms, those that it says are no longer so, and its first subject."""
+
+    every: tuple[Term, ...]
+    old: tuple[Term, ...]
+    subject: tuple[Term, ...]
+    meant: bool  # it says how things are, and not only for a while
+    changes: bool
+    adds: bool
+    becomes: bool
+    firm: bool  # with words such as `instead` or `no longer`
+    names: bool
+    mine: bool
+
+
+@lru_cache(8192)
+def _terms(text: str, language: Language) -> tuple[Term, ...]:
+    """The terms with meaning; `at` is the place among all words."""
+    found: list[Term] = []
+    for n, each in enumerate(pieces(text, language)):
+        if not each.key or each.key in _NOBODY or each.key == "not":
+            continue
+        key = each.key.removesuffix("'s").removesuffix("’s")
+        base = each.base or (language.base(key) if each.kind in ("word", "name") else "")
+        found.append(each._replace(key=key, low=each.low.removesuffix("'s").removesuffix("’s"), base=base, at=n))
+    return tuple(found)
+
+
+@lru_cache(4096)
+def _before(text: str, at: str, language: Language) -> _Before | None:
+    claims = claims_of(text, at, language)
+    if not claims:
+        return None
+    first = claims[0]
+    verb = () if first.attribute in _PLAIN else _terms(first.attribute, language)
+    value, over = _terms(first.value, language) or verb, _terms(first.old, language)
+    past = any(language.past(each.low) for each in verb) or bool(re.search(r"\b(?:was|were|had)\b", text))
+    return _Before(
+        subject=_terms(first.subject, language),
+        verb=verb,
+        value=tuple(x for x in value if not _found([x], over, language)) or value,
+        every=_terms(text, language),
+        mine=bool(_FIRST.search(text)),
+        event=past,
+        names=_names(_terms(text, language), language),
+    )
+
+
+@lru_cache(4096)
+def _after(text: str, at: str, language: Language) -> _After:
+    claims = claims_of(text, at, language)
+    low = text.lower().replace("’", "'")
+    return _After(
+        every=_terms(text, language),
+        old=_terms(" ".join(each.old for each in claims), language),
+        subject=_terms(claims[0].subject, language) if claims else (),
+        meant=bool(claims) and all(each.asserted and not each.temporary for each in claims),
+        changes=any(each.change for each in claims),
+        adds=language.cue("adds", low),
+        becomes=language.cue("becomes another", low),
+        firm=language.cue("changed for good", low),
+        names=_names(_terms(text, language), language) or language.cue("names it", low),
+        mine=bool(_FIRST.search(text)),
+    )
+
+
+def _names(terms: Sequence[Term], language: Language) -> bool:
+    return any(language.cue("names it", each.base or each.key) or language.cue("names it", each.low) for each in terms)
+
+
+def change(earlier: str, later: str, language: Language, at: str = "") -> Change | None:
+    """Whether the later text, said at a stored time, ends what the earlier one said; None if it does not."""
+    before, after = _before(earlier, "", language), _after(later, at, language)
+    if before is None or not after.meant:
+        return None
+    subject = _found(before.subject, after.every, language)
+    verb = bool(_found(before.verb, after.every, language))
+    value = _found(before.value, after.every, language)
+    gone = [x for x in before.value if _found([x], after.old, language) or _opposed(x, after.every, language)]
+    ended = _found((*before.subject, *before.verb), after.old, language)
+    new = [y for y in after.every if not _found([y], before.every, language)]
+    lost = [x for x in before.value if x not in value or x in gone]
+    missing = [x for x in before.subject if x not in subject]
+    rival = bool(missing) and _rival(subject, missing, new, verb, value, after, language)
+    whole = bool(before.subject) and not missing
+    about = bool(subject) or verb or (before.mine and after.mine)
+    weight = len(gone) * 2 + len(subject) + len(value) + verb + len(ended)
+    valued = [x for x in gone if x.kind in _VALUED]
+    if gone and not rival:
+        why = f"{(valued or gone)[0].text} is named as no longer so"
+        numbers = all(_amounts(x) for x in gone)
+        if numbers and not (subject or verb or len(value) > len(gone)):
+            return Change(why, False, weight)
+        if valued or len(gone) * 2 >= len(before.value):
+            return Change(why, bool(about or not numbers), weight)
+        return Change(why, False, weight) if about else None
+    if after.names and before.names and (value or whole) and any(y.kind in ("name", "leaf") for y in new):
+        return Change("it has another name", bool(value), weight + 1)
+    if rival or after.adds or not (after.changes or ended):
+        return None
+    if ended and (verb or value) and (lost or after.firm):
+        return Change(f"{ended[0].text} has ended", True, weight)
+    if ended and whole and lost and not before.event:
+        return Change(f"{ended[0].text} has ended", False, weight)
+    if lost and whole and (verb or after.becomes or after.firm or _same_kind(lost, new)):
+        return Change("it says that this has changed", False, weight)
+    if whole and after.firm and not before.event and _same_kind(before.value, new):
+        return Change("it says that this has changed", False, weight)
+    if lost and about and (after.firm or after.becomes or _same_kind(lost, new)):
+        return Change("it says that this has changed", False, weight)
+    return None
+
+
+def _rival(
+    subject: Sequence[Term],
+    missing: Sequence[Term],
+    new: Sequence[Term],
+    verb: bool,
+    value: Sequence[Term],
+    after: _After,
+    language: Language,
+) -> bool:
+    """Whether the later statement is about another one of the same kind, or about another person."""
+    others = [y for y in after.subject if y in new]
+    if not subject:
+        person = any(x.kind == "name" for x in missing) and any(y.kind == "name" for y in others)
+        return bool(others) and not value and (verb or person)
+    heads = _found(after.every, subject, language)
+    before = {head.at - 1 for head in heads} | {head.at + 1 for head in heads if head.kind != "word"}
+    beside = [y for y in new if y.at in before and not language.past(y.low)]
+    return bool(beside) or bool(others and _found(subject, after.subject, language))
+
+
+def _amounts(term: Term) -> set[object]:
+    """The numbers in a term, without units."""
+    if term.kind == "number":
+        return {term.amount if term.amount is not None else term.value}
+    if term.kind == "date":
+        return {term.parts[2]} if term.parts[2] else {term.key}
+    if term.kind == "time" and term.value is not None:
+        hour, minute = divmod(term.value, 60)
+        return {term.value} if minute else {term.value, hour, hour % 12}
+    return set()
+
+
+def _alike(x: Term, y: Term, language: Language) -> bool:
+    """Whether two terms may name the same, whatever their units and endings."""
+    if x.key == y.key:
+        return True
+    mine, yours = _amounts(x), _amounts(y)
+    if mine or yours:
+        return bool(mine & yours)
+    if not x.base or not y.base:
+        return False
+    if x.base == y.base or language.alike(x.base, y.base):
+        return True
+    same = len(os.path.commonprefix((x.low, y.low)))
+    return same >= 4 and x.low[same:] in _ENDINGS and y.low[same:] in _ENDINGS
+
+
+def _found(wanted: Sequence[Term], among: Sequence[Term], language: Language) -> list[Term]:
+    return [x for x in wanted if any(_alike(x, y, language) for y in among)]
+
+
+def _opposed(x: Term, among: Sequence[Term], language: Language) -> bool:
+    return any(x.base and language.opposed(x.base, y.base) in ("either", "opposite") for y in among)
+
+
+def _same_kind(some: Sequence[Term], others: Sequence[Term]) -> bool:
+    """Whether one of these values may take the place of one of the others."""
+    for x in some:
+        for y in others:
+            if x.kind == y.kind and x.kind in ("name", "time", "leaf"):
+                return True
+            if x.kind == y.kind == "number" and (x.unit == y.unit or not x.unit or not y.unit):
+                return True
+            if x.kind == y.kind == "date" and any(x.parts) == any(y.parts):
+                return True
+    return False
