@@ -89,14 +89,15 @@ def _before(text: str, at: str, language: Language) -> _Before | None:
     first = claims[0]
     verb = () if first.attribute in _PLAIN else _terms(first.attribute, language)
     value, over = _terms(first.value, language) or verb, _terms(first.old, language)
-    past = any(language.past(each.low) for each in verb) or bool(re.search(r"\b(?:was|were|had)\b", text))
+    tells = language.cue("becomes another", text.lower())
+    past = any(language.past(each.low) for each in _terms(text, language)) and not tells
     return _Before(
         subject=_terms(first.subject, language),
         verb=verb,
         value=tuple(x for x in value if not _found([x], over, language)) or value,
         every=_terms(text, language),
         mine=bool(_FIRST.search(text)),
-        event=past,
+        event=past and not re.search(r"\b(?:is|are|am|has|have)\b|['’](?:s|m|re|ve)\b", text),
         names=_names(_terms(text, language), language),
     )
 
@@ -123,23 +124,23 @@ def _names(terms: Sequence[Term], language: Language) -> bool:
     return any(language.cue("names it", each.base or each.key) or language.cue("names it", each.low) for each in terms)
 
 
-def change(earlier: str, later: str, language: Language, at: str = "") -> Change | None:
+def ended(earlier: str, later: str, language: Language, at: str = "") -> Change | None:
     """Whether the later text, said at a stored time, ends what the earlier one said; None if it does not."""
     before, after = _before(earlier, "", language), _after(later, at, language)
-    if before is None or not after.meant:
+    if before is None or before.event or not after.meant:
         return None
     subject = _found(before.subject, after.every, language)
     verb = bool(_found(before.verb, after.every, language))
     value = _found(before.value, after.every, language)
     gone = [x for x in before.value if _found([x], after.old, language) or _opposed(x, after.every, language)]
-    ended = _found((*before.subject, *before.verb), after.old, language)
+    over = _found((*before.subject, *before.verb), after.old, language)
     new = [y for y in after.every if not _found([y], before.every, language)]
     lost = [x for x in before.value if x not in value or x in gone]
     missing = [x for x in before.subject if x not in subject]
     rival = bool(missing) and _rival(subject, missing, new, verb, value, after, language)
     whole = bool(before.subject) and not missing
     about = bool(subject) or verb or (before.mine and after.mine)
-    weight = len(gone) * 2 + len(subject) + len(value) + verb + len(ended)
+    weight = len(gone) * 2 + len(subject) + len(value) + verb + len(over)
     valued = [x for x in gone if x.kind in _VALUED]
     if gone and not rival:
         why = f"{(valued or gone)[0].text} is named as no longer so"
@@ -151,15 +152,15 @@ def change(earlier: str, later: str, language: Language, at: str = "") -> Change
         return Change(why, False, weight) if about else None
     if after.names and before.names and (value or whole) and any(y.kind in ("name", "leaf") for y in new):
         return Change("it has another name", bool(value), weight + 1)
-    if rival or after.adds or not (after.changes or ended):
+    if rival or after.adds or not (after.changes or over):
         return None
-    if ended and (verb or value) and (lost or after.firm):
-        return Change(f"{ended[0].text} has ended", True, weight)
-    if ended and whole and lost and not before.event:
-        return Change(f"{ended[0].text} has ended", False, weight)
+    if over and (verb or value) and (lost or after.firm):
+        return Change(f"{over[0].text} has ended", True, weight)
+    if over and whole and lost:
+        return Change(f"{over[0].text} has ended", False, weight)
     if lost and whole and (verb or after.becomes or after.firm or _same_kind(lost, new)):
         return Change("it says that this has changed", False, weight)
-    if whole and after.firm and not before.event and _same_kind(before.value, new):
+    if whole and after.firm and _same_kind(before.value, new):
         return Change("it says that this has changed", False, weight)
     if lost and about and (after.firm or after.becomes or _same_kind(lost, new)):
         return Change("it says that this has changed", False, weight)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import lru_cache
@@ -21,6 +22,8 @@ from runtime.memory.facts.terms import Term, pieces
 
 Modality = Literal["is", "will", "wants", "may", "example", "asks"]
 """It holds; it is to hold; somebody wishes it; it is possible or hearsay; it is made up; it is a question."""
+AWHILE = timedelta(days=7)
+"""How long something holds that is only for a while, and does not say until when."""
 SENTENCES = 8
 """Sentences of one text that are read."""
 
@@ -64,6 +67,8 @@ _FULLY = re.compile(r"\b(?:no longer|any ?more|any longer|enough|won't do)\b")
 """A denial with these is of the whole clause."""
 _MAY = re.compile(r"(?<=\w )May\b")
 _FROM = re.compile(r"\b(?:from|since|as of|starting(?: on)?|effective|beginning)\s+", re.IGNORECASE)
+_COMING = re.compile(r"\b(?=next |tomorrow\b)", re.IGNORECASE)
+_TO = re.compile(r"\s+(?:over\s+)?(?:to|onto|into|until|till)\b", re.IGNORECASE)
 _UNTIL = re.compile(r"\b(?:until|till|up to and including|through)\s+", re.IGNORECASE)
 _MONTHS = "january february march april may june july august september october november december".split()  # noqa: SIM905
 _DAYS = "monday tuesday wednesday thursday friday saturday sunday".split()  # noqa: SIM905
@@ -87,10 +92,32 @@ def claims_of(text: str, at: str, language: Language) -> tuple[Claim, ...]:
     return tuple(claim for each in sentences for claim in _claims(each, at, language))
 
 
+def modality(text: str, at: str, language: Language) -> Modality | Literal["for a while"]:
+    """How a whole text is meant: what any of its claims is besides `is`; what is to come is so, too."""
+    claims = claims_of(text, at, language)
+    if any(each.temporary for each in claims):
+        return "for a while"
+    return next((each.modality for each in claims if not each.asserted), "is")
+
+
+def valid(text: str, at: str, language: Language) -> tuple[str, str]:
+    """From when until when a text holds that was said at a stored time, by its first claim.
+
+    Something for a while ends on the day that it names, else after a week.
+    """
+    claims = claims_of(text, at, language)
+    if not claims or not claims[0].asserted:
+        return at, ""
+    first, later = claims[0], max((each.since for each in claims), default="")
+    if first.temporary:
+        return at, first.until or (stamp(moment(at) + AWHILE) if at else "")
+    return later or at, first.until
+
+
 def _claims(sentence: str, at: str, language: Language) -> Iterator[Claim]:
     low = _lower(sentence)
     shared = {
-        "since": _time(_FROM, sentence, at),
+        "since": _time(_FROM, sentence, at) or _time(_COMING, sentence, at),
         "until": _time(_UNTIL, sentence, at),
         "modality": modality_of(low, language),
         "temporary": language.cue("for a while", low),
@@ -178,7 +205,7 @@ def _patterns(language: Language) -> tuple[re.Pattern[str], ...]:
                 r"|earlier than|since the move away from)\s+(?P<old>(?:\S+\s*){1,5})",
                 r"(?P<old>(?:\S+\s+){1,4})used to\b",
                 r"(?P<old>\S+(?:\s+\S+)?)['’]s?\s+(?:place|post|position|role|job|successor|replacement|seat)\b",
-                rf"\b(?:{takes})\s+(?P<old>.{{1,60}}?){stop}",
+                rf"\b(?:{takes})\s+(?!(?:at|on|in|to|by|for|with|up|as|from|until)\b)(?P<old>.{{1,60}}?){stop}",
                 *(
                     rf"\b(?:{verbs})\s+(?P<old>(?:\S+\s+){{1,4}}?){particle}\b"
                     for name in ("takes the place of", "becomes another")
@@ -246,21 +273,14 @@ def _owned(before: list[Term], attribute: str) -> tuple[str, list[Term]]:
 
 
 def _time(cue: re.Pattern[str], sentence: str, at: str) -> str:
-    """The time named behind a cue such as "from" or "until"; "" if none is."""
-    for hit in cue.finditer(sentence):
-        if found := _WHEN.match(sentence, hit.end()):
-            return when(found, at)
-    return ""
-
-
-def when(hit: re.Match[str], at: str) -> str:
-    """The start of the day that is named, seen from a stored time; "" if it cannot be told."""
+    """The start of the day named behind a cue such as "from" or "until"; "" if none is."""
     said = moment(at).date() if at else None
-    try:
-        day = _day(hit, said)
-    except ValueError:  # 31 June
-        return ""
-    return stamp(moment(day.isoformat())) if day else ""
+    for hit in cue.finditer(sentence):
+        if (found := _WHEN.match(sentence, hit.end())) and not _TO.match(sentence, found.end()):
+            with suppress(ValueError):  # 31 June
+                day = _day(found, said)
+                return stamp(moment(day.isoformat())) if day else ""
+    return ""
 
 
 def _day(hit: re.Match[str], said: date | None) -> date | None:
