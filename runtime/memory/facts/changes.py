@@ -61,7 +61,8 @@ class _After:
     subject: tuple[Term, ...]
     meant: bool  # it says how things are, and not only for a while
     changes: bool
-    adds: bool
+    adds: str
+    denies: bool
     becomes: bool
     firm: bool  # with words such as `instead` or `no longer`
     names: bool
@@ -97,8 +98,9 @@ def _before(text: str, at: str, language: Language) -> _Before | None:
         value=tuple(x for x in value if not _found([x], over, language)) or value,
         every=_terms(text, language),
         mine=bool(_FIRST.search(text)),
-        event=past and not re.search(r"\b(?:is|are|am|has|have)\b|['’](?:s|m|re|ve)\b", text),
-        names=_names(_terms(text, language), language),
+        event=past and not re.search(r"\b(?:is|are|am|has|have|will|gets?|must|can|may)\b|['’](?:s|m|re|ve)\b", text),
+        names=_names(_terms(text, language), language)
+        or (first.attribute == "be" and bool(value) and all(x.kind in _VALUED for x in value)),
     )
 
 
@@ -112,7 +114,8 @@ def _after(text: str, at: str, language: Language) -> _After:
         subject=_terms(claims[0].subject, language) if claims else (),
         meant=bool(claims) and all(each.asserted and not each.temporary for each in claims),
         changes=any(each.change for each in claims),
-        adds=language.cue("adds", low),
+        adds=language.cued("adds", low),
+        denies=any(not each.polarity for each in claims),
         becomes=language.cue("becomes another", low),
         firm=language.cue("changed for good", low),
         names=_names(_terms(text, language), language) or language.cue("names it", low),
@@ -127,49 +130,81 @@ def _names(terms: Sequence[Term], language: Language) -> bool:
 def ended(earlier: str, later: str, language: Language, at: str = "") -> Change | None:
     """Whether the later text, said at a stored time, ends what the earlier one said; None if it does not."""
     before, after = _before(earlier, "", language), _after(later, at, language)
-    if before is None or before.event or not after.meant:
+    if before is None or not after.meant and not _of_a_day(earlier, later, at, language):
         return None
     subject = _found(before.subject, after.every, language)
     verb = bool(_found(before.verb, after.every, language))
     value = _found(before.value, after.every, language)
-    gone = [x for x in before.value if _found([x], after.old, language) or _opposed(x, after.every, language)]
-    over = _found((*before.subject, *before.verb), after.old, language)
+    whole = bool(before.subject) and len(subject) == len(before.subject)
+    gone = [x for x in before.value if _found([x], after.old, language)]
+    gone += [x for x in (*before.value, *before.verb) if x not in gone and _reversed(x, before, later, at, language)]
+    over, stopped = (_found(each, after.old, language) for each in (before.subject, before.verb))
     new = [y for y in after.every if not _found([y], before.every, language)]
     lost = [x for x in before.value if x not in value or x in gone]
-    missing = [x for x in before.subject if x not in subject]
-    rival = bool(missing) and _rival(subject, missing, new, verb, value, after, language)
-    whole = bool(before.subject) and not missing
+    rival = not whole and _rival(before, subject, new, verb, value, after, language)
     about = bool(subject) or verb or (before.mine and after.mine)
     weight = len(gone) * 2 + len(subject) + len(value) + verb + len(over)
     valued = [x for x in gone if x.kind in _VALUED]
+    if before.event and not (valued and whole):
+        return None
     if gone and not rival:
         why = f"{(valued or gone)[0].text} is named as no longer so"
         numbers = all(_amounts(x) for x in gone)
         if numbers and not (subject or verb or len(value) > len(gone)):
-            return Change(why, False, weight)
-        if valued or len(gone) * 2 >= len(before.value):
+            return Change(why, False, weight) if _same_kind(gone, new) else None
+        if valued or stopped or len(gone) * 2 >= len(before.value):
             return Change(why, bool(about or not numbers), weight)
         return Change(why, False, weight) if about else None
     if after.names and before.names and (value or whole) and any(y.kind in ("name", "leaf") for y in new):
         return Change("it has another name", bool(value), weight + 1)
-    if rival or after.adds or not (after.changes or over):
+    if rival:
         return None
-    if over and (verb or value) and (lost or after.firm):
-        return Change(f"{over[0].text} has ended", True, weight)
+    if (over and (verb or value)) or (stopped and (subject or value)):
+        if lost or after.firm or after.denies:
+            return Change(f"{(*over, *stopped)[0].text} has ended", True, weight)
+    if (after.adds and after.adds not in earlier.lower()) or not (after.changes or over):
+        return None
     if over and whole and lost:
         return Change(f"{over[0].text} has ended", False, weight)
-    if lost and whole and (verb or after.becomes or after.firm or _same_kind(lost, new)):
+    becomes = after.becomes and not before.verb
+    if lost and whole and (verb or becomes or after.firm or _same_kind(lost, new)):
         return Change("it says that this has changed", False, weight)
     if whole and after.firm and _same_kind(before.value, new):
         return Change("it says that this has changed", False, weight)
-    if lost and about and (after.firm or after.becomes or _same_kind(lost, new)):
+    if lost and about and (after.firm or becomes or _same_kind(lost, new)):
         return Change("it says that this has changed", False, weight)
     return None
 
 
+def _of_a_day(earlier: str, later: str, at: str, language: Language) -> bool:
+    """Whether what is so for a day changes something that was for this day, too."""
+    low = later.lower()
+    day = language.cued("on a day", low)
+    told = all(each.asserted for each in claims_of(later, at, language)) and not language.cue("for a while", low)
+    return bool(day and told) and bool(language.cue("on a day", earlier.lower()) or _dated(earlier, language))
+
+
+def _dated(text: str, language: Language) -> bool:
+    return any(each.kind in ("date", "time") for each in _terms(text, language))
+
+
+def _reversed(x: Term, before: _Before, later: str, at: str, language: Language) -> bool:
+    """Whether the later text says the opposite of the same subject."""
+    if not x.base or not before.subject:
+        return False
+    return any(
+        len(_found(before.subject, _terms(claim.subject, language), language)) == len(before.subject)
+        and any(
+            language.opposed(x.base, y.base) in ("either", "opposite") and not language.alike(x.base, y.base)
+            for y in _terms(f"{claim.attribute} {claim.value}", language)
+        )
+        for claim in claims_of(later, at, language)
+    )
+
+
 def _rival(
+    before: _Before,
     subject: Sequence[Term],
-    missing: Sequence[Term],
     new: Sequence[Term],
     verb: bool,
     value: Sequence[Term],
@@ -177,13 +212,13 @@ def _rival(
     language: Language,
 ) -> bool:
     """Whether the later statement is about another one of the same kind, or about another person."""
-    others = [y for y in after.subject if y in new]
+    others = [y for y in after.subject if not _found([y], before.every, language)]
     if not subject:
-        person = any(x.kind == "name" for x in missing) and any(y.kind == "name" for y in others)
+        person = any(x.kind == "name" for x in before.subject) and any(y.kind == "name" for y in others)
         return bool(others) and not value and (verb or person)
     heads = _found(after.every, subject, language)
-    before = {head.at - 1 for head in heads} | {head.at + 1 for head in heads if head.kind != "word"}
-    beside = [y for y in new if y.at in before and not language.past(y.low)]
+    places = {head.at - 1 for head in heads} | {head.at + 1 for head in heads if head.kind != "word"}
+    beside = [y for y in new if y.at in places and not language.past(y.low)]
     return bool(beside) or bool(others and _found(subject, after.subject, language))
 
 
@@ -216,10 +251,6 @@ def _alike(x: Term, y: Term, language: Language) -> bool:
 
 def _found(wanted: Sequence[Term], among: Sequence[Term], language: Language) -> list[Term]:
     return [x for x in wanted if any(_alike(x, y, language) for y in among)]
-
-
-def _opposed(x: Term, among: Sequence[Term], language: Language) -> bool:
-    return any(x.base and language.opposed(x.base, y.base) in ("either", "opposite") for y in among)
 
 
 def _same_kind(some: Sequence[Term], others: Sequence[Term]) -> bool:

@@ -54,7 +54,8 @@ _AUXILIARIES = frozenset("has have had will shall do does did can must would cou
 _NO_VERB_AFTER = frozenset("the a an my our your his her its their this that these those of to".split())  # noqa: SIM905
 _MANY = frozenset("i we you they".split())  # noqa: SIM905
 _SENTENCE = re.compile(
-    r"(?<!\bMr\.)(?<!\bDr\.)(?<!\bMrs\.)(?<!\bMs\.)(?<!\bSt\.)(?<=[.!?;])[\"')\]]*\s+|\n+"
+    r"(?<!\bMr\.)(?<!\bDr\.)(?<!\bMrs\.)(?<!\bMs\.)(?<!\bSt\.)(?<!\bLtd\.)(?<!\bInc\.)(?<!\bProf\.)(?<!\bCo\.)"
+    r"(?<=[.!?;])[\"')\]]*\s+|\n+"
 )
 _CLAUSE = re.compile(
     r",?\s+(?:because|so that|although|whereas|where|after)\s+|[,:]\s+(?:(?:and|but|so|since|as|while|which|who)\s+)?"
@@ -65,6 +66,8 @@ _WHO = frozenset("i we they he she".split())  # noqa: SIM905
 _ADVERBS = frozenset("now also always never often still just only usually both all".split())  # noqa: SIM905
 _FULLY = re.compile(r"\b(?:no longer|any ?more|any longer|enough|won't do)\b")
 """A denial with these is of the whole clause."""
+_SIDE = re.compile(r"(?<=\bthe )left\b|(?<=\bplays )left\b|(?<=\bplay )left\b|\bleft(?= (?:wing|side|hand|arm|leg|of)\b)")
+"""Left that is no form of to leave."""
 _MAY = re.compile(r"(?<=\w )May\b")
 _FROM = re.compile(r"\b(?:from|since|as of|starting(?: on)?|effective|beginning)\s+", re.IGNORECASE)
 _COMING = re.compile(r"\b(?=next |tomorrow\b)", re.IGNORECASE)
@@ -120,16 +123,23 @@ def _claims(sentence: str, at: str, language: Language) -> Iterator[Claim]:
         "since": _time(_FROM, sentence, at) or _time(_COMING, sentence, at),
         "until": _time(_UNTIL, sentence, at),
         "modality": modality_of(low, language),
-        "temporary": language.cue("for a while", low),
+        "temporary": language.cue("for a while", low) or _passing(low, language),
         "change": language.cue("has changed", low),
     }
     for clause in _clauses(sentence, language):
         yield _claim(clause, language, shared)
 
 
+def _passing(low: str, language: Language) -> bool:
+    """Whether a sentence is about one day only: `from today on` and `not today` are not."""
+    hit = language.cued("on a day", low)
+    return bool(hit) and not re.search(rf"\b(?:from|as of|since|not|instead of|due|until) {hit}\b|\bfrom .+ until\b", low)
+
+
 def _lower(sentence: str) -> str:
     """In lower case, without the name of a month that is a word."""
-    return _MAY.sub("", sentence).lower().replace("’", "'")
+    low = _MAY.sub("", sentence).lower().replace("’", "'")
+    return _SIDE.sub("side", low)
 
 
 def _clauses(sentence: str, language: Language) -> list[str]:
@@ -154,7 +164,7 @@ _NOBODY = Term("word", "", "", "")
 def _claim(clause: str, language: Language, shared: Mapping[str, Any]) -> Claim:
     words = list(pieces(clause, language))
     verb = _verb(words, language)
-    low = clause.lower().replace("’", "'")
+    low = _lower(clause)
     gone = list(_gone(low, language))
     change = shared["change"] or bool(gone) or language.cue("becomes another", low)
     denied = any(each.key == "not" for each in words)
@@ -172,9 +182,8 @@ def _claim(clause: str, language: Language, shared: Mapping[str, Any]) -> Claim:
     else:
         subject = []
     value = " ".join(each.text for each in after)
-    if denied:
-        denial = re.search(r"\b(?:not|no|never|none|nobody|cannot|without|nothing)\b|n't\b", low)
-        told = low[denial.end() :] if denial else low
+    if denied and (denial := re.search(r"\b(?:not|no|cannot)\b|n't\b", low)):
+        told = low[denial.end() :]
         told, _, rest = told.partition(" but ")
         if _FULLY.search(low):
             told = low
@@ -218,6 +227,10 @@ def _patterns(language: Language) -> tuple[re.Pattern[str], ...]:
                 rf"^(?P<old>(?:\S+\s+){{1,8}}?)(?:{ends})\b",
                 r"\b(?:taken?|took|acquired|bought|inherited|exported|removed|withdrew|withdrawn)\b.*?\bfrom\s+"
                 r"(?P<old>(?:\S+\s*){1,4})",
+                rf"^(?P<old>(?:\S+\s+){{1,5}}?)(?:{renames})\b",
+                r"^(?P<old>.+?)\s+(?:has\s+|have\s+)?(?:handed|passed|gave|given|transferred|ceded|delegated)\b.*\bto\b",
+                r"\b\w+\s+(?P<old>(?:\S+\s+){1,4}?)into\s+an?\b",
+                r"\b(?:former|previous|old)\s+(?P<old>\S+)",
                 rf"\b(?:{renames})\s+(?P<old>.{{1,40}}?)\s+(?:to|into|as|onto)\b",
             ),
         )
@@ -259,7 +272,16 @@ def _verb(words: list[Term], language: Language) -> int | None:
             plain = word.low == language.base(word.low)
             if not plain or words[at - 1].low in _MANY or words[at - 1].low.endswith("s"):
                 found = at
-    return found
+    return found if found is not None else _perhaps_verb(words)
+
+
+def _perhaps_verb(words: list[Term]) -> int | None:
+    """The place of an unknown word that looks like a verb: `grazes` after a noun."""
+    for at, word in enumerate(words):
+        known = at > 0 and word.kind == "word" and word.key and words[at - 1].key and word.key != "not"
+        if known and words[at - 1].low not in _NO_VERB_AFTER and re.search(r"(?<![su])s$|ed$", word.low):
+            return at
+    return None
 
 
 def _owned(before: list[Term], attribute: str) -> tuple[str, list[Term]]:

@@ -23,7 +23,7 @@ _SETS = {
     "opinion": "opinions",
     "greets": "greetings",
 }
-_CUES = ("may", "wants", "example", "for a while", "has changed", "adds", "is over", "changed for good", "names it")
+_CUES = ("may", "wants", "example", "for a while", "has changed", "on a day", "adds", "is over", "changed for good", "names it")
 """Sections of `agreement.md` that list phrases, between commas."""
 _VERBS = ("takes the place of", "comes to an end", "gets another name", "becomes another")
 """Sections of `agreement.md` that list verbs with their irregular forms."""
@@ -129,6 +129,11 @@ class Language:
     def cue(self, section: str, text: str) -> bool:
         """Whether one of the phrases of a section stands in a text, which is in lower case."""
         return bool(_any_of(self.cues.get(section, ())).search(text))
+
+    def cued(self, section: str, text: str) -> str:
+        """The first of the phrases of a section in a text, which is in lower case; "" for none."""
+        hit = _any_of(self.cues.get(section, ())).search(text)
+        return hit[0] if hit else ""
 
     def pattern(self, *names: str) -> str:
         """A pattern of the phrases of these sections."""
