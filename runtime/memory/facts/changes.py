@@ -21,6 +21,8 @@ _NOBODY = frozenset({"i", "we", "he", "she", "they", "it", "you"})
 _PLAIN = frozenset({"", "be", "have", "get", "do", "call"})
 """Verbs that say nothing about the attribute."""
 _VALUED = ("name", "number", "date", "time", "leaf")
+_OWNED = re.compile(r"(?:\bof\b|['’]s\b)[^.]*\b(?:is|are|was|were)\b")
+"""The captain of the team is."""
 _FIRST = re.compile(r"\b(?:i|we|my|our|us|me|mine|ours)\b", re.IGNORECASE)
 _ENDINGS = frozenset(
     ["", "e", "y", "s", "es", "ed", "d", "r", "er", "or", "ers", "ors", "ing", "ings", "ship", "hip", "ion", "ment"]
@@ -64,7 +66,8 @@ class _After:
     adds: str
     denies: bool
     becomes: bool
-    firm: bool  # with words such as `instead` or `no longer`
+    firm: bool  # with words such as `now` or `instead`
+    instead: bool  # with words that need an earlier value
     names: bool
     mine: bool
 
@@ -76,7 +79,7 @@ def _terms(text: str, language: Language) -> tuple[Term, ...]:
     for n, each in enumerate(pieces(text, language)):
         if not each.key or each.key in _NOBODY or each.key == "not":
             continue
-        key = each.key.removesuffix("'s").removesuffix("’s")
+        key = each.key.removesuffix("'s").removesuffix("’s").rstrip(".")
         base = each.base or (language.base(key) if each.kind in ("word", "name") else "")
         found.append(each._replace(key=key, low=each.low.removesuffix("'s").removesuffix("’s"), base=base, at=n))
     return tuple(found)
@@ -89,11 +92,14 @@ def _before(text: str, at: str, language: Language) -> _Before | None:
         return None
     first = claims[0]
     verb = () if first.attribute in _PLAIN else _terms(first.attribute, language)
+    subject = _terms(first.subject, language)
+    if verb and _OWNED.search(text):
+        subject, verb = (*verb, *subject), ()
     value, over = _terms(first.value, language) or verb, _terms(first.old, language)
     tells = language.cue("becomes another", text.lower())
     past = any(language.past(each.low) for each in _terms(text, language)) and not tells
     return _Before(
-        subject=_terms(first.subject, language),
+        subject=subject,
         verb=verb,
         value=tuple(x for x in value if not _found([x], over, language)) or value,
         every=_terms(text, language),
@@ -118,6 +124,7 @@ def _after(text: str, at: str, language: Language) -> _After:
         denies=any(not each.polarity for each in claims),
         becomes=language.cue("becomes another", low),
         firm=language.cue("changed for good", low),
+        instead=language.cue("instead", low),
         names=_names(_terms(text, language), language) or language.cue("names it", low),
         mine=bool(_FIRST.search(text)),
     )
@@ -139,15 +146,17 @@ def ended(earlier: str, later: str, language: Language, at: str = "") -> Change 
     gone = [x for x in before.value if _found([x], after.old, language)]
     gone += [x for x in (*before.value, *before.verb) if x not in gone and _reversed(x, before, later, at, language)]
     over, stopped = (_found(each, after.old, language) for each in (before.subject, before.verb))
-    new = [y for y in after.every if not _found([y], before.every, language)]
+    new = [y for y in after.every if not _found([y], before.every, language) and not language.cue("has changed", y.low)]
     lost = [x for x in before.value if x not in value or x in gone]
-    rival = not whole and _rival(before, subject, new, verb, value, after, language)
+    replaced = [*lost, *(x for x in before.subject if x.kind == "name" and x not in subject)]
+    person = not whole and _other_person(before, after, language)
+    rival = person or (not whole and not after.instead and _rival(before, subject, new, verb and bool(lost), after, language))
     about = bool(subject) or verb or (before.mine and after.mine)
     weight = len(gone) * 2 + len(subject) + len(value) + verb + len(over)
     valued = [x for x in gone if x.kind in _VALUED]
     if before.event and not (valued and whole):
         return None
-    if gone and not rival:
+    if gone and not person and (valued or after.changes or not rival):
         why = f"{(valued or gone)[0].text} is named as no longer so"
         numbers = all(_amounts(x) for x in gone)
         if numbers and not (subject or verb or len(value) > len(gone)):
@@ -167,11 +176,11 @@ def ended(earlier: str, later: str, language: Language, at: str = "") -> Change 
     if over and whole and lost:
         return Change(f"{over[0].text} has ended", False, weight)
     becomes = after.becomes and not before.verb
-    if lost and whole and (verb or becomes or after.firm or _same_kind(lost, new)):
+    if lost and whole and (verb or becomes or after.firm or _same_kind(replaced, new)):
         return Change("it says that this has changed", False, weight)
     if whole and after.firm and _same_kind(before.value, new):
         return Change("it says that this has changed", False, weight)
-    if lost and about and (after.firm or becomes or _same_kind(lost, new)):
+    if replaced and about and (after.firm or becomes or _same_kind(replaced, new)):
         return Change("it says that this has changed", False, weight)
     return None
 
@@ -202,20 +211,25 @@ def _reversed(x: Term, before: _Before, later: str, at: str, language: Language)
     )
 
 
+def _other_person(before: _Before, after: _After, language: Language) -> bool:
+    """Whether both begin with a name, and not with the same."""
+    mine, yours = ([x for x in each.subject if x.kind == "name"] for each in (before, after))
+    named = bool(_found(mine, after.every, language)) or bool(_found(yours, before.every, language))
+    return bool(mine and yours) and not named
+
+
 def _rival(
     before: _Before,
     subject: Sequence[Term],
     new: Sequence[Term],
-    verb: bool,
-    value: Sequence[Term],
+    same_verb: bool,
     after: _After,
     language: Language,
 ) -> bool:
     """Whether the later statement is about another one of the same kind, or about another person."""
     others = [y for y in after.subject if not _found([y], before.every, language)]
     if not subject:
-        person = any(x.kind == "name" for x in before.subject) and any(y.kind == "name" for y in others)
-        return bool(others) and not value and (verb or person)
+        return bool(others) and same_verb
     heads = _found(after.every, subject, language)
     places = {head.at - 1 for head in heads} | {head.at + 1 for head in heads if head.kind != "word"}
     beside = [y for y in new if y.at in places and not language.past(y.low)]

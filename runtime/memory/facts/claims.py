@@ -66,6 +66,8 @@ _WHO = frozenset("i we they he she".split())  # noqa: SIM905
 _ADVERBS = frozenset("now also always never often still just only usually both all".split())  # noqa: SIM905
 _FULLY = re.compile(r"\b(?:no longer|any ?more|any longer|enough|won't do)\b")
 """A denial with these is of the whole clause."""
+_TOLD = re.compile(r"\b(?:was|were|has been|have been)\b|(?<!\bis )(?<!\bare )\b\w{3,}ed\b")
+"""What happened: a day that it names is when."""
 _SIDE = re.compile(r"(?<=\bthe )left\b|(?<=\bplays )left\b|(?<=\bplay )left\b|\bleft(?= (?:wing|side|hand|arm|leg|of)\b)")
 """Left that is no form of to leave."""
 _MAY = re.compile(r"(?<=\w )May\b")
@@ -133,7 +135,9 @@ def _claims(sentence: str, at: str, language: Language) -> Iterator[Claim]:
 def _passing(low: str, language: Language) -> bool:
     """Whether a sentence is about one day only: `from today on` and `not today` are not."""
     hit = language.cued("on a day", low)
-    return bool(hit) and not re.search(rf"\b(?:from|as of|since|not|instead of|due|until) {hit}\b|\bfrom .+ until\b", low)
+    if not hit or _TOLD.search(low):
+        return False
+    return not re.search(rf"\b(?:from|as of|since|not|instead of|due|until) {hit}\b|\bfrom .+ until\b", low)
 
 
 def _lower(sentence: str) -> str:
@@ -227,11 +231,11 @@ def _patterns(language: Language) -> tuple[re.Pattern[str], ...]:
                 rf"^(?P<old>(?:\S+\s+){{1,8}}?)(?:{ends})\b",
                 r"\b(?:taken?|took|acquired|bought|inherited|exported|removed|withdrew|withdrawn)\b.*?\bfrom\s+"
                 r"(?P<old>(?:\S+\s*){1,4})",
-                rf"^(?P<old>(?:\S+\s+){{1,5}}?)(?:{renames})\b",
+                rf"^(?P<old>(?:\S+\s+){{1,8}}?)(?:{renames})\b",
                 r"^(?P<old>.+?)\s+(?:has\s+|have\s+)?(?:handed|passed|gave|given|transferred|ceded|delegated)\b.*\bto\b",
                 r"\b\w+\s+(?P<old>(?:\S+\s+){1,4}?)into\s+an?\b",
                 r"\b(?:former|previous|old)\s+(?P<old>\S+)",
-                rf"\b(?:{renames})\s+(?P<old>.{{1,40}}?)\s+(?:to|into|as|onto)\b",
+                rf"\b(?:{renames})\s+(?P<old>.{{1,40}}?)(?:\s+(?:to|into|as|onto|after)\b|$|,)",
             ),
         )
     )

@@ -19,17 +19,16 @@ _SETS = {
     "one at a time": "single",
     "only once": "once",
     "another one": "others",
-    "now": "now",
     "opinion": "opinions",
     "greets": "greetings",
 }
-_CUES = ("may", "wants", "example", "for a while", "has changed", "on a day", "adds", "is over", "changed for good", "names it")
+_CUES = ("may", "wants", "example", "for a while", "has changed", "on a day", "instead", "adds", "is over", "changed for good", "names it")
 """Sections of `agreement.md` that list phrases, between commas."""
 _VERBS = ("takes the place of", "comes to an end", "gets another name", "becomes another")
 """Sections of `agreement.md` that list verbs with their irregular forms."""
 """Sections of `agreement.md` that are plain lists of words, and the field that holds each."""
 _PAIRS = {"either one or the other": "either", "opposites": "opposites", "different ones": "different"}
-_GROUPS = {"only one of": "kinds", "one topic": "topics"}
+_GROUPS = {"only one of": "kinds"}
 _PARTICLES = {"away", "back", "down", "in", "off", "out", "over", "up"}
 """What may follow the object of a verb."""
 CACHED = 20_000
@@ -55,9 +54,6 @@ class Language:
     single: Words = field(default_factory=set[str])
     once: Words = field(default_factory=set[str])
     others: Words = field(default_factory=set[str])
-    ends: Words = field(default_factory=set[str])
-    begins: Words = field(default_factory=set[str])
-    now: Words = field(default_factory=set[str])
     opinions: Words = field(default_factory=set[str])
     greetings: Words = field(default_factory=set[str])
     phrases: dict[tuple[str, ...], str] = field(default_factory=dict[tuple[str, ...], str])
@@ -69,7 +65,6 @@ class Language:
     opposites: Pairs = field(default_factory=set[tuple[str, str]])
     different: Pairs = field(default_factory=set[tuple[str, str]])
     kinds: Groups = field(default_factory=_groups)  # words of a kind exclude each other
-    topics: Groups = field(default_factory=_groups)
     units: dict[str, tuple[str, Fraction]] = field(default_factory=dict[str, tuple[str, Fraction]])
     known: Words = field(default_factory=set[str])  # every word of the files
     cues: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
@@ -157,11 +152,6 @@ class Language:
         regular = low.endswith("ed") or (low in self.bases and not low.endswith(("s", "ing")))
         return regular and low != self.base(low)
 
-    def on_topic(self, some: set[str], others: set[str]) -> bool:
-        """Whether two sets of words share a topic."""
-        mine = {topic for word in some for topic in self.topics.get(word, ())}
-        return any(topic in mine for word in others for topic in self.topics.get(word, ()))
-
     def read_words(self, title: str, body: str) -> None:
         """Add forms of verbs and synonyms from a section of a `words.md`."""
         for parts in _lines(body):
@@ -188,9 +178,7 @@ class Language:
                 for part in parts:
                     for form in verb_forms(part):
                         self.bases.setdefault(form[0], part.split()[0])
-            if title in ("ends", "begins"):
-                getattr(self, title).update(map(self._word, parts))
-            elif title == "denies what was":
+            if title == "denies what was":
                 for part in parts:
                     self._phrase(part.split(), "nolonger")
             elif title == "means the same":
