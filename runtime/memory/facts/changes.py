@@ -1,9 +1,9 @@
 """Whether a later statement ends what an earlier one said: it names the old value, or tells another one.
 
-A change is told in few ways: the old value stands where something is left (`from`, `instead of`, `no longer`, the
-object of `replace`), or the subject of the earlier statement stands in a sentence of change with another value.
-What is only possible, wished, asked, made up, or so for a while changes nothing; neither does what is about
-another one of the same kind.
+A change is told in few ways: the old value stands where something is left (`from`, `instead of`, `no longer`,
+the object of `replace`), or the subject of the earlier statement stands in a sentence of change with another
+value. What is only possible, wished, asked, made up, or so for a while changes nothing; neither does what is
+about another one of the same kind.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from os.path import commonprefix
 
 from runtime.memory.facts.claims import Claim, claims_of, lowered
 from runtime.memory.facts.language import Language
@@ -193,13 +194,8 @@ class _Pair:
         return Change(why, False, self.weight) if self.about else None
 
     def _renamed(self) -> Change | None:
-        known = self.value or self.whole
-        if (
-            known
-            and self.before.names
-            and self.after.names
-            and any(x.kind in ("name", "leaf") for x in self.new)
-        ):
+        names = self.before.names and self.after.names and any(y.kind in ("name", "leaf") for y in self.new)
+        if names and (self.value or self.whole):
             return Change("it has another name", bool(self.value), self.weight + 1)
         return None
 
@@ -298,9 +294,7 @@ def _alike(x: Term, y: Term, language: Language) -> bool:
         return False
     if x.base == y.base or language.alike(x.base, y.base):
         return True
-    same = next(
-        (n for n, (a, b) in enumerate(zip(x.low, y.low, strict=False)) if a != b), min(len(x.low), len(y.low))
-    )
+    same = len(commonprefix((x.low, y.low)))
     return same >= 4 and all(_ENDING.fullmatch(each.low[same:]) for each in (x, y))
 
 
