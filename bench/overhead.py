@@ -177,8 +177,6 @@ def _halves(shape: str, steps: int, times: int) -> dict[str, list[float]]:
 
 
 _LIBRARIES = "import asyncio, click, yaml; from pydantic import BaseModel, Field, field_validator"
-    "import asyncio, click, yaml; from pydantic import BaseModel, Field, ValidationError, field_validator"
-)
 
 
 def _hello(times: int) -> dict[str, float]:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from os.path import commonprefix
+from itertools import takewhile
 
 from runtime.memory.facts.claims import Claim, claims_of, lowered
 from runtime.memory.facts.language import Language
@@ -294,7 +294,7 @@ def _alike(x: Term, y: Term, language: Language) -> bool:
         return False
     if x.base == y.base or language.alike(x.base, y.base):
         return True
-    same = len(commonprefix((x.low, y.low)))
+    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(x.low, y.low, strict=False)))
     return same >= 4 and all(_ENDING.fullmatch(each.low[same:]) for each in (x, y))
 
 
