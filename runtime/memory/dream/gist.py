@@ -1,7 +1,7 @@
 """Wordings of memories: the sentences that say something, and whether a model's wording is grounded.
 
-Without a model a wording only chooses sentences and keeps them apart. It loses nothing that is said: a sentence
-is left out if it says nothing, or if another one of the same person repeats it and goes on.
+Without a model a wording only chooses sentences and keeps them apart. It loses nothing that is said: a
+sentence is left out if it says nothing, or if another one of the same person repeats it and goes on.
 """
 
 from __future__ import annotations
@@ -110,9 +110,7 @@ def gist(evidence: Sequence[Observation], empty: frozenset[str]) -> str:
 
 def _ended(sentence: str) -> str:
     """A sentence that the next one does not run into."""
-    return (
-        sentence if sentence.rstrip("\"'”’)]»").endswith((".", "!", "?", "…", ":", ";")) else f"{sentence}."
-    )
+    return sentence if sentence.rstrip("\"'”’)]»").endswith(tuple(".!?…:;")) else f"{sentence}."
 
 
 def grounded(

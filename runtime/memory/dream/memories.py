@@ -150,8 +150,8 @@ Theme = tuple[str, list[tuple[Memory, str]]]
 def abstract(dream: Dream) -> StageResult:
     """Make a memory of what the newest memories have in common across occasions, with edges to them.
 
-    A model words it; without one there is none. At most one new abstraction per agent and dream. One of which a
-    source no longer holds is removed.
+    A model words it; without one there is none. At most one new abstraction per agent and dream. One of which
+    a source no longer holds is removed.
     """
     work = Work(dream)
     held: dict[str, list[Memory]] = {}
@@ -173,7 +173,7 @@ def abstract(dream: Dream) -> StageResult:
 
 
 def _outdated(work: Work, abstractions: Collection[str], holding: Collection[str]) -> list[str]:
-    """Remove the abstractions that rest on a memory that does not hold, with their edges; returns their ids."""
+    """Remove the abstractions that rest on a memory that does not hold, with their edges; their ids."""
     edges = {
         id: [edge for edge in of_one if edge.relation == "derived" and edge.source == id]
         for id, of_one in edges_of(work.shelf, abstractions).items()
@@ -201,9 +201,8 @@ def _abstract(
         if work.dream.waits():
             return
         row = work.embedder.embed([text])[0] if text else None
-        if row is not None and all(
-            row @ other < NOVEL for other in abstractions.values() if other is not None
-        ):
+        others = [other for other in abstractions.values() if other is not None]
+        if row is not None and all(float(row @ other) < NOVEL for other in others):
             memory = Memory(
                 id=id,
                 text=text,

@@ -244,14 +244,6 @@ def row(kind: str, fields: Mapping[str, Any]) -> Row:
     return Row(kind, "x", json.dumps(fields))
 
 
-def fields_after(
-    kind: str, before: Mapping[str, Any], after: Mapping[str, Any], now: Mapping[str, Any]
-) -> Any:
-    old = row(kind, before)
-    result = reverted(old, became(old, row(kind, after)), row(kind, now))
-    return json.loads(result.body) if result else None
-
-
 @pytest.mark.parametrize(
     ("before", "after", "now", "expected"),
     [
@@ -273,7 +265,9 @@ def fields_after(
 def test_a_row_loses_what_the_dream_did_and_keeps_the_rest(
     before: Any, after: Any, now: Any, expected: Any
 ) -> None:
-    assert fields_after("any", before, after, now) == expected
+    old = row("any", before)
+    result = reverted(old, became(old, row("any", after)), row("any", now))
+    assert result and json.loads(result.body) == expected
 
 
 def test_links_of_a_memory_that_a_dream_made_keep_only_what_came_since() -> None:
