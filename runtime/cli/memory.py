@@ -114,10 +114,11 @@ def goal(words: tuple[str, ...], priority: float, past: bool) -> None:
 
 
 def _list_goals(listed: Sequence[tuple[Goal, float]]) -> None:
-    emit([{**picked(each, *GOAL), "gap": round(gap, 4)} for each, gap in listed])
+    emit([{**picked(each, *GOAL), "gap": None if gap is None else round(gap, 4)} for each, gap in listed])
     for each, gap in listed:
         reached = f", reached {each.reached[:10]}" if each.reached else ""
-        print_line(f"{each.id[:8]}  {each.text}  ({1 - gap:.0%} near, priority {each.priority:g}{reached})")
+        near = knowledge.nearness(gap)
+        print_line(f"{each.id[:8]}  {each.text}  ({near}, priority {each.priority:g}{reached})")
     if not listed:
         notify(f"no goals; set one: {command('goal', '…')}")
 
@@ -135,7 +136,7 @@ def wander(about: tuple[str, ...], steps: int, seed: int | None) -> None:
         picked(each.memory, "id", "text") | {"gain": round(each.gain, 4), "why": each.why} for each in walk
     ]
     emit({"seed": chosen, "steps": steps_taken})
-    print_line(knowledge.walk_lines(walk))
+    print_line(knowledge.walk_lines(walk, " ".join(about)))
     if walk and seed is None:
         notify(f"to repeat: {command('wander', *about, '--seed', str(chosen))}")
 
