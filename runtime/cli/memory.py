@@ -327,7 +327,7 @@ def dream(
 ) -> int:
     """Consolidate memory in a run of its own, one step per stage; what changes is archived first.
 
-    `fractal dream undo` reverts the last dream, except what has changed since.
+    `fractal dream undo` reverts the last dream; what was told, used or judged since stays.
     """
     if action:
         if phases or dry_run or since or every or without:

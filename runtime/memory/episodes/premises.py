@@ -16,6 +16,8 @@ from pathlib import Path
 from runtime.memory.episodes.statements import (
     LONGEST,
     QUOTED,
+    SHORTEST,
+    Rules,
     facts,
     once,
     rules_of,
@@ -94,7 +96,9 @@ def _words(systems: tuple[Path, ...]) -> _Words:
         back=pattern(rf"(?:{words('Points back')})\b"),
         back_to_person=pattern(rf"(?:{words('Points back to a person')})\b"),
         tells=pattern(rf"\b(?:{words('Introduces facts')})\b"),
-        strange=pattern(rf"\b(?:{words('Made up')}|{words('Made of code')})s?\b"),
+        strange=pattern(
+            rf"\b(?:(?:{words('Made up')}|{words('Made of code')})s?|[\w/-]+\.(?:{words('Files of code')}))\b"
+        ),
         made=pattern(rf"\b(?:{things})s?\b"),
         owned=pattern(rf"(?:(?:{whose})|{got})\s+(?:[\w’'-]+\s+){{0,2}}?(?:{things})s?\b"),
         wanted=pattern(rf"(?:{own})(?:\s+|(?=['’]))(?:{words('Wants')})\b"),
@@ -158,10 +162,8 @@ class _Task:
 
 
 def _introduced(order: str, words: _Words) -> set[str]:
-    """Words for what an order speaks of for the first time: `a web page`, `parser.py`."""
-    phrases = [hit[1] for hit in words.introduced.finditer(order)]
-    phrases += [path[0].rpartition("/")[2].partition(".")[0] for path in _PATH.finditer(order)]
-    return {_singular(word) for phrase in phrases for word in phrase.split()}
+    """The words for what an order speaks of for the first time: `a web page`."""
+    return {_singular(word) for hit in words.introduced.finditer(order) for word in hit[1].split()}
 
 
 def _singular(word: str) -> str:
@@ -180,12 +182,20 @@ def told(text: str, systems: Sequence[Path], about: str = "") -> list[str]:
     found: list[str] = []
     for at, sentence in enumerate(here.sentences):
         stated = list(facts(sentence, rules))
-        if not words.remember.match(sentence):
+        if asked := words.remember.match(sentence):
+            found += [fact for _, fact in stated] or _after(asked, rules)
+        else:
             skipped = premise or at < here.text_until or words.condition.match(here.bare[at])
             stated = [] if skipped else [each for each in stated if (at, each[0]) < here.supposed_from]
-            stated = world.of_person(stated, here.bare[at], here.orders[at])
-        found += (fact for _, fact in stated)
+            found += world.of_person(stated, here.bare[at], here.orders[at])
     return once(found)
+
+
+def _after(asked: re.Match[str], rules: Rules) -> list[str]:
+    """What a person asks to remember in words that are no statement: `remember that 15 marbles are Tom's`."""
+    that = re.match(r"\s+that\s+", asked.string[asked.end() :])
+    rest = rules.joined.split(asked.string[asked.end() + that.end() :])[0].strip(" .!,;:") if that else ""
+    return [rest] if SHORTEST <= len(rest) <= LONGEST else []
 
 
 class _World:
@@ -199,16 +209,16 @@ class _World:
         self.names: set[str] = set()  # of what is related to the person
         self.before = ""  # what the sentence before is about: a `fact`, or an order that names the `person`
 
-    def of_person(self, stated: Sequence[tuple[int, str]], bare: str, order: bool) -> list[tuple[int, str]]:
+    def of_person(self, stated: Sequence[tuple[int, str]], bare: str, order: bool) -> list[str]:
         """Those of the statements in a sentence that count."""
         colon = bare.find(":") if order else -1
-        kept: list[tuple[int, str]] = []
+        kept: list[str] = []
         last = "person" if order and self.words.person.search(bare) else ""
         for at, fact in stated:
             personal = bool(self.words.person.search(fact))
             listed = 0 <= colon < at  # Sort these people: …
             if not self._wished(fact) if personal else not listed and self._asserted(fact):
-                kept.append((at, fact))
+                kept.append(fact)
                 self.before = last = "fact"
                 self.names.update(_NAME.findall(fact) if personal else ())
         self.before = last

@@ -50,6 +50,8 @@ def test_word_problems_hold_no_facts() -> None:
         ("My son is five. He hates the dark. Write a story.", ["My son is five", "He hates the dark"]),
         ("Translate “My name is Eve. I live in Rome.” I am new to Italian.", []),
         ("Remember that Tom has 15 marbles. How many does he have if he loses 4?", ["Tom has 15 marbles"]),
+        ("Remember that 15 marbles belong to Tom, and list the files", ["15 marbles belong to Tom"]),
+        ("Remember to list the files", []),
         ("Tom has 15 marbles", ["Tom has 15 marbles"]),
     ],
 )
