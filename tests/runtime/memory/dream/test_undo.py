@@ -9,11 +9,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import nights
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from meaningful import MONDAY, brain_in, say, tell
-from nights import killed
 
 from kernel.errors import UsageError
 from runtime.memory.brain import Brain
@@ -25,6 +25,7 @@ from runtime.memory.facts.mind import Mind
 from runtime.memory.facts.records import Edge, Links, Memory, Observation, stamp
 from runtime.memory.store.moving import lines
 from runtime.memory.store.record import Row
+from runtime.memory.tasks.trees import NeuronTree
 
 LATER = MONDAY + timedelta(days=3)
 USES = ("accessed", "last_access", "last_score", "last_hop")
@@ -169,7 +170,7 @@ def test_after_a_crash_in_the_middle_of_a_dream(tmp_path: Path) -> None:
     fill(brain)
     before = records(brain)
     brain.close()
-    assert killed(tmp_path, "sqlite", "dream", "connect", "end")
+    assert nights.killed(tmp_path, "sqlite", "dream", "connect", "end")
     brain = brain_in(tmp_path / "memory", "sqlite")
     use_all(brain)
     assert sleeper(brain).undo().left == ()
@@ -275,3 +276,37 @@ def test_links_of_a_memory_that_a_dream_made_keep_only_what_came_since() -> None
     result = reverted(None, became(None, made), now)
     assert result and json.loads(result.body) == {"edges": ["c"]}
     assert reverted(None, became(None, made), made) is None
+
+
+# ---- solved tasks ----------------------------------------------------------------------------------------
+
+
+def test_solved_tasks_keep_what_they_were_used_for_since(tmp_path: Path) -> None:
+    brain = nights.filled(tmp_path)
+    before = {tree.id: tree for tree in brain.shelf.scan(NeuronTree)}
+    nights.dreamer(brain).dream("one", ALL)
+    used = list(brain.shelf.scan(NeuronTree))
+    assert len(used) < len(before)
+    for tree in used:
+        ledger = tree.ledger.model_copy(update={"uses": tree.ledger.uses + 1})
+        brain.shelf.put(tree.model_copy(update={"ledger": ledger}))
+    assert nights.dreamer(brain).undo().left == ()
+    after = {tree.id: tree for tree in brain.shelf.scan(NeuronTree)}
+    ids = {tree.id for tree in used}
+    assert {id: tree.ledger.uses - (id in ids) for id, tree in after.items()} == {
+        id: tree.ledger.uses for id, tree in before.items()
+    }
+    assert {id: tree.synapses for id, tree in after.items()} == {
+        id: tree.synapses for id, tree in before.items()
+    }
+
+
+def test_a_task_that_was_solved_since_stays(tmp_path: Path) -> None:
+    brain = nights.filled(tmp_path)
+    before = {tree.id for tree in brain.shelf.scan(NeuronTree)}
+    nights.dreamer(brain).dream("one", ALL)
+    new = brain.memory.learn(nights.tally("fresh.md", "new.txt"), at=nights.RECENT)
+    nights.dreamer(brain).undo()
+    assert {tree.id for tree in brain.shelf.scan(NeuronTree)} == {*before, new.id}
+    assert brain.shelf.check() == []
+    assert brain.memory.learn(nights.tally("again.md", "new.txt"), at=nights.RECENT)
