@@ -73,7 +73,12 @@ def _words(systems: tuple[Path, ...]) -> _Words:
     things, one = words("Things that are made or worked on"), words("Introduces a thing")
     solve, works = words("Asks for a solution"), words("Works on a text")
     orders = "|".join(
-        (words("Words that begin an order after a fact"), words("Makes something"), solve, works)
+        (
+            words("Words that begin an order after a fact"),
+            words("Other words that begin an order"),
+            solve,
+            works,
+        )
     )
     got = rf"(?:{own})(?:\s+|['’])(?:have|had|got|use|'ve|ve)(?:\s+got)?\s+(?:{one})"
 
