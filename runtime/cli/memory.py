@@ -113,7 +113,7 @@ def goal(words: tuple[str, ...], priority: float, past: bool) -> None:
     print_line(text)
 
 
-def _list_goals(listed: Sequence[tuple[Goal, float]]) -> None:
+def _list_goals(listed: Sequence[tuple[Goal, float | None]]) -> None:
     emit([{**picked(each, *GOAL), "gap": None if gap is None else round(gap, 4)} for each, gap in listed])
     for each, gap in listed:
         reached = f", reached {each.reached[:10]}" if each.reached else ""

@@ -43,6 +43,8 @@ def exchanges(observations: Sequence[Observation], work: Work) -> list[list[Obse
 
 def _belongs(group: Sequence[Observation], turn: Observation, near: float, work: Work) -> bool:
     last = group[-1]
+    if "fact" in (last.said, turn.said):
+        return False  # each fact may change by itself
     if not turn.thread or (last.agent, last.thread, last.turn + 1) != (
         turn.agent,
         turn.thread,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from runtime.memory.facts.agreement import SHARED, Said, agreement
+from runtime.memory.facts.gate import said_by
 from runtime.memory.facts.graph import edges_of
 from runtime.memory.facts.language import Language
 from runtime.memory.facts.records import Goal, Memory, moment
@@ -46,18 +47,20 @@ def gap(goal: Goal, near: Sequence[Memory], language: Language) -> float | None:
     """How far a goal is from what the memories near it say, by the meaning of their words and values.
 
     0: one says it; 1: one says the contrary, or another value; in between: one says a part of it and nothing
-    else. None: nothing tells. The memory that shares most with the goal decides, of these the latest.
+    else. None: nothing tells. The memory that shares most with the goal decides, of these the latest. A memory
+    with another subject does not count.
     """
     found: list[tuple[float, str, float]] = []
     for memory in near:
         wish = Said(goal.text, memory.who, memory.since)
-        agreed = agreement(Said(memory.text, memory.who, memory.since), wish, language)
+        agreed = agreement(said_by(memory), wish, language)
         if agreed.shared >= SHARED and agreed.clashes:
             found.append((agreed.shared, memory.since, 1.0))
         elif agreed.mergeable and not agreed.both:
             wished, told = (terms_of(text, language, memory.who) for text in (goal.text, memory.text))
             part = len(wished.terms) > len(told.terms)
-            if part or told.lows.isdisjoint(_PARTLY - wished.lows):
+            subjects = {each.base or each.key for terms in (wished, told) for each in terms.terms[:1]}
+            if len(subjects) == 1 and (part or told.lows.isdisjoint(_PARTLY - wished.lows)):
                 found.append((agreed.shared, memory.since, 1.0 - agreed.shared if part else 0.0))
     return max(found)[2] if found else None
 

@@ -244,6 +244,17 @@ def test_a_fact_takes_what_says_it_again_and_keeps_a_whole_sentence(brain: Brain
     assert after.text == "My sister Ida lives in Bergen since May"
 
 
+def test_facts_of_one_run_stay_apart(brain: Brain) -> None:
+    mind = Mind.of(brain, clock=lambda: stamp(MONDAY))
+    for turn, text in enumerate(("My sister Ida lives in Bergen", "My sister Ida plays chess in Bergen")):
+        mind.keep([mind.noting(text, said="fact", who="person", thread="run", turn=turn, salience=0.5)])
+    night(brain, "cluster", "create")
+    assert {each.text for each in memories(brain)} == {
+        "My sister Ida lives in Bergen",
+        "My sister Ida plays chess in Bergen",
+    }
+
+
 # ---- duplicates and contradictions -----------------------------------------------------------------------
 
 

@@ -43,6 +43,8 @@ def mind(tmp_path: Path) -> Mind:
         ("the bicycle is paid", "The bicycle costs 240 euros.", None),
         ("the garden is planted", "The fence is painted.", None),
         ("the report is finished", "The report is nearly finished.", None),
+        ("the book is finished", "The manual of the book is finished.", None),
+        ("the book is finished", "Anna says that the book is finished.", None),
         ("the door is open", "The door is closed.", 1.0),
     ],
 )
