@@ -47,7 +47,7 @@ def gap(goal: Goal, near: Sequence[Memory], language: Language) -> float | None:
     """How far a goal is from what the memories near it say, by the meaning of their words and values.
 
     0: one says it; 1: one says the contrary, or another value; in between: one says a part of it and nothing
-    else. None: nothing tells. The memory that shares most with the goal decides, of these the latest. A memory
+    else. None: nothing tells. The memory that shares most with the goal decides, then the latest. A memory
     with another subject does not count.
     """
     found: list[tuple[float, str, float]] = []
