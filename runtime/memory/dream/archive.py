@@ -316,9 +316,10 @@ class Archive:
 
 def _without(image: BeforeImage, now: Row | None) -> Row | None:
     """A row without what a stage did to it; as it is if others have deleted it, or made it again."""
+    before = image.before if isinstance(image.before, Row) else None
     if hash_of(now) == image.after:
-        return image.before if isinstance(image.before, Row) else None
-    return reverted(image.before, image.became, now) if now and image.after else now
+        return before
+    return reverted(before, image.became, now) if now and image.after else now
 
 
 def _name(key: Key) -> str:

@@ -15,25 +15,20 @@ from runtime.memory.facts.records import Edge, Links, Memory, Observation, Waiti
 from runtime.memory.store import Shelf
 from runtime.memory.store.record import Row, parsed
 
-KEYS = ("id", "child", "key", "name")
-"""The fields that identify an entry of a list, the first that it has."""
+KEYS = (("id",), ("parent", "child"))
+"""The fields that identify an entry of a list: of a neuron, of a synapse."""
 
 
 def became(before: Row | None, after: Row | None) -> str:
-    """The fields that a stage changed, as they were afterwards; "" where undo needs none of them.
+    """The fields that a stage changed, as they were afterwards; of links that it made, the edges.
 
-    Of a row that was made, the lists.
+    "" where undo needs none.
     """
     fields = parsed(after.body) if after else None
-    if fields is None:
+    if fields is None or (before is None and after and after.kind != Links.KIND):
         return ""
-    earlier = (parsed(before.body) or {}) if before else {}
-    changed = {
-        name: value
-        for name, value in fields.items()
-        if (isinstance(value, list) if before is None else earlier.get(name) != value)
-    }
-    return json.dumps(changed, ensure_ascii=False)
+    earlier = (parsed(before.body) or {}) if before else {"edges": []}
+    return json.dumps({name: value for name, value in fields.items() if earlier.get(name) != value})
 
 
 def reverted(before: Row | None, after: str, now: Row) -> Row | None:
@@ -41,19 +36,20 @@ def reverted(before: Row | None, after: str, now: Row) -> Row | None:
 
     `after` is what `became` returned. A row that cannot be taken apart stays as it is.
     """
+    if before is None and now.kind == Memory.KIND:
+        return None
     fields, changed = parsed(now.body), parsed(after)
     if fields is None or changed is None:
         return now
     if before is None:
-        if now.kind == Memory.KIND:
-            return None
-        if now.kind != Links.KIND:
-            return now
         edges = _list([], changed.get("edges", []), fields.get("edges", []))
         return _row(now, {**fields, "edges": edges}, now.vectors) if edges else None
     earlier = parsed(before.body) or {}
     for name, value in changed.items():
-        fields[name] = _value(earlier.get(name), value, fields.get(name))
+        if name in earlier:
+            fields[name] = _value(earlier[name], value, fields.get(name))
+        elif fields.get(name) == value:
+            del fields[name]
     return _row(now, fields, {**now.vectors, **before.vectors})
 
 
@@ -96,9 +92,9 @@ def _list(before: Sequence[Any], after: Sequence[Any], now: Sequence[Any]) -> li
 def _key(entry: Any) -> str:
     if isinstance(entry, dict):
         fields = cast(Mapping[str, Any], entry)
-        for name in KEYS:
-            if name in fields:
-                return str(fields[name])
+        for names in KEYS:
+            if fields.keys() >= set(names):
+                return " ".join(str(fields[name]) for name in names)
     return json.dumps(entry, sort_keys=True)
 
 

@@ -256,10 +256,10 @@ def row(kind: str, fields: Mapping[str, Any]) -> Row:
         ({"t": "a"}, {"t": "b"}, {"t": "b", "n": 1}, {"t": "a", "n": 1}),
         ({"d": {"u": 1}}, {"d": {"u": 4, "v": 1}}, {"d": {"u": 5, "v": 1}}, {"d": {"u": 2}}),
         (
-            {"s": [{"child": "p", "w": 0.4}, {"child": "q", "w": 0.01}]},
-            {"s": [{"child": "p", "w": 0.2}]},
-            {"s": [{"child": "p", "w": 0.3}]},
-            {"s": [{"child": "p", "w": 0.5}, {"child": "q", "w": 0.01}]},
+            {"s": [{"parent": "o", "child": "p", "w": 0.4}, {"parent": "o", "child": "q", "w": 0.01}]},
+            {"s": [{"parent": "o", "child": "p", "w": 0.2}]},
+            {"s": [{"parent": "o", "child": "p", "w": 0.3}]},
+            {"s": [{"parent": "o", "child": "p", "w": 0.5}, {"parent": "o", "child": "q", "w": 0.01}]},
         ),
     ],
 )
