@@ -207,12 +207,17 @@ def note(fractal: Fractal, text: str, run: str) -> Observation:
     )
 
 
-def goals(fractal: Fractal, *, past: bool = False) -> list[tuple[Goal, float]]:
-    """The goals, the most important first, each with its distance from what is known (0 to 1)."""
+def goals(fractal: Fractal, *, past: bool = False) -> list[tuple[Goal, float | None]]:
+    """The goals, the most important first, each with its distance from what is known (None: unknown)."""
     if not fractal.memory.there:
         return []
     mind = mind_of(fractal)
     return [(goal, mind.gap(goal)) for goal in mind.goals(past=past)]
+
+
+def nearness(gap: float | None) -> str:
+    """How near a goal is, in words."""
+    return "unknown how near" if gap is None else f"{1 - gap:.0%} near"
 
 
 def goal_by(fractal: Fractal, id: str) -> Goal:
@@ -276,7 +281,7 @@ async def act_goal(fractal: Fractal, run_context: RunContext | None, args: Mappi
         goal = await asyncio.to_thread(mind_of(fractal).set_goal, _clean(str(args["text"])))
         return Result(f"goal {goal.id[:8]}: {goal.text}", evidence={"goal": goal.id})
     listed = await asyncio.to_thread(goals, fractal)
-    lines = [f"- {goal.id[:8]}: {_short(goal.text)} ({1 - gap:.0%} near)" for goal, gap in listed]
+    lines = [f"- {goal.id[:8]}: {_short(goal.text)} ({nearness(gap)})" for goal, gap in listed]
     return Result("\n".join(lines) or "there is no goal", evidence={"goals": len(listed)})
 
 
@@ -284,11 +289,11 @@ async def act_wander(fractal: Fractal, run_context: RunContext | None, args: Map
     """A call of the tool `wander`."""
     steps, seed = int(args.get("steps") or 6), int(args.get("seed") or 0)
     way = await asyncio.to_thread(wander, fractal, str(args.get("about") or ""), steps=steps, seed=seed)
-    return Result(walk_lines(way), evidence={"steps": len(way)})
+    return Result(walk_lines(way, str(args.get("about") or "")), evidence={"steps": len(way)})
 
 
-def walk_lines(walk: Sequence[Step]) -> str:
+def walk_lines(walk: Sequence[Step], about: str = "") -> str:
     """A walk, a line for each step, with its reasons."""
     texts = [f"{_short(each.memory.text)} ({', '.join(each.why) or 'by chance'})" for each in walk]
     lines = [f"{n}. {text}" for n, text in enumerate(texts, 1)]
-    return "\n".join(lines) or "there is nothing to walk through yet"
+    return "\n".join(lines) or (NOTHING if about else "there is nothing to walk through yet")

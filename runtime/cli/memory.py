@@ -113,11 +113,12 @@ def goal(words: tuple[str, ...], priority: float, past: bool) -> None:
     print_line(text)
 
 
-def _list_goals(listed: Sequence[tuple[Goal, float]]) -> None:
-    emit([{**picked(each, *GOAL), "gap": round(gap, 4)} for each, gap in listed])
+def _list_goals(listed: Sequence[tuple[Goal, float | None]]) -> None:
+    emit([{**picked(each, *GOAL), "gap": None if gap is None else round(gap, 4)} for each, gap in listed])
     for each, gap in listed:
         reached = f", reached {each.reached[:10]}" if each.reached else ""
-        print_line(f"{each.id[:8]}  {each.text}  ({1 - gap:.0%} near, priority {each.priority:g}{reached})")
+        near = knowledge.nearness(gap)
+        print_line(f"{each.id[:8]}  {each.text}  ({near}, priority {each.priority:g}{reached})")
     if not listed:
         notify(f"no goals; set one: {command('goal', '…')}")
 
@@ -135,7 +136,7 @@ def wander(about: tuple[str, ...], steps: int, seed: int | None) -> None:
         picked(each.memory, "id", "text") | {"gain": round(each.gain, 4), "why": each.why} for each in walk
     ]
     emit({"seed": chosen, "steps": steps_taken})
-    print_line(knowledge.walk_lines(walk))
+    print_line(knowledge.walk_lines(walk, " ".join(about)))
     if walk and seed is None:
         notify(f"to repeat: {command('wander', *about, '--seed', str(chosen))}")
 
@@ -326,7 +327,7 @@ def dream(
 ) -> int:
     """Consolidate memory in a run of its own, one step per stage; what changes is archived first.
 
-    `fractal dream undo` reverts the last dream, except what has changed since.
+    `fractal dream undo` reverts the last dream; what was told, used or judged since stays.
     """
     if action:
         if phases or dry_run or since or every or without:

@@ -21,7 +21,9 @@ from pydantic import Field
 from kernel import disk
 from kernel.errors import StorageError, UsageError
 from runtime.memory.brain import Brain
+from runtime.memory.dream.reverting import became, release, reverted
 from runtime.memory.dream.stages import DreamRecord
+from runtime.memory.facts.records import Memory
 from runtime.memory.store import Record, Shelf
 from runtime.memory.store.record import Row
 from runtime.memory.store.sqlite import SqliteKeeper
@@ -37,8 +39,8 @@ LARGEST = 4_000_000
 
 Key = tuple[str, str]
 """Kind and id of a row; "" and the path of a file relative to the memory's folder."""
-Change = tuple[Key, Row | str | None, str]
-"""What was changed, what it was, and the hash of what it became ("": deleted)."""
+Change = tuple[Key, Row | str | None, Row | str | None]
+"""What was changed, what it was, and what it became; None: it did not exist."""
 
 
 class BeforeImage(Record):
@@ -51,6 +53,7 @@ class BeforeImage(Record):
     name: str
     body: str | None = None  # of a row, or the content of a file; None: it did not exist
     after: str = ""  # the hash of what it became; "" if deleted
+    became: str = ""  # the fields of a row that changed, as they became
 
     @property
     def key(self) -> Key:
@@ -131,8 +134,8 @@ class RecordingKeeper:
     def changed(self) -> list[Change]:
         """The rows that differ now."""
         now = _read(self.inner, self.before)
-        changes = ((key, row, hash_of(now[key])) for key, row in self.before.items())
-        return [each for each in changes if hash_of(each[1]) != each[2]]
+        changes = ((key, row, now[key]) for key, row in self.before.items())
+        return [each for each in changes if hash_of(each[1]) != hash_of(each[2])]
 
 
 @contextmanager
@@ -187,8 +190,8 @@ class Archive:
     def changed_files(self, before: Mapping[str, str]) -> list[Change]:
         """The files that differ now."""
         now = self.files()
-        changes = ((("", name), before.get(name), hash_of(now.get(name))) for name in sorted({*now, *before}))
-        return [each for each in changes if hash_of(each[1]) != each[2]]
+        changes = ((("", name), before.get(name), now.get(name)) for name in sorted({*now, *before}))
+        return [each for each in changes if each[1] != each[2]]
 
     def _put(self, name: str, content: str | None) -> None:
         """Write a file; None removes it."""
@@ -218,7 +221,8 @@ class Archive:
                     name=name,
                     body=before.body if isinstance(before, Row) else before,
                     vectors=dict(before.vectors) if isinstance(before, Row) else {},
-                    after=after,
+                    after=hash_of(after),
+                    became="" if isinstance(before, str) or isinstance(after, str) else became(before, after),
                 )
                 for place, ((kind, name), before, after) in enumerate(changes)
             )
@@ -239,7 +243,7 @@ class Archive:
         return restored
 
     def undo(self, dream: DreamRecord) -> UndoResult:
-        """Restore what a dream changed, except what others have changed since.
+        """Take back what a dream changed; what others have changed in the same rows since stays.
 
         If the process is killed, `finish_undo` does it again: files that are restored already stay. Raises
         `UsageError` if there are no before-images.
@@ -252,58 +256,70 @@ class Archive:
                 "forgotten, or an earlier version made them"
             )
         shelf.put(dream.model_copy(update={"undoing": True}))
+        images.reverse()  # the latest first
+        files, left = self._restore_files([image for image in images if not image.kind_of])
+        rows, left_rows = self._restore_rows(dream, images)
+        self.brain.refresh()
+        return UndoResult(dream.id, rows, files, (*left, *left_rows))
+
+    def _restore_files(self, images: Sequence[BeforeImage]) -> tuple[int, list[str]]:
+        """Restore files, except those that others have changed; returns how many, and the others."""
+        goals: dict[str, tuple[str, BeforeImage]] = {}  # the hash after the dream, the image before it
         left: dict[str, None] = {}
-        goals: dict[Key, tuple[str, BeforeImage]] = {}  # the hash after the dream, the image before it
-        for image in reversed(images):
-            after, later = goals.setdefault(image.key, (image.after, image))
+        for image in images:
+            after, later = goals.setdefault(image.name, (image.after, image))
             if image is later or image.after == later.hash_before:
-                goals[image.key] = after, image
+                goals[image.name] = after, image
             else:
-                left[_name(image.key)] = None  # others changed it between two stages
-        files = 0
-        for name, (after, image) in [(name, goal) for (kind, name), goal in goals.items() if not kind]:
+                left[image.name] = None  # others changed it between two stages
+        count = 0
+        for name, (after, image) in goals.items():
             now = hash_of(_content(self.memory / name))
             if now == after:
                 self._put(name, image.body)
             if now in (after, image.hash_before):
-                files += 1
+                count += 1
             else:
                 left[name] = None
-        rows = self._restore_rows(dream, goals, left, [image.id for image in images])
-        self.brain.refresh()
-        return UndoResult(dream.id, rows, files, tuple(left))
+        return count, list(left)
 
-    def _restore_rows(
-        self,
-        dream: DreamRecord,
-        goals: Mapping[Key, tuple[str, BeforeImage]],
-        left: dict[str, None],
-        images: Sequence[str],
-    ) -> int:
-        """Restore rows and delete the dream with its images, in one transaction; returns how many rows."""
-        shelf, count = self.brain.shelf, 0
+    def _restore_rows(self, dream: DreamRecord, images: Sequence[BeforeImage]) -> tuple[int, list[str]]:
+        """Restore rows and delete the dream with its images, in one transaction.
+
+        Returns how many rows were restored, and those that others have deleted or made since.
+        """
+        shelf = self.brain.shelf
+        left: dict[str, None] = {}
         with shelf.transaction():
-            for key, now in _read(shelf.keeper, [key for key in goals if key[0]]).items():
-                after, image = goals[key]
-                if hash_of(now) == after:
-                    count += 1
-                    if isinstance(image.before, Row):
-                        shelf.keeper.write([image.before])
-                    else:
-                        shelf.keeper.erase(key[0], [key[1]])
-                elif hash_of(now) != image.hash_before:
-                    left[_name(key)] = None
-            shelf.delete(BeforeImage, *images)
+            there = _read(shelf.keeper, dict.fromkeys(image.key for image in images if image.kind_of))
+            rows = dict(there)
+            for image in (image for image in images if image.kind_of):
+                now = rows[image.key]
+                rows[image.key] = row = _without(image, now)
+                if row is now and hash_of(now) != image.hash_before:
+                    left[_name(image.key)] = None
+            shelf.keeper.write([row for row in rows.values() if row is not None])
+            for kind, id in (key for key, row in rows.items() if row is None and there[key] is not None):
+                shelf.keeper.erase(kind, [id])
+            release(shelf, {id for (kind, id), row in rows.items() if kind == Memory.KIND and row is None})
+            shelf.delete(BeforeImage, *(image.id for image in images))
             shelf.delete(DreamRecord, dream.id)
-            if f"{Stamp.KIND} types" in left:  # tell other processes to read the types again
-                del left[f"{Stamp.KIND} types"]
+            if left.pop(f"{Stamp.KIND} types", 0) is None:  # tell other processes to read the types again
                 shelf.put(Stamp.another())
-        return count
+        return len(rows) - len(left), list(left)
 
     def finish_undo(self) -> UndoResult | None:
         """Finish an undo that was begun; None if there is none."""
         dream = next(self.brain.shelf.scan(DreamRecord, {"undoing": True}), None)
         return None if dream is None else self.undo(dream)
+
+
+def _without(image: BeforeImage, now: Row | None) -> Row | None:
+    """A row without what a stage did to it; as it is if others have deleted it, or made it again."""
+    before = image.before if isinstance(image.before, Row) else None
+    if hash_of(now) == image.after:
+        return before
+    return reverted(before, image.became, now) if now and image.after else now
 
 
 def _name(key: Key) -> str:

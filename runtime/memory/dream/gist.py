@@ -1,7 +1,7 @@
 """Wordings of memories: the sentences that say something, and whether a model's wording is grounded.
 
-Without a model a wording only chooses sentences. It never loses a word that says something: a sentence is
-left out if it says nothing, or if one other sentence of the same person says all of it.
+Without a model a wording only chooses sentences and keeps them apart. It loses nothing that is said: a
+sentence is left out if it says nothing, or if another one of the same person repeats it and goes on.
 """
 
 from __future__ import annotations
@@ -86,26 +86,31 @@ def gist(evidence: Sequence[Observation], empty: frozenset[str]) -> str:
 
     Of a text of nothing but fillers it is the first sentence.
     """
-    sentences = [(each.who, sentence) for each in evidence for sentence in split(each.text)]
-    words = [keywords(sentence, empty) for _, sentence in sentences]
+    sentences = [(each, sentence) for each in evidence for sentence in split(each.text)]
+    words = [_words(sentence) for _, sentence in sentences]
     chosen: list[int] = []
     for at in sorted(range(len(sentences)), key=lambda at: (-len(words[at]), at)):
-        if words[at] and not any(
-            sentences[at][0] == sentences[k][0] and words[at] <= words[k] for k in chosen
-        ):
+        who, own = sentences[at][0].who, words[at]
+        repeated = any(who == sentences[k][0].who and own == words[k][: len(own)] for k in chosen)
+        if keywords(sentences[at][1], empty) and not repeated:
             chosen.append(at)
-    several = len({who for who, _ in sentences}) > 1
+    wording = [sentences[at] for at in sorted(chosen)] or sentences[:1]
+    several = len({each.who for each in evidence}) > 1
     lines: list[str] = []
-    before: str | None = None
-    for who, sentence in [sentences[at] for at in sorted(chosen)] or sentences[:1]:
-        if several and who != before:
-            lines.append(f"{who}: {sentence}" if who else sentence)
-        elif lines:
-            lines[-1] += f" {sentence}"
+    before: Observation | None = None
+    for each, sentence in wording:
+        text = _ended(sentence) if len(wording) > 1 else sentence
+        if before is not None and (each.id == before.id or (several and each.who == before.who)):
+            lines[-1] += f" {text}"
         else:
-            lines.append(sentence)
-        before = who
+            lines.append(f"{each.who}: {text}" if several and each.who else text)
+        before = each
     return "\n".join(lines)
+
+
+def _ended(sentence: str) -> str:
+    """A sentence that the next one does not run into."""
+    return sentence if sentence.rstrip("\"'”’)]»").endswith(tuple(".!?…:;")) else f"{sentence}."
 
 
 def grounded(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 from itertools import combinations
 from typing import Any, ClassVar
@@ -150,20 +150,38 @@ Theme = tuple[str, list[tuple[Memory, str]]]
 def abstract(dream: Dream) -> StageResult:
     """Make a memory of what the newest memories have in common across occasions, with edges to them.
 
-    Without a model it quotes a sentence of each occasion. At most one new abstraction per agent and dream.
+    A model words it; without one there is none. At most one new abstraction per agent and dream. One of which
+    a source no longer holds is removed.
     """
     work = Work(dream)
     held: dict[str, list[Memory]] = {}
     for memory in work.shelf.scan(Memory, HELD):
         held.setdefault(memory.agent, []).append(memory)
-    counts = {"attempts": 0, "made": 0, "edges": 0}
+    counts = {"attempts": 0, "made": 0, "edges": 0, "outdated": 0}
     did: list[str] = []
     for agent in sorted(held):
-        abstractions = {each.id: each.vector(work.name) for each in held[agent] if each.held == "abstraction"}
-        plain = [each for each in held[agent] if each.id not in abstractions]
-        plain.sort(key=lambda each: (each.created, each.since, each.id))
-        _abstract(work, agent, plain[-NEWEST:], abstractions, counts, did)
+        plain = {each.id: each for each in held[agent] if each.held != "abstraction"}
+        abstractions = {each.id: each for each in held[agent] if each.id not in plain}
+        for id in _outdated(work, abstractions, plain):
+            counts["outdated"] += 1
+            did.append(f"“{short(abstractions.pop(id).text)}” rests on what no longer holds: removed")
+        newest = sorted(plain.values(), key=lambda each: (each.created, each.since, each.id))[-NEWEST:]
+        if dream.ask is not None:
+            rows = {id: each.vector(work.name) for id, each in abstractions.items()}
+            _abstract(work, agent, newest, rows, counts, did)
     return StageResult([*did, *work.refused], counts, work.form)
+
+
+def _outdated(work: Work, abstractions: Collection[str], holding: Collection[str]) -> list[str]:
+    """Remove the abstractions that rest on a memory that does not hold, with their edges; their ids."""
+    edges = {
+        id: [edge for edge in of_one if edge.relation == "derived" and edge.source == id]
+        for id, of_one in edges_of(work.shelf, abstractions).items()
+    }
+    outdated = [id for id, of_one in edges.items() if any(edge.target not in holding for edge in of_one)]
+    work.shelf.delete(Memory, *outdated)
+    work.shelf.delete(Edge, *(edge.id for id in outdated for edge in edges[id]))
+    return outdated
 
 
 def _abstract(
@@ -182,8 +200,9 @@ def _abstract(
         text = _abstraction(work, word, sources)
         if work.dream.waits():
             return
-        (row,) = work.embedder.embed([text])
-        if all(other is None or float(row @ other) < NOVEL for other in abstractions.values()):
+        row = work.embedder.embed([text])[0] if text else None
+        others = [other for other in abstractions.values() if other is not None]
+        if row is not None and all(float(row @ other) < NOVEL for other in others):
             memory = Memory(
                 id=id,
                 text=text,
@@ -240,12 +259,12 @@ def _occasions(work: Work, memories: Sequence[Memory]) -> Mapping[str, str]:
 
 
 def _abstraction(work: Work, word: str, sources: Sequence[tuple[Memory, str]]) -> str:
-    theme, sentences = spelled(word, sources[0][1]), [sentence for _, sentence in sources]
-    plain = f"{theme}: " + " … ".join(sentences)
+    """A model's wording; "" if there is none, or it is not grounded."""
     if not work.may_ask():
-        return plain
+        return ""
+    theme, sentences = spelled(word, sources[0][1]), [sentence for _, sentence in sources]
     examples = "\n".join(f"[{memory.since[:10]}] {sentence}" for memory, sentence in sources)
-    return work.reply("abstract", {"theme": theme, "examples": examples}, plain, sentences, ABSTRACT)
+    return work.reply("abstract", {"theme": theme, "examples": examples}, "", sentences, ABSTRACT)
 
 
 HALF = {"related": 90.0, "mentions": 180.0, "follows": 180.0}

@@ -11,7 +11,7 @@ from datetime import timedelta
 
 from runtime.memory.dream.gist import LONGEST, keywords
 from runtime.memory.dream.stages import Dream, StageResult, short
-from runtime.memory.dream.work import MUCH, Work
+from runtime.memory.dream.work import MUCH, OTHER, Work
 from runtime.memory.facts import gate
 from runtime.memory.facts.graph import FIRST, digest, edges_of, link, merge
 from runtime.memory.facts.mind import Mind
@@ -43,6 +43,8 @@ def exchanges(observations: Sequence[Observation], work: Work) -> list[list[Obse
 
 def _belongs(group: Sequence[Observation], turn: Observation, near: float, work: Work) -> bool:
     last = group[-1]
+    if "fact" in (last.said, turn.said):
+        return False  # each fact may change by itself
     if not turn.thread or (last.agent, last.thread, last.turn + 1) != (
         turn.agent,
         turn.thread,
@@ -106,7 +108,7 @@ def _memory_for(work: Work, group: Sequence[Observation]) -> tuple[Memory | None
         if not gate.congruent(work.shelf, memory, scores[memory.id], work.sure):
             reason = "alone"
         elif why := work.why_separate(group, memory):
-            reason = why if why == MUCH else "values differ"
+            reason = why if why in (MUCH, OTHER) else "values differ"
         else:
             return memory, ""
     return None, reason
@@ -179,7 +181,8 @@ def create(dream: Dream) -> StageResult:
     """Make memories of what is new and belongs to none, exchanges as one.
 
     The reference engine makes ten a cycle; here the only bound is how many observations one dream looks at. A
-    single turn becomes a memory if it surprises; else later dreams look at it again.
+    fact that a person stated becomes a memory, another single observation only if it surprises; else later
+    dreams look at it again.
     """
     work = Work(dream)
     new = [each for each in work.new() if each.vector(work.name) is not None]
@@ -214,8 +217,9 @@ def _place(work: Work, group: Sequence[Observation], counts: dict[str, int], did
     score = near[0][1] if near else 0.0
     surprises = routed.route == "novel" if routed else score <= here.link
     contradictions = routed.contrary if routed else ()
+    stated = first.said == "fact"
     matters = first.salience >= SALIENT and bool(keywords(first.text, work.empty))
-    if len(group) == 1 and not contradictions and not (surprises and matters):
+    if len(group) == 1 and not contradictions and not stated and not (surprises and matters):
         work.shelf.put(first.model_copy(update={"left": first.left + 1}))
         counts["left"] += 1
         return None

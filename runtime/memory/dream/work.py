@@ -39,7 +39,7 @@ FAR = 0.1
 """So far below the gate's threshold for a link, values are not compared."""
 SAME_TOPIC = 0.3
 """The share of terms in common from which two statements are about the same."""
-MUCH = "it has much evidence"
+MUCH, OTHER = "it has much evidence", "it says something else"
 
 
 class Work:
@@ -132,7 +132,10 @@ class Work:
         return total / max(float(np.linalg.norm(total)), 1e-9)
 
     def why_separate(self, group: Sequence[Observation], memory: Memory) -> str:
-        """Why these observations may not become evidence of a memory; "" if their values agree."""
+        """Why these observations may not become evidence of a memory; "" if their values agree.
+
+        What a person stated is no conversation: a fact takes only what the gate would merge with it.
+        """
         if len(memory.evidence) + len(group) > FULL:
             return MUCH
         evidence = self.shelf.pick(Observation, memory.evidence)
@@ -141,6 +144,9 @@ class Work:
         for observation in group:
             vector, statement = observation.vector(self.name), statement_of(observation)
             compared = [(_cosine(row, vector), self._agreement(one, statement)) for one, row in statements]
+            merges = any(gate.merges(cosine, verdict, self.thresholds) for cosine, verdict in compared)
+            if memory.held == "fact" and (not merges or statement.text.rstrip().endswith("?")):
+                return OTHER
             closest = max(cosine for cosine, _ in compared)
             for cosine, verdict in compared:
                 near = cosine >= self.joins or cosine == closest

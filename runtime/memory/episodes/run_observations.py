@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from kernel.document.model import Document
 from runtime.memory.episodes.experience import reason_of
-from runtime.memory.episodes.statements import answered, statements
+from runtime.memory.episodes.premises import answered, told
 
 PERSON = "person"
 RESULT_CHARS, TASK_CHARS = 300, 200
@@ -62,7 +62,7 @@ def _facts(
     root: Document, feedback: Sequence[Mapping[str, Any]], systems: Sequence[Path]
 ) -> Iterator[tuple[int, str, str]]:
     """The turn, the time and the text of each fact."""
-    question = ""
+    question, task = "", root.text(1, "task")
     places = dict(TURNS)
     for note in root.section(1).notes:
         if note.key == "question":
@@ -70,14 +70,15 @@ def _facts(
         if note.origin != PERSON or note.key not in ("task", "answer", "guidance"):
             continue
         at = root.meta.created if note.key == "task" else root.meta.updated
-        facts = (
-            answered(question, note.text, systems) if note.key == "answer" else statements(note.text, systems)
-        )
+        if note.key == "answer":
+            facts = answered(question, note.text, systems, task)
+        else:
+            facts = told(note.text, systems, "" if note.key == "task" else task)
         for fact in facts:
             places[note.key] += 1
             yield places[note.key], at, fact
     for message in feedback:
-        for fact in statements(str(message.get("why") or ""), systems):
+        for fact in told(str(message.get("why") or ""), systems, task):
             places["feedback"] += 1
             yield places["feedback"], str(message.get("at") or root.meta.updated), fact
 

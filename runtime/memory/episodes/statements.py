@@ -1,13 +1,13 @@
-"""Finds the facts that a person states, as opposed to orders, wishes and questions.
+"""Finds the statements in a person's words, as opposed to orders, wishes and questions.
 
 The words are in `system/memory/statements.md`. Quoted, fenced and pasted text is ignored; in doubt, a
-sentence is not a fact.
+sentence is not a statement. Which statements are about the person's world, `premises` tells.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -22,10 +22,9 @@ MOST = 12
 """Facts per text."""
 SUBJECT_WORDS = 8
 """Words between `my` or `the` and the verb."""
-QUESTION_CHARS = 120
 
 _FENCED = re.compile(r"(?ms)^[ \t]*(```|~~~).*?(?:^[ \t]*\1[`~]*[ \t]*$|\Z)")
-_QUOTED = re.compile(r"(?m)^[ \t]*>.*$|“[^”]*”|\"[^\"\n]*\"|«[^»]*»|`[^`\n]*`")
+QUOTED = re.compile(r"(?m)^[ \t]*>.*$|“[^”]*”|\"[^\"\n]*\"|«[^»]*»|`[^`\n]*`")
 _BREAK = re.compile(r"(?<=[.!?…])[\"'”’)]*\s+(?=[^a-z\s])|(?<=[!?])\s+|\s*[;\n]\s*|\s+[–—]\s+")
 _ABBREVIATED = re.compile(r"(?i)(?:^|[\s(])(?:e\.g|i\.e|etc|mr|mrs|ms|dr|prof|st|no|vs|approx)\.$")
 _NAME = r"[A-ZÀ-ÖØ-Þ][\w’'-]*(?:\s+[A-ZÀ-ÖØ-Þ][\w’'-]*){0,3}"
@@ -47,18 +46,14 @@ class Rules:
 
 
 def statements(text: str, systems: Sequence[Path]) -> list[str]:
-    """The facts in a text, in its words, each once; none if the text is pasted."""
-    if not text.strip() or len(text) > LONGEST_TEXT:
-        return []
+    """The statements in a text, in its words, each once; none if the text is pasted."""
     rules = rules_of(tuple(systems))
-    own = _FENCED.sub("\n", text)
-    facts: dict[str, str] = {}
-    for sentence in _sentences(own):
-        for clause in _clauses(sentence, rules):
-            fact = _fact(clause, rules)
-            if fact:
-                facts.setdefault(fact.casefold(), fact)
-    return list(facts.values())[:MOST]
+    return once(fact for sentence in sentences(text) for _, fact in facts(sentence, rules))
+
+
+def once(found: Iterable[str]) -> list[str]:
+    """Statements without repetitions, not too many."""
+    return list({fact.casefold(): fact for fact in reversed([*found])}.values())[::-1][:MOST]
 
 
 def ordered(fact: str, systems: Sequence[Path]) -> bool:
@@ -67,22 +62,11 @@ def ordered(fact: str, systems: Sequence[Path]) -> bool:
     return bool(rules.joined.search(fact) or rules.limited.search(fact))
 
 
-def answered(question: str, answer: str, systems: Sequence[Path]) -> list[str]:
-    """The facts in an answer; a short answer to a short question is stored with the question."""
-    facts = statements(answer, systems)
-    if facts:
-        return facts
-    question, answer = " ".join(question.split()), " ".join(answer.split())
-    short = 0 < len(answer) <= LONGEST - QUESTION_CHARS and not answer.endswith("?")
-    single = (
-        question.endswith("?") and not re.search(r"[.!?:\n]\s", question) and len(question) <= QUESTION_CHARS
-    )
-    if short and single and rules_of(tuple(systems)).asks.match(question):
-        return [f"asked “{question}”, answered: {answer}"]
-    return []
-
-
-def _sentences(text: str) -> Iterator[str]:
+def sentences(text: str) -> Iterator[str]:
+    """The sentences and lines of a text, without what is fenced; none if it is pasted."""
+    if len(text) > LONGEST_TEXT:
+        return
+    text = QUOTED.sub(lambda hit: "“…”" if _BREAK.search(hit[0]) else hit[0], _FENCED.sub("\n", text))
     start = 0
     for hit in _BREAK.finditer(text):
         if not _ABBREVIATED.search(text[start : hit.start()]):
@@ -91,18 +75,21 @@ def _sentences(text: str) -> Iterator[str]:
     yield text[start:]
 
 
-def _clauses(sentence: str, rules: Rules) -> Iterator[str]:
-    """Split a sentence where a comma or `because` begins a clause with its own subject."""
+def facts(sentence: str, rules: Rules) -> Iterator[tuple[int, str]]:
+    """The statements in a sentence, and where the clause of each begins.
+
+    A comma or `because` may begin a clause with its own subject.
+    """
     start = 0
     for hit in rules.clause.finditer(sentence):
         if rules.fact.match(sentence, hit.end()):
-            yield sentence[start : hit.start()]
+            yield from _fact(sentence, start, hit.start(), rules)
             start = hit.end()
-    yield sentence[start:]
+    yield from _fact(sentence, start, len(sentence), rules)
 
 
-def _fact(clause: str, rules: Rules) -> str:
-    fact = " ".join(clause.split()).strip(" \t,;:-•*–—")
+def _fact(sentence: str, start: int, end: int, rules: Rules) -> Iterator[tuple[int, str]]:
+    fact = " ".join(sentence[start:end].split()).strip(" \t,;:-•*–—")
     is_question = fact.endswith("?")
     while hit := rules.lead.match(fact):
         fact = fact[hit.end() :].strip(" ,:;-–—")
@@ -110,25 +97,18 @@ def _fact(clause: str, rules: Rules) -> str:
         fact = fact[: hit.start()]
     fact = fact.rstrip(" .!,;:…")
     if is_question or not SHORTEST <= len(fact) <= LONGEST:
-        return ""
+        return
     if rules.wish.match(fact) or not rules.fact.match(fact):
-        return ""
-    bare = _QUOTED.sub(" ", fact)
-    if rules.order.search(bare) or not rules.fact.match(bare):
-        return ""
-    return fact
+        return
+    bare = QUOTED.sub(" ", fact)
+    if not rules.order.search(bare) and rules.fact.match(bare):
+        yield start, fact
 
 
 @cache
 def rules_of(systems: tuple[Path, ...]) -> Rules:
     """The combined rules of these system folders."""
-    lists: dict[str, list[str]] = {}
-    for title, body in sections(systems, "statements.md"):
-        lists.setdefault(title, []).extend(filter(None, map(str.strip, re.split(r"[,\n]", body))))
-
-    def words(title: str) -> str:
-        return _any(lists.get(title.casefold(), ()))
-
+    words = words_of(systems)
     own = words("A person who speaks of themselves")
     whose = words("Whose it is")
     things = words("Things that a fact is about")
@@ -153,6 +133,14 @@ def rules_of(systems: tuple[Path, ...]) -> Rules:
         ),
         re.compile(rf"(?i)\b(?:{words('Words that may limit an order to keep a fact')})\b"),
     )
+
+
+def words_of(systems: tuple[Path, ...]) -> Callable[[str], str]:
+    """A pattern for the entries under a title, in all of these system folders."""
+    lists: dict[str, list[str]] = {}
+    for title, body in sections(systems, "statements.md"):
+        lists.setdefault(title, []).extend(filter(None, map(str.strip, re.split(r"[,\n]", body))))
+    return lambda title: _any(lists.get(title.casefold(), ()))
 
 
 def _any(entries: Iterable[str]) -> str:

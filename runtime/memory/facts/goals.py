@@ -1,4 +1,4 @@
-"""Walks through what is known, which goals attract."""
+"""Walks through what is known, which goals attract, and how far a goal is from what is known."""
 
 from __future__ import annotations
 
@@ -7,8 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from runtime.memory.facts.agreement import SHARED, Said, agreement
+from runtime.memory.facts.gate import said_by
 from runtime.memory.facts.graph import edges_of
+from runtime.memory.facts.language import Language
 from runtime.memory.facts.records import Goal, Memory, moment
+from runtime.memory.facts.terms import terms_of
 from runtime.memory.store import Shelf
 from runtime.memory.store.record import Vector
 
@@ -18,11 +22,47 @@ FEW, UNSURE, OLD = 3, 0.5, timedelta(days=14)
 """A memory with fewer uses is under-explored, with less confidence unsure, unused for longer stale."""
 SEEDS = 10
 """Memories that the first step is drawn from."""
+TOP, CLOSE, LEAST = 3, 0.7, 0.75
+"""A walk about something begins at one of so many memories, each with this share of the best similarity, and
+with this share of the one that links an observation."""
 EDGE = 0.4
 """The share of an edge's weight in a step; the rest is the gain."""
+_PARTLY = frozenset(["almost", "barely", "half", "hardly", "nearly", "partly", "soon"])
+"""With one of these words, a memory does not say that a goal is reached."""
 STEPS = 6
 WIDEST = 200
 """Edges of one memory that a step looks at."""
+
+
+def about(near: Sequence[tuple[Memory, float]], link: float) -> list[Memory]:
+    """The memories that are about what was asked for, of those nearest to it, the nearest first.
+
+    None if nothing is near; `link` is the similarity above which an observation links to a memory.
+    """
+    least = max(LEAST * link, CLOSE * max((score for _, score in near), default=0.0))
+    return [memory for memory, score in near[:TOP] if score >= least]
+
+
+def gap(goal: Goal, near: Sequence[Memory], language: Language) -> float | None:
+    """How far a goal is from what the memories near it say, by the meaning of their words and values.
+
+    0: one says it; 1: one says the contrary, or another value; in between: one says a part of it and nothing
+    else. None: nothing tells. The memory that shares most with the goal decides, then the latest. A memory
+    with another subject does not count.
+    """
+    found: list[tuple[float, str, float]] = []
+    for memory in near:
+        wish = Said(goal.text, memory.who, memory.since)
+        agreed = agreement(said_by(memory), wish, language)
+        if agreed.shared >= SHARED and agreed.clashes:
+            found.append((agreed.shared, memory.since, 1.0))
+        elif agreed.mergeable and not agreed.both:
+            wished, told = (terms_of(text, language, memory.who) for text in (goal.text, memory.text))
+            part = len(wished.terms) > len(told.terms)
+            subjects = {each.base or each.key for terms in (wished, told) for each in terms.terms[:1]}
+            if len(subjects) == 1 and (part or told.lows.isdisjoint(_PARTLY - wished.lows)):
+                found.append((agreed.shared, memory.since, 1.0 - agreed.shared if part else 0.0))
+    return max(found)[2] if found else None
 
 
 @dataclass(frozen=True)

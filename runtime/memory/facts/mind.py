@@ -281,12 +281,12 @@ class Mind:
         return sorted(found, key=lambda memory: (review.due_at(memory), memory.id))
 
     def wander(self, *, seed: int, about: str = "", steps: int = goals.STEPS) -> list[goals.Step]:
-        """A walk from memories near `about`, else from anywhere; the same for the same seed and shelf."""
+        """A walk from what is near `about`, else from anywhere; the same for the same seed and shelf."""
         self.take_in()
         name = self.embedder.name
         if about.strip():
             (row,) = self.embedder.embed([about])
-            start = [memory for memory, _ in self._nearest(row, goals.SEEDS, self.agent)]
+            start = goals.about(self._nearest(row, goals.TOP, self.agent), self.thresholds.link)
         else:
             start = list(self.memories())
         drawn = {"goals": self.goals(), "embedder": name, "near": self.thresholds.link}
@@ -339,12 +339,12 @@ class Mind:
         where: dict[str, Any] = {"agent": self.agent} if past else {"agent": self.agent, "reached": ""}
         return sorted(self.shelf.scan(Goal, where), key=lambda goal: (-goal.priority, goal.created, goal.id))
 
-    def gap(self, goal: Goal) -> float:
-        """Forward prediction error: 1 − the similarity of the nearest memory; 1 if nothing is believed."""
+    def gap(self, goal: Goal) -> float | None:
+        """Forward prediction error: how far a goal is from what is known, 0 to 1; None if nothing tells."""
         self._reembed()
         vector = (self.shelf.get(Goal, goal.id) or goal).vector(self.embedder.name)
-        near = self._nearest(vector, 1, goal.agent) if vector is not None else []
-        return min(1.0, max(0.0, 1.0 - near[0][1])) if near else 1.0
+        near = self._nearest(vector, gate.NEAR, goal.agent) if vector is not None else []
+        return goals.gap(goal, [memory for memory, _ in near], self.language)
 
     def _nearest(self, vector: Any, limit: int, agent: str) -> list[tuple[Memory, float]]:
         return gate.nearest(self.shelf, self.embedder.name, vector, agent=agent, now=self.now, limit=limit)

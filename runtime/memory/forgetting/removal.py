@@ -130,8 +130,9 @@ def archived(shelf: Shelf, affected: Affected) -> list[str]:
 
 def _texts(image: BeforeImage) -> Iterator[str]:
     yield image.name
-    yield image.body or ""
-    yield from strings(parsed(image.body or ""))
+    for body in (image.body or "", image.became):
+        yield body
+        yield from strings(parsed(body))
 
 
 def strays(memory: Path, store: Path, affected: Affected) -> list[Path]:

@@ -16,7 +16,7 @@ def said(*lines: tuple[str, str]) -> list[Observation]:
 TALK = said(
     ("Ann", "Wow, that's great! We paid 1,250 euros for the Douro cruise on 3 May. How are you?"),
     ("Bob", "Thanks! I never liked cruises. My brother Tomás wasn't there either."),
-    ("Ann", "We paid 1,250 euros for the cruise."),
+    ("Ann", "We paid 1,250 euros!"),
 )
 
 
@@ -37,9 +37,27 @@ def test_gist_names_who_speaks_where_several_do() -> None:
     assert gist(said(("Ann", "The door is green.")), EMPTY) == "The door is green."
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("The book has 240 pages.", "The manual of the book has 240 pages."),
+        ("I went to Rome.", "I never went to Rome by train."),
+        ("The door is green.", "The door of the shed is green."),
+    ],
+)
+def test_a_sentence_is_not_left_out_because_another_one_has_its_words(one: str, other: str) -> None:
+    assert gist(said(("Ann", one), ("Ann", other)), EMPTY).splitlines() == [one, other]
+
+
 def test_what_another_person_repeats_is_not_left_out() -> None:
     text = gist(said(("Ann", "I moved to Porto."), ("Bob", "I moved to Porto.")), EMPTY)
     assert text == "Ann: I moved to Porto.\nBob: I moved to Porto."
+
+
+def test_sentences_of_different_observations_do_not_run_into_each_other() -> None:
+    text = gist(said(("", "The manual has 240 chapters"), ("", "The book has 240 pages")), EMPTY)
+    assert text == "The manual has 240 chapters.\nThe book has 240 pages."
+    assert gist(said(("", "The manual has 240 chapters")), EMPTY) == "The manual has 240 chapters"
 
 
 def test_a_gist_of_chat_alone_is_its_first_sentence() -> None:

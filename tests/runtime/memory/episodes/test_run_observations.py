@@ -15,7 +15,7 @@ from runtime.api.fractal import Fractal
 from runtime.memory.episodes.episodes import Forgotten
 from runtime.memory.episodes.experience import Experience
 from runtime.memory.episodes.pending import note, waiting
-from runtime.memory.episodes.statements import answered, statements
+from runtime.memory.episodes.premises import answered, told
 from runtime.memory.facts.records import Observation
 
 SYSTEM = Path(__file__).parents[4] / "system"
@@ -23,7 +23,7 @@ LIST = {"tool": "list", "args": {}}
 
 
 def facts(text: str) -> list[str]:
-    return statements(text, [SYSTEM])
+    return told(text, [SYSTEM])
 
 
 def known(fractal: Fractal, said: str = "") -> list[str]:

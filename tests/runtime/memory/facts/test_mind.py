@@ -174,9 +174,11 @@ def test_edges_are_found_from_both_ends_however_many(mind: Mind, shelf: Shelf) -
 
 def test_a_goal_is_far_until_something_like_it_is_believed(mind: Mind) -> None:
     goal = mind.set_goal("the report on penguins is finished")
+    assert mind.gap(goal) is None
+    mind.remember("the report on penguins is not finished")
     assert mind.gap(goal) == 1.0
-    mind.remember("the report on penguins is finished")
-    assert mind.gap(goal) < 0.05
+    mind.remember("the report on penguins is finished", at="2026-06-01")
+    assert mind.gap(goal) == 0.0
     assert mind.set_goal("the report on penguins is finished").id == goal.id
     assert [each.id for each in mind.goals()] == [goal.id]
     mind.reached(goal.id)
