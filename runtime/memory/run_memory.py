@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from kernel.document.model import Document, root_id
 from kernel.errors import FractalError
+from kernel.events import now
 from kernel.loop.budget import estimate_tokens
 from kernel.store.files import FileStore
 from runtime.memory import DIRECT, RUNG, methods_of, teaches
+from runtime.memory.episodes.attempts import refusals
 from runtime.memory.episodes.pending import note, postponed, waiting
 from runtime.workspace.inbox import Inbox
 from runtime.workspace.settings import Config
@@ -124,7 +126,9 @@ class RunMemory:
         task = document.text(1, "task")
         try:
             self.brain.recognise(task)
-            return self._shown(task, room, Path(meta.folder), meta.run)
+            refused = "\n".join(f"- {each}" for each in refusals(self.brain, task))
+            shown = self._shown(task, room - estimate_tokens(refused), Path(meta.folder), meta.run)
+            return [*([("refused", refused)] if refused else []), *shown]
         except FractalError:
             return ()  # the end of the run reports what is wrong with the store
 
@@ -198,6 +202,13 @@ class RunMemory:
         """Why the result of a learned method has to be verified; "" if it is trusted."""
         return self.brain.doubt(name, task, steps)
 
+    def refused(self, task: str, run: str) -> bool:
+        """Whether a person refused a result for this task, or a variation, and has not accepted this run."""
+        try:
+            return self.there and self.brain.refusals.against(run, task) is not None
+        except FractalError:
+            return True  # not known: the run says what is wrong with the store
+
     def answered(self, document: Document) -> bool:
         """Whether memory, or a learned method, answered in a loop."""
         answers = [each for each in document.meta.rungs if not each.get("passed")]
@@ -207,12 +218,13 @@ class RunMemory:
             for each in answers
         )
 
-    def feedback(self, run: str, good: bool) -> None:
-        """A person's verdict on a run, for what it used or taught."""
+    def feedback(self, root: Document, good: bool, why: str = "") -> None:
+        """A person's verdict on the run with this root, for what it used or taught."""
+        run = root.meta.run
         if self.config.remember:
             note(self.folder, run)
-        if self.there:
-            self.brain.feedback(run, good)
+        if self.there or (self.config.remember and not good):
+            self.brain.feedback(run, good, root.text(1, "task"), why, now())
             if self.config.remember and self.config.learn != "off":
                 self.learning.feedback(run, good)
 

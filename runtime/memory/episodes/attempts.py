@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kernel.document.model import Document
 from runtime.memory import DIRECT, RUNG
@@ -14,6 +15,12 @@ from runtime.memory.tasks.decisions import PERSON, Decision
 from runtime.memory.tasks.exemplar import exemplar, reporting
 from runtime.memory.tasks.trees import NeuronTree, identity
 
+if TYPE_CHECKING:
+    from runtime.memory.brain import Brain
+
+LIKE = 0.5
+"""The least cosine of a refused task that a prompt shows."""
+MOST_REFUSALS = 3
 _OUTCOMES = {"complete": True, "unverified": False, "escalated": False, "failed": False}
 
 
@@ -68,6 +75,21 @@ def decision_of(document: Document, attempt: Attempt, decision: Decision | None,
     way = "" if attempt.planner in (DIRECT, RUNG, PERSON) else way_of(document)
     changes = {"text": document.text(1, "task"), "run": meta.run, "at": at}
     return base.model_copy(update={**changes, "calls": calls, "path": path, "way": way})
+
+
+def refusals(brain: Brain, task: str) -> list[str]:
+    """What a person refused of tasks like this one, with their reasons, as lines for a prompt.
+
+    Variations of the task come first, then tasks that are like it by meaning. Raises `FractalError`.
+    """
+    from runtime.memory.tasks.refusals import Refused
+
+    if not (brain.there and brain.shelf.count(Refused)):
+        return []
+    near = {each.run for each, score in brain.episodes.similar(task) if score >= LIKE}
+    like = (each for each in brain.shelf.scan(Refused) if each.run in near)
+    found = {each.run: each for each in (*brain.refusals.of(task), *like)}
+    return [f"“{' '.join(each.text.split())}”: {each.said}" for each in found.values()][:MOST_REFUSALS]
 
 
 def lesson_of(

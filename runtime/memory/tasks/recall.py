@@ -22,6 +22,7 @@ from runtime.memory.tasks.exemplar import Exemplar
 from runtime.memory.tasks.fingerprint import NAME, shape
 from runtime.memory.tasks.merging import absorb, tree_by
 from runtime.memory.tasks.reading import Reading
+from runtime.memory.tasks.refusals import Refusals
 from runtime.memory.tasks.segmentation import tree_of
 from runtime.memory.tasks.trees import NeuronTree
 from runtime.memory.tasks.types import WIDTH, Recognition, WorkingMemory, by_shape
@@ -103,6 +104,7 @@ class ProceduralMemory:
 
     def __init__(self, shelf: Shelf, embedder: Embedder, words: Words, parts: Parts = ALL) -> None:
         self.shelf, self.embedder, self.words, self.parts = shelf, embedder, words, parts
+        self.refusals = Refusals(shelf, words)
         self._read = lru_cache(READINGS)(lambda task: Reading.read(task, words))
 
     def learn(self, exemplar: Exemplar, *, run: str = "", rung: str = "", at: str = "") -> NeuronTree:
@@ -194,6 +196,8 @@ class ProceduralMemory:
         return replace(novel, refused=(*distrusted, *novel.refused), rivals=rivals)
 
     def _doubt(self, tree: NeuronTree, task: str) -> str:
+        if refused := self.refusals.against(tree.id, task, tree.text):
+            return f"it matches, but {refused.said}"
         if self.parts.quarantine and tree.ledger.quarantined:
             return "it matches, but is in quarantine: it went wrong too often"
         misled = suspect(tree, task, self.parts)
