@@ -18,8 +18,10 @@ from runtime.memory.tasks import ALL, Parts, Refusal
 from runtime.memory.tasks.alignment import Alignment, align
 from runtime.memory.tasks.binding import Steps, Witness, bind, deed
 from runtime.memory.tasks.blame import confidence, suspect
+from runtime.memory.tasks.clauses import compare
 from runtime.memory.tasks.exemplar import Exemplar
 from runtime.memory.tasks.fingerprint import NAME, shape
+from runtime.memory.tasks.likeness import calculates
 from runtime.memory.tasks.merging import absorb, tree_by
 from runtime.memory.tasks.reading import Reading
 from runtime.memory.tasks.refusals import Refusals
@@ -232,8 +234,8 @@ class ProceduralMemory:
             if len(found) >= ENOUGH:
                 break
             stored = self._read(outline["task"])
-            kinds = outline["leaves"] == _kinds(read)
-            alignment = align(stored, read) if kinds else Refusal("it has values of other kinds")
+            kinds = sorted(outline["leaves"].split(" ")) == sorted(_kinds(read).split(" "))
+            alignment = compare(stored, read) if kinds else Refusal("it has values of other kinds")
             if isinstance(alignment, Refusal):
                 refused.append((id, alignment.why))
             else:
@@ -243,6 +245,8 @@ class ProceduralMemory:
             stored, alignment = found[tree.id]
             if tree.exemplar.made and not alignment.exact:
                 refused.append((tree.id, "its steps hold text made for another task"))
+            elif alignment.reordered and not calculates(tree.exemplar):
+                refused.append((tree.id, "its words stand in another order"))
             else:
                 matches.append(_Match(tree, stored, alignment))
         return matches

@@ -11,7 +11,8 @@ from functools import lru_cache
 from typing import ClassVar
 
 from runtime.memory.store import Record, Shelf, pack
-from runtime.memory.tasks.alignment import Alignment, align
+from runtime.memory.tasks.alignment import Alignment
+from runtime.memory.tasks.clauses import compare
 from runtime.memory.tasks.fingerprint import NAME, shape
 from runtime.memory.tasks.merging import tree_by
 from runtime.memory.tasks.reading import Reading
@@ -83,4 +84,4 @@ class Refusals:
     @staticmethod
     def _alike(one: Reading, other: Reading) -> bool:
         """Whether one is a variation of the other."""
-        return isinstance(align(one, other), Alignment) or isinstance(align(other, one), Alignment)
+        return isinstance(compare(one, other), Alignment) or isinstance(compare(other, one), Alignment)
