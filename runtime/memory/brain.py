@@ -32,10 +32,15 @@ from runtime.workspace.workspace import brain_place
 if TYPE_CHECKING:
     from runtime.memory.embed import Embedder
     from runtime.memory.episodes.episodes import Episodes
+    from runtime.memory.facts.records import Observation
     from runtime.memory.learning.kinds import Kinds
     from runtime.memory.tasks.methods import Files, Methods
     from runtime.memory.tasks.recall import ProceduralMemory, Recall
     from runtime.memory.tasks.refusals import Refusals
+
+
+LONGEST_TOLD = 300
+"""Characters of a task whose answer a person may have told."""
 
 
 class TreeWithoutNeurons(Record):
@@ -118,6 +123,24 @@ class Brain:
         if task not in self._recalled and self._recalls(task):
             self._recalled[task] = self.memory.recall(task)
         return self._recalled.get(task)
+
+    def told(self, task: str) -> Observation | None:
+        """What a person answered last when they were asked exactly this task; `text` is the answer.
+
+        None if they have refused it since.
+        """
+        from runtime.memory.episodes.statements import told
+        from runtime.memory.facts.records import Observation
+
+        if len(task) > LONGEST_TOLD or not self.shelf.count(Observation):
+            return None
+        begins = told(task, "")
+        found = self.shelf.pick(Observation, [hit.id for hit in self.shelf.search(Observation, task)])
+        said = [each for each in found if each.text.startswith(begins) and each.who == PERSON]
+        last = max(said, key=lambda each: each.at, default=None)
+        if last is None or any(each.at > last.at for each in self.refusals.of(task)):
+            return None
+        return last.model_copy(update={"text": last.text.removeprefix(begins)})
 
     def _recalls(self, task: str) -> bool:
         """Whether there is anything to recall for a task."""

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from runtime.memory.context.context import Context
     from runtime.memory.dream.dreamer import Dreamer
     from runtime.memory.dream.stages import Ask
+    from runtime.memory.facts.records import Observation
     from runtime.memory.learning.learner import Learning
     from runtime.memory.learning.library import Library
     from runtime.memory.learning.rules import ToolOptions
@@ -202,6 +203,16 @@ class RunMemory:
         """Why the result of a learned method has to be verified; "" if it is trusted."""
         return self.brain.doubt(name, task, steps)
 
+    def told(self, task: str) -> Observation | None:
+        """What a person answered when they were asked exactly this task; None if that is not known."""
+        if not self.config.recall:
+            return None
+        self.catch_up()
+        try:
+            return self.brain.told(task) if self.there else None
+        except FractalError:
+            return None
+
     def refused(self, task: str, run: str) -> bool:
         """Whether a person refused a result for this task, or a variation, and has not accepted this run."""
         try:
@@ -250,5 +261,5 @@ def asking(
 
 
 def _by_reflex(document: Document) -> bool:
-    """Whether reflexes alone answered in a loop, which teaches nothing."""
-    return all(each.get("rung") == DIRECT for each in document.meta.rungs)
+    """Whether reflexes alone answered in a loop, and no person: that teaches nothing."""
+    return not document.note(1, "answer") and all(each.get("rung") == DIRECT for each in document.meta.rungs)

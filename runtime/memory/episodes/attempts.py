@@ -12,7 +12,7 @@ from runtime.memory import DIRECT, RUNG
 from runtime.memory.tasks import Refusal
 from runtime.memory.tasks.asked import way_of
 from runtime.memory.tasks.decisions import PERSON, Decision
-from runtime.memory.tasks.exemplar import exemplar, reporting
+from runtime.memory.tasks.exemplar import exemplar, in_other_words, reporting
 from runtime.memory.tasks.trees import NeuronTree, identity
 
 if TYPE_CHECKING:
@@ -96,7 +96,8 @@ def lesson_of(
     document: Document, attempt: Attempt, at: str, systems: tuple[Path, ...]
 ) -> NeuronTree | Refusal | None:
     """The tree (without neurons) of an accepted attempt by a higher rung; None for others."""
-    if not (attempt.last and attempt.good) or attempt.planner in (DIRECT, RUNG):
+    known = attempt.planner in (DIRECT, RUNG) and not in_other_words(document)
+    if known or not (attempt.last and attempt.good):
         return None
     lesson = exemplar(document, reporting(systems))
     if isinstance(lesson, Refusal):

@@ -13,7 +13,8 @@ from typing import Any, Literal
 
 from kernel.document.model import Document
 from runtime.memory.episodes.experience import reason_of
-from runtime.memory.episodes.statements import answered, statements
+from runtime.memory.episodes.statements import answered, statements, told
+from runtime.memory.tasks.exemplar import in_other_words
 
 PERSON = "person"
 RESULT_CHARS, TASK_CHARS = 300, 200
@@ -70,6 +71,12 @@ def _facts(
         if note.origin != PERSON or note.key not in ("task", "answer", "guidance"):
             continue
         at = root.meta.created if note.key == "task" else root.meta.updated
+        if note.key == "answer" and not root.ended and in_other_words(root) == note.text:
+            yield (
+                TURNS["end"] - 1,
+                at,
+                told(root.text(1, "task"), note.text),
+            )
         facts = (
             answered(question, note.text, systems) if note.key == "answer" else statements(note.text, systems)
         )

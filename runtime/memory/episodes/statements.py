@@ -78,8 +78,13 @@ def answered(question: str, answer: str, systems: Sequence[Path]) -> list[str]:
         question.endswith("?") and not re.search(r"[.!?:\n]\s", question) and len(question) <= QUESTION_CHARS
     )
     if short and single and rules_of(tuple(systems)).asks.match(question):
-        return [f"asked “{question}”, answered: {answer}"]
+        return [told(question, answer)]
     return []
+
+
+def told(question: str, answer: str) -> str:
+    """What a person answered to a question, as one line."""
+    return f"asked “{' '.join(question.split())}”, answered: {' '.join(answer.split())}"
 
 
 def _sentences(text: str) -> Iterator[str]:
