@@ -180,6 +180,10 @@ command(
         help=f"Disable a part of the memory: {', '.join(NAMES)}.",
     ),
     numbers("--trees", "trees", None, "Also measure the time of a recall among so many stored tasks."),
+    option("--traps", type=FILE, metavar="FILE.jsonl", help="Other traps than those made from the families."),
+    option(
+        "--reordered", type=FILE, metavar="FILE.jsonl", help="Other reordered tasks than the default ones."
+    ),
 )
 command(
     "tools",

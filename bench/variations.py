@@ -16,6 +16,7 @@ from random import Random
 from typing import Any
 
 from bench import recalling
+from bench import traps as adversarial
 from bench.families import Family, Question, exemplar_of, is_right, read_families
 from bench.harness import Figures, markdown, percentiles, share, timed
 from runtime.api.fractal import shipped_system
@@ -44,8 +45,13 @@ def measure(
     embedders: Sequence[str] = (),
     without: Sequence[str] = (),
     trees: Sequence[int] | None = None,
+    traps: Path | None = None,
+    reordered: Path | None = None,
 ) -> dict[str, Any]:
-    """The figures by embedder, with one exemplar and, as `two`, with a second one; `trees` by store size."""
+    """The figures by embedder, with one exemplar and, as `two`, with a second one; `trees` by store size.
+
+    With the first embedder also those of adversarial `traps` and of `reordered` tasks.
+    """
     families = read_families(path, part)
     words = words_of((shipped_system(),))
     parts = ALL
@@ -59,7 +65,16 @@ def measure(
         one = play(families, words, embedder, parts=parts)
         figures[name] = {**one, "two": play(families, words, embedder, parts=parts, two=True)}
     by_size = {"trees": recalling.measure(trees, path)} if trees else {}
-    return {"families": len(families), "embedder": figures, **by_size}
+    embedder = choose((*embedders, *EMBEDDERS)[0])
+    asked = adversarial.read_traps(traps) if traps else adversarial.generated(families)
+    ordered = adversarial.read_reordered(reordered or adversarial.REORDERED)
+    return {
+        "families": len(families),
+        "embedder": figures,
+        "adversarial": adversarial.play(asked, words, embedder),
+        "reordered": adversarial.play(ordered, words, embedder),
+        **by_size,
+    }
 
 
 def play(
@@ -185,6 +200,7 @@ def table(figures: Figures) -> str:
                 rows.append([f"{name}: trap: {kind}", count, "", "", f"{fooled:.1%}", "", ""])
     rows.append(["goal", "1", f"≥ {ANSWERED:.0%}", f"≥ {RIGHT:.0%}", f"≤ {FALSE:.1%}", "", ""])
     text = markdown(heads, rows)
+    text += f"\n\n{adversarial.table(figures['adversarial'], figures['reordered'])}"
     return f"{text}\n\n{recalling.table(figures['trees'])}" if "trees" in figures else text
 
 
@@ -197,4 +213,5 @@ def missed(figures: Figures) -> list[str]:
         for kind, goal in GOALS.items():
             if one["by_kind"].get(kind, {}).get("answered", 1) < goal:
                 goals.append(f"{name}: {kind}")
+    goals += adversarial.missed(figures)
     return goals + recalling.slow(figures.get("trees", {}))

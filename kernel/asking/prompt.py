@@ -179,7 +179,9 @@ MEMORY = "memory"
 """The source of what memory offers; a part of memory follows `: `."""
 WAY = f"{MEMORY}: way"
 """The source of memory's advice on how to approach the task."""
-FOR_PLAN = (f"{MEMORY}: patterns", f"{MEMORY}: similar tasks", WAY)
+REFUSED = f"{MEMORY}: refused"
+"""The source of what a person refused of tasks like this one."""
+FOR_PLAN = (REFUSED, f"{MEMORY}: patterns", f"{MEMORY}: similar tasks", WAY)
 """Sources that PLAN sees even after UNDERSTAND has chosen facts: they describe how, not what."""
 NOT_YET = "not yet"
 """The note of §3 with the evidence of what did not hold when a plan, or the responder, was done."""

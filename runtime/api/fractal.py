@@ -307,7 +307,10 @@ class Fractal(Reader):
     def _reused(self, task: str, context: Sequence[tuple[str, str]]) -> RunResult | None:
         """The result of an earlier run that this one would only repeat, at no cost."""
         notes = [(source, text) for source, text in context]
-        root = reusable(self.workspace, task, notes, lambda run: run_context_of(self, run, self.ladder)[0])
+        refused = partial(self.memory.refused, task)
+        root = reusable(
+            self.workspace, task, notes, lambda run: run_context_of(self, run, self.ladder)[0], refused
+        )
         if root is None:
             return None
         result = replace(result_of(root, self.path(root.meta.run), Waiting("nothing")), spent={}, reused=True)
@@ -417,7 +420,7 @@ class Fractal(Reader):
         """Record in the run's folder whether its result was good; learning reads it."""
         folder = self.workspace.runs / self.find(run)
         path = drop(folder, "feedback", good=good, why=why, at=now())
-        self.memory.feedback(folder.name, good)
+        self.memory.feedback(self.root_document(folder.name), good, why)
         return path
 
     def undo(self, run: str = "", step: int | None = None, *, force: bool = False) -> list[str]:

@@ -17,6 +17,8 @@ from kernel.document.model import Document
 from runtime.evolution.files import one_line
 from runtime.evolution.journal import MACHINE, Journal
 from runtime.evolution.proposals import Proposal, Proposals
+from runtime.memory import DIRECT, RUNG
+from runtime.memory.episodes.attempts import answered
 
 OFTEN = 3
 """How often a command is improvised before a tool for it is proposed."""
@@ -139,8 +141,10 @@ def lacking(documents: Sequence[Document]) -> Iterator[tuple[str, Instance]]:
 
 
 def improvised(documents: Sequence[Document]) -> Iterator[tuple[str, Instance]]:
-    """Improvised commands that succeeded, by a key with their shape."""
+    """Improvised commands that succeeded, by a key with their shape; a replay improvises nothing."""
     for document in documents:
+        if answered(document, document.meta.attempt, "plan", "fused")[0] in (RUNG, DIRECT):
+            continue
         for step in document.steps.values():
             command = (step.args or {}).get("command")
             bash = step.tool == "bash" and step.state == "done" and isinstance(command, str)

@@ -18,10 +18,11 @@ from runtime.memory.episodes.attempts import Attempt, attempts, decision_of, les
 from runtime.memory.store import Record, Shelf, share_shelf
 from runtime.memory.tasks import ALL, Parts
 from runtime.memory.tasks.asked import Ways
-from runtime.memory.tasks.decisions import Decision, of_recall
+from runtime.memory.tasks.decisions import PERSON, Decision, of_recall
 from runtime.memory.tasks.exemplar import LONGEST_TASK
 from runtime.memory.tasks.ledger import plain, verification
-from runtime.memory.tasks.rewards import RELIABILITY, settle
+from runtime.memory.tasks.merging import tree_by
+from runtime.memory.tasks.rewards import OWN, settle, verdict
 from runtime.memory.tasks.trees import NeuronTree
 from runtime.memory.tasks.types import Recognition, Types
 from runtime.memory.tasks.words import fingerprint, words_of
@@ -31,9 +32,15 @@ from runtime.workspace.workspace import brain_place
 if TYPE_CHECKING:
     from runtime.memory.embed import Embedder
     from runtime.memory.episodes.episodes import Episodes
+    from runtime.memory.facts.records import Observation
     from runtime.memory.learning.kinds import Kinds
     from runtime.memory.tasks.methods import Files, Methods
     from runtime.memory.tasks.recall import ProceduralMemory, Recall
+    from runtime.memory.tasks.refusals import Refusals
+
+
+LONGEST_TOLD = 300
+"""Characters of a task whose answer a person may have told."""
 
 
 class TreeWithoutNeurons(Record):
@@ -116,6 +123,24 @@ class Brain:
         if task not in self._recalled and self._recalls(task):
             self._recalled[task] = self.memory.recall(task)
         return self._recalled.get(task)
+
+    def told(self, task: str) -> Observation | None:
+        """What a person answered last when they were asked exactly this task; `text` is the answer.
+
+        None if they have refused it since.
+        """
+        from runtime.memory.episodes.statements import told
+        from runtime.memory.facts.records import Observation
+
+        if len(task) > LONGEST_TOLD or not self.shelf.count(Observation):
+            return None
+        begins = told(task, "")
+        found = self.shelf.pick(Observation, [hit.id for hit in self.shelf.search(Observation, task)])
+        said = [each for each in found if each.text.startswith(begins) and each.who == PERSON]
+        last = max(said, key=lambda each: each.at, default=None)
+        if last is None or any(each.at > last.at for each in self.refusals.of(task)):
+            return None
+        return last.model_copy(update={"text": last.text.removeprefix(begins)})
 
     def _recalls(self, task: str) -> bool:
         """Whether there is anything to recall for a task."""
@@ -275,7 +300,9 @@ class Brain:
                     decision = decision.model_copy(update={"tree": lesson.id})
                 elif lesson:
                     decision = decision.model_copy(update={"why": decision.why or lesson.why})
-                decisions.append((self._with_method(decision, attempt), attempt.good, attempt.judge))
+                decision = self._with_method(decision, attempt)
+                own = decision.predicts and attempt.good and attempt.judge == "criteria"
+                decisions.append((decision, attempt.good, OWN if own else attempt.judge))
         if decisions and self._store_decisions(decisions, trees, at):
             self._recalled.clear()
 
@@ -298,14 +325,32 @@ class Brain:
         recall = self._recalled.get(task)
         return of_recall(attempt, task, recall) if recall and recall.kind == "novel" else None
 
-    def feedback(self, run: str, good: bool) -> int:
-        """A person's word on a run moves the ledgers of what it used or taught; returns how many."""
-        if not self.there:
-            return 0
+    @cached_property
+    def refusals(self) -> Refusals:
+        """What a person refused."""
+        from runtime.memory.tasks.refusals import Refusals
+
+        return Refusals(self.shelf, words_of(self.settings.systems))
+
+    def feedback(self, run: str, good: bool, task: str, why: str = "", at: str = "") -> None:
+        """A person's word on a run with this task: moves the ledgers of what it used or taught.
+
+        What they call bad is not used again, neither for these tasks nor for variations of them.
+        """
         decisions = [decision for decision in self.shelf.scan(Decision, {"run": run}) if _used(decision)]
         for decision in decisions:
-            self._settle(decision.id, good, "person")
-        return len(decisions)
+            self._settle(decision.id, good, PERSON)
+        tasks = [task, *(each.text for each in decisions)]
+        trees = {tree.id for each in decisions if (tree := tree_by(self.shelf, each.tree))}
+        if good:
+            self.refusals.accept(tasks, run, trees)
+        else:
+            names = {name for each in decisions for name in each.method.split("+")}
+            said = f"a person refused what it did in run {run}{f': {why}' if why else ''}"
+            others = self.methods.refuse(names, trees, said)
+            tasks += [tree.text for tree in self.shelf.pick(NeuronTree, others)]
+            self.refusals.refuse(tasks, run, why, at)
+        self._recalled.clear()
 
     def _settle(self, decision: str, good: bool, judge: str) -> None:
         """Update the ledgers of what a decision used, and the type that its outcome surprised."""
@@ -313,16 +358,10 @@ class Brain:
         after = settle(self.shelf, decision, good, judge, parts=self.settings.parts, moved=self.types.moved)
         if after is not None:
             self.ways.settle(after)
-        if before is None or after is None or after.outcome is None or not after.method:
-            return
-        for name in after.method.split("+"):
-            self.methods.settle(
-                name,
-                after.outcome,
-                after.source,
-                RELIABILITY.get(after.source, 1.0),
-                instead_of=before.outcome,
-            )
+        said = verdict(after.said) if after and after.method else None
+        if before and after and said:
+            for name in after.method.split("+"):
+                self.methods.settle(name, said, instead_of=verdict(before.said))
 
     def _with_type(self, decision: Decision, at: str) -> Decision:
         """With the problem type of what was replayed, or the one recognised before a model was asked."""

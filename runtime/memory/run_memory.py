@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from kernel.document.model import Document, root_id
 from kernel.errors import FractalError
+from kernel.events import now
 from kernel.loop.budget import estimate_tokens
 from kernel.store.files import FileStore
 from runtime.memory import DIRECT, RUNG, methods_of, teaches
+from runtime.memory.episodes.attempts import refusals
 from runtime.memory.episodes.pending import note, postponed, waiting
 from runtime.workspace.inbox import Inbox
 from runtime.workspace.settings import Config
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from runtime.memory.context.context import Context
     from runtime.memory.dream.dreamer import Dreamer
     from runtime.memory.dream.stages import Ask
+    from runtime.memory.facts.records import Observation
     from runtime.memory.learning.learner import Learning
     from runtime.memory.learning.library import Library
     from runtime.memory.learning.rules import ToolOptions
@@ -124,7 +127,9 @@ class RunMemory:
         task = document.text(1, "task")
         try:
             self.brain.recognise(task)
-            return self._shown(task, room, Path(meta.folder), meta.run)
+            refused = "\n".join(f"- {each}" for each in refusals(self.brain, task))
+            shown = self._shown(task, room - estimate_tokens(refused), Path(meta.folder), meta.run)
+            return [*([("refused", refused)] if refused else []), *shown]
         except FractalError:
             return ()  # the end of the run reports what is wrong with the store
 
@@ -198,6 +203,23 @@ class RunMemory:
         """Why the result of a learned method has to be verified; "" if it is trusted."""
         return self.brain.doubt(name, task, steps)
 
+    def told(self, task: str) -> Observation | None:
+        """What a person answered when they were asked exactly this task; None if that is not known."""
+        if not self.config.recall:
+            return None
+        self.catch_up()
+        try:
+            return self.brain.told(task) if self.there else None
+        except FractalError:
+            return None
+
+    def refused(self, task: str, run: str) -> bool:
+        """Whether a person refused a result for this task, or a variation, and has not accepted this run."""
+        try:
+            return self.there and self.brain.refusals.against(run, task) is not None
+        except FractalError:
+            return True  # not known: the run says what is wrong with the store
+
     def answered(self, document: Document) -> bool:
         """Whether memory, or a learned method, answered in a loop."""
         answers = [each for each in document.meta.rungs if not each.get("passed")]
@@ -207,12 +229,13 @@ class RunMemory:
             for each in answers
         )
 
-    def feedback(self, run: str, good: bool) -> None:
-        """A person's verdict on a run, for what it used or taught."""
+    def feedback(self, root: Document, good: bool, why: str = "") -> None:
+        """A person's verdict on the run with this root, for what it used or taught."""
+        run = root.meta.run
         if self.config.remember:
             note(self.folder, run)
-        if self.there:
-            self.brain.feedback(run, good)
+        if self.there or (self.config.remember and not good):
+            self.brain.feedback(run, good, root.text(1, "task"), why, now())
             if self.config.remember and self.config.learn != "off":
                 self.learning.feedback(run, good)
 
@@ -238,5 +261,5 @@ def asking(
 
 
 def _by_reflex(document: Document) -> bool:
-    """Whether reflexes alone answered in a loop, which teaches nothing."""
-    return all(each.get("rung") == DIRECT for each in document.meta.rungs)
+    """Whether reflexes alone answered in a loop, and no person: that teaches nothing."""
+    return not document.note(1, "answer") and all(each.get("rung") == DIRECT for each in document.meta.rungs)

@@ -8,6 +8,7 @@ The loop of a dream, which is memory's own work, is filled in by it alone.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -18,13 +19,18 @@ from kernel.document.model import Document
 from kernel.document.references import renumbered
 from kernel.errors import Declined, FractalError
 from runtime.memory import RUNG
+from runtime.memory.tasks.decisions import PERSON
 from runtime.reflexes import dreaming
 from runtime.reflexes.coded import Coded, failed_before, proven, reply_to, verdict
 from runtime.reflexes.planning import FINISHED
 
 if TYPE_CHECKING:
+    from runtime.memory.facts.records import Observation
     from runtime.memory.run_memory import RunMemory
     from runtime.memory.tasks.recall import Recall
+
+
+TOLD = "say what a person answered before"
 
 
 class Recalled(Coded):
@@ -42,9 +48,9 @@ class Recalled(Coded):
         if document.meta.type == dreaming.KIND:
             return 1.0
         match = self._found(document)
-        if match is None or match.kind == "novel" or failed_before(document, _approach(match)):
-            return None
-        return match.confidence
+        if match is None or match.kind == "novel":
+            return 1.0 if self._told(document) and not failed_before(document, TOLD) else None
+        return None if failed_before(document, _approach(match)) else match.confidence
 
     async def answer(self, ask: Ask) -> Reply:
         """The reply of this phase; raises `Declined` where memory has nothing to say."""
@@ -52,10 +58,33 @@ class Recalled(Coded):
             return Reply(json.dumps(dreaming.reply(ask), ensure_ascii=False), f"{RUNG}:{dreaming.KIND}")
         found = self._found(ask.document)
         if found is None or found.kind == "novel" or found.tree is None:
-            raise Declined("nothing is remembered for this task")
+            return self._repeat(ask, self._told(ask.document))
         plan, check = partial(self._plan, ask, found), partial(self._verdict, ask, found)
         reply = reply_to(ask, "memory", ask.document.text(1, "task"), plan, check)
         return Reply(json.dumps(reply, ensure_ascii=False), f"{RUNG}:{found.tree.id[:8]}")
+
+    def _repeat(self, ask: Ask, told: Observation | None) -> Reply:
+        """Say what a person answered to this task before, if it is still recalled."""
+        if told is None:
+            raise Declined("nothing is remembered for this task")
+        task, document = ask.document.text(1, "task"), ask.document
+        plan: dict[str, Any] = {
+            "approach": TOLD,
+            "confidence": "high",
+            "steps": [{"tool": "recall", "args": {"query": task}}],
+            "success": [{"step": 1, "has": f"answered: {re.escape(told.text)}"}],
+            "rationale": "a person was asked the same and answered it",
+        }
+        output = f"{told.text} (said by you on {told.at[:10]}, {told.source})"
+        reply = reply_to(
+            ask, "memory", task, lambda: plan, lambda: verdict(document, ask.evidence, output, TOLD)
+        )
+        return Reply(json.dumps(reply, ensure_ascii=False), f"{RUNG}:{PERSON}")
+
+    def _told(self, document: Document) -> Observation | None:
+        """What a person answered to this very task."""
+        asks = document.meta.type == "task" and not _has_context(document)
+        return self.memory.told(document.text(1, "task")) if asks else None
 
     def _found(self, document: Document) -> Recall | None:
         """The recall for a task; None if there is none or the store cannot be read."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from kernel.loop.run_context import RunContext, Session
 from kernel.store.files import FileStore
 from kernel.tools.tool import Catalogue
 from runtime.workspace.edits import find
+from runtime.workspace.inbox import Inbox
 from runtime.workspace.workspace import Workspace, moment
 
 
@@ -26,23 +28,45 @@ def reusable(
     task: str,
     context: Sequence[tuple[str, str]],
     run_context_of: Callable[[str], RunContext],
+    refused: Callable[[str], bool] = lambda run: False,
 ) -> Document | None:
     """The root of the newest run whose result can be taken for this task; None where none can.
 
     It was accepted, only read, was given the same, and neither the instructions that were read for it, nor a
-    file of the folder, nor a person's hand in its documents, has changed since.
+    file of the folder, nor a person's hand in its documents, has changed since. Once a person called a result
+    for this task bad, only what they called good since is taken; `refused` tells what memory knows of that.
     """
-    for run in workspace.run_ids():
-        store = FileStore(workspace.runs / run)
-        if peek(store.path(root_id(run)), "status") != "complete":
+    runs = workspace.run_ids()
+    said = {run: verdict for run in runs if (verdict := _verdict(workspace.runs / run))}
+    bad = (run for run, (good, _) in said.items() if not good)
+    refused_at = max((said[run][1] for run in bad if _asked(workspace, run, task, context)), default="")
+    for run in runs:
+        good, at = said.get(run, (False, ""))
+        if refused_at and not (good and at > refused_at):
             continue
-        try:
-            root = store.peek(root_id(run))
-            same_request = root.text(1, "task") == task and _context_of(root) == list(context)
-            if same_request and _holds(run_context_of(run), root, (workspace.root, workspace.state)):
+        if peek(workspace.runs / run / f"{root_id(run)}.md", "status") != "complete":
+            continue
+        root = _asked(workspace, run, task, context)
+        if root is None or refused(run):
+            continue
+        with suppress(DocumentError):  # another run may be complete
+            if _holds(run_context_of(run), root, (workspace.root, workspace.state)):
                 return root
-        except DocumentError:
-            continue  # another run may be complete
+    return None
+
+
+def _verdict(folder: Path) -> tuple[bool, str] | None:
+    """A person's last verdict on a run and when they gave it; None without one."""
+    given = [message for _, message in Inbox(folder).messages(("feedback",))]
+    return (bool(given[-1].get("good")), str(given[-1].get("at", ""))) if given else None
+
+
+def _asked(workspace: Workspace, run: str, task: str, context: Sequence[tuple[str, str]]) -> Document | None:
+    """The root of a run that was asked for the same with the same context, else None."""
+    with suppress(DocumentError):
+        root = FileStore(workspace.runs / run).peek(root_id(run))
+        if root.text(1, "task") == task and _context_of(root) == list(context):
+            return root
     return None
 
 

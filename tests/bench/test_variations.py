@@ -8,10 +8,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from bench import harness, recalling, variations
+from bench import harness, recalling, traps, variations
 from bench.__main__ import bench
 from bench.families import read_families
 from kernel.errors import UsageError
+from runtime.api.fractal import shipped_system
+from runtime.memory.embed import choose
+from runtime.memory.tasks.words import words_of
 
 LATER = Path(__file__).with_name("later_families.jsonl")
 FAMILIES = Path(__file__).parents[1] / "runtime" / "memory" / "tasks" / "families.jsonl"
@@ -68,6 +71,39 @@ def test_families_written_later_are_answered_correctly_or_not_at_all() -> None:
     assert (
         figures["answered"] >= 0.89 and figures["right_of_answered"] == 1.0 and figures["false_replay"] == 0.0
     )
+
+
+def test_no_adversarial_task_is_replayed_falsely() -> None:
+    made = traps.generated([*read_families(LATER), *read_families(FAMILIES)])
+    assert len(made) >= 600 and {each.kind for each in made} >= {"shape", "group", "per", "percent", "order"}
+    figures = traps.play(made, words_of((shipped_system(),)), choose("lexical"))
+    assert figures["misled"] == []
+
+
+def test_most_reordered_tasks_are_answered_and_none_falsely() -> None:
+    tasks = traps.read_reordered(traps.REORDERED)
+    figures = traps.play(tasks, words_of((shipped_system(),)), choose("lexical"))
+    assert figures["misled"] == []
+    assert figures["answered"] >= traps.ANSWERED
+
+
+def test_files_of_traps_and_of_reordered_tasks_are_played(tmp_path: Path) -> None:
+    task = {"family": "shape", "question": "Ed has 6 pens and 5 cups. How many pens?", "program": ["6"]}
+    trap = {**task, "answer": "6", "trap": "Ed has 6 cups and 5 pens. How many pens?", "trap_answer": "5"}
+    ordered = {**task, "answer": 6, "reordered": "How many pens if Ed has 5 cups and 6 pens?"}
+    place = tmp_path / "traps.jsonl"
+    place.write_text(json.dumps(trap) + "\n")
+    other = tmp_path / "reordered.jsonl"
+    other.write_text(json.dumps({**ordered, "reordered_answer": 6}) + "\n")
+    chosen = ["--traps", str(place), "--reordered", str(other), "--data", str(FAMILIES), "--json"]
+    ran = CliRunner().invoke(bench, ["variations", *chosen, "--families", "even", "--embedder", "lexical"])
+    figures = json.loads(ran.stdout)
+    assert (figures["adversarial"]["asked"], figures["adversarial"]["false"]) == (1, 0)
+    assert figures["reordered"]["asked"] == 1
+    assert "reordered" in variations.table(figures)
+    place.write_text(json.dumps(task))
+    with pytest.raises(UsageError, match=r"traps.jsonl:1: "):
+        traps.read_traps(place)
 
 
 def test_missed_goals_are_named() -> None:

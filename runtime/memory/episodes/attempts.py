@@ -5,15 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kernel.document.model import Document
 from runtime.memory import DIRECT, RUNG
 from runtime.memory.tasks import Refusal
 from runtime.memory.tasks.asked import way_of
 from runtime.memory.tasks.decisions import PERSON, Decision
-from runtime.memory.tasks.exemplar import exemplar, reporting
+from runtime.memory.tasks.exemplar import exemplar, in_other_words, reporting
 from runtime.memory.tasks.trees import NeuronTree, identity
 
+if TYPE_CHECKING:
+    from runtime.memory.brain import Brain
+
+LIKE = 0.5
+"""The least cosine of a refused task that a prompt shows."""
+MOST_REFUSALS = 3
 _OUTCOMES = {"complete": True, "unverified": False, "escalated": False, "failed": False}
 
 
@@ -70,11 +77,27 @@ def decision_of(document: Document, attempt: Attempt, decision: Decision | None,
     return base.model_copy(update={**changes, "calls": calls, "path": path, "way": way})
 
 
+def refusals(brain: Brain, task: str) -> list[str]:
+    """What a person refused of tasks like this one, with their reasons, as lines for a prompt.
+
+    Variations of the task come first, then tasks that are like it by meaning. Raises `FractalError`.
+    """
+    from runtime.memory.tasks.refusals import Refused
+
+    if not (brain.there and brain.shelf.count(Refused)):
+        return []
+    near = {each.run for each, score in brain.episodes.similar(task) if score >= LIKE}
+    like = (each for each in brain.shelf.scan(Refused) if each.run in near)
+    found = {each.run: each for each in (*brain.refusals.of(task), *like)}
+    return [f"“{' '.join(each.text.split())}”: {each.said}" for each in found.values()][:MOST_REFUSALS]
+
+
 def lesson_of(
     document: Document, attempt: Attempt, at: str, systems: tuple[Path, ...]
 ) -> NeuronTree | Refusal | None:
     """The tree (without neurons) of an accepted attempt by a higher rung; None for others."""
-    if not (attempt.last and attempt.good) or attempt.planner in (DIRECT, RUNG):
+    known = attempt.planner in (DIRECT, RUNG) and not in_other_words(document)
+    if known or not (attempt.last and attempt.good):
         return None
     lesson = exemplar(document, reporting(systems))
     if isinstance(lesson, Refusal):

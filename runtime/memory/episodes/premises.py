@@ -265,5 +265,5 @@ def answered(question: str, answer: str, systems: Sequence[Path], about: str = "
         question.endswith("?") and not re.search(r"[.!?:\n]\s", question) and len(question) <= QUESTION_CHARS
     )
     if short and single and rules.asks.match(question):
-        return [f"asked “{question}”, answered: {answer}"]
+        return [asked_and_answered(question, answer)]
     return []

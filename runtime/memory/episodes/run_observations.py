@@ -14,6 +14,8 @@ from typing import Any, Literal
 from kernel.document.model import Document
 from runtime.memory.episodes.experience import reason_of
 from runtime.memory.episodes.premises import answered, told
+from runtime.memory.episodes.statements import asked_and_answered
+from runtime.memory.tasks.exemplar import in_other_words
 
 PERSON = "person"
 RESULT_CHARS, TASK_CHARS = 300, 200
@@ -71,6 +73,8 @@ def _facts(
             continue
         at = root.meta.created if note.key == "task" else root.meta.updated
         if note.key == "answer":
+            if not root.ended and in_other_words(root) == note.text:
+                yield TURNS["end"] - 1, at, asked_and_answered(task, note.text)
             facts = answered(question, note.text, systems, task)
         else:
             facts = told(note.text, systems, "" if note.key == "task" else task)

@@ -62,6 +62,11 @@ def ordered(fact: str, systems: Sequence[Path]) -> bool:
     return bool(rules.joined.search(fact) or rules.limited.search(fact))
 
 
+def asked_and_answered(question: str, answer: str) -> str:
+    """What a person answered to a question, as one line."""
+    return f"asked “{' '.join(question.split())}”, answered: {' '.join(answer.split())}"
+
+
 def sentences(text: str) -> Iterator[str]:
     """The sentences and lines of a text, without what is fenced; none if it is pasted."""
     if len(text) > LONGEST_TEXT:

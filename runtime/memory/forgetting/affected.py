@@ -21,7 +21,7 @@ TEXT_KINDS = ("observation", "memory")
 EXTENSION_KINDS = ("outline", "untaken", "links", "waiting", "unembedded", "merged-tree", "passage")
 """Kinds that extend another row with the same id."""
 REMOVED_KINDS = frozenset(
-    (*MATCHED_KINDS, "type-member", "problem-type", "tried", "insight", *EXTENSION_KINDS),
+    (*MATCHED_KINDS, "type-member", "problem-type", "tried", "insight", "refused", *EXTENSION_KINDS),
 )
 """Kinds whose rows are removed; in rows of other kinds only the mentions are blanked."""
 UNAMBIGUOUS = 12

@@ -24,6 +24,8 @@ _OBJECTS = frozenset({"a", "an", "the", "his", "her", "their", "its", "my", "our
 _CONJUNCTIONS = frozenset({"and", "or", "with", "of", "in", "on", "for", "by", "like", "as"})
 _EACH = frozenset({"each", "every", "per", "many"})
 _NOT_NOUNS = ("ed", "ly", "est")
+_ADJECTIVAL = ("al", "ary", "ern", "ful", "ible", "ic", "id", "ine", "ish", "ive", "less", "ous", "ular", "y")
+"""Endings of what before a noun says which kind is meant: no other is another name for it."""
 _NONE: frozenset[Fraction] = frozenset()
 
 
@@ -40,11 +42,12 @@ class Alignment:
     implied: set[Fraction] = field(default_factory=set[Fraction])  # numbers that words of the task imply
     meant: set[Fraction] = field(default_factory=set[Fraction])  # of these: numbers that a word means
     constants: set[Fraction] = field(default_factory=set[Fraction])  # numbers that any word implies
+    reordered: bool = False  # the clauses stand in another order
 
     @property
     def exact(self) -> bool:
         """Whether the tasks differ only in spelling and wording."""
-        return not self.exchanged and not self.differing
+        return not (self.exchanged or self.differing or self.reordered)
 
     @property
     def differing(self) -> list[tuple[Token, Token]]:
@@ -138,7 +141,11 @@ class _Search:
         if self._is_name(at):
             named = y.text[0].isupper() and y.low.removesuffix("'s") in self.words.names
             return "name" if named or may_be_name(y, self.words) else ""
-        return "noun" if self._exchangeable(x) and self._exchangeable(y) else ""
+        several = (x.low in self.words.groups) != (y.low in self.words.groups)
+        if several or not (self._exchangeable(x) and self._exchangeable(y)):
+            return ""
+        qualifies = x.low.endswith(_ADJECTIVAL) or y.low.endswith(_ADJECTIVAL)
+        return "" if qualifies and self._before_noun(at) else "noun"
 
     def _is_name(self, at: int) -> bool:
         """Whether a stored word is a name; the first word of a sentence may be an order: `Square 5`."""
@@ -155,9 +162,15 @@ class _Search:
 
     def _exchangeable(self, token: Token) -> bool:
         low = token.low.removesuffix("'s")
-        fixed = self.words.fixed
         verbal = len(low) > 5 and low.endswith(_NOT_NOUNS)
-        return len(low) > 2 and not verbal and low not in fixed and singular(low) not in fixed
+        forms = {low, singular(low)}
+        kept = not self.words.fixed.isdisjoint(forms) or not self.words.implied.keys().isdisjoint(forms)
+        return len(low) > 2 and not verbal and not kept
+
+    def _before_noun(self, at: int) -> bool:
+        """Whether another word than a function word follows."""
+        behind = self.olds[at + 1] if at + 1 < len(self.olds) else self.olds[at]
+        return behind.kind == "word" and behind.low not in self.words.fixed | self.words.markers
 
 
 def _consistent(old: Reading, new: Reading, path: Sequence[_Pair]) -> Alignment | Refusal:

@@ -48,7 +48,7 @@ class Exemplar(BaseModel):
     success: tuple[dict[str, Any], ...] = ()
     output: str = ""  # results are references
     verified: bool = False  # some criterion failed before and held after
-    made: bool = False  # an argument holds text of the planner: only fit for the very same task
+    made: bool = False  # an argument holds text of the planner or a person: only fit for the very same task
 
 
 @cache
@@ -62,13 +62,15 @@ def exemplar(document: Document, reports: Collection[str] = ()) -> Exemplar | Re
     meta, task = document.meta, document.text(1, "task")
     if why := _unfit(document, task):
         return Refusal(why)
+    reworded = in_other_words(document)
+    said = f"{task}\n{reworded}"
     ended = [document.steps[n] for n in document.planned if n in document.steps]
     if not ended or len(ended) != len(document.planned) or any(step.state != "done" for step in ended):
         return Refusal("not every step of its last plan was done")
     numbers = {step.n: place for place, step in enumerate(ended, 1)}
     steps: list[dict[str, Any]] = []
     for step in ended:
-        made = _step(step, document, task, ended, numbers)
+        made = _step(step, document, said, ended, numbers)
         if isinstance(made, Refusal):
             return made
         steps.append(made)
@@ -77,9 +79,9 @@ def exemplar(document: Document, reports: Collection[str] = ()) -> Exemplar | Re
         return Refusal(f"its steps hold more than {LONGEST_STEPS} characters")
     if redact_forms(written) != written:
         return Refusal("its steps hold a text that looks like a secret")
-    if seen := _seen_only(document, task, json.dumps([step["args"] for step in steps], ensure_ascii=False)):
+    if seen := _seen_only(document, said, json.dumps([step["args"] for step in steps], ensure_ascii=False)):
         return Refusal(f"it used {seen}, which is in the workspace and not in the task")
-    output, beside = _output(document.text(5, "result"), ended, numbers, task, reports)
+    output, beside = _output(document.text(5, "result"), ended, numbers, said, reports)
     if beside and not any(step.evidence.get("touched") for step in ended):
         return Refusal(f"its output has {beside!r}, which is in no step's result and not in its task")
     return Exemplar(
@@ -88,8 +90,15 @@ def exemplar(document: Document, reports: Collection[str] = ()) -> Exemplar | Re
         success=tuple(_placed(each, numbers) for each in _criteria(document)),
         output=f"{{{{ steps[{len(ended)}].result }}}}" if beside else output,
         verified=not meta.unverified,
-        made=any(_foreign(task, step["args"]) for step in steps),
+        made=bool(reworded) or any(_foreign(task, step["args"]) for step in steps),
     )
+
+
+def in_other_words(document: Document) -> str:
+    """What a person said when nobody could do a task, and the loop then tried to do instead; else ""."""
+    answer = document.note(1, "answer")
+    said = {(note.text, note.origin) for note in document.section(1).notes if note.key == "resolved task"}
+    return answer.text if answer and (answer.text, answer.origin) in said else ""
 
 
 def _unfit(document: Document, task: str) -> str:
@@ -100,7 +109,7 @@ def _unfit(document: Document, task: str) -> str:
     context = (note.source for note in document.section(1).notes if note.key == "context")
     if given := [source for source in context if not found_by_itself(source)]:
         return f"it was given {', '.join(given)[:200]} besides its task"
-    if document.note(1, "answer") or document.note(1, "guidance"):
+    if document.note(1, "guidance") or (document.note(1, "answer") and not in_other_words(document)):
         return "a person answered or guided it"
     return ""
 

@@ -9,7 +9,7 @@ Source: seed 000_39bad3da279292ba, "Method Neurons".
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -33,6 +33,8 @@ from runtime.memory.tasks.method_births import (
     switched,
 )
 from runtime.memory.tasks.reading import Reading
+from runtime.memory.tasks.refusals import Refusals
+from runtime.memory.tasks.rewards import Verdict
 from runtime.memory.tasks.trees import NeuronTree
 from runtime.memory.tasks.words import Words
 
@@ -101,13 +103,14 @@ class Methods:
     ) -> None:
         self.shelf, self.embedder, self.words = shelf, embedder, words
         self.folder, self.files, self.parts = folder, files, parts
+        self.refusals = Refusals(shelf, words)
 
     def consider(self, tree: NeuronTree, type: str = "") -> Method | None:
         """The method that a newly learned tree makes or joins; None for neither.
 
         A method that plans other steps for this task is switched off.
         """
-        if not self.parts.methods or not tree.exemplar.steps or tree.ledger.quarantined:
+        if not self.parts.methods or not tree.exemplar.steps or self._unsound(tree):
             return None
         self.repair()
         key, vector = operation(tree.exemplar), self._vector(tree)
@@ -121,7 +124,7 @@ class Methods:
         near = [
             each
             for each in self.shelf.pick(Solved, wanted)
-            if not each.ledger.quarantined and operation(each.exemplar) == key
+            if operation(each.exemplar) == key and not self._unsound(each)
         ]
         this = Solved(id=tree.id, text=tree.text, exemplar=tree.exemplar, ledger=tree.ledger)
         for method in known:
@@ -132,6 +135,10 @@ class Methods:
         born = Births(self.shelf, self.words, self.files, self._active(known)).born
         made = born(this, free) if len(free) + 1 >= BORN else None
         return self._written_new(made, key, type, vector) if made else None
+
+    def _unsound(self, tree: NeuronTree | Solved) -> bool:
+        """Whether it went wrong too often, or a person refused it."""
+        return tree.ledger.quarantined or self.refusals.against(tree.id, tree.text) is not None
 
     def _vector(self, tree: NeuronTree) -> Any:
         vector = tree.vector(self.embedder.name)
@@ -246,20 +253,30 @@ class Methods:
             return "next rung"
         return verification(method.stage, method.id, method.ledger.uses + 1)
 
-    def settle(
-        self, method: str, good: bool, source: str, trust: float = 1.0, *, instead_of: bool | None = None
-    ) -> Method | None:
-        """Count the outcome of a use in place of `instead_of`; None if there is no such method."""
+    def settle(self, method: str, said: Verdict, *, instead_of: Verdict | None = None) -> Method | None:
+        """Count what was said of a use in place of `instead_of`; None if there is no such method."""
         with self.shelf.transaction():
             known = self.shelf.get(Method, method)
-            if known is None or instead_of == good:
+            if known is None or instead_of == said:
                 return known
-            ledger = known.ledger if instead_of is None else known.ledger.after(instead_of, trust, uses=-1)
-            ledger = ledger.after(good, trust)
-            standing = known.standing.after(ledger, good)
-            known = known.model_copy(update={"ledger": ledger, "standing": standing, "source": source})
+            ledger, standing = known.ledger, known.standing
+            if instead_of:
+                ledger = ledger.after(instead_of.good, instead_of.trust, uses=-1)
+            ledger = ledger.after(said.good, said.trust)
+            if said.outcome is not None and (instead_of is None or instead_of.outcome != said.outcome):
+                standing = standing.after(ledger, said.good)
+            known = known.model_copy(update={"ledger": ledger, "standing": standing, "source": said.source})
             self.shelf.put(known)
         return known
+
+    def refuse(self, names: Collection[str], trees: Collection[str], why: str) -> list[str]:
+        """Switch off the methods of these names, or with one of these exemplars; their exemplars' ids."""
+        found = [each for each in self.shelf.scan(Method) if each.id in names or {*each.trees} & {*trees}]
+        for method in found:
+            if self.text(method):
+                self.switch(method.id, False)
+                self.shelf.put(self.shelf.pick(Method, [method.id])[0].model_copy(update={"why": why}))
+        return [id for method in found for id in method.trees]
 
     def expected(self, name: str) -> tuple[int, float]:
         """The model calls of a method's first task, and its confidence."""

@@ -18,10 +18,13 @@ from runtime.memory.tasks import ALL, Parts, Refusal
 from runtime.memory.tasks.alignment import Alignment, align
 from runtime.memory.tasks.binding import Steps, Witness, bind, deed
 from runtime.memory.tasks.blame import confidence, suspect
+from runtime.memory.tasks.clauses import compare
 from runtime.memory.tasks.exemplar import Exemplar
 from runtime.memory.tasks.fingerprint import NAME, shape
+from runtime.memory.tasks.likeness import calculates
 from runtime.memory.tasks.merging import absorb, tree_by
 from runtime.memory.tasks.reading import Reading
+from runtime.memory.tasks.refusals import Refusals
 from runtime.memory.tasks.segmentation import tree_of
 from runtime.memory.tasks.trees import NeuronTree
 from runtime.memory.tasks.types import WIDTH, Recognition, WorkingMemory, by_shape
@@ -103,6 +106,7 @@ class ProceduralMemory:
 
     def __init__(self, shelf: Shelf, embedder: Embedder, words: Words, parts: Parts = ALL) -> None:
         self.shelf, self.embedder, self.words, self.parts = shelf, embedder, words, parts
+        self.refusals = Refusals(shelf, words)
         self._read = lru_cache(READINGS)(lambda task: Reading.read(task, words))
 
     def learn(self, exemplar: Exemplar, *, run: str = "", rung: str = "", at: str = "") -> NeuronTree:
@@ -194,6 +198,8 @@ class ProceduralMemory:
         return replace(novel, refused=(*distrusted, *novel.refused), rivals=rivals)
 
     def _doubt(self, tree: NeuronTree, task: str) -> str:
+        if refused := self.refusals.against(tree.id, task, tree.text):
+            return f"it matches, but {refused.said}"
         if self.parts.quarantine and tree.ledger.quarantined:
             return "it matches, but is in quarantine: it went wrong too often"
         misled = suspect(tree, task, self.parts)
@@ -228,8 +234,8 @@ class ProceduralMemory:
             if len(found) >= ENOUGH:
                 break
             stored = self._read(outline["task"])
-            kinds = outline["leaves"] == _kinds(read)
-            alignment = align(stored, read) if kinds else Refusal("it has values of other kinds")
+            kinds = sorted(outline["leaves"].split(" ")) == sorted(_kinds(read).split(" "))
+            alignment = compare(stored, read) if kinds else Refusal("it has values of other kinds")
             if isinstance(alignment, Refusal):
                 refused.append((id, alignment.why))
             else:
@@ -239,6 +245,8 @@ class ProceduralMemory:
             stored, alignment = found[tree.id]
             if tree.exemplar.made and not alignment.exact:
                 refused.append((tree.id, "its steps hold text made for another task"))
+            elif alignment.reordered and not calculates(tree.exemplar):
+                refused.append((tree.id, "its words stand in another order"))
             else:
                 matches.append(_Match(tree, stored, alignment))
         return matches

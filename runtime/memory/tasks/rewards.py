@@ -22,8 +22,11 @@ from runtime.memory.tasks.hebbian import credited
 from runtime.memory.tasks.merging import tree_by
 from runtime.memory.tasks.trees import NeuronTree
 
+OWN = "own criteria"
+"""The criteria that a replay brings along from memory: that they hold shows nothing."""
 RELIABILITY: Mapping[str, float] = {
     PERSON: 1.0,
+    OWN: 0.0,
     "tests": 1.0,
     "criteria": 1.0,
     "check": 0.6,
@@ -31,7 +34,7 @@ RELIABILITY: Mapping[str, float] = {
     "timeout": 0.6,
     "escalation": 0.3,
 }
-"""How far each source is trusted, between 0 and 1."""
+"""How far each source is trusted, between 0 and 1; with 0 a use counts and has no outcome."""
 VERIFYING = 1.0
 """A success reported with this trust releases a tree from quarantine."""
 SURPRISING = 0.3
@@ -50,6 +53,11 @@ class Verdict:
     trust: float
     source: str
 
+    @property
+    def outcome(self) -> bool | None:
+        """Whether it went well; None if the source shows nothing."""
+        return self.good if self.trust else None
+
 
 def verdict(said: Mapping[str, tuple[bool, float]]) -> Verdict | None:
     """The outcome by all that was said, as (good, trust) by source."""
@@ -61,9 +69,9 @@ def verdict(said: Mapping[str, tuple[bool, float]]) -> Verdict | None:
     return Verdict(good, trust, source)
 
 
-def surprise(decision: Decision, good: bool) -> float | None:
-    """|confidence before - outcome after|; None where nothing was predicted."""
-    return round(abs(decision.predicted - good), 4) if decision.predicts else None
+def surprise(decision: Decision, outcome: bool | None) -> float | None:
+    """|confidence before - outcome after|; None where nothing was predicted or the outcome is unknown."""
+    return round(abs(decision.predicted - outcome), 4) if decision.predicts and outcome is not None else None
 
 
 def settle(
@@ -89,13 +97,13 @@ def settle(
         said = {**found.said, source: (good, trust)}
         before, after = verdict(found.said), verdict(said)
         assert after
-        update = {"said": said, "outcome": after.good, "source": after.source}
-        settled = found.model_copy(update={**update, "surprise": surprise(found, after.good)})
+        update = {"said": said, "outcome": after.outcome, "source": after.source}
+        settled = found.model_copy(update={**update, "surprise": surprise(found, after.outcome)})
         if before is None or (before.good, before.trust) != (after.good, after.trust) or not found.replayed:
             settled = _count(shelf, settled, before, after, parts)
         shelf.put(settled)
     surprised = settled.surprise or 0.0
-    new = before is None or before.good != after.good
+    new = before is None or before.outcome != after.outcome
     if moved and parts.surprise and settled.type and new and surprised > SURPRISING:
         tree = tree_by(shelf, settled.tree)
         if vectors := settled.vectors or (tree.vectors if tree else {}):
@@ -128,7 +136,7 @@ def _count(
         ledger = ledger.after(now.good, now.trust)
         synapses = credited(synapses, divided or {}, now.good, now.trust, hebbian=parts.hebbian)
     standing = tree.standing
-    if now and (was is None or was.good != now.good):
+    if now and now.trust and (was is None or was.outcome != now.outcome):
         standing = tree.stands.after(ledger, now.good)
     if (ledger, synapses, standing) != (tree.ledger, tree.synapses, tree.standing):
         update = {"ledger": ledger, "synapses": synapses, "standing": standing}

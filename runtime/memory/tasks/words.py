@@ -20,6 +20,7 @@ _SETS = {
     "asks for nothing": "courtesies",
     "names that are words": "names",
     "takes in others": "general",
+    "stands for several": "groups",
 }
 _PHRASES = {"before an order": "orders", "may be missing": "optional"}
 
@@ -38,6 +39,7 @@ class Words:
     courtesies: set[str] = field(default_factory=set[str])
     names: set[str] = field(default_factory=set[str])
     general: set[str] = field(default_factory=set[str])
+    groups: set[str] = field(default_factory=set[str])
     orders: set[Phrase] = field(default_factory=set[Phrase])
     optional: set[Phrase] = field(default_factory=set[Phrase])
     skips: dict[str, tuple[int, ...]] = field(default_factory=dict[str, "tuple[int, ...]"])

@@ -66,7 +66,7 @@ def test_a_variation_is_bound(task: str, expression: str) -> None:
         ("How much does Tom pay in total?", "no counterpart"),
         ("Tom buys 5 boxes of apples for $12 each. How much does Anna pay in total?", "one place and kept"),
         ("Tom buys 5 boxes of Tom for $12 each. How much does Tom pay in total?", "has another role"),
-        ("Tom buys 5 boxes of boxes for $12 each. How much does Tom pay in total?", "has another role"),
+        ("Tom buys 5 boxes of boxes for $12 each. How much does Tom pay in total?", "no counterpart"),
         ("Tom buys half boxes of apples for $12 each. How much does Tom pay in total?", "no counterpart"),
         ("", "empty"),
     ],

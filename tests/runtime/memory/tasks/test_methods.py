@@ -13,6 +13,7 @@ from kernel.document.model import Document, Meta, Note, Section
 from kernel.errors import UsageError
 from runtime.api.fractal import shipped_system
 from runtime.memory.tasks.methods import Method, Methods
+from runtime.memory.tasks.rewards import Verdict
 from runtime.reflexes.reflex import Reflex
 
 
@@ -158,18 +159,19 @@ def test_uses_move_its_ledger_and_its_stage(learner: Learner) -> None:
     (method,) = learner.learn(*five())
     for _ in range(10):
         assert learner.methods.verification(method.id) == "next rung"
-        learner.methods.settle(method.id, True, "criteria")
+        learner.methods.settle(method.id, Verdict(True, 1.0, "criteria"))
     assert learner.methods.verification(method.id) == "two paths"
-    learner.methods.settle(method.id, False, "person")
+    learner.methods.settle(method.id, Verdict(False, 1.0, "person"))
     (listed,) = learner.methods.listed()
     assert (listed.stage, listed.uses, listed.right) == ("hippocampus", 11, 10)
-    assert learner.methods.settle("nobody", True, "check") is None
+    assert learner.methods.settle("nobody", Verdict(True, 1.0, "check")) is None
 
 
 def test_a_use_that_is_judged_anew_counts_once(learner: Learner) -> None:
     (method,) = learner.learn(*five())
-    learner.methods.settle(method.id, True, "check")
-    learner.methods.settle(method.id, False, "person", instead_of=True)
+    checked, judged = Verdict(True, 0.6, "check"), Verdict(False, 1.0, "person")
+    learner.methods.settle(method.id, checked)
+    learner.methods.settle(method.id, judged, instead_of=checked)
     (listed,) = learner.methods.listed()
     assert (listed.uses, listed.right) == (1, 0)
 
