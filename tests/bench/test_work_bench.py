@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.work import measure, missed, table
+from bench.work import measure, missed, stream, table
 from bench.work.jobs import JOBS
 
 
@@ -18,3 +18,10 @@ def test_slips_of_form_cost_calls_and_lose_no_job() -> None:
     figures = measure(slips=0.5, seeds=2, only="flaky tool")
     assert figures["work"]["done"] == 1.0
     assert figures["work"]["wasted"] > 0
+
+
+def test_memory_of_corrections_saves_calls_and_tokens_of_the_next_ones() -> None:
+    figures = stream.measure(jobs=12, embedder="lexical")
+    print(stream.table(figures))
+    assert figures["all"]["with"]["done"] == figures["all"]["without"]["done"] == 1.0
+    assert stream.missed(figures) == []
