@@ -7,8 +7,9 @@ and some come once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from random import Random
 
 ONCE, FALSE_FRIEND = "once", "false friend"
@@ -223,23 +224,22 @@ change.
 
 
 def coding_jobs(number: int, seed: int = 1) -> list[CodingJob]:
-    """So many jobs in random order: of ten, eight are of a kind, one is a false friend, one comes once."""
+    """So many jobs in random order, of fewer kinds where they are few: of each round one job of each kind."""
     random = Random(f"coding {seed}")
-    jobs = [job for _, job in zip(range(number), _endless(random), strict=False)]
+    faults = _FAULTS[: max(number // 6, 2)]
+    jobs = [job for _, job in zip(range(number), _endless(faults, random), strict=False)]
     random.shuffle(jobs)
     return jobs
 
 
-def _endless(random: Random) -> Iterator[CodingJob]:
-    """Ten jobs at a time; each kind once in eight of them, always in another part of the project."""
-    turn = 0
-    while True:
-        for place, fault in enumerate(_FAULTS):
+def _endless(faults: Sequence[_Fault], random: Random) -> Iterator[CodingJob]:
+    """Rounds of one job of each kind, one false friend and one that comes once, in changing parts."""
+    for turn in count():
+        for place, fault in enumerate(faults):
             area = AREAS[(turn + place * 7) % len(AREAS)]
             yield _job(fault, area, random)
-        yield _false_friend(_FAULTS[turn % len(_FAULTS)], AREAS[(turn + 3) % len(AREAS)])
+        yield _false_friend(faults[turn % len(faults)], AREAS[(turn + 3) % len(AREAS)])
         yield _once(AREAS[(turn * 3 + 5) % len(AREAS)], _WORDS[turn % len(_WORDS)], turn // len(_WORDS))
-        turn += 1
 
 
 def _job(fault: _Fault, area: str, random: Random) -> CodingJob:
@@ -257,9 +257,8 @@ def _job(fault: _Fault, area: str, random: Random) -> CodingJob:
 def _false_friend(fault: _Fault, area: str) -> CodingJob:
     """A job that sounds like a kind, with the fault in the module in which it shows."""
     files = _project(area, fault)
-    helper = f"{area}/{fault.helper}.{'tmpl' if fault.generated else 'py'}"
-    for path in (helper, f"{area}/{fault.helper}.py"):
-        files[path] = files[path].replace(fault.old, fault.right)
+    helpers = [path for path in files if path.startswith(f"{area}/{fault.helper}.")]
+    files |= {path: files[path].replace(fault.old, fault.right) for path in helpers}
     front = f"{area}/{fault.front}.py"
     right = files[front].splitlines()[-1].strip()
     files[front] = files[front].replace(right, "return None")

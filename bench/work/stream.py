@@ -54,7 +54,7 @@ def _play(jobs: Sequence[CodingJob], arm: str, embedder: str, count: Callable[[s
     with tempfile.TemporaryDirectory(prefix="stream-") as name:
         for job in jobs:
             asks: list[Ask] = []
-            _lay_out(Path(name), job)
+            lay_out(Path(name), job)
             ran = _run(Path(name), job, settings, asks)
             number = seen[job.kind] = seen.get(job.kind, 0) + 1
             known = {1: FIRST, 2: SECOND}.get(number, LATER)
@@ -63,7 +63,7 @@ def _play(jobs: Sequence[CodingJob], arm: str, embedder: str, count: Callable[[s
                 {
                     "arm": arm,
                     "group": known if job.kind in KINDS else job.kind,
-                    "done": ran and _corrected(Path(name)),
+                    "done": ran and corrected(Path(name)),
                     "calls": len(asks),
                     "tokens": sum(count(ask.system) + count(ask.user) for ask in asks),
                     "ways": len(ways),
@@ -73,7 +73,7 @@ def _play(jobs: Sequence[CodingJob], arm: str, embedder: str, count: Callable[[s
     return rows
 
 
-def _lay_out(folder: Path, job: CodingJob) -> None:
+def lay_out(folder: Path, job: CodingJob) -> None:
     """The files of a job in place of those of the one before."""
     for path in folder.iterdir():
         if path.name != ".fractal":
@@ -97,14 +97,15 @@ def _run(folder: Path, job: CodingJob, settings: dict[str, Any], asks: list[Ask]
     return result.exit == 0
 
 
-def _corrected(folder: Path) -> bool:
+def corrected(folder: Path) -> bool:
+    """Whether the checks of the project hold."""
     return not subprocess.run(COMMAND, shell=True, cwd=folder, capture_output=True).returncode
 
 
 def _ways(prompt: str) -> list[str]:
-    """The lines of a prompt about earlier tasks like this one."""
+    """What a prompt tells of earlier tasks like this one, without the runs that it names as the source."""
     told = prompt.partition("Context from memory: similar tasks\n")[2].partition("\n## ")[0]
-    return [line for line in told.splitlines() if line.startswith("- ")]
+    return [line[2:].rpartition(" (run ")[0] for line in told.splitlines() if line.startswith("- ")]
 
 
 def _both(rows: Iterable[Row]) -> dict[str, Any]:
