@@ -105,7 +105,8 @@ def test_an_explanation_says_what_was_asked_what_was_near_and_why(fractal: Comma
     assert all(len(line) <= 80 for line in ran.out.splitlines())
     text = " ".join(fractal("brain", "explain", "r01").out.split())
     assert "decided: novel: nothing in memory could be used, so the next responder was asked" in text
-    assert "compared: 2 stored tasks why: no counterpart for 'sells'" in text
+    assert "compared: 2 stored tasks nearest: “Tom sells ␛[31m3 boxes” (memory bbbbbbbb, run r00;" in text
+    assert "why: the stored task has nothing in the place of “sells”" in text
     assert "learned: the solution is kept as memory aaaaaaaa" in text
     assert json.loads(fractal("brain", "explain", "r05", "--json").out)[0]["outcome"] is None
     ran = fractal("brain", "explain", "nosuch")
