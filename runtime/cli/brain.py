@@ -259,11 +259,10 @@ def report(last: int) -> None:
     with shelf_or_empty() as shelf:
         decisions = figures.in_order(shelf)
         totals = figures.report(decisions, shelf.scan(NeuronTree))
-        names = {each.id: each.label for each in shelf.pick(ProblemType, totals["types"])}
     newest = decisions[: -last - 1 : -1] if last else []
     emit({**totals, "last": _objects(newest)})
     if decisions or totals["trees"]["count"]:
-        _print_report(totals, newest, names)
+        _print_report(totals, newest)
     else:
         _say_why_nothing()
 
@@ -272,7 +271,7 @@ def _objects(decisions: Sequence[Decision]) -> list[dict[str, Any]]:
     return [each.model_dump(mode="json", exclude={"vectors"}) for each in decisions]
 
 
-def _print_report(totals: Mapping[str, Any], newest: Sequence[Decision], names: Mapping[str, str]) -> None:
+def _print_report(totals: Mapping[str, Any], newest: Sequence[Decision]) -> None:
     known = totals["right"] + totals["wrong"]
     for text in (
         f"{count(totals['decisions'], 'decision')}: {_percent(totals['answered'])} answered without a model; "
@@ -283,7 +282,7 @@ def _print_report(totals: Mapping[str, Any], newest: Sequence[Decision], names: 
         print_line(textwrap.fill(text, _room()))
     _print_groups("ANSWERED BY", totals["paths"])
     if set(totals["types"]) - {""}:
-        _print_groups("PROBLEM TYPE", totals["types"], names)
+        _print_groups("PROBLEM TYPE", _named(totals["types"]))
     trees = totals["trees"]
     quarantined = trees["quarantined"]
     stored = count(trees["count"], "solved task")
@@ -302,9 +301,7 @@ def _print_report(totals: Mapping[str, Any], newest: Sequence[Decision], names: 
         click.echo(f"{click.style(mark, fg=colour)} {safe(head)}  {text}")
 
 
-def _print_groups(
-    head: str, groups: Mapping[str, Mapping[str, int]], names: Mapping[str, str] | None = None
-) -> None:
+def _print_groups(head: str, groups: Mapping[str, Mapping[str, int]]) -> None:
     if not groups:
         return
     shown: Columns = {
@@ -316,8 +313,18 @@ def _print_groups(
         "CALLS SAVED": "calls_saved",
     }
     print_line("")
-    rows = [{"name": (names or {}).get(name, name), **each} for name, each in groups.items()]
-    print_table(shown, rows, right=range(1, 6))
+    print_table(shown, [{"name": name, **each} for name, each in groups.items()], right=range(1, 6))
+
+
+def _named(types: Mapping[str, Mapping[str, int]]) -> dict[str, Mapping[str, int]]:
+    """Figures by the names of problem types instead of their ids; of two with one name the second has the end of its id."""
+    with shelf_or_empty() as shelf:
+        labels = {each.id: each.label for each in shelf.pick(ProblemType, types)}
+    named: dict[str, Mapping[str, int]] = {}
+    for id, figures in types.items():
+        name = labels.get(id, id)
+        named[f"{name} ({id[-4:]})" if name in named else name] = figures
+    return named
 
 
 @brain.command("explain")
