@@ -317,13 +317,13 @@ def _print_groups(head: str, groups: Mapping[str, Mapping[str, int]]) -> None:
 
 
 def _named(types: Mapping[str, Mapping[str, int]]) -> dict[str, Mapping[str, int]]:
-    """Figures by the names of problem types instead of their ids; of two with one name the second has the end of its id."""
+    """Figures by the names of problem types, not by their ids; the end of an id tells equal names apart."""
     with shelf_or_empty() as shelf:
         labels = {each.id: each.label for each in shelf.pick(ProblemType, types)}
     named: dict[str, Mapping[str, int]] = {}
-    for id, figures in types.items():
+    for id, counts in types.items():
         name = labels.get(id, id)
-        named[f"{name} ({id[-4:]})" if name in named else name] = figures
+        named[f"{name} ({id[-4:]})" if name in named else name] = counts
     return named
 
 

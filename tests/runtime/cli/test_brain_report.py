@@ -16,6 +16,7 @@ from runtime.memory.tasks.decisions import Decision, Point, curve
 from runtime.memory.tasks.exemplar import Exemplar
 from runtime.memory.tasks.rewards import settle
 from runtime.memory.tasks.trees import NeuronTree
+from runtime.memory.tasks.types import ProblemType
 
 STORED = "Tom buys 3 boxes of apples for $8 each. How much does Tom pay in total?"
 ASKED = "Tom buys 5 boxes of apples for $9 each. How much does Tom pay in total?"
@@ -74,6 +75,17 @@ def test_a_report_counts_by_path_and_names_what_is_in_quarantine(fractal: Comman
     assert "fractal brain release bbbbbbbb" in ran.out
     assert [line.split()[2] for line in ran.out.splitlines()[-3:]] == ["r11", "r10", "r09"]
     assert all(len(line) <= 80 for line in ran.out.splitlines())
+
+
+def test_a_report_names_problem_types_by_their_words(fractal: Command, shelf: Shelf) -> None:
+    for n, id in enumerate(("type-1f1c", "type-2a2b")):
+        shelf.put(ProblemType(id=id, text="buy boxes"))
+        shelf.put(Decision(id=f"of {id}/1", text=ASKED, run=f"t{n}", type=id))
+    ran = fractal("brain", "report")
+    lines = [line.split("  ")[0] for line in ran.out.splitlines() if line.startswith("buy boxes")]
+    assert lines == ["buy boxes", "buy boxes (2a2b)"]
+    assert "type-" not in ran.out
+    assert {"type-1f1c", "type-2a2b"} <= set(json.loads(fractal("brain", "report", "--json").out)["types"])
 
 
 def test_a_report_as_json_has_every_figure(fractal: Command, shelf: Shelf) -> None:
