@@ -199,7 +199,7 @@ def _tried(step: Step, document: Document, path: str) -> str:
     (touched, *_), new = _touched(step), _first_line(str((step.args or {}).get("new", "")))
     what = f"`{_cut(new, CHANGE_CHARS)}`" if new and touched == path else touched
     stayed = any(line[:1] == "+" and new in line for line in document.text(4, "diff").splitlines())
-    return f"{what} alone was not enough" if new and stayed else f"first tried {what}, which failed"
+    return f"{what} alone was not enough" if new and stayed else f"first {what} failed"
 
 
 def _why(result: str) -> str:

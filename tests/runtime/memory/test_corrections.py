@@ -76,10 +76,10 @@ def test_what_failed_first_is_told_with_its_reason(corrected: Corrected) -> None
     )
     assert found is not None
     assert (found.failed, found.why) == (
-        f"first tried `{WRONG}`, which failed",
+        f"first `{WRONG}` failed",
         "AssertionError: 0.99",
     )
-    assert found.told(300).endswith(f"first tried `{WRONG}`, which failed: AssertionError: 0.99")
+    assert found.told(300).endswith(f"first `{WRONG}` failed: AssertionError: 0.99")
     assert found.told(120).endswith("checked with `python3 -B check.py`")
 
 
@@ -235,6 +235,6 @@ def test_the_next_prompt_of_that_kind_has_the_correction(play: Callable[..., Pla
     (line,) = [each for each in shown.splitlines() if each.startswith("- “")]
     assert line == (
         f"- “{TASK}”: changed money.py: `return int(value * 100) / 100` → `return {RIGHT}`; "
-        f"checked with `{CHECK}`; first tried `{WRONG}`, which failed (run {runs[0]})"
+        f"checked with `{CHECK}`; first `{WRONG}` failed: AssertionError (run {runs[0]})"
     )
     assert len(line) <= CORRECTED_CHARS + len("- “”:  (run aaaaaa)")
