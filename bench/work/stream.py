@@ -6,7 +6,10 @@ import asyncio
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -30,9 +33,10 @@ Row = dict[str, Any]
 
 def measure(jobs: int = 200, seed: int = 1, embedder: str = "auto") -> Figures:
     """The figures of both arms over the same jobs in the same order."""
-    count, name = tokenizer()
-    stream = coding_jobs(jobs, seed)
-    rows = [row for arm in ARMS for row in _play(stream, arm, embedder, count)]
+    _, name = tokenizer()
+    play = partial(_play, coding_jobs(jobs, seed), embedder)
+    with ProcessPoolExecutor(len(ARMS), mp_context=get_context("spawn")) as pool:
+        rows = [row for of_arm in pool.map(play, ARMS) for row in of_arm]
     groups = {group: _both(row for row in rows if row["group"] == group) for group in GROUPS}
     told = [row["told"] for row in rows if row["ways"]]
     return {
@@ -45,8 +49,9 @@ def measure(jobs: int = 200, seed: int = 1, embedder: str = "auto") -> Figures:
     }
 
 
-def _play(jobs: Sequence[CodingJob], arm: str, embedder: str, count: Callable[[str], int]) -> list[Row]:
+def _play(jobs: Sequence[CodingJob], embedder: str, arm: str) -> list[Row]:
     """All jobs of one arm, in a folder whose memory stays."""
+    count, _ = tokenizer()
     settings: dict[str, Any] = {"fsync": False, "embedder": embedder, "calls": MOST, "usd": None}
     settings |= {"remember": arm == "with", "recall": arm == "with"}
     seen: dict[str, int] = {}
