@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from difflib import SequenceMatcher
-from typing import NamedTuple
 
 from runtime.memory.store import Shelf
 from runtime.memory.tasks.decisions import PERSON, Decision
@@ -37,7 +37,8 @@ _SEVERAL = "several stored tasks match"
 _REFUSED = "a person refused it"
 
 
-class Example(NamedTuple):
+@dataclass(frozen=True)
+class Example:
     """A problem type as a person sees it: name, one of its tasks, and how many there are."""
 
     name: str
