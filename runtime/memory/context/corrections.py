@@ -28,6 +28,7 @@ _LOOKS = {"cat", "cd", "diff", "echo", "find", "git", "grep", "head", "ls", "rg"
 _HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+\d+(?:,\d+)? @@")
 _ERROR = re.compile(r"\b\w*(?:Error|Exception|Failure)\b(?::.*)?$")
 _BEYOND = re.compile(r"\s*(?:;|\|\|)\s*true\s*$")
+_TEST = re.compile(r"(?:^|[/_.-])tests?(?:[/_.-]|$)", re.IGNORECASE)
 _PIECE = re.compile(r"\w+|\s+|.")
 
 
@@ -46,7 +47,9 @@ class Correction:
     def told(self, most: int) -> str:
         """The correction in one line; what comes last is left out where that is longer than `most`."""
         change = f"`{self.before}` → `{self.after}`"
-        if not (self.before and self.after):
+        if self.before == self.after:
+            change = f"the spaces of `{self.after}`"
+        elif not (self.before and self.after):
             change = f"added `{self.after}`" if self.after else f"removed `{self.before}`"
         more = f" and {self.others} more file{'s' if self.others > 1 else ''}" if self.others else ""
         text = f"changed {self.path}{more}: {change}"
@@ -73,7 +76,7 @@ def correction_of(document: Document, folder: Path) -> Correction | None:
     paths = [path for path in dict.fromkeys([*touched, *changes]) if path in changes]
     if not paths:
         return None
-    path = min(paths, key=lambda each: "test" in each.lower())  # the first that is no test
+    path = min(paths, key=lambda each: bool(_TEST.search(each)))  # the first that is no test
     before, after = _differing(*changes[path])
     return Correction(
         path,
@@ -169,7 +172,7 @@ def _command(document: Document, steps: Sequence[Step]) -> str:
     """The command that verified the work: a criterion, else the last one that ran after the last change."""
     for line in document.text(4, "evidence").splitlines():
         finding = Finding.read(line)
-        if finding and finding.after and "run" in finding.criterion:
+        if finding and finding.after and finding.before is not True and "run" in finding.criterion:
             return _shown(str(finding.criterion["run"]))
     last = max((place for place, step in enumerate(steps) if _touched(step)), default=len(steps))
     for step in reversed(steps[last + 1 :]):

@@ -1,10 +1,10 @@
 """The ways in which tasks like a new one were done: of each, how often it went well, and one example.
 
-A run that corrected a file tells the correction, others tell their steps. Two corrections are the same way
-when they change a line in the same manner, in files of the same name. Other runs went the same way when their
-last plans called the same tools with the same choices; what only differs as the tasks' own words do (names,
-numbers) is no other way. A way that went wrong as often as well is no example, and of several runs that went
-the same way one is shown.
+A run that corrected a file, with a command that verified it, tells the correction; others tell their steps.
+Two corrections are the same way when they change a line in the same manner, in files of the same name. Other
+runs went the same way when their last plans called the same tools with the same choices; what only differs as the
+tasks' own words do (names, numbers) is no other way. A way that went wrong as often as well is no example,
+and of several runs that went the same way one is shown.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def ways(
             continue
         document = _document(experience, state)
         steps = last_plan(document) if document else []
-        correction = correction_of(document, (state / experience.document).parent) if document else None
+        correction = _correction(document, steps, (state / experience.document).parent) if document else None
         shape = shaped(steps, experience.text) if steps else ", ".join(experience.moves)
         if correction:
             shape = to_json([Path(correction.path).name, correction.before, correction.after])
@@ -111,6 +111,13 @@ def _document(experience: Experience, state: Path) -> Document | None:
     with suppress(FractalError, OSError):
         return FileStore(path.parent).peek(path.stem)
     return None
+
+
+def _correction(document: Document, steps: Sequence[Step], folder: Path) -> Correction | None:
+    """What a run corrected, if a command verified it, or if its steps alone do not say what was done."""
+    found = correction_of(document, folder)
+    silent = any(step.args is None for step in steps)
+    return found if found and (found.command or silent) else None
 
 
 def last_plan(document: Document) -> list[Step]:

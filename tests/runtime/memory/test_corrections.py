@@ -129,6 +129,9 @@ def test_tests_come_after_the_code_and_new_files_are_no_correction(corrected: Co
     found = corrected(MONEY, edit(2, "tests/test_money.py", "assert a", "assert b"), diff=f"{test}\n{DIFF}")
     assert found is not None
     assert found.path == "shop/money.py"
+    latest = corrected(MONEY, diff=f"latest.py\n@@ -1,1 +1,1 @@\n-a\n+b\n{test}")
+    assert latest is not None
+    assert latest.path == "latest.py"
     assert corrected(ran(1, "touch a"), diff="a.py\n@@ -0,0 +1,1 @@\n+x = 1") is None
     assert corrected(ran(1, "ls"), diff="") is None
 
@@ -140,6 +143,9 @@ def test_an_added_line_a_removed_one_and_an_edit_without_a_diff_are_told(correct
     removed = corrected(MONEY, diff="shop/money.py\n@@ -1,2 +1,1 @@\n import os\n-import sys")
     assert removed is not None
     assert removed.told(99) == "changed shop/money.py: removed `import sys`"
+    moved = corrected(MONEY, diff="shop/money.py\n@@ -1,1 +1,1 @@\n-  return x\n+    return x")
+    assert moved is not None
+    assert moved.told(99) == "changed shop/money.py: the spaces of `return x`"
     plain = corrected(MONEY, diff="")
     assert plain is not None
     assert (plain.before, plain.after) == ("int(value)", RIGHT)
@@ -179,6 +185,22 @@ def test_the_steps_of_a_child_count_as_those_of_its_parent(corrected: Corrected,
     found = corrected(step)
     assert found is not None
     assert (found.path, found.command) == ("shop/money.py", CHECK)
+
+
+def test_a_change_that_no_command_verified_is_told_by_its_steps(tmp_path: Path) -> None:
+    run = tmp_path / "runs" / "run1aa"
+    run.mkdir(parents=True)
+    root = Document(
+        Meta(root_id("run1aa"), "run1aa", status="complete"),
+        {
+            1: Section(notes=(Note("task", "set the value", "person"),)),
+            3: Section(steps={1: MONEY}),
+            4: Section(notes=(Note("diff", DIFF),)),
+        },
+    )
+    FileStore(run).save(root)
+    (way,) = ways([(each, 0.9) for each in experiences_of([root])], tmp_path)
+    assert way.text.startswith('“set the value” was solved by: edit {"path": "shop/money.py"')
 
 
 def test_one_run_is_one_way_and_a_guided_tool_is_told_by_its_task(tmp_path: Path) -> None:
