@@ -128,6 +128,13 @@ def _learning(as_json: bool, *, page: Path | None, **options: Any) -> None:
         report("learning", as_json, **options)
 
 
+def _work(as_json: bool, *, jobs: int | None, embedder: str, **options: Any) -> None:
+    if jobs:
+        report("work.stream", as_json, jobs=jobs, embedder=embedder)
+    else:
+        report("work", as_json, **options)
+
+
 def _week(as_json: bool, *, plot: Path | None, embedder: str) -> None:
     figures = report("week", as_json, embedder=embedder)
     if plot:
@@ -317,6 +324,15 @@ command(
     option("--slips", type=click.FloatRange(0, 1), default=0.2, help="Share of replies with a slip of form."),
     option("--seeds", type=COUNT, default=10, metavar="N", help="Series of slips."),
     option("--only", default="", metavar="JOB", help="Only this job."),
+    option(
+        "--stream",
+        "jobs",
+        type=COUNT,
+        metavar="N",
+        help="Instead, N corrections of which most are of a kind that came before, with memory and without.",
+    ),
+    EMBEDDER,
+    run=_work,
 )
 
 

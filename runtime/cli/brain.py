@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from kernel import disk
-from kernel.errors import StorageError, UsageError
+from kernel.errors import FractalError, StorageError, UsageError
 from runtime.cli.output import (
     OUTCOMES,
     Columns,
@@ -40,9 +40,10 @@ from runtime.memory.store.files import FilesKeeper
 from runtime.memory.store.moving import rows, source, take
 from runtime.memory.store.record import Row, to_json
 from runtime.memory.store.sqlite import SqliteKeeper, salvage
+from runtime.memory.tasks import Refusal, explaining, rewards
 from runtime.memory.tasks import decisions as figures
-from runtime.memory.tasks import rewards
 from runtime.memory.tasks.decisions import Decision, Difference, Point
+from runtime.memory.tasks.exemplar import exemplar, reporting
 from runtime.memory.tasks.merging import tree_by
 from runtime.memory.tasks.methods import Listed, Methods
 from runtime.memory.tasks.trees import NeuronTree
@@ -281,7 +282,7 @@ def _print_report(totals: Mapping[str, Any], newest: Sequence[Decision]) -> None
         print_line(textwrap.fill(text, _room()))
     _print_groups("ANSWERED BY", totals["paths"])
     if set(totals["types"]) - {""}:
-        _print_groups("PROBLEM TYPE", totals["types"])
+        _print_groups("PROBLEM TYPE", _named(totals["types"]))
     trees = totals["trees"]
     quarantined = trees["quarantined"]
     stored = count(trees["count"], "solved task")
@@ -315,20 +316,64 @@ def _print_groups(head: str, groups: Mapping[str, Mapping[str, int]]) -> None:
     print_table(shown, [{"name": name, **each} for name, each in groups.items()], right=range(1, 6))
 
 
+def _named(types: Mapping[str, Mapping[str, int]]) -> dict[str, Mapping[str, int]]:
+    """Figures by the names of problem types, not by their ids; the end of an id tells equal names apart."""
+    with shelf_or_empty() as shelf:
+        labels = {each.id: each.label for each in shelf.pick(ProblemType, types)}
+    named: dict[str, Mapping[str, int]] = {}
+    for id, counts in types.items():
+        name = labels.get(id, id)
+        named[f"{name} ({id[-4:]})" if name in named else name] = counts
+    return named
+
+
 @brain.command("explain")
 @run_argument()
 @json_option("Print a list of the decisions.")
 def explain(run: str) -> None:
-    """Explain each decision of a run (default: the newest): what was asked, what was near, and why."""
+    """Explain each decision of a run (default: the newest): what was asked, what was near, and why.
+
+    Where memory did not answer, it says how the nearest solved task differs, and what would be answered.
+    """
     with shelf_or_empty() as shelf:
         name = _run(run, shelf)
         decisions = sorted(shelf.scan(Decision, {"run": name}), key=lambda d: (d.at, d.id))
-        trees = [tree_by(shelf, each.tree) for each in decisions]
+        texts = [_explained(shelf, each) for each in decisions] if not wants_json() else []
     emit(_objects(decisions))
     if not decisions:
-        notify(f"memory decided nothing in run {name}" if name else "no runs here yet")
+        notify(_why_no_decision(name) if name else "no runs here yet")
     else:
-        put("\n\n".join(_wrapped(figures.explain(*each)) for each in zip(decisions, trees, strict=True)))
+        put("\n\n".join(map(_wrapped, texts)))
+
+
+def _explained(shelf: Shelf, decision: Decision) -> str:
+    tree = tree_by(shelf, decision.tree)
+    near = None if decision.replayed else explaining.nearest(shelf, decision)
+    not_kept = "" if decision.replayed or decision.tree else _why_not_kept(decision)
+    known = explaining.example_of(shelf, decision.type)
+    return explaining.explain(decision, tree, type=known, near=near, not_kept=not_kept)
+
+
+def _why_not_kept(decision: Decision) -> str:
+    """Why the solution of a task that a model was asked is not kept; "" if that is not known."""
+    try:
+        documents = {each.meta.id: each for each in opened().documents(decision.run)}
+    except (FractalError, OSError):  # an archived run
+        return ""
+    document = documents.get(decision.id.rpartition("/")[0])
+    lesson = exemplar(document, reporting(tuple(opened().systems))) if document else None
+    return lesson.why if isinstance(lesson, Refusal) else ""
+
+
+def _why_no_decision(run: str) -> str:
+    """Why memory took no part in a run."""
+    if not opened().config.recall:
+        why = "the setting recall is off"
+    elif not opened().config.remember:
+        why = "the setting remember is off"
+    else:
+        why = "it takes no part in what shipped code does, nor in a run that has not ended"
+    return f"memory decided nothing in run {run}: {why}"
 
 
 def _run(name: str, shelf: Shelf) -> str:
@@ -559,6 +604,7 @@ def substrates(archived: bool) -> None:
     """List the learned problem types, most used first."""
     with shelf_or_empty() as shelf:
         types = [each for each in shelf.scan(ProblemType) if archived or each.origin != "archived"]
+        examples = {each.id: explaining.example_of(shelf, each.id) for each in types}
     types.sort(key=lambda each: (-each.uses, -each.members, each.id))
     names = ("id", "label", "origin", "members", "uses", "scope", "temperature", "created", "updated", "used")
     emit(
@@ -568,8 +614,8 @@ def substrates(archived: bool) -> None:
         ]
     )
     shown: Columns = {
-        "ID": "id",
-        "LABEL": lambda each: elide(each.label, 40),
+        "NAME": lambda each: elide(each.label, 32),
+        "EXAMPLE": lambda each: elide(found.task if (found := examples[each.id]) else "", 40),
         "ORIGIN": "origin",
         "MEMBERS": "members",
         "USES": "uses",

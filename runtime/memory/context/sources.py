@@ -45,8 +45,10 @@ LIFT = 2.0
 """How much more often than other tasks they must use it: a file that every task reads says nothing."""
 FILES_SHOWN = 6
 HEAD_CHARS = 240
-"""Characters of a file that are shown: its first lines name a table's columns or a module's purpose."""
+"""Characters of a table that are shown."""
 HEAD_LINES = 3
+TABLES = (".csv", ".tsv")
+"""Files of which a prompt shows the first lines: their columns. The head of another file rarely helps."""
 LONGEST_LINE = 120
 
 
@@ -159,7 +161,9 @@ def _line(way: Way) -> Line:
 
 
 def _head(place: Path) -> str:
-    """The first lines of a text file; "" for other files."""
+    """The first lines of a table; "" for other files."""
+    if place.suffix.lower() not in TABLES:
+        return ""
     try:
         with place.open("rb") as file:
             raw = file.read(4 * HEAD_CHARS)

@@ -1,4 +1,4 @@
-"""Decisions: how each task was met and what came of it, with explanations and figures for reports."""
+"""Decisions: how each task was met and what came of it, with figures for reports."""
 
 from __future__ import annotations
 
@@ -23,18 +23,6 @@ NEAR = 3
 """Trees that were refused, of which a decision keeps the reason."""
 WINDOWS = 10
 """A learning curve is averaged over a tenth of all decisions, and at least over so many."""
-_HOW = {
-    "direct": "a shipped phrasing matched, and its steps were done",
-    "exact": "the same task was solved before, and its steps were done again",
-    "variation": "the same task with other values was solved before; its steps were done with the new values",
-    "method": "a learned method matched, and its steps were done",
-    "novel": "nothing in memory could be used, so the next responder was asked",
-}
-_TYPES = {
-    "recognized": "of a well known type",
-    "familiar": "of a familiar type",
-    "novel": "of no known type",
-}
 
 
 class Decision(Record):
@@ -101,63 +89,6 @@ def of_recall(id: str, task: str, found: Recall) -> Decision:
         calls_before=found.tree.calls if found.tree else 0,
         ms=dict(found.ms),
     )
-
-
-def explain(decision: Decision, tree: NeuronTree | None = None) -> str:
-    """What was decided and why, as lines for a person; `tree` is the one that the decision names."""
-    calls = str(decision.calls)
-    if decision.replayed and decision.calls_before:
-        calls += f"; {decision.calls_before} when it was solved the first time"
-    lines = [
-        ("asked", " ".join(decision.text.split()) or "(nothing)"),
-        ("known as", f"{_TYPES[decision.recognition]} ({decision.type})" if decision.type else ""),
-        ("decided", f"{decision.path}: {_HOW[decision.path]}"),
-        ("method", decision.method),
-        ("stored", _stored(decision, tree) if decision.replayed else ""),
-        ("expected", f"{decision.predicted:.0%} confident of success" if decision.predicts else ""),
-        *(_refused(decision) if not decision.replayed else ()),
-        ("outcome", _outcome(decision)),
-        ("model calls", calls),
-        ("milliseconds", ", ".join(f"{name} {ms:.1f}" for name, ms in decision.ms.items())),
-    ]
-    return "\n".join(f"{name + ':':14}{text}" for name, text in lines if text)
-
-
-def _stored(decision: Decision, tree: NeuronTree | None) -> str:
-    if tree is None:
-        return f"memory {decision.tree[:8]}, which no longer exists" if decision.tree else ""
-    ledger = tree.ledger
-    counted = f"{ledger.correct:g} right and {ledger.incorrect:g} wrong so far"
-    out = ", in quarantine" if ledger.quarantined else ""
-    return f"“{' '.join(tree.text.split())}” (memory {tree.id[:8]}, run {tree.run or '?'}; {counted}{out})"
-
-
-def _refused(decision: Decision) -> list[tuple[str, str]]:
-    count = decision.candidates
-    return [
-        ("compared", f"{count} stored task{'' if count == 1 else 's'}"),
-        ("why", decision.why),
-        *(("near", f"memory {id[:8]}: {why}") for id, why in decision.near if why != decision.why),
-        ("asked in", decision.way),
-        ("learned", f"the solution is kept as memory {decision.tree[:8]}" if decision.tree else ""),
-    ]
-
-
-def _outcome(decision: Decision) -> str:
-    if decision.outcome is None:
-        return "not known yet"
-    text = f"{'right' if decision.outcome else 'wrong'}, by {_by(decision.source)}"
-    others = [name for name, (good, _) in decision.said.items() if good != decision.outcome]
-    if others:
-        text += f" (contradicted by {', '.join(map(_by, others))})"
-    if decision.surprise is not None:
-        text += f"; surprise {decision.surprise:.0%}"
-    return text
-
-
-def _by(source: str) -> str:
-    names = {"criteria": "its success criteria", "check": "a model's check", PERSON: "a person"}
-    return names.get(source, source or "?")
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,8 @@ SCALE = 0.612
 """Puts the boundary of CLINC150's validation part at 0.80, with minilm."""
 CLEAR = 20.0
 """A lead in log likelihood that counts as clear."""
+COMMONLY = 0.5
+"""The least share of members that have a word of a type's name."""
 NEIGHBOURS = 3
 REFIT = 1.2
 """The covariance is fitted again when there are so many times as many members."""
@@ -95,11 +97,11 @@ class Gate:
         return len(self._members[self.places[id]])
 
     def shared(self, id: str, most: int = 4) -> list[str]:
-        """The words that distinguish a type from the others, the best first."""
+        """The words that a type's members share and others do not, the best first."""
         place, found = self.places[id], list[tuple[float, str]]()
         for word, counts in self._counts.items():
-            if place in counts and " " not in word and word[0].isalpha() and word not in COMMON:
-                share = counts[place] / self.count(id)
+            share = counts[place] / max(self.count(id), 1) if place in counts else 0.0
+            if share >= COMMONLY and " " not in word and word[0].isalpha() and word not in COMMON:
                 rarity = math.log((len(self.centres) + 1) / len(counts))
                 found.append((-share * rarity - share / 4, word))
         return [word for _, word in sorted(found)[:most]]

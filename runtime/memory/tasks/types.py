@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from secrets import randbits
@@ -19,9 +19,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 from runtime.memory.embed import Embedder
 from runtime.memory.store import Record, Shelf, pack
 from runtime.memory.store.record import LONGEST_ID
+from runtime.memory.store.words import COMMON
 from runtime.memory.tasks import ALL, Parts
 from runtime.memory.tasks.decisions import Recognition as Kind
 from runtime.memory.tasks.rewards import SURPRISING
+from runtime.text.tokens import tokens
 
 if TYPE_CHECKING:
     from runtime.memory.tasks.gate import Gate, Weights
@@ -192,10 +194,11 @@ class Types:
             return [""] * len(lessons)
         with self._changing():
             ids = [self._learn(each, at) for each in lessons]
-            for id in {*ids}:
-                words = self._gate.shared(id)
-                if words and self._types[id].origin != "explicit":
-                    self._put(id, text=" ".join(words))
+            for id, lesson in dict(zip(ids, lessons, strict=True)).items():
+                of = self._types[id]
+                several = of.members > 1 and of.origin != "explicit"
+                if several and (name := name_of(self._gate.shared(id), lesson.task)):
+                    self._put(id, text=name)
             self._archive(sorted(self._types.values(), key=_age)[: max(len(self._types) - TYPES, 0)])
         return ids
 
@@ -324,6 +327,17 @@ class Types:
 
 def _age(type: ProblemType) -> tuple[str, str]:
     return max(type.used, type.updated), type.id
+
+
+def name_of(shared: Collection[str], task: str) -> str:
+    """A readable name of a type: the words that its tasks share, in the order of one of them.
+
+    A small word between two of them stays: `count lines in file`. "" if they share no word of that task.
+    """
+    said = [*dict.fromkeys(token.low for token in tokens(task) if token.kind == "word")]
+    kept = [False, *(word in shared for word in said), False]
+    beside = [word in COMMON and kept[n - 1] and kept[n + 1] for n, word in enumerate(said, 1)]
+    return " ".join(word for n, word in enumerate(said) if kept[n + 1] or beside[n])
 
 
 def digest(text: str) -> str:

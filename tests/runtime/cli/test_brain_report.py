@@ -16,6 +16,7 @@ from runtime.memory.tasks.decisions import Decision, Point, curve
 from runtime.memory.tasks.exemplar import Exemplar
 from runtime.memory.tasks.rewards import settle
 from runtime.memory.tasks.trees import NeuronTree
+from runtime.memory.tasks.types import ProblemType
 
 STORED = "Tom buys 3 boxes of apples for $8 each. How much does Tom pay in total?"
 ASKED = "Tom buys 5 boxes of apples for $9 each. How much does Tom pay in total?"
@@ -76,6 +77,17 @@ def test_a_report_counts_by_path_and_names_what_is_in_quarantine(fractal: Comman
     assert all(len(line) <= 80 for line in ran.out.splitlines())
 
 
+def test_a_report_names_problem_types_by_their_words(fractal: Command, shelf: Shelf) -> None:
+    for n, id in enumerate(("type-1f1c", "type-2a2b")):
+        shelf.put(ProblemType(id=id, text="buy boxes"))
+        shelf.put(Decision(id=f"of {id}/1", text=ASKED, run=f"t{n}", type=id))
+    ran = fractal("brain", "report")
+    lines = [line.split("  ")[0] for line in ran.out.splitlines() if line.startswith("buy boxes")]
+    assert lines == ["buy boxes", "buy boxes (2a2b)"]
+    assert "type-" not in ran.out
+    assert {"type-1f1c", "type-2a2b"} <= set(json.loads(fractal("brain", "report", "--json").out)["types"])
+
+
 def test_a_report_as_json_has_every_figure(fractal: Command, shelf: Shelf) -> None:
     report = json.loads(fractal("brain", "report", "--json").out)
     assert (report["decisions"], report["right"], report["wrong"], report["unknown"]) == (12, 9, 2, 1)
@@ -105,7 +117,8 @@ def test_an_explanation_says_what_was_asked_what_was_near_and_why(fractal: Comma
     assert all(len(line) <= 80 for line in ran.out.splitlines())
     text = " ".join(fractal("brain", "explain", "r01").out.split())
     assert "decided: novel: nothing in memory could be used, so the next responder was asked" in text
-    assert "compared: 2 stored tasks why: no counterpart for 'sells'" in text
+    assert "compared: 2 stored tasks nearest: “Tom sells ␛[31m3 boxes” (memory bbbbbbbb, run r00;" in text
+    assert "why: the stored task has nothing in the place of “sells”" in text
     assert "learned: the solution is kept as memory aaaaaaaa" in text
     assert json.loads(fractal("brain", "explain", "r05", "--json").out)[0]["outcome"] is None
     ran = fractal("brain", "explain", "nosuch")

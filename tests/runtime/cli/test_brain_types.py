@@ -31,6 +31,7 @@ def test_types_are_listed_the_most_used_first_and_archived_ones_when_asked(fract
     assert listed[0]["used"] == "2025-03-02" and listed[0]["temperature"] == 0.95
     shown = fractal("brain", "substrates").out
     assert "miles" in shown and "letters" in shown and "\x1b" not in shown and "archived" not in shown
+    assert id not in shown and "convert 3 km to miles" in shown
     assert "archived" in fractal("brain", "substrates", "--all").out
 
 

@@ -22,7 +22,8 @@ from runtime.memory.tasks.asked import (
     best,
     read_ways,
 )
-from runtime.memory.tasks.decisions import Decision, explain
+from runtime.memory.tasks.decisions import Decision
+from runtime.memory.tasks.explaining import explain
 
 SETTINGS = {"embedder": "lexical", "fsync": False}
 ALL_WAYS = ["worked example", "solve first", "write code"]

@@ -27,6 +27,7 @@ from runtime.memory.tasks.types import (
     Recognition,
     Types,
     WorkingMemory,
+    name_of,
     recognition,
 )
 
@@ -100,6 +101,16 @@ def test_an_emergent_type_is_called_by_the_words_of_its_members(shelf: Shelf) ->
     id = types.learn(MILES[0])
     assert {types.learn(each) for each in MILES[1:]} == {id}
     assert (known := types.get(id)) and {"convert", "km", "miles"} <= set(known.label.split())
+
+
+def test_a_name_reads_like_one_of_the_tasks_and_one_task_names_its_type_itself(shelf: Shelf) -> None:
+    types = Types(shelf, Lexical())
+    id = types.learn(OTHER)
+    assert (known := types.get(id)) and known.label == OTHER
+    task = "Please count the lines in a.md and b.md"
+    assert name_of(["lines", "count"], task) == "count the lines"
+    assert name_of(["md", "lines", "quickly"], task) == "lines"
+    assert name_of(["quickly"], task) == ""
 
 
 def test_switched_off_it_knows_and_learns_nothing(shelf: Shelf) -> None:
