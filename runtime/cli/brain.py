@@ -121,6 +121,7 @@ def export(path: str, files: bool, kinds: Sequence[str]) -> int:
 def _write(shelf: Shelf, path: str, files: bool, kinds: list[str] | None) -> Counter[str]:
     """Write the records; returns how many of each kind were written."""
     counts: Counter[str] = Counter()
+    version = shelf.keeper.version()
 
     def counted() -> Iterator[Row]:
         for row in rows(shelf, kinds):
@@ -128,7 +129,7 @@ def _write(shelf: Shelf, path: str, files: bool, kinds: list[str] | None) -> Cou
             yield row
 
     if path == "-":
-        sys.stdout.writelines(f"{to_json(row)}\n" for row in counted())
+        sys.stdout.writelines(f"{to_json(row, version)}\n" for row in counted())
     elif files or Path(path).is_dir():
         target = Shelf(FilesKeeper(Path(path)))
         with target.transaction():
@@ -136,12 +137,13 @@ def _write(shelf: Shelf, path: str, files: bool, kinds: list[str] | None) -> Cou
                 target.keeper.erase(kind, [row.id for row in target.rows(kind)])
             for row in counted():
                 target.keeper.write([row])
+            target.keeper.set_version(version)
     else:
         temporary = disk.temporary_path(Path(path))
         with disk.writing_state(Path(path)):
             try:
                 with temporary.open("w", encoding="utf-8") as file:
-                    file.writelines(f"{to_json(row)}\n" for row in counted())
+                    file.writelines(f"{to_json(row, version)}\n" for row in counted())
                 disk.move(temporary, Path(path))
             finally:
                 temporary.unlink(missing_ok=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -16,6 +16,7 @@ from runtime.memory import DIRECT, methods_of
 from runtime.memory.embed.choosing import Deferred, resolve_embedder
 from runtime.memory.episodes.attempts import Attempt, attempts, decision_of, lesson_of
 from runtime.memory.store import Record, Shelf, share_shelf
+from runtime.memory.store.record import FORMAT
 from runtime.memory.tasks import ALL, Parts
 from runtime.memory.tasks.asked import Ways
 from runtime.memory.tasks.decisions import Decision, of_recall
@@ -77,8 +78,22 @@ class Brain:
         """The shelf, created if missing. Raises `FractalError` when it cannot be opened."""
         if self._shelf is None:
             self.settings.folder.mkdir(parents=True, exist_ok=True)
-            self._shelf = share_shelf(self.config.store, self.settings.folder, fsync=self.config.fsync)
+            shelf = share_shelf(self.config.store, self.settings.folder, fsync=self.config.fsync)
+            if shelf.keeper.version() < FORMAT:
+                self._migrate(shelf)
+            self._shelf = shelf
         return self._shelf
+
+    def _migrate(self, shelf: Shelf) -> None:
+        from runtime.memory.facts.migration import settle_all
+        from runtime.memory.store.migration import migrate
+
+        try:
+            place = brain_place(self.config.store, self.settings.folder)
+            migrate(shelf, place, partial(settle_all, systems=self.settings.systems))
+        except BaseException:
+            shelf.close()
+            raise
 
     @property
     def there(self) -> bool:
