@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -17,10 +17,12 @@ from kernel import disk
 from kernel.document.frontmatter import NAME
 from kernel.errors import ConfigurationError, explained
 from kernel.loop.budget import Bounds
-from kernel.loop.run_context import ApprovedCall, Policy
 from runtime.plugins import EMBEDDERS, installed
 from runtime.sandbox.limits import Limits
 from runtime.workspace.workspace import settings_files, user_folder
+
+if TYPE_CHECKING:
+    from kernel.loop.run_context import Policy
 
 Profile = Literal["compact", "standard", "large"]
 SCALE: Mapping[str, int] = {"compact": 1, "standard": 4, "large": 16}
@@ -304,6 +306,8 @@ class Config(BaseModel):
         self, *, plan_only: bool = False, yes: bool = False, assume: Mapping[str, str] | None = None
     ) -> Policy:
         """What the person who starts or resumes a run has decided."""
+        from kernel.loop.run_context import ApprovedCall, Policy
+
         return Policy(
             self.fuse,
             self.check,
