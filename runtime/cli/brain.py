@@ -7,6 +7,8 @@ import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +37,8 @@ from runtime.cli.output import (
 )
 from runtime.cli.session import command, json_option, opened, run_argument
 from runtime.memory.embed.lexical import Lexical
+from runtime.memory.learning.library import Library
+from runtime.memory.mechanisms import mechanisms
 from runtime.memory.store import Fault, Shelf, open_shelf
 from runtime.memory.store.files import FilesKeeper
 from runtime.memory.store.moving import rows, source, take
@@ -45,6 +49,7 @@ from runtime.memory.tasks import rewards
 from runtime.memory.tasks.decisions import Decision, Difference, Point
 from runtime.memory.tasks.merging import tree_by
 from runtime.memory.tasks.methods import Listed, Methods
+from runtime.memory.tasks.snapshots import Snapshot, all_of
 from runtime.memory.tasks.trees import NeuronTree
 from runtime.memory.tasks.types import ProblemType
 from runtime.memory.tasks.words import words_of
@@ -57,6 +62,8 @@ NEWEST = 10
 COLUMNS = 80
 HEIGHT = 12
 """Lines of a plot."""
+SHOTS = 5
+"""Snapshots that a report shows."""
 NAMED = 5
 """Differing records of which a comparison names the ids."""
 
@@ -260,10 +267,14 @@ def report(last: int) -> None:
     with shelf_or_empty() as shelf:
         decisions = figures.in_order(shelf)
         totals = figures.report(decisions, shelf.scan(NeuronTree))
+        patterns = Library(memory_folder() / "patterns").all()
+        totals["mechanisms"] = mechanisms(shelf, decisions, patterns, datetime.now(UTC))
+        taken = all_of(shelf)
     newest = decisions[: -last - 1 : -1] if last else []
-    emit({**totals, "last": _objects(newest)})
+    shots = [each.model_dump(exclude={"id", "text", "vectors"}) for each in taken]
+    emit({**totals, "snapshots": shots, "last": _objects(newest)})
     if decisions or totals["trees"]["count"]:
-        _print_report(totals, newest)
+        _print_report(totals, newest, taken)
     else:
         _say_why_nothing()
 
@@ -272,7 +283,7 @@ def _objects(decisions: Sequence[Decision]) -> list[dict[str, Any]]:
     return [each.model_dump(mode="json", exclude={"vectors"}) for each in decisions]
 
 
-def _print_report(totals: Mapping[str, Any], newest: Sequence[Decision]) -> None:
+def _print_report(totals: Mapping[str, Any], newest: Sequence[Decision], taken: Sequence[Snapshot]) -> None:
     known = totals["right"] + totals["wrong"]
     for text in (
         f"{count(totals['decisions'], 'decision')}: {_percent(totals['answered'])} answered without a model; "
@@ -293,6 +304,8 @@ def _print_report(totals: Mapping[str, Any], newest: Sequence[Decision]) -> None
         print_line(f"  {each['id'][:8]}  {counts}  {elide(each['task'], _room() - 14 - len(counts))}")
     if quarantined:
         print_line(f"  to use one again: {command('brain', 'release', quarantined[0]['id'][:8])}")
+    _print_mechanisms(totals["mechanisms"])
+    _print_snapshots(taken[-SHOTS:])
     if newest:
         print_line("\nNewest first; why: " + command("brain", "explain", newest[0].run or "RUN"))
     for each in newest:
@@ -300,6 +313,32 @@ def _print_report(totals: Mapping[str, Any], newest: Sequence[Decision]) -> None
         head = f"{pad(each.path, 9)}  {pad(each.run or '–', 6)}  {pad(local(each.at) or '–', 12)}"
         text = elide(each.text, max(_room() - width(head) - 6, 20))
         click.echo(f"{click.style(mark, fg=colour)} {safe(head)}  {text}")
+
+
+def _print_mechanisms(found: Mapping[str, Mapping[str, Any]]) -> None:
+    print_line("\nMECHANISM")
+    for name, counts in found.items():
+        values = [f"{value} {word}" for word, value in counts.items() if isinstance(value, int)]
+        values += [f"{word} {value}" for word, value in counts.items() if not isinstance(value, int)]
+        put(textwrap.fill(f"{pad(name, 14)}  {', '.join(values)}", _room(), subsequent_indent=" " * 16))
+
+
+def _print_snapshots(taken: Sequence[Snapshot]) -> None:
+    if not taken:
+        return
+    shown: Columns = {
+        "PROBLEMS": "n",
+        "ANSWERED": lambda each: _percent(each.answered),
+        "RIGHT": lambda each: _percent(each.right),
+        "CALLS": "calls",
+        **{name.upper(): partial(_size, name) for name in ("trees", "types", "methods", "memories")},
+    }
+    print_line("")
+    print_table(shown, taken, right=range(len(shown)))
+
+
+def _size(name: str, snapshot: Snapshot) -> str:
+    return str(snapshot.sizes.get(name, 0))
 
 
 def _print_groups(head: str, groups: Mapping[str, Mapping[str, int]]) -> None:

@@ -18,6 +18,7 @@ from runtime.memory.episodes.attempts import Attempt, attempts, decision_of, les
 from runtime.memory.store import Record
 from runtime.memory.stored import Settings as Settings
 from runtime.memory.stored import Stored
+from runtime.memory.tasks import snapshots
 from runtime.memory.tasks.asked import Ways
 from runtime.memory.tasks.decisions import Decision, of_recall
 from runtime.memory.tasks.exemplar import LONGEST_TASK
@@ -54,6 +55,7 @@ class Brain(Stored):
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         self.decided: dict[str, Decision] = {}  # in this process, by loop and attempt
+        self.happened: list[tuple[str, dict[str, Any]]] = []  # for the events of a run
         self._memory: ProceduralMemory | None = None
         self._recalled: dict[str, Recall] = {}
         self._recognised: dict[str, Recognition] = {}  # of tasks that a model was asked
@@ -257,6 +259,15 @@ class Brain(Stored):
             self.shelf.put(*new, *(TreeWithoutNeurons(id=tree.id) for tree in new))
             for decision, good, judge in decisions:
                 self._settle(decision.id, good, judge)
+            fresh = [each for each, _, _ in decisions if each.id not in stored]
+            if fresh:
+                snapshots.count(self.shelf, len(fresh), self.config.snapshot_every, at)
+        self.happened += [("NeuronTreeBuilt", {"tree": each.id, "task": each.text}) for each in new]
+        self.happened += [
+            ("NeuronRecalled", {"tree": each.tree, "method": each.method, "recall": each.path})
+            for each in fresh
+            if each.path in ("exact", "variation", "method")
+        ]
         return bool(new)
 
     def _novel_decision(self, attempt: str, task: str) -> Decision | None:

@@ -190,10 +190,14 @@ class Config(BaseModel):
         True, description="whether a task that was solved before is done as it was then, without a model"
     )
     remember: bool = Field(True, description="whether memory keeps what accepted runs taught")
-    observe: tuple[Literal["facts", "results", "failures"], ...] = Field(
-        ("facts", "results", "failures"),
+    observe: tuple[Literal["facts", "results", "failures", "reflections"], ...] = Field(
+        ("facts", "results", "failures", "reflections"),
         description="what memory notes of every run by itself: what its person stated (`facts`), what it "
-        "came to (`results`), why it failed (`failures`); nothing without `remember`",
+        "came to (`results`), why it failed (`failures`), which of its plans did not hold (`reflections`); "
+        "nothing without `remember`",
+    )
+    snapshot_every: int = Field(
+        50, ge=0, description="problems after which a line of figures of memory is kept; 0: none"
     )
     shown: tuple[Literal["files", "patterns", "similar tasks", "others", "way"], ...] = Field(
         ("files", "patterns", "similar tasks", "others", "way"),
