@@ -362,7 +362,7 @@ class Fractal(Reader):
         withdraw(self.workspace.state / "mailbox", run_context.id)
         self.memory.end(folder, run_context.warn)
         for name, data in self.memory.happened(run_context.id) if result.status in ENDED else ():
-            self.listener(Event("memory", run_context.id, result.id, data={"event": name, **data}))
+            self.listener(Event("memory", run_context.id, data={"event": name, **data}))
         self.listener(Event("run_finished", run_context.id, result.id, data=event_data(result)))
         if stopped:
             raise stopped

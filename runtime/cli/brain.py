@@ -36,6 +36,7 @@ from runtime.cli.output import (
     width,
 )
 from runtime.cli.session import command, json_option, opened, run_argument
+from runtime.cli.system import trials_of
 from runtime.memory.embed.lexical import Lexical
 from runtime.memory.learning.library import Library
 from runtime.memory.mechanisms import mechanisms
@@ -268,12 +269,15 @@ def report(last: int) -> None:
         decisions = figures.in_order(shelf)
         totals = figures.report(decisions, shelf.scan(NeuronTree))
         patterns = Library(memory_folder() / "patterns").all()
-        totals["mechanisms"] = mechanisms(shelf, decisions, patterns, datetime.now(UTC))
+        found = mechanisms(shelf, decisions, patterns, datetime.now(UTC))
         taken = all_of(shelf)
+    if trials := trials_of(opened()).all():
+        found["trials"] = dict(Counter(each.did.partition(" ")[0] or "undecided" for each in trials))
+    totals["mechanisms"] = found
     newest = decisions[: -last - 1 : -1] if last else []
     shots = [each.model_dump(exclude={"id", "text", "vectors"}) for each in taken]
     emit({**totals, "snapshots": shots, "last": _objects(newest)})
-    if decisions or totals["trees"]["count"]:
+    if decisions or found:
         _print_report(totals, newest, taken)
     else:
         _say_why_nothing()
@@ -318,9 +322,8 @@ def _print_report(totals: Mapping[str, Any], newest: Sequence[Decision], taken: 
 def _print_mechanisms(found: Mapping[str, Mapping[str, Any]]) -> None:
     print_line("\nMECHANISM")
     for name, counts in found.items():
-        values = [f"{value} {word}" for word, value in counts.items() if isinstance(value, int)]
-        values += [f"{word} {value}" for word, value in counts.items() if not isinstance(value, int)]
-        put(textwrap.fill(f"{pad(name, 14)}  {', '.join(values)}", _room(), subsequent_indent=" " * 16))
+        values = ", ".join(f"{word} {value}" for word, value in counts.items())
+        put(textwrap.fill(f"{pad(name, 14)}  {values}", _room(), subsequent_indent=" " * 16))
 
 
 def _print_snapshots(taken: Sequence[Snapshot]) -> None:

@@ -48,7 +48,7 @@ def mechanisms(
     judged = [each for tree in trees for each in tree.synapses if each.right or each.wrong]
     edges = list(shelf.scan(Edge))
     found: dict[str, Counter[str]] = {
-        "recognition": Counter(each.recognition for each in decisions),
+        "recognition": Counter(each.recognition for each in decisions if each.type or not each.replayed),
         "problem types": Counter(each.origin for each in shelf.scan(ProblemType)),
         "solved tasks": Counter(tree.stands.stage for tree in trees),
         "methods": Counter(each.stage for each in methods) + Counter(each.form for each in methods),
@@ -62,7 +62,7 @@ def mechanisms(
         ),
         "dreams": _dreamt(shelf),
     }
-    return {name: dict(each) for name, each in found.items() if each} | _self(shelf, now)
+    return {name: dict(+each) for name, each in found.items() if +each} | _self(shelf, now)
 
 
 def _dreamt(shelf: Shelf) -> Counter[str]:
@@ -72,7 +72,7 @@ def _dreamt(shelf: Shelf) -> Counter[str]:
         for name, (count, meaning) in DONE.items():
             if name in dream.stages:
                 done[meaning] += int(dream.stages[name].counts.get(count, 0))
-    return +done
+    return done
 
 
 def _self(shelf: Shelf, now: datetime) -> dict[str, dict[str, Any]]:
