@@ -1,6 +1,7 @@
 """From format 1 to 2: what earlier rules merged or left beside each other, though a later fact changes it.
 
-Every memory is compared with the earlier ones around it as if it were told now, in order of time.
+Every memory gets the time from and until which its words say that it holds. Then it is compared with the
+earlier ones around it as if it were told at its time, one after the other.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from kernel.document.escaping import amount
 from kernel.events import now
 from runtime.memory.facts import gate, graph
 from runtime.memory.facts.agreement import Said, agreement
+from runtime.memory.facts.claims import valid
 from runtime.memory.facts.language import Language, language_of
 from runtime.memory.facts.records import MadeBy, Memory, Observation, normal
 from runtime.memory.store import Shelf
@@ -22,6 +24,8 @@ def settle_all(shelf: Shelf, systems: tuple[Path, ...]) -> str:
     made_by = shelf.get(MadeBy, "semantic")
     memories = list(shelf.scan(Memory))
     parted = sum(_part(shelf, each, language, at) for each in memories if len(each.evidence) > 1)
+    for memory in list(shelf.scan(Memory)):
+        _date(shelf, memory, language)
     superseded = 0
     for memory in sorted(shelf.scan(Memory), key=lambda each: (each.since, each.id)):
         superseded += _settle(shelf, memory, made_by.embedder if made_by else "", language, at)
@@ -53,12 +57,23 @@ def _part(shelf: Shelf, memory: Memory, language: Language, at: str) -> int:
     return len(apart)
 
 
+def _date(shelf: Shelf, memory: Memory, language: Language) -> None:
+    """Note from when until when a memory of one statement holds, where it says so."""
+    observation = shelf.get(Observation, memory.evidence[0]) if len(memory.evidence) == 1 else None
+    if observation is None or observation.text != memory.text:
+        return
+    since, until = valid(observation.text, observation.at, language)
+    changes = {"since": since or memory.since, "until": memory.until or until}
+    if any(getattr(memory, name) != value for name, value in changes.items()):
+        shelf.put(memory.model_copy(update=changes))
+
+
 def _settle(shelf: Shelf, memory: Memory, embedder: str, language: Language, at: str) -> int:
     """Let a memory supersede the earlier ones that it changes; returns how many."""
     vector = memory.vector(embedder)
-    if vector is None or memory.superseded or memory.until:
+    if vector is None or memory.superseded:
         return 0
-    near = gate.nearest(shelf, embedder, vector, agent=memory.agent)
+    near = gate.nearest(shelf, embedder, vector, agent=memory.agent, now=memory.since)
     earlier = [
         (other, score) for other, score in near if other.id != memory.id and other.since < memory.since
     ]

@@ -72,7 +72,7 @@ def test_a_solved_task_and_its_replay_are_events_and_every_second_problem_a_snap
     ]
     assert sizes == [0, 1, 1]
     (snapshot,) = all_of(fractal.brain.shelf)
-    assert (snapshot.n, snapshot.answered, snapshot.right, snapshot.sizes["trees"]) == (2, 0.5, 1.0, 1)
+    assert (snapshot.n, snapshot.answered, snapshot.sizes["trees"]) == (2, 0.5, 1)
 
 
 def test_a_dream_that_splits_and_joins_types_says_so(tmp_path: Path) -> None:
