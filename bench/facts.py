@@ -1,4 +1,4 @@
-"""Facts that change: which later statement ends an earlier one, which does not, and what is closed by mistake.
+"""Facts that change: which later statement ends an earlier one, which does not, what is closed by mistake.
 
 Each line of the data is played on a shelf of its own: facts about other things (what other lines told before,
 some taken at random and those most similar to the line's own) and the earlier statement are told days apart,
@@ -18,7 +18,6 @@ from bench.harness import CachedEmbedder, Figures, markdown, read_jsonl
 from runtime.api.fractal import shipped_system
 from runtime.memory.embed import choose
 from runtime.memory.facts.mind import Mind
-from runtime.memory.facts.records import Memory, stamp
 from runtime.memory.store import open_shelf
 
 FAR, NEAR = 5, 2
@@ -46,7 +45,9 @@ def lines(path: Path | None = None) -> list[Line]:
 def others(listed: Sequence[Line], at: int, similar: Any) -> list[str]:
     """Facts about other things; some are similar to the line."""
     own = {listed[at]["before"], listed[at]["after"]}
-    ranked = [n for n in sorted(range(len(listed)), key=lambda n: -similar[n]) if listed[n]["before"] not in own]
+    ranked = [
+        n for n in sorted(range(len(listed)), key=lambda n: -similar[n]) if listed[n]["before"] not in own
+    ]
     drawn = random.Random(at).sample(ranked[NEAR:], min(FAR, len(ranked[NEAR:])))
     return list(dict.fromkeys(listed[n]["before"] for n in (*ranked[:NEAR], *drawn)))
 
@@ -105,7 +106,9 @@ def measure(path: Path | None = None) -> dict[str, Any]:
         figures[name]["all"]["mistakes"] = [
             {key: each[key] for key in ("kind", "before", "after", "superseded", "others", "merged")}
             for each in played
-            if each["superseded"] != each["supersedes"] or each["others"] or (each["supersedes"] and each["merged"])
+            if each["superseded"] != each["supersedes"]
+            or each["others"]
+            or (each["supersedes"] and each["merged"])
         ]
     return figures
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
 
-from runtime.memory.facts.changes import Change, ended
+from runtime.memory.facts.changes import Change, ended, tells_more
 from runtime.memory.facts.claims import modality
 from runtime.memory.facts.language import Language
 from runtime.memory.facts.terms import Term, Terms, terms_of, version
@@ -80,6 +80,8 @@ def agreement(a: Said, b: Said, language: Language) -> Agreement:
         return replace(found, verdict="differ", why="one of them does not say how it is")
     if found.verdict in ("contrary", "same") or (a.who != b.who and _FIRST.search(f"{a.text} {b.text}")):
         return found
+    if found.verdict == "open" and tells_more(a.text, a.at, language) != tells_more(b.text, b.at, language):
+        found = replace(found, verdict="differ", why="one of them tells a change or an addition")
     orders = [(earlier, later) for earlier, later in ((a, b), (b, a)) if earlier.at <= later.at]
     for earlier, later in orders:
         if change := ended(earlier.text, later.text, language, later.at):

@@ -121,7 +121,9 @@ def _contrary(found: Sequence[tuple[Memory, float, Agreement]]) -> Iterator[tupl
             if n < NEAR and agreed.verdict == "contrary":
                 yield memory, agreed
         elif agreed.change.sure or n == 0:
-            changed.append((agreed.change.sure * FIRST + agreed.change.weight + NAMED * score, memory, agreed))
+            changed.append(
+                (agreed.change.sure * FIRST + agreed.change.weight + NAMED * score, memory, agreed)
+            )
     if changed:
         _, memory, agreed = max(changed, key=lambda each: each[0])
         yield memory, replace(agreed, verdict="contrary")
@@ -147,8 +149,13 @@ def nearest(
     """The memories of an agent that have not ended and are nearest to a vector."""
     hits = shelf.nearest(Memory, embedder, vector, PAST * limit, {"agent": agent})
     scores = {hit.id: hit.score for hit in hits}
-    found = ((memory, scores[memory.id]) for memory in shelf.pick(Memory, scores))
-    return [each for each in found if not each[0].ended(now)][:limit]
+    ids, found = list(scores), list[tuple[Memory, float]]()
+    for start in range(0, len(ids), limit):
+        picked = shelf.pick(Memory, ids[start : start + limit])
+        found += [(memory, scores[memory.id]) for memory in picked if not memory.ended(now)]
+        if len(found) >= limit:
+            break
+    return found[:limit]
 
 
 def congruent(shelf: Shelf, memory: Memory, score: float, borderline: float) -> bool:

@@ -22,13 +22,15 @@ _SETS = {
     "opinion": "opinions",
     "greets": "greetings",
 }
-_CUES = ("may", "wants", "example", "for a while", "has changed", "on a day", "instead", "adds", "is over", "changed for good", "names it")
-"""Sections of `agreement.md` that list phrases, between commas."""
-_VERBS = ("takes the place of", "comes to an end", "gets another name", "becomes another")
-"""Sections of `agreement.md` that list verbs with their irregular forms."""
 """Sections of `agreement.md` that are plain lists of words, and the field that holds each."""
+_MEANT = ("may", "wants", "example", "for a while", "on a day")
+_CHANGED = ("has changed", "changed for good", "instead", "is over", "adds", "names it")
+"""Sections of `agreement.md` that list phrases, between commas."""
+_VERBS = ("takes the place of", "does away with", "comes to an end", "gets another name", "becomes another")
+"""Sections of `agreement.md` that list verbs with their irregular forms."""
 _PAIRS = {"either one or the other": "either", "opposites": "opposites", "different ones": "different"}
 _GROUPS = {"only one of": "kinds"}
+_TO = ("to", "from", "into", "over", "back", "up", "down", "by")
 _PARTICLES = {"away", "back", "down", "in", "off", "out", "over", "up"}
 """What may follow the object of a verb."""
 CACHED = 20_000
@@ -169,15 +171,11 @@ class Language:
             literal = title in ("says nothing", "denies")
             words = body.split()
             getattr(self, _SETS[title]).update(words if literal else [*words, *map(self.base, words)])
-        elif title in _CUES:
+        elif title in _MEANT + _CHANGED:
             self.cues[title] = (*self.cues.get(title, ()), *_phrases(body))
         for parts in _lines(body):
             if title in _VERBS:
-                forms = [form for part in parts for form in verb_forms(part)[1:]]
-                self.cues[title] = (*self.cues.get(title, ()), *map(" ".join, forms))
-                for part in parts:
-                    for form in verb_forms(part):
-                        self.bases.setdefault(form[0], part.split()[0])
+                self._verbs(title, parts)
             if title == "denies what was":
                 for part in parts:
                     self._phrase(part.split(), "nolonger")
@@ -192,6 +190,18 @@ class Language:
                 words, _, size = parts[0].partition(":")
                 number, dimension = size.split()
                 self.units.update((word, (dimension, Fraction(number))) for word in words.split())
+
+    def _verbs(self, title: str, verbs: Iterable[str]) -> None:
+        """Add the forms of verbs that tell a change; `shifts` tells one only with `to` and the like."""
+        cues: list[str] = []
+        for verb in verbs:
+            for n, form in enumerate(map(" ".join, verb_forms(verb))):
+                self.bases.setdefault(form.split()[0], verb.split()[0])
+                if n > 1 or title == "takes the place of":
+                    cues.append(form)
+                elif n == 1 and title == "becomes another":
+                    cues += [f"{form} {to}" for to in _TO]
+        self.cues[title] = (*self.cues.get(title, ()), *cues)
 
     def _word(self, phrase: str) -> str:
         """The one word that replaces a phrase."""
