@@ -27,6 +27,7 @@ Kind = Literal[
     "stale",  # data: message, phase, step, why, kept (what is repeated after a person's edit)
     "warning",  # data: message
     "system_changed",  # data: message, unit, entry, change, reason (an automatic change of the system)
+    "memory",  # data: event (such as NeuronTreeBuilt or DreamCycleCompleted), and its details
     "run_finished",  # data: status, exit, output, spent, to_apply
 ]
 

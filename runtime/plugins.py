@@ -11,10 +11,12 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import lru_cache
-from importlib.metadata import EntryPoint, distributions
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kernel.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 OPERATIONS = "fractal.operations"
 RESPONDERS = "fractal.responders"
@@ -37,6 +39,8 @@ def places() -> tuple[str, ...]:
 
 @lru_cache(maxsize=1)
 def _installed(path: tuple[str, ...]) -> Mapping[str, Mapping[str, EntryPoint]]:
+    from importlib.metadata import distributions  # takes time, and without a plugin nobody asks
+
     found: dict[str, dict[str, EntryPoint]] = {OPERATIONS: {}, RESPONDERS: {}, EMBEDDERS: {}}
     for distribution in distributions(path=list(path)):
         with suppress(Exception):  # metadata that cannot be read, of whatever package

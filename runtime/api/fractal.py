@@ -47,7 +47,7 @@ from runtime.workspace.resume import active_before, assumed, begin_session, go_b
 from runtime.workspace.reuse import reusable
 from runtime.workspace.runs import Reader, RunResult, event_data, result_of
 from runtime.workspace.trust import asks_for, lowering
-from runtime.workspace.workspace import Workspace, run_lock
+from runtime.workspace.workspace import Workspace, run_lock, shipped_system
 from runtime.workspace.worktrees import Worktree, sweep
 
 if TYPE_CHECKING:
@@ -56,15 +56,6 @@ if TYPE_CHECKING:
 
 MOST_LEFT_OUT = 3
 """Warnings at the start of a run about skills that are not used."""
-
-
-def shipped_system() -> Path:
-    """The folder of instructions: packed in the wheel, in the repository, or `FRACTAL_SYSTEM`."""
-    top = Path(__file__).parent.parent
-    for place in (top / "_system", top.parent / "system", Path(os.environ.get("FRACTAL_SYSTEM", "-"))):
-        if (place / "pattern.md").is_file():
-            return place
-    raise FractalError("the instructions (system/) are missing; install again, or set FRACTAL_SYSTEM")
 
 
 class Fractal(Reader):
@@ -373,6 +364,8 @@ class Fractal(Reader):
             run_context.warn(f"{TOO_LATE}: {text}")
         withdraw(self.workspace.state / "mailbox", run_context.id)
         self.memory.end(folder, run_context.warn)
+        for name, data in self.memory.happened(run_context.id) if result.status in ENDED else ():
+            self.listener(Event("memory", run_context.id, data={"event": name, **data}))
         self.listener(Event("run_finished", run_context.id, result.id, data=event_data(result)))
         if stopped:
             raise stopped

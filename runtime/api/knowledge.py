@@ -5,7 +5,6 @@ Only what a person said is stored as a person's fact; what a loop rephrases is s
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -16,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 from kernel.document.model import root_id
 from kernel.document.redaction import redact
 from kernel.errors import DocumentError, FractalError, UsageError
-from kernel.tools.operations import Result
 from runtime.api.excerpt import excerpt
+from runtime.api.remembered import Remembered
 
 if TYPE_CHECKING:
     from kernel.loop.run_context import RunContext
+    from kernel.tools.operations import Result
     from runtime.api.fractal import Fractal
     from runtime.memory.facts.goals import Step
     from runtime.memory.facts.mind import Mind
@@ -71,7 +71,7 @@ class Recalled:
         return ", ".join(filter(None, parts))
 
 
-def mind_of(fractal: Fractal) -> Mind:
+def mind_of(fractal: Fractal | Remembered) -> Mind:
     """The mind of a workspace, with its clock."""
     from runtime.memory.facts.mind import Mind
 
@@ -79,15 +79,18 @@ def mind_of(fractal: Fractal) -> Mind:
     return Mind.of(fractal.brain, clock=lambda: clock().isoformat(timespec="milliseconds"))
 
 
-def _caught_up(fractal: Fractal) -> Mind | None:
+def _caught_up(fractal: Fractal | Remembered) -> Mind | None:
     """The mind, with the latest runs; None if nothing is remembered."""
     if not fractal.memory.there and not waiting(fractal):
         return None
-    fractal.brain.episodes.catch_up()
+    if not isinstance(fractal, Remembered):
+        fractal.brain.episodes.catch_up()
     return mind_of(fractal)
 
 
-def recall(fractal: Fractal, query: str, *, limit: int = LIMIT, mode: str = "standard") -> list[Recalled]:
+def recall(
+    fractal: Fractal | Remembered, query: str, *, limit: int = LIMIT, mode: str = "standard"
+) -> list[Recalled]:
     """What is known about something, the best first. Raises `UsageError` for an invalid query."""
     query = " ".join(query.split())
     if not query:
@@ -113,7 +116,7 @@ def _uses(hits: Sequence[Recalled]) -> dict[str, tuple[float, int]]:
     return {id: (round(each.score / best, 4), int("spread" in each.parts)) for id, each in scores.items()}
 
 
-def waiting(fractal: Fractal) -> bool:
+def waiting(fractal: Fractal | Remembered) -> bool:
     """Whether memory has not read the latest runs yet."""
     from runtime.memory.episodes.pending import waiting as noted
 
@@ -164,7 +167,7 @@ def _short(text: str) -> str:
 
 
 def remember(
-    fractal: Fractal,
+    fractal: Fractal | Remembered,
     text: str,
     *,
     who: str = PERSON,
@@ -173,14 +176,14 @@ def remember(
     source: str = "person",
 ) -> Memory:
     """Store what a person said, in their words, without secrets."""
-    from runtime.api.dreaming import moment
+    from runtime.api.spans import moment
 
     when = moment(at, fractal.memory.clock()) if at else ""
     fields: dict[str, Any] = {"names": tuple(names)} if names else {"names": None}
     return mind_of(fractal).remember(_clean(text), who=who, at=when, source=source, **fields)
 
 
-def remember_all(fractal: Fractal, text: str, **fields: Any) -> list[Memory]:
+def remember_all(fractal: Fractal | Remembered, text: str, **fields: Any) -> list[Memory]:
     """Store each paragraph of a text separately; all are checked before the first is stored."""
     from runtime.memory.facts.mind import LONGEST
 
@@ -240,6 +243,10 @@ def wander(fractal: Fractal, about: str, *, steps: int, seed: int) -> list[Step]
 
 async def act_recall(fractal: Fractal, run_context: RunContext | None, args: Mapping[str, Any]) -> Result:
     """A call of the tool `recall`."""
+    import asyncio
+
+    from kernel.tools.operations import Result
+
     limit, mode = int(args.get("limit") or LIMIT), str(args.get("mode") or "standard")
     query = str(args["query"])
     hits = await asyncio.to_thread(recall, fractal, query, limit=limit, mode=mode)
@@ -248,6 +255,10 @@ async def act_recall(fractal: Fractal, run_context: RunContext | None, args: Map
 
 async def act_remember(fractal: Fractal, run_context: RunContext | None, args: Mapping[str, Any]) -> Result:
     """A call of the tool `remember`: a person's fact if the person said it in this run, else a note."""
+    import asyncio
+
+    from kernel.tools.operations import Result
+
     text = str(args["text"]).strip()
     if not text:
         raise UsageError("text: there is nothing to remember")
@@ -273,6 +284,10 @@ def _said_by_person(run_context: RunContext, text: str) -> bool:
 
 async def act_goal(fractal: Fractal, run_context: RunContext | None, args: Mapping[str, Any]) -> Result:
     """A call of the tool `goal`: set one, mark one as reached, or list them."""
+    import asyncio
+
+    from kernel.tools.operations import Result
+
     if args.get("reached"):
         goal = await asyncio.to_thread(goal_by, fractal, str(args["reached"]))
         reached = await asyncio.to_thread(mind_of(fractal).reached, goal.id)
@@ -287,6 +302,10 @@ async def act_goal(fractal: Fractal, run_context: RunContext | None, args: Mappi
 
 async def act_wander(fractal: Fractal, run_context: RunContext | None, args: Mapping[str, Any]) -> Result:
     """A call of the tool `wander`."""
+    import asyncio
+
+    from kernel.tools.operations import Result
+
     steps, seed = int(args.get("steps") or 6), int(args.get("seed") or 0)
     way = await asyncio.to_thread(wander, fractal, str(args.get("about") or ""), steps=steps, seed=seed)
     return Result(walk_lines(way, str(args.get("about") or "")), evidence={"steps": len(way)})

@@ -7,6 +7,8 @@ import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +36,10 @@ from runtime.cli.output import (
     width,
 )
 from runtime.cli.session import command, json_option, opened, run_argument
+from runtime.cli.system import trials_of
 from runtime.memory.embed.lexical import Lexical
+from runtime.memory.learning.library import Library
+from runtime.memory.mechanisms import mechanisms
 from runtime.memory.store import Fault, Shelf, open_shelf
 from runtime.memory.store.files import FilesKeeper
 from runtime.memory.store.moving import rows, source, take
@@ -46,6 +51,7 @@ from runtime.memory.tasks.decisions import Decision, Difference, Point
 from runtime.memory.tasks.exemplar import exemplar, reporting
 from runtime.memory.tasks.merging import tree_by
 from runtime.memory.tasks.methods import Listed, Methods
+from runtime.memory.tasks.snapshots import Snapshot, all_of
 from runtime.memory.tasks.trees import NeuronTree
 from runtime.memory.tasks.types import ProblemType
 from runtime.memory.tasks.words import words_of
@@ -58,6 +64,8 @@ NEWEST = 10
 COLUMNS = 80
 HEIGHT = 12
 """Lines of a plot."""
+SHOTS = 5
+"""Snapshots that a report shows."""
 NAMED = 5
 """Differing records of which a comparison names the ids."""
 
@@ -122,6 +130,7 @@ def export(path: str, files: bool, kinds: Sequence[str]) -> int:
 def _write(shelf: Shelf, path: str, files: bool, kinds: list[str] | None) -> Counter[str]:
     """Write the records; returns how many of each kind were written."""
     counts: Counter[str] = Counter()
+    version = shelf.keeper.version()
 
     def counted() -> Iterator[Row]:
         for row in rows(shelf, kinds):
@@ -129,7 +138,7 @@ def _write(shelf: Shelf, path: str, files: bool, kinds: list[str] | None) -> Cou
             yield row
 
     if path == "-":
-        sys.stdout.writelines(f"{to_json(row)}\n" for row in counted())
+        sys.stdout.writelines(f"{to_json(row, version)}\n" for row in counted())
     elif files or Path(path).is_dir():
         target = Shelf(FilesKeeper(Path(path)))
         with target.transaction():
@@ -137,12 +146,13 @@ def _write(shelf: Shelf, path: str, files: bool, kinds: list[str] | None) -> Cou
                 target.keeper.erase(kind, [row.id for row in target.rows(kind)])
             for row in counted():
                 target.keeper.write([row])
+            target.keeper.set_version(version)
     else:
         temporary = disk.temporary_path(Path(path))
         with disk.writing_state(Path(path)):
             try:
                 with temporary.open("w", encoding="utf-8") as file:
-                    file.writelines(f"{to_json(row)}\n" for row in counted())
+                    file.writelines(f"{to_json(row, version)}\n" for row in counted())
                 disk.move(temporary, Path(path))
             finally:
                 temporary.unlink(missing_ok=True)
@@ -259,10 +269,17 @@ def report(last: int) -> None:
     with shelf_or_empty() as shelf:
         decisions = figures.in_order(shelf)
         totals = figures.report(decisions, shelf.scan(NeuronTree))
+        patterns = Library(memory_folder() / "patterns").all()
+        found = mechanisms(shelf, decisions, patterns, datetime.now(UTC))
+        taken = all_of(shelf)
+    if trials := trials_of(opened()).all():
+        found["trials"] = dict(Counter(each.did.partition(" ")[0] or "undecided" for each in trials))
+    totals["mechanisms"] = found
     newest = decisions[: -last - 1 : -1] if last else []
-    emit({**totals, "last": _objects(newest)})
-    if decisions or totals["trees"]["count"]:
-        _print_report(totals, newest)
+    shots = [each.model_dump(exclude={"id", "text", "vectors"}) for each in taken]
+    emit({**totals, "snapshots": shots, "last": _objects(newest)})
+    if decisions or found:
+        _print_report(totals, newest, taken)
     else:
         _say_why_nothing()
 
@@ -271,7 +288,7 @@ def _objects(decisions: Sequence[Decision]) -> list[dict[str, Any]]:
     return [each.model_dump(mode="json", exclude={"vectors"}) for each in decisions]
 
 
-def _print_report(totals: Mapping[str, Any], newest: Sequence[Decision]) -> None:
+def _print_report(totals: Mapping[str, Any], newest: Sequence[Decision], taken: Sequence[Snapshot]) -> None:
     known = totals["right"] + totals["wrong"]
     for text in (
         f"{count(totals['decisions'], 'decision')}: {_percent(totals['answered'])} answered without a model; "
@@ -292,6 +309,8 @@ def _print_report(totals: Mapping[str, Any], newest: Sequence[Decision]) -> None
         print_line(f"  {each['id'][:8]}  {counts}  {elide(each['task'], _room() - 14 - len(counts))}")
     if quarantined:
         print_line(f"  to use one again: {command('brain', 'release', quarantined[0]['id'][:8])}")
+    _print_mechanisms(totals["mechanisms"])
+    _print_snapshots(taken[-SHOTS:])
     if newest:
         print_line("\nNewest first; why: " + command("brain", "explain", newest[0].run or "RUN"))
     for each in newest:
@@ -299,6 +318,31 @@ def _print_report(totals: Mapping[str, Any], newest: Sequence[Decision]) -> None
         head = f"{pad(each.path, 9)}  {pad(each.run or '–', 6)}  {pad(local(each.at) or '–', 12)}"
         text = elide(each.text, max(_room() - width(head) - 6, 20))
         click.echo(f"{click.style(mark, fg=colour)} {safe(head)}  {text}")
+
+
+def _print_mechanisms(found: Mapping[str, Mapping[str, Any]]) -> None:
+    print_line("\nMECHANISM")
+    for name, counts in found.items():
+        values = ", ".join(f"{word} {value}" for word, value in counts.items())
+        put(textwrap.fill(f"{pad(name, 14)}  {values}", _room(), subsequent_indent=" " * 16))
+
+
+def _print_snapshots(taken: Sequence[Snapshot]) -> None:
+    if not taken:
+        return
+    shown: Columns = {
+        "PROBLEMS": "n",
+        "ANSWERED": lambda each: _percent(each.answered),
+        "RIGHT": lambda each: _percent(each.right),
+        "CALLS": "calls",
+        **{name.upper(): partial(_size, name) for name in ("trees", "types", "methods", "memories")},
+    }
+    print_line("")
+    print_table(shown, taken, right=range(len(shown)))
+
+
+def _size(name: str, snapshot: Snapshot) -> str:
+    return str(snapshot.sizes.get(name, 0))
 
 
 def _print_groups(head: str, groups: Mapping[str, Mapping[str, int]]) -> None:

@@ -1,30 +1,32 @@
-"""`fractal recall`, `remember`, `goal`, `wander`, `forget`, `context` and `dream`: what memory knows."""
+"""`fractal recall`, `remember`, `goal`, `wander`, `forget`, `context` and `dream`: what memory knows.
+
+What only some of them need is imported by these: `recall` and `remember` have to be quick.
+"""
 
 from __future__ import annotations
 
-import asyncio
 import re
 import secrets
 import signal
 import sys
 from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from kernel.errors import UsageError
-from runtime.api import dreaming, knowledge
-from runtime.api.fractal import Fractal
-from runtime.api.scheduling import Scheduler
+from runtime.api import knowledge
 from runtime.cli.output import count, emit, line, notify, picked, print_line, put
-from runtime.cli.session import Session, command, json_option, opened, text_of
-from runtime.memory.context.context import NAMES, Context, room_for
-from runtime.memory.dream.stages import StageRecord
-from runtime.memory.facts.records import Goal
-from runtime.memory.forgetting.forgetting import Forgetting, ForgettingResult, Preview
-from runtime.memory.forgetting.request import MATCHED_KINDS, Request
-from runtime.reflexes.dreaming import Order
+from runtime.cli.session import Session, command, json_option, opened, opened_memory, text_of
+
+if TYPE_CHECKING:
+    from runtime.api.fractal import Fractal
+    from runtime.memory.dream.stages import StageRecord
+    from runtime.memory.facts.records import Goal
+    from runtime.memory.forgetting.forgetting import ForgettingResult, Preview
+    from runtime.memory.forgetting.request import Request
+    from runtime.reflexes.dreaming import Order
 
 LARGEST = 20_000_000
 """Bytes of the largest text that `remember` reads."""
@@ -47,7 +49,7 @@ GOAL = ("id", "text", "priority", "created", "reached")
 @json_option("Print a list of objects.")
 def recall(query: tuple[str, ...], explain: bool, mode: str, limit: int) -> None:
     """Search memory for QUERY: remembered facts, results and failures of runs."""
-    hits = knowledge.recall(opened(), " ".join(query), limit=limit, mode=mode)
+    hits = knowledge.recall(opened_memory(), " ".join(query), limit=limit, mode=mode)
     emit(hits)
     for hit in hits:
         print_line(f"{line(hit.text)}\n  {hit.provenance}")
@@ -84,9 +86,9 @@ def remember(text: tuple[str, ...], path: Path | None, who: str, at: str, names:
     if path or text in ((), ("-",)):
         if path is None and sys.stdin.isatty():
             raise UsageError(f"say what to remember: {command('remember', '…')}")
-        stored = knowledge.remember_all(opened(), text_of(path, LARGEST), **fields)
+        stored = knowledge.remember_all(opened_memory(), text_of(path, LARGEST), **fields)
     else:
-        stored = [knowledge.remember(opened(), " ".join(text), **fields)]
+        stored = [knowledge.remember(opened_memory(), " ".join(text), **fields)]
     emit([{"id": memory.id, "text": memory.text, "evidence": len(memory.evidence)} for memory in stored])
     for memory in stored:
         print_line(f"{memory.id[:12]}  {line(memory.text)}")
@@ -164,6 +166,8 @@ def forget(words: tuple[str, ...], run: str | None, before: str | None, document
     its evidence. A memory with other evidence is reworded from that. Documents of runs stay unless
     --documents is given.
     """
+    from runtime.memory.forgetting.forgetting import Forgetting
+
     fractal = opened()
     request = _request(fractal, " ".join(words), run, before)
     if not (fractal.memory.there or knowledge.waiting(fractal) or documents):
@@ -187,11 +191,14 @@ def forget(words: tuple[str, ...], run: str | None, before: str | None, document
 
 
 def _request(fractal: Fractal, words: str, run: str | None, before: str | None) -> Request:
+    from runtime.api.spans import moment
+    from runtime.memory.forgetting.request import MATCHED_KINDS, Request
+
     run_id = run or ""
     if run:
         matches = [each for each in fractal.workspace.run_ids() if each.startswith(run)]
         run_id = matches[0] if len(matches) == 1 else run
-    when = dreaming.moment(before, fractal.memory.clock()) if before else ""
+    when = moment(before, fractal.memory.clock()) if before else ""
     if _ID.fullmatch(words) and not (run_id or when) and fractal.memory.there:
         shelf = fractal.brain.shelf
         kinds = [kind for kind in MATCHED_KINDS if kind in shelf.kinds()]
@@ -279,6 +286,8 @@ def context(task: tuple[str, ...], room: int | None) -> None:
     Of the room, 40 % is for files and facts that the task needs, 25 % for learned patterns (at most 500
     tokens), 20 % for similar solved tasks, 15 % for what others do now. What a part leaves goes to the next.
     """
+    from runtime.memory.context.context import NAMES, Context, room_for
+
     fractal = opened()
     level = fractal.config.bounds().context(0)
     budget = room_for(level, 0) if room is None else room
@@ -329,6 +338,10 @@ def dream(
 
     `fractal dream undo` reverts the last dream; what was told, used or judged since stays.
     """
+    from runtime.api import dreaming
+    from runtime.api.spans import moment
+    from runtime.reflexes.dreaming import Order
+
     if action:
         if phases or dry_run or since or every or without:
             raise click.UsageError("undo reverts the last dream; its only option is --json")
@@ -336,7 +349,7 @@ def dream(
     if dry_run and every:
         raise click.UsageError("give --dry-run or --every, not both")
     fractal = opened()
-    when = dreaming.moment(since, fractal.memory.clock()) if since else ""
+    when = moment(since, fractal.memory.clock()) if since else ""
     order = Order(phases, when, without)
     if dry_run:
         rehearsed = dreaming.rehearse(fractal, order)
@@ -345,6 +358,8 @@ def dream(
 
 
 def _dream_once(order: Order, quiet: bool) -> int:
+    from runtime.api import dreaming
+
     session = Session(quiet=quiet, events=False)
     fractal = session.open()
     result = session.drive(dreaming.dream(fractal, order))
@@ -358,6 +373,8 @@ def _stages(stages: Mapping[str, StageRecord]) -> dict[str, Any]:
 
 
 def _print_rehearsal(stages: Mapping[str, StageRecord]) -> int:
+    from runtime.api import dreaming
+
     emit({"dry_run": True, "stages": _stages(stages)})
     for name, stage in stages.items():
         put(f"{name}: {dreaming.shown(stage)}")
@@ -366,6 +383,8 @@ def _print_rehearsal(stages: Mapping[str, StageRecord]) -> int:
 
 
 def _undo_dream() -> int:
+    from runtime.api import dreaming
+
     undone = dreaming.undo(opened())
     emit(picked(undone, "dream", "rows", "files", "left"))
     put(f"{undone.dream}: restored {count(undone.rows, 'row')} and {count(undone.files, 'file')}")
@@ -376,6 +395,11 @@ def _undo_dream() -> int:
 
 def _dream_every(order: Order, every: str, quiet: bool) -> int:
     """Dream again and again until a signal; an unfinished dream is resumed the next time."""
+    import asyncio
+
+    from runtime.api.scheduling import Scheduler
+    from runtime.api.spans import seconds
+
     session = Session(quiet=True)
     fractal = session.open()
     last = ""
@@ -386,7 +410,7 @@ def _dream_every(order: Order, every: str, quiet: bool) -> int:
             notify(text)
         last = text
 
-    scheduler = Scheduler(fractal, order, dreaming.seconds(every), say)
+    scheduler = Scheduler(fractal, order, seconds(every), say)
     say(f"dreaming every {every} while no run is active; stop with Ctrl-C")
     asyncio.run(_until_signal(scheduler.run()))
     say(count(len(scheduler.dreams), "dream"))
@@ -394,6 +418,8 @@ def _dream_every(order: Order, every: str, quiet: bool) -> int:
 
 
 async def _until_signal(work: Coroutine[Any, Any, None]) -> None:
+    import asyncio
+
     loop, task = asyncio.get_running_loop(), asyncio.ensure_future(work)
     for each in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(each, task.cancel)

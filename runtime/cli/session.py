@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import select
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from kernel.events import Event
     from kernel.loop.approval import Decider
     from runtime.api.fractal import Fractal, RunResult
+    from runtime.api.remembered import Remembered
     from runtime.cli.progress import View
     from runtime.workspace.inbox import Said
     from runtime.workspace.trust import Item
@@ -56,6 +56,15 @@ def opened(**settings: Any) -> Fractal:
 
     _warn_of_variables()
     return Fractal(folder(), settings=settings)
+
+
+def opened_memory() -> Fractal | Remembered:
+    """The memory of this folder; a whole Fractal only where runs or trust are to be looked at first."""
+    from runtime.api.remembered import Remembered
+
+    _warn_of_variables()
+    remembered = Remembered(folder())
+    return remembered if remembered.suffices else opened()
 
 
 def opened_to_change(**settings: Any) -> Fractal:
@@ -186,6 +195,8 @@ class Session:
 
     def drive(self, work: Coroutine[Any, Any, RunResult]) -> RunResult:
         """Do the work. The first Ctrl-C saves and stops, the second ends the process at once."""
+        import asyncio
+
         from kernel.errors import FractalError
 
         before = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
@@ -211,6 +222,8 @@ class Session:
 
     async def stoppable(self, work: Coroutine[Any, Any, T]) -> T:
         """Do the work, which `stop` cancels from any thread."""
+        import asyncio
+
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None
         self._cancel = lambda: loop.call_soon_threadsafe(task.cancel)
@@ -337,6 +350,8 @@ async def _line_of_terminal() -> str:
 
     Waiting here can be cancelled, unlike a thread that reads.
     """
+    import asyncio
+
     loop = asyncio.get_running_loop()
     handle = sys.stdin.fileno()
     ready = asyncio.Event()

@@ -5,18 +5,20 @@ A run only records its solved task; neurons and vectors are made before the next
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from kernel.document.model import Document
 from runtime.memory import DIRECT, methods_of
-from runtime.memory.embed.choosing import Deferred, resolve_embedder
+from runtime.memory.embed.choosing import resolve_embedder
 from runtime.memory.episodes.attempts import Attempt, attempts, decision_of, lesson_of
-from runtime.memory.store import Record, Shelf, share_shelf
-from runtime.memory.tasks import ALL, Parts
+from runtime.memory.store import Record
+from runtime.memory.stored import Settings as Settings
+from runtime.memory.stored import Stored
+from runtime.memory.tasks import snapshots
 from runtime.memory.tasks.asked import Ways
 from runtime.memory.tasks.decisions import PERSON, Decision, of_recall
 from runtime.memory.tasks.exemplar import LONGEST_TASK
@@ -26,15 +28,12 @@ from runtime.memory.tasks.rewards import OWN, settle, verdict
 from runtime.memory.tasks.trees import NeuronTree
 from runtime.memory.tasks.types import Recognition, Types
 from runtime.memory.tasks.words import fingerprint, words_of
-from runtime.workspace.settings import Config
-from runtime.workspace.workspace import brain_place
 
 if TYPE_CHECKING:
-    from runtime.memory.embed import Embedder
     from runtime.memory.episodes.episodes import Episodes
     from runtime.memory.facts.records import Observation
     from runtime.memory.learning.kinds import Kinds
-    from runtime.memory.tasks.methods import Files, Methods
+    from runtime.memory.tasks.methods import Methods
     from runtime.memory.tasks.recall import ProceduralMemory, Recall
     from runtime.memory.tasks.refusals import Refusals
 
@@ -57,40 +56,16 @@ class TreeIndex(Record):
     made_by: str = ""
 
 
-@dataclass(frozen=True)
-class Settings:
-    """Where a workspace's memory is, and what it is made with."""
-
-    folder: Path  # state/memory
-    systems: tuple[Path, ...]
-    files: Callable[[], Files]  # writes and reads methods; made on first use
-    config: Config
-    parts: Parts = ALL
-
-
-class Brain:
+class Brain(Stored):
     """The memory of one workspace. Cheap to create: nothing is opened before it is needed."""
 
     def __init__(self, settings: Settings) -> None:
-        self.settings, self.config = settings, settings.config
+        super().__init__(settings)
         self.decided: dict[str, Decision] = {}  # in this process, by loop and attempt
-        self._shelf: Shelf | None = None
+        self.happened: list[tuple[str, dict[str, Any]]] = []  # for the events of a run
         self._memory: ProceduralMemory | None = None
         self._recalled: dict[str, Recall] = {}
         self._recognised: dict[str, Recognition] = {}  # of tasks that a model was asked
-
-    @property
-    def shelf(self) -> Shelf:
-        """The shelf, created if missing. Raises `FractalError` when it cannot be opened."""
-        if self._shelf is None:
-            self.settings.folder.mkdir(parents=True, exist_ok=True)
-            self._shelf = share_shelf(self.config.store, self.settings.folder, fsync=self.config.fsync)
-        return self._shelf
-
-    @property
-    def there(self) -> bool:
-        """Whether there is a store; none is opened."""
-        return self._shelf is not None or brain_place(self.config.store, self.settings.folder).exists()
 
     @property
     def empty(self) -> bool:
@@ -99,9 +74,8 @@ class Brain:
 
     def close(self) -> None:
         """Close the store."""
-        if self._shelf is not None:
-            self._shelf.close()
-        self._shelf = self._memory = None
+        super().close()
+        self._memory = None
         self._recalled.clear()
 
     def refresh(self) -> None:
@@ -212,12 +186,6 @@ class Brain:
         self.shelf.put(TreeIndex(id="trees", made_by=self._made_by))
 
     @cached_property
-    def embedder(self) -> Embedder:
-        """The embedder of the settings, loaded at the first question and shared by the runs of a process."""
-        setting = self.config.embedder, self.config.embedder_folder
-        return _embedder(*setting, resolve_embedder(*setting))
-
-    @cached_property
     def types(self) -> Types:
         """The problem types."""
         return Types(self.shelf, self.embedder, self.settings.parts)
@@ -318,6 +286,15 @@ class Brain:
             self.shelf.put(*new, *(TreeWithoutNeurons(id=tree.id) for tree in new))
             for decision, good, judge in decisions:
                 self._settle(decision.id, good, judge)
+            fresh = [each for each, _, _ in decisions if each.id not in stored]
+            if fresh:
+                snapshots.count(self.shelf, len(fresh), self.config.snapshot_every, at)
+        self.happened += [("NeuronTreeBuilt", {"tree": each.id, "task": each.text}) for each in new]
+        self.happened += [
+            ("NeuronRecalled", {"tree": each.tree, "method": each.method, "recall": each.path})
+            for each in fresh
+            if each.path in ("exact", "variation", "method")
+        ]
         return bool(new)
 
     def _novel_decision(self, attempt: str, task: str) -> Decision | None:
@@ -383,12 +360,6 @@ class Brain:
         calls, sure = zip(*(self.methods.expected(name) for name in names), strict=True)
         changes = {"path": "method", "calls_before": sum(calls), "predicted": min(sure)}
         return decision.model_copy(update={"method": "+".join(names), **changes})
-
-
-@lru_cache(maxsize=8)
-def _embedder(setting: str, folder: str | None, weights: tuple[str, str]) -> Embedder:
-    """One embedder per process and setting; `weights` differs when they come or go."""
-    return Deferred(setting, folder)
 
 
 def _used(decision: Decision) -> bool:

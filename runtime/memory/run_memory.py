@@ -179,6 +179,18 @@ class RunMemory:
         except (FractalError, OSError) as error:
             warn(f"what this run taught is not remembered yet: {error}")
 
+    def happened(self, run: str) -> Sequence[tuple[str, Mapping[str, Any]]]:
+        """What memory did for a run that has ended: the names of its events, with details."""
+        if "brain" not in vars(self):
+            return ()
+        if "dreamer" in vars(self):
+            from runtime.memory.dream.report import happened
+
+            with suppress(FractalError):
+                self.brain.happened += happened(self.brain.shelf, root_id(run))
+        events, self.brain.happened = self.brain.happened, []
+        return events
+
     def verdict_on(self, run: str) -> dict[str, bool]:
         """A person's last verdict on a run, by its id; empty if there is none."""
         verdicts = [

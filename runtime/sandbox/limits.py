@@ -6,7 +6,6 @@ looks, a few times a second, at all that it has started. Between two looks it ca
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Iterator
 from contextlib import suppress
@@ -50,6 +49,8 @@ class Watch:
 
     async def until_exceeded(self, process: int) -> None:
         """Return when the process tree exceeds a limit; run until cancelled otherwise."""
+        import asyncio
+
         await asyncio.sleep(FIRST_LOOK)
         while not (why := self.look(process)):  # noqa: ASYNC110 (no event reports an exceeded limit)
             await asyncio.sleep(EVERY)

@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -17,10 +17,12 @@ from kernel import disk
 from kernel.document.frontmatter import NAME
 from kernel.errors import ConfigurationError, explained
 from kernel.loop.budget import Bounds
-from kernel.loop.run_context import ApprovedCall, Policy
 from runtime.plugins import EMBEDDERS, installed
 from runtime.sandbox.limits import Limits
 from runtime.workspace.workspace import settings_files, user_folder
+
+if TYPE_CHECKING:
+    from kernel.loop.run_context import Policy
 
 Profile = Literal["compact", "standard", "large"]
 SCALE: Mapping[str, int] = {"compact": 1, "standard": 4, "large": 16}
@@ -188,10 +190,14 @@ class Config(BaseModel):
         True, description="whether a task that was solved before is done as it was then, without a model"
     )
     remember: bool = Field(True, description="whether memory keeps what accepted runs taught")
-    observe: tuple[Literal["facts", "results", "failures"], ...] = Field(
-        ("facts", "results", "failures"),
+    observe: tuple[Literal["facts", "results", "failures", "reflections"], ...] = Field(
+        ("facts", "results", "failures", "reflections"),
         description="what memory notes of every run by itself: what its person stated (`facts`), what it "
-        "came to (`results`), why it failed (`failures`); nothing without `remember`",
+        "came to (`results`), why it failed (`failures`), which of its plans did not hold (`reflections`); "
+        "nothing without `remember`",
+    )
+    snapshot_every: int = Field(
+        50, ge=0, description="problems after which a line of figures of memory is kept; 0: none"
     )
     shown: tuple[Literal["files", "patterns", "similar tasks", "others", "way"], ...] = Field(
         ("files", "patterns", "similar tasks", "others", "way"),
@@ -304,6 +310,8 @@ class Config(BaseModel):
         self, *, plan_only: bool = False, yes: bool = False, assume: Mapping[str, str] | None = None
     ) -> Policy:
         """What the person who starts or resumes a run has decided."""
+        from kernel.loop.run_context import ApprovedCall, Policy
+
         return Policy(
             self.fuse,
             self.check,

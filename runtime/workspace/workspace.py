@@ -267,6 +267,15 @@ def state_of(memory: Path) -> Path:
     return above.parent.parent if above.parent.name == "spaces" else above
 
 
+def shipped_system() -> Path:
+    """The folder of instructions: packed in the wheel, in the repository, or `FRACTAL_SYSTEM`."""
+    top = Path(__file__).parent.parent
+    for place in (top / "_system", top.parent / "system", Path(os.environ.get("FRACTAL_SYSTEM", "-"))):
+        if (place / "pattern.md").is_file():
+            return place
+    raise FractalError("the instructions (system/) are missing; install again, or set FRACTAL_SYSTEM")
+
+
 def brain_place(store: str, folder: Path) -> Path:
     """The file or folder of a store in `folder`; the one that lies in memory alone is never there."""
     return folder / _NAMES.get(store, "-")

@@ -33,6 +33,7 @@ def test_answers_are_measured_before_and_after_the_dream_and_without_each_stage(
             "prune-events",
             "prune-branches",
             "mitosis",
+            "fusion",
             "cluster-substrates",
             "birth-methods",
             "decay",

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from kernel.document.escaping import amount
 from runtime.memory.dream.stages import Dream, DreamRecord, StageRecord, StageResult
 from runtime.memory.facts.health import SELF, Connectivity, fiedler, saturation
 from runtime.memory.facts.records import Edge, Memory, Observation, stamp
-from runtime.memory.store import Record
+from runtime.memory.store import Record, Shelf
 
 MOVED = 0.05
 """The relative change of the Fiedler value that is a trend."""
@@ -110,6 +110,20 @@ def _narrative(
     for agent in now.saturated:
         lines.append(f"Nothing surprises {agent} about itself any more: challenge what it believes.")
     return lines
+
+
+def happened(shelf: Shelf, dream: str) -> list[tuple[str, dict[str, Any]]]:
+    """The events of a dream: their names, and details."""
+    record = shelf.get(DreamRecord, dream)
+    if record is None:
+        return []
+    named = (("OrganismMitosis", "mitosis"), ("OrganismFusion", "fusion"))
+    stages = ((name, record.stages.get(stage)) for name, stage in named)
+    events: list[tuple[str, dict[str, Any]]] = [
+        (name, {"did": list(each.did)}) for name, each in stages if each and each.changed
+    ]
+    changed = sum(each.changed for each in record.stages.values())
+    return [*events, ("DreamCycleCompleted", {"stages": len(record.stages), "changed": changed})]
 
 
 _SUMMARY = {

@@ -17,7 +17,7 @@ from runtime.memory.tasks.hebbian import cut_back, faded, without_weak
 from runtime.memory.tasks.merging import Alias, absorb
 from runtime.memory.tasks.method_births import BORN, operation
 from runtime.memory.tasks.methods import Method
-from runtime.memory.tasks.mitosis import split
+from runtime.memory.tasks.mitosis import fuse, split
 from runtime.memory.tasks.recall import Outline
 from runtime.memory.tasks.trees import NeuronTree
 from runtime.memory.tasks.types import Lesson, ProblemType
@@ -176,6 +176,17 @@ def mitosis(dream: Dream) -> StageResult:
             dream.shelf.put(tree.model_copy(update={"type": part.made}))
     did = [f"{each.kept} keeps {each.sizes[0]} tasks, {each.made} has {each.sizes[1]}" for each in splits]
     return _result(did, split=len(splits))
+
+
+def fusion(dream: Dream) -> StageResult:
+    """Join two problem types whose tasks are as near to each other as to their own."""
+    fused = fuse(dream.shelf, dream.brain.embedder.name, stamp(dream.now))
+    into = {each.gone: each.kept for each in fused}
+    for tree in _trees(dream) if into else ():
+        if tree.type in into:
+            dream.shelf.put(tree.model_copy(update={"type": into[tree.type]}))
+    did = [f"{each.gone} became part of {each.kept}, {each.members} tasks" for each in fused]
+    return _result(did, fused=len(fused))
 
 
 def cluster_substrates(dream: Dream) -> StageResult:

@@ -108,6 +108,7 @@ _TABLE: tuple[tuple[Group, str, str, str], ...] = (
     ("p", "prune-events", "solved_tasks", "keep the newest 100 decisions on each solved task"),
     ("p", "prune-branches", "solved_tasks", "cut parts that misled back to a stump that keeps the blame"),
     ("p", "mitosis", "solved_tasks", "split a kind of task that is large and has little in common"),
+    ("p", "fusion", "solved_tasks", "join two kinds of task that became alike"),
     ("p", "cluster-substrates", "solved_tasks", "assign a kind to solved tasks without one"),
     ("p", "birth-methods", "solved_tasks", "make a method of five solved tasks with one operation"),
     ("b", "connect", "memories", "link recent memories that belong together"),

@@ -52,7 +52,7 @@ def _of_plugin(setting: str) -> Embedder:
 
 @lru_cache(maxsize=1)
 def _minilm(folder: Path, changed: int) -> Embedder:
-    """The model, loaded once per process: its weights take 44 MB. A new mtime (`changed`) loads it again."""
+    """The model, loaded once per process. A new mtime (`changed`) loads it again."""
     from runtime.memory.embed.minilm import MiniLM
 
     return MiniLM(folder)

@@ -1,4 +1,4 @@
-"""What memory observes in a run: facts that a person stated, its result, and why it failed.
+"""What memory observes in a run: facts that a person stated, its result, why it failed, what CHECK learned.
 
 Only a person's own words (task, answer, guidance, feedback) are facts. What a tool, a file or a model says
 can only be part of a result, which has low salience.
@@ -19,9 +19,16 @@ from runtime.memory.tasks.exemplar import in_other_words
 
 PERSON = "person"
 RESULT_CHARS, TASK_CHARS = 300, 200
-WEIGHT: Mapping[str, float] = {"result": 0.3, "failure": 0.6}
-"""Salience of results and failures; that of facts depends on their words."""
-TURNS: Mapping[str, int] = {"task": 0, "guidance": 200, "answer": 300, "feedback": 400, "end": 900}
+WEIGHT: Mapping[str, float] = {"result": 0.3, "failure": 0.6, "reflection": 0.3}
+"""Salience of results, failures and reflections; that of facts depends on their words."""
+TURNS: Mapping[str, int] = {
+    "task": 0,
+    "guidance": 200,
+    "answer": 300,
+    "feedback": 400,
+    "learned": 800,
+    "end": 900,
+}
 """First turn of each source in a run's thread, so that a later answer does not renumber earlier ones."""
 MEMORYS = frozenset({"recall", "remember", "goal", "wander", "dream", "learn"})
 """Tools that return what memory already contains: their results are not observed."""
@@ -32,7 +39,7 @@ class RunObservation:
     """The text and fields of one observation."""
 
     text: str
-    said: Literal["fact", "result", "failure"]
+    said: Literal["fact", "result", "failure", "reflection"]
     who: str
     at: str
     turn: int
@@ -53,6 +60,12 @@ def observations_of(
         for place, at, text in _facts(root, feedback, systems):
             if not any(text.casefold() in each for each in remembered):
                 observations.append(RunObservation(redact(text), "fact", PERSON, at, place))
+    if "reflections" in kinds:
+        for place, text in _learned(root):
+            said = RunObservation(
+                redact(text), "reflection", "", root.meta.updated, place, WEIGHT["reflection"]
+            )
+            observations.append(said)
     if root.ended and (end := _end(root, kinds)):
         observations.append(
             RunObservation(redact(end[1]), end[0], "", root.meta.updated, TURNS["end"], WEIGHT[end[0]])
@@ -91,6 +104,16 @@ def _remembered(root: Document) -> list[str]:
     """Texts that the run stored with `remember`."""
     steps = (step for step in root.steps.values() if step.tool == "remember" and step.state == "done")
     return [str((step.args or {}).get("text", "")).casefold() for step in steps]
+
+
+def _learned(root: Document) -> Iterator[tuple[int, str]]:
+    """The turn of each attempt that CHECK did not accept, and what it learned of how this agent works."""
+    task = _short(root.text(1, "task"), TASK_CHARS)
+    for fold in root.section(2).folds:
+        for note in fold.notes:
+            if note.key == "learned" and note.text.strip():
+                learned = _short(note.text, RESULT_CHARS)
+                yield TURNS["learned"] + fold.attempt, f"my attempt {fold.attempt} at “{task}”: {learned}"
 
 
 def _end(root: Document, kinds: Sequence[str]) -> tuple[Literal["result", "failure"], str] | None:

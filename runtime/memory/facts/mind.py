@@ -34,8 +34,8 @@ from runtime.memory.facts.terms import names_of
 from runtime.memory.store import Shelf, pack
 
 if TYPE_CHECKING:
-    from runtime.memory.brain import Brain
     from runtime.memory.embed import Embedder
+    from runtime.memory.stored import Stored
 
 BATCH = 64
 """Texts that are embedded together."""
@@ -62,7 +62,7 @@ class Mind:
         self.systems = systems
 
     @classmethod
-    def of(cls, brain: Brain, *, agent: str = DEFAULT, clock: Callable[[], str] = present) -> Mind:
+    def of(cls, brain: Stored, *, agent: str = DEFAULT, clock: Callable[[], str] = present) -> Mind:
         """The mind on a workspace's shelf."""
         return cls(brain.shelf, brain.embedder, systems=brain.settings.systems, agent=agent, clock=clock)
 

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kernel import disk
 from runtime.memory.brain import Brain
 from runtime.memory.facts.records import Memory, Observation
 from runtime.memory.forgetting import documents, removal
 from runtime.memory.forgetting.affected import Affected, AffectedRows
 from runtime.memory.forgetting.request import Request
+from runtime.memory.store import migration
 from runtime.workspace.workspace import brain_place
 
 
@@ -117,5 +118,5 @@ class Forgetting:
 
 def _remove(paths: Iterable[Path]) -> None:
     for path in paths:
-        with suppress(FileNotFoundError):
-            path.unlink()
+        with disk.writing_state(path):
+            migration.remove(path)

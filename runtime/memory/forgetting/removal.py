@@ -18,6 +18,7 @@ from runtime.memory.facts.records import Memory, Observation
 from runtime.memory.forgetting.affected import Affected, without
 from runtime.memory.forgetting.request import fields, strings
 from runtime.memory.store import Shelf, pack
+from runtime.memory.store.migration import backups
 from runtime.memory.store.record import Row, parsed
 from runtime.memory.tasks.types import Stamp
 
@@ -136,9 +137,10 @@ def _texts(image: BeforeImage) -> Iterator[str]:
 
 
 def strays(memory: Path, store: Path, affected: Affected) -> list[Path]:
-    """Other files in the memory folder that contain removed text: quarantined files, old copies."""
-    searched = {memory / METHODS, memory / PATTERNS, store}
-    chosen: list[Path] = []
+    """What else in the memory folder contains removed text: quarantined files, old copies, all backups."""
+    changes = affected.removed or affected.reworded or affected.mentioning
+    chosen = backups(store) if changes else []
+    searched = {memory / METHODS, memory / PATTERNS, store, *backups(store)}
     for path in sorted(memory.rglob("*")):
         inside = {path, *path.parents} & searched and "quarantine" not in path.parts
         if inside or not path.is_file() or path.name in LOCKS or path.name.startswith(f"{store.name}-"):

@@ -51,12 +51,13 @@ def _key(place: Path, *settings: object) -> tuple[object, ...]:
 
 
 def _keeper(store: str, folder: Path, fsync: bool) -> SqliteKeeper:
-    from runtime.memory.store.files import FilesKeeper
     from runtime.memory.store.sqlite import SqliteKeeper
 
     if store == "sqlite":
         return SqliteKeeper(brain_place(store, folder), fsync=fsync)
     if store == "files":
+        from runtime.memory.store.files import FilesKeeper
+
         return FilesKeeper(brain_place(store, folder), fsync=fsync)
     if store == "memory":
         return SqliteKeeper()

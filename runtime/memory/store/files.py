@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from kernel import disk
-from kernel.errors import ConfigurationError, StorageError
-from runtime.memory.store.record import FORMAT, KINDS, Fault, Row, from_json, to_json
+from kernel.errors import StorageError
+from runtime.memory.store.record import FORMAT, KINDS, Fault, Row, from_json, refuse_newer, to_json
 from runtime.memory.store.sqlite import BUSY, SqliteKeeper
 
 _PLAIN = re.compile(r"[a-z0-9][a-z0-9._-]{0,79}")
@@ -41,6 +41,7 @@ class FilesKeeper(SqliteKeeper):
         self._broken: dict[Path, str] = {}
         self._writing: ExitStack | None = None  # holds the lock of the open transaction
         self._begun: Any = None  # the mark at which the open transaction began
+        self._format_begun = FORMAT  # the format at that time
         with self._locked():
             self._check_format()
             disk.sweep(folder)
@@ -52,19 +53,31 @@ class FilesKeeper(SqliteKeeper):
         about = self.folder / ABOUT
         if not about.exists():
             with disk.writing_state(about):
-                disk.put(about, json.dumps({"format": FORMAT}).encode() + b"\n", mode=0o600)
+                disk.put(about, _about(FORMAT).encode(), mode=0o600)
             return
         try:
-            number = json.loads(about.read_bytes())["format"]
+            number = int(json.loads(about.read_bytes())["format"])
         except (ValueError, KeyError, TypeError) as error:
             raise StorageError(
                 f"{about}: cannot be read: {error}; it should hold {{'format': {FORMAT}}}"
             ) from None
-        if number != FORMAT:
-            raise ConfigurationError(
-                f"{about}: its format is {number}, and this Fractal reads {FORMAT}; export it with the "
-                "Fractal that wrote it (fractal brain export), and import that"
-            )
+        refuse_newer(about, number)
+        super().set_version(number)
+
+    def version(self) -> int:
+        """As another process may have set it."""
+        if self._writing is None:
+            with self._locked():
+                self._check_format()
+        return self._version()
+
+    def back_up(self, target: Path) -> None:
+        """Copy every file to a new folder."""
+        with self._locked(), disk.writing_state(target):
+            for path in (self.folder / ABOUT, *sorted(self.folder.glob("*/*.json"))):
+                copy = target / path.relative_to(self.folder)
+                copy.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                disk.create(copy, path.read_bytes())
 
     @contextmanager
     def _locked(self) -> Generator[None]:
@@ -166,8 +179,10 @@ class FilesKeeper(SqliteKeeper):
         """Lock out all other readers and writers."""
         with ExitStack() as stack:
             stack.enter_context(self._locked())
+            self._check_format()
             for kind in self._folders():
                 self._refresh(kind)
+            self._format_begun = self._version()
             super().begin()
             self._writing = stack.pop_all()
         self._begun = self.mark()
@@ -178,10 +193,13 @@ class FilesKeeper(SqliteKeeper):
         kinds = {kind for kind, _ in keys}
         rows = {kind: self.read(kind, [id for of, id in keys if of == kind]) for kind in kinds}
         touched = {(kind, id): rows[kind].get(id) for kind, id in keys}
+        version = self._version()
         changes = {
-            f"{kind}/{name_of(id)}": None if row is None else to_json(row, indent=1) + "\n"
+            f"{kind}/{name_of(id)}": None if row is None else to_json(row, version, indent=1) + "\n"
             for (kind, id), row in touched.items()
         }
+        if version != self._format_begun:
+            changes[ABOUT] = _about(version)
         with disk.writing_state(self.folder):
             for kind in {kind for (kind, _), row in touched.items() if row}:
                 self._make(kind)
@@ -253,6 +271,10 @@ def name_of(id: str) -> str:
     digest = blake2b(id.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
     plain = re.sub(r"[^a-z0-9]+", "-", id.lower()).strip("-")[:60]
     return f"{plain or 'record'}~{digest}.json"
+
+
+def _about(version: int) -> str:
+    return json.dumps({"format": version}) + "\n"
 
 
 def _remove(path: Path) -> None:

@@ -25,8 +25,9 @@ class Moved:
 
 def lines(shelf: Shelf, kinds: Iterable[str] | None = None) -> Iterator[str]:
     """Every record as a line of JSON, by kind and id."""
+    version = shelf.keeper.version()
     for row in rows(shelf, kinds):
-        yield to_json(row) + "\n"
+        yield to_json(row, version) + "\n"
 
 
 def rows(shelf: Shelf, kinds: Iterable[str] | None = None) -> Iterator[Row]:
@@ -59,6 +60,8 @@ def take(shelf: Shelf, source: Iterable[tuple[str, bytes]]) -> Moved:
 
 
 def _put(shelf: Shelf, batch: dict[tuple[str, str], Row], moved: Moved) -> None:
+    if not batch:
+        return
     with shelf.transaction():
         for kind in {kind for kind, _ in batch}:
             mine = {id: row for (of, id), row in batch.items() if of == kind}
@@ -72,6 +75,8 @@ def _put(shelf: Shelf, batch: dict[tuple[str, str], Row], moved: Moved) -> None:
                 else:
                     moved.changed += 1
                 shelf.keeper.write([row])
+        if (earliest := min(row.format for row in batch.values())) < shelf.keeper.version():
+            shelf.keeper.set_version(earliest)  # it is migrated when it is used
 
 
 def source(path: Path) -> Iterator[tuple[str, bytes]]:

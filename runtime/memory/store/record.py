@@ -7,11 +7,12 @@ import re
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
-from kernel.errors import UsageError
+from kernel.errors import ConfigurationError, UsageError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,8 +21,11 @@ if TYPE_CHECKING:
 else:
     Vector = Any  # numpy is imported where vectors are used
 
-FORMAT = 1
-"""The format of stored records. Other formats are refused; a migration increments it."""
+FORMAT = 2
+"""The format of stored records: `migration` brings earlier ones to it, later ones are refused.
+
+2: facts are compared by their claims, so that what a later one changes is superseded by it.
+"""
 KINDS = re.compile(r"[a-z][a-z0-9-]{0,39}")
 """A kind names a table and a folder."""
 LONGEST_ID = 400
@@ -110,6 +114,7 @@ class Row:
     body: str
     said: str | None = field(default="", compare=False)  # its text; None: read it from the body
     vectors: Mapping[str, bytes] = field(default_factory=dict)
+    format: int = field(default=FORMAT, compare=False)  # of the file or export that it was read from
 
     @property
     def text(self) -> str:
@@ -172,9 +177,9 @@ def to_record(kind: type[R], row: Row) -> R:
     return record.model_copy(update={"vectors": dict(row.vectors)}) if row.vectors else record
 
 
-def to_json(row: Row, indent: int | None = None) -> str:
-    """A whole row as JSON, vectors in base64; always valid UTF-8."""
-    fields = {"format": FORMAT, "kind": row.kind, **json.loads(row.body)}
+def to_json(row: Row, format: int = FORMAT, indent: int | None = None) -> str:
+    """A whole row of a store of this format as JSON, vectors in base64; always valid UTF-8."""
+    fields = {"format": format, "kind": row.kind, **json.loads(row.body)}
     if row.vectors:
         fields["vectors"] = {name: b64encode(raw).decode() for name, raw in sorted(row.vectors.items())}
     return _dumped(fields, indent=indent)
@@ -189,8 +194,8 @@ def from_json(raw: bytes | str) -> Row:
     if not isinstance(fields, dict):
         raise ValueError("not a JSON object")
     number, kind, name = fields.pop("format", FORMAT), fields.pop("kind", None), fields.get("id")
-    if number != FORMAT:
-        raise ValueError(f"format {number!r}; this Fractal reads {FORMAT}")
+    if not isinstance(number, int) or not 1 <= number <= FORMAT:
+        raise ValueError(f"format {number!r}; this Fractal reads 1 to {FORMAT}")
     if not isinstance(kind, str) or not KINDS.fullmatch(kind):
         raise ValueError(f"kind: {kind!r} is not valid")
     if not isinstance(name, str) or not 0 < len(name) <= LONGEST_ID:
@@ -199,7 +204,7 @@ def from_json(raw: bytes | str) -> Row:
     if not isinstance(text, str):
         raise ValueError("text: not a string")
     vectors = _vectors(fields.pop("vectors", None) or {})
-    return Row(kind, name, _dumped(fields, separators=(",", ":")), text, vectors)
+    return Row(kind, name, _dumped(fields, separators=(",", ":")), text, vectors, number)
 
 
 def _vectors(encoded: Any) -> dict[str, bytes]:
@@ -214,6 +219,15 @@ def _vectors(encoded: Any) -> dict[str, bytes]:
         if not _is_vector(vectors[name]):
             raise ValueError(f"vectors: {name}: not finite numbers of float32")
     return vectors
+
+
+def refuse_newer(place: Path | str, version: int) -> None:
+    """Raise `ConfigurationError` for a store that a later Fractal has written."""
+    if version > FORMAT:
+        raise ConfigurationError(
+            f"{place}: its format is {version}, and this Fractal reads up to {FORMAT}; update Fractal "
+            "(pip install --upgrade fractal-runtime), or use a backup of the store from before"
+        )
 
 
 def same(one: Row, other: Row) -> bool:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernel.errors import StorageError
-from runtime.memory.store.record import Fault, text_of, unkey
+from runtime.memory.store.record import FORMAT, Fault, text_of, unkey
 from runtime.memory.store.words import plain
 
 if TYPE_CHECKING:
@@ -150,8 +150,16 @@ def salvage(path: Path, create: Callable[[Path], None]) -> list[Fault]:
                     new.execute(f"INSERT OR REPLACE INTO {table} ({columns}) VALUES ({marks})", row)
                     saved += table == "records"
         new.commit()
+        new.execute(f"PRAGMA user_version = {_version(aside)}")
     lost = f"; lost: {', '.join(holes)}" if holes else ""
     return [Fault(str(path), f"was broken; {saved} records were saved from it{lost}; it is {aside.name} now")]
+
+
+def _version(path: Path) -> int:
+    """The format in the header of a broken file; the first one if it is none, as migrating twice is safe."""
+    with path.open("rb") as file:
+        number = int.from_bytes(file.read(64)[60:], "big")
+    return number if 1 <= number <= FORMAT else 1
 
 
 def _padded(path: Path) -> Path:

@@ -16,9 +16,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernel.errors import ConfigurationError, StorageError
+from kernel import disk
+from kernel.errors import StorageError
 from runtime.memory.store.filters import Where, in_sql
-from runtime.memory.store.record import FORMAT, Fault, Hit, Row, key, unkey
+from runtime.memory.store.record import FORMAT, Fault, Hit, Row, key, refuse_newer, unkey
 from runtime.memory.store.words import Words
 
 if TYPE_CHECKING:
@@ -116,25 +117,40 @@ class SqliteKeeper:
 
     def _create(self) -> None:
         """Create the tables in a new file, and the log of changes in one of an earlier version."""
-        if self._version() == FORMAT and self._logs():
+        version = self._version()
+        if version > FORMAT:
+            self.base.close()
+        refuse_newer(self.path, version)
+        if version and self._logs():
             return
         with self._immediate():
-            if self._version() == 0:
+            if not self._version():
                 for statement in SCHEMA.split(";\n"):
                     self.base.execute(statement)
                 self.base.execute(f"PRAGMA user_version = {FORMAT}")
-            if self._version() == FORMAT and not self._logs():
+            if not self._logs():
                 for statement in LOG:
                     self.base.execute(statement)
-        if (version := self._version()) != FORMAT:
-            self.base.close()
-            raise ConfigurationError(
-                f"{self.path}: its format is {version}, and this Fractal reads {FORMAT}; export it with the "
-                "Fractal that wrote it (fractal brain export), and import that"
-            )
+
+    def version(self) -> int:
+        """The format of what is stored; see `migration`."""
+        with self.errors():
+            return self._version()
 
     def _version(self) -> int:
         return self.base.execute("PRAGMA user_version").fetchone()[0]
+
+    def set_version(self, version: int) -> None:
+        """Note the format of what is stored, in a transaction."""
+        with self.errors():
+            self.base.execute(f"PRAGMA user_version = {version}")
+
+    def back_up(self, target: Path) -> None:
+        """Write a complete copy to a new file."""
+        disk.create(target, b"")  # SQLite would let others read it
+        with self.errors():
+            self.base.execute("VACUUM INTO ?", (str(target),))
+            disk.sync(target)
 
     def _logs(self) -> bool:
         """Whether changes are logged, or cannot be in a damaged file, which `check` reports."""

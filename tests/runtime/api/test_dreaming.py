@@ -22,9 +22,10 @@ from playing import ACCEPT, plan
 from kernel.asking.responder import Ask, Ladder
 from kernel.document.model import Step
 from kernel.errors import UsageError
-from runtime.api.dreaming import dream, moment, seconds, undo
+from runtime.api.dreaming import dream, undo
 from runtime.api.fractal import Fractal
 from runtime.api.scheduling import Scheduler
+from runtime.api.spans import moment, seconds
 from runtime.memory.dream.stages import ALL, Dream, Stage, StageResult
 from runtime.memory.tasks.decisions import Decision
 from runtime.models.scripted import Scripted

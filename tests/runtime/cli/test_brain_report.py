@@ -12,6 +12,7 @@ from command_line import Command
 from kernel.errors import Exit
 from runtime.cli.brain import plot
 from runtime.memory.store import Shelf, open_shelf
+from runtime.memory.tasks import snapshots
 from runtime.memory.tasks.decisions import Decision, Point, curve
 from runtime.memory.tasks.exemplar import Exemplar
 from runtime.memory.tasks.rewards import settle
@@ -220,3 +221,22 @@ def test_a_person_takes_a_tree_out_of_quarantine(fractal: Command, shelf: Shelf)
     assert "is not in quarantine" in fractal("brain", "release", "bbbb").err
     ran = fractal("brain", "release", "zz")
     assert ran.exit == Exit.USAGE and "no solved tasks have an id beginning with zz" in ran.err
+
+
+def test_a_report_shows_the_mechanisms_and_compares_snapshots(fractal: Command, shelf: Shelf) -> None:
+    snapshots.count(shelf, 5, 6, "2025-03-05")
+    snapshots.count(shelf, 6, 6, "2025-03-11")
+    snapshots.count(shelf, 1, 6, "2025-03-12")
+    out = fractal("brain", "report").out
+    rows = [line.split() for line in out.splitlines()]
+    head = rows.index(["PROBLEMS", "ANSWERED", "RIGHT", "CALLS", "TREES", "TYPES", "METHODS", "MEMORIES"])
+    assert [row[:3] for row in rows[head + 1 : head + 3]] == [
+        ["12", "100%", "66.7%"],
+        ["18", "100%", "66.7%"],
+    ]
+    assert ["recognition", "novel", "4"] in rows
+    assert ["solved", "tasks", "hippocampus", "2"] in rows
+    report = json.loads(fractal("brain", "report", "--json").out)
+    assert [each["n"] for each in report["snapshots"]] == [12, 18]
+    assert report["snapshots"][0]["sizes"]["trees"] == 2
+    assert report["mechanisms"]["solved tasks"] == {"hippocampus": 2}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -14,11 +15,14 @@ from runtime.cli import COMMANDS, cli
 HEAVY = "pydantic rich yaml jinja2 litellm llama_cpp pint watchdog frontmatter asyncio numpy kernel"
 
 
-def _loaded(*words: str) -> set[str]:
+OF_RUNS = "asyncio runtime.api.fractal kernel.asking.prompt kernel.loop.engine runtime.memory.brain numpy.ma"
+
+
+def _loaded(*words: str, names: str = HEAVY) -> set[str]:
     code = (
         "import sys\nfrom runtime.cli import main\n"
         f"try: main({list(words)!r})\nexcept SystemExit: pass\n"
-        f"print(*[n for n in {HEAVY.split()!r} if n in sys.modules], file=sys.stderr)"
+        f"print(*[n for n in {names.split()!r} if n in sys.modules], file=sys.stderr)"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment(), cwd=REPOSITORY, capture_output=True, text=True
@@ -33,6 +37,13 @@ def test_the_help_and_the_version_import_nothing_heavy(words: list[str]) -> None
 
 def test_the_help_of_a_command_imports_no_more_than_that_command() -> None:
     assert _loaded("run", "--help") <= {"kernel", "asyncio"}
+
+
+def test_remembering_and_recalling_a_fact_import_nothing_of_runs(tmp_path: Path) -> None:
+    (tmp_path / "fractal.yaml").write_text("")
+    for words in (["remember", "the boat is blue"], ["recall", "which boat is blue"]):
+        assert _loaded("-C", str(tmp_path), *words, names=f"{OF_RUNS} pydantic") == {"pydantic"}
+    assert (tmp_path / "state" / "memory" / "brain.sqlite3").is_file()
 
 
 def test_every_command_of_the_help_can_be_imported_and_explains_itself() -> None:

@@ -115,7 +115,7 @@ class Retrieval:
         for name, column in values.items():
             total += np.float32(weights.get(name, 0.0)) * column
         rows = np.flatnonzero(allowed & _related(question, values, columns))
-        wide = CANDIDATES * len(np.unique(columns["kind"][rows]))
+        wide = CANDIDATES * len({*columns["kind"][rows].tolist()})
         if parts.nodes:
             rows = ranking.open_nodes(self.index, rows, total, wide)
         elif len(rows) > wide:

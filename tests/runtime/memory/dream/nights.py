@@ -181,6 +181,17 @@ def _mix(brain: Brain) -> None:
     ]
     of = ProblemType(id="mixed", text="mixed", members=len(tasks), vectors={name: pack(rows.mean(axis=0))})
     brain.shelf.put(of, *members)
+    for side in ("posts", "mails"):  # two types that are one
+        alike = rng.normal(0, 0.01, (4, embedder.size))
+        alike[:, 2] += 1
+        middle = {name: pack(alike.mean(axis=0))}
+        brain.shelf.put(ProblemType(id=side, text=side, members=4, vectors=middle, uses=2))
+        brain.shelf.put(
+            *(
+                Member(id=f"{side}/{side}-{n}", type=side, text=f"{side} {n}", vectors={name: pack(row)})
+                for n, row in enumerate(alike)
+            )
+        )
     for task, row in zip(tasks, rows, strict=True):
         made = brain.memory.learn(
             exemplar(f"{task}, then tell me how it went and what it was good for", ("list", {}))

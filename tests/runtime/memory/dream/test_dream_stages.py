@@ -101,6 +101,18 @@ def test_a_type_with_nothing_in_common_is_two(
     assert (made.members, left.members) == (12, 15)
 
 
+def test_two_types_that_became_alike_are_one(
+    dreamt: tuple[Brain, DreamRecord, dict[str, NeuronTree]],
+) -> None:
+    brain, done, _ = dreamt
+    assert done.stages["fusion"].counts == {"fused": 1}
+    (kept,) = (each for each in brain.shelf.scan(ProblemType) if each.id in ("posts", "mails"))
+    assert (kept.members, kept.uses) == (8, 4)
+    members = [each for each in brain.shelf.scan(Member) if each.text[:5] in ("posts", "mails")]
+    assert {each.type for each in members} == {kept.id}
+    assert len(members) == 8
+
+
 def test_every_tree_has_a_type_and_five_of_one_operation_a_method(
     dreamt: tuple[Brain, DreamRecord, dict[str, NeuronTree]],
 ) -> None:

@@ -225,3 +225,17 @@ def test_runs_are_indexed_before_they_are_archived(tmp_path):
     fractal = Fractal(tmp_path)
     run = asyncio.run(fractal.run("what is 3 + 4")).run
     assert fractal.gc(0) == [run] and [each.run for each in fractal.brain.episodes.all()] == [run]
+
+
+def test_what_check_learned_is_a_reflection_of_the_agent_on_its_attempt(play):
+    def answers(ask):
+        if ask.phase != "check":
+            return plan(LIST, success=[])
+        learned = "the listing alone does not answer; read the files first"
+        retry = {"validation": "fail", "issues": [learned], "decision": "RETRY", "learned": learned}
+        return retry if ask.attempt == 1 else {**ACCEPT, "output": "two files"}
+
+    fractal = play(answers, "say what the files are about").fractal
+    (reflection,) = known(fractal, "reflection")
+    assert reflection.startswith("my attempt 1 at “say what the files are about”: the listing alone does not")
+    assert known(fractal, "failure") == []

@@ -22,9 +22,9 @@ class TestFiles(OnDisk):
 
     def test_another_format_is_refused(self, tmp_path: Path) -> None:
         self.open(tmp_path).close()
-        (tmp_path / "brain" / "shelf.json").write_text('{"format": 2}')
+        (tmp_path / "brain" / "shelf.json").write_text('{"format": 3}')
         with pytest.raises(
-            ConfigurationError, match=r"shelf\.json: its format is 2, and this Fractal reads 1"
+            ConfigurationError, match=r"shelf\.json: its format is 3, and this Fractal reads up to 2; update"
         ):
             self.open(tmp_path)
         (tmp_path / "brain" / "shelf.json").write_text("{")
@@ -51,7 +51,7 @@ class TestFiles(OnDisk):
             (folder / "a.json").write_text('{"id": "a"')
             (folder / "b.json").write_bytes(b"\xff\xfe")
             (folder / "c.json").write_text((folder / "d.json").read_text())
-            (folder / "e.json").write_text(json.dumps({"format": 2, "kind": "note", "id": "e"}))
+            (folder / "e.json").write_text(json.dumps({"format": 3, "kind": "note", "id": "e"}))
             assert [each.id for each in shelf.scan(Note)] == ["d", "f"]
             assert [hit.id for hit in shelf.nearest(Note, "lexical-1", unit(1, 1))] == ["d", "f"]
             assert [Path(fault.where).name for fault in shelf.check()] == [f"{n}.json" for n in "abce"]

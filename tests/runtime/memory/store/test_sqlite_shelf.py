@@ -20,10 +20,11 @@ class TestSqlite(OnDisk):
     def test_another_format_is_refused(self, tmp_path: Path) -> None:
         self.open(tmp_path).close()
         base = sqlite3.connect(tmp_path / "brain.sqlite3")
-        base.execute("PRAGMA user_version = 2")
+        base.execute("PRAGMA user_version = 3")
         base.close()
         with pytest.raises(
-            ConfigurationError, match=r"brain\.sqlite3: its format is 2, and this Fractal reads 1"
+            ConfigurationError,
+            match=r"brain\.sqlite3: its format is 3, and this Fractal reads up to 2; update",
         ):
             self.open(tmp_path)
 
