@@ -37,6 +37,7 @@ DATA = "locomo/locomo_dev5.json"
 CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open", 4: "single-hop"}
 DEEP = 50
 """Turns of a ranking; evidence below counts as not found."""
+BASELINES = ("bm25", "cosine", "fusion")
 K1, B, RANK = 1.5, 0.75, 60
 """Parameters of the baselines: BM25 and reciprocal rank fusion, as published."""
 STOP_WORDS = COMMON | {"do", "does", "did", "s", "t"}
@@ -49,7 +50,7 @@ class Question:
     """A question, and the ids of the turns that answer it."""
 
     text: str
-    category: int
+    category: int | str
     evidence: tuple[str, ...]
 
 
@@ -118,7 +119,7 @@ def _evidence(texts: Iterable[str], known: set[str]) -> tuple[str, ...]:
 
 def figures_of(answers: Iterable[Answer]) -> dict[str, Any]:
     """Recall and MRR of rankings."""
-    rows: list[tuple[float, ...]] = []
+    rows: list[tuple[Any, ...]] = []
     for question, ranking in answers:
         place = {id: at for at, id in enumerate(ranking)}
         ranks = [place.get(id, len(ranking) + 1_000_000) for id in question.evidence]
@@ -126,17 +127,17 @@ def figures_of(answers: Iterable[Answer]) -> dict[str, Any]:
         first = 1 / (1 + min(ranks)) if min(ranks) < len(ranking) else 0.0
         rows.append((question.category, at_5, at_10, first, at_10 > 0, at_10 == 1))
 
-    def mean(column: int, of: Sequence[tuple[float, ...]]) -> float:
+    def mean(column: int, of: Sequence[tuple[Any, ...]]) -> float:
         return round(sum(row[column] for row in of) / max(len(of), 1), 4)
 
-    by_category = {each: [row for row in rows if row[0] == each] for each in CATEGORIES}
+    by_category = {each: [row for row in rows if row[0] == each] for each in sorted({row[0] for row in rows})}
     return {
         "recall@5": mean(1, rows),
         "recall@10": mean(2, rows),
         "mrr": mean(3, rows),
         "any@10": mean(4, rows),
         "all@10": mean(5, rows),
-        "by_category": {str(each): mean(2, some) for each, some in by_category.items() if some},
+        "by_category": {str(each): mean(2, some) for each, some in by_category.items()},
         "n": len(rows),
     }
 
@@ -164,31 +165,40 @@ def index_all(
 ) -> list[Indexed]:
     """Index each conversation; with a folder, the shelves are kept there for the next time."""
     notify(f"{sum(len(each.turns) for each in conversations)} turns are read and embedded by {embedder.name}")
-    indexed: list[Indexed] = []
-    for each in conversations:
-        folder = stores / f"{each.name}-{embedder.name}" if stores else Path()
-        shelf = open_shelf("sqlite" if stores else "memory", folder, fsync=False)
-        if shelf.count(Observation) != len(each.turns):
-            shelf.put(*each.turns)
-        indexed.append(Indexed(each, Retrieval(shelf, embedder)))
-    return indexed
+    return [index_of(each, embedder, stores) for each in conversations]
+
+
+def index_of(conversation: Conversation, embedder: Embedder, stores: Path | None = None) -> Indexed:
+    """Index one conversation; with a folder, its shelf is kept there."""
+    folder = stores / re.sub(r"[^\w.-]", "_", f"{conversation.name}-{embedder.name}") if stores else Path()
+    shelf = open_shelf("sqlite" if stores else "memory", folder, fsync=False)
+    if shelf.count(Observation) != len(conversation.turns):
+        shelf.put(*conversation.turns)
+    return Indexed(conversation, Retrieval(shelf, embedder))
 
 
 def baselines(conversations: Sequence[Conversation], embedder: Embedder) -> dict[str, Any]:
     """The figures of BM25, cosine and their reciprocal rank fusion, on `[date] speaker: text`."""
-    answers: dict[str, list[Answer]] = {"bm25": [], "cosine": [], "fusion": []}
-    for each in conversations:
-        ids = [turn.id for turn in each.turns]
-        texts = [question.text for question in each.questions]
-        by_words = bm25(each.units, texts)
-        by_meaning = embedder.embed(texts) @ embedded(embedder, each.units).T
-        for number, question in enumerate(each.questions):
-            orders = [np.argsort(-scores[number], kind="stable") for scores in (by_words, by_meaning)]
-            fused = sum(1 / (RANK + np.argsort(order)) for order in orders)
-            orders.append(np.argsort(-fused, kind="stable"))
-            for name, order in zip(answers, orders, strict=True):
-                answers[name].append((question, [ids[at] for at in order[:DEEP]]))
-    return {name: figures_of(some) for name, some in answers.items()}
+    found = [baseline_answers(each, embedder) for each in conversations]
+    return {name: figures_of(answer for each in found for answer in each[name]) for name in BASELINES}
+
+
+def baseline_answers(
+    conversation: Conversation, embedder: Embedder, deep: int = DEEP
+) -> dict[str, list[Answer]]:
+    """The ranking of each baseline for each question."""
+    answers: dict[str, list[Answer]] = {name: [] for name in BASELINES}
+    ids = [turn.id for turn in conversation.turns]
+    texts = [question.text for question in conversation.questions]
+    by_words = bm25(conversation.units, texts)
+    by_meaning = embedder.embed(texts) @ embedded(embedder, conversation.units).T
+    for number, question in enumerate(conversation.questions):
+        orders = [np.argsort(-scores[number], kind="stable") for scores in (by_words, by_meaning)]
+        fused = sum(1 / (RANK + np.argsort(order)) for order in orders)
+        orders.append(np.argsort(-fused, kind="stable"))
+        for name, order in zip(BASELINES, orders, strict=True):
+            answers[name].append((question, [ids[at] for at in order[:deep]]))
+    return answers
 
 
 def bm25(texts: Sequence[str], questions: Sequence[str]) -> Any:
