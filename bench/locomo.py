@@ -40,6 +40,11 @@ DEEP = 50
 BASELINES = ("bm25", "cosine", "fusion")
 K1, B, RANK = 1.5, 0.75, 60
 """Parameters of the baselines: BM25 and reciprocal rank fusion, as published."""
+TRIED = tuple(dict.fromkeys(("neighbours", *(part for part in FEATURES.values() if part != "names"))))
+"""Parts that are left out in turn; in these conversations nobody is known to speak of names."""
+COLUMNS = ("recall@5", "recall@10", "mrr", "any@10", "all@10")
+SAMPLES = 2_000
+"""Of the bootstrap."""
 STOP_WORDS = COMMON | {"do", "does", "did", "s", "t"}
 """Ignored by BM25."""
 _ID = re.compile(r"D:?(\d+:\d+)")
@@ -119,27 +124,41 @@ def _evidence(texts: Iterable[str], known: set[str]) -> tuple[str, ...]:
 
 def figures_of(answers: Iterable[Answer]) -> dict[str, Any]:
     """Recall and MRR of rankings."""
-    rows: list[tuple[Any, ...]] = []
-    for question, ranking in answers:
-        place = {id: at for at, id in enumerate(ranking)}
-        ranks = [place.get(id, len(ranking) + 1_000_000) for id in question.evidence]
-        at_5, at_10 = (sum(rank < k for rank in ranks) / len(ranks) for k in (5, 10))
-        first = 1 / (1 + min(ranks)) if min(ranks) < len(ranking) else 0.0
-        rows.append((question.category, at_5, at_10, first, at_10 > 0, at_10 == 1))
+    rows = [_measured(*answer) for answer in answers]
 
     def mean(column: int, of: Sequence[tuple[Any, ...]]) -> float:
         return round(sum(row[column] for row in of) / max(len(of), 1), 4)
 
     by_category = {each: [row for row in rows if row[0] == each] for each in sorted({row[0] for row in rows})}
     return {
-        "recall@5": mean(1, rows),
-        "recall@10": mean(2, rows),
-        "mrr": mean(3, rows),
-        "any@10": mean(4, rows),
-        "all@10": mean(5, rows),
+        **{name: mean(at, rows) for at, name in enumerate(COLUMNS, 1)},
         "by_category": {str(each): mean(2, some) for each, some in by_category.items()},
         "n": len(rows),
     }
+
+
+def _measured(question: Question, ranking: Ranking) -> tuple[Any, ...]:
+    """The category of a question, and its `COLUMNS`."""
+    place = {id: at for at, id in enumerate(ranking)}
+    ranks = [place.get(id, len(ranking) + 1_000_000) for id in question.evidence]
+    at_5, at_10 = (sum(rank < k for rank in ranks) / len(ranks) for k in (5, 10))
+    first = 1 / (1 + min(ranks)) if min(ranks) < len(ranking) else 0.0
+    return question.category, at_5, at_10, first, float(at_10 > 0), float(at_10 == 1)
+
+
+def loss_of(without: Sequence[Answer], answers: Sequence[Answer]) -> dict[str, Any]:
+    """The figures without something, and 95 % intervals of the differences, by bootstrap over the questions.
+
+    If 0 is in every interval, it brings nothing that can be measured.
+    """
+    pairs = zip(answers, without, strict=True)
+    lost = np.array([np.subtract(_measured(*b)[1:], _measured(*a)[1:]) for a, b in pairs])
+    drawn = np.random.default_rng(1).integers(len(lost), size=(SAMPLES, len(lost)))
+    low, high = (
+        np.quantile([lost[each].mean(axis=0) for each in drawn], [0.025, 0.975], axis=0).round(4).tolist()
+    )
+    differences = {key: [low[COLUMNS.index(key)], high[COLUMNS.index(key)]] for key in GOALS}
+    return figures_of(without) | {"difference": differences}
 
 
 @dataclass
@@ -229,16 +248,17 @@ def measure(
     conversations, chosen = read_conversations(path or data_file(DATA)), choose(embedder)
     indexed = index_all(conversations, chosen, stores)
 
-    def of_all(parts: Parts = ALL, mode: str = "standard") -> dict[str, Any]:
-        return figures_of(answer for each in indexed for answer in each.answers(parts, mode=mode))
+    def of_all(parts: Parts = ALL, mode: str = "standard") -> list[Answer]:
+        return [answer for each in indexed for answer in each.answers(parts, mode=mode)]
 
-    figures = {"fractal": of_all(), **baselines(conversations, chosen)}
+    answers = of_all()
+    figures = {"fractal": figures_of(answers), **baselines(conversations, chosen)}
     if not quick:
-        figures["modes"] = {mode: of_all(mode=mode) for mode in ("aggregated", "multi-anchor")}
+        figures["modes"] = {mode: figures_of(of_all(mode=mode)) for mode in ("aggregated", "multi-anchor")}
         figures["without"] = {}
-        for part in dict.fromkeys(FEATURES.values()):
+        for part in TRIED:
             notify(f"without {part}")
-            figures["without"][part] = of_all(ALL.without(part))
+            figures["without"][part] = loss_of(of_all(ALL.without(part)), answers)
     return figures | {"embedder": chosen.name, "leave_one_out": False}
 
 
@@ -247,17 +267,21 @@ def measure(
 
 def table(figures: Figures) -> str:
     """The figures as markdown."""
-    heads = ["", "recall@5", "recall@10", "MRR", "any@10", "all@10", *CATEGORIES.values(), "n"]
+    heads = ["", *(key.replace("mrr", "MRR") for key in COLUMNS), *CATEGORIES.values(), "n"]
     named = [(name, row) for name, row in figures.items() if isinstance(row, Mapping) and "mrr" in row]
     named += [(f"mode {name}", row) for name, row in figures.get("modes", {}).items()]
     named += [(f"without {name}", row) for name, row in figures.get("without", {}).items()]
     rows: list[list[str]] = []
     for name, row in named:
-        keys = ("recall@5", "recall@10", "mrr", "any@10", "all@10")
         kinds = [f"{row['by_category'].get(str(each), 0):.3f}" for each in CATEGORIES]
-        rows.append([name, *(f"{row[key]:.3f}" for key in keys), *kinds, str(row["n"])])
+        rows.append([name, *(f"{row[key]:.3f}" for key in COLUMNS), *kinds, str(row["n"])])
     goal = ["goal", "", f"≥ {GOALS['recall@10']}", f"≥ {GOALS['mrr']}", *[""] * (len(heads) - 4)]
-    return markdown(heads, [*rows, goal])
+    lost = [
+        [name, *(f"{low:+.3f} … {high:+.3f}" for low, high in row["difference"].values())]
+        for name, row in figures.get("without", {}).items()
+    ]
+    differences = markdown(["difference without", *(f"{key}, 95 %" for key in GOALS)], lost)
+    return markdown(heads, [*rows, goal]) + (f"\n\n{differences}" if lost else "")
 
 
 def missed(figures: Figures) -> list[str]:

@@ -18,7 +18,7 @@ from typing import Any
 from dateutil import parser
 
 from bench.harness import Figures, markdown
-from bench.locomo import Answer, Conversation, Question, baseline_answers, figures_of, index_of
+from bench.locomo import COLUMNS, Answer, Conversation, Question, baseline_answers, figures_of, index_of
 from kernel.errors import UsageError
 from runtime.cli.output import notify
 from runtime.memory.embed import Embedder, choose
@@ -155,11 +155,10 @@ def table(figures: Figures) -> str:
     """The figures as markdown, and a line on questions without an answer."""
     levels = [(level, figures[level]) for level in ("turns", "sessions")]
     kinds = sorted({kind for _, systems in levels for row in systems.values() for kind in row["by_category"]})
-    keys = ("recall@5", "recall@10", "mrr", "any@10", "all@10")
     rows = [
         [
             f"{level}, {name}",
-            *(f"{row[key]:.3f}" for key in keys),
+            *(f"{row[key]:.3f}" for key in COLUMNS),
             *(f"{row['by_category'][kind]:.3f}" if kind in row["by_category"] else "" for kind in kinds),
             str(row["n"]),
         ]
@@ -171,4 +170,4 @@ def table(figures: Figures) -> str:
         f"{none['n']} questions without an answer are not in the table. Mean likeness of the best result: "
         f"{none['likeness']:.2f}; for the {answerable['n']} other questions {answerable['likeness']:.2f}."
     )
-    return f"{markdown(['', *keys, *kinds, 'n'], rows)}\n\n{apart}"
+    return f"{markdown(['', *COLUMNS, *kinds, 'n'], rows)}\n\n{apart}"
