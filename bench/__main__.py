@@ -111,6 +111,9 @@ def _locomo(as_json: bool, *, turns: list[int], fit: bool, leave_one_out: bool, 
         return
     if fit:
         import_module("bench.locomo_fit").write_weights(path, stores=stores)
+    if path and not leave_one_out and import_module("bench.locomo_longmemeval").recognised(path):
+        report("locomo_longmemeval", as_json, **options)
+        return
     report("locomo", as_json, measured_by="locomo_fit" if leave_one_out else "locomo", **options)
 
 
@@ -224,7 +227,7 @@ command(
 command(
     "locomo",
     "Find the turns of long conversations that answer a question (LoCoMo): recall and MRR, by part.",
-    data("Conversations of LoCoMo; default: those in the folder FRACTAL_DATA."),
+    data("Conversations of LoCoMo, or questions of LongMemEval; default: LoCoMo in the folder FRACTAL_DATA."),
     EMBEDDER,
     flag("--leave-one-out", "Measure each conversation with weights fitted on the others."),
     flag("--fit", "First fit the weights of retrieval on these conversations, and save them."),

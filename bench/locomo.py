@@ -37,8 +37,14 @@ DATA = "locomo/locomo_dev5.json"
 CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open", 4: "single-hop"}
 DEEP = 50
 """Turns of a ranking; evidence below counts as not found."""
+BASELINES = ("bm25", "cosine", "fusion")
 K1, B, RANK = 1.5, 0.75, 60
 """Parameters of the baselines: BM25 and reciprocal rank fusion, as published."""
+TRIED = tuple(dict.fromkeys(("neighbours", *(part for part in FEATURES.values() if part != "names"))))
+"""Parts that are left out in turn; in these conversations nobody is known to speak of names."""
+COLUMNS = ("recall@5", "recall@10", "mrr", "any@10", "all@10")
+SAMPLES = 2_000
+"""Of the bootstrap."""
 STOP_WORDS = COMMON | {"do", "does", "did", "s", "t"}
 """Ignored by BM25."""
 _ID = re.compile(r"D:?(\d+:\d+)")
@@ -49,7 +55,7 @@ class Question:
     """A question, and the ids of the turns that answer it."""
 
     text: str
-    category: int
+    category: int | str
     evidence: tuple[str, ...]
 
 
@@ -118,27 +124,41 @@ def _evidence(texts: Iterable[str], known: set[str]) -> tuple[str, ...]:
 
 def figures_of(answers: Iterable[Answer]) -> dict[str, Any]:
     """Recall and MRR of rankings."""
-    rows: list[tuple[float, ...]] = []
-    for question, ranking in answers:
-        place = {id: at for at, id in enumerate(ranking)}
-        ranks = [place.get(id, len(ranking) + 1_000_000) for id in question.evidence]
-        at_5, at_10 = (sum(rank < k for rank in ranks) / len(ranks) for k in (5, 10))
-        first = 1 / (1 + min(ranks)) if min(ranks) < len(ranking) else 0.0
-        rows.append((question.category, at_5, at_10, first, at_10 > 0, at_10 == 1))
+    rows = [_measured(*answer) for answer in answers]
 
-    def mean(column: int, of: Sequence[tuple[float, ...]]) -> float:
+    def mean(column: int, of: Sequence[tuple[Any, ...]]) -> float:
         return round(sum(row[column] for row in of) / max(len(of), 1), 4)
 
-    by_category = {each: [row for row in rows if row[0] == each] for each in CATEGORIES}
+    by_category = {each: [row for row in rows if row[0] == each] for each in sorted({row[0] for row in rows})}
     return {
-        "recall@5": mean(1, rows),
-        "recall@10": mean(2, rows),
-        "mrr": mean(3, rows),
-        "any@10": mean(4, rows),
-        "all@10": mean(5, rows),
-        "by_category": {str(each): mean(2, some) for each, some in by_category.items() if some},
+        **{name: mean(at, rows) for at, name in enumerate(COLUMNS, 1)},
+        "by_category": {str(each): mean(2, some) for each, some in by_category.items()},
         "n": len(rows),
     }
+
+
+def _measured(question: Question, ranking: Ranking) -> tuple[Any, ...]:
+    """The category of a question, and its `COLUMNS`."""
+    place = {id: at for at, id in enumerate(ranking)}
+    ranks = [place.get(id, len(ranking) + 1_000_000) for id in question.evidence]
+    at_5, at_10 = (sum(rank < k for rank in ranks) / len(ranks) for k in (5, 10))
+    first = 1 / (1 + min(ranks)) if min(ranks) < len(ranking) else 0.0
+    return question.category, at_5, at_10, first, float(at_10 > 0), float(at_10 == 1)
+
+
+def loss_of(without: Sequence[Answer], answers: Sequence[Answer]) -> dict[str, Any]:
+    """The figures without something, and 95 % intervals of the differences, by bootstrap over the questions.
+
+    If 0 is in every interval, it brings nothing that can be measured.
+    """
+    pairs = zip(answers, without, strict=True)
+    lost = np.array([np.subtract(_measured(*b)[1:], _measured(*a)[1:]) for a, b in pairs])
+    drawn = np.random.default_rng(1).integers(len(lost), size=(SAMPLES, len(lost)))
+    low, high = (
+        np.quantile([lost[each].mean(axis=0) for each in drawn], [0.025, 0.975], axis=0).round(4).tolist()
+    )
+    differences = {key: [low[COLUMNS.index(key)], high[COLUMNS.index(key)]] for key in GOALS}
+    return figures_of(without) | {"difference": differences}
 
 
 @dataclass
@@ -164,31 +184,40 @@ def index_all(
 ) -> list[Indexed]:
     """Index each conversation; with a folder, the shelves are kept there for the next time."""
     notify(f"{sum(len(each.turns) for each in conversations)} turns are read and embedded by {embedder.name}")
-    indexed: list[Indexed] = []
-    for each in conversations:
-        folder = stores / f"{each.name}-{embedder.name}" if stores else Path()
-        shelf = open_shelf("sqlite" if stores else "memory", folder, fsync=False)
-        if shelf.count(Observation) != len(each.turns):
-            shelf.put(*each.turns)
-        indexed.append(Indexed(each, Retrieval(shelf, embedder)))
-    return indexed
+    return [index_of(each, embedder, stores) for each in conversations]
+
+
+def index_of(conversation: Conversation, embedder: Embedder, stores: Path | None = None) -> Indexed:
+    """Index one conversation; with a folder, its shelf is kept there."""
+    folder = stores / re.sub(r"[^\w.-]", "_", f"{conversation.name}-{embedder.name}") if stores else Path()
+    shelf = open_shelf("sqlite" if stores else "memory", folder, fsync=False)
+    if shelf.count(Observation) != len(conversation.turns):
+        shelf.put(*conversation.turns)
+    return Indexed(conversation, Retrieval(shelf, embedder))
 
 
 def baselines(conversations: Sequence[Conversation], embedder: Embedder) -> dict[str, Any]:
     """The figures of BM25, cosine and their reciprocal rank fusion, on `[date] speaker: text`."""
-    answers: dict[str, list[Answer]] = {"bm25": [], "cosine": [], "fusion": []}
-    for each in conversations:
-        ids = [turn.id for turn in each.turns]
-        texts = [question.text for question in each.questions]
-        by_words = bm25(each.units, texts)
-        by_meaning = embedder.embed(texts) @ embedded(embedder, each.units).T
-        for number, question in enumerate(each.questions):
-            orders = [np.argsort(-scores[number], kind="stable") for scores in (by_words, by_meaning)]
-            fused = sum(1 / (RANK + np.argsort(order)) for order in orders)
-            orders.append(np.argsort(-fused, kind="stable"))
-            for name, order in zip(answers, orders, strict=True):
-                answers[name].append((question, [ids[at] for at in order[:DEEP]]))
-    return {name: figures_of(some) for name, some in answers.items()}
+    found = [baseline_answers(each, embedder) for each in conversations]
+    return {name: figures_of(answer for each in found for answer in each[name]) for name in BASELINES}
+
+
+def baseline_answers(
+    conversation: Conversation, embedder: Embedder, deep: int = DEEP
+) -> dict[str, list[Answer]]:
+    """The ranking of each baseline for each question."""
+    answers: dict[str, list[Answer]] = {name: [] for name in BASELINES}
+    ids = [turn.id for turn in conversation.turns]
+    texts = [question.text for question in conversation.questions]
+    by_words = bm25(conversation.units, texts)
+    by_meaning = embedder.embed(texts) @ embedded(embedder, conversation.units).T
+    for number, question in enumerate(conversation.questions):
+        orders = [np.argsort(-scores[number], kind="stable") for scores in (by_words, by_meaning)]
+        fused = sum(1 / (RANK + np.argsort(order)) for order in orders)
+        orders.append(np.argsort(-fused, kind="stable"))
+        for name, order in zip(BASELINES, orders, strict=True):
+            answers[name].append((question, [ids[at] for at in order[:deep]]))
+    return answers
 
 
 def bm25(texts: Sequence[str], questions: Sequence[str]) -> Any:
@@ -219,16 +248,17 @@ def measure(
     conversations, chosen = read_conversations(path or data_file(DATA)), choose(embedder)
     indexed = index_all(conversations, chosen, stores)
 
-    def of_all(parts: Parts = ALL, mode: str = "standard") -> dict[str, Any]:
-        return figures_of(answer for each in indexed for answer in each.answers(parts, mode=mode))
+    def of_all(parts: Parts = ALL, mode: str = "standard") -> list[Answer]:
+        return [answer for each in indexed for answer in each.answers(parts, mode=mode)]
 
-    figures = {"fractal": of_all(), **baselines(conversations, chosen)}
+    answers = of_all()
+    figures = {"fractal": figures_of(answers), **baselines(conversations, chosen)}
     if not quick:
-        figures["modes"] = {mode: of_all(mode=mode) for mode in ("aggregated", "multi-anchor")}
+        figures["modes"] = {mode: figures_of(of_all(mode=mode)) for mode in ("aggregated", "multi-anchor")}
         figures["without"] = {}
-        for part in dict.fromkeys(FEATURES.values()):
+        for part in TRIED:
             notify(f"without {part}")
-            figures["without"][part] = of_all(ALL.without(part))
+            figures["without"][part] = loss_of(of_all(ALL.without(part)), answers)
     return figures | {"embedder": chosen.name, "leave_one_out": False}
 
 
@@ -237,17 +267,21 @@ def measure(
 
 def table(figures: Figures) -> str:
     """The figures as markdown."""
-    heads = ["", "recall@5", "recall@10", "MRR", "any@10", "all@10", *CATEGORIES.values(), "n"]
+    heads = ["", *(key.replace("mrr", "MRR") for key in COLUMNS), *CATEGORIES.values(), "n"]
     named = [(name, row) for name, row in figures.items() if isinstance(row, Mapping) and "mrr" in row]
     named += [(f"mode {name}", row) for name, row in figures.get("modes", {}).items()]
     named += [(f"without {name}", row) for name, row in figures.get("without", {}).items()]
     rows: list[list[str]] = []
     for name, row in named:
-        keys = ("recall@5", "recall@10", "mrr", "any@10", "all@10")
         kinds = [f"{row['by_category'].get(str(each), 0):.3f}" for each in CATEGORIES]
-        rows.append([name, *(f"{row[key]:.3f}" for key in keys), *kinds, str(row["n"])])
+        rows.append([name, *(f"{row[key]:.3f}" for key in COLUMNS), *kinds, str(row["n"])])
     goal = ["goal", "", f"≥ {GOALS['recall@10']}", f"≥ {GOALS['mrr']}", *[""] * (len(heads) - 4)]
-    return markdown(heads, [*rows, goal])
+    lost = [
+        [name, *(f"{low:+.3f} … {high:+.3f}" for low, high in row["difference"].values())]
+        for name, row in figures.get("without", {}).items()
+    ]
+    differences = markdown(["difference without", *(f"{key}, 95 %" for key in GOALS)], lost)
+    return markdown(heads, [*rows, goal]) + (f"\n\n{differences}" if lost else "")
 
 
 def missed(figures: Figures) -> list[str]:

@@ -18,24 +18,25 @@ import numpy as np
 from bench.harness import data_file
 from bench.locomo import (
     DATA,
+    TRIED,
     Answer,
     Indexed,
     baselines,
     figures_of,
     index_all,
+    loss_of,
     read_conversations,
 )
 from runtime.cli.output import notify
 from runtime.memory.embed import choose
 from runtime.memory.facts.retrieval import ALL, Parts
 from runtime.memory.facts.retrieval.parts import FEATURES, WEIGHTS, weights_of
-from runtime.memory.facts.retrieval.scoring import features, late, question_of
+from runtime.memory.facts.retrieval.scoring import closely, features, question_of
 
 PENALTY = 1e-3
 STEPS = 30
-FREE = ("asks", "first_person", "length", "told", "word", "late", "late_square")
-"""Features whose weight may be negative: forms, and those of which one corrects another. All others are
-similarities to the question."""
+FREE = ("asks", "first_person", "length")
+"""Forms, whose weight may be negative. All others are similarities to the question."""
 REMEASURED = ("neighbours", "speaker")
 """Parts without which other features have other values."""
 FITTED = tuple(name for name, part in FEATURES.items() if part != "names")
@@ -53,13 +54,11 @@ def lessons_of(indexed: Indexed, parts: Parts = ALL) -> list[Lesson]:
     """The lessons of a conversation."""
     index = indexed.retrieval.index
     index.refresh()
-    rows = list(range(index.columns.count))
+    rows = np.arange(index.columns.count)
     lessons: list[Lesson] = []
     for each in indexed.conversation.questions:
         question = question_of(index, each.text, parts)
-        columns = features(index, question, parts)
-        if parts.late:
-            columns |= late(index, question, rows)
+        columns = features(index, question, parts) | closely(index, question, rows, parts)
         zero = np.zeros(len(rows), np.float32)
         values = np.stack([columns.get(name, zero) for name in FITTED], axis=1)
         evidence = np.array([index.at["observation", id] for id in each.evidence])
@@ -165,10 +164,11 @@ def measure(
     conversations, chosen = read_conversations(path or data_file(DATA)), choose(embedder)
     indexed = index_all(conversations, chosen, stores)
     lessons = [lessons_of(each) for each in indexed]
-    figures = {"fractal": _leave_one_out(indexed, lessons), **baselines(conversations, chosen)}
+    answers = _leave_one_out(indexed, lessons)
+    figures = {"fractal": figures_of(answers), **baselines(conversations, chosen)}
     if not quick:
         figures["without"] = {}
-        for part in dict.fromkeys(part for part in FEATURES.values() if part != "names"):
+        for part in TRIED:
             notify(f"without {part}")
             parts = ALL.without(part)
             others = (
@@ -176,15 +176,15 @@ def measure(
                 if part in REMEASURED
                 else [_without_part(some, part) for some in lessons]
             )
-            figures["without"][part] = _leave_one_out(indexed, others, parts)
+            figures["without"][part] = loss_of(_leave_one_out(indexed, others, parts), answers)
     return figures | {"embedder": chosen.name, "leave_one_out": True}
 
 
 def _leave_one_out(
     indexed: Sequence[Indexed], lessons: Sequence[Sequence[Lesson]], parts: Parts = ALL
-) -> dict[str, Any]:
+) -> list[Answer]:
     answers: list[Answer] = []
     for at, each in enumerate(indexed):
         others = [lesson for other, some in enumerate(lessons) if other != at for lesson in some]
         answers += each.answers(parts, fit(others))
-    return figures_of(answers)
+    return answers

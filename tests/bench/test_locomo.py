@@ -85,6 +85,15 @@ def test_recall_is_the_share_of_the_evidence() -> None:
     }
 
 
+def test_what_a_part_brings_has_an_interval() -> None:
+    asked = [locomo.Question(str(n), 4, ("a",)) for n in range(40)]
+    found: list[locomo.Answer] = [(each, ["a"]) for each in asked]
+    half: list[locomo.Answer] = [(each, ["a" if n % 2 else "b"]) for n, each in enumerate(asked)]
+    low, high = locomo.loss_of(half, found)["difference"]["mrr"]
+    assert -0.8 < low < -0.5 < high < -0.2
+    assert locomo.loss_of(found, found)["difference"]["mrr"] == [0.0, 0.0]
+
+
 def test_bm25_finds_rare_words_and_ignores_stop_words() -> None:
     scores = locomo.bm25(["the cat sat", "the dog sat", "a fish"], ["did the dog sit", "the"])
     assert scores[0].argmax() == 1 and not scores[1].any()

@@ -22,7 +22,7 @@ class Parts:
     """The parts of a score, and what is done with it; each can be switched off."""
 
     words: bool = True  # BM25
-    neighbours: bool = True  # BM25 of a record together with the turns around it
+    neighbours: bool = True  # words and vectors of a record together with those of the turns around it
     meaning: bool = True  # cosine of the question's vector and its own
     late: bool = True  # each word of the question with the most similar word of the record
     speaker: bool = True  # the question names who said it
@@ -45,18 +45,16 @@ class Parts:
 ALL = Parts()
 
 FEATURES: Mapping[str, str] = {
-    "word": "words",
-    "word_before": "neighbours",
-    "word_around": "neighbours",
+    "word_before": "words",
+    "word_around": "words",
     "meaning": "meaning",
     "late": "late",
-    "late_square": "late",
+    "late_before": "late",
     "speaker": "speaker",
     "names": "names",
     "time": "time",
     "spoken": "time",
     "when": "when",
-    "told": "when",
     "asks": "form",
     "first_person": "form",
     "length": "form",

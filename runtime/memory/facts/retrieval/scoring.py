@@ -1,4 +1,4 @@
-"""What is measured of a row for a question: BM25 at three widths, cosines, who, when, and how it is said."""
+"""What is measured of a row for a question: BM25 at two widths, cosines, who, when, and how it is said."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from runtime.text.inflection import regular_stem as stem
 
 K1, B = 0.9, 0.4
 """Of BM25. A turn is short: its length says little."""
-WIDTHS = {"word": (0,), "word_before": (-1, 0), "word_around": tuple(range(-REACH, REACH + 1))}
+WIDTHS = {"word_before": (-1, 0), "word_around": tuple(range(-REACH, REACH + 1))}
 """The rows, by their distance in turns, over which BM25 counts."""
 OWN = "own "
 """What of a wide count the row has by itself."""
@@ -88,7 +88,7 @@ def _named(text: str, speakers: Mapping[str, int], nobody: frozenset[str]) -> di
 def features(index: Index, question: Question, parts: Parts, allowed: Any = None) -> dict[str, Any]:
     """By name, a value for each row, as a share of the best `allowed` (or living) row but for `RAW` ones.
 
-    Those of `late` come later.
+    `closely` measures the best of these rows again.
     """
     columns = index.columns
     zero = np.zeros(columns.count, np.float32)
@@ -112,8 +112,7 @@ def features(index: Index, question: Question, parts: Parts, allowed: Any = None
             if asked.issuperset(name.split()):
                 found["names"][rows] = 1.0
     if parts.when:
-        found["told"] = columns["told"].astype(np.float32)
-        found["when"] = found["told"] if question.wants_time else zero
+        found["when"] = columns["told"].astype(np.float32) if question.wants_time else zero
     if parts.form:
         found["asks"] = columns["asks"].astype(np.float32)
         found["first_person"] = columns["first_person"].astype(np.float32)
@@ -122,12 +121,12 @@ def features(index: Index, question: Question, parts: Parts, allowed: Any = None
 
 
 def _by_words(index: Index, terms: Sequence[str], parts: Parts, among: Any) -> dict[str, Any]:
-    """BM25 of the row, with the one before, with those around; `coverage`: the share of the question."""
+    """BM25 of the row with the one before, with those around; `coverage`: the share of the question."""
     columns = index.columns
     count = columns.count
     widths = {name: steps if parts.neighbours else (0,) for name, steps in WIDTHS.items() if parts.words}
     found = {name: np.zeros(count, np.float32) for name in widths}
-    found |= {OWN + name: np.zeros(count, np.float32) for name in widths if name != "word"}
+    found |= {OWN + name: np.zeros(count, np.float32) for name in widths}
     coverage, most = np.zeros(count, np.float32), 0.0
 
     def wide(own: Any, steps: Sequence[int]) -> Any:
@@ -154,11 +153,10 @@ def _by_words(index: Index, terms: Sequence[str], parts: Parts, among: Any) -> d
             total = wide(tf, steps)
             idf = _idf(total[columns.counted])
             found[name] += idf * total / (total + norms[name])
-            if name != "word":
-                found[OWN + name] += idf * tf[:-1] / (tf[:-1] + norms[name])
+            found[OWN + name] += idf * tf[:-1] / (tf[:-1] + norms[name])
     for name in widths:
         best = columns.bests(found[name], among)
-        for each in {name, OWN + name} & found.keys():
+        for each in (name, OWN + name):
             found[each] /= best
     return {**found, "coverage": coverage / max(most, 1e-6)}
 
@@ -180,35 +178,65 @@ def _by_time(columns: Columns, spans: Sequence[Span]) -> dict[str, Any]:
     return {"time": np.array(of_day, np.float32)[which], "spoken": spoken}
 
 
-def late(index: Index, question: Question, rows: Sequence[int]) -> dict[str, Any]:
-    """For each row, how much it has words like those of the question, by the words' states."""
-    found = {name: np.zeros(len(rows), np.float32) for name in ("late", "late_square", "alike")}
-    meant = question.meant
+def closely(index: Index, question: Question, rows: Any, parts: Parts) -> dict[str, Any]:
+    """For each of these rows what only its vectors tell, together with its neighbours in the same thread."""
+    found: dict[str, Any] = {}
+    if question.meant is None or not len(rows):
+        return found
+    if parts.meaning and parts.neighbours and index.columns.vectors is not None:
+        found["meaning"] = _meaning(index, question.meant, rows)
+    if parts.late:
+        found |= _late(index, question, rows, parts)
+    return found
+
+
+def _meaning(index: Index, meant: Meaning, rows: Any) -> Any:
+    """The cosine of the question and the sum of a row and of those before and after it."""
+    columns = index.columns
+    beside = np.stack([rows, *(columns.near[step][rows] for step in (-1, 1))])
+    known = np.unique(beside[beside < columns.count])
+    vectors = np.concatenate([columns.vectors[known], np.zeros((1, len(meant.whole)), np.float32)])
+    around = vectors[np.where(beside < columns.count, np.searchsorted(known, beside), len(known))].sum(axis=0)
+    cosines = np.einsum("ij,j->i", around, meant.whole)  # equal rows get equal values, other than by @
+    return _shares(columns, rows, cosines / np.maximum(np.linalg.norm(around, axis=1), 1e-9))
+
+
+def _late(index: Index, question: Question, rows: Any, parts: Parts) -> dict[str, Any]:
+    """How much a row, or it and the one before it, has words like those of the question, by their states."""
+    columns, meant = index.columns, question.meant
+    nothing = np.zeros(len(rows), np.float32)
+    found = {"late": nothing, "late_before": nothing, "alike": nothing}
     if meant is None or not len(meant.states):
         return found
-    means = index.meanings(rows)
-    there = [at for at, row in enumerate(rows) if row in means and len(means[row].states)]
-    if not there:
-        return found
+    before = columns.near[-1][rows] if parts.neighbours else np.full(len(rows), columns.count)
+    known = np.unique(np.append(rows, before[before < columns.count]))
+    means = index.meanings(known.tolist())
+    there = [at for at, row in enumerate(known.tolist()) if row in means and len(means[row].states)]
     weights = np.array([_weight(index, question, word) for word in meant.words], np.float32)
-    if not weights.sum():
+    if not there or not weights.sum():
         return found
-    states = [means[rows[at]].states for at in there]
+    states = [means[int(known[at])].states for at in there]
     starts = np.cumsum([0, *(len(each) for each in states[:-1])])
     table = np.concatenate(states).astype(np.float32)
     table /= np.maximum(np.sqrt(np.einsum("ij,ij->i", table, table))[:, None], 1e-9)
+    best = np.zeros((len(known) + 1, len(weights)), np.float32)  # the last one for nobody
     with one_thread():
-        best = np.maximum.reduceat(table @ meant.states.T, starts, axis=0)
-    total = weights.sum()
-    for name, values in (("late", best), ("late_square", best * np.abs(best))):
-        scores = (values * weights).sum(axis=1) / total
-        if name == "late":
-            found["alike"][there] = scores
-        values = np.zeros(index.columns.count, np.float32)
-        here = np.array(rows)[there]
-        values[here] = scores
-        found[name][there] = index.columns.shares(values, here)[here]
-    return found
+        best[there] = np.maximum.reduceat(table @ meant.states.T, starts, axis=0)
+    own = best[np.searchsorted(known, rows)]
+    both = np.maximum(own, best[np.where(before < columns.count, np.searchsorted(known, before), len(known))])
+    alike, with_before = ((values * weights).sum(axis=1) / weights.sum() for values in (own, both))
+    return {
+        "late": _shares(columns, rows, alike),
+        "late_before": _shares(columns, rows, with_before),
+        "alike": alike,
+    }
+
+
+def _shares(columns: Columns, rows: Any, values: Any) -> Any:
+    """The values of some rows as shares of the best of their kind."""
+    every = np.zeros(columns.count, np.float32)
+    every[rows] = values
+    return columns.shares(every, rows)[rows]
 
 
 def _weight(index: Index, question: Question, word: str) -> float:

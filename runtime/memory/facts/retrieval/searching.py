@@ -30,7 +30,7 @@ from runtime.memory.facts.retrieval.parts import (
 )
 from runtime.memory.facts.retrieval.ranking import Ranked
 from runtime.memory.facts.retrieval.rows import KINDS, Columns
-from runtime.memory.facts.retrieval.scoring import OWN, RAW, Question, features, late, question_of
+from runtime.memory.facts.retrieval.scoring import OWN, RAW, Question, closely, features, question_of
 from runtime.memory.facts.retrieval.times import day_of
 from runtime.memory.store import Shelf
 
@@ -121,8 +121,7 @@ class Retrieval:
         elif len(rows) > wide:
             rows = np.sort(rows[np.argsort(-total[rows], kind="stable")[:wide]])
         here = {name: column[rows] for name, column in values.items()}
-        if parts.late:
-            here |= late(self.index, question, rows.tolist())
+        here |= closely(self.index, question, rows, parts)
         nothing = np.zeros(len(rows), np.float32)
         likeness = np.max([nothing, *(here.pop(name) for name in RAW if name in here)], axis=0)
         by_part: dict[str, Any] = {}
@@ -130,9 +129,9 @@ class Retrieval:
             if name not in here:
                 continue
             weight, column = np.float32(weights.get(name, 0.0)), here[name]
-            if (own := here.get(OWN + name)) is not None:  # the rest belongs to its neighbours
-                by_part["words"] = by_part.get("words", 0) + weight * own
-                column = column - own
+            if (own := here.get(OWN + name)) is not None:
+                by_part["neighbours"] = by_part.get("neighbours", 0) + weight * (column - own)
+                column = own
             by_part[part] = by_part.get(part, 0) + weight * column
         return Ranked(rows, sum(by_part.values(), nothing), by_part, likeness)
 
@@ -199,7 +198,7 @@ class Retrieval:
 def _related(question: Question, values: Mapping[str, Any], columns: Columns) -> Any:
     """Rows with a word of the question in or around them, near to it, or of its days."""
     related = np.zeros(columns.count, bool)
-    for name in ("word", "word_before", "word_around", "names"):
+    for name in ("word_around", "names"):
         if name in values:
             related |= values[name] > 0
     if "time" in values:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -51,6 +52,16 @@ def test_meaning_and_states_of_words_find_what_is_spelled_alike() -> None:
         on, off = (found.search(query, parts=parts)[0] for parts in (ALL, ALL.without(part)))
         assert on.id == "a" and on.parts[part] > 0
         assert part not in off.parts
+
+
+@pytest.mark.parametrize("part", ["meaning", "late"])
+def test_what_stands_beside_a_record_is_compared_with_the_question_as_well(part: str) -> None:
+    found = retrieval(*NOISE, *talk("Ann: Photographing landscapes?", "Bob: No landscapes, sorry."))
+    alone = ALL.without(*(each for each in Parts.__dataclass_fields__ if each not in (part, "words")))
+    query = "photography of a landscaper"
+    off, on = (found.search(query, parts=parts) for parts in (alone, replace(alone, neighbours=True)))
+    without, beside = ({hit.id: hit.parts[part] for hit in hits}["t1"] for hits in (off, on))
+    assert beside > without > 0
 
 
 def test_who_is_named_is_who_spoke() -> None:
