@@ -124,7 +124,7 @@ class Retrieval:
         if parts.late:
             here |= late(self.index, question, rows.tolist())
         nothing = np.zeros(len(rows), np.float32)
-        likeness = np.max([nothing, *(here.pop(name) for name in RAW if name in here)], axis=0)
+        raw = {name: here.pop(name) for name in RAW if name in here}
         by_part: dict[str, Any] = {}
         for name, part in FEATURES.items():
             if name not in here:
@@ -134,7 +134,7 @@ class Retrieval:
                 by_part["words"] = by_part.get("words", 0) + weight * own
                 column = column - own
             by_part[part] = by_part.get(part, 0) + weight * column
-        return Ranked(rows, sum(by_part.values(), nothing), by_part, likeness)
+        return Ranked(rows, sum(by_part.values(), nothing), by_part, raw)
 
     def _allowed(self, scope: Scope) -> Any:
         """Whether each row may be found."""
@@ -187,11 +187,13 @@ class Retrieval:
             if row in came:
                 added["spread"] = shares[row]
             via = index.rows.keys[came[row][0]][1] if row in came else ""
-            likeness = float(ranked.likeness[at]) if at is not None else 0.0
+            raw = {name: float(each[at]) for name, each in ranked.raw.items()} if at is not None else {}
+            likeness = max(0.0, *raw.values()) if raw else 0.0
             why = _why(added, question, via)
             factors = ranking.strength(entry, now) if parts.strength else {}
             score = shares[row] * prod(factors.values())
-            found.append(Found(entry.id, entry.kind, entry.text, score, {**added, **factors}, why, likeness))
+            parts_of = {**added, **factors}
+            found.append(Found(entry.id, entry.kind, entry.text, score, parts_of, why, likeness, raw))
         found.sort(key=lambda hit: (-round(hit.score, 9), hit.id))
         return found[:limit]
 

@@ -72,6 +72,7 @@ class Times:
         dull = language.dull | language.numbers.keys()
         self._tells = (fixed - dull) | days.keys() | months.keys() | language.seasons.keys() | _COUNTED
         self._times = self._tells | language.time_words
+        self.tells_words = frozenset(self._tells)
         number = rf"\d{{1,3}}|{any_of(language.numbers)}"
         month, season = any_of(months), any_of(language.seasons)
         day = r"\d{1,2}(?:st|nd|rd|th)?"
