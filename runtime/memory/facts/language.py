@@ -23,6 +23,8 @@ _SETS = {
     "opinion": "opinions",
     "greets": "greetings",
 }
+_CUES = ("may", "wants", "example", "for a while", "has changed")
+"""Sections of `agreement.md` that list phrases, between commas."""
 """Sections of `agreement.md` that are plain lists of words, and the field that holds each."""
 _PAIRS = {"either one or the other": "either", "opposites": "opposites", "different ones": "different"}
 _GROUPS = {"only one of": "kinds", "one topic": "topics"}
@@ -66,6 +68,8 @@ class Language:
     topics: Groups = field(default_factory=_groups)
     units: dict[str, tuple[str, Fraction]] = field(default_factory=dict[str, tuple[str, Fraction]])
     known: Words = field(default_factory=set[str])  # every word of the files
+    cues: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    # by section: phrases that tell how a statement is meant
     _count: int = 0
 
     def __post_init__(self) -> None:
@@ -118,6 +122,10 @@ class Language:
         """Whether a word has an opposite."""
         return any(word == one for pairs in (self.either, self.opposites) for one, _ in pairs)
 
+    def cue(self, section: str, text: str) -> bool:
+        """Whether one of the phrases of a section stands in a text, which is in lower case."""
+        return bool(_any_of(self.cues.get(section, ())).search(text))
+
     def begins_phrase(self, low: str) -> bool:
         """Whether a known phrase begins with this word."""
         return low in self.starts or self.base(low) in self.starts
@@ -144,6 +152,8 @@ class Language:
             literal = title in ("says nothing", "denies")
             words = body.split()
             getattr(self, _SETS[title]).update(words if literal else [*words, *map(self.base, words)])
+        elif title in _CUES:
+            self.cues[title] = (*self.cues.get(title, ()), *_phrases(body))
         for parts in _lines(body):
             if title in ("ends", "begins"):
                 getattr(self, title).update(map(self._word, parts))
@@ -187,6 +197,17 @@ def _share(groups: Groups, one: str, other: str) -> bool:
 def _negated(word: str, other: str) -> bool:
     """Whether one is the other with a prefix such as `un`: `married` and `unmarried`."""
     return len(word) > 3 and other.endswith(word) and other.removesuffix(word) in _PREFIXES
+
+
+def _phrases(body: str) -> Iterable[str]:
+    return (phrase for each in body.split(",") if (phrase := " ".join(each.split())))
+
+
+@lru_cache
+def _any_of(phrases: tuple[str, ...]) -> re.Pattern[str]:
+    """Matches any of these phrases as whole words; without any it matches nothing."""
+    found = "|".join(re.escape(each) for each in sorted(phrases, key=len, reverse=True))
+    return re.compile(rf"(?<!\w)(?:{found or '(?!)'})(?!\w)")
 
 
 def _lines(body: str) -> Iterable[list[str]]:

@@ -102,7 +102,7 @@ class Terms:
 
 def terms_of(text: str, language: Language, who: str = "") -> Terms:
     """The terms of what somebody said; `I` and `we` are that person if one is given."""
-    found = list(_pieces(text[:MOST_CHARS], language, who))
+    found = list(pieces(text[:MOST_CHARS], language, who))
     terms: list[Term] = []
     denials = at = 0
     while at < len(found):
@@ -149,7 +149,7 @@ def _phrase(found: list[Term], at: int, language: Language) -> tuple[str, int]:
     return "", 1
 
 
-def _pieces(text: str, language: Language, who: str) -> Iterator[Term]:
+def pieces(text: str, language: Language, who: str = "") -> Iterator[Term]:
     """Every token as a term; words without meaning have an empty key."""
     text = _NOT.sub(lambda hit: f"{_IRREGULAR_NOT.get(hit[1].lower(), hit[1])} not", text)
     for pattern, instead in _HALVES:
