@@ -274,6 +274,12 @@ command(
     run=_pairs,
 )
 command(
+    "diary",
+    "Tell diaries of facts that change, and ask: right, outdated, and rightly unknown answers, by kind.",
+    option("--data", "paths", type=FILE, multiple=True, metavar="FILE.json", help="Other diaries; may repeat."),
+    EMBEDDERS,
+)
+command(
     "week",
     "Simulate a week: what is due, fades and stays; what a goal changes; what is noticed.",
     option(

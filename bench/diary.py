@@ -140,7 +140,7 @@ def play(diary: Diary, embedder: Embedder) -> list[Asked]:
         clock.at = question.at
         retrieval = retrieval_of(mind.shelf, embedder, mind.systems)
         found = answers_of(retrieval, question.ask, SHOWN, who="person", now=moment(question.at))
-        lines = [each.line for each in found.lines]
+        lines = [each.text for each in found.lines]
         asked.append(Asked(question, lines, found.known, diary.name))
     return asked
 
