@@ -276,7 +276,9 @@ command(
 command(
     "diary",
     "Tell diaries of facts that change, and ask: right, outdated, and rightly unknown answers, by kind.",
-    option("--data", "paths", type=FILE, multiple=True, metavar="FILE.json", help="Other diaries; may repeat."),
+    option(
+        "--data", "paths", type=FILE, multiple=True, metavar="FILE.json", help="Other diaries; may repeat."
+    ),
     EMBEDDERS,
 )
 command(

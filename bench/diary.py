@@ -166,7 +166,9 @@ def figures_of(asked: Sequence[Asked]) -> dict[str, Any]:
 
     return {
         "first": share((each for each in said if each.right == 0), answerable),
-        "top three": share((each for each in said if (each.right or 0) < TOP and each.right is not None), answerable),
+        "top three": share(
+            (each for each in said if (each.right or 0) < TOP and each.right is not None), answerable
+        ),
         "outdated above current": sum(each.misled for each in answerable),
         "false confidence": sum(each.known for each in unknown),
         "unknown said": share((each for each in unknown if not each.known), unknown),

@@ -59,7 +59,7 @@ def test_explain_tells_how_each_score_came_about(knowing: Command):
 
 def test_an_empty_recall_is_reported_and_is_no_error(fractal: Command):
     ran = fractal("recall", "the moon base")
-    assert (ran.exit, ran.out) == (0, "") and "nothing is known" in ran.err
+    assert (ran.exit, ran.out) == (0, "") and "I know nothing about that" in ran.err
     ran = fractal("forget", "moon", "--yes")
     assert ran.exit == 0 and "nothing is remembered" in ran.err
     assert not (fractal.folder / ".fractal" / "state" / "memory").exists()
@@ -173,7 +173,7 @@ def test_a_run_without_a_model_remembers_and_is_asked(knowing: Command):
     ran = knowing("run", "-q", "remember that Bruno is our dog")
     assert ran.exit == 0 and ran.out == "Remembered: Bruno is our dog\n"
     asked = knowing("run", "-q", "what do you know about Bruno?")
-    assert asked.exit == 0 and asked.out.startswith("- Bruno is our dog (fact, said by you")
+    assert asked.exit == 0 and asked.out.startswith("- Bruno is our dog (said by you, ")
     assert knowing("run", "-q", "what do you know about our parrot?").exit == 6
 
 

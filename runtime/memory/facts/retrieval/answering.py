@@ -8,21 +8,22 @@ the later one only speaks of the same. Below a calibrated score the answer is th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import exp, log
-from typing import Any
 
 import numpy as np
 
 from runtime.memory.facts.language import language_of as facts_language
-from runtime.memory.facts.records import Memory, Observation
+from runtime.memory.facts.records import PERSON, Memory, Observation
 from runtime.memory.facts.retrieval.holding import Held, Standing, standings
 from runtime.memory.facts.retrieval.language import shipped
 from runtime.memory.facts.retrieval.once import once
 from runtime.memory.facts.retrieval.parts import Found, Mode
+from runtime.memory.facts.retrieval.passages import meaning_of
 from runtime.memory.facts.retrieval.questions import YES_NO, Wanted
 from runtime.memory.facts.retrieval.searching import Retrieval, Scope
+from runtime.text.inflection import regular_stem as stem
 
 NOTHING = "I know nothing about that"
 WIDE = 60
@@ -31,6 +32,10 @@ LIKE = 0.3
 """The least likeness of a line that is shown as an answer or as "perhaps"."""
 BESIDE = 0.01
 """The least score, relative to the best, of one that only an edge leads to."""
+DOUBTFUL = ("may", "wants", "example")
+"""Modalities of what is not so."""
+CERTAIN = 0.6
+"""How alike the words of a question and of a line must be for the line to answer alone."""
 PERHAPS = 2
 """Lines that are shown when nothing is known."""
 
@@ -48,8 +53,9 @@ class Weights:
     later: float = 0.3  # what a later record that speaks of the same has over an earlier one
     same: float = 0.7  # from which nearness on two records speak of the same
     shared: float = 0.4  # what a rare word in common adds to it
+    kept: float = 0.05  # the share of its own lower nearness that such a record loses
     recent: float = 1.0
-    sure: tuple[float, float] = (0.0, 1.0)
+    sure: tuple[float, ...] = (9.0, 0.0, 0.0, 0.0, 0.0)  # of `_sure`: bias, alike, said, least, fits
 
 
 BY_EMBEDDER: Mapping[str, Weights] = {
@@ -67,6 +73,7 @@ class Line:
     standing: Standing
     sure: float  # the calibrated probability that it answers the question
     source: str = ""
+    measures: tuple[float, ...] = ()
 
     @property
     def text(self) -> str:
@@ -82,6 +89,16 @@ class Answers:
     known: bool
     wanted: Wanted
 
+    @property
+    def certain(self) -> bool:
+        """Whether the first line can stand alone: a person said all that the question is about, in like words."""
+        if not self.known or not self.wanted.asks or not self.wanted.about:
+            return False
+        first = self.lines[0]
+        own = first.record.source == PERSON or first.record.who == PERSON
+        _, said, least, fits = first.measures
+        return own and fits > 0 and least >= CERTAIN and said >= CERTAIN
+
 
 @dataclass
 class _Candidate:
@@ -92,6 +109,9 @@ class _Candidate:
     base: float  # by itself
     score: float  # with what it inherits
     fits: bool
+    said: float = 0.0  # the share of the question's words that it has, or the like
+    least: float = 0.0  # how alike the word is that it has least
+    origin: str = ""  # the id of the record whose rank it has
 
 
 def weights_of(embedder: str) -> Weights:
@@ -116,6 +136,7 @@ def answers_of(
     wanted = retrieval.questions.read(query, today)
     found = _candidates(retrieval, hits, wanted, today)
     weights = weights_of(retrieval.embedder.name if retrieval.embedder is not None else "lexical")
+    _compare_words(retrieval, query, wanted, found)
     for each in found:
         each.base = each.score = _base(each, wanted, weights, today)
     if not wanted.past:
@@ -126,9 +147,17 @@ def answers_of(
     fitting = [each for each in shown if _near(each, best)]
     made_of = {each.hit.id: each.record.evidence for each in fitting if isinstance(each.record, Memory)}
     by_id = {each.hit.id: each for each in fitting}
+    everything = {each.hit.id: each for each in found}
     kept = [by_id[hit.id] for hit in once([each.hit for each in fitting], made_of)]
     lines = [
-        Line(each.record, each.hit, each.standing, _sure(each, weights), each.standing.shown(today))
+        Line(
+            each.record,
+            each.hit,
+            each.standing,
+            _sure(each, weights, wanted, everything.get(each.origin, each)),
+            each.standing.shown(today),
+            measures(each, wanted, everything.get(each.origin, each)),
+        )
         for each in kept[:limit]
     ]
     known = bool(lines) and lines[0].sure >= 0.5
@@ -148,7 +177,7 @@ def _candidates(retrieval: Retrieval, hits: Sequence[Found], wanted: Wanted, tod
             retrieval.index.at.get((hit.kind, hit.id), -1),
             0.0,
             0.0,
-            retrieval.questions.shows(wanted.kind, hit.text),
+            retrieval.questions.shows(wanted.kind, hit.text, wanted.names, records[hit.id].names),
         )
         for hit in hits
         if hit.id in records
@@ -165,7 +194,7 @@ def _base(each: _Candidate, wanted: Wanted, weights: Weights, today: int) -> flo
     if wanted.past:
         last = max((span.last for span in wanted.spans), default=today)
         return score + weights.before * (standing.first <= last)
-    if standing.modality in ("may", "wants", "example") or standing.temporary:
+    if standing.modality in DOUBTFUL or standing.temporary:
         score -= weights.doubtful
     return score - weights.recent * (1 - exp(-max(0, today - standing.first) / 120))
 
@@ -182,10 +211,9 @@ def _pass_on(retrieval: Retrieval, found: Sequence[_Candidate], weights: Weights
         near = rows @ rows.T
     any_fits = any(each.fits for each in ordered)
     for at, later in enumerate(ordered):
-        if later.standing.modality in ("may", "wants", "example") or later.standing.temporary:
+        if later.standing.modality in DOUBTFUL or later.standing.temporary or (any_fits and not later.fits):
             continue
-        if any_fits and not later.fits:
-            continue
+        own = later.score
         for before in range(at):
             earlier = ordered[before]
             if earlier.standing.said == later.standing.said or earlier.hit.text == later.hit.text:
@@ -193,12 +221,13 @@ def _pass_on(retrieval: Retrieval, found: Sequence[_Candidate], weights: Weights
             alike = float(near[at, before]) if near is not None else 0.0
             common = terms[at] & terms[before]
             alike += weights.shared * max((_rare(retrieval, term) for term in common), default=0.0)
-            if alike >= weights.same and earlier.score + weights.later > later.score:
-                later.score = earlier.score + weights.later
+            passed = earlier.score + weights.later - weights.kept * max(0.0, earlier.base - own)
+            if alike >= weights.same and passed > later.score:
+                later.score, later.origin = passed, earlier.origin or earlier.hit.id
     for each in found:
         successor = by_id.get(each.standing.successor)
         if successor is not None and successor.score < each.score + weights.later:
-            successor.score = each.score + weights.later
+            successor.score, successor.origin = each.score + weights.later, each.origin or each.hit.id
 
 
 def _rare(retrieval: Retrieval, term: str) -> float:
@@ -215,8 +244,47 @@ def _shown(each: _Candidate, wanted: Wanted, today: int) -> bool:
 
 
 def _near(each: _Candidate, best: float) -> bool:
-    return each.hit.likeness >= LIKE or each.score > each.base or ("spread" in each.hit.parts and each.hit.score >= BESIDE * best)
+    return (
+        each.hit.likeness >= LIKE
+        or each.score > each.base
+        or ("spread" in each.hit.parts and each.hit.score >= BESIDE * best)
+    )
 
 
-def _sure(each: _Candidate, weights: Weights) -> float:
-    return 1.0
+def _compare_words(retrieval: Retrieval, query: str, wanted: Wanted, found: Sequence[_Candidate]) -> None:
+    """How much of what the question is about each record has, word by word."""
+    index, embedder = retrieval.index, retrieval.embedder
+    meant = meaning_of(embedder, index.language, query) if embedder is not None else None
+    means = index.meanings([each.row for each in found if each.row >= 0]) if meant is not None else {}
+    light = index.language.light
+    about = [word for word in wanted.about if word not in light] or list(wanted.about)
+    places = {word: at for at, word in enumerate(meant.words)} if meant is not None else {}
+    rare = {word: 0.2 + _rare(retrieval, stem(word)) for word in about}
+    for each in found:
+        terms = set(index.language.terms(each.hit.text))
+        states = means[each.row].states.astype(np.float32) if each.row in means else None
+        if states is not None and len(states):
+            states /= np.maximum(np.linalg.norm(states, axis=1, keepdims=True), 1e-9)
+        have: dict[str, float] = {}
+        for word in about:
+            near = 0.0
+            if states is not None and len(states) and meant is not None and word in places:
+                near = float((states @ meant.states[places[word]]).max())
+            have[word] = 1.0 if stem(word) in terms else 0.0 if word in wanted.names else max(0.0, near)
+        total = sum(rare.values())
+        each.said = sum(rare[word] * value for word, value in have.items()) / total if total else 0.0
+        each.least = min(have.values(), default=0.0)
+
+
+def _sure(each: _Candidate, weights: Weights, wanted: Wanted, origin: _Candidate) -> float:
+    """The calibrated probability that a record answers; `origin` is the one whose rank it has."""
+    bias, *factors = weights.sure
+    values = measures(each, wanted, origin)
+    return 1 / (1 + exp(-(bias + sum(factor * value for factor, value in zip(factors, values, strict=True)))))
+
+
+def measures(each: _Candidate, wanted: Wanted, origin: _Candidate) -> tuple[float, ...]:
+    """What tells whether a record answers."""
+    raw = (each.hit.raw.get("alike", 0.0), origin.hit.raw.get("alike", 0.0))
+    fits = 0.5 if wanted.kind in ("", YES_NO) else float(each.fits)
+    return max(raw), max(each.said, origin.said), max(each.least, origin.least), fits

@@ -14,13 +14,11 @@ from typing import Any
 
 from runtime.memory.facts.claims import claims_of
 from runtime.memory.facts.language import Language
-from runtime.memory.facts.records import Memory, Observation
+from runtime.memory.facts.records import PERSON, Memory, Observation
 from runtime.memory.facts.retrieval.times import day_of
 from runtime.memory.store import Shelf
 
 Held = Memory | Observation
-PERSON = "person"
-"""Who a person is in what is stored; shown as "you"."""
 MODALITIES: Mapping[str, str] = {"wants": "wished", "may": "not certain", "example": "made up"}
 FOREVER = 10_000_000
 """An ordinal behind all days."""
@@ -66,7 +64,9 @@ class Standing:
         who = "you" if self.who == PERSON else self.who
         begin = f"{'from' if self.first > today else 'since'} {since}" if since and since != said else ""
         end = f"until {until}" if until else "no longer so" if self.ended else ""
-        modality = "planned" if self.modality == "will" and self.first > today else MODALITIES.get(self.modality, "")
+        modality = (
+            "planned" if self.modality == "will" and self.first > today else MODALITIES.get(self.modality, "")
+        )
         parts = [
             *(each for each in (end, begin, modality) if each),
             self.kind if self.kind not in ("fact", "") else "",

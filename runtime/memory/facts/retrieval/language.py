@@ -26,7 +26,9 @@ _SETS = {
     "tell a time": "time_words",
     "no names": "nobody",
     "asks for an amount in other words": "amounts",
+    "asks for a price": "prices",
     "asks what happened": "happened",
+    "says little in a question": "light",
 }
 """Sections that are plain lists of words, and the field that holds each."""
 
@@ -43,6 +45,8 @@ class Language:
     time_words: frozenset[str] = frozenset()
     nobody: frozenset[str] = frozenset()
     amounts: frozenset[str] = frozenset()
+    prices: frozenset[str] = frozenset()
+    light: frozenset[str] = frozenset()
     happened: frozenset[str] = frozenset()
     past: tuple[str, ...] = ()
     asks: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])

@@ -5,24 +5,37 @@ The words are data (`memory/recall.md`). A question that no word gives away want
 
 from __future__ import annotations
 
+import calendar
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
+from pathlib import Path
 
-from runtime.memory.facts.retrieval.language import LONGEST, Language, any_of, words
+from runtime.memory.facts.retrieval.language import LONGEST, Language, any_of, language_of, words
 from runtime.memory.facts.retrieval.times import Span, Times
 
 YES_NO = "yes or no"
+SOME_DAY = 730_000
+"""For a text of which only matters whether it names days."""
 _BEFORE = r"(?:and|but|so|on|at|in|from|since|until|till|by|for|to|with|of|under|after|up to)"
 _TRUE = r"is it (?:true|right|correct|so) that"
+_HOURS = "one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
 _CLOCK = re.compile(
-    r"\b\d{1,2}[:.]\d\d\b|\bo['’]clock\b|\bhalf past\b|\bquarter (?:past|to)\b|\bnoon\b|\bmidnight\b"
-    r"|\b\d{1,2} ?[ap]\.?m\b|\b(?:at|till|until|by|before|after|from) (?:\d{1,2}|one|two|three|four|five|six"
-    r"|seven|eight|nine|ten|eleven|twelve)\b(?! (?:euros?|percent|per|stations?))|\b(?:morning|afternoon|evening"
-    r"|night)s?\b",
+    rf"\b(?:half past|quarter (?:past|to)) \w+|\b\d{{1,2}}:\d\d\b|\b(?:\d{{1,2}}|{_HOURS}) o['’]clock\b"
+    rf"|\bnoon\b|\bmidnight\b|\b\d{{1,2}} ?[ap]\.?m\b|\b(?:at|till|until|by) (?:\d{{1,2}}|{_HOURS})\b(?! \w+s\b)"
+    r"|\b(?:morning|afternoon|evening|night)s?\b",
     re.IGNORECASE,
 )
-_NAME = re.compile(r"(?<=[\w,;:)’'\"] )[A-ZÀ-ÖØ-Þ][\w’'-]+|^[A-ZÀ-ÖØ-Þ][\w-]+(?=['’]s |,? (?:and|is|was|has|will) )")
+_NAME = re.compile(
+    r"(?<![.!?] )(?<!^)\b[A-ZÀ-ÖØ-Þ][\w’'-]+|^[A-ZÀ-ÖØ-Þ][\w-]+(?= [A-Z]|['’]s |,? (?:and|is|was|has|will|had|may|can) )"
+)
+_OWNED = re.compile(r"\w['’]s? +[a-z]|s['’] +[a-z]")
+_MONEY = re.compile(
+    r"[$€£] ?\d|\d[\d,.]* ?(?:[$€£]|euros?|dollars?|pounds?|cents?|francs?|kroner|crowns?)\b|\bfree of charge\b|\bfor free\b"
+    r"|\b\d[\d,]*(?:\.\d+)?(?= (?:each|apiece|a|an|per|for|from|until|in|as|of|at|instead|more|less)\b|[,;:]? and\b|[.,;!?]*(?:$|[.!?] ))",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True)
@@ -58,7 +71,12 @@ class Questions:
             kind: re.compile(rf"\b(?:{any_of(phrases)})\b", re.IGNORECASE)
             for kind, phrases in language.shows.items()
         }
-        self._number = re.compile(rf"\d|\b(?:{any_of(word for word, n in language.numbers.items() if n > 1)})\b", re.IGNORECASE)
+        self._weekdays = re.compile(
+            rf"\b(?:on )?(?:{any_of(day.casefold() for day in calendar.day_name)})s?\b", re.IGNORECASE
+        )
+        self._number = re.compile(
+            rf"\d|\b(?:{any_of(word for word, n in language.numbers.items() if n > 1)})\b", re.IGNORECASE
+        )
 
     @lru_cache(maxsize=256)  # noqa: B019  (one of these lives as long as its index)
     def read(self, text: str, today: int) -> Wanted:
@@ -71,11 +89,19 @@ class Questions:
         if not hit and self._yes_no.search(text):
             kind = YES_NO
         low = words(text)
-        if kind in ("", "place") and any_word and not self.language.amounts.isdisjoint(low):
+        if kind in ("", "amount") and any_word and not self.language.prices.isdisjoint(low):
+            kind = "price" if not hit or hit["phrase"].casefold() == "how much" else kind
+        elif not kind and any_word and not self.language.amounts.isdisjoint(low):
             kind = "amount"
         rest = text[hit.end() :] if hit else text
         dull = self.language.dull | self.language.question_words
-        told = {word for word in low if word in self.times.tells_words or word.isdecimal()} if spans else set[str]()
+        if yes_no := self._yes_no.match(text):
+            rest = text[yes_no.end() :]
+        told = (
+            {word for word in low if word in self.times.tells_words or word.isdecimal()}
+            if spans
+            else set[str]()
+        )
         about = tuple(dict.fromkeys(word for word in words(rest) if word not in dull and word not in told))
         names = {word for each in _NAME.findall(text) for word in words(each) if word in about}
         ago = bool(spans) and max(span.last for span in spans) < today
@@ -89,12 +115,42 @@ class Questions:
             asks=bool(hit or any_word or kind) or text.endswith("?"),
         )
 
-    def shows(self, kind: str, text: str) -> bool:
-        """Whether a text may answer a question that wants this kind."""
+    def asks(self, text: str) -> bool:
+        """Whether a text is worded as a question."""
+        text = " ".join(text[:LONGEST].replace("’", "'").split())
+        return bool(self._asks.search(text) or self._any.search(text) or self._yes_no.search(text))
+
+    def shows(
+        self, kind: str, text: str, but: frozenset[str] = frozenset(), names: Collection[str] = ()
+    ) -> bool:
+        """Whether a text may answer a question that wants this kind.
+
+        `but` are names that the question has; `names` those that the text is known to mention.
+        """
         if kind == "person":
-            return bool(_NAME.search(text) or self._shown["person"].search(text))
+            first = next((each for each in names if text.startswith(each)), "")
+            known = bool(first) and but.isdisjoint(words(first))
+            return known or self._names_another(text, but) or bool(self._shown["person"].search(text))
         if kind == "time":
-            return self.times.tells(text) or bool(_CLOCK.search(text)) or bool(self.times.spans(text, 1_000))
-        if kind == "amount":
-            return bool(self._number.search(text))
+            dated = self.times.tells(text) or self.times.spans(text, SOME_DAY)
+            return bool(dated or _CLOCK.search(text) or self._weekdays.search(text))
+        if kind in ("amount", "price", "place"):
+            text = self._weekdays.sub(" ", _CLOCK.sub(" ", self.times.without(text)))
+            pattern = {"amount": self._number, "price": _MONEY, "place": self._shown["place"]}[kind]
+            return bool(pattern.search(text))
         return kind not in self._shown or bool(self._shown[kind].search(text))
+
+    def _names_another(self, text: str, but: frozenset[str]) -> bool:
+        """Whether a text names somebody whom the question does not."""
+        for hit in _NAME.finditer(text):
+            told = set(words(hit[0].removesuffix("'s").removesuffix("’s")))
+            if not told & but and not _OWNED.match(text, hit.end() - 3) and not told & self.times.tells_words:
+                return True
+        return False
+
+
+@cache
+def questions_of(systems: tuple[Path, ...] = ()) -> Questions:
+    """The reader of questions by the words of these system folders; the shipped ones if none is given."""
+    language = language_of(systems)
+    return Questions(language, Times(language))

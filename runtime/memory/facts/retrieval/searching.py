@@ -28,7 +28,7 @@ from runtime.memory.facts.retrieval.parts import (
     Parts,
     weights_of,
 )
-from runtime.memory.facts.retrieval.questions import Questions
+from runtime.memory.facts.retrieval.questions import questions_of
 from runtime.memory.facts.retrieval.ranking import Ranked
 from runtime.memory.facts.retrieval.rows import KINDS, Columns
 from runtime.memory.facts.retrieval.scoring import OWN, RAW, Question, features, late, question_of
@@ -68,7 +68,7 @@ class Retrieval:
     def __post_init__(self) -> None:
         self._lock = threading.RLock()
         self.index = Index(self.shelf, self.embedder, language_of(self.systems))
-        self.questions = Questions(self.index.language, self.index.times)
+        self.questions = questions_of(self.systems)
 
     def search(
         self,
