@@ -7,8 +7,9 @@ the later one only speaks of the same. Below a calibrated score the answer is th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from math import exp, log
 
@@ -23,6 +24,7 @@ from runtime.memory.facts.retrieval.parts import Found, Mode
 from runtime.memory.facts.retrieval.passages import meaning_of
 from runtime.memory.facts.retrieval.questions import YES_NO, Wanted
 from runtime.memory.facts.retrieval.searching import Retrieval, Scope
+from runtime.memory.facts.retrieval.times import Span
 from runtime.text.inflection import regular_stem as stem
 
 NOTHING = "I know nothing about that"
@@ -59,8 +61,8 @@ class Weights:
 
 
 BY_EMBEDDER: Mapping[str, Weights] = {
-    "minilm": Weights(cosine=6.0, alike=5.0, word=0.3, fits=1.0),
-    "lexical": Weights(cosine=3.8, alike=0.0, word=3.8, fits=1.9),
+    "minilm": Weights(6.0, 5.0, 0.3, 1.0, sure=(-3.9, 0.1, 1.4, 3.8, 3.0)),
+    "lexical": Weights(3.8, 0.0, 3.8, 1.9, sure=(-4.2, 1.7, 0.7, 2.5, 4.5)),
 }
 
 
@@ -109,6 +111,7 @@ class _Candidate:
     base: float  # by itself
     score: float  # with what it inherits
     fits: bool
+    cosine: float = 0.0
     said: float = 0.0  # the share of the question's words that it has, or the like
     least: float = 0.0  # how alike the word is that it has least
     origin: str = ""  # the id of the record whose rank it has
@@ -133,14 +136,15 @@ def answers_of(
     now = now or datetime.now(UTC)
     hits = retrieval.search(query, max(WIDE, limit), mode=mode, scope=scope, who=who, now=now)
     today = now.toordinal()
-    wanted = retrieval.questions.read(query, today)
-    found = _candidates(retrieval, hits, wanted, today)
+    wanted = _dated(retrieval, retrieval.questions.read(query, today), query, now)
+    found = _candidates(retrieval, hits, wanted)
     weights = weights_of(retrieval.embedder.name if retrieval.embedder is not None else "lexical")
     _compare_words(retrieval, query, wanted, found)
     for each in found:
         each.base = each.score = _base(each, wanted, weights, today)
-    if not wanted.past:
-        _pass_on(retrieval, found, weights, today)
+    if not wanted.event:
+        at = wanted.last or today
+        _pass_on(retrieval, [each for each in found if each.standing.first <= at], wanted, weights)
     shown = [each for each in found if _shown(each, wanted, today)]
     shown.sort(key=lambda each: (-round(each.score, 6), each.hit.id))
     best = max((hit.score for hit in hits), default=0.0)
@@ -164,7 +168,32 @@ def answers_of(
     return Answers(lines if known else lines[:PERHAPS], known, wanted)
 
 
-def _candidates(retrieval: Retrieval, hits: Sequence[Found], wanted: Wanted, today: int) -> list[_Candidate]:
+_EVENT = re.compile(
+    r"\b(?P<way>before|after|until|since) (?P<what>(?:the|my|our|his|her|their|we|i|he|she|they) .+?)[?.!]*$",
+    re.IGNORECASE,
+)
+"""Something that happened, by which a question tells its time."""
+
+
+def _dated(retrieval: Retrieval, wanted: Wanted, query: str, now: datetime) -> Wanted:
+    """With the days that "before the move" means, if memory has the move; else as it was."""
+    hit = _EVENT.search(query)
+    if hit is None or wanted.spans:
+        return wanted
+    event = retrieval.questions.read(hit["what"], now.toordinal())
+    found = _candidates(retrieval, retrieval.search(hit["what"], PERHAPS, now=now), event)
+    _compare_words(retrieval, hit["what"], event, found)
+    best = max(found, key=lambda each: each.said, default=None)
+    if best is None or best.said < CERTAIN:
+        return wanted
+    day = best.standing.first
+    spans = retrieval.questions.times.spans(best.hit.text, day)
+    day = spans[0].first if spans else day
+    span = Span(1, day - 1) if hit["way"].casefold() in ("before", "until") else Span(day, now.toordinal())
+    return replace(wanted, spans=(span,), past=span.last < now.toordinal())
+
+
+def _candidates(retrieval: Retrieval, hits: Sequence[Found], wanted: Wanted) -> list[_Candidate]:
     shelf, ids = retrieval.shelf, [hit.id for hit in hits]
     records: dict[str, Held] = {each.id: each for each in shelf.pick(Observation, ids)}
     records |= {each.id: each for each in shelf.pick(Memory, ids)}
@@ -187,22 +216,31 @@ def _candidates(retrieval: Retrieval, hits: Sequence[Found], wanted: Wanted, tod
 def _base(each: _Candidate, wanted: Wanted, weights: Weights, today: int) -> float:
     """The rank of a record by itself."""
     raw, standing = each.hit.raw, each.standing
-    score = weights.cosine * raw.get("cosine", 0.0) + weights.alike * raw.get("alike", 0.0)
-    score += weights.word * each.hit.likeness if not raw else weights.word * raw.get("coverage", 0.0)
+    score = weights.cosine * each.cosine + weights.alike * raw.get("alike", each.said)
+    score += weights.word * raw.get("coverage", 0.0)
     if wanted.kind not in ("", YES_NO) and each.fits:
         score += weights.fits
+    if wanted.event and wanted.spans:
+        return score + weights.before * wanted.covers(standing.first, standing.first)
+    if wanted.spans:
+        score += weights.before * (standing.first <= wanted.last)
+    elif standing.first > today and wanted.kind != "time":
+        score -= weights.doubtful  # it does not hold yet
     if wanted.past:
-        last = max((span.last for span in wanted.spans), default=today)
-        return score + weights.before * (standing.first <= last)
+        return score
     if standing.modality in DOUBTFUL or standing.temporary:
         score -= weights.doubtful
     return score - weights.recent * (1 - exp(-max(0, today - standing.first) / 120))
 
 
-def _pass_on(retrieval: Retrieval, found: Sequence[_Candidate], weights: Weights, today: int) -> None:
-    """A later record that speaks of the same is at least as good as the earlier one."""
+def _pass_on(retrieval: Retrieval, found: Sequence[_Candidate], wanted: Wanted, weights: Weights) -> None:
+    """A later record that speaks of the same is at least as good as an earlier one.
+
+    Where the past is asked for without a time ("originally"), it is the other way round.
+    """
     vectors, by_id = retrieval.index.columns.vectors, {each.hit.id: each for each in found}
-    ordered = sorted(found, key=lambda each: (each.standing.said, each.hit.id))
+    back = wanted.past and not wanted.spans
+    ordered = sorted(found, key=lambda each: (each.standing.said, each.hit.id), reverse=back)
     terms = [set(retrieval.index.language.terms(each.hit.text)) for each in ordered]
     places = [each.row for each in ordered]
     near = None
@@ -224,7 +262,7 @@ def _pass_on(retrieval: Retrieval, found: Sequence[_Candidate], weights: Weights
             passed = earlier.score + weights.later - weights.kept * max(0.0, earlier.base - own)
             if alike >= weights.same and passed > later.score:
                 later.score, later.origin = passed, earlier.origin or earlier.hit.id
-    for each in found:
+    for each in [] if wanted.past else found:
         successor = by_id.get(each.standing.successor)
         if successor is not None and successor.score < each.score + weights.later:
             successor.score, successor.origin = each.score + weights.later, each.origin or each.hit.id
@@ -239,8 +277,11 @@ def _rare(retrieval: Retrieval, term: str) -> float:
 
 
 def _shown(each: _Candidate, wanted: Wanted, today: int) -> bool:
-    """Whether a record may be shown: what is over only if the past is asked for."""
-    return wanted.past or not each.standing.over(today)
+    """Whether a record may be shown: what is over only if the past is asked for, and held then."""
+    if not each.standing.over(today):
+        return True
+    first = min((span.first for span in wanted.spans), default=0)
+    return wanted.past and not each.standing.over(first)
 
 
 def _near(each: _Candidate, best: float) -> bool:
@@ -260,7 +301,10 @@ def _compare_words(retrieval: Retrieval, query: str, wanted: Wanted, found: Sequ
     about = [word for word in wanted.about if word not in light] or list(wanted.about)
     places = {word: at for at, word in enumerate(meant.words)} if meant is not None else {}
     rare = {word: 0.2 + _rare(retrieval, stem(word)) for word in about}
+    vectors = index.columns.vectors
     for each in found:
+        if meant is not None and vectors is not None and each.row >= 0:
+            each.cosine = float(vectors[each.row] @ meant.whole)
         terms = set(index.language.terms(each.hit.text))
         states = means[each.row].states.astype(np.float32) if each.row in means else None
         if states is not None and len(states):

@@ -99,7 +99,7 @@ def _standing(record: Held, memories: Mapping[str, Memory], language: Language) 
     memory = record if isinstance(record, Memory) else memories.get(record.memory)
     said = record.since if isinstance(record, Memory) else record.at
     claims = claims_of(record.text, said, language)
-    doubts = [each.modality for each in claims if each.modality not in ("is", "asks")]
+    doubts = [each.modality for each in claims if each.modality not in ("is", "asks") and each.polarity]
     values: dict[str, Any] = {"who": record.who, "source": record.source, "said": said}
     values["kind"] = record.held if isinstance(record, Memory) else record.said
     since = next((each.since for each in claims if each.since), "")

@@ -50,6 +50,11 @@ class Wanted:
     event: bool = False  # what was said or done in those days is asked for, not what held
     asks: bool = False  # it is a question, not only words to look for
 
+    @property
+    def last(self) -> int:
+        """The last day that it asks about, 0 for now."""
+        return max((span.last for span in self.spans), default=0)
+
     def covers(self, first: int, last: int) -> bool:
         """Whether one of the days asked about is among these (ordinals, both included)."""
         return any(first <= span.last and span.first <= last for span in self.spans)
