@@ -159,16 +159,13 @@ def figures_of(asked: Sequence[Asked]) -> dict[str, Any]:
     """Shares of the questions, by what they are to show."""
     answerable = [each for each in asked if each.question.right]
     unknown = [each for each in asked if not each.question.right]
-    said = [each for each in answerable if each.known]
 
     def share(some: Iterable[Any], of: Sequence[Asked]) -> float | None:
         return round(sum(1 for _ in some) / len(of), 4) if of else None
 
     return {
-        "first": share((each for each in said if each.right == 0), answerable),
-        "top three": share(
-            (each for each in said if (each.right or 0) < TOP and each.right is not None), answerable
-        ),
+        "first": share((each for each in answerable if each.right == 0), answerable),
+        "top three": share((each for each in answerable if each.right in range(TOP)), answerable),
         "outdated above current": sum(each.misled for each in answerable),
         "false confidence": sum(each.known for each in unknown),
         "unknown said": share((each for each in unknown if not each.known), unknown),

@@ -38,6 +38,8 @@ DOUBTFUL = ("may", "wants", "example")
 """Modalities of what is not so."""
 CERTAIN = 0.6
 """How alike the words of a question and of a line must be for the line to answer alone."""
+RARE = 0.7
+"""How rare a word is that two records hardly have in common by chance."""
 PERHAPS = 2
 """Lines that are shown when nothing is known."""
 
@@ -56,8 +58,9 @@ class Weights:
     same: float = 0.7  # from which nearness on two records speak of the same
     shared: float = 0.4  # what a rare word in common adds to it
     kept: float = 0.05  # the share of its own lower nearness that such a record loses
+    kept_without: float = 0.05  # the same, if the two have no rare word in common
     recent: float = 1.0
-    sure: tuple[float, ...] = (9.0, 0.0, 0.0, 0.0, 0.0)  # of `_sure`: bias, alike, said, least, fits
+    sure: tuple[float, ...] = (9.0, 0.0, 0.0, 0.0, 0.0)  # of `_sure`: a bias, and `measures`
 
 
 BY_EMBEDDER: Mapping[str, Weights] = {
@@ -243,6 +246,7 @@ def _pass_on(retrieval: Retrieval, found: Sequence[_Candidate], wanted: Wanted, 
     ordered = sorted(found, key=lambda each: (each.standing.said, each.hit.id), reverse=back)
     terms = [set(retrieval.index.language.terms(each.hit.text)) for each in ordered]
     places = [each.row for each in ordered]
+    rarity = {term: _rare(retrieval, term) for term in set[str]().union(*terms)}
     near = None
     if vectors is not None and ordered:
         rows = np.stack([vectors[place] for place in places])
@@ -254,12 +258,14 @@ def _pass_on(retrieval: Retrieval, found: Sequence[_Candidate], wanted: Wanted, 
         own = later.score
         for before in range(at):
             earlier = ordered[before]
-            if earlier.standing.said == later.standing.said or earlier.hit.text == later.hit.text:
+            same = earlier.standing.said == later.standing.said or earlier.hit.text == later.hit.text
+            if same or (any_fits and not earlier.fits):
                 continue
             alike = float(near[at, before]) if near is not None else 0.0
-            common = terms[at] & terms[before]
-            alike += weights.shared * max((_rare(retrieval, term) for term in common), default=0.0)
-            passed = earlier.score + weights.later - weights.kept * max(0.0, earlier.base - own)
+            rare = max((rarity[term] for term in terms[at] & terms[before]), default=0.0)
+            alike += weights.shared * rare
+            lost = weights.kept if rare >= RARE else weights.kept_without
+            passed = earlier.score + weights.later - lost * max(0.0, earlier.base - own)
             if alike >= weights.same and passed > later.score:
                 later.score, later.origin = passed, earlier.origin or earlier.hit.id
     for each in [] if wanted.past else found:
@@ -331,4 +337,5 @@ def measures(each: _Candidate, wanted: Wanted, origin: _Candidate) -> tuple[floa
     """What tells whether a record answers."""
     raw = (each.hit.raw.get("alike", 0.0), origin.hit.raw.get("alike", 0.0))
     fits = 0.5 if wanted.kind in ("", YES_NO) else float(each.fits)
-    return max(raw), max(each.said, origin.said), max(each.least, origin.least), fits
+    said = max(each.said, origin.said)
+    return max(raw), said, max(each.least, origin.least), fits * said

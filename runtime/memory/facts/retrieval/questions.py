@@ -77,7 +77,7 @@ class Questions:
             for kind, phrases in language.shows.items()
         }
         self._weekdays = re.compile(
-            rf"\b(?:on )?(?:{any_of(day.casefold() for day in calendar.day_name)})s?\b", re.IGNORECASE
+            rf"\b(?:on |every )?(?:{any_of(day.casefold() for day in calendar.day_name)})s?\b", re.IGNORECASE
         )
         self._number = re.compile(
             rf"\d|\b(?:{any_of(word for word, n in language.numbers.items() if n > 1)})\b", re.IGNORECASE

@@ -26,6 +26,7 @@ AFTERWARDS, BEFOREHAND = 0.9, 0.6
 """The likelihood on the day after and the day before, relative to the day itself."""
 _COUNTED = {"ago", "earlier", "later", "now", "month", "year"}
 _WORD, _DIGIT, _YEAR = re.compile(r"[^\W_]+"), re.compile(r"\d"), re.compile(r"\b(?:19|20)\d\d\b")
+_DATED = re.compile(r"(?:\b(?:on|in|at|from|to|by|since|until|of) (?:the )?)?\0")
 MOST = 8
 """Spans of one text."""
 
@@ -113,8 +114,8 @@ class Times:
         return self._spans(low, said)
 
     def without(self, text: str) -> str:
-        """A text without its dates."""
-        return self._pattern.sub(" ", text[:LONGEST])
+        """A text without its dates and the word before each."""
+        return _DATED.sub(" ", self._pattern.sub("\0", text[:LONGEST]))
 
     @lru_cache(maxsize=4096)  # noqa: B019  (one of these lives as long as its index)
     def _spans(self, text: str, said: int) -> tuple[Span, ...]:
