@@ -282,6 +282,11 @@ command(
     EMBEDDERS,
 )
 command(
+    "facts",
+    "Tell facts that change and facts that do not: superseded, wrongly superseded, contradictory merges.",
+    data("Other lines than the default ones.", "FILE.jsonl"),
+)
+command(
     "week",
     "Simulate a week: what is due, fades and stays; what a goal changes; what is noticed.",
     option(

@@ -78,7 +78,7 @@ def measure(half: str = "all", embedders: Sequence[str] = (), path: Path | None 
 
 def _counts(judged: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     routes = Counter(pair["routed"].route for pair in judged)
-    contrary = sum(pair["agreement"].verdict == "contrary" for pair in judged)
+    contrary = sum(bool(pair["routed"].contrary) for pair in judged)
     return {"n": len(judged), **{route: routes[route] for route in ROUTES}, "contrary": contrary}
 
 

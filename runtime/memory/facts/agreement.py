@@ -6,20 +6,22 @@ two statements differ, and both are kept. What is not said is no contradiction.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
 
+from runtime.memory.facts.changes import Change, ended, tells_more
+from runtime.memory.facts.claims import modality
 from runtime.memory.facts.language import Language
 from runtime.memory.facts.terms import Term, Terms, terms_of, version
 from runtime.text.tokens import tokens
 
 Verdict = Literal["same", "open", "differ", "contrary"]
 """All terms agree; no value differs but the wording does; a value differs; both cannot hold."""
+_FIRST = re.compile(r"\b(?:i|we|my|our|me|us)\b", re.IGNORECASE)
 SHARED = 0.5
 """The share of terms in common below which similar vectors alone do not merge two statements."""
-BRIEF, TERSE = 8, 3
-"""Terms of statements of which one may end the other, and of one that its topic alone may end."""
 _VALUES = ("number", "date", "time")
 
 
@@ -31,7 +33,7 @@ class Agreement:
     why: str = ""
     shared: float = 1.0  # the share of their terms that they have in common
     both: bool = False  # each has words that the other has not
-    update: bool = False  # the later one says that something has changed
+    change: Change | None = None  # the later one says that something has changed
     valued: bool = False  # numbers, dates or times differ
 
     @property
@@ -72,7 +74,20 @@ def agreement(a: Said, b: Said, language: Language) -> Agreement:
         return Agreement("same")
     if one.long or other.long:
         return Agreement("differ", "they are too long to compare", 0.0)
-    return _Comparison(one, other, language, a.at <= b.at, b.at <= a.at).result()
+    found = _Comparison(one, other, language).result()
+    meant = [modality(each.text, each.at, language) for each in (a, b)]
+    if meant[0] != meant[1] and found.verdict != "differ":
+        return replace(found, verdict="differ", why="one of them does not say how it is")
+    if found.verdict in ("contrary", "same") or (a.who != b.who and _FIRST.search(f"{a.text} {b.text}")):
+        return found
+    if found.verdict == "open" and tells_more(a.text, a.at, language) != tells_more(b.text, b.at, language):
+        found = replace(found, verdict="differ", why="one of them tells a change or an addition")
+    orders = [(earlier, later) for earlier, later in ((a, b), (b, a)) if earlier.at <= later.at]
+    for earlier, later in orders:
+        if change := ended(earlier.text, later.text, language, later.at):
+            verdict = "contrary" if change.sure else "differ"
+            return replace(found, verdict=verdict, why=change.why, change=change)
+    return found
 
 
 @lru_cache(4096)
@@ -83,11 +98,9 @@ def _terms(text: str, who: str, language: Language) -> Terms:
 class _Comparison:
     """Two statements term by term: what only one of them has, and how these terms differ."""
 
-    def __init__(self, one: Terms, other: Terms, language: Language, forth: bool, back: bool) -> None:
-        """`forth`: `one` may be the earlier; `back`: `other` may be."""
+    def __init__(self, one: Terms, other: Terms, language: Language) -> None:
         self.one, self.other, self.language = one, other, language
         self.plain = one.plain and other.plain
-        self.orders = [pair for pair, may in (((one, other), forth), ((other, one), back)) if may]
         self.pairs = _matched(one.terms, other.terms, language)
         mine, yours = {x.at for x, _ in self.pairs}, {y.at for _, y in self.pairs}
         self.left = [term for term in one.terms if term.at not in mine]
@@ -97,9 +110,6 @@ class _Comparison:
 
     def result(self) -> Agreement:
         """The checks in order of precedence; the first that applies decides."""
-        for earlier, later in self.orders if self.plain else ():
-            if change := self._changed(earlier, later):
-                return Agreement("contrary", change, self.shared, update=True)
         odd = (self.one.denials - self.other.denials) % 2 == 1
         left, right, opposed = self._opposites()
         if odd and any(kind == "either" for _, _, kind in opposed):
@@ -207,37 +217,6 @@ class _Comparison:
         """Names in another order: who does something to whom is not the same."""
         order = [y for _, y in sorted((x.at, y.at) for x, y in self.pairs if x.kind == y.kind == "name")]
         return "their names are in another order" if self._same_voice and order != sorted(order) else ""
-
-    def _changed(self, earlier: Terms, later: Terms) -> str:
-        """Why the later statement ends what the earlier one said; "" if it does not.
-
-        Only for two short statements about the same subject, where the later one repeats what the earlier
-        one said about it, or its topic.
-        """
-        language = self.language
-        if not earlier.terms or not later.terms or max(len(earlier.terms), len(later.terms)) > BRIEF:
-            return ""
-        before, after = {term.key for term in earlier.terms}, {term.key for term in later.terms}
-        subject = earlier.terms[0].key
-        if all(term.key != subject for term in later.terms[:3]):  # the third: my new boss
-            return ""
-        if (earlier.denials and not later.denials) or before & (
-            language.ends | language.begins | language.now
-        ):
-            return ""
-        rest = before - {subject}
-        repeated = len(rest & after) >= max(1, len(rest)) / 2
-        topic = len(earlier.terms) <= TERSE and language.on_topic(before, after)
-        renamed = any(term.kind == "name" and term.key not in before for term in later.terms)
-        was_named = any(term.kind == "name" and term.key not in after for term in earlier.terms)
-        moved = renamed and was_named and (topic or (earlier.copula and len(rest) <= TERSE))
-        if after & language.ends and (repeated or topic):
-            return "the later one says that it has ended"
-        if after & language.begins and (moved or (topic and not renamed)):
-            return "the later one says that it has changed"
-        if after & language.now and ((renamed and was_named and repeated) or topic):
-            return "the later one says how it is now"
-        return ""
 
 
 def _comparable(x: Term, y: Term) -> bool:

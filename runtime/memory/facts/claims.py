@@ -1,19 +1,20 @@
 """A statement as claims: what has which value of which attribute, from when until when, and how surely.
 
-Rules read the words of one sentence after another; the words are data of `memory/agreement.md`. What they do
-not recognise is a claim without an attribute, not a guess.
+Rules read one clause after another; the words that tell a change or a doubt are data of `memory/agreement.md`.
+A clause in which they find no verb is a claim without an attribute, not a guess.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import timedelta
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
-from dateutil.relativedelta import relativedelta
-
+from runtime.memory.facts import dates
+from runtime.memory.facts.gone import denied, gone
 from runtime.memory.facts.language import Language
 from runtime.memory.facts.records import moment, stamp
 from runtime.memory.facts.terms import Term, pieces
@@ -22,19 +23,21 @@ Modality = Literal["is", "will", "wants", "may", "example", "asks"]
 """It holds; it is to hold; somebody wishes it; it is possible or hearsay; it is made up; it is a question."""
 SENTENCES = 8
 """Sentences of one text that are read."""
+AWHILE = timedelta(days=7)
+"""How long something holds that is only for a while, and does not say until when."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """One thing that a text says. Words are in base form, in their order, with spaces between."""
+    """One thing that a text says."""
 
-    subject: str = ""  # who or what: `flat` of "the rent of the flat is 900 euros"
+    subject: str = ""  # base forms of the words for what it is about: `flat` of "the rent of the flat"
     attribute: str = ""  # the relation or verb: `rent`, `live`; `be` for a plain "is"
-    value: str = ""  # as it is written, without what tells the time
-    old: str = ""  # the value that it says no longer holds, as it is written
+    value: str = ""  # as it is written
+    old: str = ""  # in lower case: the parts that it says are no longer so
     since: str = ""  # stored time from which it holds; "" if the text does not say
     until: str = ""  # stored time until which it holds
-    polarity: bool = True  # False: it denies this
+    polarity: bool = True  # False: it denies something
     modality: Modality = "is"
     change: bool = False  # it says that something has changed
     temporary: bool = False  # an exception for a while, after which the earlier value holds again
@@ -45,174 +48,190 @@ class Claim:
         return self.modality in ("is", "will")
 
 
-_BE = frozenset("is are was were am 's 're 'm been be".split())  # noqa: SIM905
-_AUXILIARIES = frozenset("has have had will shall do does did can must would could may might".split())  # noqa: SIM905
-_NO_VERB_AFTER = frozenset("the a an my our your his her its their this that these those of to".split())  # noqa: SIM905
-_MANY = frozenset("i we you they".split())  # noqa: SIM905
-_SENTENCE = re.compile(r"(?<!\bMr\.)(?<!\bDr\.)(?<!\bMrs\.)(?<!\bMs\.)(?<!\bSt\.)(?<=[.!?;])[\"')\]]*\s+|\n+")
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_BE = _words("is are was were am 's 're 'm been be")
+_AUXILIARIES = _words("has have had will shall do does did can must would could may might")
+_NO_VERB_AFTER = _words("the a an my our your his her its their this that these those of to")
+_WHO, _MANY = _words("i we they he she"), _words("i we you they")
+_ADVERBS = _words("now also always never often still just only usually both all")
+_TITLES = "".join(
+    rf"(?<!\b{title}\.)" for title in ["Mr", "Dr", "Mrs", "Ms", "St", "Ltd", "Inc", "Prof", "Co"]
+)
+_SENTENCE = re.compile(rf"{_TITLES}(?<=[.!?;])[\"')\]]*\s+|\n+")
 _CLAUSE = re.compile(
-    r",?\s+(?:because|so that|although|whereas)\s+|,\s+(?:(?:and|but|so|since|as|while|which|who)\s+)?",
+    r",?\s+(?:because|so that|although|whereas|where|after)\s+"
+    r"|[,:]\s+(?:(?:and|but|so|since|as|while|which|who)\s+)?|\s+and\s+"
+    r"|\s+(?:since|when|once)\s+(?=(?:we|i|they|he|she|it|the|my|our)\b)",
     re.IGNORECASE,
 )
-_OLD = re.compile(
-    r"\b(?:from\s+(?P<from>[\w.:' -]+?)\s+(?:over\s+)?(?:to|onto|into)\b"
-    r"|(?:instead of|in place of|rather than|no longer(?: at| in| on)?|replac\w+)\s+(?P<old>[\w.' -]+?)"
-    r"(?=\s+(?:to|onto|into|with|by|for|but|on|in|at|any ?more|now)\b|[,.;!?]|$))",
-    re.IGNORECASE,
+_SIDE = re.compile(
+    r"(?<=\bthe )left\b|(?<=\bplays )left\b|(?<=\bplay )left\b|\bleft(?= (?:wing|side|hand|arm|leg|of)\b)"
 )
+"""Left that is no form of to leave."""
 _MAY = re.compile(r"(?<=\w )May\b")
-_FROM = re.compile(r"\b(?:from|since|as of|starting(?: on)?|effective|beginning)\s+", re.IGNORECASE)
-_UNTIL = re.compile(r"\b(?:until|till|up to and including|through)\s+", re.IGNORECASE)
-_MONTHS = "january february march april may june july august september october november december".split()  # noqa: SIM905
-_DAYS = "monday tuesday wednesday thursday friday saturday sunday".split()  # noqa: SIM905
-_WHEN = re.compile(
-    rf"""(?:the\s+)?(?:
-      (?P<iso>\d{{4}}-\d\d-\d\d)
-    | (?P<d1>\d{{1,2}})(?:st|nd|rd|th)?(?:\s+of)?\s+(?P<m1>{"|".join(_MONTHS)})(?:,?\s+(?P<y1>\d{{4}}))?
-    | (?P<m2>{"|".join(_MONTHS)})\s+(?P<d2>\d{{1,2}})(?:st|nd|rd|th)?\b(?:,?\s+(?P<y2>\d{{4}}))?
-    | (?P<next>next|this|coming)?\s*(?P<day>{"|".join(_DAYS)})s?\b
-    | (?P<m3>{"|".join(_MONTHS)})(?:\s+(?P<y3>\d{{4}}))?\b
-    | (?P<fixed>today|tomorrow|now\ on|next\ week|next\ month|next\ year)\b
-    )""",
-    re.VERBOSE | re.IGNORECASE,
-)
+_TOLD = re.compile(r"\b(?:was|were|has been|have been)\b|(?<!\bis )(?<!\bare )\b\w{3,}ed\b")
+"""What happened: a day that it names is when."""
+_NOBODY = Term("word", "", "", "")
 
 
 @lru_cache(4096)
 def claims_of(text: str, at: str, language: Language) -> tuple[Claim, ...]:
-    """The claims of a text that was said at a stored time ("" if unknown), one for each sentence."""
-    found = (_claim(each, at, language) for each in _SENTENCE.split(text.strip())[:SENTENCES] if each.strip())
-    return tuple(claim for claim in found if claim is not None)
+    """The claims of a text that was said at a stored time ("" if unknown), one for each clause."""
+    sentences = (each for each in _SENTENCE.split(text.strip())[:SENTENCES] if each.strip())
+    return tuple(claim for each in sentences for claim in _claims(each, at, language))
 
 
-def _claim(sentence: str, at: str, language: Language) -> Claim | None:
-    low = _MAY.sub("", sentence).lower().replace("’", "'")
-    since, until = _time(_FROM, sentence, at), _time(_UNTIL, sentence, at)
-    modality = modality_of(low, language)
-    temporary = language.cue("for a while", low)
-    main = next((each for each in _CLAUSE.split(sentence) if each.strip()), "")
-    words = list(pieces(main, language))
-    if not words:
-        return None
-    verb = _verb(words, language)
-    shared = {
-        "since": since,
-        "until": until,
-        "modality": modality,
-        "temporary": temporary,
-        "change": language.cue("has changed", low) or _has_change_verb(words, language),
-        "polarity": sum(each.key == "not" for each in words) % 2 == 0,
-        "old": (old["from"] or old["old"]).strip() if (old := _OLD.search(sentence)) else "",
+def modality(text: str, at: str, language: Language) -> Modality | Literal["for a while"]:
+    """How a whole text is meant, by its first claim that is no plain statement; what will be is one, too."""
+    claims = claims_of(text, at, language)
+    if any(each.temporary for each in claims):
+        return "for a while"
+    return next((each.modality for each in claims if not each.asserted), "is")
+
+
+def valid(text: str, at: str, language: Language) -> tuple[str, str]:
+    """From when until when a text holds that was said at a stored time, as far as it tells."""
+    claims = claims_of(text, at, language)
+    if not claims or not at or not all(each.asserted for each in claims):
+        return at, ""
+    first = claims[0]
+    if first.temporary:
+        return at, first.until or stamp(moment(at) + AWHILE)
+    return first.since or at, "" if first.change else first.until
+
+
+def _claims(sentence: str, at: str, language: Language) -> Iterator[Claim]:
+    low = lowered(sentence)
+    clauses = [_claim(each, language) for each in _clauses(sentence, language)]
+    change = language.cue("has changed", low) or any(each["change"] for each in clauses)
+    shared: dict[str, Any] = {
+        "since": dates.since(sentence, at, change=change),
+        "until": dates.until(sentence, at),
+        "modality": _modality(low, language),
+        "temporary": language.cue("for a while", low) or _for_a_day(low, language),
+        "change": change,
     }
-    if verb is None:
-        return Claim(value=" ".join(each.text for each in words), **shared)
-    before, after = words[:verb], words[verb + 1 :]
-    while after and (after[0].low in _BE or after[0].low in _AUXILIARIES or after[0].key == "not"):
-        after.pop(0)
-    is_copula = words[verb].low in _BE
-    attribute = "be" if is_copula else language.base(words[verb].low)
-    helped = words[verb].low in _AUXILIARIES or words[verb].low in _BE
-    if helped and after and after[0].low in language.bases and after[0].low.endswith(("ed", "en", "ing")):
-        attribute = language.base(after.pop(0).low)
-    subject = before
-    if is_copula:
-        attribute, subject = _owned(before, attribute)
-    value = " ".join(each.text for each in after)
-    return Claim(_keys(subject), attribute, value, **shared)
+    yield from (Claim(**{**each, **shared}) for each in clauses)
 
 
-def modality_of(low: str, language: Language) -> Modality:
-    """How a sentence in lower case is meant."""
+def lowered(sentence: str) -> str:
+    """A sentence in lower case, without the names of a month and a side that are other words, too."""
+    return _SIDE.sub("side", _MAY.sub("", sentence).lower().replace("’", "'"))
+
+
+def _for_a_day(low: str, language: Language) -> bool:
+    """Whether a sentence is about one day only: `from today on` and `not today` are not."""
+    day = language.cued("on a day", low)
+    if not day or _TOLD.search(low):
+        return False
+    return not re.search(rf"\b(?:from|as of|since|not|instead of|due|until) {day}\b|\bfrom .+ until\b", low)
+
+
+def _modality(low: str, language: Language) -> Modality:
     if low.rstrip().endswith("?"):
         return "asks"
-    for modality in ("example", "wants", "may"):
-        if language.cue(modality, low):
-            return modality
+    for each in ("example", "wants", "may"):
+        if language.cue(each, low):
+            return each
     return "will" if re.search(r"\b(?:will|shall|going to)\b|'ll\b", low) else "is"
 
 
-def _keys(words: list[Term]) -> str:
-    return " ".join(each.key for each in words if each.key)
-
-
-def _verb(words: list[Term], language: Language) -> int | None:
-    """The place of the main verb: the first form of a verb, or a later `is` or `has` (the dog's bed is)."""
-    found: int | None = None
-    for at, word in enumerate(words):
-        if at == 0 or word.kind not in ("word", "name") or words[at - 1].low in _NO_VERB_AFTER:
-            continue
-        if word.low in _BE or word.low in _AUXILIARIES:
-            return at
-        if found is None and word.low in language.bases and not word.low.endswith("ing"):
-            plain = word.low == language.base(word.low)
-            if not plain or words[at - 1].low in _MANY or words[at - 1].low.endswith("s"):
-                found = at
+def _clauses(sentence: str, language: Language) -> list[str]:
+    """The clauses of a sentence; what has no verb of its own belongs to the one before, unless it denies."""
+    found: list[str] = []
+    at = 0
+    for hit in (*_CLAUSE.finditer(sentence), None):
+        part = sentence[at : hit.start() if hit else len(sentence)]
+        words = list(pieces(part, language))
+        if not found or _verb([_NOBODY, *words], language) is not None or (words and words[0].key == "not"):
+            found.append(part)
+        else:
+            found[-1] += f", {part}"
+        at = hit.end() if hit else len(sentence)
     return found
 
 
-def _owned(before: list[Term], attribute: str) -> tuple[str, list[Term]]:
+def _claim(clause: str, language: Language) -> Mapping[str, Any]:
+    """The fields of a claim that its clause tells."""
+    words, low = list(pieces(clause, language)), lowered(clause)
+    subject, attribute, after = _parts(words, language)
+    old = list(gone(low, language))
+    change = bool(old) or language.cue("becomes another", low)
+    value = " ".join(each.text for each in after)
+    polarity = all(each.key != "not" for each in words)
+    if not polarity and (told := denied(low)):
+        old.append(told[0])
+        value = told[1]
+    return {
+        "subject": _keys(subject),
+        "attribute": attribute,
+        "value": value,
+        "old": " ".join(old).strip(),
+        "polarity": polarity,
+        "change": change,
+    }
+
+
+def _parts(words: Sequence[Term], language: Language) -> tuple[Sequence[Term], str, Sequence[Term]]:
+    """The words for the subject, the attribute, and the words for the value."""
+    verb = _verb(words, language)
+    if verb is None:
+        return (), "", words
+    before, after = words[:verb], words[verb + 1 :]
+    helped = words[verb].low in _AUXILIARIES | _BE
+    while after and (after[0].low in _BE | _AUXILIARIES or after[0].key == "not"):
+        after = after[1:]
+    if helped and after and after[0].low in language.bases and after[0].low.endswith(("ed", "en", "ing")):
+        return before, language.base(after[0].low), after[1:]
+    if words[verb].low in _BE:
+        attribute, subject = _owned(before)
+        return subject, attribute, after
+    return before, words[verb].base or language.base(words[verb].low), after
+
+
+def _owned(before: Sequence[Term]) -> tuple[str, Sequence[Term]]:
     """`rent` and `flat` of "the rent of the flat", and of "the flat's rent"."""
     for at, word in enumerate(before):
         if word.low == "of" and at:
-            return _keys(before[:at]) or attribute, before[at + 1 :]
+            return _keys(before[:at]) or "be", before[at + 1 :]
         if word.text.endswith(("'s", "’s")) and at + 1 < len(before):
-            return _keys(before[at + 1 :]) or attribute, before[: at + 1]
-    return attribute, before
+            return _keys(before[at + 1 :]) or "be", before[: at + 1]
+    return "be", before
 
 
-def _has_change_verb(words: list[Term], language: Language) -> bool:
-    return any(word.base in language.begins | language.ends for word in words)
+def _keys(words: Sequence[Term]) -> str:
+    return " ".join(each.key for each in words if each.key)
 
 
-def _time(cue: re.Pattern[str], sentence: str, at: str) -> str:
-    """The time named behind a cue such as "from" or "until"; "" if none is."""
-    for hit in cue.finditer(sentence):
-        if found := _WHEN.match(sentence, hit.end()):
-            return when(found, at)
-    return ""
+def _verb(words: Sequence[Term], language: Language) -> int | None:
+    """The place of the main verb: the first form of a verb, or a later `is` or `has` (the dog's bed is)."""
+    found: int | None = None
+    for at, word in enumerate(words):
+        before = words[at - 1]
+        if at == 0 or word.kind not in ("word", "name") or before.low in _NO_VERB_AFTER:
+            continue
+        if word.low in _BE | _AUXILIARIES:
+            return at
+        if before.low in _WHO and _tells(word) and word.low not in _ADVERBS:
+            return at
+        if found is None and word.low in language.bases and not word.low.endswith("ing"):
+            plain = word.low == language.base(word.low)
+            if not plain or before.low in _MANY or before.low.endswith("s"):
+                found = at
+    return found if found is not None else _perhaps_verb(words)
 
 
-def when(hit: re.Match[str], at: str) -> str:
-    """The start of the day that is named, seen from a stored time; "" if it cannot be told."""
-    said = moment(at).date() if at else None
-    try:
-        day = _day(hit, said)
-    except ValueError:  # 31 June
-        return ""
-    return stamp(moment(day.isoformat())) if day else ""
+def _perhaps_verb(words: Sequence[Term]) -> int | None:
+    """The place of an unknown word that looks like a verb: `grazes` after a noun."""
+    for at, (before, word) in enumerate(zip(words, words[1:], strict=False), 1):
+        looks = before.key and _tells(word) and re.search(r"(?<![su])s$|ed$", word.low)
+        if looks and before.low not in _NO_VERB_AFTER:
+            return at
+    return None
 
 
-def _day(hit: re.Match[str], said: date | None) -> date | None:
-    if hit["iso"]:
-        return date.fromisoformat(hit["iso"])
-    for n in "123":
-        if hit[f"m{n}"]:
-            month = _MONTHS.index(hit[f"m{n}"].lower()) + 1
-            number = int(hit[f"d{n}"]) if n != "3" else 1
-            if hit[f"y{n}"]:
-                return date(int(hit[f"y{n}"]), month, number)
-            return _nearest(month, number, said) if said else None
-    if said is None:
-        return None
-    if hit["day"]:
-        ahead = (_DAYS.index(hit["day"].lower()) - said.weekday()) % 7 or 7
-        return said + timedelta(ahead)
-    fixed = hit["fixed"].lower()
-    if fixed in ("today", "now on"):
-        return said
-    if fixed == "tomorrow":
-        return said + timedelta(1)
-    if fixed == "next week":
-        return said + timedelta(7 - said.weekday())
-    month = said.replace(day=1)
-    return (
-        month + relativedelta(months=1)
-        if fixed == "next month"
-        else month.replace(month=1) + relativedelta(years=1)
-    )
-
-
-def _nearest(month: int, day: int, said: date) -> date:
-    """The day of a month that is nearest to the day on which it was said."""
-    years = (date(said.year + by, month, day) for by in (-1, 0, 1))
-    return min(years, key=lambda each: abs((each - said).days))
+def _tells(word: Term) -> bool:
+    return word.kind == "word" and word.key not in ("", "not")

@@ -8,7 +8,7 @@ dense, and nothing merges whose values do not agree.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -24,6 +24,10 @@ NEAR = 5
 """Memories whose values are compared with an observation's."""
 AROUND = 10
 """Memories behind these, whose mean similarity is the density around an observation."""
+PAST = 4
+"""So many times the memories are looked up, as some have ended."""
+NAMED, FIRST = 3.0, 100.0
+"""What similarity counts against a named word, and a named old value against all else."""
 SETTLED = 2
 """Edges from which a memory is settled among others."""
 
@@ -92,8 +96,8 @@ def route(said: Said, near: Sequence[tuple[Memory, float]], base: Thresholds, la
         return Routed("novel", thresholds=base, why="nothing is known yet")
     here = base.around(density_of([score for _, score in near]))
     nearest, score = near[0]
-    found = [(memory, each, agreement(said_by(memory), said, language)) for memory, each in near[:NEAR]]
-    contrary = tuple((memory.id, agreed) for memory, _, agreed in found if agreed.verdict == "contrary")
+    found = [(memory, each, agreement(said_by(memory), said, language)) for memory, each in near]
+    contrary = tuple((memory.id, agreed) for memory, agreed in _contrary(found))
     merging = [(memory, each, agreed) for memory, each, agreed in found if merges(each, agreed, here)]
     if merging:
         memory, each, agreed = min(merging, key=lambda found: (found[2].verdict != "same", -found[1]))
@@ -104,6 +108,25 @@ def route(said: Said, near: Sequence[tuple[Memory, float]], base: Thresholds, la
     if linked or contrary:
         return Routed("link", nearest.id, score, contrary, agreed, here, agreed.why or why)
     return Routed("novel", nearest.id, score, contrary, agreed, here, why)
+
+
+def _contrary(found: Sequence[tuple[Memory, float, Agreement]]) -> Iterator[tuple[Memory, Agreement]]:
+    """What a statement contradicts: what cannot both be, and the one memory that it says has changed.
+
+    A change that names the old value is of the memory that it says most of; else it is of the nearest one.
+    """
+    changed: list[tuple[float, Memory, Agreement]] = []
+    for n, (memory, score, agreed) in enumerate(found):
+        if agreed.change is None:
+            if n < NEAR and agreed.verdict == "contrary":
+                yield memory, agreed
+        elif agreed.change.sure or n == 0:
+            changed.append(
+                (agreed.change.sure * FIRST + agreed.change.weight + NAMED * score, memory, agreed)
+            )
+    if changed:
+        _, memory, agreed = max(changed, key=lambda each: each[0])
+        yield memory, replace(agreed, verdict="contrary")
 
 
 def density_of(scores: Sequence[float]) -> float:
@@ -121,12 +144,18 @@ def merges(score: float, found: Agreement, here: Thresholds) -> bool:
 
 
 def nearest(
-    shelf: Shelf, embedder: str, vector: Vector, *, agent: str, limit: int = NEAR + AROUND
+    shelf: Shelf, embedder: str, vector: Vector, *, agent: str, now: str, limit: int = NEAR + AROUND
 ) -> list[tuple[Memory, float]]:
-    """The memories of an agent that hold and are nearest to a vector."""
-    hits = shelf.nearest(Memory, embedder, vector, limit, {"agent": agent, "superseded": "", "until": ""})
+    """The memories of an agent that have not ended and are nearest to a vector."""
+    hits = shelf.nearest(Memory, embedder, vector, PAST * limit, {"agent": agent})
     scores = {hit.id: hit.score for hit in hits}
-    return [(memory, scores[memory.id]) for memory in shelf.pick(Memory, scores)]
+    ids, found = list(scores), list[tuple[Memory, float]]()
+    for start in range(0, len(ids), limit):
+        picked = shelf.pick(Memory, ids[start : start + limit])
+        found += [(memory, scores[memory.id]) for memory in picked if not memory.ended(now)]
+        if len(found) >= limit:
+            break
+    return found[:limit]
 
 
 def congruent(shelf: Shelf, memory: Memory, score: float, borderline: float) -> bool:

@@ -44,10 +44,11 @@ def memory_id(text: str, who: str = "", agent: str = DEFAULT) -> str:
     return digest(agent, who.casefold() if _I.search(text) else "", canonical(text))
 
 
-def create(shelf: Shelf, observation: Observation, now: str) -> Memory:
+def create(shelf: Shelf, observation: Observation, now: str, since: str = "", until: str = "") -> Memory:
     """The memory that says what an observation says: a new one, or a known one with this evidence.
 
-    What is said again after it was superseded becomes a memory of its own.
+    It holds from `since`, by default when it was said. What is said again after it was superseded becomes a
+    memory of its own.
     """
     first = id = memory_id(observation.text, observation.who, observation.agent)
     with shelf.transaction():
@@ -66,7 +67,8 @@ def create(shelf: Shelf, observation: Observation, now: str) -> Memory:
             names=observation.names,
             vectors=observation.vectors,
             evidence=(observation.id,),
-            since=observation.at,
+            since=since or observation.at,
+            until=until,
             created=now,
             changed=now,
             salience=observation.salience,
@@ -170,12 +172,12 @@ def settle(shelf: Shelf, a: Memory, b: Memory, found: Agreement, language: Langu
     """
     with shelf.transaction():
         one, other = shelf.get(Memory, a.id) or a, shelf.get(Memory, b.id) or b
-        at = {each.id: _last_said(shelf, each) for each in (one, other)}
+        at = {each.id: max(_last_said(shelf, each), each.since) for each in (one, other)}
         if at[one.id] < at[other.id]:
             one, other = other, one  # one is the later
         edge = _against(shelf, "contradicts", one, other, found, at, now)
         dated = bool(at[other.id]) and at[one.id] > at[other.id]
-        over = other.superseded or other.until or one.superseded or one.until
+        over = other.ended(at[one.id]) or one.until
         if not dated or over or _opinions(one, other, language):
             return Settled(edge)
         past = other.model_copy(

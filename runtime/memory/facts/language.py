@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cache, lru_cache
@@ -19,15 +19,31 @@ _SETS = {
     "one at a time": "single",
     "only once": "once",
     "another one": "others",
-    "now": "now",
     "opinion": "opinions",
     "greets": "greetings",
 }
-_CUES = ("may", "wants", "example", "for a while", "has changed")
+_CUES = (
+    "may",
+    "wants",
+    "example",
+    "for a while",
+    "has changed",
+    "on a day",
+    "instead",
+    "adds",
+    "is over",
+    "changed for good",
+    "names it",
+)
 """Sections of `agreement.md` that list phrases, between commas."""
+_VERBS = ("takes the place of", "does away with", "comes to an end", "gets another name", "becomes another")
+"""Sections of `agreement.md` that list verbs with their irregular forms."""
 """Sections of `agreement.md` that are plain lists of words, and the field that holds each."""
 _PAIRS = {"either one or the other": "either", "opposites": "opposites", "different ones": "different"}
-_GROUPS = {"only one of": "kinds", "one topic": "topics"}
+_GROUPS = {"only one of": "kinds"}
+_TO = ("to", "from", "into", "over", "back", "up", "down", "by")
+_PARTICLES = {"away", "back", "down", "in", "off", "out", "over", "up"}
+"""What may follow the object of a verb."""
 CACHED = 20_000
 """Words whose base form is cached."""
 _PREFIXES = ("un", "in", "im", "ir", "il", "dis", "non")
@@ -51,9 +67,6 @@ class Language:
     single: Words = field(default_factory=set[str])
     once: Words = field(default_factory=set[str])
     others: Words = field(default_factory=set[str])
-    ends: Words = field(default_factory=set[str])
-    begins: Words = field(default_factory=set[str])
-    now: Words = field(default_factory=set[str])
     opinions: Words = field(default_factory=set[str])
     greetings: Words = field(default_factory=set[str])
     phrases: dict[tuple[str, ...], str] = field(default_factory=dict[tuple[str, ...], str])
@@ -65,11 +78,10 @@ class Language:
     opposites: Pairs = field(default_factory=set[tuple[str, str]])
     different: Pairs = field(default_factory=set[tuple[str, str]])
     kinds: Groups = field(default_factory=_groups)  # words of a kind exclude each other
-    topics: Groups = field(default_factory=_groups)
     units: dict[str, tuple[str, Fraction]] = field(default_factory=dict[str, tuple[str, Fraction]])
     known: Words = field(default_factory=set[str])  # every word of the files
     cues: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    # by section: phrases that tell how a statement is meant
+    # by section: phrases that tell how a statement is meant, and all forms of verbs
     _count: int = 0
 
     def __post_init__(self) -> None:
@@ -126,14 +138,32 @@ class Language:
         """Whether one of the phrases of a section stands in a text, which is in lower case."""
         return bool(_any_of(self.cues.get(section, ())).search(text))
 
+    def cued(self, section: str, text: str) -> str:
+        """The first of the phrases of a section in a text, which is in lower case; "" for none."""
+        hit = _any_of(self.cues.get(section, ())).search(text)
+        return hit[0] if hit else ""
+
+    def pattern(self, *names: str) -> str:
+        """A pattern of the phrases of these sections."""
+        return any_of(phrase for name in names for phrase in self.cues.get(name, ()))
+
+    def around(self, name: str) -> Iterator[tuple[str, str]]:
+        """Patterns of the verbs of a section that have each particle: `taken` and `carried` have `away`."""
+        verbs: dict[str, list[str]] = {}
+        for phrase in self.cues.get(name, ()):
+            verb, _, particle = phrase.partition(" ")
+            if particle in _PARTICLES:
+                verbs.setdefault(particle, []).append(verb)
+        return ((any_of(some), particle) for particle, some in verbs.items())
+
     def begins_phrase(self, low: str) -> bool:
         """Whether a known phrase begins with this word."""
         return low in self.starts or self.base(low) in self.starts
 
-    def on_topic(self, some: set[str], others: set[str]) -> bool:
-        """Whether two sets of words share a topic."""
-        mine = {topic for word in some for topic in self.topics.get(word, ())}
-        return any(topic in mine for word in others for topic in self.topics.get(word, ()))
+    def past(self, low: str) -> bool:
+        """Whether a word is a past form of a verb."""
+        regular = low.endswith("ed") or (low in self.bases and not low.endswith(("s", "ing")))
+        return regular and low != self.base(low)
 
     def read_words(self, title: str, body: str) -> None:
         """Add forms of verbs and synonyms from a section of a `words.md`."""
@@ -155,9 +185,9 @@ class Language:
         elif title in _CUES:
             self.cues[title] = (*self.cues.get(title, ()), *_phrases(body))
         for parts in _lines(body):
-            if title in ("ends", "begins"):
-                getattr(self, title).update(map(self._word, parts))
-            elif title == "denies what was":
+            if title in _VERBS:
+                self._verbs(title, parts)
+            if title == "denies what was":
                 for part in parts:
                     self._phrase(part.split(), "nolonger")
             elif title == "means the same":
@@ -171,6 +201,18 @@ class Language:
                 words, _, size = parts[0].partition(":")
                 number, dimension = size.split()
                 self.units.update((word, (dimension, Fraction(number))) for word in words.split())
+
+    def _verbs(self, title: str, verbs: Iterable[str]) -> None:
+        """Add the forms of verbs that tell a change; `shifts` tells one only with `to` and the like."""
+        cues: list[str] = []
+        for verb in verbs:
+            for n, form in enumerate(map(" ".join, verb_forms(verb))):
+                self.bases.setdefault(form.split()[0], verb.split()[0])
+                if n > 1 or title == "takes the place of":
+                    cues.append(form)
+                elif n == 1 and title == "becomes another":
+                    cues += [f"{form} {to}" for to in _TO]
+        self.cues[title] = (*self.cues.get(title, ()), *cues)
 
     def _word(self, phrase: str) -> str:
         """The one word that replaces a phrase."""
@@ -206,8 +248,12 @@ def _phrases(body: str) -> Iterable[str]:
 @lru_cache
 def _any_of(phrases: tuple[str, ...]) -> re.Pattern[str]:
     """Matches any of these phrases as whole words; without any it matches nothing."""
-    found = "|".join(re.escape(each) for each in sorted(phrases, key=len, reverse=True))
-    return re.compile(rf"(?<!\w)(?:{found or '(?!)'})(?!\w)")
+    return re.compile(rf"(?:(?<!\w)|(?='))(?:{any_of(phrases)})(?!\w)")
+
+
+def any_of(phrases: Iterable[str]) -> str:
+    """A pattern that matches any of these, the longest first."""
+    return "|".join(re.escape(each) for each in sorted(set(phrases), key=len, reverse=True)) or r"(?!)"
 
 
 def _lines(body: str) -> Iterable[list[str]]:

@@ -15,6 +15,7 @@ from kernel.errors import UsageError
 from kernel.events import now as present
 from runtime.memory.facts import gate, goals, graph, health, review
 from runtime.memory.facts.agreement import Agreement, Said, agreement, canonical
+from runtime.memory.facts.claims import valid
 from runtime.memory.facts.gate import AT_ONCE, Routed, Thresholds, salience_of
 from runtime.memory.facts.language import Language, language_of
 from runtime.memory.facts.records import (
@@ -133,7 +134,7 @@ class Mind:
         values = {"said": "fact", "source": "person", "salience": 1.0, **fields}
         observation = self.noting(text, **values)
         known = self._memory_of(observation)
-        if known is not None and (known.superseded or known.until):
+        if known is not None and known.ended(self.now):
             observation = self.noting(text, **{**values, "at": values.get("at") or self.clock()})
         self.keep([observation])
         self.take_in()
@@ -195,7 +196,7 @@ class Mind:
         vector = observation.vector(self.embedder.name)
         if vector is None:
             (vector,) = self.embedder.embed([observation.text])
-        near = gate.nearest(self.shelf, self.embedder.name, vector, agent=observation.agent)
+        near = gate.nearest(self.shelf, self.embedder.name, vector, agent=observation.agent, now=self.now)
         said = Said(observation.text, observation.who, observation.at)
         return gate.route(said, near, self.thresholds, self.language)
 
@@ -210,7 +211,8 @@ class Mind:
             if known is not None:
                 memory = graph.merge(self.shelf, [observation], known, self.now)
             else:
-                memory = graph.create(self.shelf, observation, self.now)
+                holds = valid(observation.text, observation.at, self.language)
+                memory = graph.create(self.shelf, observation, self.now, *holds)
             if routed.route == "link" and routed.memory != memory.id and not routed.contrary:
                 self.link(memory.id, routed.memory, text=routed.why, weight=min(1.0, max(0.0, routed.score)))
             for id, found in routed.contrary:
@@ -229,9 +231,10 @@ class Mind:
         return graph.settle(self.shelf, one, another, found, self.language, self.now)
 
     def memories(self, *, past: bool = False) -> Iterator[Memory]:
-        """The memories of this agent that hold; with `past`, the superseded ones as well."""
-        where: dict[str, Any] = {"agent": self.agent}
-        return self.shelf.scan(Memory, where if past else {**where, "superseded": "", "until": ""})
+        """The memories of this agent that have not ended; with `past`, all of them."""
+        now = self.now
+        found = self.shelf.scan(Memory, {"agent": self.agent})
+        return (memory for memory in found if past or not memory.ended(now))
 
     def edges_of(self, ids: Collection[str]) -> dict[str, list[Edge]]:
         """The edges of each of these memories, in either direction."""
@@ -344,4 +347,4 @@ class Mind:
         return min(1.0, max(0.0, 1.0 - near[0][1])) if near else 1.0
 
     def _nearest(self, vector: Any, limit: int, agent: str) -> list[tuple[Memory, float]]:
-        return gate.nearest(self.shelf, self.embedder.name, vector, agent=agent, limit=limit)
+        return gate.nearest(self.shelf, self.embedder.name, vector, agent=agent, now=self.now, limit=limit)

@@ -58,8 +58,8 @@ class Memory(Record):
     unread: tuple[str, ...] = ()  # evidence that the wording does not cover yet
     names: tuple[str, ...] = ()
     since: str = ""  # valid from, as far as the evidence tells
-    until: str = ""  # valid until; "" while it holds
-    superseded: str = ""  # the id of the memory that replaced it
+    until: str = ""  # valid until, which may be to come; "" while no end is known
+    superseded: str = ""  # the id of the memory that replaces it, from `until` on
     created: str = ""
     changed: str = ""
     confidence: float = Field(0.5, ge=0, le=1)
@@ -71,6 +71,14 @@ class Memory(Record):
     card: dict[str, Any] = Field(default_factory=dict)  # FSRS-6 state, as `fsrs.Card.to_dict` writes it
     source: str = ""
     agent: str = DEFAULT
+
+    def ended(self, at: str) -> bool:
+        """Whether it no longer holds at a stored time; one that is to end later still does."""
+        return bool(self.until or self.superseded) and self.until <= at
+
+    def holds(self, at: str) -> bool:
+        """Whether it holds at a stored time."""
+        return self.since <= at and not self.ended(at)
 
 
 class Edge(Record):

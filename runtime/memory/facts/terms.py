@@ -126,15 +126,10 @@ def terms_of(text: str, language: Language, who: str = "") -> Terms:
         copula=copula,
         passive="by" in lows and copula,
         equated=bool(_EQUATED.search(text)),
-        past=any(low in ("was", "were", "had", "did") or _past(low, language) for low in lows),
+        past=any(low in ("was", "were", "had", "did") or language.past(low) for low in lows),
         plain=len(terms) <= STATEMENT and not several and bool(lows) and lows[0] not in language.greetings,
         long=len(text) > MOST_CHARS or len(terms) > MOST_TERMS,
     )
-
-
-def _past(low: str, language: Language) -> bool:
-    regular = low.endswith("ed") or (low in language.bases and not low.endswith(("s", "ing")))
-    return regular and low != language.base(low)
 
 
 def _phrase(found: list[Term], at: int, language: Language) -> tuple[str, int]:

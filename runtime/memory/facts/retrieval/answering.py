@@ -60,12 +60,12 @@ class Weights:
     kept: float = 0.05  # the share of its own lower nearness that such a record loses
     kept_without: float = 0.05  # the same, if the two have no rare word in common
     recent: float = 1.0
-    sure: tuple[float, ...] = (9.0, 0.0, 0.0, 0.0, 0.0)  # of `_sure`: a bias, and `measures`
+    sure: tuple[float, float, float] = (9.0, 0.0, 0.0)  # of `_sure`: a bias, and `measures`
 
 
 BY_EMBEDDER: Mapping[str, Weights] = {
-    "minilm": Weights(6.0, 5.0, 0.3, 1.0, sure=(-3.9, 0.1, 1.4, 3.8, 3.0)),
-    "lexical": Weights(3.8, 0.0, 3.8, 1.9, sure=(-4.2, 1.7, 0.7, 2.5, 4.5)),
+    "minilm": Weights(6.0, 5.0, 0.3, 1.0, sure=(-2.5, 1.6, 6.3)),
+    "lexical": Weights(3.8, 0.0, 3.8, 1.9, sure=(-1.5, 0.9, 6.5)),
 }
 
 
@@ -78,7 +78,7 @@ class Line:
     standing: Standing
     sure: float  # the calibrated probability that it answers the question
     source: str = ""
-    measures: tuple[float, ...] = ()
+    measures: tuple[float, float] = (0.0, 0.0)
 
     @property
     def text(self) -> str:
@@ -101,8 +101,9 @@ class Answers:
             return False
         first = self.lines[0]
         own = first.record.source == PERSON or first.record.who == PERSON
-        _, said, least, fits = first.measures
-        return own and fits > 0 and least >= CERTAIN and said >= CERTAIN
+        least, said = first.measures
+        whole = 0.5 if self.wanted.kind in ("", YES_NO) else 1.0
+        return own and least >= CERTAIN and said >= CERTAIN * whole
 
 
 @dataclass
@@ -333,9 +334,7 @@ def _sure(each: _Candidate, weights: Weights, wanted: Wanted, origin: _Candidate
     return 1 / (1 + exp(-(bias + sum(factor * value for factor, value in zip(factors, values, strict=True)))))
 
 
-def measures(each: _Candidate, wanted: Wanted, origin: _Candidate) -> tuple[float, ...]:
-    """What tells whether a record answers."""
-    raw = (each.hit.raw.get("alike", 0.0), origin.hit.raw.get("alike", 0.0))
+def measures(each: _Candidate, wanted: Wanted, origin: _Candidate) -> tuple[float, float]:
+    """What tells whether a record answers: the word that it has least, and all of them in the right kind."""
     fits = 0.5 if wanted.kind in ("", YES_NO) else float(each.fits)
-    said = max(each.said, origin.said)
-    return max(raw), said, max(each.least, origin.least), fits * said
+    return max(each.least, origin.least), fits * max(each.said, origin.said)

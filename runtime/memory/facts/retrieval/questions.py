@@ -28,7 +28,8 @@ _CLOCK = re.compile(
     re.IGNORECASE,
 )
 _NAME = re.compile(
-    r"(?<![.!?] )(?<!^)\b[A-ZÀ-ÖØ-Þ][\w’'-]+|^[A-ZÀ-ÖØ-Þ][\w-]+(?= [A-Z]|['’]s |,? (?:and|is|was|has|will|had|may|can) )"
+    r"\b(?:Mr|Mrs|Ms|Dr|Miss)\b\.? [A-ZÀ-ÖØ-Þ][\w’'-]+|(?<![.!?] )(?<!^)\b[A-ZÀ-ÖØ-Þ][\w’'-]+"
+    r"|^[A-ZÀ-ÖØ-Þ][\w-]+(?= [A-Z]|['’]s |,? (?:and|is|was|has|will|had|may|can|[a-z]+(?:s|ed)) )"
 )
 _OWNED = re.compile(r"\w['’]s? +[a-z]|s['’] +[a-z]")
 _MONEY = re.compile(
@@ -132,6 +133,8 @@ class Questions:
 
         `but` are names that the question has; `names` those that the text is known to mention.
         """
+        if kind == "name":
+            return self._names_another(text, but)
         if kind == "person":
             first = next((each for each in names if text.startswith(each)), "")
             known = bool(first) and but.isdisjoint(words(first))

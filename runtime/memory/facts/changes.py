@@ -1,0 +1,321 @@
+"""Whether a later statement ends what an earlier one said: it names the old value, or tells another one.
+
+A change is told in few ways: the old value stands where something is left (`from`, `instead of`, `no longer`, the
+object of `replace`), or the subject of the earlier statement stands in a sentence of change with another value.
+What is only possible, wished, asked, made up, or so for a while changes nothing; neither does what is about
+another one of the same kind.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from runtime.memory.facts.claims import Claim, claims_of, lowered
+from runtime.memory.facts.language import Language
+from runtime.memory.facts.terms import Term, pieces
+
+_NOBODY = frozenset({"i", "we", "he", "she", "they", "it", "you"})
+_PLAIN = frozenset({"", "be", "have", "get", "do", "call"})
+"""Verbs that say nothing about the attribute."""
+_VALUED = ("name", "number", "date", "time", "leaf")
+_OWNED = re.compile(r"(?:\bof\b|['’]s\b)[^.]*\b(?:is|are|was|were)\b")
+"""The captain of the team is."""
+_FIRST = re.compile(r"\b(?:i|we|my|our|us|me|mine|ours)\b", re.IGNORECASE)
+_LASTING = re.compile(r"\b(?:is|are|am|has|have|will|gets?|must|can|may)\b|['’](?:s|m|re|ve)\b")
+_ENDING = re.compile(
+    r"(?:[nptl]?(?:ed|er|ing)|y|ies|ied|e?s|e|d|r|ers|or|ors|ings|s?hip|ion|ment|al|ist|ance|ation|age|ian|ly|i?ty|ness)?"
+)
+"""What may follow the common beginning of two words of one family."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """Why a later statement ends an earlier one."""
+
+    why: str
+    sure: bool  # the old value is named; else only the nearest memory is meant
+    weight: float  # how much of the earlier statement the later one names
+
+
+def ended(earlier: str, later: str, language: Language, at: str = "") -> Change | None:
+    """Whether the later text, said at a stored time, ends what the earlier one said; None if it does not."""
+    before, after = _before(earlier, language), _after(later, at, language)
+    return _Pair(before, after, language).change() if before and after.claims else None
+
+
+def tells_more(text: str, at: str, language: Language) -> bool:
+    """Whether a text tells a change or an addition: it is no evidence of what was before."""
+    after = _after(text, at, language)
+    return after.changes or bool(after.adds)
+
+
+@dataclass(frozen=True)
+class _Before:
+    """An earlier statement: what it is about, its verb, and its value."""
+
+    low: str
+    every: tuple[Term, ...]
+    subject: tuple[Term, ...]
+    verb: tuple[Term, ...]
+    value: tuple[Term, ...]
+    mine: bool  # it is about the speaker
+    event: bool  # it tells what happened once
+    names: bool  # it tells a name
+    dated: bool  # it is about a day
+
+
+@lru_cache(4096)
+def _before(text: str, language: Language) -> _Before | None:
+    claims = claims_of(text, "", language)
+    if not claims:
+        return None
+    first, every, low = claims[0], terms_of(text, language), lowered(text)
+    verb = () if first.attribute in _PLAIN else terms_of(first.attribute, language)
+    subject, value = terms_of(first.subject, language), terms_of(first.value, language)
+    if verb and _OWNED.search(text):
+        subject, verb = (*verb, *subject), ()
+    if not value:
+        value, verb = verb, ()
+    old = terms_of(first.old, language)
+    past = any(language.past(each.low) for each in every) and not language.cue("becomes another", low)
+    called = first.attribute == "be" and bool(value) and all(each.kind in _VALUED for each in value)
+    return _Before(
+        low=low,
+        every=every,
+        subject=subject,
+        verb=verb,
+        value=tuple(each for each in value if not _found([each], old, language)) or value,
+        mine=bool(_FIRST.search(text)),
+        event=past and not _LASTING.search(text),
+        names=called or _names(every, language),
+        dated=language.cue("on a day", low) or any(each.kind in ("date", "time") for each in every),
+    )
+
+
+@dataclass(frozen=True)
+class _After:
+    """A later statement: its terms, and how it tells a change."""
+
+    claims: tuple[Claim, ...]
+    every: tuple[Term, ...]
+    old: tuple[Term, ...]  # what it says is no longer so
+    subject: tuple[Term, ...]  # of its first claim
+    asserted: bool
+    briefly: bool  # it says that it is so for a while
+    for_a_day: bool
+    changes: bool
+    becomes: bool  # by a verb such as `move`
+    firm: bool  # with words such as `now` or `instead`
+    instead: bool  # with words that need an earlier value
+    adds: str  # the word that says that it adds something
+    denies: bool
+    names: bool
+    mine: bool
+
+
+@lru_cache(4096)
+def _after(text: str, at: str, language: Language) -> _After:
+    claims, every, low = claims_of(text, at, language), terms_of(text, language), lowered(text)
+    return _After(
+        claims=claims,
+        every=every,
+        old=terms_of(" ".join(each.old for each in claims), language),
+        subject=terms_of(claims[0].subject, language) if claims else (),
+        asserted=all(each.asserted for each in claims),
+        briefly=language.cue("for a while", low),
+        for_a_day=any(each.temporary for each in claims),
+        changes=any(each.change for each in claims),
+        becomes=language.cue("becomes another", low),
+        firm=language.cue("changed for good", low),
+        instead=language.cue("instead", low),
+        adds=language.cued("adds", low),
+        denies=not all(each.polarity for each in claims),
+        names=language.cue("names it", low) or _names(every, language),
+        mine=bool(_FIRST.search(text)),
+    )
+
+
+def _names(every: Sequence[Term], language: Language) -> bool:
+    return any(language.cue("names it", word) for each in every for word in (each.base, each.low))
+
+
+class _Pair:
+    """An earlier and a later statement, term by term."""
+
+    def __init__(self, before: _Before, after: _After, language: Language) -> None:
+        self.before, self.after, self.language = before, after, language
+        self.subject = self._known(before.subject, after.every)
+        self.verb = bool(self._known(before.verb, after.every))
+        self.value = self._known(before.value, after.every)
+        self.whole = bool(before.subject) and len(self.subject) == len(before.subject)
+        self.gone = self._known(before.value, after.old)
+        self.gone += [x for x in (*before.value, *before.verb) if x not in self.gone and self._reversed(x)]
+        self.valued = [each for each in self.gone if each.kind in _VALUED]
+        self.over = self._known(before.subject, after.old)
+        self.lost = [x for x in before.value if x not in self.value or x in self.gone]
+        self.new = [
+            y
+            for y in after.every
+            if not self._known([y], before.every) and not language.cue("has changed", y.low)
+        ]
+        named = [x for x in before.subject if x.kind == "name" and x not in self.subject]
+        self.replaced = _same_kind([*self.lost, *named], self.new)
+        self.about = bool(self.subject) or self.verb or (before.mine and after.mine)
+        self.weight = 2 * len(self.gone) + len(self.subject) + len(self.value) + self.verb + len(self.over)
+
+    def change(self) -> Change | None:
+        """The first of the ways in which the later statement ends the earlier one."""
+        before, after = self.before, self.after
+        if not after.asserted or after.briefly or (after.for_a_day and not before.dated):
+            return None
+        if (before.event and not (self.valued and self.whole)) or self._other_person():
+            return None
+        other = not self.whole and not after.instead and self._other_thing()
+        adds = after.adds and after.adds not in before.low
+        if self.gone and (self.valued or after.changes or not other):
+            return self._named()
+        if not adds and (found := self._renamed()):
+            return found
+        return None if other else self._ended() or (None if adds else self._other_value())
+
+    def _named(self) -> Change | None:
+        """The old value is named as no longer so."""
+        why = f"{(self.valued or self.gone)[0].text} is named as no longer so"
+        numbers = all(map(_amounts, self.gone))
+        if numbers and not (self.subject or self.verb or len(self.value) > len(self.gone)):
+            return Change(why, False, self.weight) if _same_kind(self.gone, self.new) else None
+        stopped = self._known(self.before.verb, self.after.old)
+        if self.valued or stopped or 2 * len(self.gone) >= len(self.before.value):
+            return Change(why, bool(self.about or not numbers), self.weight)
+        return Change(why, False, self.weight) if self.about else None
+
+    def _renamed(self) -> Change | None:
+        known = self.value or self.whole
+        if (
+            known
+            and self.before.names
+            and self.after.names
+            and any(x.kind in ("name", "leaf") for x in self.new)
+        ):
+            return Change("it has another name", bool(self.value), self.weight + 1)
+        return None
+
+    def _ended(self) -> Change | None:
+        """The subject, or what it does, is named as no longer so."""
+        stopped = self._known(self.before.verb, self.after.old)
+        both = (self.over and (self.verb or self.value)) or (stopped and (self.subject or self.value))
+        if both and (self.lost or self.after.firm or self.after.denies):
+            return Change(f"{[*self.over, *stopped][0].text} has ended", True, self.weight)
+        if self.over and self.whole and self.lost:
+            return Change(f"{self.over[0].text} has ended", False, self.weight)
+        return None
+
+    def _other_value(self) -> Change | None:
+        """The subject stands in a sentence of change with another value."""
+        if not self.after.changes:
+            return None
+        firm, becomes = self.after.firm, self.after.becomes and not self.before.verb
+        told = firm or becomes or self.replaced
+        if (
+            (self.lost and self.whole and (told or self.verb))
+            or (self.whole and firm and _same_kind(self.before.value, self.new))
+            or ((self.lost or self.replaced) and self.about and told)
+        ):
+            return Change("it says that this has changed", False, self.weight)
+        return None
+
+    def _reversed(self, x: Term) -> bool:
+        """Whether the later statement says the opposite of the same subject."""
+        wanted = self.before.subject
+        if not x.base or not wanted:
+            return False
+        return any(
+            len(self._known(wanted, terms_of(claim.subject, self.language))) == len(wanted)
+            and any(
+                self.language.opposed(x.base, y.base) in ("either", "opposite")
+                and not self.language.alike(x.base, y.base)
+                for y in terms_of(f"{claim.attribute} {claim.value}", self.language)
+            )
+            for claim in self.after.claims
+        )
+
+    def _other_person(self) -> bool:
+        """Whether both begin with a name, and not with the same."""
+        mine, yours = ([x for x in each.subject if x.kind == "name"] for each in (self.before, self.after))
+        known = self._known(mine, self.after.every) or self._known(yours, self.before.every)
+        return bool(mine and yours) and not known
+
+    def _other_thing(self) -> bool:
+        """Whether the later statement is about another one of the same kind."""
+        others = [y for y in self.after.subject if not self._known([y], self.before.every)]
+        if not self.subject:
+            return bool(others and self.lost) and self.verb
+        heads = self._known(self.after.every, self.subject)
+        beside = {head.at - 1 for head in heads} | {head.at + 1 for head in heads if head.kind != "word"}
+        marked = any(y.at in beside and not self.language.past(y.low) for y in self.new)
+        return marked or bool(others and self._known(self.subject, self.after.subject))
+
+    def _known(self, wanted: Sequence[Term], among: Sequence[Term]) -> list[Term]:
+        return _found(wanted, among, self.language)
+
+
+@lru_cache(8192)
+def terms_of(text: str, language: Language) -> tuple[Term, ...]:
+    """The terms with meaning; `at` is the place among all words."""
+    found: list[Term] = []
+    for n, each in enumerate(pieces(text, language)):
+        if not each.key or each.key in _NOBODY or each.key == "not":
+            continue
+        key, low = (re.sub(r"['’]s$", "", word).rstrip(".") for word in (each.key, each.low))
+        base = each.base or (language.base(key) if each.kind in ("word", "name") else "")
+        found.append(each._replace(key=key, low=low, base=base, at=n))
+    return tuple(found)
+
+
+def _amounts(term: Term) -> set[object]:
+    """The numbers in a term, without units."""
+    if term.kind == "number":
+        return {term.amount if term.amount is not None else term.value}
+    if term.kind == "date":
+        return {term.parts[2]} if term.parts[2] else {term.key}
+    if term.kind == "time" and term.value is not None:
+        hour, minute = divmod(term.value, 60)
+        return {term.value} if minute else {term.value, hour, hour % 12}
+    return set()
+
+
+def _alike(x: Term, y: Term, language: Language) -> bool:
+    """Whether two terms may name the same, whatever their units and endings."""
+    if x.key == y.key:
+        return True
+    mine, yours = _amounts(x), _amounts(y)
+    if mine or yours:
+        return bool(mine & yours)
+    if not x.base or not y.base:
+        return False
+    if x.base == y.base or language.alike(x.base, y.base):
+        return True
+    same = next(
+        (n for n, (a, b) in enumerate(zip(x.low, y.low, strict=False)) if a != b), min(len(x.low), len(y.low))
+    )
+    return same >= 4 and all(_ENDING.fullmatch(each.low[same:]) for each in (x, y))
+
+
+def _found(wanted: Sequence[Term], among: Sequence[Term], language: Language) -> list[Term]:
+    return [x for x in wanted if any(_alike(x, y, language) for y in among)]
+
+
+def _same_kind(some: Sequence[Term], others: Sequence[Term]) -> bool:
+    """Whether one of these values may take the place of one of the others."""
+    for x in some:
+        for y in others:
+            if x.kind == y.kind and x.kind in ("name", "time", "leaf"):
+                return True
+            if x.kind == y.kind == "number" and (x.unit == y.unit or not x.unit or not y.unit):
+                return True
+            if x.kind == y.kind == "date" and any(x.parts) == any(y.parts):
+                return True
+    return False
