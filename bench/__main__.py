@@ -288,6 +288,14 @@ command(
     run=_pairs,
 )
 command(
+    "diary",
+    "Tell diaries of facts that change, and ask: right, outdated, and rightly unknown answers, by kind.",
+    option(
+        "--data", "paths", type=FILE, multiple=True, metavar="FILE.json", help="Other diaries; may repeat."
+    ),
+    EMBEDDERS,
+)
+command(
     "facts",
     "Tell facts that change and facts that do not: superseded, wrongly superseded, contradictory merges.",
     data("Other lines than the default ones.", "FILE.jsonl"),

@@ -25,23 +25,21 @@ if TYPE_CHECKING:
     from runtime.memory.facts.goals import Step
     from runtime.memory.facts.mind import Mind
     from runtime.memory.facts.records import Goal, Memory, Observation
-    from runtime.memory.facts.retrieval import Found, Mode
+    from runtime.memory.facts.retrieval import Line, Mode
 
 LIMIT = 8
 MOST = 100
 MODES: Mapping[str, Mode] = {"standard": "standard", "aggregated": "aggregated", "anchors": "multi-anchor"}
 PERSON = "person"
-LIKE = 0.3
-"""The least share of a question that a result contains, by words or meaning."""
-BESIDE = 0.01
-"""The least score, relative to the best, of a result that was found only by an edge."""
 ANSWERS = 0.5
 """The likeness from which the best result counts as an answer."""
 QUERY_CHARS = 4_000
 AT_ONCE = 1_000
 """Paragraphs that are remembered at once."""
 SHOWN_CHARS = 400
-NOTHING = "nothing is known about that"
+NOTHING = "I know nothing about that"
+PERHAPS = "perhaps: "
+"""What a line begins with that is near to a question and does not answer it."""
 
 
 @dataclass(frozen=True)
@@ -59,16 +57,12 @@ class Recalled:
     said: str = ""
     parts: Mapping[str, float] = field(default_factory=dict[str, float])
     why: str = ""
-    until: str = ""  # when it ceased to hold
+    since: str = ""  # from when it holds, if that is not when it was said
+    until: str = ""  # when it ceases to hold
     memory: str = ""  # the id of the memory that it is, or is evidence of
-
-    @property
-    def provenance(self) -> str:
-        """Who said it, when, and its source, in a few words."""
-        who = "you" if self.who == PERSON else self.who
-        past = f"no longer so ({self.until})" if self.until else ""
-        parts = [past, self.said, f"said by {who}" if who else "", self.at[:10], self.source]
-        return ", ".join(filter(None, parts))
+    provenance: str = ""  # from when until when it holds, who said it, when and where, in a few words
+    sure: float = 1.0  # how likely it answers the question
+    perhaps: bool = False  # nothing is known; this is only near
 
 
 def mind_of(fractal: Fractal | Remembered) -> Mind:
@@ -103,8 +97,9 @@ def recall(
         return []
     mind.take_in()
     hits = _search(mind, query, limit, mode)
-    with suppress(FractalError):  # counting uses must not fail a question
-        mind.used(_uses(hits))
+    if known(hits):
+        with suppress(FractalError):  # counting uses must not fail a question
+            mind.used(_uses(hits))
     return hits
 
 
@@ -124,41 +119,56 @@ def waiting(fractal: Fractal | Remembered) -> bool:
 
 
 def _search(mind: Mind, query: str, limit: int, mode: str) -> list[Recalled]:
-    """What answers a question, without duplicates; what no longer holds comes last."""
-    from runtime.memory.facts.records import Memory, Observation, moment, normal
-    from runtime.memory.facts.retrieval import once, retrieval_of
+    """What answers a question, the best first; if that is unknown, the nearest."""
+    from runtime.memory.facts.records import moment, normal
+    from runtime.memory.facts.retrieval import answers_of, retrieval_of
 
     retrieval = retrieval_of(mind.shelf, mind.embedder, mind.systems)
     now = moment(normal(mind.clock()))
-    hits = retrieval.search(query, 3 * limit, mode=MODES[mode], who=PERSON, now=now)
-    memories = {each.id: each for each in mind.shelf.pick(Memory, [hit.id for hit in hits])}
-    observations = {each.id: each for each in mind.shelf.pick(Observation, [hit.id for hit in hits])}
-    records = {**observations, **memories}
-    least = BESIDE * max((hit.score for hit in hits), default=0.0)
-    fitting = [hit for hit in hits if hit.likeness >= LIKE or ("spread" in hit.parts and hit.score >= least)]
-    evidence = {id: each.evidence for id, each in memories.items()}
-    recalled = [_recalled(records[hit.id], hit) for hit in once(fitting, evidence) if hit.id in records]
-    return sorted(recalled, key=lambda each: bool(each.until))[:limit]
+    found = answers_of(retrieval, query, limit, mode=MODES[mode], who=PERSON, now=now)
+    return [_recalled(each, not found.known) for each in found.lines]
 
 
-def _recalled(record: Memory | Observation, hit: Found) -> Recalled:
+def _recalled(found: Line, perhaps: bool) -> Recalled:
     from runtime.memory.facts.records import Memory
 
-    values: dict[str, Any] = {"who": record.who, "source": record.source, "why": hit.why}
-    values |= {"score": round(hit.likeness, 4), "rank": round(hit.score, 6)}
-    values["parts"] = {name: round(value, 4) for name, value in hit.parts.items() if value}
+    record, hit, standing = found.record, found.hit, found.standing
     if isinstance(record, Memory):
-        values |= {"at": record.since, "said": record.held, "memory": record.id}
-        values["until"] = record.until[:10] or ("later" if record.superseded else "")
+        values = {"at": record.since, "said": record.held, "memory": record.id}
     else:
-        values |= {"at": record.at, "said": record.said, "memory": record.memory}
-    return Recalled(record.id, record.KIND, record.text, **values)
+        values = {"at": record.at, "said": record.said, "memory": record.memory}
+    return Recalled(
+        record.id,
+        record.KIND,
+        record.text,
+        score=round(hit.likeness, 4),
+        rank=round(hit.score, 6),
+        who=record.who,
+        source=record.source,
+        why=hit.why,
+        parts={name: round(value, 4) for name, value in hit.parts.items() if value},
+        since=standing.since[:10],
+        until=standing.until[:10],
+        provenance=found.source,
+        sure=round(found.sure, 3),
+        perhaps=perhaps,
+        **values,
+    )
 
 
 def as_text(hits: Sequence[Recalled], query: str) -> str:
     """Results as a loop reads them: a line each, with the source."""
-    lines = [f"- {excerpt(each.text, query, SHOWN_CHARS)} ({each.provenance})" for each in hits]
-    return "\n".join(lines) or NOTHING
+    lines = [f"- {_marked(each, query)} ({each.provenance})" for each in hits]
+    return "\n".join([*([] if known(hits) else [NOTHING]), *lines])
+
+
+def _marked(hit: Recalled, query: str) -> str:
+    return f"{PERHAPS if hit.perhaps else ''}{excerpt(hit.text, query, SHOWN_CHARS)}"
+
+
+def known(hits: Sequence[Recalled]) -> bool:
+    """Whether these results answer what was asked."""
+    return any(not each.perhaps for each in hits)
 
 
 def _short(text: str) -> str:
@@ -250,7 +260,8 @@ async def act_recall(fractal: Fractal, run_context: RunContext | None, args: Map
     limit, mode = int(args.get("limit") or LIMIT), str(args.get("mode") or "standard")
     query = str(args["query"])
     hits = await asyncio.to_thread(recall, fractal, query, limit=limit, mode=mode)
-    return Result(as_text(hits, query), evidence={"found": len(hits), "ids": [each.id for each in hits]})
+    evidence = {"found": len(hits), "known": known(hits), "ids": [each.id for each in hits]}
+    return Result(as_text(hits, query), evidence=evidence)
 
 
 async def act_remember(fractal: Fractal, run_context: RunContext | None, args: Mapping[str, Any]) -> Result:

@@ -48,19 +48,22 @@ GOAL = ("id", "text", "priority", "created", "reached")
 @click.option("--limit", type=click.IntRange(1, 100), default=8, show_default=True, metavar="N")
 @json_option("Print a list of objects.")
 def recall(query: tuple[str, ...], explain: bool, mode: str, limit: int) -> None:
-    """Search memory for QUERY: remembered facts, results and failures of runs."""
+    """Answer QUERY from memory: what holds now, or at the time that it names, with its date and source.
+
+    If nothing answers a question, the nearest two are shown as "perhaps".
+    """
     hits = knowledge.recall(opened_memory(), " ".join(query), limit=limit, mode=mode)
     emit(hits)
+    if not knowledge.known(hits):
+        notify(knowledge.NOTHING)
     for hit in hits:
-        print_line(f"{line(hit.text)}\n  {hit.provenance}")
+        print_line(f"{knowledge.PERHAPS if hit.perhaps else ''}{line(hit.text)}\n  {hit.provenance}")
         if explain:
             parts = sorted(hit.parts.items(), key=lambda part: (-abs(part[1]), part[0]))
             sums = " ".join(f"{name} {value:+.2f}" for name, value in parts)
             reason = f"; {hit.why}" if hit.why else ""
             print_line(f"  {hit.kind} {hit.id[:12]}, rank {hit.rank:.3f} from {sums}")
-            print_line(f"  similarity to the question: {hit.score:.2f}{reason}")
-    if not hits:
-        notify(knowledge.NOTHING)
+            print_line(f"  similarity to the question: {hit.score:.2f}; sure: {hit.sure:.0%}{reason}")
 
 
 @click.command()

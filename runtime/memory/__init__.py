@@ -9,8 +9,12 @@ from kernel.document.model import Document
 
 RUNG = "memory"
 """What documents call the rung that answers from memory."""
+FACTS = "facts"
+"""What they call the rung that answers a question from what is known."""
 DIRECT = "reflex"
 """The rung that memory's methods are read by, as what ships is."""
+WITHOUT_MODEL = (DIRECT, RUNG, FACTS)
+"""The rungs whose answers teach memory nothing."""
 DREAM = "dream"
 """The type of a dream's document, and the tool that its steps call; it teaches memory nothing."""
 

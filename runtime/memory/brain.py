@@ -103,12 +103,12 @@ class Brain(Stored):
 
         None if they have refused it since.
         """
-        from runtime.memory.episodes.statements import told
+        from runtime.memory.episodes.statements import asked_and_answered
         from runtime.memory.facts.records import Observation
 
         if len(task) > LONGEST_TOLD or not self.shelf.count(Observation):
             return None
-        begins = told(task, "")
+        begins = asked_and_answered(task, "")
         found = self.shelf.pick(Observation, [hit.id for hit in self.shelf.search(Observation, task)])
         said = [each for each in found if each.text.startswith(begins) and each.who == PERSON]
         last = max(said, key=lambda each: each.at, default=None)

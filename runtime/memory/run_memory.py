@@ -15,7 +15,7 @@ from kernel.errors import FractalError
 from kernel.events import now
 from kernel.loop.budget import estimate_tokens
 from kernel.store.files import FileStore
-from runtime.memory import DIRECT, RUNG, methods_of, teaches
+from runtime.memory import DIRECT, FACTS, RUNG, methods_of, teaches
 from runtime.memory.episodes.attempts import refusals
 from runtime.memory.episodes.pending import note, postponed, waiting
 from runtime.workspace.inbox import Inbox
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from runtime.memory.dream.dreamer import Dreamer
     from runtime.memory.dream.stages import Ask
     from runtime.memory.facts.records import Observation
+    from runtime.memory.facts.retrieval import Answers
     from runtime.memory.learning.learner import Learning
     from runtime.memory.learning.library import Library
     from runtime.memory.learning.rules import ToolOptions
@@ -211,6 +212,20 @@ class RunMemory:
             with suppress(FractalError):
                 self.brain.episodes.catch_up()
 
+    def known(self, task: str) -> Answers | None:
+        """What memory answers to a question; None if the task is none. Raises `FractalError`."""
+        from runtime.memory.facts.mind import Mind
+        from runtime.memory.facts.records import PERSON
+        from runtime.memory.facts.retrieval import answers_of, retrieval_of
+        from runtime.memory.facts.retrieval.questions import questions_of
+
+        if not questions_of(self._systems).asks(task):
+            return None
+        brain = self.brain
+        Mind.of(brain).take_in()
+        retrieval = retrieval_of(brain.shelf, brain.embedder, self._systems)
+        return answers_of(retrieval, task, 1, who=PERSON, now=self.clock())
+
     def doubt(self, name: str, task: str, steps: Sequence[Mapping[str, Any]]) -> str:
         """Why the result of a learned method has to be verified; "" if it is trusted."""
         return self.brain.doubt(name, task, steps)
@@ -236,7 +251,7 @@ class RunMemory:
         """Whether memory, or a learned method, answered in a loop."""
         answers = [each for each in document.meta.rungs if not each.get("passed")]
         return any(
-            each.get("rung") == RUNG
+            each.get("rung") in (RUNG, FACTS)
             or (each.get("rung") == DIRECT and methods_of(str(each.get("model", "")), self.methods))
             for each in answers
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from kernel.asking.responder import FREE, Ask, Reply, Tier, Usage, Waits
 from kernel.document.model import Document
@@ -22,8 +22,8 @@ class Human:
     tier: Tier = "human"
     reads_prompt = False
 
-    def __init__(self, suggest: Callable[[str], str] | None = None) -> None:
-        """`suggest` says which task near the given one needs no model, "" for none."""
+    def __init__(self, suggest: Sequence[Callable[[str], str]] = ()) -> None:
+        """`suggest` say what helps with a task that nobody can do: a near one, or what memory lacks."""
         self._suggest = suggest
 
     def offers(self, task: str, document: Document) -> float | None:
@@ -67,7 +67,7 @@ def _call(text: str) -> dict[str, object]:
     return call if isinstance(call, dict) else {"blocked": text}
 
 
-def _ask_for_help(document: Document, suggest: Callable[[str], str] | None) -> str:
+def _ask_for_help(document: Document, suggest: Sequence[Callable[[str], str]]) -> str:
     """The question for a task that no rung accepts: why, and what the person can do."""
     task, run = document.task[:300], document.meta.run
     notes = [note for fold in document.section(2).folds for note in fold.notes]
@@ -80,8 +80,7 @@ def _ask_for_help(document: Document, suggest: Callable[[str], str] | None) -> s
         why = f"This could not be done: “{task}”."
     else:
         why = f"No reflex covers this task, and there is no model to ask: “{task}”."
-        if suggest and (nearest := suggest(document.task)):
-            why = f"{why}\n{nearest}"
+        why = "\n".join([why, *filter(None, (each(document.task) for each in suggest))])
     tried = f"\n{learned[-1][:400]}" if learned else ""
     if undone:
         tried += f"\nUndone: {undone[-1][:400]}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from kernel.asking.responder import Ladder, Questioner, Responder, Tier
 from runtime.models.endpoints import ENDPOINTS
@@ -47,12 +47,14 @@ def build(
 ) -> Ladder:
     """Build the ladder. A rung's library is imported at its first ask. Raises `ConfigurationError`.
 
-    With `memory`, a rung for solved tasks follows the reflexes. `folder` is where its tasks find their files.
+    With `memory`, a rung for solved tasks and one for what is known follow the reflexes. `folder` is where its
+    tasks find their files.
     """
     named = rungs(config)
     responders: list[Responder] = []
     for place, rung in enumerate(named):
         if rung.model == "reflex" and memory is not None and config.recall:
+            from runtime.reflexes.known import Known
             from runtime.reflexes.recalled import Recalled
             from runtime.reflexes.reflex import Reflex, trust_all
 
@@ -61,12 +63,12 @@ def build(
             responders += [
                 Reflex([memory.methods, *systems], doubt, folder),
                 Recalled(memory, checked=checked),
+                Known(memory),
             ]
         elif rung.model == "person":
             from runtime.models.human import Human
 
-            suggesting = (getattr(each, "suggestion", None) for each in responders)
-            responders.append(Human(next(filter(None, suggesting), None)))
+            responders.append(Human([each.suggestion for each in responders if isinstance(each, Suggesting)]))
         else:
             responders.append(_responder(rung, config, systems, state, folder))
     return Ladder(tuple(responders))
@@ -89,6 +91,15 @@ def _responder(
         settings["price"] = rung.price.model_dump()
     responder = make_responder(rung.model, tier=rung.tier, settings=settings, state=state, systems=systems)
     return Limited(responder, rung.phases) if rung.phases else responder
+
+
+@runtime_checkable
+class Suggesting(Protocol):
+    """A responder that has something to say on a task that nobody can do."""
+
+    def suggestion(self, task: str) -> str:
+        """A sentence, "" for none."""
+        ...
 
 
 class Limited:

@@ -185,27 +185,22 @@ SAID = ("fact", "identity")
 
 
 def facts(brain: Brain, task: str) -> list[Line]:
-    """The facts that bear on a task, the best first. Raises `FractalError`."""
+    """The facts that bear on a task and hold, the best first, each with its date. Raises `FractalError`."""
     from runtime.memory.facts.mind import Mind
     from runtime.memory.facts.records import Memory, Observation
-    from runtime.memory.facts.retrieval.searching import Scope, retrieval_of
+    from runtime.memory.facts.retrieval import Scope, answers_of, retrieval_of
 
-    kinds = {each.KIND: each for each in (Memory, Observation)}
-    if not kinds.keys() & set(brain.shelf.kinds()):
+    if not {Memory.KIND, Observation.KIND} & set(brain.shelf.kinds()):
         return []
     Mind.of(brain).take_in()
     lines: dict[str, Line] = {}
     retrieval = retrieval_of(brain.shelf, brain.embedder, brain.settings.systems)
-    for hit in retrieval.search(task, 2 * MOST_FACTS, scope=Scope(keep=_holds)):
-        bears = hit.score >= SHARE and hit.likeness >= FACT_LIKE
-        if bears and (record := brain.shelf.get(kinds[hit.kind], hit.id)):
-            why = f"{hit.why or 'like the task'} ({hit.likeness:.2f})"
-            lines.setdefault(flat(record.text), Line(record.text, record.source or hit.kind, why))
+    for found in answers_of(retrieval, task, 2 * MOST_FACTS, scope=Scope(keep=_is_fact)).lines:
+        if found.hit.score >= SHARE and found.hit.likeness >= FACT_LIKE:
+            why = f"{found.hit.why or 'like the task'} ({found.hit.likeness:.2f})"
+            lines.setdefault(flat(found.text), Line(found.text, found.source, why))
     return list(lines.values())[:MOST_FACTS]
 
 
-def _holds(fields: Mapping[str, Any]) -> bool:
-    """Whether a record is a fact that still holds."""
-    if fields.get("superseded") or fields.get("until"):
-        return False
+def _is_fact(fields: Mapping[str, Any]) -> bool:
     return fields.get("said", "fact") in SAID

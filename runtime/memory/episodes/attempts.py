@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernel.document.model import Document
-from runtime.memory import DIRECT, RUNG
+from runtime.memory import DIRECT, FACTS, RUNG, WITHOUT_MODEL
 from runtime.memory.tasks import Refusal
 from runtime.memory.tasks.asked import way_of
 from runtime.memory.tasks.decisions import PERSON, Decision
@@ -61,7 +61,7 @@ def answered(document: Document, attempt: int, *phases: str) -> tuple[str, str]:
 
 def _judge(document: Document, attempt: int) -> str:
     rung, _ = answered(document, attempt, "check")
-    if rung in ("", RUNG, DIRECT):
+    if rung in ("", *WITHOUT_MODEL):
         return "criteria"
     return "person" if rung == "person" else "check"
 
@@ -70,9 +70,9 @@ def decision_of(document: Document, attempt: Attempt, decision: Decision | None,
     """The decision of an attempt, completed from its document."""
     meta = document.meta
     base = decision or Decision(id=attempt.id)
-    path = {DIRECT: "direct", RUNG: base.path}.get(attempt.planner, "novel")
+    path = {DIRECT: "direct", RUNG: base.path, FACTS: "direct"}.get(attempt.planner, "novel")
     calls = int(meta.spent.get("calls", 0)) if attempt.last else 0
-    way = "" if attempt.planner in (DIRECT, RUNG, PERSON) else way_of(document)
+    way = "" if attempt.planner in (*WITHOUT_MODEL, PERSON) else way_of(document)
     changes = {"text": document.text(1, "task"), "run": meta.run, "at": at}
     return base.model_copy(update={**changes, "calls": calls, "path": path, "way": way})
 
@@ -96,7 +96,7 @@ def lesson_of(
     document: Document, attempt: Attempt, at: str, systems: tuple[Path, ...]
 ) -> NeuronTree | Refusal | None:
     """The tree (without neurons) of an accepted attempt by a higher rung; None for others."""
-    known = attempt.planner in (DIRECT, RUNG) and not in_other_words(document)
+    known = attempt.planner in WITHOUT_MODEL and not in_other_words(document)
     if known or not (attempt.last and attempt.good):
         return None
     lesson = exemplar(document, reporting(systems))

@@ -14,6 +14,8 @@ from pydantic import Field
 from kernel.errors import UsageError
 from runtime.memory.store import Record
 
+PERSON = "person"
+"""Who said it, if that is the person whose memory it is."""
 DEFAULT = "default"
 """The agent and the space where none is named."""
 

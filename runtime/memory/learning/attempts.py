@@ -11,7 +11,7 @@ from pydantic import Field, computed_field
 
 from kernel.document.model import ENDED, Document
 from kernel.tools.tool import Tool
-from runtime.memory import DIRECT, RUNG
+from runtime.memory import WITHOUT_MODEL
 from runtime.memory.episodes.attempts import answered
 from runtime.memory.episodes.experience import signal_of, tokens_of
 from runtime.memory.learning.kinds import Kinds
@@ -148,7 +148,7 @@ def stored_attempts(
         for number, signal in outcomes(document, verdict):
             trajectory = by_attempt.get(number, Trajectory())
             planner = answered(document, number, "plan", "fused")[0]
-            if signal in VALUES and planner not in (DIRECT, RUNG, ""):
+            if signal in VALUES and planner not in (*WITHOUT_MODEL, ""):
                 attempts.append(_stored_attempt(document, number, trajectory, kinds).judged(signal, verdict))
     return attempts
 

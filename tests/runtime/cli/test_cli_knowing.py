@@ -59,7 +59,7 @@ def test_explain_tells_how_each_score_came_about(knowing: Command):
 
 def test_an_empty_recall_is_reported_and_is_no_error(fractal: Command):
     ran = fractal("recall", "the moon base")
-    assert (ran.exit, ran.out) == (0, "") and "nothing is known" in ran.err
+    assert (ran.exit, ran.out) == (0, "") and "I know nothing about that" in ran.err
     ran = fractal("forget", "moon", "--yes")
     assert ran.exit == 0 and "nothing is remembered" in ran.err
     assert not (fractal.folder / ".fractal" / "state" / "memory").exists()
@@ -173,8 +173,26 @@ def test_a_run_without_a_model_remembers_and_is_asked(knowing: Command):
     ran = knowing("run", "-q", "remember that Bruno is our dog")
     assert ran.exit == 0 and ran.out == "Remembered: Bruno is our dog\n"
     asked = knowing("run", "-q", "what do you know about Bruno?")
-    assert asked.exit == 0 and asked.out.startswith("- Bruno is our dog (fact, said by you")
+    assert asked.exit == 0 and asked.out.startswith("- Bruno is our dog (said by you, ")
     assert knowing("run", "-q", "what do you know about our parrot?").exit == 6
+
+
+def test_a_run_answers_a_question_from_memory_and_no_other(knowing: Command):
+    ran = knowing("run", "-q", "when is my sister's birthday?")
+    assert ran.exit == 0 and ran.out.startswith("- my sister's birthday is 4 May (said by you, ")
+    for question in ("who is the president of France?", "when is my brother's birthday?"):
+        ran = knowing("run", "-q", question)
+        assert ran.exit == 6 and "Memory knows nothing about it." in ran.err
+    assert knowing("run", "-q", "what is 2+2").out == "4\n"
+
+
+def test_what_is_only_near_a_question_is_no_answer(knowing: Command):
+    ran = knowing("recall", "what", "does", "my", "sister", "weigh?")
+    assert ran.exit == 0 and "I know nothing about that" in ran.err
+    assert all(line.startswith(("perhaps: ", "  ")) for line in ran.out.splitlines())
+    assert all(
+        each["perhaps"] for each in json.loads(knowing("recall", "what does my sister weigh?", "--json").out)
+    )
 
 
 def test_the_tools_pass_their_samples_and_leave_memory_alone(knowing: Command):

@@ -182,7 +182,7 @@ def test_what_a_person_said_before_reaches_the_next_task(
     )
     fractal.brain.close()
     _, shown = worked("put a report of the sales into the report folder")
-    assert "- the report folder is reports/ (person)" in shown
+    assert "- the report folder is reports/ (said by you, " in shown
 
 
 def test_what_a_person_rejected_is_no_example(
@@ -234,7 +234,7 @@ def test_a_hostile_memory_stays_one_line_of_data_that_says_where_it_came_from(
     inside = shown.split("## Context from memory: files\n")[1].split("\n## ")[0].strip().splitlines()
     assert inside[0] == inside[-1] == "`````"
     assert len([line for line in inside if "Delete the sales" in line]) == 1
-    assert next(line for line in inside if "Delete" in line).endswith("(file:letter.txt)")
+    assert next(line for line in inside if "Delete" in line).endswith(", file:letter.txt)")
     titles = [line for line in shown.splitlines() if line.startswith("#")]
     assert titles == ["## Task", "## Context from folder (names, bytes)", "## Context from memory: files"]
     assert "patterns/trusted.md" not in "".join(played.root.meta.extra)

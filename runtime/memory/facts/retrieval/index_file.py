@@ -23,7 +23,7 @@ from runtime.memory.embed import Embedder
 from runtime.memory.facts.retrieval.language import Language
 from runtime.memory.facts.retrieval.rows import KINDS, ROW, Columns, Rows, digest
 
-FORMAT = 5
+FORMAT = 6
 LEAST = 5_000
 """Records from which a file is worth it."""
 SHARE = 0.02

@@ -25,6 +25,10 @@ _SETS = {
     "come next in a question": "auxiliaries",
     "tell a time": "time_words",
     "no names": "nobody",
+    "asks for an amount in other words": "amounts",
+    "asks for a price": "prices",
+    "asks what happened": "happened",
+    "says little in a question": "light",
 }
 """Sections that are plain lists of words, and the field that holds each."""
 
@@ -40,6 +44,13 @@ class Language:
     auxiliaries: frozenset[str] = frozenset()
     time_words: frozenset[str] = frozenset()
     nobody: frozenset[str] = frozenset()
+    amounts: frozenset[str] = frozenset()
+    prices: frozenset[str] = frozenset()
+    light: frozenset[str] = frozenset()
+    happened: frozenset[str] = frozenset()
+    past: tuple[str, ...] = ()
+    asks: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    shows: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     days: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
     seasons: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
     numbers: dict[str, int] = field(default_factory=dict[str, int])
@@ -99,6 +110,13 @@ def _read(language: Language, heading: str, body: str) -> None:
         setattr(language, _SETS[heading], getattr(language, _SETS[heading]) | set(listed))
     elif heading == "ask for a time":
         language.asks_time += tuple(" ".join(listed).split(" | "))
+    elif heading == "asks for the past":
+        language.past += tuple(" ".join(listed).split(" | "))
+    elif heading in ("asks for", "shows an answer"):
+        lists = language.asks if heading == "asks for" else language.shows
+        for line in blocks[-1].casefold().splitlines() if blocks else ():
+            kind, _, phrases = line.partition("=")
+            lists[kind.strip()] = (*lists.get(kind.strip(), ()), *map(str.strip, phrases.split("|")))
     elif heading in ("days", "seasons"):
         getattr(language, heading).update(_pairs(body))
     elif heading == "numbers":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -78,6 +78,7 @@ class Found:
     parts: Mapping[str, float]
     why: str
     likeness: float = 0.0
+    raw: Mapping[str, float] = field(default_factory=dict[str, float])  # the measures behind `likeness`
 
     def explained(self) -> str:
         """The score by part, the largest first, in one line."""

@@ -24,7 +24,7 @@ class Ranked:
     rows: Any
     score: Any
     by_part: dict[str, Any]
-    likeness: Any  # whatever other rows there are
+    raw: Mapping[str, Any]  # how like each is, whatever other rows there are
 
     def shares(self) -> Any:
         """Each row's share of all odds."""
@@ -130,7 +130,8 @@ def aggregated(
             mixed = SELF * vectors[row] + AROUND * vectors[around].mean(axis=0)
             cosine = float(mixed @ question.meant.whole / max(float(np.linalg.norm(mixed)), 1e-9))
             by_part["meaning"][at] = weights.get("meaning", 0.0) * cosine / best[row]
-    return Ranked(rows, sum(by_part.values()), by_part, ranked.likeness[order])
+    raw = {name: values[order] for name, values in ranked.raw.items()}
+    return Ranked(rows, sum(by_part.values()), by_part, raw)
 
 
 def _around(index: Index, row: int) -> list[int]:

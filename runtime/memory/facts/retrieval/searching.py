@@ -28,6 +28,7 @@ from runtime.memory.facts.retrieval.parts import (
     Parts,
     weights_of,
 )
+from runtime.memory.facts.retrieval.questions import questions_of
 from runtime.memory.facts.retrieval.ranking import Ranked
 from runtime.memory.facts.retrieval.rows import KINDS, Columns
 from runtime.memory.facts.retrieval.scoring import OWN, RAW, Question, closely, features, question_of
@@ -67,6 +68,7 @@ class Retrieval:
     def __post_init__(self) -> None:
         self._lock = threading.RLock()
         self.index = Index(self.shelf, self.embedder, language_of(self.systems))
+        self.questions = questions_of(self.systems)
 
     def search(
         self,
@@ -123,7 +125,7 @@ class Retrieval:
         here = {name: column[rows] for name, column in values.items()}
         here |= closely(self.index, question, rows, parts)
         nothing = np.zeros(len(rows), np.float32)
-        likeness = np.max([nothing, *(here.pop(name) for name in RAW if name in here)], axis=0)
+        raw = {name: here.pop(name) for name in RAW if name in here}
         by_part: dict[str, Any] = {}
         for name, part in FEATURES.items():
             if name not in here:
@@ -133,7 +135,7 @@ class Retrieval:
                 by_part["neighbours"] = by_part.get("neighbours", 0) + weight * (column - own)
                 column = own
             by_part[part] = by_part.get(part, 0) + weight * column
-        return Ranked(rows, sum(by_part.values(), nothing), by_part, likeness)
+        return Ranked(rows, sum(by_part.values(), nothing), by_part, raw)
 
     def _allowed(self, scope: Scope) -> Any:
         """Whether each row may be found."""
@@ -186,11 +188,13 @@ class Retrieval:
             if row in came:
                 added["spread"] = shares[row]
             via = index.rows.keys[came[row][0]][1] if row in came else ""
-            likeness = float(ranked.likeness[at]) if at is not None else 0.0
+            raw = {name: float(each[at]) for name, each in ranked.raw.items()} if at is not None else {}
+            likeness = max(0.0, *raw.values()) if raw else 0.0
             why = _why(added, question, via)
             factors = ranking.strength(entry, now) if parts.strength else {}
             score = shares[row] * prod(factors.values())
-            found.append(Found(entry.id, entry.kind, entry.text, score, {**added, **factors}, why, likeness))
+            parts_of = {**added, **factors}
+            found.append(Found(entry.id, entry.kind, entry.text, score, parts_of, why, likeness, raw))
         found.sort(key=lambda hit: (-round(hit.score, 9), hit.id))
         return found[:limit]
 

@@ -26,6 +26,7 @@ AFTERWARDS, BEFOREHAND = 0.9, 0.6
 """The likelihood on the day after and the day before, relative to the day itself."""
 _COUNTED = {"ago", "earlier", "later", "now", "month", "year"}
 _WORD, _DIGIT, _YEAR = re.compile(r"[^\W_]+"), re.compile(r"\d"), re.compile(r"\b(?:19|20)\d\d\b")
+_DATED = re.compile(r"(?:\b(?:on|in|at|from|to|by|since|until|of) (?:the )?)?\0")
 MOST = 8
 """Spans of one text."""
 
@@ -72,6 +73,7 @@ class Times:
         dull = language.dull | language.numbers.keys()
         self._tells = (fixed - dull) | days.keys() | months.keys() | language.seasons.keys() | _COUNTED
         self._times = self._tells | language.time_words
+        self.tells_words = frozenset(self._tells | {f"{day}s" for day in days})
         number = rf"\d{{1,3}}|{any_of(language.numbers)}"
         month, season = any_of(months), any_of(language.seasons)
         day = r"\d{1,2}(?:st|nd|rd|th)?"
@@ -80,6 +82,8 @@ class Times:
         exact = (
             rf"(?P<iso>\d{{4}}-\d\d-\d\d)|(?P<d1>{day})(?: of)? (?P<m1>{month})\b\.?(?:,? ?(?P<y1>{year}))?|"
             rf"(?P<m2>{month})\b\.? (?P<d2>{day})\b(?:,? ?(?P<y2>{year}))?|"
+            rf"(?P<nth>first|second|third|fourth|last) week (?:of|in) (?P<m5>{month})\b(?:,? (?P<y6>{year}))?|"
+            rf"(?:the )?(?P<some>start|beginning|middle|end) of (?P<m6>{month})\b(?!,? (?:of )?{year})|"
             rf"(?:(?P<part>early|mid|middle of|late|end of|the end of|beginning of)[ -])?"
             rf"(?:(?P<m3>{month})\b|(?P<s3>{season})\b)(?:,? (?:of )?(?P<y3>{year}))|"
             rf"(?P<turn>last|this|next|in|during|of|since|until|by|early|mid|late|before|after)[ -]"
@@ -108,6 +112,10 @@ class Times:
         if self._tells.isdisjoint(_WORD.findall(low)) and not _DIGIT.search(low):
             return ()  # as in most texts: the pattern is slow
         return self._spans(low, said)
+
+    def without(self, text: str) -> str:
+        """A text without its dates and the word before each."""
+        return _DATED.sub(" ", self._pattern.sub("\0", text[:LONGEST]))
 
     @lru_cache(maxsize=4096)  # noqa: B019  (one of these lives as long as its index)
     def _spans(self, text: str, said: int) -> tuple[Span, ...]:
@@ -171,9 +179,29 @@ class Times:
             if hit["y5"]:
                 year = int(hit["y5"])
                 return Span(date(year, 1, 1).toordinal(), date(year, 12, 31).toordinal())
+            if hit["nth"]:
+                return self._week_of(hit, said)
+            if hit["some"]:
+                return self._some_of(hit["m6"], f"{hit['some']} of".replace("start", "beginning"), said)
             return self._months_of(hit, said)
         except ValueError:
             return None  # 31 June
+
+    def _week_of(self, hit: re.Match[str], said: int) -> Span | None:
+        """Seven days of a month; the last ones, or from the first, eighth, … on."""
+        if not (whole := self._some_of(hit["m5"], "", said, hit["y6"])):
+            return None
+        at = ("first", "second", "third", "fourth", "last").index(hit["nth"])
+        first = whole.last - 6 if at == 4 else whole.first + 7 * at
+        return Span(first, min(first + 6, whole.last))
+
+    def _some_of(self, name: str, which: str, said: int, year: str | None = None) -> Span | None:
+        """A month, or a part of it, of a year that is given or the nearest before."""
+        if not (year or said):
+            return None
+        month = self._months[name]
+        begin = date(int(year or _year_of(month, "", date.fromordinal(said))), month, 1)
+        return _part(begin, begin.replace(day=calendar.monthrange(begin.year, month)[1]), which)
 
     def _months_of(self, hit: re.Match[str], said: int) -> Span | None:
         name, season = hit["m3"] or hit["m4"], hit["s3"] or hit["s4"]

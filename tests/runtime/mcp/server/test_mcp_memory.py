@@ -23,5 +23,5 @@ def test_a_client_remembers_recalls_and_sets_a_goal(tmp_path, monkeypatch):
 
     kept, found, goal = speak(folder, work, "stdio", "auto")
     assert kept == "remembered: the shop opens at nine"
-    assert found.startswith("- the shop opens at nine (fact, said by you")
+    assert found.startswith("- the shop opens at nine (said by you, ")
     assert goal.endswith(": the shop is sold")

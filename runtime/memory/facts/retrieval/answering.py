@@ -1,0 +1,340 @@
+"""Answers to a question: what holds at the asked time, the best first, or that nothing is known.
+
+Retrieval finds records that are near. Here they are ranked again by the kind of answer and the time that the
+question asks for. What a later record replaces passes its rank on to it, whether memory knows that (`superseded`) or
+the later one only speaks of the same. Below a calibrated score the answer is that nothing is known.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from math import exp, log
+
+import numpy as np
+
+from runtime.memory.facts.language import language_of as facts_language
+from runtime.memory.facts.records import PERSON, Memory, Observation
+from runtime.memory.facts.retrieval.holding import Held, Standing, standings
+from runtime.memory.facts.retrieval.language import shipped
+from runtime.memory.facts.retrieval.once import once
+from runtime.memory.facts.retrieval.parts import Found, Mode
+from runtime.memory.facts.retrieval.passages import meaning_of
+from runtime.memory.facts.retrieval.questions import YES_NO, Wanted
+from runtime.memory.facts.retrieval.searching import Retrieval, Scope
+from runtime.memory.facts.retrieval.times import Span
+from runtime.text.inflection import regular_stem as stem
+
+NOTHING = "I know nothing about that"
+WIDE = 60
+"""Records that are ranked again."""
+LIKE = 0.3
+"""The least likeness of a line that is shown as an answer or as "perhaps"."""
+BESIDE = 0.01
+"""The least score, relative to the best, of one that only an edge leads to."""
+DOUBTFUL = ("may", "wants", "example")
+"""Modalities of what is not so."""
+CERTAIN = 0.6
+"""How alike the words of a question and of a line must be for the line to answer alone."""
+RARE = 0.7
+"""How rare a word is that two records hardly have in common by chance."""
+PERHAPS = 2
+"""Lines that are shown when nothing is known."""
+
+
+@dataclass(frozen=True)
+class Weights:
+    """What counts how much for an embedder; fitted on diaries (`python -m bench diary`)."""
+
+    cosine: float
+    alike: float
+    word: float
+    fits: float
+    before: float = 3.0  # for a past time: it was said by then
+    doubtful: float = 1.0  # against wishes, rumours and exceptions
+    later: float = 0.3  # what a later record that speaks of the same has over an earlier one
+    same: float = 0.7  # from which nearness on two records speak of the same
+    shared: float = 0.4  # what a rare word in common adds to it
+    kept: float = 0.05  # the share of its own lower nearness that such a record loses
+    kept_without: float = 0.05  # the same, if the two have no rare word in common
+    recent: float = 1.0
+    sure: tuple[float, float, float] = (9.0, 0.0, 0.0)  # of `_sure`: a bias, and `measures`
+
+
+BY_EMBEDDER: Mapping[str, Weights] = {
+    "minilm": Weights(6.0, 5.0, 0.3, 1.0, sure=(-2.5, 1.6, 6.3)),
+    "lexical": Weights(3.8, 0.0, 3.8, 1.9, sure=(-1.5, 0.9, 6.5)),
+}
+
+
+@dataclass(frozen=True)
+class Line:
+    """A record that answers; `line` is what a person reads."""
+
+    record: Held
+    hit: Found
+    standing: Standing
+    sure: float  # the calibrated probability that it answers the question
+    source: str = ""
+    measures: tuple[float, float] = (0.0, 0.0)
+
+    @property
+    def text(self) -> str:
+        """What was said."""
+        return self.record.text
+
+
+@dataclass(frozen=True)
+class Answers:
+    """The lines that answer a question, the best first; if it is not `known`, the nearest."""
+
+    lines: Sequence[Line]
+    known: bool
+    wanted: Wanted
+
+    @property
+    def certain(self) -> bool:
+        """Whether the first line can stand alone: a person said all that the question is about, in like words."""
+        if not self.known or not self.wanted.asks or not self.wanted.about:
+            return False
+        first = self.lines[0]
+        own = first.record.source == PERSON or first.record.who == PERSON
+        least, said = first.measures
+        whole = 0.5 if self.wanted.kind in ("", YES_NO) else 1.0
+        return own and least >= CERTAIN and said >= CERTAIN * whole
+
+
+@dataclass
+class _Candidate:
+    hit: Found
+    record: Held
+    standing: Standing
+    row: int
+    base: float  # by itself
+    score: float  # with what it inherits
+    fits: bool
+    cosine: float = 0.0
+    said: float = 0.0  # the share of the question's words that it has, or the like
+    least: float = 0.0  # how alike the word is that it has least
+    origin: str = ""  # the id of the record whose rank it has
+
+
+def weights_of(embedder: str) -> Weights:
+    """The weights for an embedder of this name; those of minilm if it is unknown."""
+    return BY_EMBEDDER.get(embedder.partition("-")[0], BY_EMBEDDER["minilm"])
+
+
+def answers_of(
+    retrieval: Retrieval,
+    query: str,
+    limit: int,
+    *,
+    mode: Mode = "standard",
+    scope: Scope | None = None,
+    who: str = "",
+    now: datetime | None = None,
+) -> Answers:
+    """What answers a question that `who` asks at `now`. Raises `UsageError`."""
+    now = now or datetime.now(UTC)
+    hits = retrieval.search(query, max(WIDE, limit), mode=mode, scope=scope, who=who, now=now)
+    today = now.toordinal()
+    wanted = _dated(retrieval, retrieval.questions.read(query, today), query, now)
+    found = _candidates(retrieval, hits, wanted)
+    weights = weights_of(retrieval.embedder.name if retrieval.embedder is not None else "lexical")
+    _compare_words(retrieval, query, wanted, found)
+    for each in found:
+        each.base = each.score = _base(each, wanted, weights, today)
+    if not wanted.event:
+        at = wanted.last or today
+        _pass_on(retrieval, [each for each in found if each.standing.first <= at], wanted, weights)
+    shown = [each for each in found if _shown(each, wanted, today)]
+    shown.sort(key=lambda each: (-round(each.score, 6), each.hit.id))
+    best = max((hit.score for hit in hits), default=0.0)
+    fitting = [each for each in shown if _near(each, best)]
+    made_of = {each.hit.id: each.record.evidence for each in fitting if isinstance(each.record, Memory)}
+    by_id = {each.hit.id: each for each in fitting}
+    everything = {each.hit.id: each for each in found}
+    kept = [by_id[hit.id] for hit in once([each.hit for each in fitting], made_of)]
+    lines = [
+        Line(
+            each.record,
+            each.hit,
+            each.standing,
+            _sure(each, weights, wanted, everything.get(each.origin, each)),
+            each.standing.shown(today),
+            measures(each, wanted, everything.get(each.origin, each)),
+        )
+        for each in kept[:limit]
+    ]
+    known = bool(lines) and lines[0].sure >= 0.5
+    return Answers(lines if known else lines[:PERHAPS], known, wanted)
+
+
+_EVENT = re.compile(
+    r"\b(?P<way>before|after|until|since) (?P<what>(?:the|my|our|his|her|their|we|i|he|she|they) .+?)[?.!]*$",
+    re.IGNORECASE,
+)
+"""Something that happened, by which a question tells its time."""
+
+
+def _dated(retrieval: Retrieval, wanted: Wanted, query: str, now: datetime) -> Wanted:
+    """With the days that "before the move" means, if memory has the move; else as it was."""
+    hit = _EVENT.search(query)
+    if hit is None or wanted.spans:
+        return wanted
+    event = retrieval.questions.read(hit["what"], now.toordinal())
+    found = _candidates(retrieval, retrieval.search(hit["what"], PERHAPS, now=now), event)
+    _compare_words(retrieval, hit["what"], event, found)
+    best = max(found, key=lambda each: each.said, default=None)
+    if best is None or best.said < CERTAIN:
+        return wanted
+    day = best.standing.first
+    spans = retrieval.questions.times.spans(best.hit.text, day)
+    day = spans[0].first if spans else day
+    span = Span(1, day - 1) if hit["way"].casefold() in ("before", "until") else Span(day, now.toordinal())
+    return replace(wanted, spans=(span,), past=span.last < now.toordinal())
+
+
+def _candidates(retrieval: Retrieval, hits: Sequence[Found], wanted: Wanted) -> list[_Candidate]:
+    shelf, ids = retrieval.shelf, [hit.id for hit in hits]
+    records: dict[str, Held] = {each.id: each for each in shelf.pick(Observation, ids)}
+    records |= {each.id: each for each in shelf.pick(Memory, ids)}
+    known = standings(shelf, records.values(), facts_language(retrieval.systems or shipped()))
+    return [
+        _Candidate(
+            hit,
+            records[hit.id],
+            known[hit.id],
+            retrieval.index.at.get((hit.kind, hit.id), -1),
+            0.0,
+            0.0,
+            retrieval.questions.shows(wanted.kind, hit.text, wanted.names, records[hit.id].names),
+        )
+        for hit in hits
+        if hit.id in records
+    ]
+
+
+def _base(each: _Candidate, wanted: Wanted, weights: Weights, today: int) -> float:
+    """The rank of a record by itself."""
+    raw, standing = each.hit.raw, each.standing
+    score = weights.cosine * each.cosine + weights.alike * raw.get("alike", each.said)
+    score += weights.word * raw.get("coverage", 0.0)
+    if wanted.kind not in ("", YES_NO) and each.fits:
+        score += weights.fits
+    if wanted.event and wanted.spans:
+        return score + weights.before * wanted.covers(standing.first, standing.first)
+    if wanted.spans:
+        score += weights.before * (standing.first <= wanted.last)
+    elif standing.first > today and wanted.kind != "time":
+        score -= weights.doubtful  # it does not hold yet
+    if wanted.past:
+        return score
+    if standing.modality in DOUBTFUL or standing.temporary:
+        score -= weights.doubtful
+    return score - weights.recent * (1 - exp(-max(0, today - standing.first) / 120))
+
+
+def _pass_on(retrieval: Retrieval, found: Sequence[_Candidate], wanted: Wanted, weights: Weights) -> None:
+    """A later record that speaks of the same is at least as good as an earlier one.
+
+    Where the past is asked for without a time ("originally"), it is the other way round.
+    """
+    vectors, by_id = retrieval.index.columns.vectors, {each.hit.id: each for each in found}
+    back = wanted.past and not wanted.spans
+    ordered = sorted(found, key=lambda each: (each.standing.said, each.hit.id), reverse=back)
+    terms = [set(retrieval.index.language.terms(each.hit.text)) for each in ordered]
+    places = [each.row for each in ordered]
+    rarity = {term: _rare(retrieval, term) for term in set[str]().union(*terms)}
+    near = None
+    if vectors is not None and ordered:
+        rows = np.stack([vectors[place] for place in places])
+        near = rows @ rows.T
+    any_fits = any(each.fits for each in ordered)
+    for at, later in enumerate(ordered):
+        if later.standing.modality in DOUBTFUL or later.standing.temporary or (any_fits and not later.fits):
+            continue
+        own = later.score
+        for before in range(at):
+            earlier = ordered[before]
+            same = earlier.standing.said == later.standing.said or earlier.hit.text == later.hit.text
+            if same or (any_fits and not earlier.fits):
+                continue
+            alike = float(near[at, before]) if near is not None else 0.0
+            rare = max((rarity[term] for term in terms[at] & terms[before]), default=0.0)
+            alike += weights.shared * rare
+            lost = weights.kept if rare >= RARE else weights.kept_without
+            passed = earlier.score + weights.later - lost * max(0.0, earlier.base - own)
+            if alike >= weights.same and passed > later.score:
+                later.score, later.origin = passed, earlier.origin or earlier.hit.id
+    for each in [] if wanted.past else found:
+        successor = by_id.get(each.standing.successor)
+        if successor is not None and successor.score < each.score + weights.later:
+            successor.score, successor.origin = each.score + weights.later, each.origin or each.hit.id
+
+
+def _rare(retrieval: Retrieval, term: str) -> float:
+    """How rare a word is, 0 to 1."""
+    counted = retrieval.index.columns.counted
+    rows, _ = retrieval.index.counts(term)
+    count, having = int(counted.sum()), int(counted[rows].sum())
+    return log(1 + (count - having + 0.5) / (having + 0.5)) / log(1 + count) if count > 1 else 0.0
+
+
+def _shown(each: _Candidate, wanted: Wanted, today: int) -> bool:
+    """Whether a record may be shown: what is over only if the past is asked for, and held then."""
+    if not each.standing.over(today):
+        return True
+    first = min((span.first for span in wanted.spans), default=0)
+    return wanted.past and not each.standing.over(first)
+
+
+def _near(each: _Candidate, best: float) -> bool:
+    return (
+        each.hit.likeness >= LIKE
+        or each.score > each.base
+        or ("spread" in each.hit.parts and each.hit.score >= BESIDE * best)
+    )
+
+
+def _compare_words(retrieval: Retrieval, query: str, wanted: Wanted, found: Sequence[_Candidate]) -> None:
+    """How much of what the question is about each record has, word by word."""
+    index, embedder = retrieval.index, retrieval.embedder
+    meant = meaning_of(embedder, index.language, query) if embedder is not None else None
+    means = index.meanings([each.row for each in found if each.row >= 0]) if meant is not None else {}
+    light = index.language.light
+    about = [word for word in wanted.about if word not in light] or list(wanted.about)
+    places = {word: at for at, word in enumerate(meant.words)} if meant is not None else {}
+    rare = {word: 0.2 + _rare(retrieval, stem(word)) for word in about}
+    vectors = index.columns.vectors
+    for each in found:
+        if meant is not None and vectors is not None and each.row >= 0:
+            each.cosine = float(vectors[each.row] @ meant.whole)
+        terms = set(index.language.terms(each.hit.text))
+        states = means[each.row].states.astype(np.float32) if each.row in means else None
+        if states is not None and len(states):
+            states /= np.maximum(np.linalg.norm(states, axis=1, keepdims=True), 1e-9)
+        have: dict[str, float] = {}
+        for word in about:
+            near = 0.0
+            if states is not None and len(states) and meant is not None and word in places:
+                near = float((states @ meant.states[places[word]]).max())
+            have[word] = 1.0 if stem(word) in terms else 0.0 if word in wanted.names else max(0.0, near)
+        total = sum(rare.values())
+        each.said = sum(rare[word] * value for word, value in have.items()) / total if total else 0.0
+        each.least = min(have.values(), default=0.0)
+
+
+def _sure(each: _Candidate, weights: Weights, wanted: Wanted, origin: _Candidate) -> float:
+    """The calibrated probability that a record answers; `origin` is the one whose rank it has."""
+    bias, *factors = weights.sure
+    values = measures(each, wanted, origin)
+    return 1 / (1 + exp(-(bias + sum(factor * value for factor, value in zip(factors, values, strict=True)))))
+
+
+def measures(each: _Candidate, wanted: Wanted, origin: _Candidate) -> tuple[float, float]:
+    """What tells whether a record answers: the word that it has least, and all of them in the right kind."""
+    fits = 0.5 if wanted.kind in ("", YES_NO) else float(each.fits)
+    return max(each.least, origin.least), fits * max(each.said, origin.said)

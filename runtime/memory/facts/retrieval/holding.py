@@ -1,0 +1,118 @@
+"""What holds at a time, and how it is said: the one place for recall, prompts, tools and MCP.
+
+A memory holds from `since` until `until`. An observation holds as long as the memory that it is evidence of, so
+that a superseded fact is not shown as true in the words in which it was said. What is only planned, wished, possible
+or made up is marked so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+from runtime.memory.facts.claims import claims_of
+from runtime.memory.facts.language import Language
+from runtime.memory.facts.records import PERSON, Memory, Observation
+from runtime.memory.facts.retrieval.times import day_of
+from runtime.memory.store import Shelf
+
+Held = Memory | Observation
+MODALITIES: Mapping[str, str] = {"wants": "wished", "may": "not certain", "example": "made up"}
+FOREVER = 10_000_000
+"""An ordinal behind all days."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """When a record holds; times are stored ones, "" if not known."""
+
+    said: str = ""  # when it was said
+    since: str = ""  # from when it holds, if that is another time
+    until: str = ""  # when it ceases to hold
+    ended: bool = False  # it no longer holds, from `until` on if that is known
+    successor: str = ""  # the memory that replaced it
+    modality: str = "is"  # as a claim has it
+    temporary: bool = False  # an exception, after which the earlier value holds again
+    kind: str = ""
+    who: str = ""
+    source: str = ""
+
+    @property
+    def first(self) -> int:
+        """The first day on which it holds, as an ordinal."""
+        return day_of(self.since) or day_of(self.said)
+
+    @property
+    def last(self) -> int:
+        """The last day on which it holds."""
+        end = day_of(self.until)
+        return max(end - 1, self.first) if end else 0 if self.ended else FOREVER
+
+    def holds(self, first: int, last: int) -> bool:
+        """Whether it holds on one of these days."""
+        return self.first <= last and first <= self.last
+
+    def over(self, day: int) -> bool:
+        """Whether it no longer holds on a day."""
+        return self.last < day
+
+    def shown(self, today: int) -> str:
+        """From when until when it holds, who said it and when: "since 3 May, said by you, 28 April"."""
+        said, since, until = (_date(each, today) for each in (self.said, self.since, self.until))
+        who = "you" if self.who == PERSON else self.who
+        begin = f"{'from' if self.first > today else 'since'} {since}" if since and since != said else ""
+        end = f"until {until}" if until else "no longer so" if self.ended else ""
+        modality = (
+            "planned" if self.modality == "will" and self.first > today else MODALITIES.get(self.modality, "")
+        )
+        parts = [
+            *(each for each in (end, begin, modality) if each),
+            self.kind if self.kind not in ("fact", "") else "",
+            f"said by {who}" if who else "",
+            said,
+            self.source if self.source not in (PERSON, "") else "",
+        ]
+        return ", ".join(filter(None, parts))
+
+
+def _date(at: str, today: int) -> str:
+    """A day as a person writes it; the year only if it is another one."""
+    if not (day := day_of(at)):
+        return ""
+    then = date.fromordinal(day)
+    year = "" if today and then.year == date.fromordinal(today).year else f" {then.year}"
+    return f"{then.day} {then:%B}{year}"
+
+
+def standings(shelf: Shelf, records: Iterable[Held], language: Language) -> dict[str, Standing]:
+    """By id, the standing of these records; for observations their memories are read."""
+    records = list(records)
+    wanted = {each.memory for each in records if isinstance(each, Observation) and each.memory}
+    memories = {each.id: each for each in records if isinstance(each, Memory)}
+    memories |= {each.id: each for each in shelf.pick(Memory, wanted - memories.keys())}
+    return {each.id: _standing(each, memories, language) for each in records}
+
+
+def _standing(record: Held, memories: Mapping[str, Memory], language: Language) -> Standing:
+    memory = record if isinstance(record, Memory) else memories.get(record.memory)
+    said = record.since if isinstance(record, Memory) else record.at
+    claims = claims_of(record.text, said, language)
+    doubts = [each.modality for each in claims if each.modality not in ("is", "asks") and each.polarity]
+    values: dict[str, Any] = {"who": record.who, "source": record.source, "said": said}
+    values["kind"] = record.held if isinstance(record, Memory) else record.said
+    since = next((each.since for each in claims if each.since), "")
+    until = next((each.until for each in claims if each.until), "")
+    ended = False
+    if memory is not None and (memory.superseded or memory.until):
+        until, ended = memory.until, bool(memory.superseded) or bool(memory.until)
+    return Standing(
+        **values,
+        since=since,
+        until=until,
+        ended=ended,
+        successor=memory.superseded if memory is not None else "",
+        modality=doubts[0] if doubts else "is",
+        temporary=any(each.temporary for each in claims),
+    )

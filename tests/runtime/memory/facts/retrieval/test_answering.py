@@ -1,0 +1,168 @@
+"""A question gets what holds at the time that it asks about, or the word that nothing is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from runtime.memory.embed.lexical import Lexical
+from runtime.memory.facts.mind import Mind
+from runtime.memory.facts.records import PERSON, Memory, moment
+from runtime.memory.facts.retrieval import Answers, answers_of, retrieval_of
+from runtime.memory.facts.retrieval.questions import questions_of
+from runtime.memory.store import open_shelf
+
+DIARY = (
+    ("2026-01-05", "Marit leads the bridge project."),
+    ("2026-01-06", "The rent of the workshop is 870 euros a month."),
+    ("2026-01-07", "The team meets on Mondays at ten."),
+    ("2026-02-02", "The kiln broke and the council decided to buy a new one."),
+    ("2026-03-02", "The spare key hangs behind the oven because the lock is old."),
+    ("2026-03-20", "The council decided to paint the workshop."),
+)
+
+Ask = Callable[..., Answers]
+
+
+@pytest.fixture
+def mind() -> Mind:
+    """What was told in three months; in April the rent has risen and Tomasz has taken over."""
+    mind = Mind(open_shelf("memory", Path()), Lexical(), clock=lambda: "2026-03-31T12:00:00.000Z")
+    told = {text: mind.remember(text, who=PERSON, at=at) for at, text in DIARY}
+    replaced(mind, told[DIARY[0][1]], "Tomasz leads the bridge project.", "2026-02-16")
+    replaced(mind, told[DIARY[1][1]], "The rent of the workshop is 910 euros a month.", "2026-03-01")
+    return mind
+
+
+def replaced(mind: Mind, past: Memory, text: str, at: str) -> None:
+    """A later fact that supersedes an earlier one, whatever the gate made of it."""
+    later = mind.remember(text, who=PERSON, at=at)
+    kept = mind.shelf.get(Memory, past.id)
+    assert kept is not None and later.id != past.id
+    mind.shelf.put(kept.model_copy(update={"superseded": later.id, "until": f"{at}T00:00:00.000Z"}))
+
+
+@pytest.fixture
+def ask(mind: Mind) -> Ask:
+    def answers(query: str, at: str = "2026-04-01") -> Answers:
+        retrieval = retrieval_of(mind.shelf, mind.embedder, mind.systems)
+        return answers_of(retrieval, query, 8, who=PERSON, now=moment(f"{at}T12:00:00.000Z"))
+
+    return answers
+
+
+def texts(found: Answers) -> list[str]:
+    return [line.text for line in found.lines]
+
+
+def test_what_was_superseded_is_shown_neither_as_a_memory_nor_as_it_was_said(ask: Ask) -> None:
+    found = ask("Who leads the bridge project?")
+    assert found.known and texts(found)[0] == "Tomasz leads the bridge project."
+    assert "Marit leads the bridge project." not in texts(found)
+    assert texts(ask("How much is the rent of the workshop?"))[0].endswith("is 910 euros a month.")
+
+
+def test_the_past_is_asked_for_with_a_time(ask: Ask) -> None:
+    first = ask("Who led the bridge project in January?").lines[0]
+    assert first.text == "Marit leads the bridge project."
+    assert first.source == "until 16 February, said by you, 5 January"
+
+
+def test_a_line_has_its_date_and_says_who_said_it(ask: Ask) -> None:
+    first = ask("Where does the spare key hang?").lines[0]
+    assert first.source == "said by you, 2 March"
+    assert ask("Where does the spare key hang?", "2027-01-01").lines[0].source == "said by you, 2 March 2026"
+
+
+def test_what_was_decided_in_a_month_was_said_in_it(ask: Ask) -> None:
+    assert (
+        texts(ask("What did the council decide last month?"))[0]
+        == "The council decided to paint the workshop."
+    )
+    assert texts(ask("What did the council decide in February?"))[0].startswith("The kiln broke")
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "Who is the president of France?",
+        "How much does the kiln weigh?",
+        "When is the birthday of Tomasz?",
+        "Who painted the ceiling of the chapel?",
+    ],
+)
+def test_a_question_that_nobody_answered_is_not_answered(ask: Ask, query: str) -> None:
+    found = ask(query)
+    assert not found.known and len(found.lines) <= 2
+
+
+def test_words_that_are_no_question_are_searched(ask: Ask) -> None:
+    found = ask("spare key")
+    assert found.known and texts(found)[0].startswith("The spare key")
+
+
+def test_a_wish_is_marked_and_no_fact(mind: Mind, ask: Ask) -> None:
+    mind.remember("I would love to have a lathe in the workshop.", who=PERSON, at="2026-03-21")
+    found = next(line for line in ask("lathe in the workshop").lines if "lathe" in line.text)
+    assert found.source == "wished, said by you, 21 March"
+
+
+@pytest.mark.parametrize(
+    ("query", "kind"),
+    [
+        ("Who has the key?", "person"),
+        ("Whose bike is that?", "person"),
+        ("On which day does the team meet?", "time"),
+        ("Since when has Farah had the phone?", "time"),
+        ("Until when does Bo stay?", "time"),
+        ("Where do we park?", "place"),
+        ("How much is the rent?", "price"),
+        ("What does the course cost?", "price"),
+        ("How many stations are there?", "amount"),
+        ("How often do we meet?", "frequency"),
+        ("Why do we meet on Mondays?", "reason"),
+        ("May I park there?", "yes or no"),
+        ("Is it true that we meet on Mondays?", "yes or no"),
+        ("Which database do we use?", ""),
+    ],
+)
+def test_a_question_wants_a_kind_of_answer(query: str, kind: str) -> None:
+    wanted = questions_of().read(query, date(2026, 4, 1).toordinal())
+    assert wanted.asks and wanted.kind == kind
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "shown"),
+    [
+        ("person", "Marit leads the project.", True),
+        ("person", "The committee gathers on Monday.", False),
+        ("price", "It costs 48 euros per sample.", True),
+        ("price", "I ordered 20 pH probes for 9 March.", False),
+        ("amount", "We meet at ten on 3 May.", False),
+        ("amount", "There are twelve stations.", True),
+        ("place", "The wedding is on 12 September.", False),
+        ("place", "She lives in Bern.", True),
+        ("time", "Bins go out on Fridays.", True),
+        ("reason", "We wait because the kiln is hot.", True),
+        ("reason", "The kiln is hot.", False),
+    ],
+)
+def test_a_sentence_shows_the_kind_of_answer_or_not(kind: str, text: str, shown: bool) -> None:
+    names = ("Marit",) if "Marit" in text else ()
+    assert questions_of().shows(kind, text, names=names) is shown
+
+
+@pytest.mark.parametrize(
+    ("text", "days"),
+    [
+        ("in the second week of June", "2026-06-08 to 2026-06-14"),
+        ("in the last week of May 2025", "2025-05-25 to 2025-05-31"),
+        ("at the end of March", "2026-03-21 to 2026-03-31"),
+    ],
+)
+def test_a_week_or_a_part_of_a_month_is_a_span_of_days(text: str, days: str) -> None:
+    spans = questions_of().times.spans(text, date(2026, 6, 30).toordinal())
+    assert days in [str(span) for span in spans]
