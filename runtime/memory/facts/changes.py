@@ -203,7 +203,7 @@ class _Pair:
         """The subject, or what it does, is named as no longer so."""
         stopped = self._known(self.before.verb, self.after.old)
         both = (self.over and (self.verb or self.value)) or (stopped and (self.subject or self.value))
-        if both and (self.lost or self.after.firm or self.after.denies):
+        if both and (self.lost or self.after.firm or self.after.becomes or self.after.denies):
             return Change(f"{[*self.over, *stopped][0].text} has ended", True, self.weight)
         if self.over and self.whole and self.lost:
             return Change(f"{self.over[0].text} has ended", False, self.weight)
