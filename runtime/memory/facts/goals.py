@@ -54,7 +54,9 @@ def gap(goal: Goal, near: Sequence[Memory], language: Language) -> float | None:
     for memory in near:
         wish = Said(goal.text, memory.who, memory.since)
         agreed = agreement(said_by(memory), wish, language)
-        if agreed.shared >= SHARED and agreed.clashes:
+        if agreed.shared < SHARED:
+            continue
+        if agreed.clashes:
             found.append((agreed.shared, memory.since, 1.0))
         elif agreed.mergeable and not agreed.both:
             wished, told = (terms_of(text, language, memory.who) for text in (goal.text, memory.text))
