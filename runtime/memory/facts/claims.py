@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Literal
@@ -17,15 +16,12 @@ from typing import Any, Literal
 from runtime.memory.facts import dates
 from runtime.memory.facts.gone import denied, gone
 from runtime.memory.facts.language import Language
-from runtime.memory.facts.records import moment, stamp
 from runtime.memory.facts.terms import Term, pieces
 
 Modality = Literal["is", "will", "wants", "may", "example", "asks"]
 """It holds; it is to hold; somebody wishes it; it is possible or hearsay; it is made up; it is a question."""
 SENTENCES = 8
 """Sentences of one text that are read."""
-AWHILE = timedelta(days=7)
-"""How long something holds that is only for a while, and does not say until when."""
 
 
 @dataclass(frozen=True)
@@ -83,12 +79,13 @@ def claims_of(text: str, at: str, language: Language) -> tuple[Claim, ...]:
     return tuple(claim for each in sentences for claim in _claims(each, at, language))
 
 
-def modality(text: str, at: str, language: Language) -> Modality | Literal["for a while"]:
+def modality(text: str, language: Language) -> Modality | Literal["for a while"]:
     """How a whole text is meant, by its first claim that is no plain statement; what will be is one, too."""
-    claims = claims_of(text, at, language)
+    claims = claims_of(text, "", language)
     if any(each.temporary for each in claims):
         return "for a while"
-    return next((each.modality for each in claims if not each.asserted), "is")
+    doubts = [each.modality for each in claims if not each.asserted]
+    return doubts[0] if doubts else "is"
 
 
 def valid(text: str, at: str, language: Language) -> tuple[str, str]:
@@ -97,8 +94,8 @@ def valid(text: str, at: str, language: Language) -> tuple[str, str]:
     if not claims or not at or not all(each.asserted for each in claims):
         return at, ""
     first = claims[0]
-    if first.temporary:
-        return at, first.until or stamp(moment(at) + AWHILE)
+    if language.cue("for a while", lowered(text)):
+        return at, first.until or dates.awhile(text, at)
     return first.since or at, "" if first.change else first.until
 
 
