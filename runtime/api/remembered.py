@@ -16,9 +16,6 @@ from runtime.memory.stored import Settings, Stored
 from runtime.workspace.settings import load, user_file
 from runtime.workspace.workspace import Workspace, brain_place, shipped_system, space_of
 
-ANYONE = ("default", "FRACTAL_EMBEDDER", "FRACTAL_EMBEDDER_FOLDER", str(user_file()))
-"""Sources of a setting that need no trust."""
-
 
 class Remembered:
     """What `knowledge` uses of a `Fractal`."""
@@ -32,9 +29,9 @@ class Remembered:
     @property
     def suffices(self) -> bool:
         """Whether nothing needs a whole `Fractal`: no run is to be read first, no setting to be trusted."""
-        named = (self._sources["embedder"], self._sources["embedder_folder"])
-        waits = pending.waiting(self.folder) or pending.postponed(self.folder)
-        return not waits and all(source in ANYONE for source in named)
+        own = ("default", "FRACTAL_EMBEDDER", "FRACTAL_EMBEDDER_FOLDER", str(user_file()))
+        trusted = all(self._sources[name] in own for name in ("embedder", "embedder_folder"))
+        return trusted and not (pending.waiting(self.folder) or pending.postponed(self.folder))
 
     @property
     def memory(self) -> Remembered:

@@ -53,7 +53,8 @@ def _part(shelf: Shelf, memory: Memory, language: Language, at: str) -> int:
     }
     shelf.put(memory.model_copy(update=values))
     for each in apart:
-        graph.create(shelf, each, at)
+        made = graph.create(shelf, each, at)
+        shelf.put(made.model_copy(update={"confidence": max(made.confidence, graph.TOLD)}))
     return len(apart)
 
 

@@ -121,7 +121,8 @@ def test_a_fact_that_was_merged_with_its_opposite_is_parted_from_it(tmp_path):
     with closing(opened(tmp_path)) as shelf:
         assert LATER in holding(shelf)
         (past,) = (each for each in shelf.scan(Memory) if each.text == EARLIER)
-        assert past.superseded
+        (parted,) = (each for each in shelf.scan(Memory) if each.text == LATER)
+        assert (past.superseded, parted.confidence) == (parted.id, 0.8)
         assert past.confidence == memory.confidence
         assert past.evidence == memory.evidence
 
