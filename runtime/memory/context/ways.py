@@ -161,10 +161,10 @@ def _example(experience: Experience, steps: Sequence[Step], correction: Correcti
 def _calls(steps: Sequence[Step]) -> Iterator[str]:
     for step in steps:
         args = {key: _short(value) for key, value in (step.args or {}).items()}
-        if args:
+        if args or not step.what:
             yield f"{step.tool} {to_json(args)}"
         else:
-            yield f"{step.tool or 'subtask'}: {_short(step.what)}" if step.what else step.tool
+            yield f"{step.tool or 'subtask'}: {_short(step.what)}"
 
 
 def _short(value: Any) -> Any:
