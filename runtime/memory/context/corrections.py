@@ -176,7 +176,7 @@ def _command(document: Document, steps: Sequence[Step]) -> str:
             return _shown(str(finding.criterion["run"]))
     last = max((place for place, step in enumerate(steps) if _touched(step)), default=len(steps))
     for step in reversed(steps[last + 1 :]):
-        command = str((step.args or {}).get("command", ""))
+        command = str((step.args or {}).get("command", "")).strip()
         proves = command and not _BEYOND.search(command) and command.split()[0] not in _LOOKS
         if step.state == "done" and proves:
             return _shown(command)

@@ -3,8 +3,8 @@
 A run that corrected a file, with a command that verified it, tells the correction; others tell their steps.
 Two corrections are the same way when they change a line in the same manner, in files of the same name. Other
 runs went the same way when their last plans called the same tools with the same choices; what only differs as
-the tasks' own words do (names, numbers) is no other way. A way that went wrong as often as well is no example,
-and of several runs that went the same way one is shown.
+the tasks' own words do (names, numbers) is no other way. A way that went wrong as often as well is no
+example, and of several runs that went the same way one is shown.
 """
 
 from __future__ import annotations
@@ -161,10 +161,10 @@ def _example(experience: Experience, steps: Sequence[Step], correction: Correcti
 def _calls(steps: Sequence[Step]) -> Iterator[str]:
     for step in steps:
         args = {key: _short(value) for key, value in (step.args or {}).items()}
-        if args:
+        if args or not step.what:
             yield f"{step.tool} {to_json(args)}"
         else:
-            yield f"{step.tool or 'subtask'}: {_short(step.what)}" if step.what else step.tool
+            yield f"{step.tool or 'subtask'}: {_short(step.what)}"
 
 
 def _short(value: Any) -> Any:

@@ -114,7 +114,7 @@ def test_a_criterion_that_did_not_hold_is_a_failure_and_one_that_holds_the_verif
     assert (found.command, found.why) == ("make check", "ValueError: too low")
 
 
-@pytest.mark.parametrize("command", ["cat shop/money.py", "grep -n x shop/money.py", f"{CHECK}; true"])
+@pytest.mark.parametrize("command", [" ", "cat shop/money.py", "grep -n x shop/money.py", f"{CHECK}; true"])
 def test_a_command_that_proves_nothing_is_not_called_a_check(corrected: Corrected, command: str) -> None:
     found = corrected(MONEY, ran(2, command))
     assert found is not None

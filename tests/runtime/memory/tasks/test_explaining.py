@@ -113,6 +113,12 @@ def test_what_was_learned_is_answered_next_time_and_why_nothing_was_is_told() ->
     assert told["nearest"] == "no solved task in memory was like it"
 
 
+def test_what_only_a_source_without_trust_said_leaves_the_outcome_unknown() -> None:
+    own = lines(explain(asked(STORED, said={"own criteria": (True, 0.0)})))
+    assert own["outcome"] == "not known yet; that its own criteria hold shows nothing"
+    assert lines(explain(asked(STORED)))["outcome"] == "not known yet"
+
+
 @pytest.mark.parametrize(
     ("recognition", "count", "told"),
     [
