@@ -92,7 +92,16 @@ def case_of(record: Mapping[str, Any]) -> Case:
             sessions[id] = str(session)
             conversation.units.append(f"[{date}] {who}: {text}")
             conversation.turns.append(
-                Observation(id=id, text=text, at=at, said="turn", who=who, thread=str(place), turn=number)
+                Observation(
+                    id=id,
+                    text=text,
+                    at=at,
+                    said="turn",
+                    who=who,
+                    thread=str(place),
+                    turn=number,
+                    salience=0.5,
+                )
             )
             evidence += [id] * bool(turn.get("has_answer"))
     known = set(sessions.values())
