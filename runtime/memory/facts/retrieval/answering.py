@@ -1,8 +1,8 @@
 """Answers to a question: what holds at the asked time, the best first, or that nothing is known.
 
 Retrieval finds records that are near. Here they are ranked again by the kind of answer and the time that the
-question asks for. What a later record replaces passes its rank on to it, whether memory knows that (`superseded`) or
-the later one only speaks of the same. Below a calibrated score the answer is that nothing is known.
+question asks for. What is replaced passes its rank on to the later record, whether memory knows that
+(`superseded`) or the later one only speaks of the same. Below a calibrated score nothing is known.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Weights:
 
 
 BY_EMBEDDER: Mapping[str, Weights] = {
-    "minilm": Weights(6.0, 5.0, 0.3, 1.0, sure=(-2.5, 1.6, 6.3)),
+    "minilm": Weights(6.0, 5.0, 0.3, 1.0, sure=(-1.4, 1.0, 3.7)),
     "lexical": Weights(3.8, 0.0, 3.8, 1.9, sure=(-1.5, 0.9, 6.5)),
 }
 
@@ -96,7 +96,7 @@ class Answers:
 
     @property
     def certain(self) -> bool:
-        """Whether the first line can stand alone: a person said all that the question is about, in like words."""
+        """Whether the first line can stand alone: a person said it, and it has like words for all."""
         if not self.known or not self.wanted.asks or not self.wanted.about:
             return False
         first = self.lines[0]
