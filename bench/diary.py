@@ -112,7 +112,7 @@ def read_diary(path: Path) -> Diary:
         return Diary(
             str(raw.get("name") or path.stem), tuple(entries), tuple(sorted(asked, key=lambda q: q.at))
         )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (UsageError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise UsageError(f"{path}: not a diary: {type(error).__name__}: {error}") from None
 
 

@@ -47,8 +47,8 @@ def build(
 ) -> Ladder:
     """Build the ladder. A rung's library is imported at its first ask. Raises `ConfigurationError`.
 
-    With `memory`, a rung for solved tasks and one for known facts follow the reflexes. `folder` is where its tasks
-    find their files.
+    With `memory`, a rung for solved tasks and one for known facts follow the reflexes. `folder` is where its
+    tasks find their files.
     """
     named = rungs(config)
     responders: list[Responder] = []

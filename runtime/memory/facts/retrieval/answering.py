@@ -141,7 +141,7 @@ def answers_of(
     hits = retrieval.search(query, max(WIDE, limit), mode=mode, scope=scope, who=who, now=now)
     today = now.toordinal()
     wanted = _dated(retrieval, retrieval.questions.read(query, today), query, now)
-    found = _candidates(retrieval, hits, wanted)
+    found = _with_successors(retrieval, _candidates(retrieval, hits, wanted), wanted)
     weights = weights_of(retrieval.embedder.name if retrieval.embedder is not None else "lexical")
     _compare_words(retrieval, query, wanted, found)
     for each in found:
@@ -149,14 +149,17 @@ def answers_of(
     if not wanted.event:
         at = wanted.last or today
         _pass_on(retrieval, [each for each in found if each.standing.first <= at], wanted, weights)
-    shown = [each for each in found if _shown(each, wanted, today)]
-    shown.sort(key=lambda each: (-round(each.score, 6), each.hit.id))
-    best = max((hit.score for hit in hits), default=0.0)
-    fitting = [each for each in shown if _near(each, best)]
-    made_of = {each.hit.id: each.record.evidence for each in fitting if isinstance(each.record, Memory)}
-    by_id = {each.hit.id: each for each in fitting}
     everything = {each.hit.id: each for each in found}
-    kept = [by_id[hit.id] for hit in once([each.hit for each in fitting], made_of)]
+    best = max((hit.score for hit in hits), default=0.0)
+    fitting = [
+        each
+        for each in found
+        if _shown(each, wanted, today)
+        and (_near(each, best) or _near(everything.get(each.origin, each), best))
+    ]
+    fitting.sort(key=lambda each: (-round(each.score, 6), each.hit.id))
+    made_of = {each.hit.id: each.record.evidence for each in fitting if isinstance(each.record, Memory)}
+    kept = [everything[hit.id] for hit in once([each.hit for each in fitting], made_of)]
     lines = [
         Line(
             each.record,
@@ -168,7 +171,7 @@ def answers_of(
         )
         for each in kept[:limit]
     ]
-    known = bool(lines) and lines[0].sure >= 0.5
+    known = bool(lines) and (not wanted.asks or lines[0].sure >= 0.5)
     return Answers(lines if known else lines[:PERHAPS], known, wanted)
 
 
@@ -215,6 +218,19 @@ def _candidates(retrieval: Retrieval, hits: Sequence[Found], wanted: Wanted) -> 
         for hit in hits
         if hit.id in records
     ]
+
+
+def _with_successors(retrieval: Retrieval, found: list[_Candidate], wanted: Wanted) -> list[_Candidate]:
+    """Also what replaced them, which may be worded in another way."""
+    known = {each.hit.id for each in found}
+    while missing := {each.standing.successor for each in found} - known - {""}:
+        known |= missing
+        hits = [
+            Found(each.id, Memory.KIND, each.text, 0.0, {}, "replaces what has the same words")
+            for each in retrieval.shelf.pick(Memory, missing)
+        ]
+        found = [*found, *_candidates(retrieval, hits, wanted)]
+    return found
 
 
 def _base(each: _Candidate, wanted: Wanted, weights: Weights, today: int) -> float:
@@ -292,11 +308,8 @@ def _shown(each: _Candidate, wanted: Wanted, today: int) -> bool:
 
 
 def _near(each: _Candidate, best: float) -> bool:
-    return (
-        each.hit.likeness >= LIKE
-        or each.score > each.base
-        or ("spread" in each.hit.parts and each.hit.score >= BESIDE * best)
-    )
+    joined = "spread" in each.hit.parts and each.hit.score >= BESIDE * best
+    return joined or each.hit.likeness >= LIKE
 
 
 def _compare_words(retrieval: Retrieval, query: str, wanted: Wanted, found: Sequence[_Candidate]) -> None:
