@@ -1,4 +1,4 @@
-"""Facts that change: which later statement ends an earlier one, which does not, and what is closed by mistake.
+"""Facts that change: which later statement ends an earlier one, which does not, what is closed by mistake.
 
 Each line of the data is played on a shelf of its own: facts about other things (what other lines told before,
 some taken at random and those most similar to the line's own) and the earlier statement are told days apart,

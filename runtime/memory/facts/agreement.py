@@ -19,6 +19,7 @@ from runtime.text.tokens import tokens
 
 Verdict = Literal["same", "open", "differ", "contrary"]
 """All terms agree; no value differs but the wording does; a value differs; both cannot hold."""
+_OWNER = re.compile(r"\b(?!(?:it|that|there|here|what|who|he|she|let)['’])(\w+)['’]s\b")
 _FIRST = re.compile(r"\b(?:i|we|my|our|me|us)\b", re.IGNORECASE)
 SHARED = 0.5
 """The share of terms in common below which similar vectors alone do not merge two statements."""
@@ -35,6 +36,7 @@ class Agreement:
     both: bool = False  # each has words that the other has not
     change: Change | None = None  # the later one says that something has changed
     valued: bool = False  # numbers, dates or times differ
+    disputed: bool = False  # one of them is a doubt, a wish or an exception, which ends nothing
 
     @property
     def mergeable(self) -> bool:
@@ -76,9 +78,14 @@ def agreement(a: Said, b: Said, language: Language) -> Agreement:
         return Agreement("differ", "they are too long to compare", 0.0)
     found = _Comparison(one, other, language).result()
     meant = [modality(each.text, each.at, language) for each in (a, b)]
-    if meant[0] != meant[1] and found.verdict != "differ":
+    if found.verdict == "contrary":
+        return replace(found, disputed=meant != ["is", "is"])
+    if found.mergeable and meant[0] != meant[1]:
         return replace(found, verdict="differ", why="one of them does not say how it is")
-    if found.verdict in ("contrary", "same") or (a.who != b.who and _FIRST.search(f"{a.text} {b.text}")):
+    owners = [{*_OWNER.findall(each.text.lower())} for each in (a, b)]
+    if found.mergeable and all(owners) and owners[0] != owners[1]:
+        return replace(found, verdict="differ", why="one is the other's")
+    if found.verdict == "same" or (a.who != b.who and _FIRST.search(f"{a.text} {b.text}")):
         return found
     if found.verdict == "open" and tells_more(a.text, a.at, language) != tells_more(b.text, b.at, language):
         found = replace(found, verdict="differ", why="one of them tells a change or an addition")
@@ -130,7 +137,7 @@ class _Comparison:
             x, y, kind = opposed[0]
             alone = (
                 not clashes and len(opposed) == 1 and bare and kind != "different" and not (x.led and y.led)
-            )
+            ) and not self._reordered()
             return self._differ(f"{x.text} is the opposite of {y.text}", alone)
         if clashes:
             x, y = clashes[0]

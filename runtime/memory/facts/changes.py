@@ -1,9 +1,9 @@
 """Whether a later statement ends what an earlier one said: it names the old value, or tells another one.
 
-A change is told in few ways: the old value stands where something is left (`from`, `instead of`, `no longer`, the
-object of `replace`), or the subject of the earlier statement stands in a sentence of change with another value.
-What is only possible, wished, asked, made up, or so for a while changes nothing; neither does what is about
-another one of the same kind.
+A change is told in few ways: the old value stands where something is left (`from`, `instead of`, `no longer`,
+the object of `replace`), or the subject of the earlier statement stands in a sentence of change with another
+value. What is only possible, wished, asked, made up, or so for a while changes nothing; neither does what is
+about another one of the same kind.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import takewhile
 
 from runtime.memory.facts.claims import Claim, claims_of, lowered
 from runtime.memory.facts.language import Language
@@ -193,13 +194,8 @@ class _Pair:
         return Change(why, False, self.weight) if self.about else None
 
     def _renamed(self) -> Change | None:
-        known = self.value or self.whole
-        if (
-            known
-            and self.before.names
-            and self.after.names
-            and any(x.kind in ("name", "leaf") for x in self.new)
-        ):
+        names = self.before.names and self.after.names and any(y.kind in ("name", "leaf") for y in self.new)
+        if names and (self.value or self.whole):
             return Change("it has another name", bool(self.value), self.weight + 1)
         return None
 
@@ -207,7 +203,7 @@ class _Pair:
         """The subject, or what it does, is named as no longer so."""
         stopped = self._known(self.before.verb, self.after.old)
         both = (self.over and (self.verb or self.value)) or (stopped and (self.subject or self.value))
-        if both and (self.lost or self.after.firm or self.after.denies):
+        if both and (self.lost or self.after.firm or self.after.becomes or self.after.denies):
             return Change(f"{[*self.over, *stopped][0].text} has ended", True, self.weight)
         if self.over and self.whole and self.lost:
             return Change(f"{self.over[0].text} has ended", False, self.weight)
@@ -298,9 +294,7 @@ def _alike(x: Term, y: Term, language: Language) -> bool:
         return False
     if x.base == y.base or language.alike(x.base, y.base):
         return True
-    same = next(
-        (n for n, (a, b) in enumerate(zip(x.low, y.low, strict=False)) if a != b), min(len(x.low), len(y.low))
-    )
+    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(x.low, y.low, strict=False)))
     return same >= 4 and all(_ENDING.fullmatch(each.low[same:]) for each in (x, y))
 
 

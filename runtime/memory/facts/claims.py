@@ -1,7 +1,7 @@
 """A statement as claims: what has which value of which attribute, from when until when, and how surely.
 
-Rules read one clause after another; the words that tell a change or a doubt are data of `memory/agreement.md`.
-A clause in which they find no verb is a claim without an attribute, not a guess.
+Rules read one clause after another; the words that tell a change or a doubt are data of
+`memory/agreement.md`. A clause in which they find no verb is a claim without an attribute, not a guess.
 """
 
 from __future__ import annotations
@@ -9,22 +9,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any, Literal
 
 from runtime.memory.facts import dates
 from runtime.memory.facts.gone import denied, gone
 from runtime.memory.facts.language import Language
-from runtime.memory.facts.records import moment, stamp
 from runtime.memory.facts.terms import Term, pieces
 
 Modality = Literal["is", "will", "wants", "may", "example", "asks"]
 """It holds; it is to hold; somebody wishes it; it is possible or hearsay; it is made up; it is a question."""
 SENTENCES = 8
 """Sentences of one text that are read."""
-AWHILE = timedelta(days=7)
-"""How long something holds that is only for a while, and does not say until when."""
 
 
 @dataclass(frozen=True)
@@ -57,9 +54,7 @@ _AUXILIARIES = _words("has have had will shall do does did can must would could 
 _NO_VERB_AFTER = _words("the a an my our your his her its their this that these those of to")
 _WHO, _MANY = _words("i we they he she"), _words("i we you they")
 _ADVERBS = _words("now also always never often still just only usually both all")
-_TITLES = "".join(
-    rf"(?<!\b{title}\.)" for title in ["Mr", "Dr", "Mrs", "Ms", "St", "Ltd", "Inc", "Prof", "Co"]
-)
+_TITLES = "".join(rf"(?<!\b{title}\.)" for title in _words("Mr Dr Mrs Ms St Ltd Inc Prof Co"))
 _SENTENCE = re.compile(rf"{_TITLES}(?<=[.!?;])[\"')\]]*\s+|\n+")
 _CLAUSE = re.compile(
     r",?\s+(?:because|so that|although|whereas|where|after)\s+"
@@ -98,8 +93,8 @@ def valid(text: str, at: str, language: Language) -> tuple[str, str]:
     if not claims or not at or not all(each.asserted for each in claims):
         return at, ""
     first = claims[0]
-    if first.temporary:
-        return at, first.until or stamp(moment(at) + AWHILE)
+    if language.cue("for a while", lowered(text)):
+        return at, first.until or dates.awhile(text, at)
     return first.since or at, "" if first.change else first.until
 
 
@@ -226,7 +221,7 @@ def _verb(words: Sequence[Term], language: Language) -> int | None:
 
 def _perhaps_verb(words: Sequence[Term]) -> int | None:
     """The place of an unknown word that looks like a verb: `grazes` after a noun."""
-    for at, (before, word) in enumerate(zip(words, words[1:], strict=False), 1):
+    for at, (before, word) in enumerate(pairwise(words), 1):
         looks = before.key and _tells(word) and re.search(r"(?<![su])s$|ed$", word.low)
         if looks and before.low not in _NO_VERB_AFTER:
             return at

@@ -22,10 +22,15 @@ _COMING = re.compile(
     re.IGNORECASE,
 )
 _UNTIL = re.compile(r"\b(?P<back>(?!))?(?:until|till|up to and including|through)\s+", re.IGNORECASE)
+_TODAY = re.compile(r"\b(?:today|tonight)\b", re.IGNORECASE)
+_COUNTS = {word: n for n, word in enumerate("one two three four five six seven eight nine ten".split(), 1)}  # noqa: SIM905
+_FOR = re.compile(
+    rf"\bfor (?P<n>\d{{1,3}}|an?|{'|'.join(_COUNTS)}) (?P<unit>day|week|month)s?\b", re.IGNORECASE
+)
 _WHEN = re.compile(
     rf"""(?:the\s+)?(?:
       (?P<iso>\d{{4}}-\d\d-\d\d)
-    | (?P<d1>\d{{1,2}})(?:st|nd|rd|th)?(?:\s+of)?\s+(?P<m1>{_MONTH})(?:,?\s+(?P<y1>\d{{4}}))?
+    | (?P<d1>\d{{1,2}}|first)(?:st|nd|rd|th)?(?:\s+of)?\s+(?P<m1>{_MONTH})(?:,?\s+(?P<y1>\d{{4}}))?
     | (?P<m2>{_MONTH})\s+(?P<d2>\d{{1,2}})(?:st|nd|rd|th)?\b(?:,?\s+(?P<y2>\d{{4}}))?
     | (?:next|this|coming|last)?\s*(?P<day>{_WEEKDAY})\b
     | (?P<m3>{_MONTH})(?:\s+(?P<y3>\d{{4}}))?\b
@@ -50,6 +55,16 @@ def until(sentence: str, at: str) -> str:
     return stamp(moment(found) + timedelta(1)) if found and found >= at else ""
 
 
+def awhile(sentence: str, at: str) -> str:
+    """The stored time until which something holds that is only for a while, if it names no day."""
+    if _TODAY.search(sentence):
+        return stamp(moment(at[:10]) + timedelta(1))
+    hit = _FOR.search(sentence)
+    days = {"day": 1, "week": 7, "month": 30}[hit["unit"].lower()] if hit else 7
+    count = hit["n"].lower() if hit else "1"
+    return stamp(moment(at) + timedelta(days * (int(count) if count.isdecimal() else _COUNTS.get(count, 1))))
+
+
 def _time(cue: re.Pattern[str], sentence: str, at: str) -> str:
     said = moment(at).date() if at else None
     for hit in cue.finditer(sentence):
@@ -67,7 +82,7 @@ def _day(hit: re.Match[str], said: date | None, *, back: bool) -> date | None:
     for n in "123":
         if hit[f"m{n}"]:
             month = _MONTHS.index(hit[f"m{n}"].lower()) + 1
-            number = int(hit[f"d{n}"]) if n != "3" else 1
+            number = 1 if n == "3" or hit[f"d{n}"] == "first" else int(hit[f"d{n}"])
             if hit[f"y{n}"]:
                 return date(int(hit[f"y{n}"]), month, number)
             return _nearest(month, number, said) if said else None

@@ -1,7 +1,7 @@
 """Which part of a clause it says is no longer so: what stands after `from`, `instead of` or `replaced`, …
 
-The verbs are data of `memory/agreement.md`. A part may hold more words than the old value; whoever reads it looks
-for a known value in it.
+The verbs are data of `memory/agreement.md`. A part may hold more words than the old value: whoever reads it
+looks for a known value in it.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ _FEW, _SOME = r"(?P<old>(?:\S+\s+){1,4}?)", r"(?P<old>(?:\S+\s+){1,8}?)"
 _STOP = r"(?=$|[,.;]|\s(?:to|onto|with|by|for|in favour|but|and|because|after|as|into|on|in|at)\b)"
 _CONTRASTS = (
     r"\bfrom\s+(?P<old>(?:\S+\s+){1,5}?)(?:(?:over|up|down|back|out)\s+)?(?:to|onto|into|in favour of)\b",
-    r"\b(?:instead of|in place of|the place of|rather than|in lieu of|as opposed to|other than|formerly|away from"
-    r"|out of|out from|off|used to(?: be)?|up from|down from|went from|later than|earlier than)"
+    r"\b(?:instead of|in place of|the place of|rather than|in lieu of|as opposed to|other than|formerly"
+    r"|away from|out of|out from|off|used to(?: be)?|up from|down from|went from|later than|earlier than)"
     r"\s+(?P<old>(?:\S+\s*){1,5})",
     r"(?P<old>(?:\S+\s+){1,4})used to\b",
     r"(?P<old>\S+(?:\s+\S+)?)['’]s?\s+(?:place|post|position|role|job|successor|replacement|seat)\b",

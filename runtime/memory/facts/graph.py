@@ -168,7 +168,8 @@ class Settled:
 def settle(shelf: Shelf, a: Memory, b: Memory, found: Agreement, language: Language, now: str) -> Settled:
     """Record a contradiction between two stored memories, and let the later one supersede the earlier.
 
-    If neither is later, or they are opinions of two people, both stand. Repeating it changes nothing.
+    If neither is later, one is a doubt, or they are opinions of two people, both stand. Repeating it changes
+    nothing.
     """
     with shelf.transaction():
         one, other = shelf.get(Memory, a.id) or a, shelf.get(Memory, b.id) or b
@@ -178,7 +179,7 @@ def settle(shelf: Shelf, a: Memory, b: Memory, found: Agreement, language: Langu
         edge = _against(shelf, "contradicts", one, other, found, at, now)
         dated = bool(at[other.id]) and at[one.id] > at[other.id]
         over = other.ended(at[one.id]) or one.until
-        if not dated or over or _opinions(one, other, language):
+        if not dated or over or found.disputed or _opinions(one, other, language):
             return Settled(edge)
         past = other.model_copy(
             update={"superseded": one.id, "until": max(one.since, at[other.id]), "changed": now}

@@ -22,23 +22,12 @@ _SETS = {
     "opinion": "opinions",
     "greets": "greetings",
 }
-_CUES = (
-    "may",
-    "wants",
-    "example",
-    "for a while",
-    "has changed",
-    "on a day",
-    "instead",
-    "adds",
-    "is over",
-    "changed for good",
-    "names it",
-)
+"""Sections of `agreement.md` that are plain lists of words, and the field that holds each."""
+_MEANT = ("may", "wants", "example", "for a while", "on a day")
+_CHANGED = ("has changed", "changed for good", "instead", "is over", "adds", "names it")
 """Sections of `agreement.md` that list phrases, between commas."""
 _VERBS = ("takes the place of", "does away with", "comes to an end", "gets another name", "becomes another")
 """Sections of `agreement.md` that list verbs with their irregular forms."""
-"""Sections of `agreement.md` that are plain lists of words, and the field that holds each."""
 _PAIRS = {"either one or the other": "either", "opposites": "opposites", "different ones": "different"}
 _GROUPS = {"only one of": "kinds"}
 _TO = ("to", "from", "into", "over", "back", "up", "down", "by")
@@ -182,7 +171,7 @@ class Language:
             literal = title in ("says nothing", "denies")
             words = body.split()
             getattr(self, _SETS[title]).update(words if literal else [*words, *map(self.base, words)])
-        elif title in _CUES:
+        elif title in _MEANT + _CHANGED:
             self.cues[title] = (*self.cues.get(title, ()), *_phrases(body))
         for parts in _lines(body):
             if title in _VERBS:

@@ -82,8 +82,8 @@ def test_what_may_stand_beside_each_other_is_neither(judge: Judge, one: str, oth
 
 def test_a_change_needs_the_order_of_time(language: Language) -> None:
     lived, moved = Said("Anna lives in Paris", at="2024"), Said("Anna moved to Berlin", at="2025")
-    assert agreement(lived, moved, language).update
-    assert agreement(moved, lived, language).update
+    assert agreement(lived, moved, language).change
+    assert agreement(moved, lived, language).change
     before = Said("Anna moved to Berlin", at="2023")
     assert agreement(before, lived, language).verdict == "differ"
 
