@@ -65,7 +65,7 @@ class Weights:
 
 BY_EMBEDDER: Mapping[str, Weights] = {
     "minilm": Weights(6.0, 5.0, 0.3, 1.0, sure=(-1.4, 1.0, 3.7)),
-    "lexical": Weights(3.8, 0.0, 3.8, 1.9, sure=(-1.5, 0.9, 6.5)),
+    "lexical": Weights(3.8, 0.0, 3.8, 1.9, sure=(-0.7, 0.8, 3.7)),
 }
 
 
