@@ -118,6 +118,7 @@ class _Candidate:
     cosine: float = 0.0
     said: float = 0.0  # the share of the question's words that it has, or the like
     least: float = 0.0  # how alike the word is that it has least
+    named: bool = True  # it has the names that the question has
     origin: str = ""  # the id of the record whose rank it has
 
 
@@ -338,10 +339,13 @@ def _compare_words(retrieval: Retrieval, query: str, wanted: Wanted, found: Sequ
         total = sum(rare.values())
         each.said = sum(rare[word] * value for word, value in have.items()) / total if total else 0.0
         each.least = min(have.values(), default=0.0)
+        each.named = all(have[word] == 1.0 for word in wanted.names if word in have)
 
 
 def _sure(each: _Candidate, weights: Weights, wanted: Wanted, origin: _Candidate) -> float:
     """The calibrated probability that a record answers; `origin` is the one whose rank it has."""
+    if not (each.named or origin.named):
+        return 0.0  # it is about somebody or something else
     bias, *factors = weights.sure
     values = measures(each, wanted, origin)
     return 1 / (1 + exp(-(bias + sum(factor * value for factor, value in zip(factors, values, strict=True)))))
