@@ -77,7 +77,7 @@ def agreement(a: Said, b: Said, language: Language) -> Agreement:
     if one.long or other.long:
         return Agreement("differ", "they are too long to compare", 0.0)
     found = _Comparison(one, other, language).result()
-    meant = [modality(each.text, each.at, language) for each in (a, b)]
+    meant = [modality(each.text, language) for each in (a, b)]
     if found.verdict == "contrary":
         return replace(found, disputed=meant != ["is", "is"])
     if found.mergeable and meant[0] != meant[1]:
@@ -87,11 +87,11 @@ def agreement(a: Said, b: Said, language: Language) -> Agreement:
         return replace(found, verdict="differ", why="one is the other's")
     if found.verdict == "same" or (a.who != b.who and _FIRST.search(f"{a.text} {b.text}")):
         return found
-    if found.verdict == "open" and tells_more(a.text, a.at, language) != tells_more(b.text, b.at, language):
+    if found.verdict == "open" and tells_more(a.text, language) != tells_more(b.text, language):
         found = replace(found, verdict="differ", why="one of them tells a change or an addition")
     orders = [(earlier, later) for earlier, later in ((a, b), (b, a)) if earlier.at <= later.at]
     for earlier, later in orders:
-        if change := ended(earlier.text, later.text, language, later.at):
+        if change := ended(earlier.text, later.text, language):
             verdict = "contrary" if change.sure else "differ"
             return replace(found, verdict=verdict, why=change.why, change=change)
     return found

@@ -41,15 +41,15 @@ class Change:
     weight: float  # how much of the earlier statement the later one names
 
 
-def ended(earlier: str, later: str, language: Language, at: str = "") -> Change | None:
-    """Whether the later text, said at a stored time, ends what the earlier one said; None if it does not."""
-    before, after = _before(earlier, language), _after(later, at, language)
+def ended(earlier: str, later: str, language: Language) -> Change | None:
+    """Why the later text ends what the earlier one said; None if it does not."""
+    before, after = _before(earlier, language), _after(later, language)
     return _Pair(before, after, language).change() if before and after.claims else None
 
 
-def tells_more(text: str, at: str, language: Language) -> bool:
+def tells_more(text: str, language: Language) -> bool:
     """Whether a text tells a change or an addition: it is no evidence of what was before."""
-    after = _after(text, at, language)
+    after = _after(text, language)
     return after.changes or bool(after.adds)
 
 
@@ -118,8 +118,8 @@ class _After:
 
 
 @lru_cache(4096)
-def _after(text: str, at: str, language: Language) -> _After:
-    claims, every, low = claims_of(text, at, language), terms_of(text, language), lowered(text)
+def _after(text: str, language: Language) -> _After:
+    claims, every, low = claims_of(text, "", language), terms_of(text, language), lowered(text)
     return _After(
         claims=claims,
         every=every,

@@ -79,12 +79,13 @@ def claims_of(text: str, at: str, language: Language) -> tuple[Claim, ...]:
     return tuple(claim for each in sentences for claim in _claims(each, at, language))
 
 
-def modality(text: str, at: str, language: Language) -> Modality | Literal["for a while"]:
+def modality(text: str, language: Language) -> Modality | Literal["for a while"]:
     """How a whole text is meant, by its first claim that is no plain statement; what will be is one, too."""
-    claims = claims_of(text, at, language)
+    claims = claims_of(text, "", language)
     if any(each.temporary for each in claims):
         return "for a while"
-    return next((each.modality for each in claims if not each.asserted), "is")
+    doubts = [each.modality for each in claims if not each.asserted]
+    return doubts[0] if doubts else "is"
 
 
 def valid(text: str, at: str, language: Language) -> tuple[str, str]:

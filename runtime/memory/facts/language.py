@@ -71,6 +71,7 @@ class Language:
     known: Words = field(default_factory=set[str])  # every word of the files
     cues: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     # by section: phrases that tell how a statement is meant, and all forms of verbs
+    _phrases_of: dict[str, Words] = field(default_factory=dict[str, Words])
     _count: int = 0
 
     def __post_init__(self) -> None:
@@ -125,12 +126,13 @@ class Language:
 
     def cue(self, section: str, text: str) -> bool:
         """Whether one of the phrases of a section stands in a text, which is in lower case."""
-        return bool(_any_of(self.cues.get(section, ())).search(text))
+        return bool(self.cued(section, text))
 
     def cued(self, section: str, text: str) -> str:
-        """The first of the phrases of a section in a text, which is in lower case; "" for none."""
-        hit = _any_of(self.cues.get(section, ())).search(text)
-        return hit[0] if hit else ""
+        """One of the phrases of a section that stands in a text, which is in lower case; "" for none."""
+        if section not in self._phrases_of:
+            self._phrases_of[section] = {" ".join(_split(each)) for each in self.cues.get(section, ())}
+        return min(self._phrases_of[section] & _runs(text), default="")
 
     def pattern(self, *names: str) -> str:
         """A pattern of the phrases of these sections."""
@@ -234,10 +236,16 @@ def _phrases(body: str) -> Iterable[str]:
     return (phrase for each in body.split(",") if (phrase := " ".join(each.split())))
 
 
-@lru_cache
-def _any_of(phrases: tuple[str, ...]) -> re.Pattern[str]:
-    """Matches any of these phrases as whole words; without any it matches nothing."""
-    return re.compile(rf"(?:(?<!\w)|(?='))(?:{any_of(phrases)})(?!\w)")
+def _split(text: str) -> list[str]:
+    """Words and the marks that end a sentence; `'d` is a word."""
+    return re.findall(r"'d\b|\w+(?:(?!'d\b)['-]\w+)*|[.;!?]", text)
+
+
+@lru_cache(1024)
+def _runs(text: str) -> frozenset[str]:
+    """Every run of up to five words."""
+    found = _split(text)
+    return frozenset(" ".join(found[n : n + k]) for n in range(len(found)) for k in range(1, 6))
 
 
 def any_of(phrases: Iterable[str]) -> str:

@@ -55,7 +55,7 @@ def test_what_is_said_of_what(
     ],
 )
 def test_how_a_text_is_meant(language: Language, text: str, meant: str) -> None:
-    assert modality(text, AT, language) == meant
+    assert modality(text, language) == meant
 
 
 def test_the_value_that_no_longer_holds_is_named(language: Language) -> None:

@@ -1,0 +1,69 @@
+"""`python -m bench facts`: the lines are sound, changes are found, and mistakes are counted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from bench import facts
+from bench.__main__ import bench
+from bench.harness import CachedEmbedder
+from kernel.errors import UsageError
+from runtime.memory.embed.lexical import Lexical
+
+LINES = [
+    {
+        "kind": "move",
+        "before": "Deploys run on Monday.",
+        "after": "Deploys moved to Friday.",
+        "supersedes": True,
+    },
+    {
+        "kind": "wish",
+        "before": "The car is a Golf.",
+        "after": "I wish the car were red.",
+        "supersedes": False,
+    },
+    {
+        "kind": "none",
+        "before": "Tea is hot.",
+        "after": "The shop has moved from Bonn to Kiel.",
+        "supersedes": True,
+    },
+]
+
+
+def test_there_are_enough_lines_of_each_kind() -> None:
+    found = facts.lines()
+    for wanted in (True, False):
+        some = [line for line in found if line["supersedes"] is wanted]
+        assert len(some) >= 300
+        assert len({line["kind"] for line in some}) >= 12
+    assert len({(line["before"], line["after"]) for line in found}) == len(found)
+
+
+def test_a_line_is_played_among_other_facts() -> None:
+    embedder = CachedEmbedder(Lexical())
+    played = [facts.play(line, ["The cat is called Miso."], embedder) for line in LINES]
+    assert [each["superseded"] for each in played] == [True, False, False]
+    assert not any(each["others"] or each["merged"] for each in played)
+
+
+def test_the_command_counts_what_is_missed(tmp_path: Path) -> None:
+    path = tmp_path / "facts.jsonl"
+    path.write_text("\n".join(map(json.dumps, LINES)), "utf-8")
+    ran = CliRunner().invoke(bench, ["facts", "--data", str(path)])
+    assert ran.exit_code == 0
+    assert "| lexical | move | 1 | 100.0% |" in ran.stdout
+    assert "goal missed: lexical: 50.0% superseded; the goal is 95%" in ran.stderr
+
+
+@pytest.mark.parametrize("line", ["not json", "[]", "{}", '{"kind": "x", "before": "", "after": "b"}'])
+def test_an_invalid_line_is_reported_with_its_number(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "facts.jsonl"
+    path.write_text(f"\n{line}\n", "utf-8")
+    with pytest.raises(UsageError, match=r"facts\.jsonl:2: "):
+        facts.lines(path)
