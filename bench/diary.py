@@ -1,9 +1,10 @@
 """Diaries of facts that change, told at their times and asked about: right, outdated, and rightly unknown.
 
-A diary is a JSON file: `name`, `entries` ({at, text}) and `asked` ({ask, at, right, outdated, kind}). Each entry
-is told at its time. A question is asked at its own, when only the entries before it are told. A line is right if
-it contains one of `right`, outdated if it contains one of `outdated` and none of `right`. A question without
-`right` is to be answered with "I know nothing about that". BM25 and cosine rank the same entries, and never say so.
+A diary is a JSON file: `name`, `entries` ({at, text}) and `asked` ({ask, at, right, outdated, kind}). Each
+entry is told at its time. A question is asked at its own, when only the entries before it are told. A line is
+right if it contains one of `right`, outdated if it contains one of `outdated` and none of `right`. A question
+without `right` is to be answered with "I know nothing about that"; BM25 and cosine never say so. The places
+count the lines that are shown, also those that are shown as "perhaps".
 """
 
 from __future__ import annotations
@@ -111,7 +112,7 @@ def read_diary(path: Path) -> Diary:
         return Diary(
             str(raw.get("name") or path.stem), tuple(entries), tuple(sorted(asked, key=lambda q: q.at))
         )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (UsageError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise UsageError(f"{path}: not a diary: {type(error).__name__}: {error}") from None
 
 
@@ -124,14 +125,15 @@ class Clock:
 
     at: str = ""
 
-    def __call__(self) -> str:
+    def now(self) -> str:
+        """The time."""
         return self.at
 
 
 def play(diary: Diary, embedder: Embedder) -> list[Asked]:
     """Tell a diary and ask its questions, all in their order."""
     clock = Clock()
-    mind = Mind(open_shelf("memory", Path()), embedder, clock=clock)
+    mind = Mind(open_shelf("memory", Path()), embedder, clock=clock.now)
     told, asked = list(diary.entries), []
     for question in diary.asked:
         while told and told[0][0] <= question.at:

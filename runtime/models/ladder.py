@@ -47,7 +47,7 @@ def build(
 ) -> Ladder:
     """Build the ladder. A rung's library is imported at its first ask. Raises `ConfigurationError`.
 
-    With `memory`, a rung for solved tasks and one for what is known follow the reflexes. `folder` is where its
+    With `memory`, a rung for solved tasks and one for known facts follow the reflexes. `folder` is where its
     tasks find their files.
     """
     named = rungs(config)
@@ -68,7 +68,8 @@ def build(
         elif rung.model == "person":
             from runtime.models.human import Human
 
-            responders.append(Human([each.suggestion for each in responders if isinstance(each, Suggesting)]))
+            suggesting = (each for each in responders if isinstance(each, Suggesting))
+            responders.append(Human([each.suggestion for each in suggesting]))
         else:
             responders.append(_responder(rung, config, systems, state, folder))
     return Ladder(tuple(responders))

@@ -43,29 +43,30 @@ class Known(Coded):
 
     def offers(self, task: str, document: Document) -> float | None:
         """`SURE` if memory is certain of an answer."""
-        if (
-            failed_before(document, APPROACH)
-            or not self._asks(document)
-            or not self._certain(document.text(1, "task"), document.meta.id)
-        ):
+        if failed_before(document, APPROACH) or not self._asks(document):
             return None
-        return SURE
+        return SURE if self._certain(document.text(1, "task"), document.meta.id) else None
 
     def suggestion(self, task: str) -> str:
-        """A sentence on a question that memory does not answer; "" for other tasks."""
+        """What memory has for a question that it is not certain about; "" for other tasks."""
         if not self.memory.there or _ABOUT_FILES.search(task):
             return ""
         try:
             known = self.memory.known(task)
         except FractalError:
             return ""
-        return "Memory knows nothing about it." if known is not None and not known.certain else ""
+        if known is None or known.certain:
+            return ""
+        if not known.known:
+            return "Memory knows nothing about it."
+        first = known.lines[0]
+        return f"Memory is not certain about it; perhaps: {first.text} ({first.source})"
 
     async def answer(self, ask: Ask) -> Reply:
         """The reply of this phase; raises `Declined` where memory is not certain."""
-        if not self._asks(ask.document):
-            raise Declined("this is no question about what memory knows")
         task = ask.document.text(1, "task")
+        if self.offers(task, ask.document) is None:
+            raise Declined("memory has no certain answer to this")
         reply = reply_to(ask, "memory", task, lambda: _plan(task), lambda: _verdict(ask))
         return Reply(json.dumps(reply, ensure_ascii=False), FACTS)
 

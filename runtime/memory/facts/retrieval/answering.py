@@ -1,8 +1,8 @@
 """Answers to a question: what holds at the asked time, the best first, or that nothing is known.
 
 Retrieval finds records that are near. Here they are ranked again by the kind of answer and the time that the
-question asks for. What a later record replaces passes its rank on to it, whether memory knows that (`superseded`) or
-the later one only speaks of the same. Below a calibrated score the answer is that nothing is known.
+question asks for. What is replaced passes its rank on to the later record, whether memory knows that
+(`superseded`) or the later one only speaks of the same. Below a calibrated score nothing is known.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ class Weights:
 
 
 BY_EMBEDDER: Mapping[str, Weights] = {
-    "minilm": Weights(6.0, 5.0, 0.3, 1.0, sure=(-2.5, 1.6, 6.3)),
-    "lexical": Weights(3.8, 0.0, 3.8, 1.9, sure=(-1.5, 0.9, 6.5)),
+    "minilm": Weights(6.0, 5.0, 0.3, 1.0, sure=(-1.4, 1.0, 3.7)),
+    "lexical": Weights(3.8, 0.0, 3.8, 1.9, sure=(-0.7, 0.8, 3.7)),
 }
 
 
@@ -96,7 +96,7 @@ class Answers:
 
     @property
     def certain(self) -> bool:
-        """Whether the first line can stand alone: a person said all that the question is about, in like words."""
+        """Whether the first line can stand alone: a person said it, and it has like words for all."""
         if not self.known or not self.wanted.asks or not self.wanted.about:
             return False
         first = self.lines[0]
@@ -118,6 +118,7 @@ class _Candidate:
     cosine: float = 0.0
     said: float = 0.0  # the share of the question's words that it has, or the like
     least: float = 0.0  # how alike the word is that it has least
+    named: bool = True  # it has the names that the question has
     origin: str = ""  # the id of the record whose rank it has
 
 
@@ -141,7 +142,7 @@ def answers_of(
     hits = retrieval.search(query, max(WIDE, limit), mode=mode, scope=scope, who=who, now=now)
     today = now.toordinal()
     wanted = _dated(retrieval, retrieval.questions.read(query, today), query, now)
-    found = _candidates(retrieval, hits, wanted)
+    found = _with_successors(retrieval, _candidates(retrieval, hits, wanted), wanted)
     weights = weights_of(retrieval.embedder.name if retrieval.embedder is not None else "lexical")
     _compare_words(retrieval, query, wanted, found)
     for each in found:
@@ -149,14 +150,17 @@ def answers_of(
     if not wanted.event:
         at = wanted.last or today
         _pass_on(retrieval, [each for each in found if each.standing.first <= at], wanted, weights)
-    shown = [each for each in found if _shown(each, wanted, today)]
-    shown.sort(key=lambda each: (-round(each.score, 6), each.hit.id))
-    best = max((hit.score for hit in hits), default=0.0)
-    fitting = [each for each in shown if _near(each, best)]
-    made_of = {each.hit.id: each.record.evidence for each in fitting if isinstance(each.record, Memory)}
-    by_id = {each.hit.id: each for each in fitting}
     everything = {each.hit.id: each for each in found}
-    kept = [by_id[hit.id] for hit in once([each.hit for each in fitting], made_of)]
+    best = max((hit.score for hit in hits), default=0.0)
+    fitting = [
+        each
+        for each in found
+        if _shown(each, wanted, today)
+        and (_near(each, best) or _near(everything.get(each.origin, each), best))
+    ]
+    fitting.sort(key=lambda each: (-round(each.score, 6), each.hit.id))
+    made_of = {each.hit.id: each.record.evidence for each in fitting if isinstance(each.record, Memory)}
+    kept = [everything[hit.id] for hit in once([each.hit for each in fitting], made_of)]
     lines = [
         Line(
             each.record,
@@ -168,7 +172,7 @@ def answers_of(
         )
         for each in kept[:limit]
     ]
-    known = bool(lines) and lines[0].sure >= 0.5
+    known = bool(lines) and (not wanted.asks or lines[0].sure >= 0.5)
     return Answers(lines if known else lines[:PERHAPS], known, wanted)
 
 
@@ -215,6 +219,19 @@ def _candidates(retrieval: Retrieval, hits: Sequence[Found], wanted: Wanted) -> 
         for hit in hits
         if hit.id in records
     ]
+
+
+def _with_successors(retrieval: Retrieval, found: list[_Candidate], wanted: Wanted) -> list[_Candidate]:
+    """Also what replaced them, which may be worded in another way."""
+    known = {each.hit.id for each in found}
+    while missing := {each.standing.successor for each in found} - known - {""}:
+        known |= missing
+        hits = [
+            Found(each.id, Memory.KIND, each.text, 0.0, {}, "replaces what has the same words")
+            for each in retrieval.shelf.pick(Memory, missing)
+        ]
+        found = [*found, *_candidates(retrieval, hits, wanted)]
+    return found
 
 
 def _base(each: _Candidate, wanted: Wanted, weights: Weights, today: int) -> float:
@@ -292,11 +309,8 @@ def _shown(each: _Candidate, wanted: Wanted, today: int) -> bool:
 
 
 def _near(each: _Candidate, best: float) -> bool:
-    return (
-        each.hit.likeness >= LIKE
-        or each.score > each.base
-        or ("spread" in each.hit.parts and each.hit.score >= BESIDE * best)
-    )
+    joined = "spread" in each.hit.parts and each.hit.score >= BESIDE * best
+    return joined or each.hit.likeness >= LIKE
 
 
 def _compare_words(retrieval: Retrieval, query: str, wanted: Wanted, found: Sequence[_Candidate]) -> None:
@@ -325,10 +339,13 @@ def _compare_words(retrieval: Retrieval, query: str, wanted: Wanted, found: Sequ
         total = sum(rare.values())
         each.said = sum(rare[word] * value for word, value in have.items()) / total if total else 0.0
         each.least = min(have.values(), default=0.0)
+        each.named = all(have[word] == 1.0 for word in wanted.names if word in have)
 
 
 def _sure(each: _Candidate, weights: Weights, wanted: Wanted, origin: _Candidate) -> float:
     """The calibrated probability that a record answers; `origin` is the one whose rank it has."""
+    if not (each.named or origin.named):
+        return 0.0  # it is about somebody or something else
     bias, *factors = weights.sure
     values = measures(each, wanted, origin)
     return 1 / (1 + exp(-(bias + sum(factor * value for factor, value in zip(factors, values, strict=True)))))

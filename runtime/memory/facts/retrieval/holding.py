@@ -1,8 +1,8 @@
 """What holds at a time, and how it is said: the one place for recall, prompts, tools and MCP.
 
-A memory holds from `since` until `until`. An observation holds as long as the memory that it is evidence of, so
-that a superseded fact is not shown as true in the words in which it was said. What is only planned, wished, possible
-or made up is marked so.
+A memory holds from `since` until `until`. An observation holds as long as the memory that it is evidence of,
+so that a superseded fact is not shown as true in the words in which it was said. What is planned, wished,
+possible or made up is marked so.
 """
 
 from __future__ import annotations

@@ -23,20 +23,24 @@ _TRUE = r"is it (?:true|right|correct|so) that"
 _HOURS = "one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
 _CLOCK = re.compile(
     rf"\b(?:half past|quarter (?:past|to)) \w+|\b\d{{1,2}}:\d\d\b|\b(?:\d{{1,2}}|{_HOURS}) o['’]clock\b"
-    rf"|\bnoon\b|\bmidnight\b|\b\d{{1,2}} ?[ap]\.?m\b|\b(?:at|till|until|by) (?:\d{{1,2}}|{_HOURS})\b(?! \w+s\b)"
-    r"|\b(?:morning|afternoon|evening|night)s?\b",
+    rf"|\bnoon\b|\bmidnight\b|\b\d{{1,2}} ?[ap]\.?m\b"
+    rf"|\b(?:at|till|until|by) (?:\d{{1,2}}|{_HOURS})\b(?! \w+s\b)|\b(?:morning|afternoon|evening|night)s?\b",
     re.IGNORECASE,
 )
+"""A time of day."""
 _NAME = re.compile(
     r"\b(?:Mr|Mrs|Ms|Dr|Miss)\b\.? [A-ZÀ-ÖØ-Þ][\w’'-]+|(?<![.!?] )(?<!^)\b[A-ZÀ-ÖØ-Þ][\w’'-]+"
     r"|^[A-ZÀ-ÖØ-Þ][\w-]+(?= [A-Z]|['’]s |,? (?:and|is|was|has|will|had|may|can|[a-z]+(?:s|ed)) )"
 )
 _OWNED = re.compile(r"\w['’]s? +[a-z]|s['’] +[a-z]")
+_CURRENCIES = "euros?|dollars?|pounds?|cents?|francs?|kroner|crowns?"
 _MONEY = re.compile(
-    r"[$€£] ?\d|\d[\d,.]* ?(?:[$€£]|euros?|dollars?|pounds?|cents?|francs?|kroner|crowns?)\b|\bfree of charge\b|\bfor free\b"
-    r"|\b\d[\d,]*(?:\.\d+)?(?= (?:each|apiece|a|an|per|for|from|until|in|as|of|at|instead|more|less)\b|[,;:]? and\b|[.,;!?]*(?:$|[.!?] ))",
+    rf"[$€£] ?\d|\d[\d,.]* ?(?:[$€£]|(?:{_CURRENCIES})\b)|\bfree of charge\b|\bfor free\b"
+    r"|\b\d[\d,]*(?:\.\d+)?(?= (?:each|apiece|a|an|per|for|from|until|in|as|of|at|instead|more|less)\b"
+    r"|[,;:]? and\b|[.,;!?]*(?:$|[.!?] ))",
     re.IGNORECASE,
 )
+"""A sum of money, or a number that counts no things."""
 
 
 @dataclass(frozen=True)

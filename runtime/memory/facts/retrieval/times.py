@@ -26,6 +26,7 @@ AFTERWARDS, BEFOREHAND = 0.9, 0.6
 """The likelihood on the day after and the day before, relative to the day itself."""
 _COUNTED = {"ago", "earlier", "later", "now", "month", "year"}
 _WORD, _DIGIT, _YEAR = re.compile(r"[^\W_]+"), re.compile(r"\d"), re.compile(r"\b(?:19|20)\d\d\b")
+_NTH = ("first", "second", "third", "fourth", "last")
 _DATED = re.compile(r"(?:\b(?:on|in|at|from|to|by|since|until|of) (?:the )?)?\0")
 MOST = 8
 """Spans of one text."""
@@ -82,7 +83,7 @@ class Times:
         exact = (
             rf"(?P<iso>\d{{4}}-\d\d-\d\d)|(?P<d1>{day})(?: of)? (?P<m1>{month})\b\.?(?:,? ?(?P<y1>{year}))?|"
             rf"(?P<m2>{month})\b\.? (?P<d2>{day})\b(?:,? ?(?P<y2>{year}))?|"
-            rf"(?P<nth>first|second|third|fourth|last) week (?:of|in) (?P<m5>{month})\b(?:,? (?P<y6>{year}))?|"
+            rf"(?P<nth>{'|'.join(_NTH)}) week (?:of|in) (?P<m5>{month})\b(?:,? (?P<y6>{year}))?|"
             rf"(?:the )?(?P<some>start|beginning|middle|end) of (?P<m6>{month})\b(?!,? (?:of )?{year})|"
             rf"(?:(?P<part>early|mid|middle of|late|end of|the end of|beginning of)[ -])?"
             rf"(?:(?P<m3>{month})\b|(?P<s3>{season})\b)(?:,? (?:of )?(?P<y3>{year}))|"
@@ -191,7 +192,7 @@ class Times:
         """Seven days of a month; the last ones, or from the first, eighth, … on."""
         if not (whole := self._some_of(hit["m5"], "", said, hit["y6"])):
             return None
-        at = ("first", "second", "third", "fourth", "last").index(hit["nth"])
+        at = _NTH.index(hit["nth"])
         first = whole.last - 6 if at == 4 else whole.first + 7 * at
         return Span(first, min(first + 6, whole.last))
 

@@ -166,3 +166,9 @@ def test_a_sentence_shows_the_kind_of_answer_or_not(kind: str, text: str, shown:
 def test_a_week_or_a_part_of_a_month_is_a_span_of_days(text: str, days: str) -> None:
     spans = questions_of().times.spans(text, date(2026, 6, 30).toordinal())
     assert days in [str(span) for span in spans]
+
+
+def test_what_replaced_a_fact_is_found_by_the_words_of_that_fact(mind: Mind, ask: Ask) -> None:
+    told = mind.remember("The oven door is painted green.", who=PERSON, at="2026-01-08")
+    replaced(mind, told, "It is all blue since Easter.", "2026-03-22")
+    assert texts(ask("What colour is the oven door painted?"))[0] == "It is all blue since Easter."

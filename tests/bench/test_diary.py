@@ -1,0 +1,63 @@
+"""The benchmark of diaries: what it counts as right, outdated and rightly unknown."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bench.diary import DIARIES, Asked, Question, figures_of, measure, missed, read_diary, table
+from kernel.errors import UsageError
+
+ENTRIES = [
+    {"at": "2026-01-05", "text": "Ann lives in Bern."},
+    {"at": "2026-01-06", "text": "The shed key hangs behind the oven."},
+    {"at": "2026-03-01", "text": "The boiler was repaired."},
+]
+ASKED = [
+    {"ask": "Where does Ann live?", "at": "2026-02-01", "right": ["Bern"], "kind": "current"},
+    {"ask": "Who repaired the roof of the barn?", "at": "2026-02-01", "right": [], "kind": "unknown"},
+]
+
+
+def asked(
+    lines: list[str], right: tuple[str, ...], outdated: tuple[str, ...] = (), known: bool = True
+) -> Asked:
+    return Asked(Question("?", "2026-02-01", right, outdated, "current"), lines, known)
+
+
+def test_a_line_with_both_texts_is_right() -> None:
+    both = asked(["It was Bern, now it is Basel."], ("Basel",), ("Bern",))
+    assert both.right == 0 and not both.misled
+    above = asked(["Ann lives in Bern.", "Ann lives in Basel."], ("Basel",), ("Bern",))
+    assert above.right == 1 and above.misled
+
+
+def test_an_unknown_question_is_right_if_nothing_is_answered() -> None:
+    figures = figures_of([asked(["x"], (), known=False), asked(["x"], ()), asked(["a"], ("a",), known=False)])
+    assert (figures["unknown said"], figures["false confidence"]) == (0.5, 1)
+    assert (figures["first"], figures["answerable refused"]) == (1.0, 1.0)
+
+
+def test_a_diary_is_played_with_what_was_told_by_then(tmp_path: Path) -> None:
+    path = tmp_path / "diary.json"
+    path.write_text(json.dumps({"name": "home", "entries": ENTRIES, "asked": ASKED}))
+    figures = measure([path], ["lexical"])
+    own = figures["figures"]["fractal, lexical"]
+    assert (own["first"], own["unknown said"], own["outdated above current"]) == (1.0, 1.0, 0)
+    assert figures["figures"]["BM25"]["unknown said"] == 0 and not missed(figures)
+    assert "| current | 1 | 1 |" in table(figures)
+
+
+def test_what_is_no_diary_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "diary.json"
+    path.write_text('{"entries": [{"at": "soon", "text": "x"}], "asked": []}')
+    with pytest.raises(UsageError, match=r"diary\.json: not a diary"):
+        read_diary(path)
+
+
+def test_the_shipped_diaries_can_be_read() -> None:
+    for path in DIARIES.glob("*.json"):
+        diary = read_diary(path)
+        assert len(diary.entries) >= 60 and len(diary.asked) == 40
