@@ -72,11 +72,8 @@ def _facts(
             continue
         at = root.meta.created if note.key == "task" else root.meta.updated
         if note.key == "answer" and not root.ended and in_other_words(root) == note.text:
-            yield (
-                TURNS["end"] - 1,
-                at,
-                told(root.text(1, "task"), note.text),
-            )
+            pair = told(root.text(1, "task"), note.text)
+            yield TURNS["end"] - 1, at, pair
         facts = (
             answered(question, note.text, systems) if note.key == "answer" else statements(note.text, systems)
         )

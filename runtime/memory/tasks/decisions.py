@@ -145,7 +145,8 @@ def _refused(decision: Decision) -> list[tuple[str, str]]:
 
 def _outcome(decision: Decision) -> str:
     if decision.outcome is None:
-        return "not known yet"
+        own = "; that its own criteria hold shows nothing" if decision.said else ""
+        return f"not known yet{own}"
     text = f"{'right' if decision.outcome else 'wrong'}, by {_by(decision.source)}"
     others = [name for name, (good, _) in decision.said.items() if good != decision.outcome]
     if others:
