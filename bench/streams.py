@@ -28,7 +28,7 @@ from runtime.memory.tasks.exemplar import Exemplar
 from runtime.memory.tasks.methods import Methods
 from runtime.memory.tasks.reading import Reading
 from runtime.memory.tasks.recall import ProceduralMemory
-from runtime.memory.tasks.rewards import settle
+from runtime.memory.tasks.rewards import Verdict, settle
 from runtime.memory.tasks.types import Types
 from runtime.memory.tasks.words import Words, words_of
 from runtime.reflexes.trial import Trial
@@ -245,7 +245,7 @@ class _Play:
         moved = self.types.moved
         settle(self.shelf, id, accepted or not answered, source, parts=self.parts, moved=moved)
         if method:
-            self.methods.settle(method, accepted, source)
+            self.methods.settle(method, Verdict(accepted, 1.0, source))
         return spent.wall * 1000
 
 

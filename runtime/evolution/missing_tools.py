@@ -18,7 +18,6 @@ from runtime.evolution.files import one_line
 from runtime.evolution.journal import MACHINE, Journal
 from runtime.evolution.proposals import Proposal, Proposals
 from runtime.memory import DIRECT, RUNG
-from runtime.memory.episodes.attempts import answered
 
 OFTEN = 3
 """How often a command is improvised before a tool for it is proposed."""
@@ -142,6 +141,8 @@ def lacking(documents: Sequence[Document]) -> Iterator[tuple[str, Instance]]:
 
 def improvised(documents: Sequence[Document]) -> Iterator[tuple[str, Instance]]:
     """Improvised commands that succeeded, by a key with their shape; a replay improvises nothing."""
+    from runtime.memory.episodes.attempts import answered
+
     for document in documents:
         if answered(document, document.meta.attempt, "plan", "fused")[0] in (RUNG, DIRECT):
             continue

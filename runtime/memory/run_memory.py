@@ -16,7 +16,6 @@ from kernel.events import now
 from kernel.loop.budget import estimate_tokens
 from kernel.store.files import FileStore
 from runtime.memory import DIRECT, FACTS, RUNG, methods_of, teaches
-from runtime.memory.episodes.attempts import refusals
 from runtime.memory.episodes.pending import note, postponed, waiting
 from runtime.workspace.inbox import Inbox
 from runtime.workspace.settings import Config
@@ -122,6 +121,7 @@ class RunMemory:
         if meta.type != "task" or not self.taught or not self.config.recall:
             return ()
         from runtime.memory.context.context import room_for
+        from runtime.memory.episodes.attempts import refusals
 
         used = sum(estimate_tokens(note.text) for note in document.section(1).notes)
         room = room_for(int(meta.budget.get("context", 0)), used)
@@ -173,9 +173,11 @@ class RunMemory:
             beyond_reflexes = not all(map(_by_reflex, documents))
             if self.there or beyond_reflexes:
                 self.brain.episodes.teach(folder.name, documents)
-            if beyond_reflexes and all(each.ended for each in documents if not each.meta.parent):
-                self.brain.episodes.catch_up({folder.name: documents})  # a run that goes on is taken in later
-                if self.config.learn != "off":
+            roots = [each for each in documents if not each.meta.parent]
+            ended = all(each.ended for each in roots)
+            if beyond_reflexes and (ended or any(each.note(1, "answer") for each in roots)):
+                self.brain.episodes.catch_up({folder.name: documents})  # another that goes on: later
+                if ended and self.config.learn != "off":
                     self.learning.end(documents, self.verdict_on(folder.name), self.asked(folder.name))
         except (FractalError, OSError) as error:
             warn(f"what this run taught is not remembered yet: {error}")
@@ -232,13 +234,10 @@ class RunMemory:
 
     def told(self, task: str) -> Observation | None:
         """What a person answered when they were asked exactly this task; None if that is not known."""
-        if not self.config.recall:
-            return None
-        self.catch_up()
         try:
-            return self.brain.told(task) if self.there else None
+            return self.brain.told(task) if self.config.recall and self.there else None
         except FractalError:
-            return None
+            return None  # the end of the run says what is wrong with the store
 
     def refused(self, task: str, run: str) -> bool:
         """Whether a person refused a result for this task, or a variation, and has not accepted this run."""

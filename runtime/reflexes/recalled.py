@@ -19,7 +19,6 @@ from kernel.document.model import Document
 from kernel.document.references import renumbered
 from kernel.errors import Declined, FractalError
 from runtime.memory import RUNG
-from runtime.memory.tasks.decisions import PERSON
 from runtime.reflexes import dreaming
 from runtime.reflexes.coded import Coded, failed_before, proven, reply_to, verdict
 from runtime.reflexes.planning import FINISHED
@@ -79,7 +78,7 @@ class Recalled(Coded):
         reply = reply_to(
             ask, "memory", task, lambda: plan, lambda: verdict(document, ask.evidence, output, TOLD)
         )
-        return Reply(json.dumps(reply, ensure_ascii=False), f"{RUNG}:{PERSON}")
+        return Reply(json.dumps(reply, ensure_ascii=False), f"{RUNG}:person")
 
     def _told(self, document: Document) -> Observation | None:
         """What a person answered to this very task."""

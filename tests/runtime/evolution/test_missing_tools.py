@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -12,6 +13,7 @@ from test_registration import building, play
 from workshop_place import Place
 
 from kernel.asking.responder import Ask
+from runtime.api.fractal import Fractal
 from runtime.evolution.missing_tools import shape
 
 COUNT = "printf 'a\\nb\\na\\n' | grep -c {} | sort -n"
@@ -84,6 +86,20 @@ def test_the_third_time_the_same_command_is_improvised_an_operation_is_proposed(
 def test_three_times_in_one_run_are_three_times(place: Place):
     play(place, count("a"), count("b"), count("a"))
     assert len(proposals(place)) == 1
+
+
+def test_a_replay_improvises_nothing(place: Place):
+    settled = plan(count("a"), success=[{"step": 1, "has": "2"}])
+    script = place.folder.parent / "script.json"
+    script.write_text(json.dumps({"fused": settled, "plan": settled, "check": ACCEPT}))
+    settings = {"sandbox": "off", "embedder": "lexical", "model": f"scripted:{script}"}
+    calls = []
+    for _ in range(4):
+        fractal = Fractal(place.folder, settings=settings)
+        calls.append(asyncio.run(fractal.run("do it")).spent["calls"])
+        fractal.brain.close()
+    assert calls[1:] == [0, 0, 0]
+    assert proposals(place) == []
 
 
 def test_a_command_that_failed_is_no_example(place: Place):

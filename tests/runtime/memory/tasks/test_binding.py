@@ -59,7 +59,7 @@ STEPS = [
 ]
 NUMBERS = st.one_of(st.integers(101, 9999), st.decimals(101, 999, places=2).map(lambda d: f"{d:.2f}"))
 NAMES = st.sampled_from(["Anna", "Tom", "Zoë", "O'Neil", "Ngozi", "Kate", "James", "Wei", "Mark"])
-NOUNS = st.sampled_from(["apples", "boxes", "cherries", "loaves", "marbles", "tulips"])
+NOUNS = st.sampled_from(["apples", "brushes", "cherries", "loaves", "marbles", "tulips"])
 
 
 def read(text: str) -> Reading:
