@@ -27,7 +27,6 @@ from runtime.memory.facts.retrieval.searching import Retrieval, Scope
 from runtime.memory.facts.retrieval.times import Span
 from runtime.text.inflection import regular_stem as stem
 
-NOTHING = "I know nothing about that"
 WIDE = 60
 """Records that are ranked again."""
 LIKE = 0.3
@@ -38,8 +37,6 @@ DOUBTFUL = ("may", "wants", "example")
 """Modalities of what is not so."""
 CERTAIN = 0.6
 """How alike the words of a question and of a line must be for the line to answer alone."""
-RARE = 0.7
-"""How rare a word is that two records hardly have in common by chance."""
 PERHAPS = 2
 """Lines that are shown when nothing is known."""
 
@@ -57,8 +54,7 @@ class Weights:
     later: float = 0.3  # what a later record that speaks of the same has over an earlier one
     same: float = 0.7  # from which nearness on two records speak of the same
     shared: float = 0.4  # what a rare word in common adds to it
-    kept: float = 0.05  # the share of its own lower nearness that such a record loses
-    kept_without: float = 0.05  # the same, if the two have no rare word in common
+    lost: float = 0.05  # the share of its own lower nearness that such a record loses
     recent: float = 1.0
     sure: tuple[float, float, float] = (9.0, 0.0, 0.0)  # of `_sure`: a bias, and `measures`
 
@@ -280,10 +276,8 @@ def _pass_on(retrieval: Retrieval, found: Sequence[_Candidate], wanted: Wanted, 
             if same or (any_fits and not earlier.fits):
                 continue
             alike = float(near[at, before]) if near is not None else 0.0
-            rare = max((rarity[term] for term in terms[at] & terms[before]), default=0.0)
-            alike += weights.shared * rare
-            lost = weights.kept if rare >= RARE else weights.kept_without
-            passed = earlier.score + weights.later - lost * max(0.0, earlier.base - own)
+            alike += weights.shared * max((rarity[term] for term in terms[at] & terms[before]), default=0.0)
+            passed = earlier.score + weights.later - weights.lost * max(0.0, earlier.base - own)
             if alike >= weights.same and passed > later.score:
                 later.score, later.origin = passed, earlier.origin or earlier.hit.id
     for each in [] if wanted.past else found:
