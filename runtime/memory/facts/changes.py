@@ -211,8 +211,8 @@ class _Pair:
 
     def _other_value(self) -> Change | None:
         """The subject stands in a sentence of change with another value."""
-        if not self.after.changes:
-            return None
+        if not self.after.changes or _same_kind(self.before.value, self.after.old):
+            return None  # an old value is named, and it is another one
         firm, becomes = self.after.firm, self.after.becomes and not self.before.verb
         told = firm or becomes or self.replaced
         if (

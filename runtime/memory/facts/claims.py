@@ -84,7 +84,7 @@ def modality(text: str, language: Language) -> Modality | Literal["for a while"]
     claims = claims_of(text, "", language)
     if any(each.temporary for each in claims):
         return "for a while"
-    doubts = [each.modality for each in claims if not each.asserted]
+    doubts: list[Modality] = [each.modality for each in claims if not each.asserted]
     return doubts[0] if doubts else "is"
 
 
