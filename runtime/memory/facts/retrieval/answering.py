@@ -60,8 +60,8 @@ class Weights:
 
 
 BY_EMBEDDER: Mapping[str, Weights] = {
-    "minilm": Weights(6.0, 5.0, 0.3, 1.0, sure=(-1.4, 1.0, 3.7)),
-    "lexical": Weights(3.8, 0.0, 3.8, 1.9, sure=(-0.7, 0.8, 3.7)),
+    "minilm": Weights(6.0, 5.0, 0.3, 2.5, sure=(-1.4, 1.0, 3.7)),
+    "lexical": Weights(3.8, 0.0, 3.8, 2.5, sure=(-0.7, 0.8, 3.7)),
 }
 
 
@@ -210,7 +210,7 @@ def _candidates(retrieval: Retrieval, hits: Sequence[Found], wanted: Wanted) -> 
             retrieval.index.at.get((hit.kind, hit.id), -1),
             0.0,
             0.0,
-            retrieval.questions.shows(wanted.kind, hit.text, wanted.names, records[hit.id].names),
+            retrieval.questions.answers(wanted, hit.text, records[hit.id].names),
         )
         for hit in hits
         if hit.id in records

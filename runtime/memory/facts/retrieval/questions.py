@@ -130,6 +130,14 @@ class Questions:
         text = " ".join(text[:LONGEST].replace("’", "'").split())
         return bool(self._asks.search(text) or self._any.search(text) or self._yes_no.search(text))
 
+    def answers(self, wanted: Wanted, text: str, names: Collection[str] = ()) -> bool:
+        """Whether a text may answer: it shows the kind, and is about money if a question who pays is."""
+        prices = self.language.prices
+        paid = (
+            wanted.kind != "person" or prices.isdisjoint(wanted.about) or not prices.isdisjoint(words(text))
+        )
+        return paid and self.shows(wanted.kind, text, wanted.names, names)
+
     def shows(
         self, kind: str, text: str, but: frozenset[str] = frozenset(), names: Collection[str] = ()
     ) -> bool:
