@@ -37,6 +37,8 @@ DOUBTFUL = ("may", "wants", "example")
 """Modalities of what is not so."""
 CERTAIN = 0.6
 """How alike the words of a question and of a line must be for the line to answer alone."""
+PAYING = 2.5
+"""How much more the kind counts if a question asks who pays: few lines are about money."""
 PERHAPS = 2
 """Lines that are shown when nothing is known."""
 
@@ -60,7 +62,7 @@ class Weights:
 
 
 BY_EMBEDDER: Mapping[str, Weights] = {
-    "minilm": Weights(6.0, 5.0, 0.3, 2.5, sure=(-1.4, 1.0, 3.7)),
+    "minilm": Weights(6.0, 5.0, 0.3, 1.0, sure=(-1.4, 1.0, 3.7)),
     "lexical": Weights(3.8, 0.0, 3.8, 2.5, sure=(-0.7, 0.8, 3.7)),
 }
 
@@ -236,7 +238,7 @@ def _base(each: _Candidate, wanted: Wanted, weights: Weights, today: int) -> flo
     score = weights.cosine * each.cosine + weights.alike * raw.get("alike", each.said)
     score += weights.word * raw.get("coverage", 0.0)
     if wanted.kind not in ("", YES_NO) and each.fits:
-        score += weights.fits
+        score += weights.fits * (PAYING if wanted.pays else 1.0)
     if wanted.event and wanted.spans:
         return score + weights.before * wanted.covers(standing.first, standing.first)
     if wanted.spans:
