@@ -180,9 +180,10 @@ def test_a_run_without_a_model_remembers_and_is_asked(knowing: Command):
 def test_a_run_answers_a_question_from_memory_and_no_other(knowing: Command):
     ran = knowing("run", "-q", "when is my sister's birthday?")
     assert ran.exit == 0 and ran.out.startswith("- my sister's birthday is 4 May (said by you, ")
-    for question in ("who is the president of France?", "when is my brother's birthday?"):
-        ran = knowing("run", "-q", question)
-        assert ran.exit == 6 and "Memory knows nothing about it." in ran.err
+    ran = knowing("run", "-q", "who is the president of France?")
+    assert ran.exit == 6 and "Memory knows nothing about it." in ran.err
+    ran = knowing("run", "-q", "when is my brother's birthday?")
+    assert ran.exit == 6 and "Memory is not certain about it; perhaps: my sister's" in ran.err
     assert knowing("run", "-q", "what is 2+2").out == "4\n"
 
 

@@ -1,6 +1,6 @@
 """Retrieval of observations and memories: `Retrieval`, with the reasons for each score."""
 
-from runtime.memory.facts.retrieval.answering import NOTHING, Answers, Line, answers_of
+from runtime.memory.facts.retrieval.answering import Answers, Line, answers_of
 from runtime.memory.facts.retrieval.once import observed, once
 from runtime.memory.facts.retrieval.parts import ALL, MODES, Found, Mode, Parts
 from runtime.memory.facts.retrieval.passages import Passage, forget
@@ -9,7 +9,6 @@ from runtime.memory.facts.retrieval.searching import Retrieval, Scope, retrieval
 __all__ = [
     "ALL",
     "MODES",
-    "NOTHING",
     "Answers",
     "Found",
     "Line",

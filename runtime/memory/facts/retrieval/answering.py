@@ -27,7 +27,6 @@ from runtime.memory.facts.retrieval.searching import Retrieval, Scope
 from runtime.memory.facts.retrieval.times import Span
 from runtime.text.inflection import regular_stem as stem
 
-NOTHING = "I know nothing about that"
 WIDE = 60
 """Records that are ranked again."""
 LIKE = 0.3
@@ -38,8 +37,8 @@ DOUBTFUL = ("may", "wants", "example")
 """Modalities of what is not so."""
 CERTAIN = 0.6
 """How alike the words of a question and of a line must be for the line to answer alone."""
-RARE = 0.7
-"""How rare a word is that two records hardly have in common by chance."""
+PAYING = 2.5
+"""How much more the kind counts if a question asks who pays: few lines are about money."""
 PERHAPS = 2
 """Lines that are shown when nothing is known."""
 
@@ -57,15 +56,14 @@ class Weights:
     later: float = 0.3  # what a later record that speaks of the same has over an earlier one
     same: float = 0.7  # from which nearness on two records speak of the same
     shared: float = 0.4  # what a rare word in common adds to it
-    kept: float = 0.05  # the share of its own lower nearness that such a record loses
-    kept_without: float = 0.05  # the same, if the two have no rare word in common
+    lost: float = 0.05  # the share of its own lower nearness that such a record loses
     recent: float = 1.0
     sure: tuple[float, float, float] = (9.0, 0.0, 0.0)  # of `_sure`: a bias, and `measures`
 
 
 BY_EMBEDDER: Mapping[str, Weights] = {
     "minilm": Weights(6.0, 5.0, 0.3, 1.0, sure=(-1.4, 1.0, 3.7)),
-    "lexical": Weights(3.8, 0.0, 3.8, 1.9, sure=(-0.7, 0.8, 3.7)),
+    "lexical": Weights(3.8, 0.0, 3.8, 2.5, sure=(-0.7, 0.8, 3.7)),
 }
 
 
@@ -214,7 +212,7 @@ def _candidates(retrieval: Retrieval, hits: Sequence[Found], wanted: Wanted) -> 
             retrieval.index.at.get((hit.kind, hit.id), -1),
             0.0,
             0.0,
-            retrieval.questions.shows(wanted.kind, hit.text, wanted.names, records[hit.id].names),
+            retrieval.questions.answers(wanted, hit.text, records[hit.id].names),
         )
         for hit in hits
         if hit.id in records
@@ -240,7 +238,7 @@ def _base(each: _Candidate, wanted: Wanted, weights: Weights, today: int) -> flo
     score = weights.cosine * each.cosine + weights.alike * raw.get("alike", each.said)
     score += weights.word * raw.get("coverage", 0.0)
     if wanted.kind not in ("", YES_NO) and each.fits:
-        score += weights.fits
+        score += weights.fits * (PAYING if wanted.pays else 1.0)
     if wanted.event and wanted.spans:
         return score + weights.before * wanted.covers(standing.first, standing.first)
     if wanted.spans:
@@ -280,10 +278,8 @@ def _pass_on(retrieval: Retrieval, found: Sequence[_Candidate], wanted: Wanted, 
             if same or (any_fits and not earlier.fits):
                 continue
             alike = float(near[at, before]) if near is not None else 0.0
-            rare = max((rarity[term] for term in terms[at] & terms[before]), default=0.0)
-            alike += weights.shared * rare
-            lost = weights.kept if rare >= RARE else weights.kept_without
-            passed = earlier.score + weights.later - lost * max(0.0, earlier.base - own)
+            alike += weights.shared * max((rarity[term] for term in terms[at] & terms[before]), default=0.0)
+            passed = earlier.score + weights.later - weights.lost * max(0.0, earlier.base - own)
             if alike >= weights.same and passed > later.score:
                 later.score, later.origin = passed, earlier.origin or earlier.hit.id
     for each in [] if wanted.past else found:

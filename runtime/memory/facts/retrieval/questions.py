@@ -53,6 +53,7 @@ class Wanted:
     spans: tuple[Span, ...] = ()  # the days that it asks about; none for now
     past: bool = False  # what no longer holds is asked for
     event: bool = False  # what was said or done in those days is asked for, not what held
+    pays: bool = False  # it asks who pays
     asks: bool = False  # it is a question, not only words to look for
 
     @property
@@ -121,6 +122,7 @@ class Questions:
             names=frozenset(names),
             spans=spans,
             past=ago or bool(self._past.search(text)),
+            pays=kind == "person" and not self.language.prices.isdisjoint(about),
             event=not self.language.happened.isdisjoint(low),
             asks=bool(hit or any_word or kind) or text.endswith("?"),
         )
@@ -129,6 +131,11 @@ class Questions:
         """Whether a text is worded as a question."""
         text = " ".join(text[:LONGEST].replace("’", "'").split())
         return bool(self._asks.search(text) or self._any.search(text) or self._yes_no.search(text))
+
+    def answers(self, wanted: Wanted, text: str, names: Collection[str] = ()) -> bool:
+        """Whether a text may answer: it shows the kind, and is about money if a question who pays is."""
+        paid = not wanted.pays or not self.language.prices.isdisjoint(words(text))
+        return paid and self.shows(wanted.kind, text, wanted.names, names)
 
     def shows(
         self, kind: str, text: str, but: frozenset[str] = frozenset(), names: Collection[str] = ()

@@ -99,6 +99,11 @@ def test_a_question_that_nobody_answered_is_not_answered(ask: Ask, query: str) -
     assert not found.known and len(found.lines) <= 2
 
 
+def test_who_pays_is_a_question_about_money(mind: Mind, ask: Ask) -> None:
+    mind.remember("The money for the bridge comes from the water board.", who=PERSON, at="2026-01-09")
+    assert texts(ask("Who pays for the bridge project?"))[0].startswith("The money")
+
+
 def test_words_that_are_no_question_are_searched(ask: Ask) -> None:
     found = ask("spare key")
     assert found.known and texts(found)[0].startswith("The spare key")
