@@ -18,6 +18,7 @@ from runtime.memory.episodes.statements import (
     QUOTED,
     SHORTEST,
     Rules,
+    asked_and_answered,
     facts,
     once,
     rules_of,
