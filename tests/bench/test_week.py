@@ -32,7 +32,7 @@ def test_each_night_reviews_what_is_due(plain: Week):
     assert [day.day for day in plain.days] == list(range(1, DAYS + 1))
     assert sum(day.due for day in plain.days) > 20
     for day in plain.days:
-        assert day.due <= sum(day.grades.values()) <= day.due + 2  # the dream itself makes some due
+        assert abs(sum(day.grades.values()) - day.due) <= 2  # the dream itself makes some due, and ends some
     memories = [day.memories for day in plain.days]
     assert memories == sorted(memories) and memories[-1] < plain.days[-1].observations / 2
 

@@ -48,7 +48,7 @@ class Standing:
     def last(self) -> int:
         """The last day on which it holds."""
         end = day_of(self.until)
-        return max(end - 1, self.first) if end else 0 if self.ended else FOREVER
+        return end - 1 if end else 0 if self.ended else FOREVER
 
     def holds(self, first: int, last: int) -> bool:
         """Whether it holds on one of these days."""
@@ -97,7 +97,8 @@ def standings(shelf: Shelf, records: Iterable[Held], language: Language) -> dict
 
 def _standing(record: Held, memories: Mapping[str, Memory], language: Language) -> Standing:
     memory = record if isinstance(record, Memory) else memories.get(record.memory)
-    said = record.since if isinstance(record, Memory) else record.at
+    # the validity of a memory may begin after it was said
+    said = min(record.since, record.created) if isinstance(record, Memory) else record.at
     claims = claims_of(record.text, said, language)
     doubts = [each.modality for each in claims if each.modality not in ("is", "asks") and each.polarity]
     values: dict[str, Any] = {"who": record.who, "source": record.source, "said": said}
