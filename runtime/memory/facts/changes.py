@@ -12,19 +12,25 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import takewhile
+from itertools import pairwise, takewhile
 
 from runtime.memory.facts.claims import Claim, claims_of, lowered
 from runtime.memory.facts.language import Language
 from runtime.memory.facts.terms import Term, pieces
 
 _NOBODY = frozenset({"i", "we", "he", "she", "they", "it", "you"})
+_EMPTY = _NOBODY | {"not", "mr", "mrs", "ms", "miss", "dr", "prof"}
 _PLAIN = frozenset({"", "be", "have", "get", "do", "call"})
 """Verbs that say nothing about the attribute."""
 _VALUED = ("name", "number", "date", "time", "leaf")
 _OWNED = re.compile(r"(?:\bof\b|['’]s\b)[^.]*\b(?:is|are|was|were)\b")
 """The captain of the team is."""
 _FIRST = re.compile(r"\b(?:i|we|my|our|us|me|mine|ours)\b", re.IGNORECASE)
+_OBJECT = ("takes the place of", "gets another name")
+_PLACE = re.compile(r"['’]s?\s+(?:place|stead)\b|\bthe place of\b")
+_OWN = re.compile(r"\b(?:with|from|his|her|their)\b")
+"""Words by which who tells or does the change is who has the old value."""
+_THEIRS = re.compile(r"\b(?:his|her|its|their)\s+(\w+)")
 _LASTING = re.compile(r"\b(?:is|are|am|has|have|will|gets?|must|can|may)\b|['’](?:s|m|re|ve)\b")
 _ENDING = re.compile(
     r"(?:[nptl]?(?:ed|er|ing)|y|ies|ied|e?s|e|d|r|ers|or|ors|ings|s?hip|ion|ment|al|ist|ance|ation|age|ian|ly|i?ty|ness)?"
@@ -63,6 +69,7 @@ class _Before:
     verb: tuple[Term, ...]
     value: tuple[Term, ...]
     mine: bool  # it is about the speaker
+    changes: bool  # it tells a change
     event: bool  # it tells what happened once
     names: bool  # it tells a name
     dated: bool  # it is about a day
@@ -90,6 +97,7 @@ def _before(text: str, language: Language) -> _Before | None:
         verb=verb,
         value=tuple(each for each in value if not _found([each], old, language)) or value,
         mine=bool(_FIRST.search(text)),
+        changes=bool(old),
         event=past and not _LASTING.search(text),
         names=called or _names(every, language),
         dated=language.cue("on a day", low) or any(each.kind in ("date", "time") for each in every),
@@ -104,6 +112,9 @@ class _After:
     every: tuple[Term, ...]
     old: tuple[Term, ...]  # what it says is no longer so
     subject: tuple[Term, ...]  # of its first claim
+    owners: dict[Term, Term]  # what each genitive in the text belongs to: the cousin of "Tim's cousin"
+    takes: bool  # its subject takes the place of something
+    theirs: frozenset[str]  # the words after his, her, its or their
     asserted: bool
     briefly: bool  # it says that it is so for a while
     for_a_day: bool
@@ -125,6 +136,10 @@ def _after(text: str, language: Language) -> _After:
         every=every,
         old=terms_of(" ".join(each.old for each in claims), language),
         subject=terms_of(claims[0].subject, language) if claims else (),
+        owners=_owners(every, language),
+        takes=not _OWN.search(low)
+        and (bool(_PLACE.search(low)) or any(language.cue(each, low) for each in _OBJECT)),
+        theirs=frozenset(_THEIRS.findall(low)),
         asserted=all(each.asserted for each in claims),
         briefly=language.cue("for a while", low),
         for_a_day=any(each.temporary for each in claims),
@@ -137,6 +152,11 @@ def _after(text: str, language: Language) -> _After:
         names=language.cue("names it", low) or _names(every, language),
         mine=bool(_FIRST.search(text)),
     )
+
+
+def _owners(every: Sequence[Term], language: Language) -> dict[Term, Term]:
+    pairs = ((x, y) for x, y in pairwise(every) if y.at == x.at + 1 and x.text.endswith(("'s", "’s")))
+    return {x: y for x, y in pairs if not language.past(y.low)}
 
 
 def _names(every: Sequence[Term], language: Language) -> bool:
@@ -152,7 +172,7 @@ class _Pair:
         self.verb = bool(self._known(before.verb, after.every))
         self.value = self._known(before.value, after.every)
         self.whole = bool(before.subject) and len(self.subject) == len(before.subject)
-        self.gone = self._known(before.value, after.old)
+        self.gone = [x for x in self._known(before.value, after.old) if not self._modifies(x)]
         self.gone += [x for x in (*before.value, *before.verb) if x not in self.gone and self._reversed(x)]
         self.valued = [each for each in self.gone if each.kind in _VALUED]
         self.over = self._known(before.subject, after.old)
@@ -164,6 +184,7 @@ class _Pair:
         ]
         named = [x for x in before.subject if x.kind == "name" and x not in self.subject]
         self.replaced = _same_kind([*self.lost, *named], self.new)
+        self.shared = bool(self.subject or self.value) or self.verb
         self.about = bool(self.subject) or self.verb or (before.mine and after.mine)
         self.weight = 2 * len(self.gone) + len(self.subject) + len(self.value) + self.verb + len(self.over)
 
@@ -172,7 +193,7 @@ class _Pair:
         before, after = self.before, self.after
         if not after.asserted or after.briefly or (after.for_a_day and not before.dated):
             return None
-        if (before.event and not (self.valued and self.whole)) or self._other_person():
+        if (before.event and not (self.valued and self.whole)) or self._somebody_else() or self._again():
             return None
         other = not self.whole and not after.instead and self._other_thing()
         adds = after.adds and after.adds not in before.low
@@ -201,6 +222,8 @@ class _Pair:
 
     def _ended(self) -> Change | None:
         """The subject, or what it does, is named as no longer so."""
+        if any(self.language.cue("is over", x.low) for x in self.value):
+            return None  # the report was nearly finished
         stopped = self._known(self.before.verb, self.after.old)
         both = (self.over and (self.verb or self.value)) or (stopped and (self.subject or self.value))
         if both and (self.lost or self.after.firm or self.after.becomes or self.after.denies):
@@ -211,7 +234,7 @@ class _Pair:
 
     def _other_value(self) -> Change | None:
         """The subject stands in a sentence of change with another value."""
-        if not self.after.changes or _same_kind(self.before.value, self.after.old):
+        if not self.after.changes or not self.shared or _same_kind(self.before.value, self.after.old):
             return None  # an old value is named, and it is another one
         firm, becomes = self.after.firm, self.after.becomes and not self.before.verb
         told = firm or becomes or self.replaced
@@ -222,6 +245,11 @@ class _Pair:
         ):
             return Change("it says that this has changed", False, self.weight)
         return None
+
+    def _modifies(self, x: Term) -> bool:
+        """Whether an old value is only the first word of a name for something else: the gym of a gym hall."""
+        behind = [y for y in self.before.value if x.kind == y.kind == "word" and y.at == x.at + 1]
+        return bool(behind) and self.value[-1:] != behind and not self._known(behind, self.after.every)
 
     def _reversed(self, x: Term) -> bool:
         """Whether the later statement says the opposite of the same subject."""
@@ -238,11 +266,36 @@ class _Pair:
             for claim in self.after.claims
         )
 
-    def _other_person(self) -> bool:
-        """Whether both begin with a name, and not with the same."""
-        mine, yours = ([x for x in each.subject if x.kind == "name"] for each in (self.before, self.after))
-        known = self._known(mine, self.after.every) or self._known(yours, self.before.every)
-        return bool(mine and yours) and not known
+    def _again(self) -> bool:
+        """Whether the later statement tells the same change once more."""
+        value = [x for x in self.before.value if x.kind in _VALUED]
+        return self.before.changes and bool(value) and all(x in self.value for x in value) and not self.valued
+
+    def _somebody_else(self) -> bool:
+        """Whether what changes has a subject that is neither the earlier one's nor the old value."""
+        before, after = self.before, self.after
+        missed = [x for x in before.subject if x not in self.subject]
+        if any(self.language.opposed(x.key, y.key) for x in missed for y in self.new):
+            return True  # upstairs and downstairs
+        known = (*before.value, *before.verb)
+        subjects = [terms_of(each.subject, self.language) for each in after.claims]
+        if any(self._known(each, known) for each in subjects) or (after.takes and self.gone):
+            return False
+        telling = [each for each in after.claims if self._known(self.gone, terms_of(each.old, self.language))]
+        keys = (telling or after.claims)[0].subject.split()
+        theirs = terms_of(" ".join(keys), self.language)
+        if not theirs or keys[-1] in _NOBODY:
+            return False
+        owned = {
+            x
+            for x, y in after.owners.items()
+            if self._known([y], theirs) and not self._known([y], before.every)
+        }
+        if before.mine and not after.mine:
+            owned |= {y for y in after.every if y.low in after.theirs}
+        if self._known(before.subject, [y for y in after.every if y not in owned]):
+            return False
+        return bool(before.subject) or not after.mine or any(x.low in after.theirs for x in self.gone)
 
     def _other_thing(self) -> bool:
         """Whether the later statement is about another one of the same kind."""
@@ -262,8 +315,8 @@ class _Pair:
 def terms_of(text: str, language: Language) -> tuple[Term, ...]:
     """The terms with meaning; `at` is the place among all words."""
     found: list[Term] = []
-    for n, each in enumerate(pieces(text, language)):
-        if not each.key or each.key in _NOBODY or each.key == "not":
+    for n, each in enumerate(pieces(text.replace("-in-law", "inlaw"), language)):
+        if not each.key or each.key in _EMPTY:
             continue
         key, low = (re.sub(r"['’]s$", "", word).rstrip(".") for word in (each.key, each.low))
         base = each.base or (language.base(key) if each.kind in ("word", "name") else "")

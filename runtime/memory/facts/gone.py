@@ -19,9 +19,9 @@ _CONTRASTS = (
     r"\bfrom\s+(?P<old>(?:\S+\s+){1,5}?)(?:(?:over|up|down|back|out)\s+)?(?:to|onto|into|in favour of)\b",
     r"\b(?:instead of|in place of|the place of|rather than|in lieu of|as opposed to|other than|formerly"
     r"|away from|out of|out from|off|used to(?: be)?|up from|down from|went from|later than|earlier than)"
-    r"\s+(?P<old>(?:\S+\s*){1,5})",
+    r"\s+(?P<old>(?:(?!to\b)\S+\s*){1,5})",
     r"(?P<old>(?:\S+\s+){1,4})used to\b",
-    r"(?P<old>\S+(?:\s+\S+)?)['’]s?\s+(?:place|post|position|role|job|successor|replacement|seat)\b",
+    r"(?P<old>\S+(?:\s+\S+)?)['’]s?\s+(?:place|post|position|role|job|successor|replacement|seat|stead)\b",
     r"\b(?:taken?|took|acquired|bought|inherited|exported|removed|withdrew|withdrawn)\b.*?\bfrom\s+"
     r"(?P<old>(?:\S+\s*){1,4})",
     r"^(?P<old>.+?)\s+(?:has\s+|have\s+)?(?:handed|passed|gave|given|transferred|ceded|delegated)\b.*\bto\b",

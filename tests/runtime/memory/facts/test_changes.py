@@ -71,6 +71,19 @@ CHANGES = {
     "opposite": ("The ticket is open.", "QA signed it off and the ticket is closed."),
 }
 NO_CHANGES = {
+    "somebody's cousin": ("Tim plays the cello.", "Tim's cousin switched from cello to double bass."),
+    "an in-law": ("My brother lives in Hamburg.", "My brother-in-law has moved from Hamburg to Bremen."),
+    "his own": ("I drive a Skoda.", "Dad sold his Skoda and bought a Dacia."),
+    "another machine": ("Staging runs on Postgres 14.", "Production was upgraded from Postgres 14 to 16."),
+    "a colleague": ("Dr. Lenz works at the eye clinic.", "Nurse Adele has left the eye clinic."),
+    "another floor": ("The upstairs bathroom has a shower.", "Downstairs we replaced the shower with a tub."),
+    "people want": ("School starts at 7:50.", "Many parents want it to start at 8:30 instead of 7:50."),
+    "whispered": ("Elif is with Jonas.", "People whisper that Elif has left Jonas."),
+    "homework": ("Apples cost 3 euros.", "In my son's homework apples rise from 3 to 4 euros."),
+    "quoted": ("Our vet is Dr. Pohl.", 'One review goes "we left Dr. Pohl for another vet".'),
+    "just for": ("I drink coffee.", "Just for Lent I'm having tea instead of coffee."),
+    "told twice": ("The fee went from 10 to 12 euros.", "The fee was raised by two euros, to 12."),
+    "an age": ("Luis has a daughter.", "Luis's daughter has just turned six."),
     "wish": ("The rehearsal is on Tuesday.", "I would like to move the rehearsal to Thursday."),
     "possible": ("The database is MySQL.", "If the tests go well, we might migrate to Postgres."),
     "example": ("Our rent is 780 euros.", "Suppose the rent rises to 900, how much would be left over?"),
@@ -147,6 +160,19 @@ def test_a_change_before_another_one_takes_effect_ends_at_once() -> None:
     diary.tell("The office moves to Bonn from 1 June on.")
     cologne = diary.tell("The office has moved from Berlin to Cologne.")
     assert diary.now(berlin).until == cologne.since
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("The lake is frozen.", "The frozen lake has thawed."),
+        ("Prof. Arndt gives the keynote.", "Prof. Sato gives the keynote in Prof. Arndt's stead."),
+        ("It takes two spoons of salt.", "I wrote two spoons of salt, but it takes half a spoon."),
+    ],
+)
+def test_a_change_is_no_evidence_of_what_was(before: str, after: str) -> None:
+    diary = Diary()
+    assert diary.tell(before).id != diary.tell(after).id
 
 
 def test_an_exception_has_an_end_of_its_own() -> None:
