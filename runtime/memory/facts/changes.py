@@ -196,6 +196,8 @@ class _Pair:
         if (before.event and not (self.valued and self.whole)) or self._somebody_else() or self._again():
             return None
         other = not self.whole and not after.instead and self._other_thing()
+        if self._handed():
+            return Change(f"{self.over[0].text} has handed it over", True, self.weight)
         adds = after.adds and after.adds not in before.low
         if self.gone and (self.valued or after.changes or not other):
             return self._named()
@@ -211,7 +213,7 @@ class _Pair:
             return Change(why, False, self.weight) if _same_kind(self.gone, self.new) else None
         stopped = self._known(self.before.verb, self.after.old)
         if self.valued or stopped or 2 * len(self.gone) >= len(self.before.value):
-            return Change(why, bool(self.about or not numbers), self.weight)
+            return Change(why, bool(self.about or (self.valued and not numbers)), self.weight)
         return Change(why, False, self.weight) if self.about else None
 
     def _renamed(self) -> Change | None:
@@ -220,6 +222,11 @@ class _Pair:
             return Change("it has another name", bool(self.value), self.weight + 1)
         return None
 
+    def _handed(self) -> bool:
+        """Whether what the subject does is now done by somebody who is named."""
+        done = self.verb or len(self.value) == len(self.before.value)
+        return self.whole and self.over == self.subject and done and any(y.kind == "name" for y in self.new)
+
     def _ended(self) -> Change | None:
         """The subject, or what it does, is named as no longer so."""
         if any(self.language.cue("is over", x.low) for x in self.value):
@@ -227,7 +234,8 @@ class _Pair:
         stopped = self._known(self.before.verb, self.after.old)
         both = (self.over and (self.verb or self.value)) or (stopped and (self.subject or self.value))
         if both and (self.lost or self.after.firm or self.after.becomes or self.after.denies):
-            return Change(f"{[*self.over, *stopped][0].text} has ended", True, self.weight)
+            sure = bool(self.verb or stopped or self._known(self.over, self.after.subject))
+            return Change(f"{[*self.over, *stopped][0].text} has ended", sure, self.weight)
         if self.over and self.whole and self.lost:
             return Change(f"{self.over[0].text} has ended", False, self.weight)
         return None
@@ -240,7 +248,17 @@ class _Pair:
         told = firm or becomes or self.replaced
         if (
             (self.lost and self.whole and (told or self.verb))
-            or (self.whole and firm and _same_kind(self.before.value, self.new))
+            or (
+                firm
+                and (self.whole or (self.verb and not self.before.subject))
+                and _same_kind(self.before.value, self.new)
+            )
+            or (
+                firm
+                and self.replaced
+                and not self.before.subject
+                and all(x.kind in _VALUED for x in self.lost)
+            )
             or ((self.lost or self.replaced) and self.about and told)
         ):
             return Change("it says that this has changed", False, self.weight)
@@ -316,6 +334,8 @@ def terms_of(text: str, language: Language) -> tuple[Term, ...]:
     """The terms with meaning; `at` is the place among all words."""
     found: list[Term] = []
     for n, each in enumerate(pieces(text.replace("-in-law", "inlaw"), language)):
+        if n and len(each.text) == 1 and each.text.isupper() and each.low != "i":
+            each = each._replace(kind="name", key=each.low)  # gate A
         if not each.key or each.key in _EMPTY:
             continue
         key, low = (re.sub(r"['’]s$", "", word).rstrip(".") for word in (each.key, each.low))
@@ -329,7 +349,8 @@ def _amounts(term: Term) -> set[object]:
     if term.kind == "number":
         return {term.amount if term.amount is not None else term.value}
     if term.kind == "date":
-        return {term.parts[2]} if term.parts[2] else {term.key}
+        year, month, day = term.parts
+        return {day or (0 if month else year) or term.key}
     if term.kind == "time" and term.value is not None:
         hour, minute = divmod(term.value, 60)
         return {term.value} if minute else {term.value, hour, hour % 12}
