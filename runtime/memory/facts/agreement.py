@@ -19,7 +19,9 @@ from runtime.text.tokens import tokens
 
 Verdict = Literal["same", "open", "differ", "contrary"]
 """All terms agree; no value differs but the wording does; a value differs; both cannot hold."""
-_OWNER = re.compile(r"\b(?!(?:it|that|there|here|what|who|he|she|let)['’])(\w+)['’]s\b")
+_OWNER = re.compile(
+    r"\b(?!(?:it|that|there|here|what|who|he|she|let)['’])(\w+)['’]s\b(?!\s+(?:an?|the|not|no|in|at|on|\w+ed|\w+ing)\b)"
+)
 _FIRST = re.compile(r"\b(?:i|we|my|our|me|us)\b", re.IGNORECASE)
 _PERFECT = re.compile(r"\b(?:has|have)\s+(?:\w+ly\s+|just\s+|now\s+)?(?!to\b)\w+(?:ed|en)\b", re.IGNORECASE)
 SHARED = 0.5
@@ -79,12 +81,15 @@ def agreement(a: Said, b: Said, language: Language) -> Agreement:
         return Agreement("differ", "they are too long to compare", 0.0)
     compared = _Comparison(one, other, language)
     found = compared.result()
+    owners = [{*_OWNER.findall(each.text.lower())} for each in (a, b)]
+    theirs = (owners[0] - owners[1]) & other.lows or (owners[1] - owners[0]) & one.lows
+    if found.verdict == "contrary" and theirs:
+        return replace(found, verdict="differ", why="one is the other's")
     meant = [modality(each.text, language) for each in (a, b)]
     if found.verdict == "contrary":
         return replace(found, disputed=meant != ["is", "is"])
     if found.mergeable and meant[0] != meant[1]:
         return replace(found, verdict="differ", why="one of them does not say how it is")
-    owners = [{*_OWNER.findall(each.text.lower())} for each in (a, b)]
     if found.mergeable and all(owners) and owners[0] != owners[1]:
         return replace(found, verdict="differ", why="one is the other's")
     if found.verdict == "same" or (a.who != b.who and _FIRST.search(f"{a.text} {b.text}")):

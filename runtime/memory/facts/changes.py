@@ -225,7 +225,10 @@ class _Pair:
     def _handed(self) -> bool:
         """Whether what the subject does is now done by somebody who is named."""
         done = self.verb or len(self.value) == len(self.before.value)
-        return self.whole and self.over == self.subject and done and any(y.kind == "name" for y in self.new)
+        return self.whole and self.over == self.subject and done and self._named_anew()
+
+    def _named_anew(self) -> bool:
+        return any(y.kind == "name" and not self._known([y], self.after.old) for y in self.new)
 
     def _ended(self) -> Change | None:
         """The subject, or what it does, is named as no longer so."""
@@ -233,7 +236,7 @@ class _Pair:
             return None  # the report was nearly finished
         stopped = self._known(self.before.verb, self.after.old)
         both = (self.over and (self.verb or self.value)) or (stopped and (self.subject or self.value))
-        if both and (self.lost or self.after.firm or self.after.becomes or self.after.denies):
+        if both and (self.lost or self.after.becomes or self.after.denies):
             sure = bool(self.verb or stopped or self._known(self.over, self.after.subject))
             return Change(f"{[*self.over, *stopped][0].text} has ended", sure, self.weight)
         if self.over and self.whole and self.lost:
@@ -293,8 +296,9 @@ class _Pair:
         """Whether what changes has a subject that is neither the earlier one's nor the old value."""
         before, after = self.before, self.after
         missed = [x for x in before.subject if x not in self.subject]
-        if any(self.language.opposed(x.key, y.key) for x in missed for y in self.new):
-            return True  # upstairs and downstairs
+        differ = (self.language.opposed, self.language.exclusive)
+        if any(each(x.key, y.key) for each in differ for x in missed for y in self.new):
+            return True  # upstairs and downstairs, the red and the blue one
         known = (*before.value, *before.verb)
         subjects = [terms_of(each.subject, self.language) for each in after.claims]
         if any(self._known(each, known) for each in subjects) or (after.takes and self.gone):
@@ -309,6 +313,8 @@ class _Pair:
             for x, y in after.owners.items()
             if self._known([y], theirs) and not self._known([y], before.every)
         }
+        if before.mine:
+            owned |= {y for x, y in after.owners.items() if not self._known([x], before.every)}
         if before.mine and not after.mine:
             owned |= {y for y in after.every if y.low in after.theirs}
         if self._known(before.subject, [y for y in after.every if y not in owned]):
