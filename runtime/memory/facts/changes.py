@@ -90,6 +90,7 @@ def _before(text: str, language: Language) -> _Before | None:
     old = terms_of(first.old, language)
     past = any(language.past(each.low) for each in every) and not language.cue("becomes another", low)
     called = first.attribute == "be" and bool(value) and all(each.kind in _VALUED for each in value)
+    names = called or _names(every, language)
     return _Before(
         low=low,
         every=every,
@@ -97,9 +98,9 @@ def _before(text: str, language: Language) -> _Before | None:
         verb=verb,
         value=tuple(each for each in value if not _found([each], old, language)) or value,
         mine=bool(_FIRST.search(text)),
-        changes=bool(old),
+        changes=bool(old) or (not names and language.cue("becomes another", low)),
         event=past and not _LASTING.search(text),
-        names=called or _names(every, language),
+        names=names,
         dated=language.cue("on a day", low) or any(each.kind in ("date", "time") for each in every),
     )
 
@@ -193,11 +194,13 @@ class _Pair:
         before, after = self.before, self.after
         if not after.asserted or after.briefly or (after.for_a_day and not before.dated):
             return None
-        if (before.event and not (self.valued and self.whole)) or self._somebody_else() or self._again():
+        if (before.event and not (self.valued and self.whole)) or self._somebody_else():
             return None
         other = not self.whole and not after.instead and self._other_thing()
         if self._handed():
             return Change(f"{self.over[0].text} has handed it over", True, self.weight)
+        if self._again():
+            return None
         adds = after.adds and after.adds not in before.low
         if self.gone and (self.valued or after.changes or not other):
             return self._named()
@@ -288,9 +291,10 @@ class _Pair:
         )
 
     def _again(self) -> bool:
-        """Whether the later statement tells the same change once more."""
+        """Whether the later statement tells the value once more, and not as one that is gone."""
         value = [x for x in self.before.value if x.kind in _VALUED]
-        return self.before.changes and bool(value) and all(x in self.value for x in value) and not self.valued
+        told = bool(value) and all(x in self.value for x in value) and not self.valued
+        return told and not self.after.denies and self.before.changes
 
     def _somebody_else(self) -> bool:
         """Whether what changes has a subject that is neither the earlier one's nor the old value."""
