@@ -305,6 +305,8 @@ class _Pair:
             return True  # upstairs and downstairs, the red and the blue one
         known = (*before.value, *before.verb)
         subjects = [terms_of(each.subject, self.language) for each in after.claims]
+        if missed and any(self._known(self._marking(), each) for each in subjects):
+            return True  # line 4 and line 6
         if any(self._known(each, known) for each in subjects) or (after.takes and self.gone):
             return False
         telling = [each for each in after.claims if self._known(self.gone, terms_of(each.old, self.language))]
@@ -330,10 +332,18 @@ class _Pair:
         others = [y for y in self.after.subject if not self._known([y], self.before.every)]
         if not self.subject:
             return bool(others and self.lost) and self.verb
+        return bool(self._marking()) or bool(others and self._known(self.subject, self.after.subject))
+
+    def _marking(self) -> list[Term]:
+        """The new words beside the subject, by which it is another one."""
         heads = self._known(self.after.every, self.subject)
-        beside = {head.at - 1 for head in heads} | {head.at + 1 for head in heads if head.kind != "word"}
-        marked = any(y.at in beside and not self.language.past(y.low) for y in self.new)
-        return marked or bool(others and self._known(self.subject, self.after.subject))
+        before, behind = {x.at - 1 for x in heads}, {x.at + 1: x.kind for x in heads}
+        return [
+            y
+            for y in self.new
+            if (y.at in before or (y.at in behind and (behind[y.at], y.kind) != ("word", "word")))
+            and not self.language.past(y.low)
+        ]
 
     def _known(self, wanted: Sequence[Term], among: Sequence[Term]) -> list[Term]:
         return _found(wanted, among, self.language)

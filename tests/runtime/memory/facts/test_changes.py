@@ -53,6 +53,11 @@ class Diary:
 
 CHANGES = {
     "replace": ("The pump controller is a Siemens LOGO.", "The LOGO was replaced with a Wago."),
+    "mistyped": ("Uli is 34.", "I mistyped Uli's age, he is 43."),
+    "a typo": ("The invoice is 1,240 euros.", "The 1,240 on the invoice was a typo; 1,420 is right."),
+    "misread as": ("The flight lands at 16:20.", "The flight lands at 18:20, I misread that as 16:20."),
+    "handed over": ("Nora coaches the girls.", "Nora handed the girls over to Hanna."),
+    "takes over from": ("Karin chairs the council.", "Lotte takes over the council from Karin."),
     "in the place of": ("The API gateway is Kong.", "Traefik has taken Kong's place."),
     "move": ("Deploys run on Monday.", "Deploys were moved from Monday to Wednesday."),
     "switch": ("I use vim.", "Switched from vim to helix."),
@@ -82,6 +87,11 @@ NO_CHANGES = {
     "homework": ("Apples cost 3 euros.", "In my son's homework apples rise from 3 to 4 euros."),
     "quoted": ("Our vet is Dr. Pohl.", 'One review goes "we left Dr. Pohl for another vet".'),
     "just for": ("I drink coffee.", "Just for Lent I'm having tea instead of coffee."),
+    "only on": ("The cafe opens at 7.", "Only on Sunday the cafe opens at 9 instead of 7."),
+    "another number": ("Line 4 stops at the market.", "Line 6 no longer stops at the market."),
+    "another office": ("The Berlin office has 20 desks.", "The Hamburg office was cut from 20 to 15 desks."),
+    "another colour": ("The blue car needs oil.", "The red car needs no oil any more."),
+    "the boss's": ("My laptop runs Windows.", "My boss's laptop was switched from Windows to Linux."),
     "told twice": ("The fee went from 10 to 12 euros.", "The fee was raised by two euros, to 12."),
     "an age": ("Luis has a daughter.", "Luis's daughter has just turned six."),
     "wish": ("The rehearsal is on Tuesday.", "I would like to move the rehearsal to Thursday."),
