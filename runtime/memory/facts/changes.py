@@ -192,7 +192,7 @@ class _Pair:
     def change(self) -> Change | None:
         """The first of the ways in which the later statement ends the earlier one."""
         before, after = self.before, self.after
-        if not after.asserted or after.briefly or (after.for_a_day and not before.dated):
+        if not self.shared or not after.asserted or after.briefly or (after.for_a_day and not before.dated):
             return None
         if (before.event and not (self.valued and self.whole)) or self._somebody_else():
             return None
@@ -248,7 +248,7 @@ class _Pair:
 
     def _other_value(self) -> Change | None:
         """The subject stands in a sentence of change with another value."""
-        if not self.after.changes or not self.shared or _same_kind(self.before.value, self.after.old):
+        if not self.after.changes or _same_kind(self.before.value, self.after.old):
             return None  # an old value is named, and it is another one
         firm, becomes = self.after.firm, self.after.becomes and not self.before.verb
         told = firm or becomes or self.replaced
