@@ -12,19 +12,25 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import takewhile
+from itertools import pairwise, takewhile
 
 from runtime.memory.facts.claims import Claim, claims_of, lowered
 from runtime.memory.facts.language import Language
 from runtime.memory.facts.terms import Term, pieces
 
 _NOBODY = frozenset({"i", "we", "he", "she", "they", "it", "you"})
+_EMPTY = _NOBODY | {"not", "mr", "mrs", "ms", "miss", "dr", "prof"}
 _PLAIN = frozenset({"", "be", "have", "get", "do", "call"})
 """Verbs that say nothing about the attribute."""
 _VALUED = ("name", "number", "date", "time", "leaf")
 _OWNED = re.compile(r"(?:\bof\b|['’]s\b)[^.]*\b(?:is|are|was|were)\b")
 """The captain of the team is."""
 _FIRST = re.compile(r"\b(?:i|we|my|our|us|me|mine|ours)\b", re.IGNORECASE)
+_OBJECT = ("takes the place of", "gets another name")
+_PLACE = re.compile(r"['’]s?\s+(?:place|stead)\b|\bthe place of\b")
+_OWN = re.compile(r"\b(?:with|from|his|her|their)\b")
+"""Words by which who tells or does the change is who has the old value."""
+_THEIRS = re.compile(r"\b(?:his|her|its|their)\s+(\w+)")
 _LASTING = re.compile(r"\b(?:is|are|am|has|have|will|gets?|must|can|may)\b|['’](?:s|m|re|ve)\b")
 _ENDING = re.compile(
     r"(?:[nptl]?(?:ed|er|ing)|y|ies|ied|e?s|e|d|r|ers|or|ors|ings|s?hip|ion|ment|al|ist|ance|ation|age|ian|ly|i?ty|ness)?"
@@ -63,6 +69,7 @@ class _Before:
     verb: tuple[Term, ...]
     value: tuple[Term, ...]
     mine: bool  # it is about the speaker
+    changes: bool  # it tells a change
     event: bool  # it tells what happened once
     names: bool  # it tells a name
     dated: bool  # it is about a day
@@ -83,6 +90,7 @@ def _before(text: str, language: Language) -> _Before | None:
     old = terms_of(first.old, language)
     past = any(language.past(each.low) for each in every) and not language.cue("becomes another", low)
     called = first.attribute == "be" and bool(value) and all(each.kind in _VALUED for each in value)
+    names = called or _names(every, language)
     return _Before(
         low=low,
         every=every,
@@ -90,8 +98,9 @@ def _before(text: str, language: Language) -> _Before | None:
         verb=verb,
         value=tuple(each for each in value if not _found([each], old, language)) or value,
         mine=bool(_FIRST.search(text)),
+        changes=bool(old) or (not names and language.cue("becomes another", low)),
         event=past and not _LASTING.search(text),
-        names=called or _names(every, language),
+        names=names,
         dated=language.cue("on a day", low) or any(each.kind in ("date", "time") for each in every),
     )
 
@@ -104,6 +113,9 @@ class _After:
     every: tuple[Term, ...]
     old: tuple[Term, ...]  # what it says is no longer so
     subject: tuple[Term, ...]  # of its first claim
+    owners: dict[Term, Term]  # what each genitive in the text belongs to: the cousin of "Tim's cousin"
+    takes: bool  # its subject takes the place of something
+    theirs: frozenset[str]  # the words after his, her, its or their
     asserted: bool
     briefly: bool  # it says that it is so for a while
     for_a_day: bool
@@ -125,6 +137,10 @@ def _after(text: str, language: Language) -> _After:
         every=every,
         old=terms_of(" ".join(each.old for each in claims), language),
         subject=terms_of(claims[0].subject, language) if claims else (),
+        owners=_owners(every, language),
+        takes=not _OWN.search(low)
+        and (bool(_PLACE.search(low)) or any(language.cue(each, low) for each in _OBJECT)),
+        theirs=frozenset(_THEIRS.findall(low)),
         asserted=all(each.asserted for each in claims),
         briefly=language.cue("for a while", low),
         for_a_day=any(each.temporary for each in claims),
@@ -137,6 +153,11 @@ def _after(text: str, language: Language) -> _After:
         names=language.cue("names it", low) or _names(every, language),
         mine=bool(_FIRST.search(text)),
     )
+
+
+def _owners(every: Sequence[Term], language: Language) -> dict[Term, Term]:
+    pairs = ((x, y) for x, y in pairwise(every) if y.at == x.at + 1 and x.text.endswith(("'s", "’s")))
+    return {x: y for x, y in pairs if not language.past(y.low)}
 
 
 def _names(every: Sequence[Term], language: Language) -> bool:
@@ -152,7 +173,7 @@ class _Pair:
         self.verb = bool(self._known(before.verb, after.every))
         self.value = self._known(before.value, after.every)
         self.whole = bool(before.subject) and len(self.subject) == len(before.subject)
-        self.gone = self._known(before.value, after.old)
+        self.gone = [x for x in self._known(before.value, after.old) if not self._modifies(x)]
         self.gone += [x for x in (*before.value, *before.verb) if x not in self.gone and self._reversed(x)]
         self.valued = [each for each in self.gone if each.kind in _VALUED]
         self.over = self._known(before.subject, after.old)
@@ -164,17 +185,22 @@ class _Pair:
         ]
         named = [x for x in before.subject if x.kind == "name" and x not in self.subject]
         self.replaced = _same_kind([*self.lost, *named], self.new)
+        self.shared = bool(self.subject or self.value) or self.verb
         self.about = bool(self.subject) or self.verb or (before.mine and after.mine)
         self.weight = 2 * len(self.gone) + len(self.subject) + len(self.value) + self.verb + len(self.over)
 
     def change(self) -> Change | None:
         """The first of the ways in which the later statement ends the earlier one."""
         before, after = self.before, self.after
-        if not after.asserted or after.briefly or (after.for_a_day and not before.dated):
+        if not self.shared or not after.asserted or after.briefly or (after.for_a_day and not before.dated):
             return None
-        if (before.event and not (self.valued and self.whole)) or self._other_person():
+        if (before.event and not (self.valued and self.whole)) or self._somebody_else():
             return None
         other = not self.whole and not after.instead and self._other_thing()
+        if self._handed():
+            return Change(f"{self.over[0].text} has handed it over", True, self.weight)
+        if self._again():
+            return None
         adds = after.adds and after.adds not in before.low
         if self.gone and (self.valued or after.changes or not other):
             return self._named()
@@ -190,7 +216,7 @@ class _Pair:
             return Change(why, False, self.weight) if _same_kind(self.gone, self.new) else None
         stopped = self._known(self.before.verb, self.after.old)
         if self.valued or stopped or 2 * len(self.gone) >= len(self.before.value):
-            return Change(why, bool(self.about or not numbers), self.weight)
+            return Change(why, bool(self.about or (self.valued and not numbers)), self.weight)
         return Change(why, False, self.weight) if self.about else None
 
     def _renamed(self) -> Change | None:
@@ -199,12 +225,23 @@ class _Pair:
             return Change("it has another name", bool(self.value), self.weight + 1)
         return None
 
+    def _handed(self) -> bool:
+        """Whether what the subject does is now done by somebody who is named."""
+        done = self.verb or len(self.value) == len(self.before.value)
+        return self.whole and self.over == self.subject and done and self._named_anew()
+
+    def _named_anew(self) -> bool:
+        return any(y.kind == "name" and not self._known([y], self.after.old) for y in self.new)
+
     def _ended(self) -> Change | None:
         """The subject, or what it does, is named as no longer so."""
+        if any(self.language.cue("is over", x.low) for x in self.value):
+            return None  # the report was nearly finished
         stopped = self._known(self.before.verb, self.after.old)
         both = (self.over and (self.verb or self.value)) or (stopped and (self.subject or self.value))
-        if both and (self.lost or self.after.firm or self.after.becomes or self.after.denies):
-            return Change(f"{[*self.over, *stopped][0].text} has ended", True, self.weight)
+        if both and (self.lost or self.after.becomes or self.after.denies):
+            sure = bool(self.verb or stopped or self._known(self.over, self.after.subject))
+            return Change(f"{[*self.over, *stopped][0].text} has ended", sure, self.weight)
         if self.over and self.whole and self.lost:
             return Change(f"{self.over[0].text} has ended", False, self.weight)
         return None
@@ -217,11 +254,26 @@ class _Pair:
         told = firm or becomes or self.replaced
         if (
             (self.lost and self.whole and (told or self.verb))
-            or (self.whole and firm and _same_kind(self.before.value, self.new))
+            or (
+                firm
+                and (self.whole or (self.verb and not self.before.subject))
+                and _same_kind(self.before.value, self.new)
+            )
+            or (
+                firm
+                and self.replaced
+                and not self.before.subject
+                and all(x.kind in _VALUED for x in self.lost)
+            )
             or ((self.lost or self.replaced) and self.about and told)
         ):
             return Change("it says that this has changed", False, self.weight)
         return None
+
+    def _modifies(self, x: Term) -> bool:
+        """Whether an old value is only the first word of a name for something else: the gym of a gym hall."""
+        behind = [y for y in self.before.value if x.kind == y.kind == "word" and y.at == x.at + 1]
+        return bool(behind) and self.value[-1:] != behind and not self._known(behind, self.after.every)
 
     def _reversed(self, x: Term) -> bool:
         """Whether the later statement says the opposite of the same subject."""
@@ -238,21 +290,60 @@ class _Pair:
             for claim in self.after.claims
         )
 
-    def _other_person(self) -> bool:
-        """Whether both begin with a name, and not with the same."""
-        mine, yours = ([x for x in each.subject if x.kind == "name"] for each in (self.before, self.after))
-        known = self._known(mine, self.after.every) or self._known(yours, self.before.every)
-        return bool(mine and yours) and not known
+    def _again(self) -> bool:
+        """Whether the later statement tells the value once more, and not as one that is gone."""
+        value = [x for x in self.before.value if x.kind in _VALUED]
+        told = bool(value) and all(x in self.value for x in value) and not self.valued
+        return told and not self.after.denies and self.before.changes
+
+    def _somebody_else(self) -> bool:
+        """Whether what changes has a subject that is neither the earlier one's nor the old value."""
+        before, after = self.before, self.after
+        missed = [x for x in before.subject if x not in self.subject]
+        differ = (self.language.opposed, self.language.exclusive)
+        if any(each(x.key, y.key) for each in differ for x in missed for y in self.new):
+            return True  # upstairs and downstairs, the red and the blue one
+        known = (*before.value, *before.verb)
+        subjects = [terms_of(each.subject, self.language) for each in after.claims]
+        if missed and any(self._known(self._marking(), each) for each in subjects):
+            return True  # line 4 and line 6
+        if any(self._known(each, known) for each in subjects) or (after.takes and self.gone):
+            return False
+        telling = [each for each in after.claims if self._known(self.gone, terms_of(each.old, self.language))]
+        keys = (telling or after.claims)[0].subject.split()
+        theirs = terms_of(" ".join(keys), self.language)
+        if not theirs or keys[-1] in _NOBODY:
+            return False
+        owned = {
+            x
+            for x, y in after.owners.items()
+            if self._known([y], theirs) and not self._known([y], before.every)
+        }
+        if before.mine:
+            owned |= {y for x, y in after.owners.items() if not self._known([x], before.every)}
+        if before.mine and not after.mine:
+            owned |= {y for y in after.every if y.low in after.theirs}
+        if self._known(before.subject, [y for y in after.every if y not in owned]):
+            return False
+        return bool(before.subject) or not after.mine or any(x.low in after.theirs for x in self.gone)
 
     def _other_thing(self) -> bool:
         """Whether the later statement is about another one of the same kind."""
         others = [y for y in self.after.subject if not self._known([y], self.before.every)]
         if not self.subject:
             return bool(others and self.lost) and self.verb
+        return bool(self._marking()) or bool(others and self._known(self.subject, self.after.subject))
+
+    def _marking(self) -> list[Term]:
+        """The new words beside the subject, by which it is another one."""
         heads = self._known(self.after.every, self.subject)
-        beside = {head.at - 1 for head in heads} | {head.at + 1 for head in heads if head.kind != "word"}
-        marked = any(y.at in beside and not self.language.past(y.low) for y in self.new)
-        return marked or bool(others and self._known(self.subject, self.after.subject))
+        before, behind = {x.at - 1 for x in heads}, {x.at + 1: x.kind for x in heads}
+        return [
+            y
+            for y in self.new
+            if (y.at in before or (y.at in behind and (behind[y.at], y.kind) != ("word", "word")))
+            and not self.language.past(y.low)
+        ]
 
     def _known(self, wanted: Sequence[Term], among: Sequence[Term]) -> list[Term]:
         return _found(wanted, among, self.language)
@@ -262,8 +353,10 @@ class _Pair:
 def terms_of(text: str, language: Language) -> tuple[Term, ...]:
     """The terms with meaning; `at` is the place among all words."""
     found: list[Term] = []
-    for n, each in enumerate(pieces(text, language)):
-        if not each.key or each.key in _NOBODY or each.key == "not":
+    for n, each in enumerate(pieces(text.replace("-in-law", "inlaw"), language)):
+        if n and len(each.text) == 1 and each.text.isupper() and each.low != "i":
+            each = each._replace(kind="name", key=each.low)  # gate A
+        if not each.key or each.key in _EMPTY:
             continue
         key, low = (re.sub(r"['’]s$", "", word).rstrip(".") for word in (each.key, each.low))
         base = each.base or (language.base(key) if each.kind in ("word", "name") else "")
@@ -276,7 +369,8 @@ def _amounts(term: Term) -> set[object]:
     if term.kind == "number":
         return {term.amount if term.amount is not None else term.value}
     if term.kind == "date":
-        return {term.parts[2]} if term.parts[2] else {term.key}
+        year, month, day = term.parts
+        return {day or (0 if month else year) or term.key}
     if term.kind == "time" and term.value is not None:
         hour, minute = divmod(term.value, 60)
         return {term.value} if minute else {term.value, hour, hour % 12}

@@ -66,9 +66,12 @@ _SIDE = re.compile(
     r"(?<=\bthe )left\b|(?<=\bplays )left\b|(?<=\bplay )left\b|\bleft(?= (?:wing|side|hand|arm|leg|of)\b)"
 )
 """Left that is no form of to leave."""
+_DOT = re.compile(r"(?<=\bmr)\.|(?<=\bmrs)\.|(?<=\bms)\.|(?<=\bdr)\.|(?<=\bprof)\.")
 _MAY = re.compile(r"(?<=\w )May\b")
 _TOLD = re.compile(r"\b(?:was|were|has been|have been)\b|(?<!\bis )(?<!\bare )\b\w{3,}ed\b")
 """What happened: a day that it names is when."""
+_QUOTED = re.compile(r"[\"“„][^\"”]*\b(?:i|we|my|our)\b[^\"”]*[\"”]")
+"""What somebody else says of themselves."""
 _NOBODY = Term("word", "", "", "")
 
 
@@ -115,7 +118,7 @@ def _claims(sentence: str, at: str, language: Language) -> Iterator[Claim]:
 
 def lowered(sentence: str) -> str:
     """A sentence in lower case, without the names of a month and a side that are other words, too."""
-    return _SIDE.sub("side", _MAY.sub("", sentence).lower().replace("’", "'"))
+    return _DOT.sub("", _SIDE.sub("side", _MAY.sub("", sentence).lower().replace("’", "'")))
 
 
 def _for_a_day(low: str, language: Language) -> bool:
@@ -129,6 +132,8 @@ def _for_a_day(low: str, language: Language) -> bool:
 def _modality(low: str, language: Language) -> Modality:
     if low.rstrip().endswith("?"):
         return "asks"
+    if _QUOTED.search(low):
+        return "may"
     for each in ("example", "wants", "may"):
         if language.cue(each, low):
             return each

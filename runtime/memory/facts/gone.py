@@ -19,13 +19,17 @@ _CONTRASTS = (
     r"\bfrom\s+(?P<old>(?:\S+\s+){1,5}?)(?:(?:over|up|down|back|out)\s+)?(?:to|onto|into|in favour of)\b",
     r"\b(?:instead of|in place of|the place of|rather than|in lieu of|as opposed to|other than|formerly"
     r"|away from|out of|out from|off|used to(?: be)?|up from|down from|went from|later than|earlier than)"
-    r"\s+(?P<old>(?:\S+\s*){1,5})",
+    r"\s+(?P<old>(?:(?!to\b)\S+\s*){1,5})",
     r"(?P<old>(?:\S+\s+){1,4})used to\b",
-    r"(?P<old>\S+(?:\s+\S+)?)['’]s?\s+(?:place|post|position|role|job|successor|replacement|seat)\b",
-    r"\b(?:taken?|took|acquired|bought|inherited|exported|removed|withdrew|withdrawn)\b.*?\bfrom\s+"
-    r"(?P<old>(?:\S+\s*){1,4})",
+    r"(?P<old>\S+(?:\s+\S+)?)['’]s?\s+(?:place|post|position|role|job|successor|replacement|seat|stead)\b",
+    r"\b(?:taken?|takes? over|took|acquired|bought|inherited|exported|removed|withdrew|withdrawn)\b"
+    r".*?\bfrom\s+(?P<old>(?:\S+\s*){1,4})",
     r"^(?P<old>.+?)\s+(?:has\s+|have\s+)?(?:handed|passed|gave|given|transferred|ceded|delegated)\b.*\bto\b",
     rf"\b\w+\s+{_FEW}into\s+an?\b",
+    r"\b(?:forget|scratch|ignore|disregard)\s+(?P<old>(?:\S+\s*){1,3})",
+    r"\b(?:said|wrote|noted|told you|put down)\s+(?P<old>.{1,60}?)\s+(?:by mistake|in error|wrongly|but)\b",
+    r"\b(?:wrongly|mistakenly|falsely|incorrectly|mis[a-z]{3,})\b.{0,30}?\bas\s+(?P<old>(?:\S+\s*){1,3})",
+    r"^(?P<old>.+?)\s+(?:is|was|were)\s+(?:an?\s+|the\s+)?(?:typo|wrong|mistake|error|misprint|incorrect)\b",
     r"\b(?:former|previous|old)\s+(?P<old>\S+)",
 )
 _FULLY = re.compile(r"\b(?:no longer|any ?more|any longer|enough|won't do)\b")

@@ -53,6 +53,11 @@ class Diary:
 
 CHANGES = {
     "replace": ("The pump controller is a Siemens LOGO.", "The LOGO was replaced with a Wago."),
+    "mistyped": ("Uli is 34.", "I mistyped Uli's age, he is 43."),
+    "a typo": ("The invoice is 1,240 euros.", "The 1,240 on the invoice was a typo; 1,420 is right."),
+    "misread as": ("The flight lands at 16:20.", "The flight lands at 18:20, I misread that as 16:20."),
+    "handed over": ("Nora coaches the girls.", "Nora handed the girls over to Hanna."),
+    "takes over from": ("Karin chairs the council.", "Lotte takes over the council from Karin."),
     "in the place of": ("The API gateway is Kong.", "Traefik has taken Kong's place."),
     "move": ("Deploys run on Monday.", "Deploys were moved from Monday to Wednesday."),
     "switch": ("I use vim.", "Switched from vim to helix."),
@@ -71,6 +76,24 @@ CHANGES = {
     "opposite": ("The ticket is open.", "QA signed it off and the ticket is closed."),
 }
 NO_CHANGES = {
+    "somebody's cousin": ("Tim plays the cello.", "Tim's cousin switched from cello to double bass."),
+    "an in-law": ("My brother lives in Hamburg.", "My brother-in-law has moved from Hamburg to Bremen."),
+    "his own": ("I drive a Skoda.", "Dad sold his Skoda and bought a Dacia."),
+    "another machine": ("Staging runs on Postgres 14.", "Production was upgraded from Postgres 14 to 16."),
+    "a colleague": ("Dr. Lenz works at the eye clinic.", "Nurse Adele has left the eye clinic."),
+    "another floor": ("The upstairs bathroom has a shower.", "Downstairs we replaced the shower with a tub."),
+    "people want": ("School starts at 7:50.", "Many parents want it to start at 8:30 instead of 7:50."),
+    "whispered": ("Elif is with Jonas.", "People whisper that Elif has left Jonas."),
+    "homework": ("Apples cost 3 euros.", "In my son's homework apples rise from 3 to 4 euros."),
+    "quoted": ("Our vet is Dr. Pohl.", 'One review goes "we left Dr. Pohl for another vet".'),
+    "just for": ("I drink coffee.", "Just for Lent I'm having tea instead of coffee."),
+    "only on": ("The cafe opens at 7.", "Only on Sunday the cafe opens at 9 instead of 7."),
+    "another number": ("Line 4 stops at the market.", "Line 6 no longer stops at the market."),
+    "another office": ("The Berlin office has 20 desks.", "The Hamburg office was cut from 20 to 15 desks."),
+    "another colour": ("The blue car needs oil.", "The red car needs no oil any more."),
+    "the boss's": ("My laptop runs Windows.", "My boss's laptop was switched from Windows to Linux."),
+    "told twice": ("The fee went from 10 to 12 euros.", "The fee was raised by two euros, to 12."),
+    "an age": ("Luis has a daughter.", "Luis's daughter has just turned six."),
     "wish": ("The rehearsal is on Tuesday.", "I would like to move the rehearsal to Thursday."),
     "possible": ("The database is MySQL.", "If the tests go well, we might migrate to Postgres."),
     "example": ("Our rent is 780 euros.", "Suppose the rent rises to 900, how much would be left over?"),
@@ -147,6 +170,19 @@ def test_a_change_before_another_one_takes_effect_ends_at_once() -> None:
     diary.tell("The office moves to Bonn from 1 June on.")
     cologne = diary.tell("The office has moved from Berlin to Cologne.")
     assert diary.now(berlin).until == cologne.since
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("The lake is frozen.", "The frozen lake has thawed."),
+        ("Prof. Arndt gives the keynote.", "Prof. Sato gives the keynote in Prof. Arndt's stead."),
+        ("It takes two spoons of salt.", "I wrote two spoons of salt, but it takes half a spoon."),
+    ],
+)
+def test_a_change_is_no_evidence_of_what_was(before: str, after: str) -> None:
+    diary = Diary()
+    assert diary.tell(before).id != diary.tell(after).id
 
 
 def test_an_exception_has_an_end_of_its_own() -> None:
