@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from heapq import nlargest
 from math import exp, log
 
 import numpy as np
@@ -39,6 +40,10 @@ CERTAIN = 0.6
 """How alike the words of a question and of a line must be for the line to answer alone."""
 PAYING = 2.5
 """How much more the kind counts if a question asks who pays: few lines are about money."""
+HEIRS = 2
+"""Later records that take over the rank of one: most others that are near speak of something else."""
+OWN = 0.1
+"""How much a later record's own rank counts, beside its nearness, for being one of them."""
 PERHAPS = 2
 """Lines that are shown when nothing is known."""
 
@@ -57,7 +62,7 @@ class Weights:
     same: float = 0.7  # from which nearness on two records speak of the same
     shared: float = 0.4  # what a rare word in common adds to it
     lost: float = 0.05  # the share of its own lower nearness that such a record loses
-    recent: float = 1.0
+    recent: float = 2.5  # against old records
     sure: tuple[float, float, float] = (9.0, 0.0, 0.0)  # of `_sure`: a bias, and `measures`
 
 
@@ -253,13 +258,14 @@ def _base(each: _Candidate, wanted: Wanted, weights: Weights, today: int) -> flo
 
 
 def _pass_on(retrieval: Retrieval, found: Sequence[_Candidate], wanted: Wanted, weights: Weights) -> None:
-    """A later record that speaks of the same is at least as good as an earlier one.
+    """The later records that are nearest to an earlier one are at least as good.
 
     Where the past is asked for without a time ("originally"), it is the other way round.
     """
     vectors, by_id = retrieval.index.columns.vectors, {each.hit.id: each for each in found}
     back = wanted.past and not wanted.spans
-    ordered = sorted(found, key=lambda each: (each.standing.said, each.hit.id), reverse=back)
+    fitting = [each for each in found if each.fits] or found
+    ordered = sorted(fitting, key=lambda each: (each.standing.said, each.hit.id), reverse=back)
     terms = [set(retrieval.index.language.terms(each.hit.text)) for each in ordered]
     places = [each.row for each in ordered]
     rarity = {term: _rare(retrieval, term) for term in set[str]().union(*terms)}
@@ -267,20 +273,21 @@ def _pass_on(retrieval: Retrieval, found: Sequence[_Candidate], wanted: Wanted, 
     if vectors is not None and ordered:
         rows = np.stack([vectors[place] for place in places])
         near = rows @ rows.T
-    any_fits = any(each.fits for each in ordered)
-    for at, later in enumerate(ordered):
-        if later.standing.modality in DOUBTFUL or later.standing.temporary or (any_fits and not later.fits):
-            continue
-        own = later.score
-        for before in range(at):
-            earlier = ordered[before]
+    for before, earlier in enumerate(ordered):
+        heirs: list[tuple[float, int]] = []
+        for at in range(before + 1, len(ordered)):
+            later = ordered[at]
             same = earlier.standing.said == later.standing.said or earlier.hit.text == later.hit.text
-            if same or (any_fits and not earlier.fits):
+            if same or later.standing.modality in DOUBTFUL or later.standing.temporary:
                 continue
             alike = float(near[at, before]) if near is not None else 0.0
             alike += weights.shared * max((rarity[term] for term in terms[at] & terms[before]), default=0.0)
-            passed = earlier.score + weights.later - weights.lost * max(0.0, earlier.base - own)
-            if alike >= weights.same and passed > later.score:
+            if alike >= weights.same:
+                heirs.append((alike + OWN * later.base, at))
+        for _, at in nlargest(HEIRS, heirs):
+            later = ordered[at]
+            passed = earlier.score + weights.later - weights.lost * max(0.0, earlier.base - later.base)
+            if passed > later.score:
                 later.score, later.origin = passed, earlier.origin or earlier.hit.id
     for each in [] if wanted.past else found:
         successor = by_id.get(each.standing.successor)
