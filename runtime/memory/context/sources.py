@@ -196,8 +196,8 @@ def facts(brain: Brain, task: str) -> list[Line]:
     lines: dict[str, Line] = {}
     retrieval = retrieval_of(brain.shelf, brain.embedder, brain.settings.systems)
     for found in answers_of(retrieval, task, 2 * MOST_FACTS, scope=Scope(keep=_is_fact)).lines:
-        if found.hit.score >= SHARE and found.hit.likeness >= FACT_LIKE:
-            why = f"{found.hit.why or 'like the task'} ({found.hit.likeness:.2f})"
+        if found.share >= SHARE and found.likeness >= FACT_LIKE:
+            why = f"{found.hit.why or 'like the task'} ({found.likeness:.2f})"
             lines.setdefault(flat(found.text), Line(found.text, found.source, why))
     return list(lines.values())[:MOST_FACTS]
 

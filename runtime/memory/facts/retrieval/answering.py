@@ -82,6 +82,8 @@ class Line:
     sure: float  # the calibrated probability that it answers the question
     source: str = ""
     measures: tuple[float, float] = (0.0, 0.0)
+    likeness: float = 0.0  # to the question: its own, or that of the record whose rank it has
+    share: float = 0.0  # of what retrieval found, likewise
 
     @property
     def text(self) -> str:
@@ -172,6 +174,8 @@ def answers_of(
             _sure(each, weights, wanted, everything.get(each.origin, each)),
             each.standing.shown(today),
             measures(each, wanted, everything.get(each.origin, each)),
+            max(each.hit.likeness, everything.get(each.origin, each).hit.likeness),
+            max(each.hit.score, everything.get(each.origin, each).hit.score),
         )
         for each in kept[:limit]
     ]

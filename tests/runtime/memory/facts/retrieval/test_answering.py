@@ -177,3 +177,22 @@ def test_what_replaced_a_fact_is_found_by_the_words_of_that_fact(mind: Mind, ask
     told = mind.remember("The oven door is painted green.", who=PERSON, at="2026-01-08")
     replaced(mind, told, "It is all blue since Easter.", "2026-03-22")
     assert texts(ask("What colour is the oven door painted?"))[0] == "It is all blue since Easter."
+
+
+def test_what_was_replaced_today_is_not_shown_and_what_replaced_it_bears_on_the_question(
+    mind: Mind, ask: Ask
+) -> None:
+    earlier = mind.remember("The controller is a T4.", who=PERSON, at="2026-04-01")
+    replaced(mind, earlier, "We use the N200.", "2026-04-01")
+    found = ask("Which controller do we have?")
+    assert texts(found)[0] == "We use the N200." and earlier.text not in texts(found)
+    assert found.lines[0].likeness > found.lines[0].hit.likeness
+
+
+def test_a_change_that_was_announced_is_shown_with_both_its_days(mind: Mind, ask: Ask) -> None:
+    announced = mind.remember("The team meets on Tuesdays at ten from 1 May on.", who=PERSON, at="2026-04-01")
+    mind.shelf.put(announced.model_copy(update={"since": "2026-05-01T00:00:00.000Z"}))
+    line = next(each for each in ask("When does the team meet?").lines if each.text == announced.text)
+    assert (
+        line.source.startswith("from 1 May") and "said by you" in line.source and "1 May, said" in line.source
+    )
