@@ -215,7 +215,10 @@ class RunMemory:
                 self.brain.episodes.catch_up()
 
     def known(self, task: str) -> Answers | None:
-        """What memory answers to a question; None if the task is none. Raises `FractalError`."""
+        """What memory answers to a question; None if the task is none, or a person refused it since.
+
+        Raises `FractalError`.
+        """
         from runtime.memory.facts.mind import Mind
         from runtime.memory.facts.records import PERSON
         from runtime.memory.facts.retrieval import answers_of, retrieval_of
@@ -226,7 +229,9 @@ class RunMemory:
         brain = self.brain
         Mind.of(brain).take_in()
         retrieval = retrieval_of(brain.shelf, brain.embedder, self._systems)
-        return answers_of(retrieval, task, 1, who=PERSON, now=self.clock())
+        answers = answers_of(retrieval, task, 1, who=PERSON, now=self.clock())
+        refused = max((each.at for each in brain.refusals.of(task)), default="")
+        return None if refused and any(each.standing.said <= refused for each in answers.lines) else answers
 
     def doubt(self, name: str, task: str, steps: Sequence[Mapping[str, Any]]) -> str:
         """Why the result of a learned method has to be verified; "" if it is trusted."""

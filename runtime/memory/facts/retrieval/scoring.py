@@ -194,7 +194,7 @@ def _meaning(index: Index, meant: Meaning, rows: Any) -> Any:
     """The cosine of the question and the sum of a row and of those before and after it."""
     columns = index.columns
     beside = np.stack([rows, *(columns.near[step][rows] for step in (-1, 1))])
-    known = np.unique(beside[beside < columns.count])
+    known = np.flatnonzero(np.bincount(beside[beside < columns.count]))  # np.unique imports numpy.ma
     vectors = np.concatenate([columns.vectors[known], np.zeros((1, len(meant.whole)), np.float32)])
     around = vectors[np.where(beside < columns.count, np.searchsorted(known, beside), len(known))].sum(axis=0)
     cosines = np.einsum("ij,j->i", around, meant.whole)  # equal rows get equal values, other than by @
@@ -209,7 +209,7 @@ def _late(index: Index, question: Question, rows: Any, parts: Parts) -> dict[str
     if meant is None or not len(meant.states):
         return found
     before = columns.near[-1][rows] if parts.neighbours else np.full(len(rows), columns.count)
-    known = np.unique(np.append(rows, before[before < columns.count]))
+    known = np.flatnonzero(np.bincount(np.append(rows, before[before < columns.count])))
     means = index.meanings(known.tolist())
     there = [at for at, row in enumerate(known.tolist()) if row in means and len(means[row].states)]
     weights = np.array([_weight(index, question, word) for word in meant.words], np.float32)
