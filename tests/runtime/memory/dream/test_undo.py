@@ -55,8 +55,8 @@ def fill(brain: Brain) -> None:
     for text in ("Clara likes honey.", "The library has a flat roof."):
         mind.link(known.id, mind.remember(text).id, text="for the test")
     talk = [
-        ("Ann", "Where did you put the ladder of the neighbours?"),
-        ("Bob", "The ladder of the neighbours is in the barn."),
+        ("Ann", "Where did you put the old telescope?"),
+        ("Bob", "The old telescope is in the barn."),
     ]
     say(brain, talk, MONDAY, "talk")
     tell(brain, f"{HIVES} gave 14 jars of honey.", MONDAY)
@@ -111,7 +111,7 @@ def test_what_was_told_since_keeps_its_words_and_finds_its_place_again(brain: Br
     before = dreamt(brain)
     mind = mind_at(brain)
     made = [each for each in brain.shelf.scan(Memory) if ("memory", each.id) not in before]
-    joined = mind.noting("The ladder of the neighbours is in the barn now.", said="fact")
+    joined = mind.noting("The old telescope is in the barn now.", said="fact")
     mind.keep([joined])
     brain.shelf.put(
         made[0].model_copy(update={"evidence": (*made[0].evidence, joined.id)}),
