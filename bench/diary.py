@@ -12,17 +12,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from bench.harness import CachedEmbedder, Figures, markdown
+from bench.harness import CachedEmbedder, Figures, available, markdown
 from bench.locomo import bm25
 from kernel.errors import UsageError
 from runtime.memory.embed import Embedder, choose
-from runtime.memory.embed.weights import find
 from runtime.memory.facts.mind import Mind
 from runtime.memory.facts.records import moment, normal
 from runtime.memory.facts.retrieval import answers_of, retrieval_of
@@ -177,18 +176,6 @@ def figures_of(asked: Sequence[Asked]) -> dict[str, Any]:
     }
 
 
-@dataclass
-class _Embedders:
-    """The embedders that are there, each with a cache."""
-
-    names: Sequence[str] = ()
-    made: dict[str, Embedder] = field(default_factory=dict[str, Embedder])
-
-    def __post_init__(self) -> None:
-        names = self.names or ("lexical", *(["minilm"] if find() else []))
-        self.made = {name: CachedEmbedder(choose(name)) for name in names}
-
-
 def measure(paths: Sequence[Path] = (), embedders: Sequence[str] = ()) -> dict[str, Any]:
     """The figures by embedder, of all questions and by kind, and those of BM25 and cosine."""
     diaries = [read_diary(path) for path in paths or sorted(DIARIES.glob("*.json"))]
@@ -203,7 +190,8 @@ def measure(paths: Sequence[Path] = (), embedders: Sequence[str] = ()) -> dict[s
             figures[name]["by kind"] = {kind: figures_of(each) for kind, each in some.items()}
             wrong[name] = [_shown(each) for each in asked if _failed(each)]
 
-    for name, embedder in _Embedders(embedders).made.items():
+    for name in embedders or available():
+        embedder = CachedEmbedder(choose(name))
         keep(f"fractal, {name}", [each for diary in diaries for each in play(diary, embedder)])
         if name != "lexical":
 

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
-from bench.harness import CachedEmbedder, Figures, markdown, read_jsonl
+from bench.harness import CachedEmbedder, Figures, available, markdown, read_jsonl
 from runtime.api.fractal import shipped_system
 from runtime.memory.embed import choose
 from runtime.memory.facts.mind import Mind
@@ -78,20 +77,12 @@ def play(line: Line, around: Sequence[str], embedder: Any) -> dict[str, Any]:
     }
 
 
-def available() -> dict[str, Any]:
-    """The embedders whose weights are installed."""
-    found: dict[str, Any] = {}
-    for name in ("lexical", "minilm"):
-        with suppress(Exception):
-            found[name] = CachedEmbedder(choose(name))
-    return found
-
-
 def measure(path: Path | None = None) -> dict[str, Any]:
     """By embedder and kind: superseded, superseded by mistake, others closed, merged though contradictory."""
     listed = lines(path)
     figures: dict[str, Any] = {}
-    for name, embedder in available().items():
+    for name in available():
+        embedder = CachedEmbedder(choose(name))
         befores = embedder.embed([line["before"] for line in listed])
         afters = embedder.embed([line["after"] for line in listed])
         played = [

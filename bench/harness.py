@@ -23,6 +23,7 @@ import numpy as np
 from kernel.errors import UsageError
 from kernel.loop.budget import estimate_tokens
 from runtime.memory.embed import Array, Embedder
+from runtime.memory.embed.choosing import resolve_embedder
 from runtime.models.prices import litellm_folder
 
 VARIABLE = "FRACTAL_DATA"
@@ -99,6 +100,14 @@ def embedded(embedder: Embedder, texts: Sequence[str]) -> Array:
         batch = order[start : start + 32]
         vectors[batch] = embedder.embed([texts[place] for place in batch])
     return vectors
+
+
+EMBEDDERS = ("lexical", "minilm")
+
+
+def available() -> list[str]:
+    """The embedders whose weights are installed."""
+    return [name for name in EMBEDDERS if name == "lexical" or resolve_embedder()[0] == name]
 
 
 class CachedEmbedder:

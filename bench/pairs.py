@@ -11,10 +11,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.harness import Figures, markdown, read_jsonl
+from bench.harness import Figures, available, markdown, read_jsonl
 from runtime.api.fractal import shipped_system
 from runtime.memory.embed import choose
-from runtime.memory.embed.choosing import resolve_embedder
 from runtime.memory.facts.agreement import Said
 from runtime.memory.facts.gate import route, thresholds_of
 from runtime.memory.facts.language import language_of
@@ -22,7 +21,6 @@ from runtime.memory.facts.records import Memory
 
 LABELS = ("duplicate", "contradiction", "related", "unrelated")
 ROUTES = ("merge", "link", "novel")
-EMBEDDERS = ("lexical", "minilm")
 FIXED = 0.85
 """The threshold of a reference that compares cosines only."""
 
@@ -41,11 +39,6 @@ def _pair(_: int, line: Mapping[str, Any]) -> dict[str, str]:
     if pair.get("label") not in LABELS or not pair.get("a") or not pair.get("b"):
         raise ValueError("missing or unknown value")
     return pair
-
-
-def available() -> list[str]:
-    """The installed embedders."""
-    return [name for name in EMBEDDERS if name == "lexical" or resolve_embedder()[0] == name]
 
 
 def judge(embedder: str, listed: Sequence[Mapping[str, str]]) -> list[dict[str, Any]]:

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from bench.harness import Figures, data_file, embedded, markdown
+from bench.harness import Figures, available, data_file, embedded, markdown
 from bench.locomo import DATA, read_conversations
-from bench.pairs import available, judge, pairs
+from bench.pairs import judge, pairs
 from runtime.memory.embed import choose
 from runtime.memory.facts.agreement import SHARED
 from runtime.memory.facts.gate import AROUND, NEAR

@@ -6,7 +6,8 @@ or of reordered tasks has a JSON object on each line:
     {"family": …, "question": …, "program": […], "answer": …, "trap": …, "trap_answer": …}
     {"question": …, "program": […], "answer": …, "reordered": …, "reordered_answer": …, "trap": true}
 
-`trap_answer` and `trap` may be missing. A replay whose result is the right answer is none that misleads.
+`trap_answer` and `trap` may be missing; `trap_answer` may be "unanswerable". A replay with the right answer
+does not mislead.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from runtime.memory.tasks.recall import ProceduralMemory
 from runtime.memory.tasks.words import Words
 
 SEED = 1
+UNANSWERABLE = "unanswerable"
 EACH = 100
 """The most traps of one kind that are made from the families."""
 REORDERED = Path(__file__).with_name("reordered.jsonl")
@@ -77,7 +79,7 @@ def _read(path: Path, make: Any, form: str) -> list[Asked]:
 
 def _asked(line: Mapping[str, Any], kind: str, text: str, answer: str, *, trap: bool) -> Asked:
     given = line.get(answer)
-    right = None if given is None else Fraction(str(given).replace(",", ""))
+    right = None if given in (None, UNANSWERABLE) else Fraction(str(given).replace(",", ""))
     if not isinstance(line["program"], list):
         raise TypeError("`program` is not a list")
     return Asked(kind, line["question"], tuple(line["program"]), line[text], right, trap)

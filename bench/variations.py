@@ -18,10 +18,9 @@ from typing import Any
 from bench import recalling
 from bench import traps as adversarial
 from bench.families import Family, Question, exemplar_of, is_right, read_families
-from bench.harness import Figures, markdown, percentiles, share, timed
+from bench.harness import EMBEDDERS, Figures, available, markdown, percentiles, share, timed
 from runtime.api.fractal import shipped_system
 from runtime.memory.embed import Embedder, choose
-from runtime.memory.embed.weights import find as find_weights
 from runtime.memory.store import open_shelf
 from runtime.memory.tasks import ALL, Parts
 from runtime.memory.tasks.alignment import Alignment, align
@@ -36,7 +35,6 @@ MOST_PROGRAMS = 4096
 GOALS: Mapping[str, float] = {"numbers": 0.98, "format": 0.98, "names": 0.95, "nouns": 0.95, "words": 0.8}
 """The share of answered variations by kind. Source: performance.md."""
 ANSWERED, RIGHT, FALSE = 0.85, 0.99, 0.005
-EMBEDDERS = ("lexical", "minilm")
 
 
 def measure(
@@ -59,7 +57,7 @@ def measure(
         parts = parts.without(name)
     figures: dict[str, Any] = {}
     for name in embedders or EMBEDDERS:
-        if name == "minilm" and find_weights(None) is None:
+        if name not in available():
             continue
         embedder = choose(name)
         one = play(families, words, embedder, parts=parts)

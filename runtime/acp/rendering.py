@@ -27,6 +27,7 @@ from runtime.models.provider import encodable
 from runtime.sandbox.changes import TEXT_BYTES, texts
 from runtime.sandbox.restoring import net_changes
 from runtime.sandbox.snapshot import Snapshots
+from runtime.text.lines import flat, shortened
 from runtime.workspace.runs import open_question
 
 M = TypeVar("M", bound=BaseModel)
@@ -112,8 +113,7 @@ class View:
         tool = self.tools.get(step.tool)
         names = [name for name in (*(tool.required if tool else ()), *args) if name in args]
         what = str(args[names[0]]) if names else step.what
-        line = " ".join(redact_forms(f"{step.tool} {what}").split())
-        return line if len(line) <= TITLE_CHARS else f"{line[: TITLE_CHARS - 1]}…"
+        return shortened(flat(redact_forms(f"{step.tool} {what}")), TITLE_CHARS)
 
     def call(self, step: Step) -> dict[str, Any]:
         """The fields of a step's tool call."""

@@ -17,6 +17,7 @@ from kernel.document.redaction import redact
 from kernel.errors import DocumentError, FractalError, UsageError
 from runtime.api.excerpt import excerpt
 from runtime.api.remembered import Remembered
+from runtime.text.lines import flat, shortened
 
 if TYPE_CHECKING:
     from kernel.loop.run_context import RunContext
@@ -172,8 +173,7 @@ def known(hits: Sequence[Recalled]) -> bool:
 
 
 def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= SHOWN_CHARS else f"{line[: SHOWN_CHARS - 1]}…"
+    return shortened(flat(text), SHOWN_CHARS)
 
 
 def remember(

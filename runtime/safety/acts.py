@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from time import thread_time
 
+from runtime.text.lines import flat, shortened
+
 ANY = "\ue001"
 """Marks a part of a text that may be anything, such as the value of a variable from outside."""
 NAME = "\ue002"
@@ -103,5 +105,4 @@ def readable(text: str) -> str:
     """A text for a person, with … for unknown parts, cut to 160 characters."""
     for mark in UNKNOWN:
         text = text.replace(mark, "…")
-    text = " ".join(text.translate(_PRIVATE).split())
-    return text if len(text) <= 160 else f"{text[:159]}…"
+    return shortened(flat(text.translate(_PRIVATE)), 160)

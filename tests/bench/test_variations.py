@@ -101,6 +101,8 @@ def test_files_of_traps_and_of_reordered_tasks_are_played(tmp_path: Path) -> Non
     assert (figures["adversarial"]["asked"], figures["adversarial"]["false"]) == (1, 0)
     assert figures["reordered"]["asked"] == 1
     assert "reordered" in variations.table(figures)
+    place.write_text(json.dumps({**trap, "trap_answer": traps.UNANSWERABLE}))
+    assert traps.read_traps(place)[0].answer is None
     place.write_text(json.dumps(task))
     with pytest.raises(UsageError, match=r"traps.jsonl:1: "):
         traps.read_traps(place)

@@ -15,6 +15,7 @@ from kernel.document.redaction import neutralise
 from kernel.tools.tool import Tool
 from runtime.catalogue.schemas import checker
 from runtime.mcp.client.configured import Entry
+from runtime.text.lines import shortened
 
 NAME = 64
 LINE = 160
@@ -218,8 +219,7 @@ def _list(value: Any) -> list[Any]:
 def _sketch(properties: Raw) -> str:
     """The types of the arguments that are not strings, for a model to fill them in."""
     parts = [f"{name}: {_kind(each)}" for name, each in properties.items() if _kind(each) != "string"]
-    text = "; ".join(parts)
-    return text if len(text) <= SKETCH else f"{text[: SKETCH - 1]}…"
+    return shortened("; ".join(parts), SKETCH)
 
 
 def _kind(plain: Raw) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from runtime.memory.context.ways import flat
+from runtime.text.lines import flat
 
 FILES, PATTERNS, TASKS, OTHERS = "files", "patterns", "similar tasks", "others"
 SHARES: Mapping[str, float] = {FILES: 0.40, PATTERNS: 0.25, TASKS: 0.20, OTHERS: 0.15}

@@ -18,6 +18,7 @@ from kernel.document.model import Document, Step
 from kernel.errors import FractalError
 from kernel.loop.criteria import Finding, reason
 from kernel.store.files import FileStore
+from runtime.text.lines import flat, shortened
 
 CHANGE_CHARS, COMMAND_CHARS, REASON_CHARS = 32, 60, 40
 """Of a line before and after, of a command, and of why something failed."""
@@ -212,10 +213,9 @@ def _why(result: str) -> str:
 
 
 def _shown(command: str) -> str:
-    return _cut(" ".join(command.split()), COMMAND_CHARS)
+    return _cut(flat(command), COMMAND_CHARS)
 
 
 def _cut(text: str, most: int) -> str:
     """A text in backticks, or its beginning with an ellipsis."""
-    text = text.replace("`", "'")
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+    return shortened(text.replace("`", "'"), most)

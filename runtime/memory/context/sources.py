@@ -23,7 +23,8 @@ from runtime.memory.context.context import (
     Line,
     synthesized,
 )
-from runtime.memory.context.ways import Way, flat, ways
+from runtime.memory.context.ways import Way, ways
+from runtime.text.lines import flat
 
 if TYPE_CHECKING:
     from runtime.memory.brain import Brain

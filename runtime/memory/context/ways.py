@@ -21,6 +21,7 @@ from kernel.document.model import Document, Step
 from kernel.errors import FractalError
 from kernel.store.files import FileStore
 from runtime.memory.context.corrections import Correction, correction_of
+from runtime.text.lines import flat, shortened
 
 if TYPE_CHECKING:
     from runtime.memory.episodes.experience import Experience
@@ -170,13 +171,3 @@ def _calls(steps: Sequence[Step]) -> Iterator[str]:
 def _short(value: Any) -> Any:
     text = value if isinstance(value, str) else to_json(value)
     return value if len(text) <= ARGUMENT_CHARS else shortened(text, ARGUMENT_CHARS)
-
-
-def flat(text: str) -> str:
-    """A text on one line."""
-    return " ".join(text.split())
-
-
-def shortened(text: str, most: int) -> str:
-    """The text, or its beginning with an ellipsis."""
-    return text if len(text) <= most else f"{text[: most - 1]}…"

@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from kernel.errors import UsageError
 from runtime.memory.brain import Brain
 from runtime.memory.store import Record, Shelf
+from runtime.text.lines import flat, shortened
 
 Ask = Callable[[str, Mapping[str, str]], str]
 """Ask a model: a prompt of `system/memory/` and the values of its slots → the reply; "" if there is none."""
@@ -90,8 +91,7 @@ class DreamRecord(Record):
 
 def short(text: str, most: int = 80) -> str:
     """The beginning of a text, on one line."""
-    line = " ".join(text.split())
-    return line if len(line) <= most else f"{line[: most - 1]}…"
+    return shortened(flat(text), most)
 
 
 GROUPS: tuple[Group, ...] = ("a", "p", "b")

@@ -16,6 +16,7 @@ from runtime.memory.episodes.experience import reason_of
 from runtime.memory.episodes.premises import answered, told
 from runtime.memory.episodes.statements import asked_and_answered
 from runtime.memory.tasks.exemplar import in_other_words
+from runtime.text.lines import flat, shortened
 
 PERSON = "person"
 RESULT_CHARS, TASK_CHARS = 300, 200
@@ -108,24 +109,24 @@ def _remembered(root: Document) -> list[str]:
 
 def _learned(root: Document) -> Iterator[tuple[int, str]]:
     """The turn of each attempt that CHECK did not accept, and what it learned of how this agent works."""
-    task = _short(root.text(1, "task"), TASK_CHARS)
+    task = shortened(flat(root.text(1, "task")), TASK_CHARS)
     for fold in root.section(2).folds:
         for note in fold.notes:
             if note.key == "learned" and note.text.strip():
-                learned = _short(note.text, RESULT_CHARS)
+                learned = shortened(flat(note.text), RESULT_CHARS)
                 yield TURNS["learned"] + fold.attempt, f"my attempt {fold.attempt} at “{task}”: {learned}"
 
 
 def _end(root: Document, kinds: Sequence[str]) -> tuple[Literal["result", "failure"], str] | None:
     """The result or failure of a run; None if it was cancelled or only looked something up."""
     status = root.meta.status
-    task = _short(root.text(1, "task"), TASK_CHARS)
+    task = shortened(flat(root.text(1, "task")), TASK_CHARS)
     if status == "complete":
-        result = _short(root.text(5, "result"), RESULT_CHARS)
+        result = shortened(flat(root.text(5, "result")), RESULT_CHARS)
         if "results" in kinds and result and _worth_storing(root):
             return "result", f"“{task}” came to: {result}"
     elif status != "cancelled" and "failures" in kinds:
-        return "failure", f"“{task}” failed ({status}): {_short(reason_of(root), RESULT_CHARS)}"
+        return "failure", f"“{task}” failed ({status}): {shortened(flat(reason_of(root)), RESULT_CHARS)}"
     return None
 
 
@@ -136,8 +137,3 @@ def _worth_storing(root: Document) -> bool:
         return False
     beyond_reflexes = any(each.get("rung") != "reflex" for each in root.meta.rungs)
     return beyond_reflexes or any(step.evidence.get("touched") for step in steps)
-
-
-def _short(text: str, most: int) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= most else f"{line[: most - 1]}…"

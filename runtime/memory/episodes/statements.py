@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from runtime.text.patterns import any_of
 from runtime.text.sections import sections
 
 LONGEST_TEXT = 4_000
@@ -145,10 +146,4 @@ def words_of(systems: tuple[Path, ...]) -> Callable[[str], str]:
     lists: dict[str, list[str]] = {}
     for title, body in sections(systems, "statements.md"):
         lists.setdefault(title, []).extend(filter(None, map(str.strip, re.split(r"[,\n]", body))))
-    return lambda title: _any(lists.get(title.casefold(), ()))
-
-
-def _any(entries: Iterable[str]) -> str:
-    """A pattern for any of these, longest first; without entries, one that matches nothing."""
-    ordered = sorted(set(entries), key=lambda each: (-len(each), each))
-    return "|".join(re.escape(each).replace(r"\ ", r"\s+") for each in ordered) or r"(?!)"
+    return lambda title: any_of(lists.get(title.casefold(), ())).replace(r"\ ", r"\s+")

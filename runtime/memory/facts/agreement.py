@@ -22,8 +22,10 @@ Verdict = Literal["same", "open", "differ", "contrary"]
 _OWNER = re.compile(
     r"\b(?!(?:it|that|there|here|what|who|he|she|let)['’])(\w+)['’]s\b(?!\s+(?:an?|the|not|no|in|at|on|\w+ed|\w+ing)\b)"
 )
+"""Who owns something: `tim` in "tim's cousin", but not in "tim's moved"."""
 _FIRST = re.compile(r"\b(?:i|we|my|our|me|us)\b", re.IGNORECASE)
 _PERFECT = re.compile(r"\b(?:has|have)\s+(?:\w+ly\s+|just\s+|now\s+)?(?!to\b)\w+(?:ed|en)\b", re.IGNORECASE)
+"""What has happened: "has moved"."""
 SHARED = 0.5
 """The share of terms in common below which similar vectors alone do not merge two statements."""
 _VALUES = ("number", "date", "time")

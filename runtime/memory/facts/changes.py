@@ -80,14 +80,14 @@ def _before(text: str, language: Language) -> _Before | None:
     claims = claims_of(text, "", language)
     if not claims:
         return None
-    first, every, low = claims[0], terms_of(text, language), lowered(text)
-    verb = () if first.attribute in _PLAIN else terms_of(first.attribute, language)
-    subject, value = terms_of(first.subject, language), terms_of(first.value, language)
+    first, every, low = claims[0], _terms(text, language), lowered(text)
+    verb = () if first.attribute in _PLAIN else _terms(first.attribute, language)
+    subject, value = _terms(first.subject, language), _terms(first.value, language)
     if verb and _OWNED.search(text):
         subject, verb = (*verb, *subject), ()
     if not value:
         value, verb = verb, ()
-    old = terms_of(first.old, language)
+    old = _terms(first.old, language)
     past = any(language.past(each.low) for each in every) and not language.cue("becomes another", low)
     called = first.attribute == "be" and bool(value) and all(each.kind in _VALUED for each in value)
     names = called or _names(every, language)
@@ -131,12 +131,12 @@ class _After:
 
 @lru_cache(4096)
 def _after(text: str, language: Language) -> _After:
-    claims, every, low = claims_of(text, "", language), terms_of(text, language), lowered(text)
+    claims, every, low = claims_of(text, "", language), _terms(text, language), lowered(text)
     return _After(
         claims=claims,
         every=every,
-        old=terms_of(" ".join(each.old for each in claims), language),
-        subject=terms_of(claims[0].subject, language) if claims else (),
+        old=_terms(" ".join(each.old for each in claims), language),
+        subject=_terms(claims[0].subject, language) if claims else (),
         owners=_owners(every, language),
         takes=not _OWN.search(low)
         and (bool(_PLACE.search(low)) or any(language.cue(each, low) for each in _OBJECT)),
@@ -281,11 +281,11 @@ class _Pair:
         if not x.base or not wanted:
             return False
         return any(
-            len(self._known(wanted, terms_of(claim.subject, self.language))) == len(wanted)
+            len(self._known(wanted, _terms(claim.subject, self.language))) == len(wanted)
             and any(
                 self.language.opposed(x.base, y.base) in ("either", "opposite")
                 and not self.language.alike(x.base, y.base)
-                for y in terms_of(f"{claim.attribute} {claim.value}", self.language)
+                for y in _terms(f"{claim.attribute} {claim.value}", self.language)
             )
             for claim in self.after.claims
         )
@@ -304,14 +304,14 @@ class _Pair:
         if any(each(x.key, y.key) for each in differ for x in missed for y in self.new):
             return True  # upstairs and downstairs, the red and the blue one
         known = (*before.value, *before.verb)
-        subjects = [terms_of(each.subject, self.language) for each in after.claims]
+        subjects = [_terms(each.subject, self.language) for each in after.claims]
         if missed and any(self._known(self._marking(), each) for each in subjects):
             return True  # line 4 and line 6
         if any(self._known(each, known) for each in subjects) or (after.takes and self.gone):
             return False
-        telling = [each for each in after.claims if self._known(self.gone, terms_of(each.old, self.language))]
+        telling = [each for each in after.claims if self._known(self.gone, _terms(each.old, self.language))]
         keys = (telling or after.claims)[0].subject.split()
-        theirs = terms_of(" ".join(keys), self.language)
+        theirs = _terms(" ".join(keys), self.language)
         if not theirs or keys[-1] in _NOBODY:
             return False
         owned = {
@@ -350,12 +350,12 @@ class _Pair:
 
 
 @lru_cache(8192)
-def terms_of(text: str, language: Language) -> tuple[Term, ...]:
+def _terms(text: str, language: Language) -> tuple[Term, ...]:
     """The terms with meaning; `at` is the place among all words."""
     found: list[Term] = []
     for n, each in enumerate(pieces(text.replace("-in-law", "inlaw"), language)):
         if n and len(each.text) == 1 and each.text.isupper() and each.low != "i":
-            each = each._replace(kind="name", key=each.low)  # gate A
+            each = each._replace(kind="name", key=each.low)  # a letter is a name: gate A
         if not each.key or each.key in _EMPTY:
             continue
         key, low = (re.sub(r"['’]s$", "", word).rstrip(".") for word in (each.key, each.low))

@@ -11,6 +11,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 
 from runtime.text.inflection import stem, verb_forms
+from runtime.text.patterns import any_of
 from runtime.text.sections import sections
 
 _SETS = {
@@ -194,7 +195,7 @@ class Language:
                 self.units.update((word, (dimension, Fraction(number))) for word in words.split())
 
     def _verbs(self, title: str, verbs: Iterable[str]) -> None:
-        """Add the forms of verbs that tell a change; `shifts` tells one only with `to` and the like."""
+        """Add the forms of verbs that tell a change; `moves` tells one only before `to` and the like."""
         cues: list[str] = []
         for verb in verbs:
             for n, form in enumerate(map(" ".join, verb_forms(verb))):
@@ -246,11 +247,6 @@ def _runs(text: str) -> frozenset[str]:
     """Every run of up to five words."""
     found = _split(text)
     return frozenset(" ".join(found[n : n + k]) for n in range(len(found)) for k in range(1, 6))
-
-
-def any_of(phrases: Iterable[str]) -> str:
-    """A pattern that matches any of these, the longest first."""
-    return "|".join(re.escape(each) for each in sorted(set(phrases), key=len, reverse=True)) or r"(?!)"
 
 
 def _lines(body: str) -> Iterable[list[str]]:

@@ -12,6 +12,7 @@ from runtime.memory.tasks.decisions import PERSON, Decision
 from runtime.memory.tasks.merging import tree_by
 from runtime.memory.tasks.trees import NeuronTree
 from runtime.memory.tasks.types import Member, ProblemType
+from runtime.text.lines import flat, shortened
 from runtime.text.tokens import Token, tokens
 
 WELL = 5
@@ -51,8 +52,8 @@ def example_of(shelf: Shelf, type: str) -> Example | None:
     found = shelf.get(ProblemType, type) if type else None
     if found is None:
         return None
-    texts = (_flat(each.text) for each in shelf.scan(Member, {"type": type}))
-    task = min(texts, key=lambda text: (len(text), text), default=_flat(found.text))
+    texts = (flat(each.text) for each in shelf.scan(Member, {"type": type}))
+    task = min(texts, key=lambda text: (len(text), text), default=flat(found.text))
     return Example(found.label, task, max(found.members, 1))
 
 
@@ -90,7 +91,7 @@ def explain(
     if decision.replayed and decision.calls_before:
         calls += f"; {decision.calls_before} when it was solved the first time"
     lines = [
-        ("asked", _flat(decision.text) or "(nothing)"),
+        ("asked", flat(decision.text) or "(nothing)"),
         ("known as", _known(decision, type) if type else ""),
         ("decided", f"{decision.path}: {_HOW[decision.path]}"),
         ("method", decision.method),
@@ -106,7 +107,7 @@ def explain(
 
 def _known(decision: Decision, type: Example) -> str:
     """How well its type is known, by the number of examples."""
-    such = f"“{_short(type.task, PART_CHARS)}”"
+    such = f"“{shortened(type.task, PART_CHARS)}”"
     if type.count == 1:
         return (
             f"{'like' if decision.recognition == 'recognized' else 'a little like'} one solved task: {such}"
@@ -122,7 +123,7 @@ def _stored(tree: NeuronTree | None) -> str:
     ledger = tree.ledger
     counted = f"{ledger.correct:g} right and {ledger.incorrect:g} wrong so far"
     out = ", in quarantine" if ledger.quarantined else ""
-    return f"“{_flat(tree.text)}” (memory {tree.id[:8]}, run {tree.run or '?'}; {counted}{out})"
+    return f"“{flat(tree.text)}” (memory {tree.id[:8]}, run {tree.run or '?'}; {counted}{out})"
 
 
 def _gone(decision: Decision) -> str:
@@ -204,7 +205,7 @@ def _clauses(text: str) -> list[list[str]]:
 
 
 def _said(text: str, part: Sequence[Token]) -> str:
-    return _short(_flat(text[part[0].start : part[-1].end]), PART_CHARS) if part else ""
+    return shortened(flat(text[part[0].start : part[-1].end]), PART_CHARS) if part else ""
 
 
 def _common(one: str, other: str) -> float:
@@ -219,14 +220,6 @@ def _plain(why: str) -> str:
     if why == "it has values of other kinds":
         return "it has more or fewer values, or values of other kinds (numbers, file names, quoted texts)"
     return why
-
-
-def _flat(text: str) -> str:
-    return " ".join(text.split())
-
-
-def _short(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def _outcome(decision: Decision) -> str:

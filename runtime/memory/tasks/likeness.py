@@ -20,6 +20,7 @@ from runtime.memory.tasks.exemplar import Exemplar
 from runtime.memory.tasks.reading import Reading
 from runtime.memory.tasks.words import Words
 from runtime.text.inflection import singular
+from runtime.text.patterns import any_of
 from runtime.text.tokens import Token
 from runtime.text.tokens import tokens as read_tokens
 
@@ -203,7 +204,7 @@ def _marked(value: Any, values: Mapping[str, Variable], tool: str = "") -> Any:
     typed = "" if isinstance(value, str) else " | number"
     slots = _by_text(values)
     texts = [text for text, (slot, _) in slots.items() if values[slot].kind != "number" and text]
-    names = "|".join(re.escape(text) for text in sorted(texts, key=len, reverse=True)) or "(?!)"
+    names = any_of(texts)
 
     def put(hit: re.Match[str]) -> str:
         slot, filters = slots.get(hit[0], ("", ""))

@@ -9,9 +9,10 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from runtime.memory.facts.retrieval.language import LONGEST, Language, any_of, words
+from runtime.memory.facts.retrieval.language import LONGEST, Language, words
 from runtime.memory.facts.retrieval.parts import Found
 from runtime.text.inflection import regular_stem as stem
+from runtime.text.patterns import any_of
 
 Ask = Callable[[str, Mapping[str, str]], str]
 """Ask a model: a prompt of `system/memory/` and the values of its slots → the reply."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from heapq import nlargest
 from math import exp, log
+from operator import mul
 
 import numpy as np
 
@@ -63,7 +64,7 @@ class Weights:
     shared: float = 0.4  # what a rare word in common adds to it
     lost: float = 0.05  # the share of its own lower nearness that such a record loses
     recent: float = 2.5  # against old records
-    sure: tuple[float, float, float] = (9.0, 0.0, 0.0)  # of `_sure`: a bias, and `measures`
+    sure: tuple[float, float, float] = (9.0, 0.0, 0.0)  # of `_probability`: a bias, and the two measures
 
 
 BY_EMBEDDER: Mapping[str, Weights] = {
@@ -81,7 +82,7 @@ class Line:
     standing: Standing
     sure: float  # the calibrated probability that it answers the question
     source: str = ""
-    measures: tuple[float, float] = (0.0, 0.0)
+    measures: tuple[float, float] = (0.0, 0.0)  # the word that it has least; all, if of the wanted kind
     likeness: float = 0.0  # to the question: its own, or that of the record whose rank it has
     share: float = 0.0  # of what retrieval found, likewise
 
@@ -157,28 +158,20 @@ def answers_of(
         _pass_on(retrieval, [each for each in found if each.standing.first <= at], wanted, weights)
     everything = {each.hit.id: each for each in found}
     best = max((hit.score for hit in hits), default=0.0)
+
+    def origin(each: _Candidate) -> _Candidate:
+        """The record whose rank it has: mostly itself."""
+        return everything.get(each.origin, each)
+
     fitting = [
         each
         for each in found
-        if _shown(each, wanted, today)
-        and (_near(each, best) or _near(everything.get(each.origin, each), best))
+        if _shown(each, wanted, today) and (_near(each, best) or _near(origin(each), best))
     ]
     fitting.sort(key=lambda each: (-round(each.score, 6), each.hit.id))
     made_of = {each.hit.id: each.record.evidence for each in fitting if isinstance(each.record, Memory)}
     kept = [everything[hit.id] for hit in once([each.hit for each in fitting], made_of)]
-    lines = [
-        Line(
-            each.record,
-            each.hit,
-            each.standing,
-            _sure(each, weights, wanted, everything.get(each.origin, each)),
-            each.standing.shown(today),
-            measures(each, wanted, everything.get(each.origin, each)),
-            max(each.hit.likeness, everything.get(each.origin, each).hit.likeness),
-            max(each.hit.score, everything.get(each.origin, each).hit.score),
-        )
-        for each in kept[:limit]
-    ]
+    lines = [_line(each, origin(each), weights, wanted, today) for each in kept[:limit]]
     known = bool(lines) and (not wanted.asks or lines[0].sure >= 0.5)
     return Answers(lines if known else lines[:PERHAPS], known, wanted)
 
@@ -349,16 +342,24 @@ def _compare_words(retrieval: Retrieval, query: str, wanted: Wanted, found: Sequ
         each.named = all(have[word] == 1.0 for word in wanted.names if word in have)
 
 
-def _sure(each: _Candidate, weights: Weights, wanted: Wanted, origin: _Candidate) -> float:
-    """The calibrated probability that a record answers; `origin` is the one whose rank it has."""
-    if not (each.named or origin.named):
-        return 0.0  # it is about somebody or something else
-    bias, *factors = weights.sure
-    values = measures(each, wanted, origin)
-    return 1 / (1 + exp(-(bias + sum(factor * value for factor, value in zip(factors, values, strict=True)))))
-
-
-def measures(each: _Candidate, wanted: Wanted, origin: _Candidate) -> tuple[float, float]:
-    """What tells whether a record answers: the word that it has least, and all of them in the right kind."""
+def _line(each: _Candidate, origin: _Candidate, weights: Weights, wanted: Wanted, today: int) -> Line:
+    """The line of a record; `origin` is the one whose rank it has."""
     fits = 0.5 if wanted.kind in ("", YES_NO) else float(each.fits)
-    return max(each.least, origin.least), fits * max(each.said, origin.said)
+    measures = max(each.least, origin.least), fits * max(each.said, origin.said)
+    about_it = each.named or origin.named  # else it is about somebody or something else
+    return Line(
+        each.record,
+        each.hit,
+        each.standing,
+        _probability(measures, weights) if about_it else 0.0,
+        each.standing.shown(today),
+        measures,
+        max(each.hit.likeness, origin.hit.likeness),
+        max(each.hit.score, origin.hit.score),
+    )
+
+
+def _probability(measures: tuple[float, float], weights: Weights) -> float:
+    """The calibrated probability that a record with these measures answers."""
+    bias, *factors = weights.sure
+    return 1 / (1 + exp(-bias - sum(map(mul, factors, measures))))

@@ -50,10 +50,6 @@ class Standing:
         end = day_of(self.until)
         return end - 1 if end else 0 if self.ended else FOREVER
 
-    def holds(self, first: int, last: int) -> bool:
-        """Whether it holds on one of these days."""
-        return self.first <= last and first <= self.last
-
     def over(self, day: int) -> bool:
         """Whether it no longer holds on a day."""
         return self.last < day
@@ -105,9 +101,9 @@ def _standing(record: Held, memories: Mapping[str, Memory], language: Language) 
     values["kind"] = record.held if isinstance(record, Memory) else record.said
     since = next((each.since for each in claims if each.since), "")
     until = next((each.until for each in claims if each.until), "")
-    ended = False
-    if memory is not None and (memory.superseded or memory.until):
-        until, ended = memory.until, bool(memory.superseded) or bool(memory.until)
+    ended = memory is not None and bool(memory.superseded or memory.until)
+    if memory is not None and ended:
+        until = memory.until
     return Standing(
         **values,
         since=since,

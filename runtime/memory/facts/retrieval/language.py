@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
@@ -11,6 +11,7 @@ from pathlib import Path
 from kernel.errors import ConfigurationError
 from runtime.memory.store.words import plain
 from runtime.text.inflection import regular_stem as stem
+from runtime.text.patterns import any_of
 from runtime.text.sections import sections
 
 LONGEST = 20_000
@@ -80,11 +81,6 @@ class Language:
 def words(text: str) -> list[str]:
     """The words of a text in lower case; in scripts without spaces, single characters."""
     return _WORD.findall(plain(text[:LONGEST]).casefold())
-
-
-def any_of(phrases: Iterable[str]) -> str:
-    """A pattern that matches any of these, the longest first."""
-    return "|".join(re.escape(each) for each in sorted(phrases, key=len, reverse=True)) or r"(?!)"
 
 
 @cache

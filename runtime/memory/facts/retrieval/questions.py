@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 
-from runtime.memory.facts.retrieval.language import LONGEST, Language, any_of, language_of, words
+from runtime.memory.facts.retrieval.language import LONGEST, Language, language_of, words
 from runtime.memory.facts.retrieval.times import Span, Times
+from runtime.text.patterns import any_of
 
 YES_NO = "yes or no"
 SOME_DAY = 730_000

@@ -16,7 +16,8 @@ from math import exp
 
 from dateutil.relativedelta import relativedelta
 
-from runtime.memory.facts.retrieval.language import LONGEST, Language, any_of
+from runtime.memory.facts.retrieval.language import LONGEST, Language
+from runtime.text.patterns import any_of
 
 SLACK = 21
 """Days that "before" and "after" a date reach."""
