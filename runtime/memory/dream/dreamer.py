@@ -23,6 +23,7 @@ from kernel.errors import UsageError
 from runtime.memory.brain import Brain
 from runtime.memory.dream.archive import FILES, Archive, Change, UndoResult, recording
 from runtime.memory.dream.stages import ALL, Dream, DreamRecord, Stage, StageRecord, StageResult
+from runtime.memory.facts.records import stamp
 from runtime.memory.prompting import Asking, DeferredAsking
 from runtime.workspace.workspace import DEFAULT, space_of, state_of
 
@@ -110,7 +111,7 @@ class Dreamer:
         dream = self.brain.shelf.get(DreamRecord, id)
         done = dream.stages.get(name) if dream else None
         if done is None:
-            dream = dream or DreamRecord(id=id, at=self.clock().isoformat(timespec="seconds"), since=since)
+            dream = dream or DreamRecord(id=id, at=stamp(self.clock()), since=since)
             done = self._do(dream, stage)
         if done.counts.get(WORSE) and (dream := self.brain.shelf.get(DreamRecord, id)):
             self.archive.undo(dream)  # less is found than before
