@@ -223,6 +223,12 @@ class Ladder:
     def __len__(self) -> int:
         return len(self.rungs)
 
+    @property
+    def oversight(self) -> tuple[Responder, ...]:
+        """The rungs of oversight: those of that tier, else the highest model, which then is both."""
+        models = [rung for rung in self.rungs if rung.reads_prompt and rung.tier in ("worker", "oversight")]
+        return tuple(rung for rung in models if rung.tier == "oversight") or tuple(models[-1:])
+
     def taker(
         self,
         document: Document,

@@ -24,7 +24,7 @@ from kernel.loop.budget import estimate_tokens
 from kernel.loop.check import atomic, check
 from kernel.loop.do import StepRunner, Waiting
 from kernel.loop.end import clarify, escalate, finish
-from kernel.loop.run_context import RunContext, Session
+from kernel.loop.run_context import RunContext, Session, overseen
 from kernel.loop.step_cache import record_inputs
 from kernel.loop.work import first_turn, next_step, plan_turn, work
 
@@ -90,7 +90,7 @@ def _still_waits(session: Session) -> Waiting | None:
 
 def _new_responder(session: Session) -> bool:
     ladder = session.run.ladder
-    taker = ladder.taker(session.doc)
+    taker = current_rung(session)
     if taker is None or ladder.rungs[taker].tier == "human":
         return False
     session.meta(taker=ladder.rungs[taker].name)
@@ -115,6 +115,8 @@ def outcome(document: Document) -> Outcome:
 async def understand(session: Session) -> Waiting | None:
     """Fill §1: the task with every reference made explicit, and the relevant context."""
     taker = current_rung(session)
+    if taker is None and overseen(session.doc):
+        return clarify(session, session.doc.task, "kernel")
     if taker is None:
         finish(
             session,
@@ -148,17 +150,17 @@ def _fuses(session: Session) -> bool:
         policy == "never"
         or session.doc.meta.attempt > 1
         or session.doc.note(1, "resolved task")
-        or not session.run.catalogue.text("phases/fused.md", drafted=drafted(session.doc))
+        or not session.catalogue.text("phases/fused.md", drafted=drafted(session.doc))
     ):
         return False
-    guided = session.run.catalogue.guided(session.doc.meta.type)
+    guided = session.catalogue.guided(session.doc.meta.type)
     large = sum(len(note.text) for note in session.doc.section(1).notes) > 8_000
     return policy == "always" or not (guided or large)
 
 
 def _opens(session: Session) -> bool:
     """Whether the loop's own tool leaves its steps open, and its rung can decide them one turn at a time."""
-    tool = session.run.catalogue.tools.get(session.doc.meta.type)
+    tool = session.catalogue.tools.get(session.doc.meta.type)
     return tool is not None and tool.open and not session.atomic and reader(session) is not None
 
 
@@ -193,7 +195,7 @@ async def plan(session: Session) -> Waiting | None:
         retry = session.doc.meta.attempt > 1
         gate_plan(
             reply,
-            session.run.catalogue,
+            session.catalogue,
             may_split=not session.atomic,
             retry=retry,
             earlier=[n for n, step in session.doc.steps.items() if step.state == "done"],
@@ -283,6 +285,8 @@ def _write_plan(session: Session, reply: Plan, answer: Answer, before: list[bool
         session.doc = session.doc.with_section(2, replace(session.doc.section(2), steps=steps))
     if dangers := known_dangers(session):
         session.note(2, "dangers", dangers)
+    if why := session.run.review(session):
+        session.note(2, "review", why)
 
 
 def _to_step(n: int, base: int, step: PlanStep) -> Step:
@@ -301,7 +305,8 @@ def _to_step(n: int, base: int, step: PlanStep) -> Step:
 
 async def do(session: Session) -> Waiting | None:
     """Fill §3: run the steps that are ready until none is left."""
-    if session.doc.meta.extra.get("plan_only") and not session.doc.note(2, "approved"):
+    held = session.doc.meta.extra.get("plan_only") or session.doc.note(2, "review")
+    if held and not session.doc.note(2, "approved"):
         return Waiting("approval", PLAN_WAITS)
     session.run.catalogue.refresh()
     if asks := ask_before_start(session):
@@ -355,7 +360,7 @@ def next_prompt(session: Session, step: int = 0) -> tuple[str, Prompt]:
     if taker is not None and isinstance(responder := session.run.ladder.rungs[taker], Questioner):
         question = next_question(session, responder, phase, step)
         return phase, Prompt(question.system, question.user) if question else Prompt(user=NO_QUESTION)
-    catalogue, may_split = session.run.catalogue, not session.atomic
+    catalogue, may_split = session.catalogue, not session.atomic
     return phase, assemble(session.doc, phase, catalogue, count, step=step, may_split=may_split)
 
 

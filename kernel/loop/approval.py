@@ -24,6 +24,7 @@ _WORDS = {
     "command": "command without terminal",
     "program": "program",
     "client": "MCP client",
+    "oversight": "oversight",
     "policy": "policy",
     "file": "message file",
 }
@@ -44,8 +45,9 @@ class Decider:
 
     @property
     def origin(self) -> str:
-        """The origin of its notes: `client:NAME` for an MCP client, else `person`."""
-        return f"client:{self.name or 'unnamed'}" if self.kind == "client" else "person"
+        """The origin of its notes: `client:NAME`, `model:NAME` for oversight, else `person`."""
+        kinds = {"client": "client", "oversight": "model"}
+        return f"{kinds[self.kind]}:{self.name or 'unnamed'}" if self.kind in kinds else "person"
 
     @property
     def values(self) -> dict[str, str]:
@@ -94,7 +96,7 @@ def why_not_approver(by: Decider, steps: Iterable[Step], trusted: Iterable[str])
     dangers = serious(steps)
     if not dangers:
         return ""
-    who = f"{'an' if by.kind == 'client' else 'a'} {by}"
+    who = f"{ {'client': 'an ', 'oversight': ''}.get(by.kind, 'a ') }{by}"
     return f"a serious danger needs a person's approval at a terminal, not that of {who}: {dangers[0]}"
 
 
@@ -119,7 +121,7 @@ async def check_call(session: Session, step: Step, tool: Tool, args: Mapping[str
 
 def failures_without_change(session: Session, step: Step) -> int:
     """How often the same call has failed since the last step that may have removed the cause."""
-    tool = session.run.catalogue.tools.get(step.tool)
+    tool = session.catalogue.tools.get(step.tool)
     failed = 0
     for _, each in sorted(session.doc.steps.items(), reverse=True):
         if _may_fix(session, each):
@@ -132,7 +134,7 @@ def failures_without_change(session: Session, step: Step) -> int:
 
 def same_looks(session: Session, step: Step) -> int:
     """How often the same look has shown the same since the last step that may have changed something."""
-    tool = session.run.catalogue.tools.get(step.tool)
+    tool = session.catalogue.tools.get(step.tool)
     if tool is None or not tool.looks:
         return 0
     seen = 0
@@ -147,7 +149,7 @@ def _may_fix(session: Session, step: Step) -> bool:
     """Whether a step succeeded and may have removed the cause of an earlier failure."""
     if step.state != "done":
         return False
-    tool = session.run.catalogue.tools.get(step.tool)
+    tool = session.catalogue.tools.get(step.tool)
     return tool is None or tool.guided or bool(CHANGING & effects_of(tool))
 
 
@@ -297,7 +299,7 @@ def planned_dangers(session: Session) -> list[tuple[Step, Tool, list[Danger]]]:
     found: list[tuple[Step, Tool, list[Danger]]] = []
     for n, planned in session.doc.planned.items():
         step = session.doc.steps.get(n, planned)
-        tool = session.run.catalogue.tools.get(step.tool)
+        tool = session.catalogue.tools.get(step.tool)
         if step.state not in ("planned", "waiting") or step.evidence.get("approved") or step.args is None:
             continue
         if tool is None or tool.guided or references(step.args) or problem_in(step.args):

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ from kernel.errors import (
     raised_as,
 )
 from kernel.loop.budget import Amount, expected_reply, reserve_for_checks, shortage
-from kernel.loop.run_context import Session
+from kernel.loop.run_context import Session, overseen
 
 REASON_CHARS = 1_000
 """Maximum characters of the reason why a reply was refused."""
@@ -98,7 +99,14 @@ def current_rung(session: Session) -> int | None:
     for index, responder in enumerate(ladder):
         if responder.name == name:
             return index
-    return ladder.taker(session.doc)
+    return ladder.taker(session.doc, suits=partial(_suits_tier, session))
+
+
+def _suits_tier(session: Session, responder: Responder) -> bool:
+    """Whether this rung may answer at all: a loop of oversight is not left to the worker."""
+    if not overseen(session.doc):
+        return True
+    return responder.tier == "human" or responder in session.run.ladder.oversight
 
 
 def reader(session: Session) -> Responder | None:
@@ -114,7 +122,8 @@ def higher_rung(session: Session, rung: int, *, human: bool = True, phase: str =
     """The next rung that accepts the task and may answer the phase; `human=False` excludes people."""
 
     def suits(responder: Responder) -> bool:
-        return (human or responder.tier != "human") and answers_phase(responder, phase)
+        allowed = (human or responder.tier != "human") and answers_phase(responder, phase)
+        return allowed and _suits_tier(session, responder)
 
     return session.run.ladder.taker(session.doc, rung, suits)
 
@@ -157,7 +166,7 @@ async def _ask_rung(
             prompt = assemble(
                 session.doc,
                 phase,
-                session.run.catalogue,
+                session.catalogue,
                 responder.count,
                 step=step,
                 refused=refused,
@@ -203,7 +212,7 @@ def _request(
         system="",
         user="",
         schema=schema(phase),
-        words=form(session.doc, phase, session.run.catalogue),
+        words=form(session.doc, phase, session.catalogue),
         max_tokens=session.run.bounds.reply_tokens,
         document=session.doc,
         evidence=evidence,
@@ -281,7 +290,7 @@ class Questions:
 
     def instructions(self, name: str) -> str:
         """The text of `phases/micro/NAME.md`."""
-        return self._session.run.catalogue.text(f"phases/micro/{name}.md", drafted=drafted(self.ask.document))
+        return self._session.catalogue.text(f"phases/micro/{name}.md", drafted=drafted(self.ask.document))
 
     def result(self, step: int) -> str:
         """The whole result of a step; "" if it has none."""

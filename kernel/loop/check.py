@@ -155,9 +155,9 @@ def _gate_check(session: Session, broken: bool) -> Gate:
         if reply.look is not None:
             if looked:
                 raise ReplyError("there was one look already; decide")
-            tool = session.run.catalogue.tools.get(reply.look.tool)
+            tool = session.catalogue.tools.get(reply.look.tool)
             if tool is None or not tool.looks:
-                lookers = [t.name for t in session.run.catalogue.tools.values() if t.looks]
+                lookers = [t.name for t in session.catalogue.tools.values() if t.looks]
                 raise ReplyError(
                     f"{reply.look.tool} does not only look; these do: {', '.join(sorted(lookers))}"
                 )
@@ -184,7 +184,7 @@ def _gate_check(session: Session, broken: bool) -> Gate:
 
 
 async def _look(session: Session, look: Call) -> None:
-    tool = session.run.catalogue.get(look.tool)
+    tool = session.catalogue.get(look.tool)
     last = max([*session.doc.planned, *session.doc.steps], default=0)
     unused = last + 1000 * session.doc.meta.attempt
     step = Step(unused, "running", tool.name, look.args)
@@ -263,7 +263,7 @@ def _counted(session: Session, findings: Sequence[Finding]) -> list[Step]:
     if not left or not criteria.proven(session, findings):
         return left
     answered = {step.tool for step in session.doc.attempted if step.state == "done"}
-    tools = session.run.catalogue.tools
+    tools = session.catalogue.tools
     return [step for step in left if step.tool not in answered or not _asks_a_source(step, tools)]
 
 

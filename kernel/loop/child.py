@@ -11,7 +11,7 @@ from kernel.document.redaction import cut
 from kernel.document.references import references
 from kernel.errors import DocumentError
 from kernel.loop.budget import equal_share, estimate_tokens
-from kernel.loop.run_context import Session, skills_of
+from kernel.loop.run_context import Session, overseen, skills_of
 
 HANDED_CHARS = 1200
 """Maximum characters of a result or context note passed to a child; a cut text names the whole."""
@@ -46,7 +46,7 @@ def child_document(session: Session, step: Step) -> Document:
         created=now(),
         folder=parent.folder,
         budget=dict(step.share or {}),
-        extra={"skills": skills} if (skills := _skills_below(session, step)) else {},
+        extra=_passed_down(session, step),
     )
     filled = step.what != session.doc.planned[step.n].what
     origin = "tool:results" if filled else "kernel"  # a task with inserted results is data
@@ -54,10 +54,13 @@ def child_document(session: Session, step: Step) -> Document:
     return Document(meta, {1: Section(notes=(task, *_context(session, step)))})
 
 
-def _skills_below(session: Session, step: Step) -> list[str]:
-    tools = session.run.catalogue.tools
+def _passed_down(session: Session, step: Step) -> dict[str, Any]:
+    """What META hands down: skills that may apply, and whether oversight answers."""
+    tools = session.catalogue.tools
     known = [*skills_of(session.doc), step.tool]
-    return list(dict.fromkeys(name for name in known if name in tools and tools[name].skill))
+    skills = list(dict.fromkeys(name for name in known if name in tools and tools[name].skill))
+    oversight = overseen(session.doc) or (step.tool in tools and tools[step.tool].oversight)
+    return {**({"skills": skills} if skills else {}), **({"oversight": True} if oversight else {})}
 
 
 def _context(session: Session, step: Step) -> list[Note]:
@@ -85,7 +88,7 @@ def drafts_used(session: Session, step: Step) -> dict[str, Any]:
     drafts = session.run.drafts
     if drafts is None or not drafts.units():
         return {}
-    tool = session.run.catalogue.tools.get(step.tool)
+    tool = session.catalogue.tools.get(step.tool)
     by = {"tool": tool.fingerprint()} if tool and tool.draft else {}
     if phases := drafts.fingerprint("phases/"):
         by["phases"] = phases
@@ -131,7 +134,7 @@ def repeatable_below(session: Session, loop_id: str) -> bool:
         except DocumentError:  # what it did is unknown
             return False
         for step in steps.values():
-            tool = session.run.catalogue.tools.get(step.tool)
+            tool = session.catalogue.tools.get(step.tool)
             if step.tool and not (tool and (tool.guided or tool.repeatable(step.args or {}))):
                 return False
     return True

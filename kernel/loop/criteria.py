@@ -275,7 +275,7 @@ async def baseline(
     before: list[bool | None] = []
     # without a sandbox, a plan that waits for approval runs no command yet
     unseen = session.run.sandbox.mode == "off" and session.doc.meta.extra.get("plan_only")
-    bash = session.run.catalogue.tools.get("bash")
+    bash = session.catalogue.tools.get("bash")
     for criterion in success:
         if (
             bash
@@ -306,7 +306,7 @@ def _not_granted(session: Session, criterion: Mapping[str, Any]) -> str:
 
     In the sandbox it is read-only. Without one it needs the same approval as a step of bash.
     """
-    bash = session.run.catalogue.tools.get("bash")
+    bash = session.catalogue.tools.get("bash")
     if session.run.sandbox.mode != "off" or bash is None:
         return ""
     effects, dangers = unapproved(session.run, bash, {"command": criterion["run"]})

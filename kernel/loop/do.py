@@ -55,7 +55,7 @@ Call = tuple[Step, Tool, Mapping[int, str]]
 
 async def ask_for_call(session: Session, phase: str, step: Step | None = None) -> Answer:
     """Ask for the arguments of `step`, or without one for the operation of an atomic loop."""
-    catalogue = session.run.catalogue
+    catalogue = session.catalogue
 
     async def gate(reply: Action) -> None:
         if step and reply.tool and reply.tool != step.tool:
@@ -107,7 +107,7 @@ async def prepare_call(session: Session, step: Step, tool: Tool, again: Step | N
         if isinstance(with_arguments, Waiting) or with_arguments.ended:
             return with_arguments
         step = with_arguments
-        tool = session.run.catalogue.get(step.tool)
+        tool = session.catalogue.get(step.tool)
     if lost := missing(step):
         raise OperationFailed(lost)
     args = dict(step.args or {}) if stored else tool.typed(session.filled(step.args, exact=True))
@@ -232,7 +232,7 @@ class StepRunner:
 
     def _only_waits(self, step: Step) -> bool:
         """Whether a step needs others only to come after them: a look in a turn of an open DO."""
-        tool = self.session.run.catalogue.tools.get(step.tool)
+        tool = self.session.catalogue.tools.get(step.tool)
         return "turn" in step.evidence and tool is not None and tool.looks and not references(step.args)
 
     # ---- starting ----
@@ -262,7 +262,7 @@ class StepRunner:
 
     def _must_wait(self, n: int) -> bool:
         """Whether a step has to wait for a running one: calls of a state machine are sequential."""
-        tool = self.session.run.catalogue.tools.get(self._step(n).tool)
+        tool = self.session.catalogue.tools.get(self._step(n).tool)
         running = [self._step(each).tool for each in self.tasks]
         return tool is not None and bool(tool.states) and tool.name in running
 
@@ -280,7 +280,7 @@ class StepRunner:
 
     def _tool(self, step: Step) -> Tool:
         """The tool of a step. One that does not ship with Fractal is read from disk again."""
-        catalogue = self.session.run.catalogue
+        catalogue = self.session.catalogue
         if step.tool not in catalogue.tools or catalogue.tools[step.tool].scheme != "python":
             catalogue.refresh()
         return catalogue.get(step.tool)
@@ -326,7 +326,7 @@ class StepRunner:
 
     def _is_child(self, n: int) -> bool:
         step = self.session.doc.planned[n]
-        return not step.tool or self.session.run.catalogue.guided(step.tool)
+        return not step.tool or self.session.catalogue.guided(step.tool)
 
     # ---- ending ----
 

@@ -9,7 +9,7 @@ from kernel.document.redaction import redact_forms
 from kernel.loop.ask import current_rung, hand_over, higher_rung
 from kernel.loop.criteria import reason
 from kernel.loop.do import Waiting
-from kernel.loop.run_context import Session
+from kernel.loop.run_context import Session, overseen
 
 
 def escalate(
@@ -57,9 +57,12 @@ def finish(session: Session, status: str, *, origin: str = "kernel", **texts: st
 
 
 def clarify(session: Session, question: str, origin: str) -> Waiting | None:
-    """CLARIFY: the root waits for a person; a child escalates its question to its parent."""
+    """CLARIFY: the root waits for a person; a child escalates its question to its parent.
+
+    A loop of oversight waits, too: it is an escalation already, and other work goes on meanwhile.
+    """
     asked = sum(note.key == "question" for note in session.doc.section(1).notes)
-    if not session.root:
+    if not (session.root or overseen(session.doc)):
         finish(session, "escalated", error="a question only a person can answer", question=question)
         return None
     if asked >= session.run.bounds.questions:
@@ -71,10 +74,14 @@ def clarify(session: Session, question: str, origin: str) -> Waiting | None:
 
 
 def use_answer(session: Session) -> None:
-    """Use a person's answer as the new task if no rung accepted the old one."""
+    """Use a person's answer to what no rung accepted: as the new task, or as what oversight is asked for."""
     question, answer = session.doc.note(1, "question"), session.doc.note(1, "answer")
     kernels = question is not None and question.origin == "kernel"
-    if answer and kernels and session.doc.meta.phase in ("understand", "plan"):
+    if not (answer and kernels and session.doc.meta.phase in ("understand", "plan")):
+        return
+    if overseen(session.doc) and not session.root:
+        finish(session, "complete", origin=answer.origin, result=answer.text)
+    else:
         session.note(1, "resolved task", answer.text, answer.origin)
         session.meta(taker="", phase="understand")
 

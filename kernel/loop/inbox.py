@@ -16,7 +16,7 @@ from kernel.loop.end import finish, use_answer
 from kernel.loop.run_context import RunContext, Session
 from kernel.loop.step_cache import accept_notes
 
-KINDS = ("answer", "approve", "reject")
+KINDS = ("answer", "approve", "nudge", "reject")
 
 
 class Inbox(Protocol):
@@ -112,20 +112,21 @@ def _apply(session: Session, message: Mapping[str, Any]) -> None:
         use_answer(session)
         accept_notes(session)
     elif (session.doc.meta.waiting or {}).get("question") == PLAN_WAITS:
-        _decide_plan(session, approved, why, by)
+        _decide_plan(session, str(message["kind"]), why, by)
     else:
         _decide_steps(session, approved, why, by, str(message.get("scope", "")))
     if not session.doc.ended:
         session.save(waiting=None, status="running")
 
 
-def _decide_plan(session: Session, approved: bool, why: str, by: Decider) -> None:
-    if approved:
+def _decide_plan(session: Session, kind: str, why: str, by: Decider) -> None:
+    if kind == "approve":
         session.note(2, "approved", f"by {by}", by.origin)
         return
     session.note(1, "guidance", why or "rejected", by.origin, str(by))
     if why:
-        session.fold("rejected", Note("learned", f"this plan was rejected by {by}: {why}", by.origin))
+        word = "sent back" if kind == "nudge" else "rejected"
+        session.fold(word, Note("learned", f"this plan was {word} by {by}: {why}", by.origin))
     else:
         finish(session, "cancelled", error=f"the plan was rejected by {by}")
 
@@ -133,7 +134,7 @@ def _decide_plan(session: Session, approved: bool, why: str, by: Decider) -> Non
 def _decide_steps(session: Session, approved: bool, why: str, by: Decider, scope: str) -> None:
     for step in session.doc.steps.values():
         if step.state == "waiting" and approved:
-            if by.kind not in ("client", "file"):  # else it may be that no person has seen it
+            if by.kind not in ("client", "file", "oversight"):  # else it may be that no person has seen it
                 remember(session, step, scope, by)
             session.put(replace(step, state="planned", evidence={**step.evidence, "approved": str(by)}))
         elif step.state == "waiting":

@@ -64,7 +64,7 @@ def context_of(session: Session, tool: Tool, step: Step) -> OperationContext:
 
 def with_state(session: Session, step: Step, kept: Mapping[str, Any] | None = None) -> Step:
     """A step that is done, with its tool's state machine advanced. Without `kept`, its data is unchanged."""
-    tool = session.run.catalogue.tools.get(step.tool)
+    tool = session.catalogue.tools.get(step.tool)
     if tool is None or tool.states is None:
         return step
     others = [each for each in session.doc.steps.values() if each.n != step.n]
@@ -232,7 +232,7 @@ def recover_call(session: Session, step: Step) -> Step | str:
     Returns the ended step, the step itself if the call can be made again, or a question if only a person can
     know.
     """
-    tool = session.run.catalogue.get(step.tool)
+    tool = session.catalogue.get(step.tool)
     if ended := recorded_outcome(session, step):
         return ended
     clean_up_after(session, step)

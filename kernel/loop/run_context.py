@@ -32,6 +32,12 @@ Admitted = Callable[[Tool], Awaitable[str]]
 Hear = Callable[["Session"], bool]
 """Adds to §1 what a person has said to the run since; whether there was anything. The next save writes it."""
 
+Review = Callable[["Session"], str]
+"""Returns why the plan of a loop needs approval before DO; "" if it does not."""
+
+Hidden = Callable[[Document], Collection[str]]
+"""Returns the names of the tools that a loop may not know."""
+
 Offered = Callable[[Document], Iterable[Note]]
 """Returns the notes of §1 with the context that a run finds by itself for a loop."""
 
@@ -182,6 +188,8 @@ class RunContext:
     offered: Offered = lambda document: ()
     listing: Callable[[], str] = lambda: ""  # of the folder
     hear: Hear = lambda session: False
+    review: Review = lambda session: ""
+    hidden: Hidden = lambda document: ()
     parse: Parse = parse_strictly  # of a reply's text
     listener: Listener = silent
     redact: Callable[[str], str] = lambda text: text  # for text that is shown
@@ -236,6 +244,11 @@ class Session:
     def root(self) -> bool:
         """Whether this is the loop of the whole run."""
         return not self.doc.meta.parent
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """The tools that this loop knows."""
+        return self.run.catalogue.without(self.run.hidden(self.doc))
 
     @property
     def atomic(self) -> bool:
@@ -394,6 +407,11 @@ class Session:
         derived = {key: value for key, value in self.doc.meta.derived.items() if key == "understand"}
         self.meta(phase="plan", attempt=self.doc.meta.attempt + 1, base=base, waiting=None)
         self.meta(extra=extra, derived=derived)
+
+
+def overseen(document: Document) -> bool:
+    """Whether this is a loop of oversight, or below one."""
+    return bool(document.meta.extra.get("oversight"))
 
 
 def skills_of(document: Document) -> list[str]:

@@ -70,7 +70,7 @@ def _notes(document: Document, *keys: str) -> list[list[str]]:
 
 
 def _instructions(session: Session, read: str) -> str:
-    catalogue = session.run.catalogue
+    catalogue = session.catalogue
     texts = [base(session.doc, catalogue), form(session.doc, read, catalogue)]
     return fingerprint([instructions(session.doc, read, catalogue), *texts])
 
@@ -91,7 +91,7 @@ def outcome_hash(session: Session, n: int) -> str:
         return ""
     value: list[Any] = [step.result or "", step.evidence.get("sha", "")]
     value += [[each["path"], each.get("after")] for each in step.evidence.get("touched", ())]
-    tool = session.run.catalogue.tools.get(step.tool)
+    tool = session.catalogue.tools.get(step.tool)
     if tool is None or tool.guided or CHANGING & set(tool.effects):
         value.append([dict(step.args or {}), step.what])
     return fingerprint(value)[:8]
@@ -105,7 +105,7 @@ def recorded_inputs(session: Session, n: int) -> dict[str, Any]:
 
 def _previous_call(session: Session, n: int) -> set[int]:
     """The previous call of the same state machine, even if the plan does not name it in `needs`."""
-    tool = session.run.catalogue.tools.get(session.doc.planned[n].tool)
+    tool = session.catalogue.tools.get(session.doc.planned[n].tool)
     if tool is None or tool.states is None:
         return set()
     others = [step for step in session.doc.steps.values() if step.n != n]
@@ -127,7 +127,7 @@ def why_stale(session: Session, n: int) -> str:
     planned, step = session.doc.planned[n], session.doc.steps[n]
     if planned.tool != step.tool:
         return f"it was a call of {step.tool or 'a subtask'}, and is one of {planned.tool or 'a subtask'}"
-    tool = session.run.catalogue.tools.get(planned.tool)
+    tool = session.catalogue.tools.get(planned.tool)
     if tool is None or tool.guided or planned.args is None:
         if step.what not in (planned.what, _filled(session, planned.what)):
             return "what it is to do was changed"

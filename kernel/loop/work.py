@@ -64,7 +64,7 @@ def _gate(session: Session) -> Gate:
         for at, call in enumerate(turn.calls, 1):
             where = f"call {at}"
             step = PlanStep(tool=call.tool, args=call.args)
-            faults += step_faults(step, where, session.run.catalogue, not session.atomic)
+            faults += step_faults(step, where, session.catalogue, not session.atomic)
             if problem := unready(session, call.args):
                 faults.append(f"{where}: {problem}")
         if faults:
@@ -79,7 +79,7 @@ def first_turn(session: Session, plan: Plan) -> tuple[Call, ...] | None:
     They may be none. None is returned for a plan that has another step than such calls.
     """
     *calls, last = plan.steps or (PlanStep(subtask="nothing"),)
-    tools = session.run.catalogue.tools
+    tools = session.catalogue.tools
     operations = all(step.args is not None and step.tool in tools and tools[step.tool].run for step in calls)
     if last.tool != WORK or not operations:
         return None
@@ -98,7 +98,7 @@ def plan_turn(session: Session, calls: tuple[Call, ...]) -> None:
     before: dict[int, tuple[bool, str]] = {}
     """Whether each call before changes something, and the only file that it names."""
     for n, call in enumerate(calls, first):
-        tool = session.run.catalogue.get(call.tool)
+        tool = session.catalogue.get(call.tool)
         changes = tool.guided or bool(CHANGING & effects_of(tool))
         anything = tool.guided or "shell" in effects_of(tool)
         path = "" if anything else str(call.args.get("path", ""))

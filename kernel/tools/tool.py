@@ -6,7 +6,7 @@ import hashlib
 import importlib
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
@@ -71,6 +71,7 @@ class Tool:
     destructive: bool = False  # its MCP server declares that calls may destroy something
     draft: bool = False  # written by the current run and not adopted yet
     open: bool = False  # a guided tool whose loop decides its steps one turn at a time
+    oversight: bool = False  # a guided tool whose loop the rungs of oversight answer, with all tools
     check: Callable[[str, Any], str] = field(default=_no_check, compare=False, repr=False)
     """Returns what is wrong with the value of an argument."""
     code: Callable[[], Callable[..., Any]] | None = field(default=None, compare=False, repr=False)
@@ -246,6 +247,10 @@ class Catalogue(Protocol):
 
     def refresh(self) -> bool:
         """Reload what changed on disk; true if anything did."""
+        ...
+
+    def without(self, names: Collection[str]) -> Catalogue:
+        """The same catalogue as somebody sees it who does not know these tools."""
         ...
 
     def get(self, name: str) -> Tool:

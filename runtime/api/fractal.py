@@ -19,6 +19,7 @@ from kernel.loop.advance import Outcome, next_prompt
 from kernel.loop.approval import PROGRAM, Decider
 from kernel.loop.do import Waiting
 from kernel.loop.engine import Clock, Engine
+from kernel.loop.inbox import KINDS
 from kernel.loop.run_context import Policy, RunContext, Session
 from kernel.store.files import FileStore
 from runtime.api import dreaming, worktrees
@@ -41,11 +42,11 @@ from runtime.workspace.approved import relative
 from runtime.workspace.archive import put_away
 from runtime.workspace.concurrency import one_of_many
 from runtime.workspace.found import Guidance
-from runtime.workspace.inbox import TOO_LATE, Inbox, Person, ask, drop, leave, unheard
+from runtime.workspace.inbox import TOO_LATE, Inbox, Person, Said, ask, drop, leave, unheard
 from runtime.workspace.new_run import first_document, prior, shelved
 from runtime.workspace.resume import active_before, assumed, begin_session, go_back, raised
 from runtime.workspace.reuse import reusable
-from runtime.workspace.runs import Reader, RunResult, event_data, result_of
+from runtime.workspace.runs import Reader, RunResult, event_data, open_question, result_of
 from runtime.workspace.trust import asks_for, lowering
 from runtime.workspace.workspace import Workspace, run_lock, shipped_system
 from runtime.workspace.worktrees import Worktree, sweep
@@ -53,6 +54,7 @@ from runtime.workspace.worktrees import Worktree, sweep
 if TYPE_CHECKING:
     from runtime.memory.brain import Brain
     from runtime.memory.tasks.methods import Files
+    from runtime.nervous.nerves import Nerves
 
 MOST_LEFT_OUT = 3
 """Warnings at the start of a run about skills that are not used."""
@@ -104,6 +106,24 @@ class Fractal(Reader):
         memory = RunMemory(self.workspace, self.config, self.systems, self._files)
         memory.ladder = lambda: tuple(self.ladder)
         return memory
+
+    @cached_property
+    def nerves(self) -> Nerves:
+        """The messages between worker, oversight and human."""
+        from runtime.nervous.nerves import Nerves
+
+        return Nerves(lambda: self.brain.shelf, self.messages_folder, self.systems, self.config)
+
+    @property
+    def messages_folder(self) -> Path:
+        """Where the messages lie as markdown; it exists once there is one."""
+        return self.workspace.state / "messages"
+
+    def why_review(self, session: Session) -> str:
+        """Why the plan of a loop needs approval before DO; "" if it does not."""
+        mode = self.config.review
+        overseen = any(rung.tier == "oversight" for rung in session.run.ladder)
+        return "" if mode == "off" or (mode == "auto" and not overseen) else self.nerves.why_review(session)
 
     def _files(self) -> Files:
         from runtime.reflexes.trial import Trial
@@ -364,6 +384,8 @@ class Fractal(Reader):
             run_context.warn(f"{TOO_LATE}: {text}")
         withdraw(self.workspace.state / "mailbox", run_context.id)
         self.memory.end(folder, run_context.warn)
+        if result.status in ENDED and self.messages_folder.is_dir():
+            self.nerves.ended(result)
         for name, data in self.memory.happened(run_context.id) if result.status in ENDED else ():
             self.listener(Event("memory", run_context.id, data={"event": name, **data}))
         self.listener(Event("run_finished", run_context.id, result.id, data=event_data(result)))
@@ -378,11 +400,20 @@ class Fractal(Reader):
             run_context.stopping = ""
             result = self._result(run_context, folder, await engine.drive())
             root = run_context.store.load(root_id(run_context.id))
+            if result.waiting and (found := await self._replied(run_context)):
+                self._leave(run_context.id, *found)
+                continue
             with clock.patient():
                 reply = await ask(self._person, result, root, plan_only=run_context.policy.plan_only)
             if not (self._person and reply):
                 return result
             self.tell(run_context.id, reply.kind, by=self._person.by, **reply.values)
+
+    async def _replied(self, run_context: RunContext) -> tuple[Said, Decider] | None:
+        """What somebody, or oversight, has replied to what a run waits for."""
+        if not self.config.remember or run_context.policy.plan_only:
+            return None
+        return await self.nerves.reply(run_context, self.documents(run_context.id))
 
     def _result(self, run_context: RunContext, folder: Path, got: Outcome | Waiting) -> RunResult:
         root = run_context.store.load(root_id(run_context.id))
@@ -407,7 +438,15 @@ class Fractal(Reader):
         `by` is who decides, and is written to the document; a service that shows the question on a page gives
         `PAGE`. Raises `UsageError` if that decider may not approve a serious danger.
         """
-        return leave(self, self.find(run), kind, by, self.config.trusted_clients, values)
+        run = self.find(run)
+        document = open_question(self.documents(run)) if self.config.remember and kind in KINDS else None
+        working = self._leave(run, Said(kind, values), by)
+        if document:
+            self.nerves.told(document, kind, by, values)
+        return working
+
+    def _leave(self, run: str, said: Said, by: Decider) -> bool:
+        return leave(self, run, said.kind, by, self.config.trusted_clients, said.values)
 
     def feedback(self, run: str, good: bool, why: str = "") -> Path:
         """Record in the run's folder whether its result was good; learning reads it."""

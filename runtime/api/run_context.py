@@ -73,6 +73,7 @@ def run_context_of(
     run_context.offered = partial(offered_context, run_context, fractal.memory.notes_for, fractal.guidance)
     run_context.listing = lambda: listing(run_context.folder, run_context.protected)
     run_context.trials = trials
+    run_context.review = fractal.why_review
     run_context.checks = CHECKS
     move_to(fractal, run_context, workspace.folder)
     rest = bounds.seconds - earlier

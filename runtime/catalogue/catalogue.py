@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from operator import attrgetter
 from pathlib import Path
@@ -110,6 +111,14 @@ class Catalogue:
         for folder in self.skills:
             paths += skill_files(str(folder))
         return paths
+
+    def without(self, names: Collection[str]) -> Catalogue:
+        """The same catalogue as somebody sees it who does not know these tools."""
+        if not names:
+            return self
+        seen = copy(self)
+        seen.tools = {name: tool for name, tool in self.tools.items() if name not in names}
+        return seen
 
     def places(self, names: Iterable[str]) -> tuple[Path, ...]:
         """The folders of those that are skills; their files are read on demand."""

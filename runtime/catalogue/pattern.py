@@ -133,6 +133,7 @@ def _tool(path: Path, meta: dict[str, Any], body: str) -> Tool:
         status=str(meta.get("status") or "active"),
         origin=str(meta.get("origin") or "shipped"),
         open=bool(meta.get("open")) and not meta.get("run"),
+        oversight=bool(meta.get("oversight")) and not meta.get("run"),
         returns=str(meta.get("returns") or ""),
         run=str(meta.get("run") or ""),
     )

@@ -1,4 +1,5 @@
-"""Asks the models of the ladder outside of a loop: by a prompt of `system/memory/`, within a budget, logged.
+"""Asks the models of the ladder outside of a loop: by a prompt of `system/memory/` or another folder there,
+within a budget, logged.
 
 A prompt is a markdown file; its data follows as fenced blocks, referred to by `{{ name }}`. The frontmatter
 may set `reply`, the properties of the wanted object (JSON Schema), and `tokens`, the longest reply; without
@@ -62,13 +63,13 @@ def models(ladder: Sequence[Responder]) -> list[Responder]:
     return [rung for rung in ladder if rung.reads_prompt and rung.tier in MODELS]
 
 
-def read_prompt(name: str, systems: Sequence[Path]) -> Prompt:
-    """The prompt of that name in the first folder that has it. Raises `ConfigurationError`."""
+def read_prompt(name: str, systems: Sequence[Path], folder: str = "memory") -> Prompt:
+    """The prompt of that name in the first system that has it. Raises `ConfigurationError`."""
     if not _NAME.fullmatch(name):
         raise ConfigurationError(f"{name!r} is not a valid name of a prompt")
-    path = next((path for each in systems if (path := each / "memory" / f"{name}.md").is_file()), None)
+    path = next((path for each in systems if (path := each / folder / f"{name}.md").is_file()), None)
     if path is None:
-        raise ConfigurationError(f"the prompt system/memory/{name}.md is missing")
+        raise ConfigurationError(f"the prompt system/{folder}/{name}.md is missing")
     import frontmatter
 
     with raised_as(ConfigurationError, str(path)):
@@ -116,7 +117,9 @@ class Asking:
         loop: str,
         *,
         redact: Callable[[str], str] = lambda text: text,
+        folder: str = "memory",
     ) -> None:
+        self.folder = folder
         self.rungs, self.systems, self.log, self.bounds, self.loop = models(rungs), systems, log, bounds, loop
         self.redact = redact
         self.troubles: list[str] = []
@@ -128,7 +131,7 @@ class Asking:
         """The reply: a text, or the object as JSON if the prompt names its keys; "" if there is none."""
         if not self.rungs:
             return ""
-        prompt = read_prompt(name, self.systems)
+        prompt = read_prompt(name, self.systems, self.folder)
         system, user = filled(prompt, {key: self.redact(text) for key, text in slots.items()})
         for rung in self.rungs:
             for turn in range(TRIES):

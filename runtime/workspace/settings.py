@@ -137,6 +137,11 @@ class Config(BaseModel):
     approve: tuple[Literal["read", "write", "network", "shell"], ...] = Field(
         (), description="effects that need a person's approval before each step"
     )
+    review: Literal["auto", "off", "risky", "always"] = Field(
+        "auto",
+        description="which plans of a worker oversight sees before they start: `risky` ones, `always` all, "
+        "`auto` risky ones if the ladder has a rung with `tier: oversight`; it also answers questions first",
+    )
     approved: tuple[Approved, ...] = Field(
         (), description="exact calls that need no further approval; `fractal approve --always` adds them"
     )
@@ -272,7 +277,7 @@ class Config(BaseModel):
             )
         return value
 
-    @field_validator("sandbox", mode="before")
+    @field_validator("sandbox", "review", mode="before")
     @classmethod
     def _off_is_a_word(cls, value: Any) -> Any:
         """YAML reads a bare `off` as false."""

@@ -1,0 +1,110 @@
+"""Oversight: the models of that tier review what a worker plans, and answer what it asks."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from math import inf
+from pathlib import Path
+from typing import Any, cast
+
+from kernel.document.escaping import to_json
+from kernel.document.model import Document, root_id
+from kernel.document.redaction import redactor
+from kernel.loop.approval import Decider
+from kernel.loop.budget import Amount, Bounds
+from kernel.loop.run_context import RunContext
+from runtime.memory.prompting import Asking
+
+SHOWN = 12
+"""Notes of context that a question shows."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What oversight says: a decision (approve, nudge, reject), an answer, or `pass` to a human."""
+
+    type: str
+    text: str
+    by: Decider
+
+
+def review(
+    run_context: RunContext, systems: Sequence[Path], document: Document, reasons: str, earlier: str = ""
+) -> Reply | None:
+    """Review the plan, or the waiting steps, of a loop; None if there is no oversight or no usable reply."""
+    slots = {
+        "task": document.task,
+        "plan": planned(document),
+        "reasons": reasons,
+        "earlier": earlier or "nothing yet",
+    }
+    found = _ask(run_context, systems, "review", slots)
+    if found is None:
+        return None
+    reply, by = found
+    decision, why = str(reply.get("decision", "pass")), " ".join(str(reply.get("why", "")).split())
+    if decision not in ("approve", "nudge", "reject") or (decision != "approve" and not why):
+        decision = "pass"
+    return Reply(decision, why, by)
+
+
+def answer(
+    run_context: RunContext, systems: Sequence[Path], document: Document, question: str
+) -> Reply | None:
+    """Answer a worker's question; None if there is no oversight or no usable reply."""
+    notes = [note for note in document.section(1).notes if note.key in ("context", "fact", "answer")]
+    context = "\n".join(f"- {note.text} ({note.source or note.origin})" for note in notes[:SHOWN])
+    slots = {"task": document.task, "question": question, "context": context or "nothing more"}
+    found = _ask(run_context, systems, "answer", slots)
+    if found is None:
+        return None
+    reply, by = found
+    text = str(reply.get("answer", "")).strip()
+    return Reply("answer" if reply.get("known") is True and text else "pass", text, by)
+
+
+def planned(document: Document) -> str:
+    """The plan of a document as oversight and human see it: its literal steps."""
+    steps = {**document.planned, **{n: s for n, s in document.steps.items() if s.state == "waiting"}}
+    lines = [
+        f"{n}. {step.tool or 'subtask'} {to_json(dict(step.args)) if step.args is not None else step.what}"
+        for n, step in sorted(steps.items())
+    ]
+    return "\n".join(filter(None, [document.text(2, "approach"), *lines, document.text(2, "work")]))
+
+
+def _ask(
+    run_context: RunContext, systems: Sequence[Path], prompt: str, slots: Mapping[str, str]
+) -> tuple[Mapping[str, Any], Decider] | None:
+    """The typed reply to a prompt of `system/nervous/`, at the cost of the run."""
+    asking = Asking(
+        run_context.ladder.oversight,
+        systems,
+        run_context.log,
+        _left(run_context),
+        f"oversight-{run_context.id}-0",
+        redact=redactor(os.environ),
+        folder="nervous",
+    )
+    if not asking:
+        return None
+    with ThreadPoolExecutor(1) as pool:  # an event loop runs in this thread
+        text = pool.submit(asking, prompt, slots).result()
+    for trouble in asking.troubles:
+        run_context.warn(f"oversight: {trouble}")
+    if not text:
+        return None
+    return cast(Mapping[str, Any], json.loads(text)), Decider("oversight", asking.rungs[0].name)
+
+
+def _left(run_context: RunContext) -> Bounds:
+    """The limits of what a run may still spend, as bounds of a question."""
+    left = run_context.limit - Amount.of(run_context.log.spent_by(root_id(run_context.id)))
+    spent = Amount.of(run_context.log.spent(f"oversight-{run_context.id}-0"))
+    total = left + spent  # a question's own account is compared with its bounds
+    usd = None if total.usd == inf else max(total.usd, 0.0)
+    return replace(run_context.bounds, calls=total.calls, tokens=total.tokens, usd=usd)
