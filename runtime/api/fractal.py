@@ -413,7 +413,7 @@ class Fractal(Reader):
         """What somebody, or oversight, has replied to what a run waits for."""
         if not self.config.remember or run_context.policy.plan_only:
             return None
-        return await self.nerves.reply(run_context, unfinished(run_context.store))
+        return await self.nerves.reply(run_context, unfinished(FileStore(run_context.artifacts.parent)))
 
     def _result(self, run_context: RunContext, folder: Path, got: Outcome | Waiting) -> RunResult:
         root = run_context.store.load(root_id(run_context.id))

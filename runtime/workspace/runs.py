@@ -13,7 +13,7 @@ from kernel.document.parser import read_head
 from kernel.errors import DocumentError, Exit, UsageError
 from kernel.loop.advance import Outcome, outcome
 from kernel.loop.do import Waiting
-from kernel.store.files import FileStore, Store
+from kernel.store.files import FileStore
 from runtime.workspace.workspace import Workspace
 
 
@@ -141,7 +141,7 @@ class RunSummary:
     to_apply: int = 0  # files changed in its worktree
 
 
-def unfinished(store: Store) -> Iterator[Document]:
+def unfinished(store: FileStore) -> Iterator[Document]:
     """The readable documents of the loops that have not ended, parents before children."""
     for loop_id in store.unfinished():
         with suppress(DocumentError):
