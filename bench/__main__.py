@@ -299,6 +299,13 @@ command(
     "facts",
     "Tell facts that change and facts that do not: superseded, wrongly superseded, contradictory merges.",
     data("Other lines than the default ones.", "FILE.jsonl"),
+    option(
+        "--model-of",
+        "folder",
+        type=FOLDER,
+        metavar="DIR",
+        help="Also dream after each line with the model that DIR/fractal.yaml names.",
+    ),
 )
 command(
     "week",

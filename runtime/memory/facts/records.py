@@ -62,6 +62,7 @@ class Memory(Record):
     superseded: str = ""  # the id of the memory that replaces it, from `until` on
     created: str = ""
     changed: str = ""
+    judged: str = ""  # when a dream last asked a model what it ends
     confidence: float = Field(0.5, ge=0, le=1)
     salience: float = Field(0.5, ge=0, le=1)
     accessed: int = 0
