@@ -74,7 +74,7 @@ def model_of(folder: Path | None) -> Iterator[Ask | None]:
     bounds = Bounds(calls=10**9, tokens=10**12, usd=config.usd)
     with tempfile.TemporaryDirectory() as place:
         log = ReplyLog(Path(place) / "calls.jsonl", fsync=False)
-        asking = Asking(build(config, SYSTEMS, Path(place)), SYSTEMS, log, bounds, "facts")
+        asking = Asking(build(config, SYSTEMS, Path(place)).rungs, SYSTEMS, log, bounds, "facts")
         if not asking:
             raise UsageError(f"{folder}: its fractal.yaml names no model")
         yield asking

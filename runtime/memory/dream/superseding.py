@@ -54,8 +54,9 @@ def _new(work: Work) -> list[Memory]:
     since = normal(work.dream.since)
     facts = [
         each
-        for each in work.shelf.scan(Memory, {"superseded": "", "until": ""})
-        if each.changed > each.judged
+        for each in work.shelf.scan(Memory, {"superseded": ""})
+        if not each.ended(work.now)
+        and each.changed > each.judged
         and each.changed >= since
         and _stated(work, each)
         and modality(each.text, work.language) == "is"
