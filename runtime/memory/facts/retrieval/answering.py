@@ -51,6 +51,12 @@ HEIRS = 2
 """Later records that take over the rank of one: most others that are near speak of something else."""
 OWN = 0.1
 """How much a later record's own rank counts, beside its nearness, for being one of them."""
+FOLLOWED = 2
+"""The best records by themselves, of which is sought what was said later with a rare word of theirs."""
+FOLLOWERS = 5
+"""Records that are looked at for each."""
+RARE = 0.6
+"""How rare such a word is at least."""
 PERHAPS = 2
 """Lines that are shown when nothing is known."""
 
@@ -104,6 +110,7 @@ class Answers:
     lines: Sequence[Line]
     known: bool
     wanted: Wanted
+    near: Sequence[Line] = ()  # also those that are not shown if nothing is known, for one who reads
     certain: bool = False  # the first line can stand alone
 
 
@@ -146,9 +153,10 @@ def answers_of(
     wanted = _dated(retrieval, retrieval.questions.read(query, today), query, now)
     found = _with_successors(retrieval, _candidates(retrieval, hits, wanted), wanted)
     weights = weights_of(retrieval.embedder.name if retrieval.embedder is not None else "lexical")
-    _compare_words(retrieval, query, wanted, found)
-    for each in found:
-        each.base = each.score = _base(each, wanted, weights, today)
+    _rank(retrieval, query, wanted, weights, found, today)
+    followers = _followers(retrieval, found, wanted) if wanted.asks else []
+    _rank(retrieval, query, wanted, weights, followers, today)
+    found += followers
     if not wanted.event:
         at = wanted.last or today
         _pass_on(retrieval, [each for each in found if each.standing.first <= at], wanted, weights)
@@ -170,7 +178,7 @@ def answers_of(
     lines = [_line(each, origin(each), weights, wanted, today) for each in kept[:limit]]
     known = bool(lines) and (not wanted.asks or lines[0].sure >= 0.5)
     certain = known and _certain(retrieval, kept[0], found, wanted, today)
-    return Answers(lines if known else lines[:PERHAPS], known, wanted, certain)
+    return Answers(lines if known else lines[:PERHAPS], known, wanted, lines, certain)
 
 
 def _certain(
@@ -253,6 +261,40 @@ def _with_successors(retrieval: Retrieval, found: list[_Candidate], wanted: Want
         ]
         found = [*found, *_candidates(retrieval, hits, wanted)]
     return found
+
+
+def _followers(retrieval: Retrieval, found: Sequence[_Candidate], wanted: Wanted) -> list[_Candidate]:
+    """What was said later than the best records with a rare word of theirs, and none of the question's.
+
+    "We have left Hetzner" replaces "the servers are at Hetzner", and does not speak of servers.
+    """
+    known, terms = {each.hit.id for each in found}, retrieval.index.language.terms
+    hits: dict[str, Found] = {}
+    later: dict[str, str] = {}
+    for best in sorted(found, key=lambda each: -each.base)[:FOLLOWED]:
+        rare = {term for term in terms(best.hit.text) if _rare(retrieval, term) >= RARE}
+        for hit in retrieval.search(best.hit.text, FOLLOWERS):
+            if hit.id not in known and not rare.isdisjoint(terms(hit.text)):
+                hits[hit.id], later[hit.id] = hit, best.standing.said
+    return [
+        each
+        for each in _candidates(retrieval, list(hits.values()), wanted)
+        if each.standing.said > later[each.hit.id]
+    ]
+
+
+def _rank(
+    retrieval: Retrieval,
+    query: str,
+    wanted: Wanted,
+    weights: Weights,
+    found: Sequence[_Candidate],
+    today: int,
+) -> None:
+    """Measure records by themselves."""
+    _compare_words(retrieval, query, wanted, found)
+    for each in found:
+        each.base = each.score = _base(each, wanted, weights, today)
 
 
 def _base(each: _Candidate, wanted: Wanted, weights: Weights, today: int) -> float:
