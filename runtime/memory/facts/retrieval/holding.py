@@ -96,7 +96,7 @@ def _standing(record: Held, memories: Mapping[str, Memory], language: Language) 
     # the validity of a memory may begin after it was said
     said = min(record.since, record.created) if isinstance(record, Memory) else record.at
     claims = claims_of(record.text, said, language)
-    modalities = [each.modality for each in claims if each.modality != "asks" and each.polarity]
+    doubts = [each.modality for each in claims if each.modality not in ("is", "asks") and each.polarity]
     values: dict[str, Any] = {"who": record.who, "source": record.source, "said": said}
     values["kind"] = record.held if isinstance(record, Memory) else record.said
     since = next((each.since for each in claims if each.since), "")
@@ -110,6 +110,6 @@ def _standing(record: Held, memories: Mapping[str, Memory], language: Language) 
         until=until,
         ended=ended,
         successor=memory.superseded if memory is not None else "",
-        modality=modalities[0] if modalities else "is",  # "Jonas is done and wants to come back" is no wish
+        modality=doubts[0] if doubts else "is",
         temporary=any(each.temporary for each in claims),
     )
