@@ -53,7 +53,6 @@ def _words(systems: tuple[Path, ...]) -> Words:
     works, orders = words("Works on a text"), words("Words that begin an order after a fact")
     got = rf"(?:{own})(?:\s+|['’])(?:have|had|got|use|'ve|ve)(?:\s+got)?\s+(?:{one})"
     patterns = {
-        "courtesy": rf"\b(?:{words('Said before an order')}|{words('For the person')})(?![\w'’])",
         "asks": rf"(?:.*\?\s*$|.*{begins}(?:{solve}|how|what)\b)",
         "remember": rf"[\W\d_]*(?:please\s+)?(?:{words('Asked to remember')})\b",
         "supposed": rf"{begins}(?:{words('Begins a hypothesis')})\b",
@@ -71,7 +70,7 @@ def _words(systems: tuple[Path, ...]) -> Words:
         rf"(?=\s+(?:{_LINKING})\b|\W*$|[^\w\s])",
         "verb": rf"\s(?:{words('Verbs of a fact after anything else')})\b",
     }
-    person = re.compile(rf"\b(?!US\b)(?i:{own}|{whose}|{words('The person as an object')})\b")
+    person = re.compile(rf"\b(?!US\b)(?i:{own}|{whose})\b")
     return {"person": person} | {name: re.compile(text, re.IGNORECASE) for name, text in patterns.items()}
 
 
@@ -82,7 +81,7 @@ class _Task:
         self.sentences = list(sentences(text))
         self.bare = [QUOTED.sub(lambda hit: " " * len(hit[0]), each) for each in self.sentences]
         self.orders = [bool(words["order"].search(each)) or each.rstrip().endswith("?") for each in self.bare]
-        self.personal = any(words["person"].search(words["courtesy"].sub(" ", each)) for each in self.bare)
+        self.personal = any(words["person"].search(each) for each in self.bare)
         asked = [each for each, order in zip(self.bare, self.orders, strict=True) if order]
         self.strange = any(words["strange"].search(each) for each in asked)
         introduced = (hit[1] for each in asked for hit in words["introduced"].finditer(each))

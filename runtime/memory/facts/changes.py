@@ -28,8 +28,6 @@ _FIRST = re.compile(r"\b(?:i|we|my|our|us|me|mine|ours)\b", re.IGNORECASE)
 _REPORT = re.compile(r"^.{1,60}?\b(?:told (?:me|us)|mentioned|reported)\b(?: that)?", re.IGNORECASE)
 """Who told it; what follows is told of somebody else unless it says `I`."""
 _PLACE = re.compile(r"['’]s?\s+(?:place|stead)\b|\bthe place of\b")
-_OWN = re.compile(r"\b(?:with|from|his|her|their)\b")
-"""Words by which who tells or does the change is who has the old value."""
 _THEIRS = re.compile(r"\b(?:his|her|its|their)\s+(\w+)")
 _LASTING = re.compile(r"\b(?:is|are|am|has|have|will|gets?|must|can|may)\b|['’](?:s|m|re|ve)\b")
 _ENDING = re.compile(
@@ -111,18 +109,13 @@ class _Pair:
         self.verb = bool(self._known(before.verb, after.every))
         self.value = self._known(before.value, after.every)
         self.whole = bool(before.subject) and len(self.subject) == len(before.subject)
-        self.gone = [x for x in self._known(before.value, after.old) if not self._modifies(x)]
-        self.gone += [x for x in (*before.value, *before.verb) if x not in self.gone and self._reversed(x)]
+        self.gone = self._known(before.value, after.old)
+        self.gone += [x for x in before.value if x not in self.gone and self._reversed(x)]
         self.valued = [each for each in self.gone if each.kind in _VALUED]
         self.over = self._known(before.subject, after.old)
         self.lost = [x for x in before.value if x not in self.value or x in self.gone]
-        self.new = [
-            y
-            for y in after.every
-            if not self._known([y], before.every) and not language.cue("has changed", y.low)
-        ]
-        named = [x for x in before.subject if x.kind == "name" and x not in self.subject]
-        self.replaced = _same_kind([*self.lost, *named], self.new)
+        self.new = [y for y in after.every if not self._known([y], before.every)]
+        self.replaced = _same_kind(self.lost, self.new)
         self.about = bool(self.subject) or self.verb or (before.mine and after.mine)
         self.weight = 2 * len(self.gone) + len(self.subject) + len(self.value) + self.verb + len(self.over)
 
@@ -135,18 +128,15 @@ class _Pair:
         other = not self.whole and not self.language.cue("instead", self.after.low) and self._other_thing()
         if self.gone and (self.valued or self.after.changes or not other):
             return self._named()
-        adds = self.after.adds and self.after.adds not in self.before.low
+        adds = bool(self.after.adds)
         if not adds and (found := self._renamed()):
             return found
         return None if other else self._ended() or (None if adds else self._other_value())
 
     def _lasts(self) -> bool:
         """Whether the later statement tells how it is from now on, and the earlier one what can end."""
-        before, after, cue = self.before, self.after, self.language.cue
-        if not all(each.asserted for each in after.claims) or cue("for a while", after.low):
-            return False
-        dated = cue("on a day", before.low) or any(each.kind in ("date", "time") for each in before.every)
-        if any(each.temporary for each in after.claims) and not dated:
+        before, after = self.before, self.after
+        if any(not each.asserted or each.temporary for each in after.claims):
             return False
         past = any(self.language.past(each.low) for each in before.every) and not before.becomes
         event = past and not _LASTING.search(before.low)
@@ -191,18 +181,11 @@ class _Pair:
             return None  # an old value is named, and it is another one
         firm = self.language.cue("changed for good", self.after.low)
         told = firm or self.replaced or (self.after.becomes and not self.before.verb)
-        if (
-            (self.lost and self.whole and self.verb)
-            or (told and self.about and (self.lost or self.replaced))
-            or (firm and self.whole and _same_kind(self.before.value, self.new))
+        if (told and self.about and (self.lost or self.replaced)) or (
+            firm and self.whole and _same_kind(self.before.value, self.new)
         ):
             return Change("it says that this has changed", False, self.weight)
         return None
-
-    def _modifies(self, x: Term) -> bool:
-        """Whether an old value is only the first word of a name for something else: the gym of a gym hall."""
-        behind = [y for y in self.before.value if x.kind == y.kind == "word" and y.at == x.at + 1]
-        return bool(behind) and not self._known(behind, self.after.every)
 
     def _reversed(self, x: Term) -> bool:
         """Whether the later statement says the opposite of the same subject."""
@@ -240,31 +223,30 @@ class _Pair:
             return False
         if self._known(before.subject, [y for y in after.every if y not in self._owned(theirs)]):
             return False
-        return bool(before.subject) or not after.mine or any(x.low in _THEIRS.findall(after.low) for x in self.gone)
+        return (
+            bool(before.subject)
+            or not after.mine
+            or any(x.low in _THEIRS.findall(after.low) for x in self.gone)
+        )
 
     def _owned(self, theirs: Sequence[Term]) -> set[Term]:
         """What stands in the later statement only as the owner of something else, or as owned by another."""
         every = self.after.every
         pairs = [(x, y) for x, y in pairwise(every) if y.at == x.at + 1 and x.text.endswith(("'s", "’s"))]
-        pairs = [(x, y) for x, y in pairs if not self.language.past(y.low)]
         owned = {x for x, y in pairs if self._known([y], theirs) and not self._known([y], self.before.every)}
-        if self.before.mine:
-            owned |= {y for x, y in pairs if not self._known([x], self.before.every)}
-            words = () if self.after.mine else _THEIRS.findall(self.after.low)
-            owned |= {y for y in every if y.low in words}
+        owned |= {y for x, y in pairs if not self._known([x], self.before.every)}
+        if self.before.mine and not self.after.mine:
+            owned |= {y for y in every if y.low in _THEIRS.findall(self.after.low)}
         return owned
 
     def _takes(self) -> bool:
         """Whether the later statement's subject takes the place of something."""
         low, cue = self.after.low, self.language.cue
-        takes = _PLACE.search(low) or cue("takes the place of", low) or cue("gets another name", low)
-        return bool(takes) and not _OWN.search(low)
+        return bool(_PLACE.search(low)) or cue("takes the place of", low) or cue("gets another name", low)
 
     def _other_thing(self) -> bool:
         """Whether the later statement is about another one of the same kind."""
         others = [y for y in self.after.subject if not self._known([y], self.before.every)]
-        if not self.subject:
-            return bool(others and self.lost) and self.verb
         return bool(self._marking()) or bool(others and self._known(self.subject, self.after.subject))
 
     def _marking(self) -> list[Term]:
@@ -302,9 +284,6 @@ def _amounts(term: Term) -> set[object]:
     if term.kind == "date":
         year, month, day = term.parts
         return {day or (0 if month else year) or term.key}
-    if term.kind == "time" and term.value is not None:
-        hour, minute = divmod(term.value, 60)
-        return {term.value} if minute else {term.value, hour, hour % 12}
     return set()
 
 
