@@ -153,7 +153,7 @@ class _Pair:
         return Change(why, False, self.weight) if self.about else None
 
     def _renamed(self) -> Change | None:
-        if self.before.names and self.after.names and (self.value or self.whole):
+        if self.before.names and self.after.names and self.new and (self.value or self.whole):
             return Change("it has another name", bool(self.value), self.weight + 1)
         return None
 

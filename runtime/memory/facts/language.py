@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cache, lru_cache
@@ -32,8 +32,6 @@ _VERBS = ("takes the place of", "does away with", "comes to an end", "gets anoth
 _PAIRS = {"either one or the other": "either", "opposites": "opposites", "different ones": "different"}
 _GROUPS = {"only one of": "kinds"}
 _TO = ("to", "from", "into", "over", "back", "up", "down", "by")
-_PARTICLES = {"away", "back", "down", "in", "off", "out", "over", "up"}
-"""What may follow the object of a verb."""
 CACHED = 20_000
 """Words whose base form is cached."""
 _PREFIXES = ("un", "in", "im", "ir", "il", "dis", "non")
@@ -138,15 +136,6 @@ class Language:
     def pattern(self, *names: str) -> str:
         """A pattern of the phrases of these sections."""
         return any_of(phrase for name in names for phrase in self.cues.get(name, ()))
-
-    def around(self, name: str) -> Iterator[tuple[str, str]]:
-        """Patterns of the verbs of a section that have each particle: `taken` and `carried` have `away`."""
-        verbs: dict[str, list[str]] = {}
-        for phrase in self.cues.get(name, ()):
-            verb, _, particle = phrase.partition(" ")
-            if particle in _PARTICLES:
-                verbs.setdefault(particle, []).append(verb)
-        return ((any_of(some), particle) for particle, some in verbs.items())
 
     def begins_phrase(self, low: str) -> bool:
         """Whether a known phrase begins with this word."""
