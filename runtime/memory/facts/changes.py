@@ -125,7 +125,7 @@ class _Pair:
             return None
         if self._handed():
             return Change(f"{self.over[0].text} has handed it over", True, self.weight)
-        other = not self.whole and not self.language.cue("instead", self.after.low) and self._other_thing()
+        other = not self.whole and self._other_thing()
         if self.gone and (self.valued or self.after.changes or not other):
             return self._named()
         adds = bool(self.after.adds)
@@ -179,7 +179,7 @@ class _Pair:
         """The subject stands in a sentence of change with another value."""
         if not self.after.changes or _same_kind(self.before.value, self.after.old):
             return None  # an old value is named, and it is another one
-        firm = self.language.cue("changed for good", self.after.low)
+        firm = self.language.cue("has changed", self.after.low)
         told = firm or self.replaced or (self.after.becomes and not self.before.verb)
         if (told and self.about and (self.lost or self.replaced)) or (
             firm and self.whole and _same_kind(self.before.value, self.new)

@@ -25,7 +25,7 @@ _SETS = {
 }
 """Sections of `agreement.md` that are plain lists of words, and the field that holds each."""
 _MEANT = ("may", "wants", "example", "for a while", "on a day")
-_CHANGED = ("has changed", "changed for good", "instead", "is over", "adds", "names it")
+_CHANGED = ("has changed", "is over", "adds", "names it")
 """Sections of `agreement.md` that list phrases, between commas."""
 _VERBS = ("takes the place of", "does away with", "comes to an end", "gets another name", "becomes another")
 """Sections of `agreement.md` that list verbs with their irregular forms."""
