@@ -53,7 +53,7 @@ def ended(earlier: str, later: str, language: Language) -> Change | None:
 def tells_more(text: str, language: Language) -> bool:
     """Whether a text tells a change or an addition: it is no evidence of what was before."""
     told = _read(text, language)
-    return told.changes or bool(told.adds)
+    return told.changes or told.adds
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +69,7 @@ class _Statement:
     old: tuple[Term, ...]  # what it says is no longer so
     mine: bool  # it is about the speaker
     changes: bool
-    adds: str  # the word that says that it adds something
+    adds: bool  # it says that it adds something
     becomes: bool  # it tells a change by a verb such as `move`
     names: bool  # it tells a name
 
@@ -88,12 +88,12 @@ def _read(text: str, language: Language) -> _Statement:
         every=every,
         claims=claims,
         subject=_terms(first.subject, language),
-        verb=verb if value else (),
+        verb=verb,
         value=tuple(each for each in value if not _found([each], old, language)) or value or verb,
         old=old,
         mine=bool(_FIRST.search(told)),
         changes=any(each.change for each in claims),
-        adds=language.cued("adds", low),
+        adds=language.cue("adds", low),
         becomes=language.cue("becomes another", low),
         names=any(language.cue("names it", word) for each in every for word in (each.base, each.low))
         or (first.attribute == "be" and all(each.kind in _VALUED for each in value)),
@@ -125,13 +125,13 @@ class _Pair:
             return None
         if self._handed():
             return Change(f"{self.over[0].text} has handed it over", True, self.weight)
-        other = not self.whole and self._other_thing()
-        if self.gone and (self.valued or self.after.changes or not other):
+        if self.gone:
             return self._named()
-        adds = bool(self.after.adds)
-        if not adds and (found := self._renamed()):
+        if not self.after.adds and (found := self._renamed()):
             return found
-        return None if other else self._ended() or (None if adds else self._other_value())
+        if not self.whole and self._other_thing():
+            return None
+        return self._ended() or (None if self.after.adds else self._other_value())
 
     def _lasts(self) -> bool:
         """Whether the later statement tells how it is from now on, and the earlier one what can end."""
@@ -216,10 +216,8 @@ class _Pair:
         known = (*before.value, *before.verb)
         if any(self._known(each, known) for each in subjects) or (self._takes() and self.gone):
             return False
-        if not who or who[-1] in _NOBODY:
-            return False
         theirs = _terms(" ".join(who), self.language)
-        if not theirs:
+        if not theirs or who[-1] in _NOBODY:
             return False
         if self._known(before.subject, [y for y in after.every if y not in self._owned(theirs)]):
             return False
@@ -306,10 +304,8 @@ def _same_kind(some: Sequence[Term], others: Sequence[Term]) -> bool:
     """Whether one of these values may take the place of one of the others."""
     for x in some:
         for y in others:
-            if x.kind == y.kind and x.kind in ("name", "time", "leaf"):
+            if x.kind == y.kind and x.kind in ("name", "time", "leaf", "date"):
                 return True
             if x.kind == y.kind == "number" and (x.unit == y.unit or not x.unit or not y.unit):
-                return True
-            if x.kind == y.kind == "date" and any(x.parts) == any(y.parts):
                 return True
     return False

@@ -19,7 +19,6 @@ _SETS = {
     "denies": "negators",
     "one at a time": "single",
     "only once": "once",
-    "another one": "others",
     "opinion": "opinions",
     "greets": "greetings",
 }
@@ -54,7 +53,6 @@ class Language:
     negators: Words = field(default_factory=set[str])
     single: Words = field(default_factory=set[str])
     once: Words = field(default_factory=set[str])
-    others: Words = field(default_factory=set[str])
     opinions: Words = field(default_factory=set[str])
     greetings: Words = field(default_factory=set[str])
     phrases: dict[tuple[str, ...], str] = field(default_factory=dict[tuple[str, ...], str])
@@ -168,9 +166,6 @@ class Language:
         for parts in _lines(body):
             if title in _VERBS:
                 self._verbs(title, parts)
-            if title == "denies what was":
-                for part in parts:
-                    self._phrase(part.split(), "nolonger")
             elif title == "means the same":
                 self._group(self.synonyms, map(self._word, parts))
             elif title in _PAIRS:
@@ -197,13 +192,10 @@ class Language:
 
     def _word(self, phrase: str) -> str:
         """The one word that replaces a phrase."""
-        words = phrase.split()
+        words = tuple(self.base(word) for word in phrase.split())
         if len(words) == 1:
-            return self.base(phrase)
-        return self._phrase([self.base(word) for word in words], "-".join(words))
-
-    def _phrase(self, words: list[str], made: str) -> str:
-        self.phrases[tuple(words)] = made
+            return words[0]
+        self.phrases[words] = made = "-".join(phrase.split())
         self.starts.add(words[0])
         return made
 

@@ -98,10 +98,10 @@ def terms_of(text: str, language: Language, who: str = "") -> Terms:
     while at < len(found):
         piece = found[at]
         phrase, count = _phrase(found, at, language)
-        if phrase == "nolonger" or (not phrase and piece.key == "not"):
-            denials += 1
-        elif phrase:
+        if phrase:
             terms.append(Term("word", phrase, phrase, phrase, len(terms), base=phrase))
+        elif piece.key == "not":
+            denials += 1
         elif piece.key:
             base = language.base(piece.key) if piece.kind in ("word", "name") else ""
             terms.append(piece._replace(at=len(terms), base=base))
