@@ -19,6 +19,7 @@ from runtime.text.tokens import tokens
 
 Verdict = Literal["same", "open", "differ", "contrary"]
 """All terms agree; no value differs but the wording does; a value differs; both cannot hold."""
+_OWNER = re.compile(r"\b(\w+)['’]s\b")
 _FIRST = re.compile(r"\b(?:i|we|my|our|me|us)\b", re.IGNORECASE)
 _PERFECT = re.compile(r"\b(?:has|have)\s+(?:\w+ly\s+|just\s+|now\s+)?(?!to\b)\w+(?:ed|en)\b", re.IGNORECASE)
 """What has happened: "has moved"."""
@@ -83,6 +84,9 @@ def agreement(a: Said, b: Said, language: Language) -> Agreement:
         return replace(found, disputed=meant != ["is", "is"])
     if found.mergeable and meant[0] != meant[1]:
         return replace(found, verdict="differ", why="one of them does not say how it is")
+    owners = [{*_OWNER.findall(each.text.lower())} for each in (a, b)]
+    if found.mergeable and all(owners) and owners[0] != owners[1]:
+        found = replace(found, verdict="differ", why="one is the other's")
     if found.verdict == "same" or (a.who != b.who and _FIRST.search(f"{a.text} {b.text}")):
         return found
     if found.verdict == "open" and bool(_PERFECT.search(a.text)) != bool(_PERFECT.search(b.text)):

@@ -165,6 +165,8 @@ class _Pair:
 
     def _ended(self) -> Change | None:
         """The subject, or what it does, is named as no longer so."""
+        if any(self.language.cue("is over", x.low) for x in self.before.value):
+            return None  # the report was nearly finished
         stopped = self._known(self.before.verb, self.after.old)
         both = (self.over and (self.verb or self.value)) or (stopped and (self.subject or self.value))
         denies = not all(each.polarity for each in self.after.claims)
