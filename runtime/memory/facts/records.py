@@ -77,10 +77,6 @@ class Memory(Record):
         """Whether it no longer holds at a stored time; one that is to end later still does."""
         return bool(self.until or self.superseded) and self.until <= at
 
-    def holds(self, at: str) -> bool:
-        """Whether it holds at a stored time."""
-        return self.since <= at and not self.ended(at)
-
 
 class Edge(Record):
     """A relation between two memories, or a memory and an observation. `text` is its evidence."""
