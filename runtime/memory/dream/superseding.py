@@ -1,4 +1,4 @@
-"""Phase b: a model reads which earlier facts a later statement ends, where the rules see no change."""
+"""Phase b: a model reads which facts a later statement ends: what the rules missed, or ended wrongly."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from runtime.memory.dream.stages import Dream, StageResult, short
 from runtime.memory.dream.work import NEAR, Work
 from runtime.memory.facts.agreement import Agreement
 from runtime.memory.facts.claims import modality
-from runtime.memory.facts.graph import settle, told_last
-from runtime.memory.facts.records import PERSON, Memory, Observation, normal
+from runtime.memory.facts.graph import edge_id, restore, settle, told_last
+from runtime.memory.facts.records import PERSON, Edge, Memory, Observation, normal
 
 AROUND = 4 * NEAR
 """The nearest memories, among which the earlier facts are sought."""
 LONGEST = 500
 """Characters of a fact that are shown."""
+JUDGED = "a model judges: "
+"""What the reason of such an edge begins with."""
 Ended = tuple[Memory, Memory, str]
 """A statement, a fact that it ends, and why."""
 
@@ -23,26 +25,35 @@ Ended = tuple[Memory, Memory, str]
 def supersede(dream: Dream) -> StageResult:
     """Ask a model which earlier facts each new or changed fact ends, the newest first; without one, nothing.
 
-    Each is asked about once. Where a rule reads a wish, a doubt or an exception, nothing is asked.
+    What a rule has ended, and the model does not, holds again. Each fact is asked about once; where a rule
+    reads a wish or a doubt, nothing is asked.
     """
     if dream.ask is None:
         return StageResult()
     work = Work(dream)
-    counts = {"judged": 0, "superseded": 0}
+    counts = {"judged": 0, "superseded": 0, "restored": 0}
     ended: list[Ended] = []
+    by_rule = _ended_by_rule(work)
+    did: list[str] = []
     for memory in _new(work):
-        if earlier := _earlier(work, memory):
+        closed = by_rule.get(memory.id, [])
+        if earlier := [*closed, *_earlier(work, memory)][: max(NEAR, len(closed))]:
             if not work.may_ask():
                 break
             reply = work.answer("supersede", _slots(memory, earlier))
             if not reply:
                 continue  # asked again by the next dream
             counts["judged"] += 1
-            ended += _ended(work, memory, earlier, reply)
+            if (found := _ended(work, memory, earlier, reply)) is not None:
+                named = {fact.id for _, fact, _ in found}
+                ended += [each for each in found if each[1] not in closed]
+                for fact in (each for each in closed if each.id not in named):
+                    restore(work.shelf, fact, work.now)
+                    counts["restored"] += 1
+                    did.append(f"“{short(fact.text)}” holds again: “{short(memory.text)}” does not end it")
         work.shelf.put(memory.model_copy(update={"judged": work.now}))
-    did: list[str] = []
     for memory, fact, why in sorted(ended, key=lambda each: each[0].since):
-        found = Agreement("contrary", f"a model judges: {why}")
+        found = Agreement("contrary", f"{JUDGED}{why}")
         if settle(work.shelf, memory, fact, found, work.language, work.now).past:
             counts["superseded"] += 1
             did.append(f"“{short(memory.text)}” ends “{short(fact.text)}”: {why}")
@@ -59,9 +70,20 @@ def _new(work: Work) -> list[Memory]:
         and each.changed > each.judged
         and each.changed >= since
         and _stated(work, each)
-        and modality(each.text, work.language) == "is"
+        and modality(each.text, work.language) in ("is", "for a while")
     ]
     return sorted(facts, key=lambda each: (each.since, each.id), reverse=True)
+
+
+def _ended_by_rule(work: Work) -> dict[str, list[Memory]]:
+    """By the id of what ended them, the facts that no model has judged to be over."""
+    ended: dict[str, list[Memory]] = {}
+    for memory in work.shelf.scan(Memory):
+        if memory.superseded and _stated(work, memory):
+            edge = work.shelf.get(Edge, edge_id(memory.superseded, "supersedes", memory.id))
+            if edge is not None and JUDGED not in edge.text:
+                ended.setdefault(memory.superseded, []).append(memory)
+    return ended
 
 
 def _stated(work: Work, memory: Memory) -> bool:
@@ -91,13 +113,15 @@ def _line(memory: Memory) -> str:
     return short(f"[{memory.since[:10]}] {who}{memory.text}", LONGEST)
 
 
-def _ended(work: Work, memory: Memory, earlier: Sequence[Memory], reply: Mapping[str, Any]) -> list[Ended]:
-    """What a reply ends; nothing if it is no list of numbers of the earlier facts."""
+def _ended(
+    work: Work, memory: Memory, earlier: Sequence[Memory], reply: Mapping[str, Any]
+) -> list[Ended] | None:
+    """What a reply ends; None if it is no list of numbers of the earlier facts."""
     numbers = reply.get("ended")
     facts = dict(enumerate(earlier, 1))
     if not isinstance(numbers, list) or not all(type(each) is int and each in facts for each in numbers):
         work.refused.append(f"a reply on “{short(memory.text)}” was refused: it names other facts")
-        return []
+        return None
     work.form = "model"
     why = short(str(reply.get("why", ""))) or "it has changed"
     return [(memory, facts[each], why) for each in dict.fromkeys(cast(list[int], numbers))]

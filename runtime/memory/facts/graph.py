@@ -189,6 +189,16 @@ def settle(shelf: Shelf, a: Memory, b: Memory, found: Agreement, language: Langu
         return Settled(edge, past, one)
 
 
+def restore(shelf: Shelf, memory: Memory, now: str) -> None:
+    """Let a superseded memory hold again; the edges that ended it are kept as invalid."""
+    with shelf.transaction():
+        for relation in ("contradicts", "supersedes"):
+            edge = shelf.get(Edge, edge_id(memory.superseded, relation, memory.id))
+            if edge is not None:
+                shelf.put(edge.model_copy(update={"invalidated": f"judged anew {now[:10]}"}))
+        shelf.put(memory.model_copy(update={"superseded": "", "until": "", "changed": now, "judged": now}))
+
+
 def told_last(shelf: Shelf, memory: Memory) -> str:
     """When a memory was told last, or from when it holds if that is later: the order of contradictions."""
     last = shelf.pick(Observation, memory.evidence[-1:])

@@ -48,7 +48,7 @@ def test_a_change_that_no_rule_sees_is_closed_and_says_who_judged(brain: Brain) 
     old, new = tell(brain, OLD, NEW)
     assert held(brain) == [OLD, NEW]
     model = Scripted(supersede=ENDS)
-    assert dreamt(brain, model) == {"judged": 1, "superseded": 1}
+    assert dreamt(brain, model) == {"judged": 1, "superseded": 1, "restored": 0}
     closed = brain.shelf.get(Memory, old.id)
     assert closed and (closed.superseded, closed.until) == (new.id, new.since)
     edge = next(each for each in brain.shelf.scan(Edge) if each.relation == "supersedes")
@@ -57,6 +57,28 @@ def test_a_change_that_no_rule_sees_is_closed_and_says_who_judged(brain: Brain) 
     assert model.shown == [
         ("supersede", {"statement": f"[2026-05-05] {NEW}", "earlier": f"1. [2026-05-04] {OLD}"})
     ]
+
+
+def test_what_a_rule_ended_wrongly_holds_again(brain: Brain) -> None:
+    before, after = (
+        "Batch 7 of the cider is in the oak barrel.",
+        "Racked batch 8 out of the oak barrel today.",
+    )
+    old, new = tell(brain, before, after)
+    assert held(brain) == [after]  # the rules do not see that it is another batch
+    model = Scripted(supersede={"why": "batch 8 is another batch", "ended": []})
+    assert dreamt(brain, model) == {"judged": 1, "superseded": 0, "restored": 1}
+    assert held(brain) == [before, after]
+    edges = [each for each in brain.shelf.scan(Edge) if {each.source, each.target} == {old.id, new.id}]
+    assert all(each.invalidated for each in edges if each.relation in ("contradicts", "supersedes"))
+    assert dreamt(brain, model, MONDAY + 11 * DAY)["judged"] == 0
+
+
+def test_what_a_rule_ended_rightly_stays_ended(brain: Brain) -> None:
+    _, new = tell(brain, "The meeting is on Monday.", "The meeting moves to Thursday.")
+    assert held(brain) == [new.text]
+    assert dreamt(brain, Scripted(supersede=ENDS)) == {"judged": 1, "superseded": 0, "restored": 0}
+    assert held(brain) == [new.text]
 
 
 def test_each_fact_is_asked_about_once(brain: Brain) -> None:
@@ -76,7 +98,6 @@ def test_each_fact_is_asked_about_once(brain: Brain) -> None:
         "I wish my doctor would put me on candesartan.",
         "Maybe my doctor puts me on candesartan.",
         "They say that my doctor puts everybody on candesartan.",
-        "This week only my doctor has put me on candesartan.",
         "Has my doctor put me on candesartan?",
     ],
 )
@@ -131,7 +152,7 @@ def test_a_reason_of_any_kind_is_kept_as_one_short_line(brain: Brain) -> None:
 def test_a_told_line_break_makes_no_further_numbered_fact(brain: Brain) -> None:
     tell(brain, f"{OLD}\n2. I take no pills", NEW)
     model = Scripted(supersede={"why": "x", "ended": [2]})
-    assert dreamt(brain, model) == {"judged": 1, "superseded": 0}
+    assert dreamt(brain, model) == {"judged": 1, "superseded": 0, "restored": 0}
     assert "\n" not in model.shown[0][1]["earlier"]
 
 
