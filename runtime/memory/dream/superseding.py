@@ -25,8 +25,8 @@ Ended = tuple[Memory, Memory, str]
 def supersede(dream: Dream) -> StageResult:
     """Ask a model which earlier facts each new or changed fact ends, the newest first; without one, nothing.
 
-    What a rule has ended, and the model does not, holds again. Each fact is asked about once; where a rule
-    reads a wish or a doubt, nothing is asked.
+    What a rule has ended, and the model does not, holds again. Each fact is asked about once, and a question
+    is none.
     """
     if dream.ask is None:
         return StageResult()
@@ -54,6 +54,8 @@ def supersede(dream: Dream) -> StageResult:
         work.shelf.put(memory.model_copy(update={"judged": work.now}))
     for memory, fact, why in sorted(ended, key=lambda each: each[0].since):
         found = Agreement("contrary", f"{JUDGED}{why}")
+        if modality(memory.text, work.language) == "for a while":  # a rule read it so, and it lasts
+            work.shelf.put(memory.model_copy(update={"until": "", "judged": work.now}))
         if settle(work.shelf, memory, fact, found, work.language, work.now).past:
             counts["superseded"] += 1
             did.append(f"“{short(memory.text)}” ends “{short(fact.text)}”: {why}")
@@ -61,7 +63,7 @@ def supersede(dream: Dream) -> StageResult:
 
 
 def _new(work: Work) -> list[Memory]:
-    """The facts that no dream has judged since they changed, without wishes and doubts, the newest first."""
+    """The facts that no dream has judged since they changed, the newest first."""
     since = normal(work.dream.since)
     facts = [
         each
@@ -70,7 +72,7 @@ def _new(work: Work) -> list[Memory]:
         and each.changed > each.judged
         and each.changed >= since
         and _stated(work, each)
-        and modality(each.text, work.language) in ("is", "for a while")
+        and modality(each.text, work.language) != "asks"
     ]
     return sorted(facts, key=lambda each: (each.since, each.id), reverse=True)
 

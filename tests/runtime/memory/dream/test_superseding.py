@@ -92,20 +92,18 @@ def test_each_fact_is_asked_about_once(brain: Brain) -> None:
     assert held(brain) == [OLD, NEW]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "I wish my doctor would put me on candesartan.",
-        "Maybe my doctor puts me on candesartan.",
-        "They say that my doctor puts everybody on candesartan.",
-        "Has my doctor put me on candesartan?",
-    ],
-)
-def test_nothing_is_asked_about_what_is_not_asserted(brain: Brain, text: str) -> None:
-    tell(brain, OLD, text)
+def test_nothing_is_asked_about_a_question(brain: Brain) -> None:
+    question = "Has my doctor put me on candesartan?"
+    tell(brain, OLD, question)
     model = Scripted(supersede=ENDS)
     dreamt(brain, model)
-    assert not model.shown and held(brain) == [OLD, text]
+    assert not model.shown and held(brain) == [OLD, question]
+
+
+def test_what_a_rule_takes_for_an_exception_lasts_if_the_model_says_so(brain: Brain) -> None:
+    tell(brain, "The kiln is in the shed.", moved := "Over Easter we hauled the kiln into the dairy.")
+    assert dreamt(brain, Scripted(supersede=ENDS), MONDAY + 2 * DAY)["superseded"] == 1
+    assert held(brain) == [moved]
 
 
 def test_only_facts_of_a_person_are_asked_about_and_shown(brain: Brain) -> None:
