@@ -124,6 +124,13 @@ def _pairs(as_json: bool, *, calibrate: bool, embedders: list[str], **options: A
         report("pairs", as_json, embedders=embedders, **options)
 
 
+def _diary(as_json: bool, *, model: str | None, only: int, **options: Any) -> None:
+    if model:
+        report("diary_ladder", as_json, model=model, only=only, **options)
+    else:
+        report("diary", as_json, **options)
+
+
 def _learning(as_json: bool, *, page: Path | None, **options: Any) -> None:
     if page:
         import_module("bench.learning").write_page(page, options["first"], options["rounds"])
@@ -294,11 +301,23 @@ command(
         "--data", "paths", type=FILE, multiple=True, metavar="FILE.json", help="Other diaries; may repeat."
     ),
     EMBEDDERS,
+    option(
+        "--ladder", "model", metavar="MODEL", help="Instead, run the questions: by facts, else by a model."
+    ),
+    option("--only", type=int, default=0, metavar="N", help="With --ladder: N questions of each diary."),
+    run=_diary,
 )
 command(
     "facts",
     "Tell facts that change and facts that do not: superseded, wrongly superseded, contradictory merges.",
     data("Other lines than the default ones.", "FILE.jsonl"),
+    option(
+        "--model-of",
+        "folder",
+        type=FOLDER,
+        metavar="DIR",
+        help="Also dream after each line with the model that DIR/fractal.yaml names.",
+    ),
 )
 command(
     "week",

@@ -89,6 +89,11 @@ class Asked:
         return self.known and outdated is not None and (self.right is None or outdated < self.right)
 
 
+def contains(text: str, some: Iterable[str]) -> bool:
+    """Whether a text contains one of some, whatever their case and white space."""
+    return any(_plain(each) in _plain(text) for each in some)
+
+
 def _plain(text: str) -> str:
     return re.sub(r"\s+", " ", text).casefold()
 

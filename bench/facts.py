@@ -2,25 +2,38 @@
 
 Each line of the data is played on a shelf of its own: facts about other things (what other lines told before,
 some taken at random and those most similar to the line's own) and the earlier statement are told days apart,
-then the later one. The lines were written by people who did not know the rules.
+then the later one. The lines were written by people who did not know the rules. With a model they are played
+once more with a dream after each, in which the model reads what the later statement ends.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
-from datetime import date, timedelta
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from bench.dreaming_trees import brain_in
 from bench.harness import CachedEmbedder, Figures, available, markdown, read_jsonl
+from kernel.errors import UsageError
+from kernel.loop.budget import Bounds
+from kernel.store.call_log import ReplyLog
 from runtime.api.fractal import shipped_system
+from runtime.memory.dream.stages import Ask, Dream
+from runtime.memory.dream.superseding import supersede
 from runtime.memory.embed import choose
 from runtime.memory.facts.mind import Mind
-from runtime.memory.store import open_shelf
+from runtime.memory.prompting import Asking
+from runtime.models.ladder import build
+from runtime.workspace import settings
 
 FAR, NEAR = 5, 2
 """Facts about other things, taken at random, and those most similar to the line."""
+SYSTEMS = (shipped_system(),)
 START = date(2026, 1, 5)
 GOALS = {"superseded": 0.95, "wrongly": 0.01}
 Line = Mapping[str, Any]
@@ -51,12 +64,30 @@ def others(listed: Sequence[Line], at: int, similar: Any) -> list[str]:
     return list(dict.fromkeys(listed[n]["before"] for n in (*ranked[:NEAR], *drawn)))
 
 
-def play(line: Line, around: Sequence[str], embedder: Any) -> dict[str, Any]:
-    """What became of the earlier statement and of the others when the later one was told."""
+@contextmanager
+def model_of(folder: Path | None) -> Iterator[Ask | None]:
+    """The model that the settings of a folder name, asked without a limit but that of money."""
+    if folder is None:
+        yield None
+        return
+    config, _ = settings.load(folder, {})
+    bounds = Bounds(calls=10**9, tokens=10**12, usd=config.usd)
+    with tempfile.TemporaryDirectory() as place:
+        log = ReplyLog(Path(place) / "calls.jsonl", fsync=False)
+        asking = Asking(build(config, SYSTEMS, Path(place)).rungs, SYSTEMS, log, bounds, "facts")
+        if not asking:
+            raise UsageError(f"{folder}: its fractal.yaml names no model")
+        yield asking
+        for trouble in asking.troubles:
+            print(f"not asked, or not used: {trouble}", file=sys.stderr)
+
+
+def play(line: Line, around: Sequence[str], embedder: Any, ask: Ask | None = None) -> dict[str, Any]:
+    """What became of the earlier statement and of the others when the later one was told, and dreamt of."""
     day = START
-    mind = Mind(
-        open_shelf("memory", Path()), embedder, systems=(shipped_system(),), clock=lambda: f"{day}T12:00:00Z"
-    )
+    brain = brain_in(Path(), store="memory")
+    brain.__dict__["embedder"] = embedder
+    mind = Mind.of(brain, clock=lambda: f"{day}T12:00:00Z")
     for text in around:
         mind.remember(text)
         day += timedelta(2)
@@ -65,6 +96,9 @@ def play(line: Line, around: Sequence[str], embedder: Any) -> dict[str, Any]:
     before = mind.remember(line["before"])
     day += timedelta(5)
     after = mind.remember(line["after"])
+    if ask is not None:
+        night = datetime(day.year, day.month, day.day, 23, tzinfo=UTC)
+        supersede(Dream("night", brain, brain.shelf, night, since=mind.now, ask=ask))
     known = {memory.id: memory for memory in mind.memories(past=True)}
     now = known[before.id]
     return {
@@ -77,8 +111,16 @@ def play(line: Line, around: Sequence[str], embedder: Any) -> dict[str, Any]:
     }
 
 
-def measure(path: Path | None = None) -> dict[str, Any]:
-    """By embedder and kind: superseded, superseded by mistake, others closed, merged though contradictory."""
+def measure(path: Path | None = None, *, folder: Path | None = None) -> dict[str, Any]:
+    """By embedder and kind: superseded, superseded by mistake, others closed, merged though contradictory.
+
+    With a folder, by the rules and the model that its settings name.
+    """
+    with model_of(folder) as ask:
+        return _measured(path, ask)
+
+
+def _measured(path: Path | None, ask: Ask | None) -> dict[str, Any]:
     listed = lines(path)
     figures: dict[str, Any] = {}
     for name in available():
@@ -86,7 +128,7 @@ def measure(path: Path | None = None) -> dict[str, Any]:
         befores = embedder.embed([line["before"] for line in listed])
         afters = embedder.embed([line["after"] for line in listed])
         played = [
-            {**line, **play(line, others(listed, n, befores @ afters[n]), embedder)}
+            {**line, **play(line, others(listed, n, befores @ afters[n]), embedder, ask)}
             for n, line in enumerate(listed)
         ]
         kinds = dict.fromkeys(line["kind"] for line in listed)

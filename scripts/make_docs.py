@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -255,6 +256,23 @@ def _fenced(text: str) -> str:
     return f"{fence}markdown\n{text}\n{fence}"
 
 
+DIARY, ASKED = "diary-4.json", "How long did the sourdough rest in July?"
+"""A diary of `bench`, and the question after it whose prompt is shown."""
+
+
+def diary_prompt() -> str:
+    """What a run of a question sends to a model after a diary, by the embedder that is always there."""
+    from bench.diary import DIARIES, read_diary
+    from bench.diary_ladder import play
+    from runtime.models.scripted import Scripted
+
+    diary = read_diary(DIARIES / DIARY)
+    question = next(each for each in diary.asked if each.ask == ASKED)
+    model = Scripted(lambda ask: {"task": ASKED, "cannot": "only the prompt is wanted"})
+    play(replace(diary, asked=(question,)), model, "lexical")
+    return f"````text\n{model.asks[0].user.strip()}\n````"
+
+
 # ---- putting it in place ----
 
 PLACES: Mapping[str, Callable[[], str]] = {
@@ -267,6 +285,7 @@ PLACES: Mapping[str, Callable[[], str]] = {
     "commands": commands,
     "document": document,
     "excerpt": excerpt,
+    "diary-prompt": diary_prompt,
 }
 
 

@@ -2,8 +2,8 @@
 within a budget, logged.
 
 A prompt is a markdown file; its data follows as fenced blocks, referred to by `{{ name }}`. The frontmatter
-may set `reply`, the properties of the wanted object (JSON Schema), and `tokens`, the longest reply; without
-`reply` a text is wanted.
+may set `reply`, the properties of the wanted object (JSON Schema), `tokens`, the longest reply, and `small`,
+false for a question that a small model gets wrong; without `reply` a text is wanted.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
-from kernel.asking.responder import FREE, Ask, Reply, Responder, Usage, Waits
+from kernel.asking.responder import FREE, Ask, Questioner, Reply, Responder, Usage, Waits
 from kernel.document.model import Document, Meta, Note, Section
 from kernel.errors import (
     ConfigurationError,
@@ -50,6 +50,7 @@ class Prompt:
     text: str
     reply: Mapping[str, Any] = field(default_factory=dict[str, Any])
     tokens: int = TOKENS
+    small: bool = True  # whether a small model may answer
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -78,7 +79,8 @@ def read_prompt(name: str, systems: Sequence[Path], folder: str = "memory") -> P
     reply = post.metadata.get("reply") or {}
     if not isinstance(reply, Mapping) or not all(isinstance(each, Mapping) for each in reply.values()):
         raise ConfigurationError(f"{path}: reply: a mapping of names to JSON Schemas is needed")
-    return Prompt(post.content.strip(), cast(Mapping[str, Any], reply), max(tokens, 1))
+    small = bool(post.metadata.get("small", True))
+    return Prompt(post.content.strip(), cast(Mapping[str, Any], reply), max(tokens, 1), small)
 
 
 def fenced(text: str, most: int = LONGEST) -> str:
@@ -134,6 +136,9 @@ class Asking:
         prompt = read_prompt(name, self.systems, self.folder)
         system, user = filled(prompt, {key: self.redact(text) for key, text in slots.items()})
         for rung in self.rungs:
+            if not prompt.small and isinstance(rung, Questioner):
+                self._trouble(f"{rung.name} is too small for {name}")
+                continue
             for turn in range(TRIES):
                 try:
                     reply = self._reply(rung, self._ask(rung, name, turn, prompt, system, user))

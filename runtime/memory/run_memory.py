@@ -155,7 +155,9 @@ class RunMemory:
 
         workspace = self._workspace
         hidden = (*workspace.protected, *workspace.private)
-        sources = ContextSources(self.brain, folder, workspace.runs, hidden, self.library, self.config.shown)
+        sources = ContextSources(
+            self.brain, folder, workspace.runs, hidden, self.library, self.config.shown, self.clock()
+        )
         return sources.context(task, room, run=run)
 
     def end(self, folder: Path, warn: Callable[[str], None]) -> None:

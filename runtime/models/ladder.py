@@ -63,7 +63,7 @@ def build(
             responders += [
                 Reflex([memory.methods, *systems], doubt, folder),
                 Recalled(memory, checked=checked),
-                Known(memory),
+                Known(memory, alone=not checked),
             ]
         elif rung.model == "person":
             from runtime.models.human import Human

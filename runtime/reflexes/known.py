@@ -1,7 +1,8 @@
 """The responder that answers a question from what memory knows, without a model.
 
 It comes after the reflexes and after what was solved before. It answers only a question that memory is
-certain about, by a call of the tool `recall`; every other task goes on to the next rung untouched.
+certain about, by a call of the tool `recall`; every other task goes on to the next rung untouched. If no
+model follows, it also says what memory lacks, instead of letting a person wait for themselves.
 """
 
 from __future__ import annotations
@@ -19,17 +20,27 @@ from runtime.memory import FACTS
 from runtime.reflexes.coded import Coded, failed_before, reply_to, verdict
 
 if TYPE_CHECKING:
+    from runtime.memory.facts.retrieval import Answers
     from runtime.memory.run_memory import RunMemory
 
 SURE = 0.9
 """The confidence of an answer."""
+UNSURE = 0.1
+"""The confidence of saying what memory lacks."""
 APPROACH = "answer from what memory knows"
+DOUBT = "say what memory has that is near, and that it is not certain"
+NOT_CERTAIN = "Memory is not certain. What it has:"
+NO_MODEL = "There is no model to ask; FRACTAL_MODEL or `ladder:` in fractal.yaml sets one."
+SHOWN = 3
+"""Lines that are shown in doubt."""
 REMEMBERED = 64
 """Questions that are looked up once, because every phase asks again."""
 LONGEST = 300
 """Characters of a question."""
 _ABOUT_FILES = re.compile(r"[/\\`\"\n{}]|\w\.[A-Za-z]\w{0,4}\b|\d\s*[-+*/^=x]\s*\d")
 """What a question about the person's world does not contain: a path, quotes, code, a sum."""
+_OF_A_FOLDER = re.compile(r"(?i)\b(?:files?|folders?|director(?:y|ies)|lines?|rows?|columns?|bytes|[kmg]b)\b")
+"""What a question may contain that a reflex would answer in other words."""
 
 
 class Known(Coded):
@@ -37,37 +48,27 @@ class Known(Coded):
 
     name = FACTS
 
-    def __init__(self, memory: RunMemory) -> None:
+    def __init__(self, memory: RunMemory, *, alone: bool = False) -> None:
+        """`alone`: no model follows."""
         self.memory = memory
-        self._certain = lru_cache(REMEMBERED)(self._look_up)
+        self.alone = alone
+        self._known = lru_cache(REMEMBERED)(self._look_up)
 
     def offers(self, task: str, document: Document) -> float | None:
-        """`SURE` if memory is certain of an answer."""
-        if failed_before(document, APPROACH) or not self._asks(document):
+        """`SURE` if memory is certain of an answer, `UNSURE` for another question that no model follows."""
+        drafted = self._draft(document)
+        if drafted is None or failed_before(document, drafted["approach"]):
             return None
-        return SURE if self._certain(document.text(1, "task"), document.meta.id) else None
-
-    def suggestion(self, task: str) -> str:
-        """What memory has for a question that it is not certain about; "" for other tasks."""
-        if not self.memory.there or _ABOUT_FILES.search(task):
-            return ""
-        try:
-            known = self.memory.known(task)
-        except FractalError:
-            return ""
-        if known is None or known.certain:
-            return ""
-        if not known.known:
-            return "Memory knows nothing about it."
-        first = known.lines[0]
-        return f"Memory is not certain about it; perhaps: {first.text} ({first.source})"
+        return SURE if drafted["approach"] == APPROACH else UNSURE
 
     async def answer(self, ask: Ask) -> Reply:
         """The reply of this phase; raises `Declined` where memory is not certain."""
         task = ask.document.text(1, "task")
-        if self.offers(task, ask.document) is None:
+        drafted = self._draft(ask.document)
+        if drafted is None or self.offers(task, ask.document) is None:
             raise Declined("memory has no certain answer to this")
-        reply = reply_to(ask, "memory", task, lambda: _plan(task), lambda: _verdict(ask))
+        known = self._known(task, ask.document.meta.id)
+        reply = reply_to(ask, "memory", task, lambda: drafted, lambda: _verdict(ask, known))
         return Reply(json.dumps(reply, ensure_ascii=False), FACTS)
 
     def _asks(self, document: Document) -> bool:
@@ -79,25 +80,39 @@ class Known(Coded):
         plain = len(task) <= LONGEST and not _ABOUT_FILES.search(task)
         return document.meta.type == "task" and self.memory.there and plain and not given
 
-    def _look_up(self, task: str, _loop: str) -> bool:
-        """Whether memory is certain; a loop keeps this, though its steps may change memory."""
+    def _draft(self, document: Document) -> dict[str, Any] | None:
+        """The plan for a question; None for every other task."""
+        task = document.text(1, "task")
+        known = self._known(task, document.meta.id) if self._asks(document) else None
+        if known is None:
+            return None
+        if known.certain:
+            return _plan(task, APPROACH, 1, r"^- (?!perhaps: )")
+        if not self.alone or _OF_A_FOLDER.search(task):
+            return None
+        return _plan(task, DOUBT, SHOWN, ".")
+
+    def _look_up(self, task: str, _loop: str) -> Answers | None:
+        """What memory answers; a loop keeps this, though its steps may change memory."""
         try:
-            known = self.memory.known(task)
+            return self.memory.known(task)
         except FractalError:
-            return False  # the end of the run says what is wrong with the store
-        return known is not None and known.certain
+            return None  # the end of the run says what is wrong with the store
 
 
-def _plan(task: str) -> dict[str, Any]:
+def _plan(task: str, approach: str, limit: int, has: str) -> dict[str, Any]:
     return {
-        "approach": APPROACH,
+        "approach": approach,
         "confidence": "high",
-        "steps": [{"tool": "recall", "args": {"query": task, "limit": 1}}],
-        "success": [{"step": 1, "has": r"^- (?!perhaps: )"}],
-        "rationale": "memory has a line that answers the question, with its date and its source",
+        "steps": [{"tool": "recall", "args": {"query": task, "limit": limit}}],
+        "success": [{"step": 1, "has": has}],
+        "rationale": "a line of memory has its date and its source",
     }
 
 
-def _verdict(ask: Ask) -> dict[str, Any]:
-    number = max(ask.document.steps, default=1)
-    return verdict(ask.document, ask.evidence, f"{{{{ steps[{number}].result }}}}", APPROACH)
+def _verdict(ask: Ask, known: Answers | None) -> dict[str, Any]:
+    result = f"{{{{ steps[{max(ask.document.steps, default=1)}].result }}}}"
+    if known is None or known.certain:
+        return verdict(ask.document, ask.evidence, result, APPROACH)
+    said = f"{NOT_CERTAIN}\n{result}" if known.known else result
+    return verdict(ask.document, ask.evidence, f"{said}\n{NO_MODEL}", DOUBT)

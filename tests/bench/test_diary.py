@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from bench.diary import DIARIES, Asked, Question, figures_of, measure, missed, read_diary, table
+from bench import diary_ladder
+from bench.diary import DIARIES, Asked, Diary, Question, figures_of, measure, missed, read_diary, table
 from kernel.errors import UsageError
+from runtime.models.scripted import Scripted
 
 ENTRIES = [
     {"at": "2026-01-05", "text": "Ann lives in Bern."},
@@ -61,3 +63,26 @@ def test_the_shipped_diaries_can_be_read() -> None:
     for path in DIARIES.glob("*.json"):
         diary = read_diary(path)
         assert len(diary.entries) >= 60 and len(diary.asked) == 40
+
+
+def test_a_diary_is_asked_on_a_ladder() -> None:
+    entries = (("2026-01-05T09:00:00.000Z", "Marit leads the project."),)
+    asked = (
+        Question("Who leads the project?", "2026-01-06T09:00:00.000Z", ("Marit",), (), "current"),
+        Question("Who pays for the project?", "2026-01-06T09:00:00.000Z", (), (), "unknown"),
+    )
+    model = Scripted(lambda ask: {"task": "x", "cannot": "it is not known"})
+    rows = diary_ladder.play(Diary("small", entries, asked), model, "lexical")
+    assert [(each["by"], each["way"]) for each in rows] == [("facts", "right"), ("model", "unknown")]
+    assert "- Marit leads the project. (said by you, 5 January)" in model.asks[0].user
+
+
+def test_an_answer_is_right_by_what_tells_it_from_the_question_and_the_outdated() -> None:
+    asked = Question("Who helps me on Thursdays?", "2026-06-01", ("Sunniva started",), ("Emil was in",), "")
+    said = {
+        "Sunniva does.": "right",
+        "Emil.": "outdated",
+        "Somebody.": "wrong",
+        "It is not known.": "unknown",
+    }
+    assert {text: diary_ladder.way_of(asked, text) for text in said} == said

@@ -61,6 +61,31 @@ def test_the_command_counts_what_is_missed(tmp_path: Path) -> None:
     assert "goal missed: lexical: 50.0% superseded; the goal is 95%" in ran.stderr
 
 
+def test_a_model_closes_what_no_rule_sees(tmp_path: Path) -> None:
+    reply = {"why": "candesartan took the place of ramipril", "ended": [1]}
+    script = tmp_path / "replies.json"
+    script.write_text(json.dumps([{"phase": "supersede", "prompt": "candesartan", "reply": reply}]), "utf-8")
+    (tmp_path / "fractal.yaml").write_text(f"model: scripted:{script}\n", "utf-8")
+    line = {
+        "kind": "replace",
+        "before": "I take ramipril for my blood pressure.",
+        "after": "The cough is gone since my doctor put me on candesartan.",
+        "supersedes": True,
+    }
+    path = tmp_path / "facts.jsonl"
+    path.write_text(json.dumps(line), "utf-8")
+    rules = CliRunner().invoke(bench, ["facts", "--data", str(path)])
+    assert "| lexical | all | 1 | 0.0% |" in rules.stdout
+    ran = CliRunner().invoke(bench, ["facts", "--data", str(path), "--model-of", str(tmp_path)])
+    assert "| lexical | all | 1 | 100.0% |" in ran.stdout
+
+
+def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "fractal.yaml").write_text("model: reflex\n", "utf-8")
+    with pytest.raises(UsageError, match="names no model"):
+        facts.measure(folder=tmp_path)
+
+
 @pytest.mark.parametrize("line", ["not json", "[]", "{}", '{"kind": "x", "before": "", "after": "b"}'])
 def test_an_invalid_line_is_reported_with_its_number(tmp_path: Path, line: str) -> None:
     path = tmp_path / "facts.jsonl"

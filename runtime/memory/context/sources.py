@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -63,6 +64,7 @@ class ContextSources:
     hidden: Sequence[Path] = ()  # what no operation reads
     library: Library | None = None
     parts: Collection[str] = tuple(SHARES)  # that are shown
+    now: datetime | None = None
 
     def context(self, task: str, room: int, *, run: str = "", count: Count = estimate_tokens) -> Context:
         """What is shown for a task within `room` tokens; `run` is the asking run."""
@@ -71,7 +73,7 @@ class ContextSources:
             [each for each in near if each[1] >= LIKE][:READ], self.runs.parent, redactor(os.environ)
         )
         makers: dict[str, Callable[[], Sequence[Line]]] = {
-            FILES: lambda: [*facts(self.brain, task), *self._files(near)],
+            FILES: lambda: [*facts(self.brain, task, self.now), *self._files(near)],
             PATTERNS: lambda: self._patterns(task, near),
             TASKS: lambda: [*self._guided(task), *map(_line, examples)],
             OTHERS: lambda: [*self._others(run), *_best(near)],
@@ -177,6 +179,8 @@ def _head(place: Path) -> str:
 
 
 MOST_FACTS = 5
+MOST_ANSWERS = 10
+"""Facts that a question is shown: a model reads them better than their ranks tell."""
 FACT_LIKE = 0.3
 """The likeness from which on a fact bears on a task, by words or meaning."""
 SHARE = 0.05
@@ -185,8 +189,11 @@ SAID = ("fact", "identity")
 """Kinds of observations that are facts; results and failures are in experiences."""
 
 
-def facts(brain: Brain, task: str) -> list[Line]:
-    """The facts that bear on a task and hold, the best first, each with its date. Raises `FractalError`."""
+def facts(brain: Brain, task: str, now: datetime | None = None) -> list[Line]:
+    """The facts that bear on a task and hold, the best first, each with its date. Raises `FractalError`.
+
+    A question also gets the day, and what is only near to it.
+    """
     from runtime.memory.facts.mind import Mind
     from runtime.memory.facts.records import Memory, Observation
     from runtime.memory.facts.retrieval import Scope, answers_of, retrieval_of
@@ -196,11 +203,16 @@ def facts(brain: Brain, task: str) -> list[Line]:
     Mind.of(brain).take_in()
     lines: dict[str, Line] = {}
     retrieval = retrieval_of(brain.shelf, brain.embedder, brain.settings.systems)
-    for found in answers_of(retrieval, task, 2 * MOST_FACTS, scope=Scope(keep=_is_fact)).lines:
-        if found.share >= SHARE and found.likeness >= FACT_LIKE:
+    now = now or datetime.now(UTC)
+    answers = answers_of(retrieval, task, MOST_ANSWERS, scope=Scope(keep=_is_fact), now=now)
+    asks = answers.wanted.asks
+    for found in answers.near if asks else answers.lines:
+        if (asks or found.share >= SHARE) and found.likeness >= FACT_LIKE:
             why = f"{found.hit.why or 'like the task'} ({found.likeness:.2f})"
             lines.setdefault(flat(found.text), Line(found.text, found.source, why))
-    return list(lines.values())[:MOST_FACTS]
+    if not (asks and lines):
+        return list(lines.values())[:MOST_FACTS]
+    return [Line(f"today is {now.day} {now:%B %Y}", "the clock"), *lines.values()]
 
 
 def _is_fact(fields: Mapping[str, Any]) -> bool:

@@ -130,6 +130,7 @@ _SUMMARY = {
     "cluster": ("clustered", "observation", "observations", "added to known memories"),
     "refine": ("refined", "memory", "memories", "reworded"),
     "create": ("made", "memory", "memories", "made"),
+    "supersede": ("superseded", "memory", "memories", "superseded"),
     "connect": ("connected", "edge", "edges", "found"),
     "score": ("due", "memory", "memories", "reviewed"),
     "abstract": ("made", "memory", "memories", "made of what others have in common"),

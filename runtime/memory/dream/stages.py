@@ -111,6 +111,7 @@ _TABLE: tuple[tuple[Group, str, str, str], ...] = (
     ("p", "fusion", "solved_tasks", "join two kinds of task that became alike"),
     ("p", "cluster-substrates", "solved_tasks", "assign a kind to solved tasks without one"),
     ("p", "birth-methods", "solved_tasks", "make a method of five solved tasks with one operation"),
+    ("b", "supersede", "superseding", "ask a model which earlier facts a later one ends"),
     ("b", "connect", "memories", "link recent memories that belong together"),
     ("b", "score", "memories", "review the memories that are due"),
     ("b", "abstract", "memories", "make a memory of what several occasions have in common"),

@@ -3,7 +3,7 @@
 A change is told in few ways: the old value stands where something is left (`from`, `instead of`, `no longer`,
 the object of `replace`), or the subject of the earlier statement stands in a sentence of change with another
 value. What is only possible, wished, asked, made up, or so for a while changes nothing; neither does what is
-about another one of the same kind.
+about somebody else or another one of the same kind.
 """
 
 from __future__ import annotations
@@ -18,18 +18,16 @@ from runtime.memory.facts.claims import Claim, claims_of, lowered
 from runtime.memory.facts.language import Language
 from runtime.memory.facts.terms import Term, pieces
 
-_NOBODY = frozenset({"i", "we", "he", "she", "they", "it", "you"})
+_OTHERS = frozenset({"he", "she", "they"})
+_NOBODY = _OTHERS | {"i", "we", "it", "you"}
 _EMPTY = _NOBODY | {"not", "mr", "mrs", "ms", "miss", "dr", "prof"}
 _PLAIN = frozenset({"", "be", "have", "get", "do", "call"})
 """Verbs that say nothing about the attribute."""
 _VALUED = ("name", "number", "date", "time", "leaf")
-_OWNED = re.compile(r"(?:\bof\b|['’]s\b)[^.]*\b(?:is|are|was|were)\b")
-"""The captain of the team is."""
 _FIRST = re.compile(r"\b(?:i|we|my|our|us|me|mine|ours)\b", re.IGNORECASE)
-_OBJECT = ("takes the place of", "gets another name")
+_REPORT = re.compile(r"^.{1,60}?\b(?:told (?:me|us)|mentioned|reported)\b(?: that)?", re.IGNORECASE)
+"""Who told it; what follows is told of somebody else unless it says `I`."""
 _PLACE = re.compile(r"['’]s?\s+(?:place|stead)\b|\bthe place of\b")
-_OWN = re.compile(r"\b(?:with|from|his|her|their)\b")
-"""Words by which who tells or does the change is who has the old value."""
 _THEIRS = re.compile(r"\b(?:his|her|its|their)\s+(\w+)")
 _LASTING = re.compile(r"\b(?:is|are|am|has|have|will|gets?|must|can|may)\b|['’](?:s|m|re|ve)\b")
 _ENDING = re.compile(
@@ -49,164 +47,100 @@ class Change:
 
 def ended(earlier: str, later: str, language: Language) -> Change | None:
     """Why the later text ends what the earlier one said; None if it does not."""
-    before, after = _before(earlier, language), _after(later, language)
-    return _Pair(before, after, language).change() if before and after.claims else None
+    return _Pair(_read(earlier, language), _read(later, language), language).change()
 
 
 def tells_more(text: str, language: Language) -> bool:
     """Whether a text tells a change or an addition: it is no evidence of what was before."""
-    after = _after(text, language)
-    return after.changes or bool(after.adds)
+    told = _read(text, language)
+    return told.changes or told.adds
 
 
-@dataclass(frozen=True)
-class _Before:
-    """An earlier statement: what it is about, its verb, and its value."""
+@dataclass(frozen=True, eq=False)
+class _Statement:
+    """A text as terms, and how it is meant. Subject, verb and value are those of its first claim."""
 
     low: str
     every: tuple[Term, ...]
+    claims: tuple[Claim, ...]
     subject: tuple[Term, ...]
     verb: tuple[Term, ...]
     value: tuple[Term, ...]
+    old: tuple[Term, ...]  # what it says is no longer so
     mine: bool  # it is about the speaker
-    changes: bool  # it tells a change
-    event: bool  # it tells what happened once
+    changes: bool
+    adds: bool  # it says that it adds something
+    becomes: bool  # it tells a change by a verb such as `move`
     names: bool  # it tells a name
-    dated: bool  # it is about a day
 
 
 @lru_cache(4096)
-def _before(text: str, language: Language) -> _Before | None:
-    claims = claims_of(text, "", language)
-    if not claims:
-        return None
-    first, every, low = claims[0], _terms(text, language), lowered(text)
+def _read(text: str, language: Language) -> _Statement:
+    every, low = _terms(text, language), lowered(text)
+    told = _REPORT.sub("", text)
+    claims = claims_of(told, "", language) or (Claim(),)
+    first = claims[0]
     verb = () if first.attribute in _PLAIN else _terms(first.attribute, language)
-    subject, value = _terms(first.subject, language), _terms(first.value, language)
-    if verb and _OWNED.search(text):
-        subject, verb = (*verb, *subject), ()
-    if not value:
-        value, verb = verb, ()
-    old = _terms(first.old, language)
-    past = any(language.past(each.low) for each in every) and not language.cue("becomes another", low)
-    called = first.attribute == "be" and bool(value) and all(each.kind in _VALUED for each in value)
-    names = called or _names(every, language)
-    return _Before(
+    value = _terms(first.value, language)
+    old = _terms(" ".join(each.old for each in claims), language)
+    return _Statement(
         low=low,
         every=every,
-        subject=subject,
-        verb=verb,
-        value=tuple(each for each in value if not _found([each], old, language)) or value,
-        mine=bool(_FIRST.search(text)),
-        changes=bool(old) or (not names and language.cue("becomes another", low)),
-        event=past and not _LASTING.search(text),
-        names=names,
-        dated=language.cue("on a day", low) or any(each.kind in ("date", "time") for each in every),
-    )
-
-
-@dataclass(frozen=True)
-class _After:
-    """A later statement: its terms, and how it tells a change."""
-
-    claims: tuple[Claim, ...]
-    every: tuple[Term, ...]
-    old: tuple[Term, ...]  # what it says is no longer so
-    subject: tuple[Term, ...]  # of its first claim
-    owners: dict[Term, Term]  # what each genitive in the text belongs to: the cousin of "Tim's cousin"
-    takes: bool  # its subject takes the place of something
-    theirs: frozenset[str]  # the words after his, her, its or their
-    asserted: bool
-    briefly: bool  # it says that it is so for a while
-    for_a_day: bool
-    changes: bool
-    becomes: bool  # by a verb such as `move`
-    firm: bool  # with words such as `now` or `instead`
-    instead: bool  # with words that need an earlier value
-    adds: str  # the word that says that it adds something
-    denies: bool
-    names: bool
-    mine: bool
-
-
-@lru_cache(4096)
-def _after(text: str, language: Language) -> _After:
-    claims, every, low = claims_of(text, "", language), _terms(text, language), lowered(text)
-    return _After(
         claims=claims,
-        every=every,
-        old=_terms(" ".join(each.old for each in claims), language),
-        subject=_terms(claims[0].subject, language) if claims else (),
-        owners=_owners(every, language),
-        takes=not _OWN.search(low)
-        and (bool(_PLACE.search(low)) or any(language.cue(each, low) for each in _OBJECT)),
-        theirs=frozenset(_THEIRS.findall(low)),
-        asserted=all(each.asserted for each in claims),
-        briefly=language.cue("for a while", low),
-        for_a_day=any(each.temporary for each in claims),
+        subject=_terms(first.subject, language),
+        verb=verb,
+        value=tuple(each for each in value if not _found([each], old, language)) or value or verb,
+        old=old,
+        mine=bool(_FIRST.search(told)),
         changes=any(each.change for each in claims),
+        adds=language.cue("adds", low),
         becomes=language.cue("becomes another", low),
-        firm=language.cue("changed for good", low),
-        instead=language.cue("instead", low),
-        adds=language.cued("adds", low),
-        denies=not all(each.polarity for each in claims),
-        names=language.cue("names it", low) or _names(every, language),
-        mine=bool(_FIRST.search(text)),
+        names=any(language.cue("names it", word) for each in every for word in (each.base, each.low))
+        or (first.attribute == "be" and all(each.kind in _VALUED for each in value)),
     )
-
-
-def _owners(every: Sequence[Term], language: Language) -> dict[Term, Term]:
-    pairs = ((x, y) for x, y in pairwise(every) if y.at == x.at + 1 and x.text.endswith(("'s", "’s")))
-    return {x: y for x, y in pairs if not language.past(y.low)}
-
-
-def _names(every: Sequence[Term], language: Language) -> bool:
-    return any(language.cue("names it", word) for each in every for word in (each.base, each.low))
 
 
 class _Pair:
     """An earlier and a later statement, term by term."""
 
-    def __init__(self, before: _Before, after: _After, language: Language) -> None:
+    def __init__(self, before: _Statement, after: _Statement, language: Language) -> None:
         self.before, self.after, self.language = before, after, language
         self.subject = self._known(before.subject, after.every)
         self.verb = bool(self._known(before.verb, after.every))
         self.value = self._known(before.value, after.every)
         self.whole = bool(before.subject) and len(self.subject) == len(before.subject)
-        self.gone = [x for x in self._known(before.value, after.old) if not self._modifies(x)]
-        self.gone += [x for x in (*before.value, *before.verb) if x not in self.gone and self._reversed(x)]
+        self.gone = self._known(before.value, after.old)
+        self.gone += [x for x in before.value if x not in self.gone and self._reversed(x)]
         self.valued = [each for each in self.gone if each.kind in _VALUED]
         self.over = self._known(before.subject, after.old)
         self.lost = [x for x in before.value if x not in self.value or x in self.gone]
-        self.new = [
-            y
-            for y in after.every
-            if not self._known([y], before.every) and not language.cue("has changed", y.low)
-        ]
-        named = [x for x in before.subject if x.kind == "name" and x not in self.subject]
-        self.replaced = _same_kind([*self.lost, *named], self.new)
-        self.shared = bool(self.subject or self.value) or self.verb
+        self.new = [y for y in after.every if not self._known([y], before.every)]
+        self.replaced = _same_kind(self.lost, self.new)
         self.about = bool(self.subject) or self.verb or (before.mine and after.mine)
         self.weight = 2 * len(self.gone) + len(self.subject) + len(self.value) + self.verb + len(self.over)
 
     def change(self) -> Change | None:
         """The first of the ways in which the later statement ends the earlier one."""
-        before, after = self.before, self.after
-        if not self.shared or not after.asserted or after.briefly or (after.for_a_day and not before.dated):
+        if not (self.subject or self.value or self.verb) or not self._lasts() or self._somebody_else():
             return None
-        if (before.event and not (self.valued and self.whole)) or self._somebody_else():
-            return None
-        other = not self.whole and not after.instead and self._other_thing()
         if self._handed():
             return Change(f"{self.over[0].text} has handed it over", True, self.weight)
-        if self._again():
-            return None
-        adds = after.adds and after.adds not in before.low
-        if self.gone and (self.valued or after.changes or not other):
+        if self.gone:
             return self._named()
-        if not adds and (found := self._renamed()):
+        if not self.after.adds and (found := self._renamed()):
             return found
-        return None if other else self._ended() or (None if adds else self._other_value())
+        if not self.whole and self._other_thing():
+            return None
+        return self._ended() or (None if self.after.adds else self._other_value())
+
+    def _lasts(self) -> bool:
+        """Whether the later statement tells how it is from now on, and the earlier one what can end."""
+        before, after = self.before, self.after
+        if any(not each.asserted or each.temporary for each in after.claims):
+            return False
+        past = any(self.language.past(each.low) for each in before.every) and not before.becomes
+        event = past and not _LASTING.search(before.low)
+        return not event or bool(self.valued and self.whole)
 
     def _named(self) -> Change | None:
         """The old value is named as no longer so."""
@@ -214,32 +148,29 @@ class _Pair:
         numbers = all(map(_amounts, self.gone))
         if numbers and not (self.subject or self.verb or len(self.value) > len(self.gone)):
             return Change(why, False, self.weight) if _same_kind(self.gone, self.new) else None
-        stopped = self._known(self.before.verb, self.after.old)
-        if self.valued or stopped or 2 * len(self.gone) >= len(self.before.value):
-            return Change(why, bool(self.about or (self.valued and not numbers)), self.weight)
+        if self.valued or 2 * len(self.gone) >= len(self.before.value):
+            return Change(why, self.about or bool(self.valued and not numbers), self.weight)
         return Change(why, False, self.weight) if self.about else None
 
     def _renamed(self) -> Change | None:
-        names = self.before.names and self.after.names and any(y.kind in ("name", "leaf") for y in self.new)
-        if names and (self.value or self.whole):
+        if self.before.names and self.after.names and self.new and (self.value or self.whole):
             return Change("it has another name", bool(self.value), self.weight + 1)
         return None
 
     def _handed(self) -> bool:
         """Whether what the subject does is now done by somebody who is named."""
         done = self.verb or len(self.value) == len(self.before.value)
-        return self.whole and self.over == self.subject and done and self._named_anew()
-
-    def _named_anew(self) -> bool:
-        return any(y.kind == "name" and not self._known([y], self.after.old) for y in self.new)
+        to = any(y.kind == "name" and not self._known([y], self.after.old) for y in self.new)
+        return self.whole and self.over == self.subject and done and to
 
     def _ended(self) -> Change | None:
         """The subject, or what it does, is named as no longer so."""
-        if any(self.language.cue("is over", x.low) for x in self.value):
+        if any(self.language.cue("is over", x.low) for x in self.before.value):
             return None  # the report was nearly finished
         stopped = self._known(self.before.verb, self.after.old)
         both = (self.over and (self.verb or self.value)) or (stopped and (self.subject or self.value))
-        if both and (self.lost or self.after.becomes or self.after.denies):
+        denies = not all(each.polarity for each in self.after.claims)
+        if both and (self.lost or self.after.becomes or denies):
             sure = bool(self.verb or stopped or self._known(self.over, self.after.subject))
             return Change(f"{[*self.over, *stopped][0].text} has ended", sure, self.weight)
         if self.over and self.whole and self.lost:
@@ -250,51 +181,25 @@ class _Pair:
         """The subject stands in a sentence of change with another value."""
         if not self.after.changes or _same_kind(self.before.value, self.after.old):
             return None  # an old value is named, and it is another one
-        firm, becomes = self.after.firm, self.after.becomes and not self.before.verb
-        told = firm or becomes or self.replaced
-        if (
-            (self.lost and self.whole and (told or self.verb))
-            or (
-                firm
-                and (self.whole or (self.verb and not self.before.subject))
-                and _same_kind(self.before.value, self.new)
-            )
-            or (
-                firm
-                and self.replaced
-                and not self.before.subject
-                and all(x.kind in _VALUED for x in self.lost)
-            )
-            or ((self.lost or self.replaced) and self.about and told)
+        firm = self.language.cue("has changed", self.after.low)
+        told = firm or self.replaced or (self.after.becomes and not self.before.verb)
+        if (told and self.about and (self.lost or self.replaced)) or (
+            firm and self.whole and _same_kind(self.before.value, self.new)
         ):
             return Change("it says that this has changed", False, self.weight)
         return None
 
-    def _modifies(self, x: Term) -> bool:
-        """Whether an old value is only the first word of a name for something else: the gym of a gym hall."""
-        behind = [y for y in self.before.value if x.kind == y.kind == "word" and y.at == x.at + 1]
-        return bool(behind) and self.value[-1:] != behind and not self._known(behind, self.after.every)
-
     def _reversed(self, x: Term) -> bool:
         """Whether the later statement says the opposite of the same subject."""
         wanted = self.before.subject
-        if not x.base or not wanted:
-            return False
-        return any(
+        return bool(wanted) and any(
             len(self._known(wanted, _terms(claim.subject, self.language))) == len(wanted)
             and any(
                 self.language.opposed(x.base, y.base) in ("either", "opposite")
-                and not self.language.alike(x.base, y.base)
                 for y in _terms(f"{claim.attribute} {claim.value}", self.language)
             )
             for claim in self.after.claims
         )
-
-    def _again(self) -> bool:
-        """Whether the later statement tells the value once more, and not as one that is gone."""
-        value = [x for x in self.before.value if x.kind in _VALUED]
-        told = bool(value) and all(x in self.value for x in value) and not self.valued
-        return told and not self.after.denies and self.before.changes
 
     def _somebody_else(self) -> bool:
         """Whether what changes has a subject that is neither the earlier one's nor the old value."""
@@ -303,35 +208,45 @@ class _Pair:
         differ = (self.language.opposed, self.language.exclusive)
         if any(each(x.key, y.key) for each in differ for x in missed for y in self.new):
             return True  # upstairs and downstairs, the red and the blue one
-        known = (*before.value, *before.verb)
         subjects = [_terms(each.subject, self.language) for each in after.claims]
         if missed and any(self._known(self._marking(), each) for each in subjects):
             return True  # line 4 and line 6
-        if any(self._known(each, known) for each in subjects) or (after.takes and self.gone):
-            return False
         telling = [each for each in after.claims if self._known(self.gone, _terms(each.old, self.language))]
-        keys = (telling or after.claims)[0].subject.split()
-        theirs = _terms(" ".join(keys), self.language)
-        if not theirs or keys[-1] in _NOBODY:
+        who = (telling or after.claims)[0].subject.split()
+        if before.claims[0].subject in ("i", "we") and not after.mine and who[-1:] and who[-1] in _OTHERS:
+            return True
+        known = (*before.value, *before.verb)
+        if any(self._known(each, known) for each in subjects) or (self._takes() and self.gone):
             return False
-        owned = {
-            x
-            for x, y in after.owners.items()
-            if self._known([y], theirs) and not self._known([y], before.every)
-        }
-        if before.mine:
-            owned |= {y for x, y in after.owners.items() if not self._known([x], before.every)}
-        if before.mine and not after.mine:
-            owned |= {y for y in after.every if y.low in after.theirs}
-        if self._known(before.subject, [y for y in after.every if y not in owned]):
+        theirs = _terms(" ".join(who), self.language)
+        if not theirs or who[-1] in _NOBODY:
             return False
-        return bool(before.subject) or not after.mine or any(x.low in after.theirs for x in self.gone)
+        if self._known(before.subject, [y for y in after.every if y not in self._owned(theirs)]):
+            return False
+        return (
+            bool(before.subject)
+            or not after.mine
+            or any(x.low in _THEIRS.findall(after.low) for x in self.gone)
+        )
+
+    def _owned(self, theirs: Sequence[Term]) -> set[Term]:
+        """What stands in the later statement only as the owner of something else, or as owned by another."""
+        every = self.after.every
+        pairs = [(x, y) for x, y in pairwise(every) if y.at == x.at + 1 and x.text.endswith(("'s", "’s"))]
+        owned = {x for x, y in pairs if self._known([y], theirs) and not self._known([y], self.before.every)}
+        owned |= {y for x, y in pairs if not self._known([x], self.before.every)}
+        if self.before.mine and not self.after.mine:
+            owned |= {y for y in every if y.low in _THEIRS.findall(self.after.low)}
+        return owned
+
+    def _takes(self) -> bool:
+        """Whether the later statement's subject takes the place of something."""
+        low, cue = self.after.low, self.language.cue
+        return bool(_PLACE.search(low)) or cue("takes the place of", low) or cue("gets another name", low)
 
     def _other_thing(self) -> bool:
         """Whether the later statement is about another one of the same kind."""
         others = [y for y in self.after.subject if not self._known([y], self.before.every)]
-        if not self.subject:
-            return bool(others and self.lost) and self.verb
         return bool(self._marking()) or bool(others and self._known(self.subject, self.after.subject))
 
     def _marking(self) -> list[Term]:
@@ -354,8 +269,6 @@ def _terms(text: str, language: Language) -> tuple[Term, ...]:
     """The terms with meaning; `at` is the place among all words."""
     found: list[Term] = []
     for n, each in enumerate(pieces(text.replace("-in-law", "inlaw"), language)):
-        if n and len(each.text) == 1 and each.text.isupper() and each.low != "i":
-            each = each._replace(kind="name", key=each.low)  # a letter is a name: gate A
         if not each.key or each.key in _EMPTY:
             continue
         key, low = (re.sub(r"['’]s$", "", word).rstrip(".") for word in (each.key, each.low))
@@ -371,22 +284,15 @@ def _amounts(term: Term) -> set[object]:
     if term.kind == "date":
         year, month, day = term.parts
         return {day or (0 if month else year) or term.key}
-    if term.kind == "time" and term.value is not None:
-        hour, minute = divmod(term.value, 60)
-        return {term.value} if minute else {term.value, hour, hour % 12}
     return set()
 
 
 def _alike(x: Term, y: Term, language: Language) -> bool:
     """Whether two terms may name the same, whatever their units and endings."""
-    if x.key == y.key:
-        return True
     mine, yours = _amounts(x), _amounts(y)
     if mine or yours:
         return bool(mine & yours)
-    if not x.base or not y.base:
-        return False
-    if x.base == y.base or language.alike(x.base, y.base):
+    if x.key == y.key or language.alike(x.base, y.base):
         return True
     same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(x.low, y.low, strict=False)))
     return same >= 4 and all(_ENDING.fullmatch(each.low[same:]) for each in (x, y))
@@ -400,10 +306,8 @@ def _same_kind(some: Sequence[Term], others: Sequence[Term]) -> bool:
     """Whether one of these values may take the place of one of the others."""
     for x in some:
         for y in others:
-            if x.kind == y.kind and x.kind in ("name", "time", "leaf"):
+            if x.kind == y.kind and x.kind in ("name", "time", "leaf", "date"):
                 return True
             if x.kind == y.kind == "number" and (x.unit == y.unit or not x.unit or not y.unit):
-                return True
-            if x.kind == y.kind == "date" and any(x.parts) == any(y.parts):
                 return True
     return False

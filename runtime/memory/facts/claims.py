@@ -28,8 +28,8 @@ SENTENCES = 8
 class Claim:
     """One thing that a text says."""
 
-    subject: str = ""  # base forms of the words for what it is about: `flat` of "the rent of the flat"
-    attribute: str = ""  # the relation or verb: `rent`, `live`; `be` for a plain "is"
+    subject: str = ""  # base forms of the words for what it is about: `rent flat` of "the rent of the flat"
+    attribute: str = ""  # the base form of the verb
     value: str = ""  # as it is written
     old: str = ""  # in lower case: the parts that it says are no longer so
     since: str = ""  # stored time from which it holds; "" if the text does not say
@@ -52,27 +52,12 @@ def _words(text: str) -> frozenset[str]:
 _BE = _words("is are was were am 's 're 'm been be")
 _AUXILIARIES = _words("has have had will shall do does did can must would could may might")
 _NO_VERB_AFTER = _words("the a an my our your his her its their this that these those of to")
-_WHO, _MANY = _words("i we they he she"), _words("i we you they")
-_ADVERBS = _words("now also always never often still just only usually both all")
 _TITLES = "".join(rf"(?<!\b{title}\.)" for title in _words("Mr Dr Mrs Ms St Ltd Inc Prof Co"))
 _SENTENCE = re.compile(rf"{_TITLES}(?<=[.!?;])[\"')\]]*\s+|\n+")
-_CLAUSE = re.compile(
-    r",?\s+(?:because|so that|although|whereas|where|after)\s+"
-    r"|[,:]\s+(?:(?:and|but|so|since|as|while|which|who)\s+)?|\s+and\s+"
-    r"|\s+(?:since|when|once)\s+(?=(?:we|i|they|he|she|it|the|my|our)\b)",
-    re.IGNORECASE,
-)
-_SIDE = re.compile(
-    r"(?<=\bthe )left\b|(?<=\bplays )left\b|(?<=\bplay )left\b|\bleft(?= (?:wing|side|hand|arm|leg|of)\b)"
-)
-"""Left that is no form of to leave."""
-_DOT = re.compile(r"(?<=\bmr)\.|(?<=\bmrs)\.|(?<=\bms)\.|(?<=\bdr)\.|(?<=\bprof)\.")
+_CLAUSE = re.compile(r"[,:]\s+(?:(?:and|but|so|since|as|while|which|who)\s+)?|\s+and\s+", re.IGNORECASE)
 _MAY = re.compile(r"(?<=\w )May\b")
 _TOLD = re.compile(r"\b(?:was|were|has been|have been)\b|(?<!\bis )(?<!\bare )\b\w{3,}ed\b")
 """What happened: a day that it names is when."""
-_QUOTED = re.compile(r"[\"“„][^\"”]*\b(?:i|we|my|our)\b[^\"”]*[\"”]")
-"""What somebody else says of themselves."""
-_NOBODY = Term("word", "", "", "")
 
 
 @lru_cache(4096)
@@ -104,7 +89,7 @@ def valid(text: str, at: str, language: Language) -> tuple[str, str]:
 
 def _claims(sentence: str, at: str, language: Language) -> Iterator[Claim]:
     low = lowered(sentence)
-    clauses = [_claim(each, language) for each in _clauses(sentence, language)]
+    clauses = [_claim(each, language) for each in _CLAUSE.split(sentence)]
     change = language.cue("has changed", low) or any(each["change"] for each in clauses)
     shared: dict[str, Any] = {
         "since": dates.since(sentence, at, change=change),
@@ -117,8 +102,8 @@ def _claims(sentence: str, at: str, language: Language) -> Iterator[Claim]:
 
 
 def lowered(sentence: str) -> str:
-    """A sentence in lower case, without the names of a month and a side that are other words, too."""
-    return _DOT.sub("", _SIDE.sub("side", _MAY.sub("", sentence).lower().replace("’", "'")))
+    """A sentence in lower case, without the month that is another word, too."""
+    return _MAY.sub("", sentence).lower().replace("’", "'")
 
 
 def _for_a_day(low: str, language: Language) -> bool:
@@ -132,27 +117,10 @@ def _for_a_day(low: str, language: Language) -> bool:
 def _modality(low: str, language: Language) -> Modality:
     if low.rstrip().endswith("?"):
         return "asks"
-    if _QUOTED.search(low):
-        return "may"
     for each in ("example", "wants", "may"):
         if language.cue(each, low):
             return each
     return "will" if re.search(r"\b(?:will|shall|going to)\b|'ll\b", low) else "is"
-
-
-def _clauses(sentence: str, language: Language) -> list[str]:
-    """The clauses of a sentence; what has no verb of its own belongs to the one before, unless it denies."""
-    found: list[str] = []
-    at = 0
-    for hit in (*_CLAUSE.finditer(sentence), None):
-        part = sentence[at : hit.start() if hit else len(sentence)]
-        words = list(pieces(part, language))
-        if not found or _verb([_NOBODY, *words], language) is not None or (words and words[0].key == "not"):
-            found.append(part)
-        else:
-            found[-1] += f", {part}"
-        at = hit.end() if hit else len(sentence)
-    return found
 
 
 def _claim(clause: str, language: Language) -> Mapping[str, Any]:
@@ -183,24 +151,9 @@ def _parts(words: Sequence[Term], language: Language) -> tuple[Sequence[Term], s
         return (), "", words
     before, after = words[:verb], words[verb + 1 :]
     helped = words[verb].low in _AUXILIARIES | _BE
-    while after and (after[0].low in _BE | _AUXILIARIES or after[0].key == "not"):
-        after = after[1:]
     if helped and after and after[0].low in language.bases and after[0].low.endswith(("ed", "en", "ing")):
         return before, language.base(after[0].low), after[1:]
-    if words[verb].low in _BE:
-        attribute, subject = _owned(before)
-        return subject, attribute, after
     return before, words[verb].base or language.base(words[verb].low), after
-
-
-def _owned(before: Sequence[Term]) -> tuple[str, Sequence[Term]]:
-    """`rent` and `flat` of "the rent of the flat", and of "the flat's rent"."""
-    for at, word in enumerate(before):
-        if word.low == "of" and at:
-            return _keys(before[:at]) or "be", before[at + 1 :]
-        if word.text.endswith(("'s", "’s")) and at + 1 < len(before):
-            return _keys(before[at + 1 :]) or "be", before[: at + 1]
-    return "be", before
 
 
 def _keys(words: Sequence[Term]) -> str:
@@ -216,12 +169,8 @@ def _verb(words: Sequence[Term], language: Language) -> int | None:
             continue
         if word.low in _BE | _AUXILIARIES:
             return at
-        if before.low in _WHO and _tells(word) and word.low not in _ADVERBS:
-            return at
-        if found is None and word.low in language.bases and not word.low.endswith("ing"):
-            plain = word.low == language.base(word.low)
-            if not plain or before.low in _MANY or before.low.endswith("s"):
-                found = at
+        if found is None and word.low in language.bases:
+            found = at
     return found if found is not None else _perhaps_verb(words)
 
 

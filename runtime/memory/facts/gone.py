@@ -13,7 +13,6 @@ from functools import lru_cache
 from runtime.memory.facts.language import Language
 
 _BE = "(?:is|are|was|were|been|being|be|got|gets|get)"
-_FEW, _SOME = r"(?P<old>(?:\S+\s+){1,4}?)", r"(?P<old>(?:\S+\s+){1,8}?)"
 _STOP = r"(?=$|[,.;]|\s(?:to|onto|with|by|for|in favour|but|and|because|after|as|into|on|in|at)\b)"
 _CONTRASTS = (
     r"\bfrom\s+(?P<old>(?:\S+\s+){1,5}?)(?:(?:over|up|down|back|out)\s+)?(?:to|onto|into|in favour of)\b",
@@ -25,8 +24,6 @@ _CONTRASTS = (
     r"\b(?:taken?|takes? over|took|acquired|bought|inherited|exported|removed|withdrew|withdrawn)\b"
     r".*?\bfrom\s+(?P<old>(?:\S+\s*){1,4})",
     r"^(?P<old>.+?)\s+(?:has\s+|have\s+)?(?:handed|passed|gave|given|transferred|ceded|delegated)\b.*\bto\b",
-    rf"\b\w+\s+{_FEW}into\s+an?\b",
-    r"\b(?:forget|scratch|ignore|disregard)\s+(?P<old>(?:\S+\s*){1,3})",
     r"\b(?:said|wrote|noted|told you|put down)\s+(?P<old>.{1,60}?)\s+(?:by mistake|in error|wrongly|but)\b",
     r"\b(?:wrongly|mistakenly|falsely|incorrectly|mis[a-z]{3,})\b.{0,30}?\bas\s+(?P<old>(?:\S+\s*){1,3})",
     r"^(?P<old>.+?)\s+(?:is|was|were)\s+(?:an?\s+|the\s+)?(?:typo|wrong|mistake|error|misprint|incorrect)\b",
@@ -59,17 +56,10 @@ def _patterns(language: Language) -> tuple[re.Pattern[str], ...]:
     ends, over = language.pattern("comes to an end"), language.pattern("is over")
     renames = language.pattern("gets another name")
     verbs = (
-        rf"\b(?:{takes})\s+(?!(?:at|on|in|to|by|for|with|up|as|from|until)\b)(?P<old>.{{1,60}}?){_STOP}",
-        *(rf"\b(?:{verbs})\s+{_FEW}{particle}\b" for verbs, particle in language.around("does away with")),
-        *(
-            rf"\b(?:{verbs})\s+{_FEW}over\b"
-            for verbs, to in language.around("becomes another")
-            if to == "over"
-        ),
+        rf"\b(?:{takes})\s+(?P<old>.{{1,60}}?){_STOP}",
         rf"^(?P<old>.+?)\s+{_BE}\s+(?:\w+ly\s+|all\s+|been\s+)*(?:{takes}|{over}|{renames})\b",
-        rf"^(?P<old>.+?)['’](?:s|ve|re)\s+(?:been\s+)?(?:{takes}|{over})\b",
         rf"^(?P<old>.+?)\s+(?:has|have|had)\s+(?:{over}|{renames})\b",
-        rf"^{_SOME}(?:{ends}|{renames})\b",
+        rf"^(?P<old>(?:\S+\s+){{1,8}}?)(?:{ends}|{renames})\b",
         rf"\b(?:{renames})\s+(?P<old>.{{1,40}}?)(?:\s+(?:to|into|as|onto|after)\b|$|,)",
     )
     return tuple(map(re.compile, (*_CONTRASTS, *verbs)))

@@ -173,7 +173,7 @@ def settle(shelf: Shelf, a: Memory, b: Memory, found: Agreement, language: Langu
     """
     with shelf.transaction():
         one, other = shelf.get(Memory, a.id) or a, shelf.get(Memory, b.id) or b
-        at = {each.id: max(_last_said(shelf, each), each.since) for each in (one, other)}
+        at = {each.id: told_last(shelf, each) for each in (one, other)}
         if at[one.id] < at[other.id]:
             one, other = other, one  # one is the later
         edge = _against(shelf, "contradicts", one, other, found, at, now)
@@ -189,9 +189,20 @@ def settle(shelf: Shelf, a: Memory, b: Memory, found: Agreement, language: Langu
         return Settled(edge, past, one)
 
 
-def _last_said(shelf: Shelf, memory: Memory) -> str:
+def restore(shelf: Shelf, memory: Memory, now: str) -> None:
+    """Let a superseded memory hold again; the edges that ended it are kept as invalid."""
+    with shelf.transaction():
+        for relation in ("contradicts", "supersedes"):
+            edge = shelf.get(Edge, edge_id(memory.superseded, relation, memory.id))
+            if edge is not None:
+                shelf.put(edge.model_copy(update={"invalidated": f"judged anew {now[:10]}"}))
+        shelf.put(memory.model_copy(update={"superseded": "", "until": "", "changed": now, "judged": now}))
+
+
+def told_last(shelf: Shelf, memory: Memory) -> str:
+    """When a memory was told last, or from when it holds if that is later: the order of contradictions."""
     last = shelf.pick(Observation, memory.evidence[-1:])
-    return max((each.at for each in last), default="") or memory.since
+    return max((memory.since, *(each.at for each in last)))
 
 
 def _opinions(a: Memory, b: Memory, language: Language) -> bool:

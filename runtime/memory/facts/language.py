@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cache, lru_cache
@@ -19,21 +19,18 @@ _SETS = {
     "denies": "negators",
     "one at a time": "single",
     "only once": "once",
-    "another one": "others",
     "opinion": "opinions",
     "greets": "greetings",
 }
 """Sections of `agreement.md` that are plain lists of words, and the field that holds each."""
 _MEANT = ("may", "wants", "example", "for a while", "on a day")
-_CHANGED = ("has changed", "changed for good", "instead", "is over", "adds", "names it")
+_CHANGED = ("has changed", "is over", "adds", "names it")
 """Sections of `agreement.md` that list phrases, between commas."""
 _VERBS = ("takes the place of", "does away with", "comes to an end", "gets another name", "becomes another")
 """Sections of `agreement.md` that list verbs with their irregular forms."""
 _PAIRS = {"either one or the other": "either", "opposites": "opposites", "different ones": "different"}
 _GROUPS = {"only one of": "kinds"}
 _TO = ("to", "from", "into", "over", "back", "up", "down", "by")
-_PARTICLES = {"away", "back", "down", "in", "off", "out", "over", "up"}
-"""What may follow the object of a verb."""
 CACHED = 20_000
 """Words whose base form is cached."""
 _PREFIXES = ("un", "in", "im", "ir", "il", "dis", "non")
@@ -56,7 +53,6 @@ class Language:
     negators: Words = field(default_factory=set[str])
     single: Words = field(default_factory=set[str])
     once: Words = field(default_factory=set[str])
-    others: Words = field(default_factory=set[str])
     opinions: Words = field(default_factory=set[str])
     greetings: Words = field(default_factory=set[str])
     phrases: dict[tuple[str, ...], str] = field(default_factory=dict[tuple[str, ...], str])
@@ -139,15 +135,6 @@ class Language:
         """A pattern of the phrases of these sections."""
         return any_of(phrase for name in names for phrase in self.cues.get(name, ()))
 
-    def around(self, name: str) -> Iterator[tuple[str, str]]:
-        """Patterns of the verbs of a section that have each particle: `taken` and `carried` have `away`."""
-        verbs: dict[str, list[str]] = {}
-        for phrase in self.cues.get(name, ()):
-            verb, _, particle = phrase.partition(" ")
-            if particle in _PARTICLES:
-                verbs.setdefault(particle, []).append(verb)
-        return ((any_of(some), particle) for particle, some in verbs.items())
-
     def begins_phrase(self, low: str) -> bool:
         """Whether a known phrase begins with this word."""
         return low in self.starts or self.base(low) in self.starts
@@ -179,9 +166,6 @@ class Language:
         for parts in _lines(body):
             if title in _VERBS:
                 self._verbs(title, parts)
-            if title == "denies what was":
-                for part in parts:
-                    self._phrase(part.split(), "nolonger")
             elif title == "means the same":
                 self._group(self.synonyms, map(self._word, parts))
             elif title in _PAIRS:
@@ -208,13 +192,10 @@ class Language:
 
     def _word(self, phrase: str) -> str:
         """The one word that replaces a phrase."""
-        words = phrase.split()
+        words = tuple(self.base(word) for word in phrase.split())
         if len(words) == 1:
-            return self.base(phrase)
-        return self._phrase([self.base(word) for word in words], "-".join(words))
-
-    def _phrase(self, words: list[str], made: str) -> str:
-        self.phrases[tuple(words)] = made
+            return words[0]
+        self.phrases[words] = made = "-".join(phrase.split())
         self.starts.add(words[0])
         return made
 

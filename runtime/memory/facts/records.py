@@ -62,6 +62,7 @@ class Memory(Record):
     superseded: str = ""  # the id of the memory that replaces it, from `until` on
     created: str = ""
     changed: str = ""
+    judged: str = ""  # when a dream last asked a model what it ends
     confidence: float = Field(0.5, ge=0, le=1)
     salience: float = Field(0.5, ge=0, le=1)
     accessed: int = 0
@@ -75,10 +76,6 @@ class Memory(Record):
     def ended(self, at: str) -> bool:
         """Whether it no longer holds at a stored time; one that is to end later still does."""
         return bool(self.until or self.superseded) and self.until <= at
-
-    def holds(self, at: str) -> bool:
-        """Whether it holds at a stored time."""
-        return self.since <= at and not self.ended(at)
 
 
 class Edge(Record):

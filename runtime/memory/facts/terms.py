@@ -10,6 +10,7 @@ from fractions import Fraction
 from itertools import groupby
 from typing import Literal, NamedTuple
 
+from runtime.memory.facts import dates
 from runtime.memory.facts.language import Language
 from runtime.text.tokens import Token, tokens
 
@@ -20,20 +21,9 @@ MOST_TERMS, MOST_CHARS = 240, 4_000
 """Of a statement; longer ones are not compared."""
 MOST_NAMES, NAMES_CHARS = 12, 20_000
 """Names of one text, and the characters that are searched for them."""
-_MONTHS = {name[:3].lower(): n for n, name in enumerate(calendar.month_name) if name}
-_MONTH = "(?:sept|" + "|".join(rf"{name[:3]}(?:{name[3:]})?" for name in calendar.month_name[1:]) + ")"
-_DAYS = tuple(name.lower() for name in calendar.day_name)
 _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 _DATES = re.compile(
-    rf"""\b(?:
-      (?P<iso>\d{{4}}-\d\d(?:-\d\d)?)(?!\d)
-    | (?P<d1>\d{{1,2}})(?:st|nd|rd|th)?(?:\s+of)?\s+(?P<m1>{_MONTH})\b\.?(?:,?\s+(?P<y1>\d{{4}}))?
-    | (?P<m2>{_MONTH})\b\.?\s+(?P<d2>\d{{1,2}})(?:st|nd|rd|th)?\b(?![:.]\d)(?:,?\s+(?P<y2>\d{{4}}))?
-    | (?P<m3>{"|".join(calendar.month_name[1:])})\b
-      (?:\s+(?P<y3>\d{{4}}))?
-    | (?P<day>{"|".join(_DAYS)})s?\b
-    | (?P<year>(?<=in\s)(?:19|20)\d\d|(?<=since\s)(?:19|20)\d\d|(?<=of\s)(?:19|20)\d\d)\b
-    )""",
+    rf"\b(?:{dates.NAMED}|(?P<year>(?<=in\s)(?:19|20)\d\d|(?<=since\s)(?:19|20)\d\d|(?<=of\s)(?:19|20)\d\d)\b)",
     re.VERBOSE | re.IGNORECASE,
 )
 _CLOCK = re.compile(
@@ -60,7 +50,7 @@ _PRONOUNS = {
 }
 _LEADS = frozenset("the a an my your his her its our their this that these those".split())  # noqa: SIM905
 _BE = frozenset("is are was were be 's".split())  # noqa: SIM905
-_NO_NAMES = {*_DAYS, *(name.lower() for name in calendar.month_name[1:])}.union(
+_NO_NAMES = {*dates.WEEKDAYS, *map(str.lower, calendar.month_name[1:])}.union(
     re.findall(r"\w+", "mon tue wed thu fri sat sun i ok okay yes no hey hi hello wow thanks oh"),
     ("mr", "mrs", "ms", "dr", "the", "a", "an"),
 )
@@ -108,10 +98,10 @@ def terms_of(text: str, language: Language, who: str = "") -> Terms:
     while at < len(found):
         piece = found[at]
         phrase, count = _phrase(found, at, language)
-        if phrase == "nolonger" or (not phrase and piece.key == "not"):
-            denials += 1
-        elif phrase:
+        if phrase:
             terms.append(Term("word", phrase, phrase, phrase, len(terms), base=phrase))
+        elif piece.key == "not":
+            denials += 1
         elif piece.key:
             base = language.base(piece.key) if piece.kind in ("word", "name") else ""
             terms.append(piece._replace(at=len(terms), base=base))
@@ -159,17 +149,10 @@ def pieces(text: str, language: Language, who: str = "") -> Iterator[Term]:
 
 
 def _date(hit: re.Match[str]) -> Term:
-    groups, low = hit.groupdict(), hit[0].lower()
-    if groups["day"]:
-        return Term("date", f"day {_DAYS.index(groups['day'].lower())}", hit[0], low)
-    if groups["iso"]:
-        year, month, day = (*map(int, groups["iso"].split("-")), 0)[:3]
-    elif groups["year"]:
-        year, month, day = int(groups["year"]), 0, 0
-    else:
-        n = next(n for n in "123" if groups[f"m{n}"])
-        month = _MONTHS[groups[f"m{n}"][:3].lower()]
-        year, day = int(groups[f"y{n}"] or 0), int(groups.get(f"d{n}") or 0)
+    low = hit[0].lower()
+    if hit["weekday"]:
+        return Term("date", f"day {dates.WEEKDAYS[hit['weekday'].lower()]}", hit[0], low)
+    year, month, day = (int(hit["year"]), 0, 0) if hit["year"] else dates.numbers(hit)
     return Term("date", f"{year}-{month}-{day}", hit[0], low, parts=(year, month, day))
 
 

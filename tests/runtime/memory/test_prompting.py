@@ -13,6 +13,7 @@ from kernel.loop.budget import Bounds
 from kernel.store.call_log import ReplyLog
 from runtime.memory.prompting import Asking, fenced, models
 from runtime.models.human import Human
+from runtime.models.micro.micro import Micro
 from runtime.models.prices import Price
 from runtime.models.scripted import Scripted
 from runtime.reflexes.reflex import Reflex
@@ -57,6 +58,14 @@ def test_a_prompt_can_want_an_object(tmp_path: Path) -> None:
     asker = asking(tmp_path, model)
     assert asker("shorten", {"it": "this"}) == '{"holds": false, "why": "it is old"}'
     assert asker.troubles == ["scripted to shorten: the reply holds no JSON object; reply with exactly one"]
+
+
+def test_a_question_that_a_small_model_gets_wrong_goes_to_the_next_rung(tmp_path: Path) -> None:
+    prompt(tmp_path, "---\nsmall: false\n---\nShorten {{ text }}.")
+    small, large = Scripted([{"text": "small"}], name="small"), Scripted([{"text": "large"}], name="large")
+    asker = asking(tmp_path, Micro(small, ()), large)
+    assert asker("shorten", {"text": "…"}) == "large"
+    assert not small.asks and asker.troubles == ["small is too small for shorten"]
 
 
 def test_a_rung_that_fails_hands_over_to_the_next(tmp_path: Path) -> None:

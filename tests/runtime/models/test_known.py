@@ -74,6 +74,7 @@ def test_a_question_with_context_of_its_own_goes_on(known: Known) -> None:
     assert not offered(known, "who leads the project?", Note("context", "the plan", "person", "stdin"))
 
 
-def test_what_memory_lacks_is_said_to_the_person(known: Known) -> None:
-    assert known.suggestion("who is the president of France?") == "Memory knows nothing about it."
-    assert known.suggestion("lead the project") == known.suggestion("who leads the project?") == ""
+def test_without_a_model_it_also_says_what_memory_lacks(known: Known) -> None:
+    alone = Known(known.memory, alone=True)
+    assert offered(alone, "who is the president of France?") and offered(alone, "who leads the project?")
+    assert not offered(alone, "lead the project") and not offered(alone, "which files are empty?")

@@ -37,14 +37,26 @@ BESIDE = 0.01
 """The least score, relative to the best, of one that only an edge leads to."""
 DOUBTFUL = ("may", "wants", "example")
 """Modalities of what is not so."""
-CERTAIN = 0.6
-"""How alike the words of a question and of a line must be for the line to answer alone."""
+CERTAIN = 0.75
+"""The share of a question's words, or the like, that a line must have to answer alone."""
+ALIKE = 0.3
+"""How alike a word of such a line must at least be to each of them."""
+RIVAL = 0.5
+"""The share from which on a later record may be about the same, so that no line answers alone."""
+EVENT = 0.6
+"""The share of the words of an event that a record must have to tell its day."""
 PAYING = 2.5
 """How much more the kind counts if a question asks who pays: few lines are about money."""
 HEIRS = 2
 """Later records that take over the rank of one: most others that are near speak of something else."""
 OWN = 0.1
 """How much a later record's own rank counts, beside its nearness, for being one of them."""
+FOLLOWED = 2
+"""The best records by themselves, of which is sought what was said later with a rare word of theirs."""
+FOLLOWERS = 5
+"""Records that are looked at for each."""
+RARE = 0.6
+"""How rare such a word is at least."""
 PERHAPS = 2
 """Lines that are shown when nothing is known."""
 
@@ -82,7 +94,6 @@ class Line:
     standing: Standing
     sure: float  # the calibrated probability that it answers the question
     source: str = ""
-    measures: tuple[float, float] = (0.0, 0.0)  # the word that it has least; all, if of the wanted kind
     likeness: float = 0.0  # to the question: its own, or that of the record whose rank it has
     share: float = 0.0  # of what retrieval found, likewise
 
@@ -99,17 +110,8 @@ class Answers:
     lines: Sequence[Line]
     known: bool
     wanted: Wanted
-
-    @property
-    def certain(self) -> bool:
-        """Whether the first line can stand alone: a person said it, and it has like words for all."""
-        if not self.known or not self.wanted.asks or not self.wanted.about:
-            return False
-        first = self.lines[0]
-        own = first.record.source == PERSON or first.record.who == PERSON
-        least, said = first.measures
-        whole = 0.5 if self.wanted.kind in ("", YES_NO) else 1.0
-        return own and least >= CERTAIN and said >= CERTAIN * whole
+    near: Sequence[Line] = ()  # also those that are not shown if nothing is known, for one who reads
+    certain: bool = False  # the first line can stand alone
 
 
 @dataclass
@@ -123,6 +125,7 @@ class _Candidate:
     fits: bool
     cosine: float = 0.0
     said: float = 0.0  # the share of the question's words that it has, or the like
+    whole: bool = False  # it has all of them
     least: float = 0.0  # how alike the word is that it has least
     named: bool = True  # it has the names that the question has
     origin: str = ""  # the id of the record whose rank it has
@@ -150,9 +153,10 @@ def answers_of(
     wanted = _dated(retrieval, retrieval.questions.read(query, today), query, now)
     found = _with_successors(retrieval, _candidates(retrieval, hits, wanted), wanted)
     weights = weights_of(retrieval.embedder.name if retrieval.embedder is not None else "lexical")
-    _compare_words(retrieval, query, wanted, found)
-    for each in found:
-        each.base = each.score = _base(each, wanted, weights, today)
+    _rank(retrieval, query, wanted, weights, found, today)
+    followers = _followers(retrieval, found, wanted) if wanted.asks else []
+    _rank(retrieval, query, wanted, weights, followers, today)
+    found += followers
     if not wanted.event:
         at = wanted.last or today
         _pass_on(retrieval, [each for each in found if each.standing.first <= at], wanted, weights)
@@ -173,7 +177,32 @@ def answers_of(
     kept = [everything[hit.id] for hit in once([each.hit for each in fitting], made_of)]
     lines = [_line(each, origin(each), weights, wanted, today) for each in kept[:limit]]
     known = bool(lines) and (not wanted.asks or lines[0].sure >= 0.5)
-    return Answers(lines if known else lines[:PERHAPS], known, wanted)
+    certain = known and _certain(retrieval, kept[0], found, wanted, today)
+    return Answers(lines if known else lines[:PERHAPS], known, wanted, lines, certain)
+
+
+def _certain(
+    retrieval: Retrieval, first: _Candidate, found: Sequence[_Candidate], wanted: Wanted, today: int
+) -> bool:
+    """Whether a record answers alone: a person said it, it has by itself what the question asks for now.
+
+    Nothing that was said later may be about the same: what replaces a fact is often told in other words.
+    """
+    if not (wanted.asks and wanted.about) or wanted.past or wanted.kind == YES_NO:
+        return False
+    standing, timed = first.standing, wanted.kind == "time"
+    doubtful = standing.modality != "is" or standing.temporary
+    ahead = any(
+        span.first > today for span in retrieval.questions.times.spans(first.hit.text, standing.first)
+    )
+    if PERSON not in (first.record.source, first.record.who) or (not timed and (doubtful or ahead)):
+        return False
+    if not first.fits or first.said < CERTAIN or first.least < ALIKE or not (wanted.kind or first.whole):
+        return False
+    return not any(
+        each.said > RIVAL and each.standing.said >= standing.said and each.hit.text != first.hit.text
+        for each in found
+    )
 
 
 _EVENT = re.compile(
@@ -192,7 +221,7 @@ def _dated(retrieval: Retrieval, wanted: Wanted, query: str, now: datetime) -> W
     found = _candidates(retrieval, retrieval.search(hit["what"], PERHAPS, now=now), event)
     _compare_words(retrieval, hit["what"], event, found)
     best = max(found, key=lambda each: each.said, default=None)
-    if best is None or best.said < CERTAIN:
+    if best is None or best.said < EVENT:
         return wanted
     day = best.standing.first
     spans = retrieval.questions.times.spans(best.hit.text, day)
@@ -232,6 +261,40 @@ def _with_successors(retrieval: Retrieval, found: list[_Candidate], wanted: Want
         ]
         found = [*found, *_candidates(retrieval, hits, wanted)]
     return found
+
+
+def _followers(retrieval: Retrieval, found: Sequence[_Candidate], wanted: Wanted) -> list[_Candidate]:
+    """What was said later than the best records with a rare word of theirs, and none of the question's.
+
+    "We have left Hetzner" replaces "the servers are at Hetzner", and does not speak of servers.
+    """
+    known, terms = {each.hit.id for each in found}, retrieval.index.language.terms
+    hits: dict[str, Found] = {}
+    later: dict[str, str] = {}
+    for best in sorted(found, key=lambda each: -each.base)[:FOLLOWED]:
+        rare = {term for term in terms(best.hit.text) if _rare(retrieval, term) >= RARE}
+        for hit in retrieval.search(best.hit.text, FOLLOWERS):
+            if hit.id not in known and not rare.isdisjoint(terms(hit.text)):
+                hits[hit.id], later[hit.id] = hit, best.standing.said
+    return [
+        each
+        for each in _candidates(retrieval, list(hits.values()), wanted)
+        if each.standing.said > later[each.hit.id]
+    ]
+
+
+def _rank(
+    retrieval: Retrieval,
+    query: str,
+    wanted: Wanted,
+    weights: Weights,
+    found: Sequence[_Candidate],
+    today: int,
+) -> None:
+    """Measure records by themselves."""
+    _compare_words(retrieval, query, wanted, found)
+    for each in found:
+        each.base = each.score = _base(each, wanted, weights, today)
 
 
 def _base(each: _Candidate, wanted: Wanted, weights: Weights, today: int) -> float:
@@ -339,6 +402,7 @@ def _compare_words(retrieval: Retrieval, query: str, wanted: Wanted, found: Sequ
         total = sum(rare.values())
         each.said = sum(rare[word] * value for word, value in have.items()) / total if total else 0.0
         each.least = min(have.values(), default=0.0)
+        each.whole = terms.issuperset(map(stem, wanted.about))
         each.named = all(have[word] == 1.0 for word in wanted.names if word in have)
 
 
@@ -353,7 +417,6 @@ def _line(each: _Candidate, origin: _Candidate, weights: Weights, wanted: Wanted
         each.standing,
         _probability(measures, weights) if about_it else 0.0,
         each.standing.shown(today),
-        measures,
         max(each.hit.likeness, origin.hit.likeness),
         max(each.hit.score, origin.hit.score),
     )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import calendar
 import re
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
@@ -16,6 +15,7 @@ from math import exp
 
 from dateutil.relativedelta import relativedelta
 
+from runtime.memory.facts.dates import MONTHS, WEEKDAYS, WRITTEN, nearest, numbers
 from runtime.memory.facts.retrieval.language import LONGEST, Language
 from runtime.text.patterns import any_of
 
@@ -68,22 +68,17 @@ class Times:
 
     def __init__(self, language: Language) -> None:
         self.language = language
-        names = (*enumerate(calendar.month_name), *enumerate(calendar.month_abbr), (9, "sept"))
-        self._months = months = {name.casefold(): number for number, name in names if name}
-        self._weekdays = days = {name.casefold(): number for number, name in enumerate(calendar.day_name)}
         fixed = {word for phrase in language.days for word in phrase.split()}
         dull = language.dull | language.numbers.keys()
-        self._tells = (fixed - dull) | days.keys() | months.keys() | language.seasons.keys() | _COUNTED
+        self._tells = (fixed - dull) | WEEKDAYS.keys() | MONTHS.keys() | language.seasons.keys() | _COUNTED
         self._times = self._tells | language.time_words
-        self.tells_words = frozenset(self._tells | {f"{day}s" for day in days})
+        self.tells_words = frozenset(self._tells | {f"{day}s" for day in WEEKDAYS})
         number = rf"\d{{1,3}}|{any_of(language.numbers)}"
-        month, season = any_of(months), any_of(language.seasons)
-        day = r"\d{1,2}(?:st|nd|rd|th)?"
+        month, season = any_of(MONTHS), any_of(language.seasons)
         year = r"(?:19|20)\d\d"
         unit = "day|week|weekend|month|year"
         exact = (
-            rf"(?P<iso>\d{{4}}-\d\d-\d\d)|(?P<d1>{day})(?: of)? (?P<m1>{month})\b\.?(?:,? ?(?P<y1>{year}))?|"
-            rf"(?P<m2>{month})\b\.? (?P<d2>{day})\b(?:,? ?(?P<y2>{year}))?|"
+            rf"(?x:{WRITTEN})|"
             rf"(?P<nth>{'|'.join(_NTH)}) week (?:of|in) (?P<m5>{month})\b(?:,? (?P<y6>{year}))?|"
             rf"(?:the )?(?P<some>start|beginning|middle|end) of (?P<m6>{month})\b(?!,? (?:of )?{year})|"
             rf"(?:(?P<part>early|mid|middle of|late|end of|the end of|beginning of)[ -])?"
@@ -96,7 +91,7 @@ class Times:
             rf"\b(?:(?P<fixed>{any_of(language.days)})\b|"
             rf"(?P<n>{number}) (?P<unit>{unit})s? (?P<way>ago|earlier|later|from now)\b|"
             rf"(?P<whose>last|this|next) (?P<big>month|year)\b|"
-            rf"(?:(?P<on>last|this|next|on|this past) )?(?P<weekday>{any_of(days)})\b|"
+            rf"(?:(?P<on>last|this|next|on|this past) )?(?P<weekday>{any_of(WEEKDAYS)})\b|"
             rf"(?:(?P<nb>{number}|the) (?P<ub>{unit})s? )?"
             rf"(?:(?P<rel>before|after|since|between|until) )?(?:the )?"
             rf"(?:{exact}))",
@@ -160,7 +155,7 @@ class Times:
     def _weekday(self, hit: re.Match[str], said: int) -> Span | None:
         if not said:
             return None
-        ahead = (self._weekdays[hit["weekday"]] - date.fromordinal(said).weekday()) % 7 or 7
+        ahead = (WEEKDAYS[hit["weekday"]] - date.fromordinal(said).weekday()) % 7 or 7
         day = said + ahead if hit["on"] in ("next", "this") else said - (7 - ahead or 7)
         return Span(day, day)
 
@@ -170,14 +165,8 @@ class Times:
 
     def _dated(self, hit: re.Match[str], said: int) -> Span | None:
         try:
-            if hit["iso"]:
-                day = date.fromisoformat(hit["iso"]).toordinal()
-                return Span(day, day)
-            for n in "12":
-                if hit[f"d{n}"]:
-                    month = self._months[hit[f"m{n}"]]
-                    number = int(re.match(r"\d+", hit[f"d{n}"])[0])  # type: ignore[index]
-                    return _day(hit[f"y{n}"], month, number, said)
+            if hit["iso"] or hit["m1"] or hit["m2"]:
+                return _written(*numbers(hit), said)
             if hit["y5"]:
                 year = int(hit["y5"])
                 return Span(date(year, 1, 1).toordinal(), date(year, 12, 31).toordinal())
@@ -201,13 +190,13 @@ class Times:
         """A month, or a part of it, of a year that is given or the nearest before."""
         if not (year or said):
             return None
-        month = self._months[name]
+        month = MONTHS[name]
         begin = date(int(year or _year_of(month, "", date.fromordinal(said))), month, 1)
         return _part(begin, begin.replace(day=calendar.monthrange(begin.year, month)[1]), which)
 
     def _months_of(self, hit: re.Match[str], said: int) -> Span | None:
         name, season = hit["m3"] or hit["m4"], hit["s3"] or hit["s4"]
-        first, last = self.language.seasons[season] if season else (self._months[name],) * 2
+        first, last = self.language.seasons[season] if season else (MONTHS[name],) * 2
         turn = hit["turn"] or ""
         if not (hit["y3"] or said) or (hit["s4"] and turn not in ("last", "this", "next")):
             return None  # "in the spring of his life"
@@ -249,16 +238,14 @@ def _part(begin: date, end: date, which: str) -> Span:
     return Span(first, last)
 
 
-def _day(year: str | None, month: int, number: int, said: int) -> Span | None:
+def _written(year: int, month: int, day: int, said: int) -> Span | None:
+    """A day, or a whole month; of the nearest year if none is given, sooner one before than one after."""
     if not year and not said:
         return None
-    this = int(year) if year else date.fromordinal(said).year
-    days: list[int] = []
-    for each in [this] if year else (this - 1, this, this + 1):
-        with suppress(ValueError):  # 29 February
-            days.append(date(each, month, number).toordinal())
-    nearest = min(days, key=lambda day: abs(day - said) + (60 if day > said else 0), default=0)
-    return Span(nearest, nearest) if nearest else None
+    if not day:
+        return _calendar(date(year, month, 1), "month", 0)
+    found = date(year, month, day) if year else nearest(month, day, date.fromordinal(said), 60)
+    return Span(found.toordinal(), found.toordinal())
 
 
 def _around(day: int, unit: str, most: int | None = None) -> Span | None:

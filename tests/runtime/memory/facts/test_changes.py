@@ -93,6 +93,15 @@ NO_CHANGES = {
     "another colour": ("The blue car needs oil.", "The red car needs no oil any more."),
     "the boss's": ("My laptop runs Windows.", "My boss's laptop was switched from Windows to Linux."),
     "told twice": ("The fee went from 10 to 12 euros.", "The fee was raised by two euros, to 12."),
+    "told of her": ("I take the night bus.", "Ruth told me she has given up the night bus and cycles."),
+    "told of his parents": (
+        "I subscribe to the Herald.",
+        "Omar mentioned that his parents cancelled the Herald.",
+    ),
+    "told of them": (
+        "We store our files on a NAS.",
+        "The people upstairs reported that they replaced their NAS.",
+    ),
     "an age": ("Luis has a daughter.", "Luis's daughter has just turned six."),
     "wish": ("The rehearsal is on Tuesday.", "I would like to move the rehearsal to Thursday."),
     "possible": ("The database is MySQL.", "If the tests go well, we might migrate to Postgres."),
@@ -160,8 +169,7 @@ def test_a_change_that_is_to_come_holds_from_the_day_that_it_names() -> None:
     closed = diary.now(berlin)
     assert closed.superseded == bonn.id
     assert closed.until == bonn.since == "2026-06-01T00:00:00.000Z"
-    assert closed.holds("2026-05-31T00:00:00.000Z") and not closed.holds("2026-06-01T00:00:00.000Z")
-    assert bonn.holds("2026-06-01T00:00:00.000Z") and not bonn.holds("2026-05-31T00:00:00.000Z")
+    assert not closed.ended("2026-05-31T00:00:00.000Z") and closed.ended("2026-06-01T00:00:00.000Z")
 
 
 def test_a_change_before_another_one_takes_effect_ends_at_once() -> None:
@@ -190,7 +198,7 @@ def test_an_exception_has_an_end_of_its_own() -> None:
     usual = diary.tell("The meeting is on Thursday.", 1)
     exception = diary.tell("This week only the meeting is on Friday.", 1)
     assert exception.until and not exception.superseded
-    assert diary.now(usual).holds(exception.until)
+    assert not diary.now(usual).ended(exception.until)
     diary.day += timedelta(10)
     assert diary.standing() == ["The meeting is on Thursday."]
 

@@ -196,3 +196,30 @@ def test_a_change_that_was_announced_is_shown_with_both_its_days(mind: Mind, ask
     assert (
         line.source.startswith("from 1 May") and "said by you" in line.source and "1 May, said" in line.source
     )
+
+
+def test_a_line_answers_alone_if_it_has_by_itself_what_is_asked(ask: Ask) -> None:
+    assert ask("Where does the spare key hang?").certain
+    assert ask("Who leads the bridge project?").certain
+    assert not ask("Who led the bridge project in January?").certain  # the past is left to somebody who reads
+    assert not ask("Is it true that the team meets on Mondays?").certain
+
+
+def test_no_line_answers_alone_if_a_later_one_may_be_about_the_same(mind: Mind, ask: Ask) -> None:
+    assert ask("When does the team meet?").certain
+    mind.remember(
+        "Mondays are bad for the team, everybody voted for Wednesdays.", who=PERSON, at="2026-03-22"
+    )
+    assert not ask("When does the team meet?").certain
+
+
+def test_a_number_of_something_else_is_no_age(mind: Mind, ask: Ask) -> None:
+    mind.remember("Rufus eats two bowls a day.", who=PERSON, at="2026-03-22")
+    assert ask("How many bowls does Rufus eat?").certain
+    assert not ask("How old is Rufus?").certain
+
+
+def test_what_holds_only_later_does_not_answer_alone(mind: Mind, ask: Ask) -> None:
+    mind.remember("Ada becomes head baker on 7 April.", who=PERSON, at="2026-03-22")
+    assert not ask("Who is head baker?").certain
+    assert ask("Who is head baker?", "2026-04-08").certain
