@@ -42,7 +42,7 @@ from runtime.workspace.approved import relative
 from runtime.workspace.archive import put_away
 from runtime.workspace.concurrency import one_of_many
 from runtime.workspace.found import Guidance
-from runtime.workspace.inbox import TOO_LATE, Inbox, Person, Said, ask, drop, leave, unheard
+from runtime.workspace.inbox import TOO_LATE, Inbox, Person, Said, ask, drop, leave, unheard, vetoed
 from runtime.workspace.new_run import first_document, prior, shelved
 from runtime.workspace.resume import active_before, assumed, begin_session, go_back, raised
 from runtime.workspace.reuse import reusable
@@ -54,7 +54,9 @@ from runtime.workspace.worktrees import Worktree, sweep
 if TYPE_CHECKING:
     from runtime.memory.brain import Brain
     from runtime.memory.tasks.methods import Files
+    from runtime.nervous.decisions import Decision
     from runtime.nervous.nerves import Nerves
+    from runtime.nervous.waiting import Waits
 
 MOST_LEFT_OUT = 3
 """Warnings at the start of a run about skills that are not used."""
@@ -112,18 +114,30 @@ class Fractal(Reader):
         """The messages between worker, oversight and human."""
         from runtime.nervous.nerves import Nerves
 
-        return Nerves(lambda: self.brain.shelf, self.messages_folder, self.systems, self.config)
+        return Nerves(self.memory, self.messages_folder, self.systems, self.config)
 
     @property
     def messages_folder(self) -> Path:
         """Where the messages lie as markdown; it exists once there is one."""
         return self.workspace.state / "messages"
 
-    def why_review(self, session: Session) -> str:
-        """Why the plan of a loop needs approval before DO; "" if it does not."""
+    def why_review(self, session: Session, confidence: str) -> str:
+        """Why a loop's plan of this confidence needs approval before DO; "" if it does not."""
         mode = self.config.review
         overseen = any(rung.tier == "oversight" for rung in session.run.ladder)
-        return "" if mode == "off" or (mode == "auto" and not overseen) else self.nerves.why_review(session)
+        if mode == "off" or (mode == "auto" and not overseen):
+            return ""
+        return self.nerves.why_review(session, confidence)
+
+    def review(self) -> list[Waits]:
+        """What waits for a decision, over all runs: plans, calls and questions."""
+        from runtime.nervous.waiting import waiting
+
+        return waiting(self, lambda run: self.nerves.log.decisions(run=run))
+
+    def decisions(self, task_type: str = "") -> list[Decision]:
+        """What workers chose, what oversight and humans said, and what came of it; oldest first."""
+        return self.nerves.log.decisions(task_type)
 
     def _files(self) -> Files:
         from runtime.reflexes.trial import Trial
@@ -308,6 +322,7 @@ class Fractal(Reader):
         if names != {key: getattr(self.config, key) for key in names}:
             self.config = self.config.model_copy(update=names)
             self.__dict__.pop("memory", None)
+            self.__dict__.pop("nerves", None)
             self._ladder = self.given
 
     def _meta_names(self, group: str, thread: str) -> dict[str, Any]:
@@ -433,14 +448,22 @@ class Fractal(Reader):
         self.listener(Event("run_started", root.meta.run, root.meta.id, data=data))
 
     def tell(self, run: str, kind: str, *, by: Decider = PROGRAM, **values: Any) -> bool:
-        """Send a message (answer, approve, reject, say, cancel) to a run; True if a process works on it.
+        """Send a message to a run; True if a process works on it.
+
+        The kinds are answer, approve, nudge (plan again, as `why` says), reject, say, cancel, and veto, which
+        cancels and is kept as a decision.
 
         `by` is who decides, and is written to the document; a service that shows the question on a page gives
         `PAGE`. Raises `UsageError` if that decider may not approve a serious danger.
         """
         run = self.find(run)
-        document = open_question(self.documents(run)) if self.config.remember and kind in KINDS else None
-        working = self._leave(run, Said(kind, values), by)
+        document = None
+        if self.config.remember and kind in KINDS:
+            document = open_question(self.documents(run))
+        elif self.config.remember and kind == "veto":
+            document = open_question(self.documents(run)) or self.root_document(run)
+        said = vetoed(str(values.get("why", ""))) if kind == "veto" else Said(kind, values)
+        working = self._leave(run, said, by)
         if document:
             self.nerves.told(document, kind, by, values)
         return working

@@ -7,6 +7,7 @@ import hmac
 import inspect
 import re
 from collections.abc import Awaitable, Callable
+from dataclasses import asdict
 from typing import Any
 
 from mcp.server.mcpserver import Context, MCPServer
@@ -25,8 +26,8 @@ _TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 ABOUT = """\
 Fractal does a task in a folder: it plans, acts, checks the evidence, and records every step in markdown.
 `run` starts a task, waits for a while and returns the run's id. If it is still `running`, call `status`.
-If it is `waiting`, a person decides: call `answer`, `approve` or `reject`. `read_document` shows what was
-done."""
+If it is `waiting`, a person decides: call `answer`, `approve`, `nudge` or `reject`; `review` shows what
+waits. `read_document` shows what was done."""
 
 
 class Listed(BaseModel):
@@ -61,6 +62,18 @@ class ToolList(BaseModel):
     """The tools that `call_tool` accepts."""
 
     tools: list[ToolEntry]
+
+
+class Review(BaseModel):
+    """What waits for a decision."""
+
+    waits: list[dict[str, Any]]
+
+
+class Decisions(BaseModel):
+    """The decision log."""
+
+    decisions: list[dict[str, Any]]
 
 
 class Page(BaseModel):
@@ -139,6 +152,26 @@ def make(runs: Runs) -> MCPServer:
     async def reject(run: str, ctx: Context, why: str = "", wait: float = WAIT) -> State:
         """Reject the plan or step. With a reason the run plans again; a plan rejected without one ends it."""
         return await settled(await runs.send(run, "reject", _client(ctx), why=why), wait, ctx)
+
+    @tool(acts)
+    async def nudge(run: str, why: str, ctx: Context, wait: float = WAIT) -> State:
+        """Send the plan or step back: the run plans again, and its prompt has `why`."""
+        return await settled(await runs.send(run, "nudge", _client(ctx), why=why), wait, ctx)
+
+    @tool(acts)
+    async def veto(run: str, ctx: Context, why: str = "") -> State:
+        """End a run by a decision of a person, which overrules oversight. Ask the person first."""
+        return await settled(await runs.send(run, "veto", _client(ctx), why=why), 10, ctx)
+
+    @tool(reads)
+    async def review() -> Review:
+        """What waits for a decision, over all runs: plans, calls and questions, with dangers and diffs."""
+        return Review(waits=[asdict(each) for each in runs.reading.review()])
+
+    @tool(reads)
+    async def decisions(task_type: str = "") -> Decisions:
+        """What workers chose, what oversight and people said, and what came of it; oldest first."""
+        return Decisions(decisions=[asdict(each) for each in runs.reading.decisions(task_type)])
 
     @tool(acts)
     async def cancel(run: str, ctx: Context) -> State:

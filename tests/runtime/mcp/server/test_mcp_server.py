@@ -26,7 +26,8 @@ from kernel.document.model import ENDED
 from runtime.api.fractal import Fractal
 
 TOOLS = [
-    *("run", "status", "answer", "approve", "reject", "cancel", "resume"),
+    *("run", "status", "answer", "approve", "reject", "nudge", "veto"),
+    *("review", "decisions", "cancel", "resume"),
     *("read_document", "list_runs", "list_tools", "call_tool"),
 ]
 
