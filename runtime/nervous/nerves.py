@@ -69,7 +69,8 @@ class Nerves:
         if mode == "off" or overseen(session.doc) or planner is None or planner.tier != "worker":
             return ""
         reasons = ["every plan is reviewed"] if mode == "always" else []
-        reasons += ["its confidence is low"] if confidence == "low" else []
+        if confidence == "low" and not _sent_back(session.doc):  # still unsure: a higher rung makes the plan
+            reasons.append("its confidence is low")
         reasons += [DANGEROUS] if session.doc.text(2, "dangers") else []
         return "; ".join(reasons) or self.log.failed_lately(session.doc.text(1, "task"))
 

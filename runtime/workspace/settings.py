@@ -66,7 +66,9 @@ class Rung(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     model: str = Field(description="`reflex`, `person`, or a model as `--model` takes it")
-    tier: Literal["worker", "oversight"] = Field("worker", description="a small model, or a large one")
+    tier: Literal["worker", "oversight"] = Field(
+        "worker", description="it plans and acts, or it reviews that and takes over what a worker cannot do"
+    )
     api_base: str | None = Field(None, description="address of a server that speaks the provider's protocol")
     price: Price | None = Field(None, description="USD for a million tokens, where none is known")
     timeout: Seconds | Timeouts | None = Field(None, description=_TIMEOUT)

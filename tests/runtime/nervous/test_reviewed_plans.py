@@ -85,6 +85,17 @@ async def test_a_plan_of_low_confidence_is_reviewed_and_not_made_anew_by_oversig
     )
 
 
+async def test_a_worker_that_is_still_unsure_after_a_nudge_hands_over(fractal: Make) -> None:
+    def oversight(ask: Ask) -> Any:
+        return {"decision": "nudge", "why": "think"} if ask.phase == "review" else planning(ECHO)(ask)
+
+    one = fractal(planning(ECHO, confidence="low"), oversight)
+    result = await one.run("say hello")
+    assert result.exit == Exit.ACCEPTED
+    assert one.document(result.run).meta.taker == "large"
+    assert len(one.decisions()) == 1
+
+
 async def test_without_review_an_uncertain_plan_climbs_and_then_asks_a_human(fractal: Make) -> None:
     oversight, asked = replying(plan(ECHO, confidence="low"))
     result = await fractal(planning(ECHO, confidence="low"), oversight, review="off").run("say hello")
