@@ -46,7 +46,7 @@ from runtime.workspace.inbox import TOO_LATE, Inbox, Person, Said, ask, drop, le
 from runtime.workspace.new_run import first_document, prior, shelved
 from runtime.workspace.resume import active_before, assumed, begin_session, go_back, raised
 from runtime.workspace.reuse import reusable
-from runtime.workspace.runs import Reader, RunResult, event_data, open_question, result_of
+from runtime.workspace.runs import Reader, RunResult, event_data, open_question, result_of, unfinished
 from runtime.workspace.trust import asks_for, lowering
 from runtime.workspace.workspace import Workspace, run_lock, shipped_system
 from runtime.workspace.worktrees import Worktree, sweep
@@ -428,7 +428,7 @@ class Fractal(Reader):
         """What somebody, or oversight, has replied to what a run waits for."""
         if not self.config.remember or run_context.policy.plan_only:
             return None
-        return await self.nerves.reply(run_context, self.documents(run_context.id))
+        return await self.nerves.reply(run_context, unfinished(FileStore(run_context.artifacts.parent)))
 
     def _result(self, run_context: RunContext, folder: Path, got: Outcome | Waiting) -> RunResult:
         root = run_context.store.load(root_id(run_context.id))
@@ -458,10 +458,10 @@ class Fractal(Reader):
         """
         run = self.find(run)
         document = None
-        if self.config.remember and kind in KINDS:
-            document = open_question(self.documents(run))
-        elif self.config.remember and kind == "veto":
-            document = open_question(self.documents(run)) or self.root_document(run)
+        if self.config.remember and kind in (*KINDS, "veto"):
+            document = open_question(unfinished(FileStore(self.workspace.runs / run)))
+        if self.config.remember and kind == "veto":
+            document = document or self.root_document(run)
         said = vetoed(str(values.get("why", ""))) if kind == "veto" else Said(kind, values)
         working = self._leave(run, said, by)
         if document:

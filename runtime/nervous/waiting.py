@@ -11,10 +11,11 @@ from kernel import disk
 from kernel.document.model import ENDED, Document, Step
 from kernel.errors import FractalError
 from kernel.loop.advance import PLAN_WAITS, REVIEW
+from kernel.store.files import FileStore
 from runtime.nervous.decisions import Decision
 from runtime.nervous.oversight import planned, waiting_steps
 from runtime.sandbox.changes import TEXT_BYTES, Change, diff_of, secretive
-from runtime.workspace.runs import Reader
+from runtime.workspace.runs import Reader, unfinished
 
 
 @dataclass(frozen=True)
@@ -41,8 +42,8 @@ def waiting(reader: Reader, decided: Callable[[str], Iterable[Decision]]) -> lis
     for summary in reader.runs():
         if summary.status in ENDED | {"broken"}:
             continue
-        for document in reader.documents(summary.run):
-            if not document.ended and (document.meta.waiting or {}).get("for") in ("person", "approval"):
+        for document in unfinished(FileStore(reader.workspace.runs / summary.run)):
+            if (document.meta.waiting or {}).get("for") in ("person", "approval"):
                 open_ = [each for each in decided(summary.run) if each.loop == document.meta.id]
                 found.append(_waits(document, open_[-1] if open_ else None))
     return found
