@@ -45,7 +45,9 @@ class Decider:
 
     @property
     def origin(self) -> str:
-        """The origin of its notes: `client:NAME`, `model:NAME` for oversight, else `person`."""
+        """The origin of its notes: `client:NAME`, `model:NAME`, `kernel` for a policy, else `person`."""
+        if self.kind == "policy":
+            return "kernel"
         kinds = {"client": "client", "oversight": "model"}
         return f"{kinds[self.kind]}:{self.name or 'unnamed'}" if self.kind in kinds else "person"
 

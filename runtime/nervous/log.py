@@ -8,6 +8,7 @@ from pathlib import Path
 from kernel.errors import FractalError, UsageError
 from kernel.loop.approval import Decider
 from runtime.memory.run_memory import RunMemory
+from runtime.memory.store.record import parsed
 from runtime.nervous.decisions import REVIEW_AGAIN, Decision, Settled, decisions, settled
 from runtime.nervous.messages import Messages
 from runtime.text.lines import flat
@@ -63,12 +64,14 @@ class DecisionLog:
         from runtime.memory.learning.attempts import StoredAttempt
 
         type = self.task_type(task)
+        shelf, of_type = self.memory.brain.shelf, {"type": type, "parent": ""}
         try:
-            tried = [*self.memory.brain.shelf.scan(StoredAttempt, {"type": type, "parent": ""})]
+            rows = shelf.rows(StoredAttempt.KIND, of_type, vectors=False)
+            tried = [each for row in rows if (each := parsed(row.body)) and each.get("last")]
         except FractalError:
             return ""  # the end of the run says what is wrong with the store
-        last = sorted((each for each in tried if each.last), key=lambda each: each.at)[-LATELY:]
-        failed = sum(each.good is False for each in last)
+        last = sorted(tried, key=lambda each: str(each.get("at")))[-LATELY:]
+        failed = sum(each.get("good") is False for each in last)
         return f"{failed} of the last {len(last)} tasks of the type {type} failed" if failed >= FAILED else ""
 
     def like(self, task_type: str) -> str:

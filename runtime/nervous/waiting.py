@@ -85,8 +85,8 @@ def _changes(folder: Path, steps: Iterable[Step]) -> Iterator[Change]:
     for name, new in after.items():
         if new != (old := before[name]):
             kind = "new" if old is None else "removed" if new is None else "changed"
-            sizes = (len((text or "").encode()) for text in (new, old))
-            yield Change(kind, name, *sizes, diff_of(old or "", new or ""))
+            size, was = (len((text or "").encode()) for text in (new, old))
+            yield Change(kind, name, size, was, diff_of(old or "", new or ""))
 
 
 def _written(step: Step, text: str | None) -> str | None:
@@ -100,8 +100,8 @@ def _written(step: Step, text: str | None) -> str | None:
 
 def _text(folder: Path, name: str) -> str | None:
     """A text of the folder; None if there is none that may be shown."""
-    path = (folder / name).resolve()
-    with suppress(OSError, ValueError, FractalError):
+    with suppress(OSError, ValueError, RuntimeError, FractalError):
+        path = (folder / name).resolve()
         if path.is_relative_to(folder.resolve()):
             return disk.read(path, TEXT_BYTES).decode("utf-8")
     return None

@@ -270,7 +270,8 @@ async def test_what_oversight_approved_ten_times_needs_no_review_until_something
     assert len(asked) == UNCHANGED
     result = await one.run("publish the branch once more")
     assert (result.exit, len(asked)) == (Exit.ACCEPTED, UNCHANGED)
-    assert "by policy approved 10 times by oversight" in text_of(one, result.run)
+    approved = "### approved · kernel\n\n> by policy approved 10 times by oversight"
+    assert approved in text_of(one, result.run)
     (settled,) = one.nerves.log.settled()
     assert settled.call.startswith("bash: git push") and settled.holds
     with pytest.raises(UsageError, match="no calls in tasks of the type cooking"):
