@@ -43,7 +43,11 @@ def review(run: str) -> None:
 def _print(waits: Waits) -> None:
     print_line(f"{waits.run}  {waits.since[:16].replace('T', ' ')}  {waits.kind}", bold=True)
     print_line(f"task: {waits.task}")
-    print_waits(waits)
+    for line in waits.about():
+        print_line(line, fg="cyan" if line.startswith("oversight: ") else None)
+    if waits.changes:
+        click.echo()
+        print_changes(waits.changes, most=DIFF_LINES)
     if waits.human:
         notify(f"decided: {waits.human}; continue with: {command('resume', waits.run)}")
         return
@@ -51,21 +55,6 @@ def _print(waits: Waits) -> None:
     notify(
         " or ".join(command(name, waits.run, *words) for name, *words in [*ways, ("veto",)]), "bright_black"
     )
-
-
-def print_waits(waits: Waits, *, err: bool = False) -> None:
-    """Print what waits, why, what oversight said, and what files would become."""
-    if waits.why:
-        confidence = f" (confidence {waits.confidence})" if waits.confidence else ""
-        print_line(f"it waits because {waits.why}{confidence}", err=err)
-    if waits.oversight:
-        print_line(f"oversight: {waits.oversight}", err=err, fg="cyan")
-    print_line(waits.text, err=err)
-    for danger in waits.dangers if waits.kind == "plan" else ():
-        print_line(f"- {danger}", err=err, fg="red" if ": serious: " in danger else "yellow")
-    if waits.changes:
-        click.echo(err=err)
-        print_changes(waits.changes, most=DIFF_LINES, err=err)
 
 
 @click.command()

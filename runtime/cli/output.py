@@ -76,9 +76,9 @@ def put(text: str) -> None:
     sys.stdout.flush()
 
 
-def print_line(text: str, *, err: bool = False, **style: Any) -> None:
-    """Print a line on standard output (or error), safe for a terminal, in a style of `click.style`."""
-    click.echo(click.style(safe(text), **style), err=err)
+def print_line(text: str, **style: Any) -> None:
+    """Print a line on standard output, safe for a terminal, in a style of `click.style`."""
+    click.echo(click.style(safe(text), **style))
 
 
 def print_json(value: Any) -> None:

@@ -273,12 +273,10 @@ class Session:
         return Said("reject", {"why": "" if reply.lower() in ("n", "no") else reply}) if reply else None
 
     def _show_plan(self) -> None:
-        from runtime.cli.nervous import print_waits
-
         assert self.fractal is not None
         for waits in self.fractal.review():
             if waits.run == self.run:
-                print_waits(waits, err=True)
+                notify("\n".join([*waits.about(), *(each.diff for each in waits.changes)]))
 
     def _scopes(self) -> dict[str, tuple[str, str]]:
         """By the key to type, the scopes beyond this call that can be approved now, each in words."""

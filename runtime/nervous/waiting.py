@@ -35,6 +35,16 @@ class Waits:
     human: str = ""  # what a human said, which the run takes up when it goes on
     changes: tuple[Change, ...] = ()  # of the files that the steps write
 
+    def about(self) -> list[str]:
+        """What waits, why, and what oversight said, in lines."""
+        confidence = f" (confidence {self.confidence})" if self.confidence else ""
+        return [
+            *([f"it waits because {self.why}{confidence}"] if self.why else []),
+            *([f"oversight: {self.oversight}"] if self.oversight else []),
+            self.text,
+            *(f"- {each}" for each in self.dangers if self.kind == "plan"),  # the text of steps has them
+        ]
+
 
 def waiting(reader: Reader, decided: Callable[[str], Iterable[Decision]]) -> list[Waits]:
     """Everything that waits, newest run first; `decided` returns what is known of a run's decisions."""
