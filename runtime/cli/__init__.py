@@ -40,6 +40,10 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "apply": ("changes", "Bring what a run changed in its worktree to your folder."),
         "discard": ("changes", "Remove the worktree of a run."),
     },
+    "Oversight": {
+        "messages": ("nervous", "Show messages, send a task to an agent, reply by id."),
+        "beat": ("nervous", "Take up tasks and replies as they come, at an interval."),
+    },
     "Memory": {
         "recall": ("memory", "Search memory."),
         "remember": ("memory", "Store a fact: in words, from a file, or from standard input."),
