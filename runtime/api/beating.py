@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from kernel import disk
 from kernel.document.model import ENDED, Document
 from kernel.errors import FractalError, RunLocked
+from kernel.loop.approval import serious
 from kernel.loop.do import Waiting
 from runtime.api.messaging import refuse_forgetful
 from runtime.nervous.messages import Message, OpenThread, thread_of
@@ -111,12 +112,12 @@ class Beat:
         for thread in threads:
             self._due.pop(thread.id, None)
             try:
-                self._look(thread, now)
+                self._look(thread, now, first=news is None)
             except FractalError as error:
                 self._report(thread, error)
         self._mark = mark
 
-    def _look(self, thread: OpenThread, now: float) -> None:
+    def _look(self, thread: OpenThread, now: float, first: bool) -> None:
         """Take up what a thread says should happen now."""
         workspace, run = self.fractal.workspace, thread.run
         if thread.type == "task" and not thread.taken:
@@ -131,9 +132,9 @@ class Beat:
             else:
                 self.fractal.nerves.close(thread.id, run, f"the run {run} is gone", {"status": "gone"})
         else:
-            self._look_at_run(thread, self.fractal.documents(run), now)
+            self._look_at_run(thread, self.fractal.documents(run), now, first)
 
-    def _look_at_run(self, thread: OpenThread, documents: list[Document], now: float) -> None:
+    def _look_at_run(self, thread: OpenThread, documents: list[Document], now: float, first: bool) -> None:
         nerves, root = self.fractal.nerves, documents[0]
         waiting = open_question(documents)
         if root.ended:
@@ -145,8 +146,17 @@ class Beat:
         elif (asked := nerves.thread_for(waiting)) == thread.id:
             if nerves.resolved(waiting) or (self._is_late(thread, now) and nerves.give_up(waiting)):
                 self._take(thread, thread.run)
-        elif thread.taken and nerves.messages.get(asked) is None:  # it was interrupted before it asked
+        elif thread.taken and self._is_unasked(waiting, asked, first):
             self._take(thread, thread.run)
+
+    def _is_unasked(self, waiting: Document, asked: str, first: bool) -> bool:
+        """Whether a run was interrupted before it asked, or before oversight, asked first, had replied."""
+        nerves = self.fractal.nerves
+        messages = nerves.messages.thread(asked)
+        if not messages or not first:
+            return not messages
+        may_reply = nerves.mode(self.fractal.ladder) != "off" and not serious(waiting.steps.values())
+        return may_reply and all(each.tier == "worker" for each in messages)
 
     def _is_late(self, thread: OpenThread, now: float) -> bool:
         """Whether nobody has replied for too long; else it is noted when that will be."""

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,12 +43,12 @@ def worker(ask: Ask) -> Any:
 
 @pytest.fixture
 def fractal(tmp_path: Path) -> Make:
-    def make(worker: Any = worker, oversight: Any = None, **settings: Any) -> Fractal:
+    def make(worker: Any = worker, oversight: Any = None, *, place: str = "work", **settings: Any) -> Fractal:
         rungs = [Scripted(worker, name="worker")]
         rungs += [Scripted(oversight, name="large", tier="oversight")] if oversight else []
-        (tmp_path / "work").mkdir(exist_ok=True)
+        (tmp_path / place).mkdir(exist_ok=True)
         settings = {"embedder": "lexical", "fsync": False, "sandbox": "off", **settings}
-        return Fractal(tmp_path / "work", settings=settings, ladder=Ladder((*rungs, Human())))
+        return Fractal(tmp_path / place, settings=settings, ladder=Ladder((*rungs, Human())))
 
     return make
 
@@ -104,7 +105,8 @@ def test_the_task_execution_flow(fractal: Make, tmp_path: Path) -> None:
     ]
     assert (tmp_path / "work" / "sums.txt").exists() and not (tmp_path / "work" / "words.txt").exists()
     outcome = one.nerves.messages.thread(task.id)[-1]
-    assert (outcome.type, outcome.text, outcome.data["status"]) == ("outcome", "done", "complete")
+    assert (outcome.type, outcome.data["status"]) == ("outcome", "complete")
+    assert outcome.text == "wrote sums.txt, 2 characters"
     assert one.nerves.messages.open() == [] and beat(one) == []
 
 
@@ -170,7 +172,9 @@ def test_a_program_may_not_approve_a_serious_danger(fractal: Make, tmp_path: Pat
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / ".env").write_text("KEY=1")
     reads = {"tool": "bash", "args": {"command": "cat .env; true"}}
-    one = fractal(lambda ask: ACCEPT if ask.phase == "check" else plan(reads))
+    one = fractal(
+        lambda ask: ACCEPT if ask.phase == "check" else plan(reads, success=[{"step": 1, "has": "^"}])
+    )
     one.send("show the settings")
     assert beat(one) == ["waiting"]
     asked = waiting(one)
@@ -380,21 +384,20 @@ def test_a_beat_that_dies_at_any_write_loses_nothing(fractal: Make, tmp_path: Pa
     def judge(ask: Ask) -> Any:
         return {"decision": "approve", "why": ""}
 
-    def make() -> Fractal:
-        return fractal(oversight=judge, review="always", store="files", learn="off", observe=[])
+    def make(place: str) -> Fractal:
+        settings: dict[str, Any] = {"review": "always", "store": "files", "learn": "off", "observe": []}
+        return fractal(oversight=judge, place=place, **settings)
 
-    make().send("write the sum")
-    work, kept = tmp_path / "work", tmp_path / "kept"
-    shutil.copytree(work, kept)
+    make("kept").send("write the sum")
     soak = os.environ.get("FRACTAL_SOAK") == "1"
-    at, died = {"before": 1, "half": 5, "after": 9}[where], 0
-    while crashes(lambda: beat(make()), at, where):
-        beat(make())
-        state_of(make())
-        shutil.rmtree(work)
-        shutil.copytree(kept, work)
-        at, died = at + (1 if soak else 23), died + 1
-    assert died > 5
+    at, died, died_now = {"before": 1, "half": 17, "after": 33}[where], 0, True
+    while died_now:
+        place = shutil.copytree(tmp_path / "kept", tmp_path / f"died{at}").name
+        died_now = crashes(partial(beat, make(place)), at, where)
+        beat(make(place))
+        state_of(make(place))
+        at, died = at + (1 if soak else 47), died + died_now
+    assert died > 3
 
 
 def test_a_beat_that_is_killed_between_reply_and_run_goes_on(fractal: Make, tmp_path: Path) -> None:
