@@ -57,6 +57,7 @@ class Beat:
         missed are not caught up. Work in progress is interrupted at the end, and goes on at a later beat.
         """
         refuse_forgetful(self.fractal)
+        self.fractal.workspace.make()
         with self._lease() as leads:
             try:
                 while not leads():

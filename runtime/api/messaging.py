@@ -23,9 +23,11 @@ if TYPE_CHECKING:
 
 def listed(fractal: Fractal, *, run: str = "", only_open: bool = False, since: str = "") -> list[Message]:
     """The messages, oldest first: of a run, those that are open, those since a date or a span before now."""
-    messages = fractal.nerves.messages
     run = fractal.find(run) if run else ""
     begin = moment(since, fractal.memory.clock()) if since else ""
+    if not fractal.memory.there:
+        return []
+    messages = fractal.nerves.messages
     if only_open:
         found = [each for each in map(messages.get, [thread.id for thread in messages.threads()]) if each]
     else:
@@ -41,6 +43,7 @@ def send(fractal: Fractal, text: str, to: str, by: Decider) -> Message:
         raise UsageError("the task is empty; say what is to be done")
     refuse_forgetful(fractal)
     fractal.anew(agent=to or DEFAULT)  # raises for a wrong name
+    fractal.workspace.make()
     data = {"by": by.values} | ({"approve": list(fractal.config.approve)} if by.kind == "client" else {})
     return fractal.nerves.messages.write(
         stream="guidance",

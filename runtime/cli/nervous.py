@@ -30,12 +30,12 @@ def messages(context: click.Context, run: str, only_open: bool, since: str, rend
     from runtime.api.messaging import listed
 
     fractal = opened()
-    if render:
+    if render and fractal.memory.there:
         files = fractal.nerves.messages.render()
         notify(f"written: {count(len(files), 'file')} in {fractal.messages_folder}")
         return
     found = listed(fractal, run=run, only_open=only_open, since=since)
-    for fault in fractal.nerves.messages.shelf.faults.values() if found else ():
+    for fault in fractal.nerves.messages.shelf.faults.values() if fractal.memory.there else ():
         notify(f"skipped: {fault}", "yellow")
     emit([each.model_dump(mode="json", exclude={"vectors"}) for each in found])
     if not found:
