@@ -10,14 +10,15 @@ import asyncio
 import os
 import socket
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from kernel import disk
 from kernel.document.model import ENDED, Document
-from kernel.errors import FractalError, RunLocked
+from kernel.errors import FractalError, RunLocked, StorageError, explained
 from kernel.loop.approval import serious
 from kernel.loop.do import Waiting
 from runtime.api.messaging import refuse_forgetful
@@ -33,6 +34,15 @@ AT_ONCE = 4
 LONGEST_ERROR = 500
 """Characters of an error in a message."""
 Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Glance:
+    """What one beat knows: the time, whether it is the first of its process, and documents of runs."""
+
+    now: float
+    first: bool
+    documents: Callable[[str], list[Document]]
 
 
 @dataclass
@@ -100,25 +110,29 @@ class Beat:
         """Look at each open thread with a new message, or whose time has come; writes nothing without any."""
         messages = self.fractal.nerves.messages
         mark, news = messages.shelf.news(self._mark)
-        now = datetime.now(UTC).timestamp()
+        glance = Glance(datetime.now(UTC).timestamp(), news is None, cache(self.fractal.documents))
         if news is None:
             threads = messages.threads()
         else:
             new = {thread_of(id) for kind, id in news if kind == Message.KIND and id not in self._reports}
             self._failed -= new
-            due = {id for id, at in self._due.items() if at <= now}
-            ids = (new | due | self._again) - self._failed
+            ids = (
+                new | self._again | {id for id, at in self._due.items() if at <= glance.now}
+            ) - self._failed
             threads = messages.shelf.pick(OpenThread, sorted(ids)) if ids else []
-        self._again.clear()
+            self._again.clear()
+            self._due = {id: at for id, at in self._due.items() if id not in ids}
         for thread in threads:
-            self._due.pop(thread.id, None)
             try:
-                self._look(thread, now, first=news is None)
+                self._look(thread, glance)
+            except StorageError:  # such as a full disk: the next beat tries again
+                self._again.update(each.id for each in threads)
+                raise
             except FractalError as error:
                 self._report(thread, error)
         self._mark = mark
 
-    def _look(self, thread: OpenThread, now: float, first: bool) -> None:
+    def _look(self, thread: OpenThread, glance: Glance) -> None:
         """Take up what a thread says should happen now."""
         workspace, run = self.fractal.workspace, thread.run
         if thread.type == "task" and not thread.taken:
@@ -133,10 +147,11 @@ class Beat:
             else:
                 self.fractal.nerves.close(thread.id, run, f"the run {run} is gone", {"status": "gone"})
         else:
-            self._look_at_run(thread, self.fractal.documents(run), now, first)
+            self._look_at_run(thread, glance)
 
-    def _look_at_run(self, thread: OpenThread, documents: list[Document], now: float, first: bool) -> None:
-        nerves, root = self.fractal.nerves, documents[0]
+    def _look_at_run(self, thread: OpenThread, glance: Glance) -> None:
+        nerves, documents = self.fractal.nerves, glance.documents(thread.run)
+        root = documents[0]
         waiting = open_question(documents)
         if root.ended:
             path = self.fractal.path(thread.run)
@@ -145,9 +160,9 @@ class Beat:
             if thread.taken:  # it was interrupted
                 self._take(thread, thread.run)
         elif (asked := nerves.thread_for(waiting)) == thread.id:
-            if nerves.resolved(waiting) or (self._is_late(thread, now) and nerves.give_up(waiting)):
+            if nerves.resolved(waiting) or (self._is_late(thread, glance.now) and nerves.give_up(waiting)):
                 self._take(thread, thread.run)
-        elif thread.taken and self._is_unasked(waiting, asked, first):
+        elif thread.taken and self._is_unasked(waiting, asked, glance.first):
             self._take(thread, thread.run)
 
     def _is_unasked(self, waiting: Document, asked: str, first: bool) -> bool:
@@ -177,7 +192,7 @@ class Beat:
         messages, nerves = self.fractal.nerves.messages, self.fractal.nerves
         run = run or self.fractal.workspace.new_run()
         if not thread.taken:
-            messages.write(
+            taken = messages.write(
                 thread.id,
                 "taken",
                 sender=thread.to or nerves.agent,
@@ -186,6 +201,7 @@ class Beat:
                 text=f"run {run} takes this up",
                 data={"taken": True},
             )
+            run = taken.run
         self._working[run] = asyncio.create_task(self._work(thread, run))
         self._working[run].add_done_callback(lambda _: self._working.pop(run))
 
@@ -199,6 +215,8 @@ class Beat:
             self._again.add(thread.id)
         except FractalError as error:
             self._report(thread, error)
+        except Exception as error:
+            self._report(thread, FractalError(f"internal error in Fractal: {explained(error)}"))
         else:
             self.results.append(result)
             self.say(f"run {run}: {result.status}")
@@ -218,16 +236,17 @@ class Beat:
         text = " ".join([str(error), *getattr(error, "__notes__", ())])[:LONGEST_ERROR]
         self.say(text)
         self._failed.add(thread.id)
-        report = self.fractal.nerves.messages.write(
-            thread.id,
-            "error",
-            text,
-            sender=thread.to or self.fractal.nerves.agent,
-            run=thread.run,
-            in_reply_to=thread.id,
-            text=f"this cannot be taken up: {text}",
-        )
-        self._reports.add(report.id)
+        with suppress(StorageError):
+            report = self.fractal.nerves.messages.write(
+                thread.id,
+                "error",
+                text,
+                sender=thread.to or self.fractal.nerves.agent,
+                run=thread.run,
+                in_reply_to=thread.id,
+                text=f"this cannot be taken up: {text}",
+            )
+            self._reports.add(report.id)
 
 
 def _settings(task: Message | None) -> dict[str, Any]:

@@ -22,14 +22,16 @@ if TYPE_CHECKING:
 
 
 def listed(fractal: Fractal, *, run: str = "", only_open: bool = False, since: str = "") -> list[Message]:
-    """The messages, oldest first: of a run, those that are open, those since a date or a span before now."""
+    """The messages, oldest first: of a run, those without a reply, those since a time."""
     run = fractal.find(run) if run else ""
     begin = moment(since, fractal.memory.clock()) if since else ""
     if not fractal.memory.there:
         return []
     messages = fractal.nerves.messages
     if only_open:
-        found = [each for each in map(messages.get, [thread.id for thread in messages.threads()]) if each]
+        from runtime.nervous.gate import resolve
+
+        found = [thread[0] for thread in messages.open() if resolve(thread) is None]
     else:
         found = messages.all(**({"run": run} if run else {}))
     return [each for each in found if run in ("", each.run) and each.at >= begin]
