@@ -21,9 +21,10 @@ from kernel.document.model import ENDED, Document
 from kernel.errors import FractalError, RunLocked, StorageError, explained
 from kernel.loop.approval import serious
 from kernel.loop.do import Waiting
+from kernel.store.files import FileStore
 from runtime.api.messaging import refuse_forgetful
 from runtime.nervous.messages import Message, OpenThread, thread_of
-from runtime.workspace.runs import RunResult, open_question, result_of
+from runtime.workspace.runs import RunResult, open_question, result_of, unfinished
 from runtime.workspace.workspace import is_locked, moment
 
 if TYPE_CHECKING:
@@ -38,11 +39,11 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Glance:
-    """What one beat knows: the time, whether it is the first of its process, and documents of runs."""
+    """What one beat knows: the time, whether it is the first of its process, and how runs stand."""
 
     now: float
     first: bool
-    documents: Callable[[str], list[Document]]
+    read: Callable[[str], tuple[Document, Document | None]]
 
 
 @dataclass
@@ -110,7 +111,7 @@ class Beat:
         """Look at each open thread with a new message, or whose time has come; writes nothing without any."""
         messages = self.fractal.nerves.messages
         mark, news = messages.shelf.news(self._mark)
-        glance = Glance(datetime.now(UTC).timestamp(), news is None, cache(self.fractal.documents))
+        glance = Glance(datetime.now(UTC).timestamp(), news is None, cache(self._read))
         if news is None:
             threads = messages.threads()
         else:
@@ -150,9 +151,7 @@ class Beat:
             self._look_at_run(thread, glance)
 
     def _look_at_run(self, thread: OpenThread, glance: Glance) -> None:
-        nerves, documents = self.fractal.nerves, glance.documents(thread.run)
-        root = documents[0]
-        waiting = open_question(documents)
+        nerves, (root, waiting) = self.fractal.nerves, glance.read(thread.run)
         if root.ended:
             path = self.fractal.path(thread.run)
             nerves.ended(result_of(root, path, Waiting("nothing")))
@@ -164,6 +163,11 @@ class Beat:
                 self._take(thread, thread.run)
         elif thread.taken and self._is_unasked(waiting, asked, glance.first):
             self._take(thread, thread.run)
+
+    def _read(self, run: str) -> tuple[Document, Document | None]:
+        """The root of a run, and the document that waits for somebody."""
+        store = FileStore(self.fractal.workspace.runs / run)
+        return self.fractal.root_document(run), open_question(unfinished(store))
 
     def _is_unasked(self, waiting: Document, asked: str, first: bool) -> bool:
         """Whether a run was interrupted before it asked, or before oversight, asked first, had replied."""

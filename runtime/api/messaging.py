@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernel.document.model import root_id
-from kernel.errors import DocumentError, UsageError
+from kernel.errors import UsageError
 from kernel.loop.approval import Decider, why_not_approver
 from kernel.loop.inbox import KINDS
+from kernel.store.files import FileStore
 from runtime.api.spans import moment
 from runtime.workspace.inbox import Inbox, leave
-from runtime.workspace.runs import open_question
+from runtime.workspace.runs import open_question, unfinished
 from runtime.workspace.workspace import DEFAULT
 
 if TYPE_CHECKING:
@@ -81,8 +81,8 @@ def reply(fractal: Fractal, message: str, kind: str, text: str, by: Decider) -> 
 
 def _waiting(fractal: Fractal, thread: OpenThread) -> Document:
     """The document that waits for a reply in this thread. Raises `UsageError`."""
-    documents = fractal.documents(thread.run) if thread.run and fractal.workspace.has(thread.run) else []
-    for document in documents:
+    begun = thread.run and fractal.workspace.has(thread.run)
+    for document in unfinished(FileStore(fractal.workspace.runs / thread.run)) if begun else ():
         if open_question([document]) and fractal.nerves.thread_for(document) == thread.id:
             return document
     raise UsageError(f"the {thread.type} {thread.id} waits for no reply now")
@@ -94,20 +94,19 @@ def weigh(fractal: Fractal, folder: Path) -> None:
     left = list(inbox.messages(KINDS))
     if not left or not fractal.messages_folder.is_dir():
         return
-    with suppress(DocumentError):  # the engine says what is wrong with it
-        document = open_question(fractal.documents(folder.name))
-        if document is None:
-            return
-        root, loop = root_id(folder.name), document.meta.id
-        mine = [(path, each["kind"]) for path, each in left if (each.get("loop") or root) == loop]
-        found = fractal.nerves.resolved(document) if mine else None
-        if found and found.type != mine[0][1]:
-            from runtime.nervous.nerves import said as told
+    document = open_question(unfinished(FileStore(folder)))
+    if document is None:
+        return
+    root, loop = root_id(folder.name), document.meta.id
+    mine = [(path, each["kind"]) for path, each in left if (each.get("loop") or root) == loop]
+    found = fractal.nerves.resolved(document) if mine else None
+    if found and found.type != mine[0][1]:
+        from runtime.nervous.nerves import said as told
 
-            said, by = told(found)
-            leave(fractal, folder.name, said.kind, by, fractal.config.trusted_clients, said.values)
-            for path, _ in mine:
-                inbox.taken(path)
+        said, by = told(found)
+        leave(fractal, folder.name, said.kind, by, fractal.config.trusted_clients, said.values)
+        for path, _ in mine:
+            inbox.taken(path)
 
 
 def refuse_forgetful(fractal: Fractal) -> None:
