@@ -329,6 +329,7 @@ def test_without_memory_there_are_no_messages(fractal: Make) -> None:
             act()
 
 
+@pytest.mark.alone
 def test_an_idle_beat_is_quick_and_writes_nothing(fractal: Make) -> None:
     one = fractal(oversight=passes, review="always")
     messages = one.nerves.messages
@@ -344,10 +345,11 @@ def test_an_idle_beat_is_quick_and_writes_nothing(fractal: Make) -> None:
         began = time.perf_counter()
         beating.beat()
         times.append(time.perf_counter() - began)
-    assert sorted(times)[len(times) // 2] < 0.005  # 0.05 ms on an idle machine
+    assert sorted(times)[len(times) // 2] < 0.001  # 0.08 ms
     assert {path: path.stat().st_mtime_ns for path in state.rglob("*")} == before
 
 
+@pytest.mark.alone
 def test_a_reply_is_looked_at_quickly_in_a_long_history(fractal: Make) -> None:
     one = fractal(oversight=passes, review="always")
     one.nerves.messages.shelf.put(*[Message(id=f"{at:024d}") for at in range(10_000)])
@@ -359,13 +361,13 @@ def test_a_reply_is_looked_at_quickly_in_a_long_history(fractal: Make) -> None:
     async def looked() -> float:
         beating.beat()
         one.reply(asked.id, "approve", by=TERMINAL)
-        began = time.perf_counter()
+        began = time.process_time()
         beating.beat()
-        seconds = time.perf_counter() - began
+        seconds = time.process_time() - began
         await until(lambda: beating.results)
         return seconds
 
-    assert asyncio.run(looked()) < 0.1  # 4 ms on an idle machine
+    assert asyncio.run(looked()) < 0.05  # 4 ms
 
 
 def state_of(fractal: Fractal) -> None:

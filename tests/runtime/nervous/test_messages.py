@@ -100,6 +100,7 @@ def test_a_thread_is_found_by_the_first_letters_of_its_id(store: Store) -> None:
         messages.find(first)
 
 
+@pytest.mark.alone
 def test_history_costs_nothing(store: Store) -> None:
     messages = store()
     old: list[Message] = []
