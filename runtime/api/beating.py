@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from kernel import disk
@@ -25,13 +25,13 @@ from kernel.store.files import FileStore
 from runtime.api.messaging import refuse_forgetful
 from runtime.nervous.messages import Message, OpenThread, thread_of
 from runtime.workspace.runs import RunResult, open_question, result_of, unfinished
-from runtime.workspace.workspace import is_locked, moment
+from runtime.workspace.workspace import DEFAULT, is_locked, moment
 
 if TYPE_CHECKING:
     from runtime.api.fractal import Fractal
 
 AT_ONCE = 4
-"""Runs that a beat works on at the same time; the others wait for their turn."""
+"""Agents that work at the same time, each on one run; the others wait for their turn."""
 LONGEST_ERROR = 500
 """Characters of an error in a message."""
 Say = Callable[[str], None]
@@ -123,7 +123,7 @@ class Beat:
             threads = messages.shelf.pick(OpenThread, sorted(ids)) if ids else []
             self._again.clear()
             self._due = {id: at for id, at in self._due.items() if id not in ids}
-        for thread in threads:
+        for thread in sorted(threads, key=lambda each: (each.at, each.id)):
             try:
                 self._look(thread, glance)
             except StorageError:  # such as a full disk: the next beat tries again
@@ -137,14 +137,14 @@ class Beat:
         """Take up what a thread says should happen now."""
         workspace, run = self.fractal.workspace, thread.run
         if thread.type == "task" and not thread.taken:
-            self._take(thread, "")
+            self._take(thread, "", thread.to)
         elif not run:
             return
         elif run in self._working or is_locked(workspace.runs / run):
             self._again.add(thread.id)
         elif not workspace.has(run):
             if thread.type == "task":  # it was taken, and the run has not begun
-                self._take(thread, run)
+                self._take(thread, run, thread.to)
             else:
                 self.fractal.nerves.close(thread.id, run, f"the run {run} is gone", {"status": "gone"})
         else:
@@ -152,17 +152,18 @@ class Beat:
 
     def _look_at_run(self, thread: OpenThread, glance: Glance) -> None:
         nerves, (root, waiting) = self.fractal.nerves, glance.read(thread.run)
+        take = partial(self._take, thread, thread.run, str(root.meta.extra.get("agent", DEFAULT)))
         if root.ended:
             path = self.fractal.path(thread.run)
             nerves.ended(result_of(root, path, Waiting("nothing")))
         elif waiting is None:
             if thread.taken:  # it was interrupted
-                self._take(thread, thread.run)
+                take()
         elif (asked := nerves.thread_for(waiting)) == thread.id:
             if nerves.resolved(waiting) or (self._is_late(thread, glance.now) and nerves.give_up(waiting)):
-                self._take(thread, thread.run)
+                take()
         elif thread.taken and self._is_unasked(waiting, asked, glance.first):
-            self._take(thread, thread.run)
+            take()
 
     def _read(self, run: str) -> tuple[Document, Document | None]:
         """The root of a run, and the document that waits for somebody."""
@@ -188,25 +189,29 @@ class Beat:
             self._due[thread.id] = end
         return end <= now
 
-    def _take(self, thread: OpenThread, run: str) -> None:
-        """Begin or continue the run of a thread. The message that says so names it before it begins."""
-        if len(self._working) >= AT_ONCE:
+    def _take(self, thread: OpenThread, run: str, agent: str) -> None:
+        """Begin or continue the run of a thread. The message that says so names it before it begins.
+
+        An agent works on one run at a time: its runs share a folder, and a task may build on the one before.
+        """
+        at_work = [task.get_name() for task in self._working.values()]
+        if agent in at_work or len(at_work) >= AT_ONCE:
             self._again.add(thread.id)
             return
-        messages, nerves = self.fractal.nerves.messages, self.fractal.nerves
+        messages = self.fractal.nerves.messages
         run = run or self.fractal.workspace.new_run()
         if not thread.taken:
             taken = messages.write(
                 thread.id,
                 "taken",
-                sender=thread.to or nerves.agent,
+                sender=agent,
                 run=run,
                 in_reply_to=thread.id,
                 text=f"run {run} takes this up",
                 data={"taken": True},
             )
             run = taken.run
-        self._working[run] = asyncio.create_task(self._work(thread, run))
+        self._working[run] = asyncio.create_task(self._work(thread, run), name=agent)
         self._working[run].add_done_callback(lambda _: self._working.pop(run))
 
     async def _work(self, thread: OpenThread, run: str) -> None:

@@ -7,6 +7,7 @@ say so and a model is configured.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -76,7 +77,7 @@ class Nerves:
             return said(found)
         if self.mode(run_context.ladder) == "off":
             return None
-        judged = self._judged(run_context, document)
+        judged = await asyncio.to_thread(self._judged, run_context, document)
         if judged is None:
             return None
         fields = {"in_reply_to": asked.id, "run": asked.run, "loop": asked.loop, "sender": judged.by.name}

@@ -21,7 +21,7 @@ from playing import ACCEPT, plan, write
 from kernel.asking.responder import Ask, Ladder
 from kernel.errors import UsageError
 from kernel.loop.approval import TERMINAL, Decider
-from runtime.api.beating import Beat
+from runtime.api.beating import AT_ONCE, Beat
 from runtime.api.fractal import Fractal
 from runtime.models.human import Human
 from runtime.models.scripted import Scripted
@@ -261,6 +261,43 @@ def test_interrupted_work_goes_on_at_the_next_beat(fractal: Make, tmp_path: Path
     one.reply(waiting(one, "question").id, "veto", by=TERMINAL)
     assert beat(one) == ["cancelled"]
     assert len(one.runs()) == 1
+
+
+def test_oversight_of_one_run_does_not_stop_the_others(fractal: Make) -> None:
+    asked: set[str] = set()
+
+    async def judge(ask: Ask) -> Any:
+        asked.add(ask.loop)
+        for _ in range(500):
+            if len(asked) == 3:
+                return {"decision": "approve", "why": ""}
+            await asyncio.sleep(0.01)
+        return {"decision": "reject", "why": "the others were not asked meanwhile"}
+
+    one = fractal(oversight=judge, review="always")
+    for number in range(3):
+        one.send(f"write the sum {number}", f"agent{number}")
+    assert beat(one) == ["complete"] * 3
+
+
+def test_tasks_take_turns(fractal: Make) -> None:
+    """Those of one agent in their order; more agents than places wait as well."""
+    order: list[str] = []
+
+    def answers(ask: Ask) -> Any:
+        order.append(ask.document.task)
+        name = f"{ask.document.meta.run}.txt"
+        return plan(write(name, "5\n"), success=[{"file": name, "has": "5"}])
+
+    one = fractal(answers, check="auto", recall=False)
+    tasks = [f"write the sum {number}" for number in range(4)]
+    for task in tasks:
+        one.send(task)
+    for number in range(AT_ONCE):
+        one.send(f"write the product {number}", f"agent{number}")
+    assert beat(one) == ["complete"] * (4 + AT_ONCE)
+    assert [task for task in order if "sum" in task] == tasks
+    assert one.nerves.messages.open() == []
 
 
 def test_an_error_is_a_message_and_is_not_tried_again_and_again(fractal: Make) -> None:
