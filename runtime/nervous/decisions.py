@@ -50,7 +50,7 @@ class Decision:
     confidence: str = ""
     dangers: tuple[str, ...] = ()
     calls: tuple[str, ...] = ()  # kinds of the dangerous calls; none if one has no kind
-    oversight: Verdict | None = None
+    oversight: Verdict | None = None  # also of a client or a policy, which count as that
     human: Verdict | None = None
     outcome: str = ""  # the status with which the run ended; "" while it goes on
 

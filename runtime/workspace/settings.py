@@ -144,6 +144,17 @@ class Config(BaseModel):
         description="which plans of a worker oversight sees before they start: `risky` ones, `always` all, "
         "`auto` risky ones if the ladder has a rung with `tier: oversight`; it also answers questions first",
     )
+    patience: float = Field(
+        86_400,
+        gt=0,
+        allow_inf_nan=False,
+        description="seconds that a run waits for a reply before `unanswered` applies",
+    )
+    unanswered: Literal["wait", "reject", "cancel"] = Field(
+        "wait",
+        description="what the beat does then: `reject` rejects a plan or step (a question waits on), "
+        "`cancel` ends the run",
+    )
     approved: tuple[Approved, ...] = Field(
         (), description="exact calls that need no further approval; `fractal approve --always` adds them"
     )

@@ -28,7 +28,7 @@ from runtime.api.fractal import Fractal
 TOOLS = [
     *("run", "status", "answer", "approve", "reject", "nudge", "veto"),
     *("review", "decisions", "cancel", "resume"),
-    *("read_document", "list_runs", "list_tools", "call_tool"),
+    *("read_document", "list_runs", "messages", "send_message", "list_tools", "call_tool"),
 ]
 WRITE = {"tool": "write", "args": {"path": "a.txt", "content": "new\n"}}
 
@@ -118,8 +118,9 @@ def test_what_waits_is_reviewed_sent_back_and_in_the_log(folder):
         ended = await call("veto", run=asked["run"], why="leave it")
         assert ended["status"] == "cancelled"
         (decision,) = (await call("decisions"))["decisions"]
-        assert (decision["human"]["type"], decision["human"]["by"]["kind"]) == ("veto", "client")
-        assert (decision["human"]["text"], decision["outcome"]) == ("leave it", "cancelled")
+        said = decision["oversight"]  # a client may be a program
+        assert (said["type"], said["by"]["kind"], said["text"]) == ("veto", "client", "leave it")
+        assert (decision["human"], decision["outcome"]) == (None, "cancelled")
 
     speak(folder, work)
 
