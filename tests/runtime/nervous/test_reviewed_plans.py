@@ -13,6 +13,7 @@ from kernel.asking.responder import Ask, Ladder
 from kernel.errors import Exit, UsageError
 from kernel.loop.approval import TERMINAL, Decider
 from runtime.api.fractal import Fractal
+from runtime.memory.learning.attempts import StoredAttempt
 from runtime.models.human import Human
 from runtime.models.scripted import Scripted
 from runtime.nervous.decisions import UNCHANGED
@@ -281,6 +282,15 @@ async def test_what_oversight_approved_ten_times_needs_no_review_until_something
     assert len(asked) == UNCHANGED + 1
 
 
+async def test_serious_calls_are_never_settled(fractal: Make) -> None:
+    one = fractal(planning(bash("cat .env")), replying(APPROVES)[0])
+    result = await one.run("show the settings")
+    assert (result.exit, result.waiting) == (Exit.WAITING, "approval")
+    plan_, steps = one.decisions()
+    assert (plan_.calls, steps.calls) == ((), ()) and steps.dangers[0].startswith("serious: ")
+    assert (str(plan_.oversight), steps.oversight) == ('approve by oversight "large"', None)
+
+
 async def test_three_nudges_that_agree_are_shown_to_later_plans_of_that_type(fractal: Make) -> None:
     oversight, _ = replying({"decision": "pass", "why": "decide"})
     prompts: list[str] = []
@@ -301,6 +311,9 @@ async def test_three_nudges_that_agree_are_shown_to_later_plans_of_that_type(fra
     assert "show the changes" in prompts[0].lower()
     (pattern,) = [each for each in one.memory.library.all() if each.origin == "guidance"]
     assert pattern.samples == 3
+    refused = [each for each in one.brain.shelf.scan(StoredAttempt) if not each.last]
+    assert {each.signal for each in refused} == {"user_rejected"}
+    assert {act.tool for each in refused for act in each.acts} == {"bash"}, "what was planned, and not done"
 
 
 async def test_a_question_that_a_human_answered_is_not_asked_again_in_other_words(fractal: Make) -> None:
