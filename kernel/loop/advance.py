@@ -43,6 +43,9 @@ NO_QUESTION = "(code fills in this phase; no question is put to the model)"
 PLAN_WAITS = "the plan"
 """The question of a run that stops after PLAN and waits for approval."""
 
+REVIEW = "waits for approval"
+"""The note of §2 with the reasons why a plan may not start before oversight or a human has approved it."""
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -223,7 +226,8 @@ async def plan(session: Session) -> Waiting | None:
         return clarify(session, reply.question, answer.origin)
     if reply.answer:
         return _answer_directly(session, reply, answer)
-    if reply.confidence == "low" and not reply.cannot and not session.doc.note(1, "answer"):
+    unsure = reply.confidence == "low" and not reply.cannot and not session.doc.note(1, "answer")
+    if unsure and not session.run.review(session, "low"):
         # every higher rung was asked too, so a person decides
         return clarify(session, _uncertain(session, reply), answer.origin)
     if reply.cannot:
@@ -294,8 +298,8 @@ def _write_plan(session: Session, reply: Plan, answer: Answer, before: list[bool
         session.doc = session.doc.with_section(2, replace(session.doc.section(2), steps=steps))
     if dangers := known_dangers(session):
         session.note(2, "dangers", dangers)
-    if why := session.run.review(session):
-        session.note(2, "review", why)
+    if why := session.run.review(session, reply.confidence):
+        session.note(2, REVIEW, why)
 
 
 def _to_step(n: int, base: int, step: PlanStep) -> Step:
@@ -314,7 +318,7 @@ def _to_step(n: int, base: int, step: PlanStep) -> Step:
 
 async def do(session: Session) -> Waiting | None:
     """Fill §3: run the steps that are ready until none is left."""
-    held = session.doc.meta.extra.get("plan_only") or session.doc.note(2, "review")
+    held = session.doc.meta.extra.get("plan_only") or session.doc.note(2, REVIEW)
     if held and not session.doc.note(2, "approved"):
         return Waiting("approval", PLAN_WAITS)
     session.run.catalogue.refresh()

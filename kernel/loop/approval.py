@@ -45,7 +45,9 @@ class Decider:
 
     @property
     def origin(self) -> str:
-        """The origin of its notes: `client:NAME`, `model:NAME` for oversight, else `person`."""
+        """The origin of its notes: `client:NAME`, `model:NAME`, `kernel` for a policy, else `person`."""
+        if self.kind == "policy":
+            return "kernel"
         kinds = {"client": "client", "oversight": "model"}
         return f"{kinds[self.kind]}:{self.name or 'unnamed'}" if self.kind in kinds else "person"
 
@@ -89,14 +91,19 @@ def serious(steps: Iterable[Step]) -> list[str]:
 def why_not_approver(by: Decider, steps: Iterable[Step], trusted: Iterable[str]) -> str:
     """Why this decider may not approve the waiting steps; "" if it may.
 
-    A serious danger requires a person at a terminal or page, or an MCP client that the settings trust.
+    A serious danger requires a person at a terminal or page, or an MCP client that the settings trust. An
+    effect for which the settings ask a person requires one.
     """
+    waiting = [step for step in steps if step.state == "waiting"]
+    guarded = [effect for step in waiting for effect in step.evidence.get("approval", ())]
+    if by.kind in ("oversight", "policy") and guarded:
+        return f"the settings ask for a person's approval of what may {guarded[0]}, not for that of {by}"
     if by.kind in ("terminal", "page") or (by.kind == "client" and by.name and by.name in trusted):
         return ""
-    dangers = serious(steps)
+    dangers = serious(waiting)
     if not dangers:
         return ""
-    who = f"{ {'client': 'an ', 'oversight': ''}.get(by.kind, 'a ') }{by}"
+    who = f"{ {'client': 'an ', 'oversight': '', 'policy': 'the '}.get(by.kind, 'a ') }{by}"
     return f"a serious danger needs a person's approval at a terminal, not that of {who}: {dangers[0]}"
 
 
@@ -309,6 +316,20 @@ def planned_dangers(session: Session) -> list[tuple[Step, Tool, list[Danger]]]:
         if dangers and not tool.problem(args, filled=True):
             found.append((replace(step, args=args), tool, dangers))
     return found
+
+
+def approve_planned(session: Session, by: Decider) -> None:
+    """Approve the dangerous calls of an approved plan, so that the same calls are not asked for again.
+
+    Serious ones, and effects for which the settings ask a person, still wait before their step.
+    """
+    for step, tool, dangers in planned_dangers(session):
+        args = dict(step.args or {})
+        if _serious(dangers) or unapproved(session.run, tool, args)[0]:
+            continue
+        shown = {"dangers": [str(danger) for danger in dangers], "approved": str(by)}
+        evidence = {**step.evidence, **shown, "call": call_digest(tool, args, {})}
+        session.put(replace(step, state="planned", evidence=evidence))
 
 
 def known_dangers(session: Session) -> str:

@@ -76,7 +76,7 @@ async def ask(
         try:
             answer = await _ask_rung(session, responder, phase, step, gate, evidence or {})
             higher = higher_rung(session, rung, human=False, phase=phase)
-            if higher is None or not _unsure(answer.reply):
+            if higher is None or not _unsure(answer.reply) or _goes_up(session, higher, answer.reply):
                 return answer
             why = "unsure: it gave its plan a low confidence"
         except (ProviderError, ConfigurationError) as error:
@@ -148,6 +148,12 @@ def hand_over(session: Session, phase: str, rung: int, higher: int | None, why: 
         if ladder.rungs[higher].reads_prompt and phase in ("understand", "plan", "fused"):
             session.offer_context()  # not offered yet if the previous rung was code
     session.emit("warning", message=f"{name} gave up in {session.doc.meta.phase.upper()}: {why[:300]}")
+
+
+def _goes_up(session: Session, higher: int, plan: Plan) -> bool:
+    """Whether oversight, the next rung, reviews an uncertain plan instead of making another one."""
+    overseen = session.run.ladder.rungs[higher].tier == "oversight" and not plan.ends
+    return overseen and bool(session.run.review(session, plan.confidence))
 
 
 def _unsure(reply: Typed) -> bool:

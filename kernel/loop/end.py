@@ -95,6 +95,12 @@ def _call(step: Step) -> str:
     return to_json(dict(step.args)) if step.args else step.what
 
 
+def planned_note(session: Session) -> Note:
+    """The note with the steps of a plan that was not approved, for the next attempt."""
+    lines = (f"{n}. {step.tool or 'subtask'} {_call(step)}" for n, step in session.doc.planned.items())
+    return Note("steps then", "\n".join(f"{redact_forms(line)[:160]} → planned" for line in lines))
+
+
 def attempt_notes(session: Session) -> list[Note]:
     """The notes for the next attempt: steps, passed criteria and changes of this one."""
     lines = [

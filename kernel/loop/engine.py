@@ -16,6 +16,7 @@ from functools import partial
 from kernel.document.model import Document, Step, root_id
 from kernel.errors import DocumentError, FractalError, explained, place, raised_as
 from kernel.loop.advance import Outcome, advance, outcome
+from kernel.loop.approval import Decider
 from kernel.loop.budget import Amount
 from kernel.loop.child import ended_child, subtree
 from kernel.loop.do import Waiting
@@ -87,8 +88,8 @@ class Engine:
         """
         self._wake_unfinished()
         try:
-            if self._cancelled():
-                await self._stop("cancelled")
+            if by := self._cancelled():
+                await self._stop("cancelled", by)
             self._apply_messages()
             while self._pending or self._tasks or self._wake_waiting():
                 self._start()
@@ -97,8 +98,8 @@ class Engine:
                 self._apply_messages()
                 if self._out_of_time():
                     await self._stop("exhausted")
-                elif self._cancelled():
-                    await self._stop("cancelled")
+                elif by := self._cancelled():
+                    await self._stop("cancelled", by)
         except (asyncio.CancelledError, Exception):
             await self._stop("interrupted")
             raise
@@ -187,18 +188,20 @@ class Engine:
             for loop_id in listen(self.run_context, self.inbox, waiting):
                 self.wake(loop_id)
 
-    def _cancelled(self) -> bool:
-        for path, _ in self.inbox.messages(("cancel",), self.run_context.warn):
+    def _cancelled(self) -> str:
+        """Who cancelled the run, and why; "" if nobody did."""
+        for path, message in self.inbox.messages(("cancel",), self.run_context.warn):
             self.inbox.taken(path)
-            return True
-        return False
+            why = str(message.get("why", ""))
+            return f"cancelled by {Decider.read(message)}{': ' if why else ''}{why}"
+        return ""
 
     def _out_of_time(self) -> bool:
         limit = self.run_context.bounds.seconds
         return bool(limit) and self.clock.seconds() >= limit and not self.run_context.stopping
 
-    async def _stop(self, why: str) -> None:
-        """Stop every running loop, children first, and record the reason in each document."""
+    async def _stop(self, why: str, by: str = "") -> None:
+        """Stop every running loop, children first, and record the reason, and `by` whom, in each document."""
         self.run_context.stopping = why
         tasks = list(self._tasks.values())
         for task in tasks:
@@ -208,7 +211,7 @@ class Engine:
         self._pending.clear()
         for loop_id in reversed(self.run_context.store.unfinished()):
             with suppress(FractalError):
-                _record_stop(Session(self.run_context, self.run_context.store.load(loop_id)), why)
+                _record_stop(Session(self.run_context, self.run_context.store.load(loop_id)), why, by)
         self._pending.clear()
 
     def _result(self) -> Outcome | Waiting:
@@ -249,14 +252,13 @@ def _awaited(document: Document, parent: Document | None) -> bool:
     return parent is not None and any(step.link == link and not step.ended for step in parent.steps.values())
 
 
-def _record_stop(session: Session, why: str) -> None:
+def _record_stop(session: Session, why: str, by: str) -> None:
     if why == "interrupted":
         meta = session.doc.meta
         if meta.status in ("running", "ready") or (meta.waiting or {}).get("for") == "children":
             session.save(status="interrupted")
         return
-    errors = {"exhausted": "the time of the run is used up", "cancelled": "cancelled by a person"}
-    _end(session, why, errors[why])
+    _end(session, why, by or "the time of the run is used up")
 
 
 def _end(session: Session, status: str, error: str) -> None:

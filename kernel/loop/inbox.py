@@ -1,4 +1,4 @@
-"""Applies a person's messages to a run (answer, approve, reject, say) from its inbox to the documents."""
+"""Applies the messages to a run (answer, approve, nudge, reject, say) from its inbox to the documents."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from kernel.document.model import Note, root_id
+from kernel.document.escaping import fingerprint
+from kernel.document.model import Document, Note, root_id
 from kernel.errors import UsageError, raised_as
-from kernel.loop.advance import PLAN_WAITS
-from kernel.loop.approval import Decider, remember, why_not_approver
-from kernel.loop.end import finish, use_answer
+from kernel.loop.advance import PLAN_WAITS, REVIEW
+from kernel.loop.approval import Decider, approve_planned, remember, why_not_approver
+from kernel.loop.end import finish, planned_note, use_answer
 from kernel.loop.run_context import RunContext, Session
 from kernel.loop.step_cache import accept_notes
 
@@ -86,12 +87,20 @@ def _is_about(session: Session, message: Mapping[str, Any]) -> bool:
     """Whether the message answers the loop's open question. A message written by hand names no question."""
     waits = session.doc.meta.waiting or {}
     same = message.get("question", waits.get("question")) == waits.get("question")
+    if message["kind"] == "approve" and waits.get("question") == PLAN_WAITS and "plan" in message:
+        same = same and message["plan"] == plan_digest(session.doc)
     kind = "person" if message["kind"] == "answer" else "approval"
     return (
         same
         and message.get("attempt", session.doc.meta.attempt) == session.doc.meta.attempt
         and waits.get("for") == kind
     )
+
+
+def plan_digest(document: Document) -> str:
+    """The digest of a plan's steps, so that an approval is for these and no others."""
+    steps = ([n, s.tool, dict(s.args or {}), s.what, list(s.needs)] for n, s in document.planned.items())
+    return fingerprint(list(steps))
 
 
 def _may(session: Session, message: Mapping[str, Any]) -> bool:
@@ -105,16 +114,16 @@ def _may(session: Session, message: Mapping[str, Any]) -> bool:
 
 
 def _apply(session: Session, message: Mapping[str, Any]) -> None:
-    approved = message["kind"] == "approve"
+    kind = str(message["kind"])
     why, by = str(message.get("why", "")), Decider.read(message)
-    if message["kind"] == "answer":
+    if kind == "answer":
         session.note(1, "answer", str(message.get("text", "")), by.origin, str(by))
         use_answer(session)
         accept_notes(session)
     elif (session.doc.meta.waiting or {}).get("question") == PLAN_WAITS:
-        _decide_plan(session, str(message["kind"]), why, by)
+        _decide_plan(session, kind, why, by)
     else:
-        _decide_steps(session, approved, why, by, str(message.get("scope", "")))
+        _decide_steps(session, kind, why, by, str(message.get("scope", "")))
     if not session.doc.ended:
         session.save(waiting=None, status="running")
 
@@ -122,21 +131,28 @@ def _apply(session: Session, message: Mapping[str, Any]) -> None:
 def _decide_plan(session: Session, kind: str, why: str, by: Decider) -> None:
     if kind == "approve":
         session.note(2, "approved", f"by {by}", by.origin)
+        approve_planned(session, by)
         return
     session.note(1, "guidance", why or "rejected", by.origin, str(by))
     if why:
         word = "sent back" if kind == "nudge" else "rejected"
-        session.fold(word, Note("learned", f"this plan was {word} by {by}: {why}", by.origin))
+        learned = Note("learned", f"this plan was {word} by {by}: {why}", by.origin)
+        review = session.doc.note(2, REVIEW)
+        session.fold(word, learned, planned_note(session), *([review] if review else []))
     else:
         finish(session, "cancelled", error=f"the plan was rejected by {by}")
 
 
-def _decide_steps(session: Session, approved: bool, why: str, by: Decider, scope: str) -> None:
+def _decide_steps(session: Session, kind: str, why: str, by: Decider, scope: str) -> None:
+    if kind == "nudge" and why:
+        session.note(1, "guidance", why, by.origin, str(by))
+        accept_notes(session)
     for step in session.doc.steps.values():
-        if step.state == "waiting" and approved:
+        if step.state == "waiting" and kind == "approve":
             if by.kind not in ("client", "file", "oversight"):  # else it may be that no person has seen it
                 remember(session, step, scope, by)
             session.put(replace(step, state="planned", evidence={**step.evidence, "approved": str(by)}))
         elif step.state == "waiting":
-            reason = f"rejected by {by}{': ' if why else ''}{why}"
+            word = "sent back" if kind == "nudge" else "rejected"
+            reason = f"{word} by {by}{': ' if why else ''}{why}"
             session.end(replace(step, state="failed", result=reason, origin=by.origin))

@@ -32,8 +32,8 @@ Admitted = Callable[[Tool], Awaitable[str]]
 Hear = Callable[["Session"], bool]
 """Adds to §1 what a person has said to the run since; whether there was anything. The next save writes it."""
 
-Review = Callable[["Session"], str]
-"""Returns why the plan of a loop needs approval before DO; "" if it does not."""
+Review = Callable[["Session", str], str]
+"""Returns why a loop's plan of this confidence needs approval before DO; "" if it does not."""
 
 Hidden = Callable[[Document], Collection[str]]
 """Returns the names of the tools that a loop may not know."""
@@ -188,7 +188,7 @@ class RunContext:
     offered: Offered = lambda document: ()
     listing: Callable[[], str] = lambda: ""  # of the folder
     hear: Hear = lambda session: False
-    review: Review = lambda session: ""
+    review: Review = lambda session, confidence: ""
     hidden: Hidden = lambda document: ()
     parse: Parse = parse_strictly  # of a reply's text
     listener: Listener = silent

@@ -22,7 +22,7 @@ from kernel.loop.engine import Clock, Engine
 from kernel.loop.inbox import KINDS
 from kernel.loop.run_context import Policy, RunContext, Session
 from kernel.store.files import FileStore
-from runtime.api import dreaming, worktrees
+from runtime.api import dreaming, messaging, worktrees
 from runtime.api.building import builds_what_it_lacked
 from runtime.api.run_context import move_to, run_context_of
 from runtime.catalogue.catalogue import Catalogue, Source
@@ -42,7 +42,7 @@ from runtime.workspace.approved import relative
 from runtime.workspace.archive import put_away
 from runtime.workspace.concurrency import one_of_many
 from runtime.workspace.found import Guidance
-from runtime.workspace.inbox import TOO_LATE, Inbox, Person, Said, ask, drop, leave, unheard
+from runtime.workspace.inbox import TOO_LATE, Inbox, Person, Said, ask, drop, leave, unheard, vetoed
 from runtime.workspace.new_run import first_document, prior, shelved
 from runtime.workspace.resume import active_before, assumed, begin_session, go_back, raised
 from runtime.workspace.reuse import reusable
@@ -54,7 +54,10 @@ from runtime.workspace.worktrees import Worktree, sweep
 if TYPE_CHECKING:
     from runtime.memory.brain import Brain
     from runtime.memory.tasks.methods import Files
+    from runtime.nervous.decisions import Decision
+    from runtime.nervous.messages import Message
     from runtime.nervous.nerves import Nerves
+    from runtime.nervous.waiting import Waits
 
 MOST_LEFT_OUT = 3
 """Warnings at the start of a run about skills that are not used."""
@@ -112,18 +115,30 @@ class Fractal(Reader):
         """The messages between worker, oversight and human."""
         from runtime.nervous.nerves import Nerves
 
-        return Nerves(lambda: self.brain.shelf, self.messages_folder, self.systems, self.config)
+        return Nerves(self.memory, self.messages_folder, self.systems, self.config)
 
     @property
     def messages_folder(self) -> Path:
         """Where the messages lie as markdown; it exists once there is one."""
         return self.workspace.state / "messages"
 
-    def why_review(self, session: Session) -> str:
-        """Why the plan of a loop needs approval before DO; "" if it does not."""
+    def why_review(self, session: Session, confidence: str) -> str:
+        """Why a loop's plan of this confidence needs approval before DO; "" if it does not."""
         mode = self.config.review
         overseen = any(rung.tier == "oversight" for rung in session.run.ladder)
-        return "" if mode == "off" or (mode == "auto" and not overseen) else self.nerves.why_review(session)
+        if mode == "off" or (mode == "auto" and not overseen):
+            return ""
+        return self.nerves.why_review(session, confidence)
+
+    def review(self) -> list[Waits]:
+        """What waits for a decision, over all runs: plans, calls and questions."""
+        from runtime.nervous.waiting import waiting
+
+        return waiting(self, lambda run: self.nerves.log.decisions(run=run))
+
+    def decisions(self, task_type: str = "") -> list[Decision]:
+        """What workers chose, what oversight and humans said, and what came of it; oldest first."""
+        return self.nerves.log.decisions(task_type)
 
     def _files(self) -> Files:
         from runtime.reflexes.trial import Trial
@@ -217,6 +232,7 @@ class Fractal(Reader):
         thread: str = "",
         worktree: bool = False,
         trace: str = "",
+        id: str = "",
     ) -> RunResult:
         """Start a run. `context` holds pairs of source and text; `after` is an earlier run to follow up.
 
@@ -225,7 +241,7 @@ class Fractal(Reader):
         The text of a guided `tool` guides the root loop. With `reuse`, the result of an earlier run that only
         read is returned if its task, inputs and instructions are the same. Runs with the same `group` are
         attempts at one task, which are compared. Runs with the same `thread` are one conversation. `trace` is
-        the caller's W3C `traceparent`, kept in META.
+        the caller's W3C `traceparent`, kept in META. `id` is one that the caller got of `Workspace.new_run`.
         """
         if not task.strip():
             raise UsageError('the task is empty; say what is to be done: fractal run "…"')
@@ -233,7 +249,7 @@ class Fractal(Reader):
         if reuse and not (tool or after or plan_only) and (reused := self._reused(task, context)):
             return reused
         ladder = self._ladder_of(tool)  # raises for a wrong setting, before anything is written
-        run = self.workspace.new_run()
+        run = id or self.workspace.new_run()
         with self.workspace.claimed(run) as folder, run_lock(folder):
             run_context, clock, servers = run_context_of(self, run, ladder)
             if tool and tool != DREAM and not run_context.catalogue.guided(tool):
@@ -308,6 +324,7 @@ class Fractal(Reader):
         if names != {key: getattr(self.config, key) for key in names}:
             self.config = self.config.model_copy(update=names)
             self.__dict__.pop("memory", None)
+            self.__dict__.pop("nerves", None)
             self._ladder = self.given
 
     def _meta_names(self, group: str, thread: str) -> dict[str, Any]:
@@ -398,6 +415,7 @@ class Fractal(Reader):
             engine = Engine(run_context, Inbox(folder), clock)
             run_context.store = FileStore(folder, engine.wake, fsync=self.config.fsync)
             run_context.stopping = ""
+            messaging.weigh(self, folder)
             result = self._result(run_context, folder, await engine.drive())
             root = run_context.store.load(root_id(run_context.id))
             if result.waiting and (found := await self._replied(run_context)):
@@ -433,18 +451,37 @@ class Fractal(Reader):
         self.listener(Event("run_started", root.meta.run, root.meta.id, data=data))
 
     def tell(self, run: str, kind: str, *, by: Decider = PROGRAM, **values: Any) -> bool:
-        """Send a message (answer, approve, reject, say, cancel) to a run; True if a process works on it.
+        """Send a message to a run; True if a process works on it.
+
+        The kinds are answer, approve, nudge (plan again, as `why` says), reject, say, cancel, and veto, which
+        cancels and is kept as a decision.
 
         `by` is who decides, and is written to the document; a service that shows the question on a page gives
         `PAGE`. Raises `UsageError` if that decider may not approve a serious danger.
         """
         run = self.find(run)
-        store = FileStore(self.workspace.runs / run)
-        document = open_question(unfinished(store)) if self.config.remember and kind in KINDS else None
-        working = self._leave(run, Said(kind, values), by)
+        store, waits_for = FileStore(self.workspace.runs / run), "person" if kind == "answer" else "approval"
+        document = None
+        if self.config.remember and kind in (*KINDS, "veto"):
+            document = open_question(unfinished(store), *([] if kind == "veto" else [waits_for]))
+        if self.config.remember and kind == "veto":
+            document = document or self.root_document(run)
+        said = vetoed(str(values.get("why", ""))) if kind == "veto" else Said(kind, values)
+        working = self._leave(run, said, by)
         if document:
             self.nerves.told(document, kind, by, values)
         return working
+
+    def send(self, text: str, to: str = "", *, by: Decider = PROGRAM) -> Message:
+        """Send a task to an agent (""; the default one): the beat starts a run and reports its outcome."""
+        return messaging.send(self, text, to, by)
+
+    def reply(self, message: str, kind: str, text: str = "", *, by: Decider = PROGRAM) -> Message:
+        """Reply to an open message by its id, or the beginning of it: answer, approve, nudge, reject, veto.
+
+        Raises `UsageError` if it is not open, or that decider may not approve a serious danger.
+        """
+        return messaging.reply(self, message, kind, text, by)
 
     def _leave(self, run: str, said: Said, by: Decider) -> bool:
         return leave(self, run, said.kind, by, self.config.trusted_clients, said.values)

@@ -40,6 +40,14 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "apply": ("changes", "Bring what a run changed in its worktree to your folder."),
         "discard": ("changes", "Remove the worktree of a run."),
     },
+    "Oversight": {
+        "messages": ("nervous", "Show messages, send a task to an agent, reply by id."),
+        "beat": ("nervous", "Take up tasks and replies as they come, at an interval."),
+        "review": ("nervous", "Show what waits for a decision, with its dangers and what it would change."),
+        "nudge": ("nervous", "Send a plan or step back, and say what to do differently."),
+        "veto": ("nervous", "End a run by a decision that overrules oversight."),
+        "decisions": ("nervous", "Show what was decided, by whom, and what came of it."),
+    },
     "Memory": {
         "recall": ("memory", "Search memory."),
         "remember": ("memory", "Store a fact: in words, from a file, or from standard input."),

@@ -17,6 +17,7 @@ import click
 from kernel.document.model import Document, Step
 from kernel.document.redaction import redact_forms
 from kernel.errors import UsageError
+from kernel.loop.advance import REVIEW
 from runtime.cli.output import columns, count, emit, phase_name, safe, width
 from runtime.cli.session import json_option, opened, run_argument, step_of_newest
 
@@ -107,7 +108,13 @@ def _plan(document: Document) -> Iterator[Found]:
     if approach is None:
         return
     lines = [f"{approach.text} (by {_who(approach.origin)})"]
-    labels = {"rationale": "rationale:", "confidence": "confidence:", "approved": "the plan was approved"}
+    labels = {
+        "rationale": "rationale:",
+        "confidence": "confidence:",
+        REVIEW: "before it started, somebody had to approve it:",
+        "passed on": "oversight left that to a person,",
+        "approved": "the plan was approved",
+    }
     lines += [f"{words} {text}" for key, words in labels.items() if (text := document.text(2, key))]
     if document.meta.attempt > 1:
         lines.append(f"attempt {document.meta.attempt}, which knew what earlier attempts had learned")
@@ -210,6 +217,7 @@ def _retries(document: Document) -> Iterator[Found]:
     for fold in document.section(2).folds:
         question = {
             "retry": f"Why a retry after attempt {fold.attempt}?",
+            "sent back": f"Why was the plan of attempt {fold.attempt} sent back?",
             "rejected": f"Why was the plan of attempt {fold.attempt} rejected?",
         }.get(fold.decision, f"Why did attempt {fold.attempt} end with {fold.decision}?")
         lines = [f"{_TRIED[note.key]}: {note.text}" for note in fold.notes if note.key in _TRIED]

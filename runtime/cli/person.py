@@ -20,10 +20,10 @@ from runtime.cli.session import (
 )
 from runtime.workspace.workspace import settings_files
 
-_resume = click.option("--resume", is_flag=True, help="Continue the run at once.")
+resume_option = click.option("--resume", is_flag=True, help="Continue the run at once.")
 
 
-def _send(run: str, kind: str, *, resume: bool = False, **values: str) -> int:
+def send(run: str, kind: str, *, resume: bool = False, **values: str) -> int:
     """Leave a message in the inbox of a run, and say who takes it."""
     fractal = opened()
     name = fractal.find(run) if run else fractal.newest_waiting(kind)
@@ -40,20 +40,20 @@ def _send(run: str, kind: str, *, resume: bool = False, **values: str) -> int:
         return session.conclude(session.drive(going.resume(name)))
     else:
         early = "; it is not waiting for an answer now" if kind == "answer" and waits != "person" else ""
-        then = "end it" if kind == "cancel" else "continue"
+        then = "end it" if kind in ("cancel", "veto") else "continue"
         notify(f"kept in the inbox of run {name}{early}; {then} with: {command('resume', name)}")
     return 0
 
 
 @click.command()
 @click.argument("words", nargs=-1, required=True, metavar="[RUN] TEXT…")
-@_resume
+@resume_option
 def answer(words: tuple[str, ...], resume: bool) -> int:
     """Answer the question of a run (default: the newest that waits); `-` reads standard input."""
     run, text = _said(words)
     if not text:
         raise click.UsageError("the answer is empty")
-    return _send(run, "answer", resume=resume, text=text)
+    return send(run, "answer", resume=resume, text=text)
 
 
 @click.command()
@@ -64,7 +64,7 @@ def say(words: tuple[str, ...]) -> int:
     Its next plan, or its next turn, sees the text. A call that is being made is not interrupted.
     """
     run, text = _said(words)
-    return _send(run, "say", text=text)
+    return send(run, "say", text=text)
 
 
 def _said(words: tuple[str, ...]) -> tuple[str, str]:
@@ -77,7 +77,7 @@ def _said(words: tuple[str, ...]) -> tuple[str, str]:
 @run_argument()
 @click.option("--kind", is_flag=True, help="Also approve all of the same kind for the rest of this run.")
 @click.option("--always", is_flag=True, help="Also approve this exact call in this folder from now on.")
-@_resume
+@resume_option
 def approve(run: str, kind: bool, always: bool, resume: bool) -> int:
     """Approve the plan or the steps that a run waits for (default: the newest that waits).
 
@@ -87,19 +87,19 @@ def approve(run: str, kind: bool, always: bool, resume: bool) -> int:
     if kind and always:
         raise click.UsageError("--kind and --always exclude each other")
     scope = {"scope": SAME_KIND if kind else ALWAYS} if kind or always else {}
-    return _send(run, "approve", resume=resume, **scope)
+    return send(run, "approve", resume=resume, **scope)
 
 
 @click.command()
 @click.argument("words", nargs=-1, metavar="[RUN] [WHY…]")
-@_resume
+@resume_option
 def reject(words: tuple[str, ...], resume: bool) -> int:
     """Reject what a run waits for (default: the newest that waits).
 
     With a reason the run plans again; without one, a rejected plan ends it.
     """
     run, why = run_and_words(words)
-    return _send(run, "reject", resume=resume, why=why)
+    return send(run, "reject", resume=resume, why=why)
 
 
 @click.command()
@@ -116,7 +116,7 @@ def feedback(words: tuple[str, ...]) -> None:
 @run_argument()
 def cancel(run: str) -> int:
     """Cancel a run (default: the newest unfinished one); a waiting run ends at the next resume."""
-    return _send(run, "cancel")
+    return send(run, "cancel")
 
 
 @click.command()

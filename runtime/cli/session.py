@@ -249,10 +249,13 @@ class Session:
             return await self._read("(press Enter to answer later)")
 
     async def _approve(self, question: str) -> Said | None:
+        from kernel.loop.advance import PLAN_WAITS
         from runtime.workspace.inbox import Said
 
         with self.watch.paused():
             notify(f"\nwaiting for approval of {question}", "magenta")
+            if question == PLAN_WAITS:
+                self._show_plan()
             scopes = self._scopes()
             for key, (_, text) in scopes.items():
                 click.echo(f"{key}: approve, {text}", err=True)
@@ -268,6 +271,12 @@ class Session:
         if reply.lower() in scopes:
             return Said("approve", {"scope": scopes[reply.lower()][0]})
         return Said("reject", {"why": "" if reply.lower() in ("n", "no") else reply}) if reply else None
+
+    def _show_plan(self) -> None:
+        assert self.fractal is not None
+        for waits in self.fractal.review():
+            if waits.run == self.run:
+                notify("\n".join([*waits.about(), *(each.diff for each in waits.changes)]))
 
     def _scopes(self) -> dict[str, tuple[str, str]]:
         """By the key to type, the scopes beyond this call that can be approved now, each in words."""
@@ -312,6 +321,8 @@ class Session:
         return int(result.exit)
 
     def _say_waiting(self, result: RunResult) -> None:
+        from kernel.loop.advance import PLAN_WAITS
+
         run = result.run
         if result.waiting == "person":
             notify(f"waiting for an answer: {result.question}", "magenta")
@@ -320,6 +331,8 @@ class Session:
                 notify(command("answer", run, "…", "--resume"))
         elif result.waiting == "approval":
             notify(f"waiting for approval of {result.question}", "magenta")
+            if result.question == PLAN_WAITS:
+                notify(f"look at it: {command('review', run)}")
             notify(f"{command('approve', run, '--resume')} or {command('reject', run, '--resume')}")
         else:
             notify(f"no step can run now; see: {command('tree', run)}", "yellow")
@@ -331,6 +344,19 @@ class Session:
         if result.output:
             notify("partial result:\n" + "\n".join(result.output.splitlines()[:40]))
         notify(f"why: {command('explain', result.run)}")
+
+
+async def until_signal(work: Coroutine[Any, Any, None]) -> None:
+    """Do the work until Ctrl-C or SIGTERM, which cancel it."""
+    import asyncio
+
+    loop, task = asyncio.get_running_loop(), asyncio.ensure_future(work)
+    for each in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(each, task.cancel)
+    try:
+        await task
+    except asyncio.CancelledError:
+        return
 
 
 def say_to_apply(run: str, number: int) -> None:

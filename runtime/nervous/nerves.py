@@ -7,7 +7,8 @@ say so and a model is configured.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -15,28 +16,36 @@ from typing import Any, Literal
 from kernel.asking.responder import Ladder
 from kernel.document.escaping import fingerprint
 from kernel.document.model import Document
-from kernel.loop.approval import Decider, serious
+from kernel.loop.advance import REVIEW
+from kernel.loop.approval import Decider, planned_dangers, why_not_approver
 from kernel.loop.run_context import RunContext, Session, overseen
-from runtime.memory.store import Shelf
+from runtime.memory.run_memory import RunMemory
 from runtime.nervous import oversight
+from runtime.nervous.decisions import UNCHANGED
 from runtime.nervous.gate import resolve
-from runtime.nervous.messages import DECISIONS, Message, Messages, Tier
-from runtime.workspace.inbox import Said
+from runtime.nervous.log import DecisionLog
+from runtime.nervous.messages import DECISIONS, Message, Messages, Tier, Type, named
+from runtime.nervous.oversight import waiting_steps
+from runtime.workspace.inbox import Said, vetoed
 from runtime.workspace.runs import RunResult, open_question
 from runtime.workspace.settings import Config
 
 Mode = Literal["auto", "off", "risky", "always"]
 """Which plans oversight reviews. `auto` is `risky` where the ladder has a rung of that tier, else `off`."""
+OVERSIGHT = Decider("oversight")
+DANGEROUS = "it is dangerous"
+"""The reason for which a plan with known dangers goes up."""
+MOST_SENT_BACK = 3
+"""Plans of one loop that oversight sends back or rejects; after that a human decides."""
 
 
 class Nerves:
     """The messages of one workspace, and who replies to them."""
 
-    def __init__(
-        self, shelf: Callable[[], Shelf], folder: Path, systems: Sequence[Path], config: Config
-    ) -> None:
-        """`shelf` opens the store; the markdown lies in `folder`."""
-        self._shelf, self.folder, self.systems, self.config = shelf, folder, tuple(systems), config
+    def __init__(self, memory: RunMemory, folder: Path, systems: Sequence[Path], config: Config) -> None:
+        """The messages are in the shelf of `memory`, and as markdown in `folder`."""
+        self.memory, self.folder, self.systems, self.config = memory, folder, tuple(systems), config
+        self.log = DecisionLog(memory, lambda: self.messages, folder)
 
     @property
     def agent(self) -> str:
@@ -46,7 +55,7 @@ class Nerves:
     @cached_property
     def messages(self) -> Messages:
         """The store of messages, opened when it is needed."""
-        return Messages(self._shelf(), self.folder)
+        return Messages(self.memory.brain.shelf, self.folder)
 
     def mode(self, ladder: Ladder) -> Mode:
         """Which plans are reviewed on this ladder."""
@@ -54,15 +63,17 @@ class Nerves:
             return self.config.review
         return "risky" if any(rung.tier == "oversight" for rung in ladder) else "off"
 
-    def why_review(self, session: Session) -> str:
-        """Why the plan of a loop goes up before DO; "" if it does not."""
+    def why_review(self, session: Session, confidence: str) -> str:
+        """Why the plan of a loop goes up before DO, "" if it does not."""
         mode, ladder = self.mode(session.run.ladder), session.run.ladder
         planner = next((rung for rung in ladder if rung.name == session.doc.meta.taker), None)
         if mode == "off" or overseen(session.doc) or planner is None or planner.tier != "worker":
             return ""
-        if dangers := session.doc.text(2, "dangers"):
-            return f"it is dangerous\n{dangers}"
-        return "every plan is reviewed" if mode == "always" else ""
+        reasons = ["every plan is reviewed"] if mode == "always" else []
+        if confidence == "low" and not _sent_back(session.doc):  # still unsure: a higher rung makes the plan
+            reasons.append("its confidence is low")
+        reasons += [DANGEROUS] if session.doc.text(2, "dangers") else []
+        return "; ".join(reasons) or self.log.failed_lately(session.doc.text(1, "task"))
 
     async def reply(
         self, run_context: RunContext, documents: Iterable[Document]
@@ -71,17 +82,19 @@ class Nerves:
         document = open_question(documents)
         if document is None:
             return None
-        asked = self.asked(document)
-        if found := resolve(self.messages.thread(asked.id)):
+        asked = self.asked(document, calls_of(run_context, document))
+        if found := self.resolved(document):
             return said(found)
-        if self.mode(run_context.ladder) == "off":
+        passed = any(each.type == "observation" for each in self.messages.thread(asked.id))
+        if passed or self.mode(run_context.ladder) == "off":
             return None
-        judged = self._judged(run_context, document)
+        judged = await asyncio.to_thread(self._judged, run_context, document, asked)
         if judged is None:
             return None
         fields = {"in_reply_to": asked.id, "run": asked.run, "loop": asked.loop, "sender": judged.by.name}
         if judged.type == "pass":
             text = judged.text or "left to a human"
+            _note_passed(run_context, document, f"by {judged.by}: {text}", judged.by)
             self.messages.write(
                 asked.id, "pass", type="observation", tier="oversight", text=text, **fields, to="human"
             )
@@ -99,85 +112,210 @@ class Nerves:
         )
         return said(reply)
 
-    def _judged(self, run_context: RunContext, document: Document) -> oversight.Reply | None:
+    def _judged(self, run_context: RunContext, document: Document, asked: Message) -> oversight.Reply | None:
+        """What oversight says, or what was learned of it; None if it may not decide, or there is none."""
         waits = document.meta.waiting or {}
         if waits.get("for") == "person":
             question = document.note(1, "question")
             if question is None or question.origin == "kernel":  # no rung could take it
                 return None
-            return oversight.answer(run_context, self.systems, document, question.text)
-        if serious(document.steps.values()):
-            return None  # only a human may approve it
-        reasons = document.text(2, "review") or str(waits.get("question", ""))
-        return oversight.review(run_context, self.systems, document, reasons)
+            answers = self.log.answers(question.text)
+            return oversight.answer(run_context, self.systems, document, question.text, answers)
+        if why_not_approver(OVERSIGHT, document.steps.values(), ()):
+            return None
+        if self._settled(document, asked):
+            return oversight.Reply(
+                "approve", "", Decider("policy", f"approved {UNCHANGED} times by oversight")
+            )
+        if _sent_back(document) >= MOST_SENT_BACK:
+            return oversight.Reply("pass", f"it was sent back {MOST_SENT_BACK} times", OVERSIGHT)
+        why = [document.text(2, REVIEW), document.text(2, "dangers")]
+        reasons = str(waits["question"]) if waiting_steps(document) else "\n".join(filter(None, why))
+        like = self.log.like(str(asked.data["task_type"]))
+        return oversight.review(run_context, self.systems, document, reasons, like)
 
-    def asked(self, document: Document) -> Message:
-        """The message that opens the thread of what a document waits for; written once."""
-        meta, waits = document.meta, document.meta.waiting or {}
-        approval = waits.get("for") == "approval"
-        text = oversight.planned(document) if approval else str(waits.get("question", ""))
-        data: dict[str, Any] = {"task": document.task}
-        if approval:
-            steps = document.steps.values()
+    def _settled(self, document: Document, asked: Message) -> bool:
+        """Whether only dangers are asked about, and oversight has approved all such calls often enough."""
+        calls = asked.data.get("calls", ())
+        if not calls or not (document.text(2, REVIEW) == DANGEROUS or waiting_steps(document)):
+            return False
+        holds = {(each.task_type, each.call) for each in self.log.settled() if each.holds}
+        return holds.issuperset((asked.data["task_type"], call) for call in calls)
+
+    def resolved(self, document: Document) -> Message | None:
+        """The reply that holds for what a document waits for; None: wait."""
+        replies = self.messages.thread(self.thread_for(document))
+        return resolve(each for each in replies if self._counts(document, each))
+
+    def _counts(self, document: Document, reply: Message) -> bool:
+        """Whether a reply suits what a document waits for, and its sender may decide that."""
+        suits = replies_to(kind_of(document))
+        if reply.type != "approve":
+            return reply.type in suits
+        by, steps = Decider.read(reply.data), document.steps.values()
+        return reply.type in suits and not why_not_approver(by, steps, self.config.trusted_clients)
+
+    def thread_for(self, document: Document) -> str:
+        """The id of the thread of what a document waits for, whether it is open yet or not."""
+        return named(*self._about(document))
+
+    def _about(self, document: Document) -> tuple[str, ...]:
+        """What makes the id: a question that is asked again after an answer has a thread of its own."""
+        meta, question = document.meta, str((document.meta.waiting or {}).get("question", ""))
+        answers = sum(note.key == "answer" for note in document.section(1).notes)
+        said = [_asks(document), question, *([str(answers)] if answers else [])]
+        return meta.run, meta.id, str(meta.attempt), kind_of(document), fingerprint(said)
+
+    def asked(self, document: Document, calls: Sequence[str] = ()) -> Message:
+        """The message that opens the thread of what a document waits for; written once.
+
+        `calls` are the kinds of its dangerous calls.
+        """
+        meta, kind = document.meta, kind_of(document)
+        type = self.log.task_type(document.text(1, "task"))
+        data: dict[str, Any] = {"task": document.task, "task_type": type}
+        if kind == "proposal":
+            steps = waiting_steps(document).values()
             about = {
-                "why": document.text(2, "review"),
+                "why": "" if steps else document.text(2, REVIEW),
                 "confidence": document.text(2, "confidence"),
-                "dangers": [str(each) for step in steps for each in step.evidence.get("dangers", ())],
+                "dangers": [str(each) for step in steps for each in step.evidence.get("dangers", ())]
+                or document.text(2, "dangers").splitlines(),
+                "calls": list(calls),
             }
             data |= {key: value for key, value in about.items() if value}
-        kind = "proposal" if approval else "escalation" if overseen(document) else "question"
         return self.messages.write(
-            meta.run,
-            meta.id,
-            str(meta.attempt),
-            kind,
-            fingerprint([text, str(waits.get("question", ""))]),
+            *self._about(document),
             type=kind,
             sender=self.agent,
             run=meta.run,
             loop=meta.id,
-            text=text,
+            text=_asks(document),
             status="open",
             data=data,
         )
 
-    def told(self, document: Document, kind: str, by: Decider, values: Mapping[str, Any]) -> None:
-        """Record what somebody replied to an open question of a run."""
-        asked = self.asked(document)
-        tier: Tier = "oversight" if by.kind == "oversight" else "human"
-        self.messages.write(
+    def told(self, document: Document, kind: str, by: Decider, values: Mapping[str, Any]) -> Message:
+        """Record a reply to a document's question, plan or steps, or a veto of its run."""
+        threads = self.messages.all(run=document.meta.run, status="open")
+        asked = self.asked(document) if document.meta.waiting else threads[-1] if threads else None
+        return self.messages.write(
             stream="guidance",
             type=kind,
-            tier=tier,
+            tier=tier_of(by),
             sender=by.name or by.kind,
             to=self.agent,
-            run=asked.run,
-            loop=asked.loop,
-            in_reply_to=asked.id,
+            run=document.meta.run,
+            loop=document.meta.id,
+            in_reply_to=asked.id if asked else "",
             text=str(values.get("text") or values.get("why") or ""),
             data={"by": by.values},
         )
 
+    def give_up(self, document: Document) -> Message | None:
+        """Write the reply of the policy for a thread that nobody has replied to in time; None: wait on."""
+        asked, policy = self.asked(document), self.config.unanswered
+        if policy == "wait" or (policy == "reject" and asked.type != "proposal"):
+            return None
+        return self.messages.write(
+            asked.id,
+            "policy",
+            stream="guidance",
+            type="reject" if policy == "reject" else "veto",
+            tier="oversight",
+            sender="policy",
+            to=self.agent,
+            run=asked.run,
+            loop=asked.loop,
+            in_reply_to=asked.id,
+            text=f"nobody replied within {self.config.patience:g} seconds",
+            data={"by": Decider("policy", "unanswered").values},
+        )
+
     def ended(self, result: RunResult) -> None:
-        """Close the threads of a run that has ended, with what came of it."""
-        for thread in self.messages.open():
-            if thread[0].run == result.run:
-                self.messages.write(
-                    thread[0].id,
-                    "outcome",
-                    type="outcome",
-                    sender=self.agent,
-                    run=result.run,
-                    in_reply_to=thread[0].id,
-                    text=result.output or result.reason,
-                    data={"status": result.status},
-                )
+        """Close the threads of a run that has ended, with what came of it, and learn from what was said."""
+        for thread in self.messages.threads():
+            if thread.run == result.run:
+                text = result.output or result.reason
+                self.close(thread.id, result.run, text, {"status": result.status})
+        if self.config.learn != "off":
+            self.log.teach(result.run)
+
+    def close(self, thread: str, run: str, text: str, data: Mapping[str, Any]) -> None:
+        """Close a thread with an outcome; once."""
+        self.messages.write(
+            thread,
+            "outcome",
+            type="outcome",
+            sender=self.agent,
+            run=run,
+            in_reply_to=thread,
+            text=text,
+            data=dict(data),
+        )
+
+
+def tier_of(by: Decider) -> Tier:
+    """The tier of who replies. A client may be a program, so it counts as oversight."""
+    return "oversight" if by.kind in ("oversight", "client") else "human"
+
+
+def kind_of(document: Document) -> Literal["proposal", "question", "escalation"]:
+    """The type of message that asks for what a document waits for."""
+    if (document.meta.waiting or {}).get("for") == "approval":
+        return "proposal"
+    return "escalation" if overseen(document) else "question"
+
+
+def replies_to(type: str) -> tuple[Type, ...]:
+    """The types of reply that decide a message of this type."""
+    return DECISIONS if type == "proposal" else ("answer", "veto")
+
+
+def _asks(document: Document) -> str:
+    waits = document.meta.waiting or {}
+    return oversight.planned(document) if waits.get("for") == "approval" else str(waits.get("question", ""))
+
+
+def calls_of(run_context: RunContext, document: Document) -> list[str]:
+    """The kinds of the dangerous calls that a document waits with, each with the names of its dangers.
+
+    None if one is serious or of no kind.
+    """
+    session = Session(run_context, document)
+    waits = waiting_steps(document)
+    found: list[str] = []
+    for step, tool, dangers in planned_dangers(session):
+        if waits and step.n not in waits:
+            continue
+        kind = run_context.kind(tool, dict(step.args or {}))
+        if not kind or "results" in step.evidence or any(each.severity == "serious" for each in dangers):
+            return []
+        found.append(f"{kind} ({', '.join(sorted(each.rule for each in dangers))})")
+    return sorted({*found})
+
+
+def _note_passed(run_context: RunContext, document: Document, text: str, by: Decider) -> None:
+    """Note in a waiting document that oversight left the decision to a human."""
+    session = Session(run_context, run_context.store.load(document.meta.id))
+    asks = (document.meta.waiting or {}).get("for") == "person"
+    session.note(1 if asks else 2, "passed on", text, by.origin)
+    session.save()
+
+
+def _sent_back(document: Document) -> int:
+    """How many plans of a loop oversight has sent back or rejected."""
+    decided = [fold for fold in document.section(2).folds if fold.decision in ("sent back", "rejected")]
+    by_model = (
+        note.origin.startswith("model:") for fold in decided for note in fold.notes if note.key == "learned"
+    )
+    return sum(by_model)
 
 
 def said(reply: Message) -> tuple[Said, Decider]:
     """A reply as what is told to a run, and who decided it."""
     by = Decider.read(reply.data)
     if reply.type == "veto":
-        return Said("cancel"), by
+        return vetoed(reply.text), by
     key = "why" if reply.type in DECISIONS else "text"
     return Said(reply.type, {key: reply.text}), by

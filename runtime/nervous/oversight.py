@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any, cast
 
 from kernel.document.escaping import to_json
-from kernel.document.model import Document, root_id
+from kernel.document.model import Document, Step, root_id
 from kernel.document.redaction import redactor
 from kernel.loop.approval import Decider
 from kernel.loop.budget import Amount, Bounds
-from kernel.loop.run_context import RunContext
+from kernel.loop.run_context import RunContext, Session
 from runtime.memory.prompting import Asking
 
 SHOWN = 12
@@ -42,7 +42,7 @@ def review(
         "reasons": reasons,
         "earlier": earlier or "nothing yet",
     }
-    found = _ask(run_context, systems, "review", slots)
+    found = _ask(run_context, systems, document, "review", slots)
     if found is None:
         return None
     reply, by = found
@@ -53,13 +53,18 @@ def review(
 
 
 def answer(
-    run_context: RunContext, systems: Sequence[Path], document: Document, question: str
+    run_context: RunContext, systems: Sequence[Path], document: Document, question: str, earlier: str = ""
 ) -> Reply | None:
     """Answer a worker's question; None if there is no oversight or no usable reply."""
     notes = [note for note in document.section(1).notes if note.key in ("context", "fact", "answer")]
     context = "\n".join(f"- {note.text} ({note.source or note.origin})" for note in notes[:SHOWN])
-    slots = {"task": document.task, "question": question, "context": context or "nothing more"}
-    found = _ask(run_context, systems, "answer", slots)
+    slots = {
+        "task": document.task,
+        "question": question,
+        "context": context or "nothing more",
+        "earlier": earlier or "nothing yet",
+    }
+    found = _ask(run_context, systems, document, "answer", slots)
     if found is None:
         return None
     reply, by = found
@@ -67,9 +72,14 @@ def answer(
     return Reply("answer" if reply.get("known") is True and text else "pass", text, by)
 
 
+def waiting_steps(document: Document) -> dict[int, Step]:
+    """The steps that wait for approval."""
+    return {n: step for n, step in document.steps.items() if step.state == "waiting"}
+
+
 def planned(document: Document) -> str:
     """The plan of a document as oversight and human see it: its literal steps."""
-    steps = {**document.planned, **{n: s for n, s in document.steps.items() if s.state == "waiting"}}
+    steps = {**document.planned, **waiting_steps(document)}
     lines = [
         f"{n}. {step.tool or 'subtask'} {to_json(dict(step.args)) if step.args is not None else step.what}"
         for n, step in sorted(steps.items())
@@ -78,9 +88,13 @@ def planned(document: Document) -> str:
 
 
 def _ask(
-    run_context: RunContext, systems: Sequence[Path], prompt: str, slots: Mapping[str, str]
+    run_context: RunContext,
+    systems: Sequence[Path],
+    document: Document,
+    prompt: str,
+    slots: Mapping[str, str],
 ) -> tuple[Mapping[str, Any], Decider] | None:
-    """The typed reply to a prompt of `system/nervous/`, at the cost of the run."""
+    """The typed reply to a prompt of `system/nervous/`, at the cost of the run; META lists the call."""
     asking = Asking(
         run_context.ladder.oversight,
         systems,
@@ -92,13 +106,25 @@ def _ask(
     )
     if not asking:
         return None
+    before = asking.spent()
     with ThreadPoolExecutor(1) as pool:  # an event loop runs in this thread
         text = pool.submit(asking, prompt, slots).result()
+    since, rung = asking.spent() - before, asking.rungs[0]
+    session = Session(run_context, run_context.store.load(document.meta.id))
+    figures: dict[str, Any] = {
+        "calls": since.calls,
+        "prompt": since.prompt_tokens,
+        "out": since.completion_tokens,
+    }
+    figures |= {"usd": None if since.unpriced else round(since.usd, 9)} if since.usd or since.unpriced else {}
+    session.answered(prompt, rung.name, model=rung.name, **figures)
+    session.save()
     for trouble in asking.troubles:
         run_context.warn(f"oversight: {trouble}")
     if not text:
         return None
-    return cast(Mapping[str, Any], json.loads(text)), Decider("oversight", asking.rungs[0].name)
+    both = "" if rung.tier == "oversight" else ", also the worker"
+    return cast(Mapping[str, Any], json.loads(text)), Decider("oversight", f"{rung.name}{both}")
 
 
 def _left(run_context: RunContext) -> Bounds:

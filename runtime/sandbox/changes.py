@@ -86,21 +86,21 @@ def changes(
     """
     found = notable(moved)
     sizes = trees.sizes(_oids(found.values()))
-    shown = [path for path in found if not _secretive(path)][:TEXTS]
+    shown = [path for path in found if not secretive(path)][:TEXTS]
     texts = trees.bytes_of(_oids(found[path] for path in shown), TEXT_BYTES)
     listed: list[Change] = []
     for path, (before, after) in found.items():
         old, new = (_text(texts, state) if path in shown else None for state in (before, after))
         size, was = (_size(sizes, state) for state in (after, before))
         slash = "/" if is_folder(after or before) else ""
-        diff = "\n".join(filter(None, (_about(before, after, texts), _diff(old, new, around, most))))
+        diff = "\n".join(filter(None, (_about(before, after, texts), diff_of(old, new, around, most))))
         listed.append(Change(kind_of((before, after)), path + slash, size, was, diff))
     return listed
 
 
 def texts(trees: Trees, moved: Mapping[str, Moved]) -> dict[str, tuple[str | None, str]]:
     """The first `NAMED` changed texts that may be shown: before (None: not there) and now ("": removed)."""
-    shown = [(path, *each) for path, each in notable(moved).items() if not _secretive(path)][:NAMED]
+    shown = [(path, *each) for path, each in notable(moved).items() if not secretive(path)][:NAMED]
     stored = trees.bytes_of(_oids((before, after) for _, before, after in shown), TEXT_BYTES)
     found: dict[str, tuple[str | None, str]] = {}
     for path, before, after in shown:
@@ -122,7 +122,8 @@ def _size(sizes: Mapping[str, int], state: State | None) -> int:
     return sizes[state.oid] if state.kept else int(state.oid.partition(" ")[0] or 0)
 
 
-def _secretive(path: str) -> bool:
+def secretive(path: str) -> bool:
+    """Whether a file's text is never shown."""
     name = path.rpartition("/")[2].lower()
     return any(fnmatch(name, pattern) for pattern in SECRETIVE)
 
@@ -149,7 +150,8 @@ def _text(texts: Mapping[str, bytes], state: State | None) -> str | None:
         return None
 
 
-def _diff(old: str | None, new: str | None, around: int, most: int) -> str:
+def diff_of(old: str | None, new: str | None, around: int = 1, most: int = DIFF_CHARS) -> str:
+    """The hunks that lead from one text to another, redacted; "" if one is missing."""
     if old is None or new is None:
         return ""
     was, now = ([] if not text else text.removesuffix("\n").split("\n") for text in (old, new))

@@ -13,6 +13,7 @@ from kernel.document.model import Document
 from kernel.errors import UsageError, explained
 from kernel.events import now
 from kernel.loop.approval import ALWAYS, PROGRAM, Decider, why_not_approver
+from kernel.loop.inbox import plan_digest
 from runtime.workspace.approved import Offers, keep, offers
 from runtime.workspace.runs import Reader, RunResult, open_question
 from runtime.workspace.workspace import is_locked
@@ -100,6 +101,11 @@ class Said:
     values: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
+def vetoed(why: str) -> Said:
+    """A veto as what the run is told."""
+    return Said("cancel", {"why": f"veto{': ' if why else ''}{why}"})
+
+
 @dataclass(frozen=True)
 class Person:
     """Who is asked while a run waits. Each callback gets the question; an empty reply defers it.
@@ -143,6 +149,8 @@ def leave(
         about = {"at": now()}
     elif kind != "cancel":
         document = _open_question(reader, run, kind)
+        if kind == "nudge" and not str(values.get("why", "")).strip():
+            raise UsageError("say what to do differently: the text is empty")
         if kind == "approve" and (why := why_not_approver(by, document.steps.values(), trusted)):
             raise UsageError(f"{why}\napprove it at a terminal: fractal approve {run}")
         if scope := values.get("scope"):
@@ -175,4 +183,5 @@ def _open_question(reader: Reader, run: str, kind: str) -> Document:
 def _about(document: Document) -> dict[str, Any]:
     """What a message says of its question, so that it is never taken for an answer to a later one."""
     meta = document.meta
-    return {"loop": meta.id, "attempt": meta.attempt, "question": (meta.waiting or {}).get("question", "")}
+    question = (meta.waiting or {}).get("question", "")
+    return {"loop": meta.id, "attempt": meta.attempt, "question": question, "plan": plan_digest(document)}

@@ -95,8 +95,9 @@ class Reader:
         return self.find("")
 
     def newest_waiting(self, kind: str) -> str:
-        """The newest run that an `answer`, `approve`, `reject`, `say` or `cancel` can be for."""
-        waits_for = {"answer": "person", "approve": "approval", "reject": "approval"}.get(kind)
+        """The newest run that an `answer`, `approve`, `nudge`, `reject`, `say`, or the like can be for."""
+        decides = dict.fromkeys(("approve", "nudge", "reject"), "approval")
+        waits_for = {"answer": "person", **decides}.get(kind)
         for summary in self.runs():
             if summary.status in ENDED | {"broken"}:
                 continue

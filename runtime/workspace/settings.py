@@ -66,7 +66,9 @@ class Rung(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     model: str = Field(description="`reflex`, `person`, or a model as `--model` takes it")
-    tier: Literal["worker", "oversight"] = Field("worker", description="a small model, or a large one")
+    tier: Literal["worker", "oversight"] = Field(
+        "worker", description="it plans and acts, or it reviews that and takes over what a worker cannot do"
+    )
     api_base: str | None = Field(None, description="address of a server that speaks the provider's protocol")
     price: Price | None = Field(None, description="USD for a million tokens, where none is known")
     timeout: Seconds | Timeouts | None = Field(None, description=_TIMEOUT)
@@ -141,6 +143,17 @@ class Config(BaseModel):
         "auto",
         description="which plans of a worker oversight sees before they start: `risky` ones, `always` all, "
         "`auto` risky ones if the ladder has a rung with `tier: oversight`; it also answers questions first",
+    )
+    patience: float = Field(
+        86_400,
+        gt=0,
+        allow_inf_nan=False,
+        description="seconds that a run waits for a reply before `unanswered` applies",
+    )
+    unanswered: Literal["wait", "reject", "cancel"] = Field(
+        "wait",
+        description="what the beat does then: `reject` rejects a plan or step (a question waits on), "
+        "`cancel` ends the run",
     )
     approved: tuple[Approved, ...] = Field(
         (), description="exact calls that need no further approval; `fractal approve --always` adds them"

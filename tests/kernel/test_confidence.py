@@ -38,7 +38,8 @@ def test_higher_rung_is_asked_before_a_person(play: Play, tmp_path: Path) -> Non
     def sure(ask: Ask) -> Any:
         return ACCEPT if ask.phase == "check" else plan(WRITE, success=[{"file": "a.txt"}])
 
-    played = play([Scripted(unsure, name="small"), Scripted(sure, name="large", tier="oversight")])
+    rungs = [Scripted(unsure, name="small"), Scripted(sure, name="large", tier="oversight")]
+    played = play(rungs, settings={"review": "off"})
     assert played.result.exit == Exit.ACCEPTED
     assert played.root.meta.taker == "large"
 

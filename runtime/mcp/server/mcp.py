@@ -7,7 +7,8 @@ import hmac
 import inspect
 import re
 from collections.abc import Awaitable, Callable
-from typing import Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Literal
 
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError, ToolError
@@ -18,15 +19,20 @@ from kernel.errors import FractalError, UsageError
 from kernel.loop.approval import Decider, plain_name
 from kernel.tools.tool import Tool
 from runtime import __version__
+from runtime.api.messaging import listed
 from runtime.mcp.server.runs import WAIT, Runs, State
 
+if TYPE_CHECKING:
+    from runtime.nervous.messages import Message
+
+Reply = Literal["answer", "approve", "nudge", "reject", "veto"]
 LONGEST = 3_600.0
 _TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 ABOUT = """\
 Fractal does a task in a folder: it plans, acts, checks the evidence, and records every step in markdown.
 `run` starts a task, waits for a while and returns the run's id. If it is still `running`, call `status`.
-If it is `waiting`, a person decides: call `answer`, `approve` or `reject`. `read_document` shows what was
-done."""
+If it is `waiting`, a person decides: call `answer`, `approve`, `nudge` or `reject`; `review` shows what
+waits. `read_document` shows what was done."""
 
 
 class Listed(BaseModel):
@@ -45,6 +51,26 @@ class RunList(BaseModel):
     runs: list[Listed]
 
 
+class Sent(BaseModel):
+    """A message between worker, oversight and human."""
+
+    id: str
+    type: str
+    tier: str
+    sender: str
+    to: str
+    run: str
+    in_reply_to: str
+    text: str
+    at: str
+
+
+class MessageList(BaseModel):
+    """Messages, oldest first."""
+
+    messages: list[Sent]
+
+
 class ToolEntry(BaseModel):
     """A tool of the catalogue."""
 
@@ -61,6 +87,18 @@ class ToolList(BaseModel):
     """The tools that `call_tool` accepts."""
 
     tools: list[ToolEntry]
+
+
+class Review(BaseModel):
+    """What waits for a decision."""
+
+    waits: list[dict[str, Any]]
+
+
+class Decisions(BaseModel):
+    """The decision log."""
+
+    decisions: list[dict[str, Any]]
 
 
 class Page(BaseModel):
@@ -141,6 +179,26 @@ def make(runs: Runs) -> MCPServer:
         return await settled(await runs.send(run, "reject", _client(ctx), why=why), wait, ctx)
 
     @tool(acts)
+    async def nudge(run: str, why: str, ctx: Context, wait: float = WAIT) -> State:
+        """Send the plan or step back: the run plans again, and its prompt has `why`."""
+        return await settled(await runs.send(run, "nudge", _client(ctx), why=why), wait, ctx)
+
+    @tool(acts)
+    async def veto(run: str, ctx: Context, why: str = "") -> State:
+        """End a run by a decision that is kept in the log. Ask a person first."""
+        return await settled(await runs.send(run, "veto", _client(ctx), why=why), 10, ctx)
+
+    @tool(reads)
+    async def review() -> Review:
+        """What waits for a decision, over all runs: plans, calls and questions, with dangers and diffs."""
+        return Review(waits=[asdict(each) for each in runs.reading.review()])
+
+    @tool(reads)
+    async def decisions(task_type: str = "") -> Decisions:
+        """What workers chose, what oversight and people said, and what came of it; oldest first."""
+        return Decisions(decisions=[asdict(each) for each in runs.reading.decisions(task_type)])
+
+    @tool(acts)
     async def cancel(run: str, ctx: Context) -> State:
         """Cancel a run that is running or waiting."""
         return await settled(await runs.send(run, "cancel", _client(ctx)), 10, ctx)
@@ -162,6 +220,25 @@ def make(runs: Runs) -> MCPServer:
         summaries = runs.reading.runs(runs.reading.workspace.run_ids()[: max(limit, 1)])
         names = ("run", "status", "task", "created", "updated")
         return RunList(runs=[Listed(**{name: getattr(each, name) for name in names}) for each in summaries])
+
+    @tool(reads)
+    async def messages(run: str = "", only_open: bool = True, limit: int = 20) -> MessageList:
+        """The newest messages (of one run): those that wait for a reply or an outcome, or all."""
+        found = listed(runs.reading, run=run, only_open=only_open)
+        return MessageList(messages=[_sent(each) for each in found[-max(limit, 1) :]])
+
+    @tool(acts)
+    async def send_message(
+        text: str, ctx: Context, to: str = "", in_reply_to: str = "", kind: Reply = "answer"
+    ) -> Sent:
+        """Send a task to an agent (`to`), or reply to an open message by its id (`in_reply_to`).
+
+        The `kind` of a reply is answer, approve, nudge (plan again with this guidance), reject, or veto
+        (cancel the run). Ask a person before you approve. A beat takes it up (`fractal beat`), or `resume`.
+        """
+        if in_reply_to:
+            return _sent(runs.reading.reply(in_reply_to, kind, text, by=_client(ctx)))
+        return _sent(runs.reading.send(text, to, by=_client(ctx)))
 
     @tool(reads)
     async def list_tools(words: str = "") -> ToolList:
@@ -207,6 +284,10 @@ def _answer_text(text: str) -> str:
     if not text.strip():
         raise UsageError("the answer is empty")
     return text.strip()
+
+
+def _sent(message: Message) -> Sent:
+    return Sent(**{name: getattr(message, name) for name in Sent.model_fields})
 
 
 def _entry(tool: Tool) -> ToolEntry:

@@ -158,7 +158,7 @@ class Runs:
         return run
 
     async def send(self, run: str, kind: str, by: Decider, **values: Any) -> str:
-        """Deliver a client's decision (answer, approve, reject, cancel) and continue; return the run's id."""
+        """Deliver a client's decision (such as answer or approve) and continue; return the run's id."""
         run = self.reading.find(run)
         delivered = self.reading.tell(run, kind, by=by, **values)
         return run if delivered else await self.resume(run)
@@ -219,7 +219,7 @@ class Runs:
             state.next = f'answer(run="{run}", text="…")'
         elif result.waiting == "approval":
             state.question, state.waits_for = result.question, "approval"
-            state.next = f'approve(run="{run}") or reject(run="{run}", why="…")'
+            state.next = f'approve(run="{run}"), nudge(run="{run}", why="…") or reject(run="{run}", why="…")'
         else:
             state.status, state.next = "interrupted", f'resume(run="{run}")'
             state.reason = str(live.failure) if live and live.failure else result.reason

@@ -122,7 +122,8 @@ def signal_of(document: Document, approved: bool | None = None) -> Signal:
     if meta.status == "complete":
         return "no_errors" if meta.unverified else "tests_passed"
     if meta.status == "cancelled":
-        return "user_rejected" if "rejected" in document.text(5, "error") else ""
+        error = document.text(5, "error")
+        return "user_rejected" if "rejected" in error or ": veto" in error else ""
     if meta.status == "exhausted":
         return "timeout"
     failing = any(line.startswith("- FAIL") for line in document.text(4, "evidence").splitlines())

@@ -9,11 +9,12 @@ from typing import ClassVar
 
 from pydantic import Field, computed_field
 
-from kernel.document.model import ENDED, Document
+from kernel.document.model import ENDED, Document, Fold
 from kernel.tools.tool import Tool
 from runtime.memory import WITHOUT_MODEL
 from runtime.memory.episodes.attempts import answered
 from runtime.memory.episodes.experience import signal_of, tokens_of
+from runtime.memory.episodes.run_observations import PERSON
 from runtime.memory.learning.kinds import Kinds
 from runtime.memory.learning.patterns import DEFAULT, GENERAL
 from runtime.memory.learning.rules import ToolOptions
@@ -43,11 +44,16 @@ def by_person(good: bool) -> str:
 def outcomes(document: Document, verdict: bool | None = None) -> Sequence[tuple[int, str]]:
     """The signal of each attempt of an ended loop; `verdict` is a person's verdict on the last one."""
     last = document.meta.attempt
-    folds = {  # an earlier attempt failed: CHECK decided to retry, or a rung gave up
-        fold.attempt: "tests_failed" if fold.decision == "retry" else "escalation"
-        for fold in document.section(2).folds
-    }
+    folds = {fold.attempt: _signal_of(fold) for fold in document.section(2).folds}
     return [*((n, each) for n, each in folds.items() if n != last), (last, signal_of(document, verdict))]
+
+
+def _signal_of(fold: Fold) -> str:
+    """Why an earlier attempt failed: CHECK decided to retry, its plan was not approved, or a rung gave up."""
+    by_a_person = any(note.key == "learned" and note.origin == PERSON for note in fold.notes)
+    if fold.decision in ("rejected", "sent back") and by_a_person:
+        return "user_rejected"
+    return "tests_failed" if fold.decision == "retry" else "escalation"
 
 
 def advantages(rewards: Sequence[float]) -> list[float]:

@@ -159,7 +159,7 @@ def extracted(attempts: Sequence[StoredAttempt], type: str, ask: Ask) -> Pattern
         return None
     title, do, avoid = (" ".join(str(reply.get(key) or "").split()) for key in ("name", "do", "avoid"))
     allowed = {name for each in (*successes, *failures) for name in _names(each)}
-    if not title or not do or not all(_is_plain(text, allowed) for text in (title, do, avoid or title)):
+    if not title or not do or not all(is_plain(text, allowed) for text in (title, do, avoid or title)):
         return None
     comparison = f"{len(successes)} attempts that went well were compared with {len(failures)} that did not"
     return RuleText(title[:80], do, avoid).pattern(
@@ -192,7 +192,7 @@ def _names(attempt: StoredAttempt) -> set[str]:
     return {name for act in attempt.acts for name in (act.tool, *act.arguments)} | {*attempt.criteria, "true"}
 
 
-def _is_plain(text: str, allowed: set[str]) -> bool:
+def is_plain(text: str, allowed: set[str]) -> bool:
     """Whether a text is plain advice: short, nothing to run or open, and only names that were shown."""
     if len(text) > LONGEST or not _TAME.fullmatch(text) or _FOREIGN.search(text):
         return False

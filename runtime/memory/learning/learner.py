@@ -83,7 +83,7 @@ class Learning:
                 new[at] = attempt.judged(by_person(earlier.said), earlier.said)
         shelf.put(*(self._credit(each, stored.get(each.id)) for each in new))
         learned = self.distiller.take([each for each in new if each.accepted and each.last])
-        added = [self._add(each) for each in learned if not self._covered_by_rule(each)]
+        added = [self.add(each) for each in learned if not self._covered_by_rule(each)]
         compared = [
             pattern
             for each in {each.type: each for each in new}.values()
@@ -110,9 +110,9 @@ class Learning:
         known = [rule for each in patterns if each.active and (rule := parsed(each.rule))]
         inactive = frozenset(each.rule for each in patterns if not each.active)
         if finding := contrast(attempts, known, self.offered(), refused=inactive):
-            changed.append(self._add(self._pattern(finding, attempt.type)))
+            changed.append(self.add(self._pattern(finding, attempt.type)))
         elif ask is not None and ready(attempts):
-            changed.append(self._add(extracted(attempts, attempt.type, ask)))
+            changed.append(self.add(extracted(attempts, attempt.type, ask)))
         return [each for each in changed if each is not None]
 
     def similar(self, attempt: StoredAttempt) -> list[StoredAttempt]:
@@ -193,7 +193,7 @@ class Learning:
             created=max(each.at for each in finding.attempts),
         )
 
-    def _add(self, pattern: Pattern | None) -> Pattern | None:
+    def add(self, pattern: Pattern | None) -> Pattern | None:
         """Add a pattern in the learner's scope, merged with an equal one; drop habits that it covers."""
         if pattern is None:
             return None

@@ -30,7 +30,7 @@ MOST_SOURCES = 8
 
 Scope = Literal["all", "space", "agent"]
 Status = Literal["active", "off"]
-Origin = Literal["contrast", "distilled", "model", "imported", "person"]
+Origin = Literal["contrast", "distilled", "model", "imported", "person", "guidance"]
 _HIDDEN = re.compile(f"[{INVISIBLE}]")
 _END = re.compile(r"(?ms)\A---[ \t]*\n(.*?)^---[ \t]*$\n?")
 

@@ -26,9 +26,11 @@ from kernel.document.model import ENDED
 from runtime.api.fractal import Fractal
 
 TOOLS = [
-    *("run", "status", "answer", "approve", "reject", "cancel", "resume"),
-    *("read_document", "list_runs", "list_tools", "call_tool"),
+    *("run", "status", "answer", "approve", "reject", "nudge", "veto"),
+    *("review", "decisions", "cancel", "resume"),
+    *("read_document", "list_runs", "messages", "send_message", "list_tools", "call_tool"),
 ]
+WRITE = {"tool": "write", "args": {"path": "a.txt", "content": "new\n"}}
 
 
 @pytest.fixture
@@ -100,6 +102,27 @@ def test_what_wants_an_approval_waits_for_it(folder, say, status, made):
     assert (folder / "a.txt").exists() is made
     assert status in (state["status"], "")
     assert state["status"] != "running"
+
+
+def test_what_waits_is_reviewed_sent_back_and_in_the_log(folder):
+    (folder / "a.txt").write_text("old\n")
+    settings(folder, model=script(folder, WRITE, confidence="low"), review="risky")
+
+    async def work(call):
+        asked = await call("run", task="renew a.txt")
+        assert (asked["status"], asked["waits_for"]) == ("waiting", "approval")
+        (waits,) = (await call("review"))["waits"]
+        assert (waits["run"], waits["why"]) == (asked["run"], "its confidence is low")
+        assert waits["changes"][0]["diff"] == "@@ -1 +1 @@\n-old\n+new"
+        assert "say what to do differently" in await call.fails("nudge", run=asked["run"], why=" ")
+        ended = await call("veto", run=asked["run"], why="leave it")
+        assert ended["status"] == "cancelled"
+        (decision,) = (await call("decisions"))["decisions"]
+        said = decision["oversight"]  # a client may be a program
+        assert (said["type"], said["by"]["kind"], said["text"]) == ("veto", "client", "leave it")
+        assert (decision["human"], decision["outcome"]) == (None, "cancelled")
+
+    speak(folder, work)
 
 
 def test_a_long_run_is_left_and_found_again(folder):

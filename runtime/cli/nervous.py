@@ -1,0 +1,241 @@
+"""What worker, oversight and human say to each other and decide: `fractal messages`, `beat`, `review`, …"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from runtime.cli import person
+from runtime.cli.diffs import print_changes
+from runtime.cli.output import count, emit, line, local, notify, print_line, print_table
+from runtime.cli.session import (
+    command,
+    decider,
+    json_option,
+    opened,
+    run_and_words,
+    run_argument,
+    until_signal,
+)
+
+if TYPE_CHECKING:
+    from runtime.nervous.messages import Message
+    from runtime.nervous.waiting import Waits
+
+SHORT = 8
+"""Characters of a message's id that are shown and suffice as an argument."""
+
+DIFF_LINES = 60
+"""Lines of the changes that one plan would make."""
+
+
+@click.group(invoke_without_command=True)
+@click.option("--run", metavar="RUN", default="", help="Only the messages of this run.")
+@click.option("--open", "only_open", is_flag=True, help="Only those that wait for a reply or an outcome.")
+@click.option("--since", metavar="WHEN", default="", help="Only those since then: 2h, 3d, 2026-11-20.")
+@click.option("--render", is_flag=True, help="Write the markdown in state/messages/ anew.")
+@json_option("Print a list of objects.")
+@click.pass_context
+def messages(context: click.Context, run: str, only_open: bool, since: str, render: bool) -> None:
+    """Show the messages between worker, oversight and human, oldest first; or send one."""
+    if context.invoked_subcommand is not None:
+        return
+    from runtime.api.messaging import listed
+
+    fractal = opened()
+    if render and fractal.memory.there:
+        files = fractal.nerves.messages.render()
+        notify(f"written: {count(len(files), 'file')} in {fractal.messages_folder}")
+        return
+    found = listed(fractal, run=run, only_open=only_open, since=since)
+    for fault in fractal.nerves.messages.shelf.faults.values() if fractal.memory.there else ():
+        notify(f"skipped: {fault}", "yellow")
+    emit([each.model_dump(mode="json", exclude={"vectors"}) for each in found])
+    if not found:
+        notify("no messages")
+        return
+    print_table(
+        {
+            "id": lambda each: each.id[:SHORT],
+            "time": lambda each: local(each.at),
+            "from": _sender,
+            "type": "type",
+            "run": "run",
+            "text": lambda each: line(each.text)[:300],
+        },
+        found,
+        cut=[5],
+    )
+
+
+def _sender(message: Message) -> str:
+    return message.tier if message.sender in ("", message.tier) else f"{message.tier} {message.sender}"
+
+
+@messages.command()
+@click.argument("words", nargs=-1, required=True, metavar="TASK…")
+@click.option("--to", metavar="AGENT", default="", help="Who is to do it (default: the default agent).")
+@json_option("Print the message.")
+def send(words: tuple[str, ...], to: str) -> None:
+    """Send a task to an agent; `fractal beat` starts a run for it, and its outcome is a message."""
+    message = opened().send(" ".join(words), to, by=decider())
+    emit(message.model_dump(mode="json", exclude={"vectors"}))
+    notify(f"kept as {message.id[:SHORT]}; a beat takes it up: {command('beat', '--once')}")
+
+
+@messages.command()
+@click.argument("message", metavar="ID")
+@click.argument("kind", type=click.Choice(["answer", "approve", "nudge", "reject", "veto"]))
+@click.argument("words", nargs=-1, metavar="[TEXT…]")
+@json_option("Print the message.")
+def reply(message: str, kind: str, words: tuple[str, ...]) -> None:
+    """Reply to an open message by its id, or the first letters of it.
+
+    \b
+      approve   the plan or step is carried out
+      nudge     the worker plans again with this guidance
+      reject    as `fractal reject`
+      veto      the run is cancelled; nobody of a lower tier can change that
+      answer    answers a question
+
+    A run that works takes it by itself; else a beat does, or `fractal resume`.
+    """
+    written = opened().reply(message, kind, " ".join(words), by=decider())
+    emit(written.model_dump(mode="json", exclude={"vectors"}))
+    notify(f"kept; run {written.run} goes on at the next beat, or with: {command('resume', written.run)}")
+
+
+@click.command()
+@click.option("--every", metavar="SPAN", default="1s", show_default=True, help="The time between two beats.")
+@click.option("--once", is_flag=True, help="Take up what there is now, wait for it, and end.")
+@click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
+@json_option("Print at the end how each run ended, or that it waits.")
+def beat(every: str, once: bool, quiet: bool) -> None:
+    """Take up tasks and replies as they come, until Ctrl-C: start runs, and continue those that waited.
+
+    One process leads; another waits until it ends. Work that Ctrl-C interrupts goes on at the next beat.
+    """
+    import asyncio
+
+    from runtime.api.beating import Beat
+    from runtime.api.spans import seconds
+
+    last = ""
+
+    def say(text: str) -> None:
+        nonlocal last
+        if not quiet and text != last:
+            notify(text)
+        last = text
+
+    beating = Beat(opened(), say)
+    if not once:
+        say(f"a beat every {every}; stop with Ctrl-C")
+    asyncio.run(until_signal(beating.run(seconds(every), once=once)))
+    emit([{"run": each.run, "status": each.status} for each in beating.results])
+    say(count(len(beating.results), "run"))
+
+
+@click.command()
+@run_argument()
+@json_option("Print a list of objects.")
+def review(run: str) -> None:
+    """Show what waits for a decision: of one run, or of all of them.
+
+    Decide with `fractal approve`, `nudge`, `reject`, `veto` or `answer`.
+    """
+    fractal = opened()
+    name = fractal.find(run) if run else ""
+    waits = [each for each in fractal.review() if name in ("", each.run)]
+    emit(waits)
+    for number, each in enumerate(waits):
+        if number:
+            click.echo()
+        _print(each)
+    if not waits:
+        notify(f"run {name} waits for no decision" if name else "nothing waits for a decision")
+
+
+def _print(waits: Waits) -> None:
+    print_line(f"{waits.run}  {waits.since[:16].replace('T', ' ')}  {waits.kind}", bold=True)
+    print_line(f"task: {waits.task}")
+    for text in waits.about():
+        print_line(text, fg="cyan" if text.startswith("oversight: ") else None)
+    if waits.changes:
+        click.echo()
+        print_changes(waits.changes, most=DIFF_LINES)
+    if waits.human:
+        notify(f"decided: {waits.human}; continue with: {command('resume', waits.run)}")
+        return
+    ways = [("answer", "…")] if waits.kind == "question" else [("approve",), ("nudge", "…"), ("reject", "…")]
+    notify(
+        " or ".join(command(name, waits.run, *words) for name, *words in [*ways, ("veto",)]), "bright_black"
+    )
+
+
+@click.command()
+@click.argument("words", nargs=-1, required=True, metavar="[RUN] TEXT…")
+@person.resume_option
+def nudge(words: tuple[str, ...], resume: bool) -> int:
+    """Send a plan or step back (default: of the newest run that waits), and say what to do differently.
+
+    The run plans again, and its prompt has the text.
+    """
+    run, why = run_and_words(words, least=1)
+    return person.send(run, "nudge", resume=resume, why=why)
+
+
+@click.command()
+@click.argument("words", nargs=-1, metavar="[RUN] [WHY…]")
+@person.resume_option
+def veto(words: tuple[str, ...], resume: bool) -> int:
+    """End a run (default: the newest unfinished one) by a decision of yours, whatever oversight said.
+
+    It is in the decision log, unlike a cancelled run.
+    """
+    run, why = run_and_words(words)
+    return person.send(run, "veto", resume=resume, why=why)
+
+
+@click.command()
+@click.option("--task-type", "task_type", metavar="TYPE", default="", help="Only tasks of this type.")
+@click.option("--review-again", "again", metavar="TYPE", help="Review calls in tasks of this type again.")
+@json_option("Print an object: decisions, settled.")
+def decisions(task_type: str, again: str | None) -> None:
+    """Show what workers chose, what oversight and you said, and what came of it; newest last.
+
+    Below stands how often oversight approved which calls in a row: after ten times they need no review.
+    """
+    fractal = opened()
+    if again:
+        fractal.nerves.log.review_again(again, decider())
+        notify(f"dangerous calls in tasks of the type {again} are reviewed again")
+        return
+    found = fractal.decisions(task_type)
+    settled = [each for each in fractal.nerves.log.settled() if task_type in ("", each.task_type)]
+    emit({"decisions": found, "settled": settled})
+    if not found:
+        notify("nothing had to be decided yet")
+        return
+    shown = {
+        "RUN": "run",
+        "TYPE": "task_type",
+        "CHOSE": lambda each: each.chose,
+        "CONFIDENCE": "confidence",
+        "OVERSIGHT": lambda each: each.oversight or "",
+        "HUMAN": lambda each: each.human or "",
+        "OUTCOME": lambda each: each.outcome or "–",
+    }
+    print_table(shown, found, cut=(2, 4, 5))
+    if settled:
+        click.echo()
+        columns = {
+            "TYPE": "task_type",
+            "CALL": "call",
+            "APPROVED": "approvals",
+            "REVIEW": lambda each: "no more" if each.holds else "yes",
+        }
+        print_table(columns, settled, right=(2,))
+        if any(each.holds for each in settled):
+            notify(f"review them again: {command('decisions', '--review-again', '…')}", "bright_black")
