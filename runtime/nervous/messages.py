@@ -182,7 +182,7 @@ class Messages:
             disk.append(self._day(day), _raw(text), fsync=False)
 
     def _day(self, day: str) -> Path:
-        return self.folder / f"{day}.md"
+        return self.folder / (f"{day}.md" if day.replace("-", "").isdigit() else "undated.md")
 
 
 def rendered(message: Message) -> str:
@@ -194,7 +194,7 @@ def rendered(message: Message) -> str:
     body = "\n".join(f"> {line}".rstrip() for line in message.text.splitlines())
     shown = {key: value for key, value in message.data.items() if key not in ("by", "taken")}
     data = "\n".join(f"- {key}: {flat(str(value))}" for key, value in shown.items())
-    head = f"## {message.at[11:19]} {who}: {what}"
+    head = flat(f"## {message.at[11:19]} {who}: {what}")
     return "".join(f"\n{part}\n" for part in (head, ", ".join(filter(None, about)), body, data) if part)
 
 

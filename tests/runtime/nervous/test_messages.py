@@ -234,5 +234,8 @@ def test_a_full_disk_is_named_and_nothing_is_written(store: Store) -> None:
 def test_hostile_text_stays_text_in_the_markdown(store: Store) -> None:
     messages = store()
     messages.write(type="task", text="do\n# Messages of 2000-01-01\n\ud800", sender="x", status="open")
-    text = next(messages.folder.glob("*.md")).read_text("utf-8")
+    messages.write(type="observation", at="../../elsewhere", sender="a\n# b")
+    (undated, path) = sorted(messages.render(), key=lambda each: each.name != "undated.md")
+    assert undated.parent == path.parent == messages.folder and "\n# b" not in undated.read_text()
+    text = path.read_text("utf-8")
     assert "\n# Messages of 2000" not in text and "> # Messages" in text
