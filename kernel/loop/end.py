@@ -38,6 +38,8 @@ def finish(session: Session, status: str, *, origin: str = "kernel", **texts: st
         "result": "result",
         "error": "error" if status != "escalated" else "escalation",
         "question": "question",
+        "teaching": "teaching",
+        "grant": "grant",
     }
     notes = [Note(named[key], text, origin) for key, text in texts.items() if key in named and text]
     done = [step for step in session.doc.steps.values() if step.state == "done" and step.result]
