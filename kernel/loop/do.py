@@ -346,7 +346,7 @@ class StepRunner:
                 self._unknown(step, f"the child's document is broken: {error}")
                 continue
             if child is not None:
-                taught = self.session.run.taught(self.session.doc, step, child)
+                taught = self.session.run.taught(child)
                 self._end(ended_child(self.session, step, child))
                 if taught:
                     self._learn(taught, step, child)

@@ -41,8 +41,8 @@ Hidden = Callable[[Document], Collection[str]]
 Guide = Callable[[Step], str]
 """Returns the guided tool whose instructions the child of a step follows."""
 
-Taught = Callable[[Document, Step, Document], str]
-"""Takes up what a loop of oversight solved for a step of this document; returns guidance for its loop."""
+Taught = Callable[[Document], str]
+"""Takes up what the ended child of a step teaches; returns guidance for the loop of that step."""
 
 Offered = Callable[[Document], Iterable[Note]]
 """Returns the notes of §1 with the context that a run finds by itself for a loop."""
@@ -197,7 +197,7 @@ class RunContext:
     review: Review = lambda session: ""
     hidden: Hidden = lambda document: ()
     guide: Guide = lambda step: step.tool or "task"
-    taught: Taught = lambda document, step, child: ""
+    taught: Taught = lambda child: ""
     parse: Parse = parse_strictly  # of a reply's text
     listener: Listener = silent
     redact: Callable[[str], str] = lambda text: text  # for text that is shown

@@ -40,6 +40,10 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "apply": ("changes", "Bring what a run changed in its worktree to your folder."),
         "discard": ("changes", "Remove the worktree of a run."),
     },
+    "Oversight": {
+        "grant": ("nervous", "Let an agent know a tool; without one, list what was granted."),
+        "revoke": ("nervous", "Take a tool from an agent."),
+    },
     "Memory": {
         "recall": ("memory", "Search memory."),
         "remember": ("memory", "Store a fact: in words, from a file, or from standard input."),

@@ -14,11 +14,11 @@ from typing import Any, Literal
 
 from kernel.asking.responder import Ladder
 from kernel.document.escaping import fingerprint
-from kernel.document.model import Document
+from kernel.document.model import Document, now
 from kernel.loop.approval import Decider, serious
 from kernel.loop.run_context import RunContext, Session, overseen
 from runtime.memory.store import Shelf
-from runtime.nervous import oversight
+from runtime.nervous import escalation, oversight
 from runtime.nervous.gate import resolve
 from runtime.nervous.messages import DECISIONS, Message, Messages, Tier
 from runtime.workspace.inbox import Said
@@ -115,6 +115,9 @@ class Nerves:
         """The message that opens the thread of what a document waits for; written once."""
         meta, waits = document.meta, document.meta.waiting or {}
         approval = waits.get("for") == "approval"
+        question = document.note(1, "question")
+        if overseen(document) and not approval and question and question.origin == "kernel":
+            return escalation.asked(self.messages, self.agent, document, now())
         text = oversight.planned(document) if approval else str(waits.get("question", ""))
         data: dict[str, Any] = {"task": document.task}
         if approval:
@@ -125,7 +128,7 @@ class Nerves:
                 "dangers": [str(each) for step in steps for each in step.evidence.get("dangers", ())],
             }
             data |= {key: value for key, value in about.items() if value}
-        kind = "proposal" if approval else "escalation" if overseen(document) else "question"
+        kind = "proposal" if approval else "question"
         return self.messages.write(
             meta.run,
             meta.id,
