@@ -21,6 +21,7 @@ _DECISIONS: Mapping[str, str] = {
     "ESCALATED": "ESCALATE",
 }
 _VALIDATIONS: Mapping[str, str] = {"passed": "pass", "passes": "pass", "failed": "fail", "fails": "fail"}
+_LESSON = re.compile(r"(?im)^[ \t>*-]*(teaching|grant)[ \t]*:[ \t]*(.+)$\n?")
 _WORD = re.compile(r"[A-Za-z]+")
 _AMOUNT = re.compile(r"\d+(?:\.\d+)?")
 SURE, UNSURE = 0.8, 0.4
@@ -50,6 +51,13 @@ def taught(values: dict[str, Any]) -> dict[str, Any]:
     said = present(cast(dict[str, Any], output))
     more = {name: said[name] for name in ("teaching", "grant") if name in said}
     return {**more, **values, "output": said.get("solution", "")}
+
+
+def lesson(answer: str) -> dict[str, str]:
+    """A person's answer as result, teaching and grant: lines such as `grant: calc, csv` say these two."""
+    said = [(key.lower(), value.strip()) for key, value in _LESSON.findall(answer)]
+    parts = {name: "\n".join(value for key, value in said if key == name) for name in ("teaching", "grant")}
+    return {"result": _LESSON.sub("", answer).strip(), **parts}
 
 
 def keyed(value: Any, key: str) -> Any:

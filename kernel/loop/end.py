@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kernel.asking.lenient import lesson
 from kernel.asking.prompt import FOLDER
 from kernel.document.escaping import to_json
 from kernel.document.model import ACCEPTED, Note, Section, Step
@@ -82,7 +83,7 @@ def use_answer(session: Session) -> None:
     if not (answer and kernels and session.doc.meta.phase in ("understand", "plan")):
         return
     if overseen(session.doc) and not session.root:
-        finish(session, "complete", origin=answer.origin, result=answer.text)
+        finish(session, "complete", origin=answer.origin, **lesson(answer.text))
     else:
         session.note(1, "resolved task", answer.text, answer.origin)
         session.meta(taker="", phase="understand")

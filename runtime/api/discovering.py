@@ -25,11 +25,20 @@ def known(fractal: Fractal, tools: Mapping[str, Tool], agent: str) -> list[Tool]
 
 
 def grant(fractal: Fractal, tool: str, agent: str, by: Decider, why: str) -> Message | None:
-    """Let an agent know a tool; None if it does already. Raises `UsageError` if there is no such tool."""
+    """Let an agent know a tool; None if it does already.
+
+    Raises `UsageError` if there is no such tool, or a person has taken it away and this is none.
+    """
     catalogue = fractal.catalogue()
     if tool not in catalogue.tools:
         raise UsageError(catalogue.unknown(tool))
-    return fractal.discovery.grant(tool, agent or fractal.config.agent, "person", by, why)
+    named = agent or fractal.config.agent
+    made = fractal.discovery.grant(tool, named, "person", by, why)
+    if made is None and tool not in fractal.discovery.knows(named):
+        raise UsageError(
+            f"a person took {tool} from agent {named}; only a person at a terminal gives it back"
+        )
+    return made
 
 
 async def act(fractal: Fractal, run_context: RunContext | None, args: Mapping[str, Any]) -> Result:

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from runtime.memory.brain import Brain
     from runtime.memory.tasks.methods import Files
     from runtime.nervous.discovery import Discovery
+    from runtime.nervous.messages import Message
     from runtime.nervous.nerves import Nerves
 
 MOST_LEFT_OUT = 3
@@ -154,6 +155,10 @@ class Fractal(Reader):
     def known(self, agent: str = "") -> list[Tool]:
         """The tools that an agent (default: the one of the settings) knows."""
         return discovering.known(self, self.catalogue().tools, agent)
+
+    def grants(self, agent: str = "") -> list[Message]:
+        """The grants and revocations that hold, of one agent or of all, oldest first."""
+        return self.discovery.held(agent)
 
     def grant(self, tool: str, agent: str = "", *, why: str = "", by: Decider = PROGRAM) -> bool:
         """Let an agent know a tool; False if it does already. Raises `UsageError` for an unknown tool."""

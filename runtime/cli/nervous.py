@@ -21,6 +21,8 @@ def grant(agent: str | None, tools: tuple[str, ...], why: str) -> None:
     A new agent knows what `system/nervous/discovery.md` says where `discovery` is `progressive`.
     """
     fractal = opened()
+    if agent in fractal.catalogue().tools and not tools:
+        raise click.UsageError(f"name the agent first: {command('grant', fractal.config.agent, agent)}")
     for tool in tools:
         new = fractal.grant(tool, agent or "", why=why, by=decider())
         notify(f"agent {agent} {'knows' if new else 'knew'} {tool}{' now' if new else ' already'}")
@@ -31,7 +33,9 @@ def grant(agent: str | None, tools: tuple[str, ...], why: str) -> None:
     of = len(fractal.catalogue().tools)
     shown: dict[str, Any] = {"known": known, "of": of} if agent else {}
     emit({"granted": [each.model_dump(mode="json", exclude={"vectors"}) for each in held], **shown})
-    if agent:
+    if agent and len(known) == of:
+        notify(f"agent {agent} knows all {count(of, 'tool')}")
+    elif agent:
         notify(f"agent {agent} knows {len(known)} of {count(of, 'tool')}: {', '.join(known)}")
     if not held:
         notify(f"nothing was granted yet; grant a tool: {command('grant', agent or 'default', '…')}")

@@ -27,6 +27,8 @@ from runtime.workspace.settings import Config
 Via = Literal["teaching", "escalation", "design", "person"]
 """How a tool is granted: by a reply of oversight, by a number of escalations, to its builder, by a person."""
 FILE = "nervous/discovery.md"
+PERSONS = ("terminal", "page", "program")
+"""The kinds of deciders that may give back what a human has taken away: an agent may run commands."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +111,13 @@ class Discovery:
             self._decided[agent] = decided(found)
         return self._decided[agent]
 
+    def held(self, agent: str = "") -> list[Message]:
+        """The grants and revocations that hold, of one agent or of all, oldest first."""
+        found = [*self.messages.all(type="grant"), *self.messages.all(type="revoke")]
+        agents = [agent] if agent else sorted({each.to for each in found})
+        held = [each for name in agents for each in self.decided(name).values()]
+        return sorted(held, key=lambda each: (each.at, each.to, str(each.data.get("tool"))))
+
     def knows(self, agent: str) -> set[str]:
         """The names that an agent knows where discovery is progressive."""
         known = set(self.rules.start)
@@ -149,7 +158,7 @@ class Discovery:
         last = self.decided(agent).get(tool)
         if last.type == "grant" if last else tool in self.rules.start:
             return None
-        if last and last.tier == "human" and tier_of(by) != "human":
+        if last and last.tier == "human" and by.kind not in (*PERSONS, Decider.read(last.data).kind):
             return None
         return self._write("grant", tool, agent, by, why, via, last, about, **fields)
 

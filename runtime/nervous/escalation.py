@@ -26,7 +26,6 @@ ALIKE = 3
 """Letters that tell a category: `stats`, `coding`, `visual`."""
 _FIRST = re.compile(r"(?i)\W*(?:category\W+)?([a-z]+)\W*[:;,\n–—-]")
 _NAMED = re.compile(r"(?im)^\W*category\W+([a-z]+)")
-_LINE = re.compile(r"(?im)^[ \t>*-]*(teaching|grant)[ \t]*:[ \t]*(.+)$")
 _TOOL = re.compile(r"[a-z0-9][a-z0-9-]*")
 
 
@@ -83,15 +82,14 @@ def settle(discovery: Discovery, run_context: RunContext, child: Document) -> st
     fields |= {"data": {"by": by.values}, **about}
     if solved and not answer:
         messages.write(escalation.id, "answer", type="answer", text=text, at=clock(), **fields)
-    teaching, tools = _lesson(child) if solved else ("", [])
-    if teaching:
+    if teaching := child.text(5, "teaching"):
         messages.write(escalation.id, "teaching", type="teaching", text=teaching, at=clock(), **fields)
     data = {"status": child.meta.word, "solved": solved}
     messages.write(
         escalation.id, "outcome", type="outcome", sender=agent, text=text, data=data, at=clock(), **about
     )
     if discovery.config.discovery == "progressive":
-        for name in tools:
+        for name in _TOOL.findall(child.text(5, "grant").lower()):
             if name in run_context.catalogue.tools:
                 why = f"You know {name} now: it was granted with the solution of an escalation."
                 once = (escalation.id, "grant", name)
@@ -108,21 +106,6 @@ def _author(child: Document) -> Decider:
     note = child.note(5, "result")
     kind, _, name = (note.origin if note else "").partition(":")
     return PROGRAM if kind == "person" else Decider("oversight", name if kind == "model" else "")
-
-
-def _lesson(child: Document) -> tuple[str, list[str]]:
-    """What a solution teaches, and the tools that it grants.
-
-    Oversight says it in its verdict. An answer from elsewhere says it in lines such as `grant: calc, csv`;
-    only there, because a solution may quote any file.
-    """
-    teaching, names = child.text(5, "teaching"), child.text(5, "grant")
-    answer = child.text(1, "answer")
-    if answer and answer == child.text(5, "result"):
-        said = [(key.lower(), value.strip()) for key, value in _LINE.findall(answer)]
-        teaching = "\n".join(value for key, value in said if key == "teaching")
-        names = " ".join(value for key, value in said if key == "grant").lower()
-    return teaching, _TOOL.findall(names)
 
 
 def _earn(discovery: Discovery, tools: Collection[str], agent: str, about: Mapping[str, str]) -> None:

@@ -147,7 +147,7 @@ async def test_an_escalation_waits_while_other_work_goes_on(fractal: Make) -> No
     assert [thread[0].type for thread in one.nerves.messages.open()] == ["escalation"]
     one.tell(result.run, "answer", text="6\nteaching: use calc\ngrant: calc")
     assert (await one.resume(result.run)).exit == Exit.ACCEPTED
-    assert (one.workspace.folder / "mean.txt").read_text().startswith("6")
+    assert (one.workspace.folder / "mean.txt").read_text() == "6"
     types = [type for _, type in log(one)]
     assert sorted(types) == ["answer", "escalation", "outcome", "teaching"]
     assert ("human", "teaching") in log(one)
