@@ -28,6 +28,7 @@ from runtime.api.fractal import Fractal
 TOOLS = [
     *("run", "status", "answer", "approve", "reject", "cancel", "resume"),
     *("read_document", "list_runs", "list_tools", "call_tool"),
+    *("known_tools", "grant", "revoke"),
 ]
 
 
