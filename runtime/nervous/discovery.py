@@ -212,7 +212,6 @@ class Discovery:
                         {},
                         str(Decider.read(message.data)),
                         f"{message.to}, {message.data.get('via', '')}: {message.text}",
-                        run=message.run,
                         agent=message.to,
                         via=str(message.data.get("via", "")),
                         message=message.id,
