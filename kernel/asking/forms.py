@@ -68,6 +68,23 @@ _CALL: Schema = _object({"tool": TEXT, "args": _ARGS})
 _ACTION: Schema = {"anyOf": [_CALL, *(_object({end: TEXT}) for end in ("blocked", "skip", "question"))]}
 _ISSUES = {"validation": _only("fail"), "issues": _list(TEXT)}
 
+
+def _check(accepted: Mapping[str, Schema] | None = None) -> Schema:
+    """The form of CHECK; an ACCEPT may also have the `accepted` members."""
+    accept = {"validation": _only("pass"), "decision": _only("ACCEPT"), "output": ANY_TEXT}
+    return {
+        "anyOf": [
+            _object(accept, accepted),
+            _object({**_ISSUES, "decision": _only("RETRY"), "learned": TEXT}),
+            _object(
+                {**_ISSUES, "decision": _only("ESCALATE"), "output": ANY_TEXT},
+                {"learned": TEXT, "question": TEXT},
+            ),
+            _object({"look": _CALL}),
+        ]
+    }
+
+
 FORMS: Mapping[str, Schema] = {
     "understand": _object({"task": TEXT}, _CONTEXT),
     "plan": {"anyOf": [_object(_PLAN, {"done": TEXT}), *(_object({end: TEXT}) for end in _ENDS)]},
@@ -85,16 +102,7 @@ FORMS: Mapping[str, Schema] = {
             *(_object({end: TEXT}) for end in ("done", "question", "cannot")),
         ]
     },
-    "check": {
-        "anyOf": [
-            _object({"validation": _only("pass"), "decision": _only("ACCEPT"), "output": ANY_TEXT}),
-            _object({**_ISSUES, "decision": _only("RETRY"), "learned": TEXT}),
-            _object(
-                {**_ISSUES, "decision": _only("ESCALATE"), "output": ANY_TEXT},
-                {"learned": TEXT, "question": TEXT},
-            ),
-            _object({"look": _CALL}),
-        ]
-    },
+    "check": _check(),
+    "teach": _check({"teaching": TEXT, "grant": _list(TEXT)}),
 }
-"""By phase."""
+"""By phase; `teach` is CHECK where oversight solved what a worker escalated."""

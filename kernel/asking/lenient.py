@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, cast
 
 _NAMES = ("tool", "name", "tool_name", "function", "action")
@@ -20,6 +21,7 @@ _DECISIONS: Mapping[str, str] = {
     "ESCALATED": "ESCALATE",
 }
 _VALIDATIONS: Mapping[str, str] = {"passed": "pass", "passes": "pass", "failed": "fail", "fails": "fail"}
+_LESSON = re.compile(r"(?im)^[ \t>*-]*(teaching|grant)[ \t]*:[ \t]*(.+)$\n?")
 _WORD = re.compile(r"[A-Za-z]+")
 _AMOUNT = re.compile(r"\d+(?:\.\d+)?")
 SURE, UNSURE = 0.8, 0.4
@@ -36,6 +38,24 @@ def listed(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [each for each in cast(Sequence[Any], value) if each is not None]
     return [] if value == "" else [value]
+
+
+def taught(output: str) -> dict[str, Any]:
+    """The members of an `output` that is an object {solution, teaching, grant}; else none."""
+    said: Any = None
+    with suppress(ValueError, RecursionError):
+        said = json.loads(output)
+    if not isinstance(said, dict) or "solution" not in said:
+        return {}
+    members = present(cast(dict[str, Any], said))
+    return {"output": members.pop("solution", ""), **members}
+
+
+def lesson(answer: str) -> dict[str, str]:
+    """A person's answer as result, teaching and grant: lines such as `grant: calc, csv` say these two."""
+    said = [(key.lower(), value.strip()) for key, value in _LESSON.findall(answer)]
+    parts = {name: "\n".join(value for key, value in said if key == name) for name in ("teaching", "grant")}
+    return {"result": _LESSON.sub("", answer).strip(), **parts}
 
 
 def keyed(value: Any, key: str) -> Any:

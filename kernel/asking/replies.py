@@ -22,6 +22,7 @@ from kernel.tools.tool import Catalogue
 Confidence = Literal["high", "medium", "low"]
 Decision = Literal["ACCEPT", "RETRY", "ESCALATE"]
 _PATH = re.compile(r"[\w./-]+")
+_TOOL = re.compile(r"[a-z0-9][a-z0-9-]*")
 
 
 WORK = "work"
@@ -213,6 +214,18 @@ class Verdict(Typed):
     question: str = ""
     look: Call | None = None  # missing evidence, asked for once
     unverified: bool = False  # accepted by code that has no evidence that it is right
+    teaching: str = ""  # how a worker does it itself the next time
+    grant: tuple[str, ...] = ()  # the tools that it should know for that
+
+    @field_validator("grant", mode="before")
+    @classmethod
+    def _names(cls, value: Any) -> list[str]:
+        return [name for each in lenient.listed(value) for name in _TOOL.findall(str(each).lower())]
+
+    def taught(self) -> Verdict:
+        """The same, with what a teaching loop has put into an object as its output."""
+        members = lenient.taught(self.output)
+        return Verdict.model_validate({**self.model_dump(), **members}) if members else self
 
     @field_validator("output", mode="before")
     @classmethod
@@ -363,6 +376,15 @@ def built_by(texts: Sequence[str]) -> set[str]:
 def _alike(task: str) -> str:
     """A task in lower case with single spaces, for comparison."""
     return " ".join(task.split()).casefold()
+
+
+def in_words(args: Mapping[str, Any]) -> str:
+    """The task of a guided tool, which some call with several arguments instead of the one `what`."""
+    if set(args) == {"what"}:
+        return str(args["what"])
+    return "\n".join(
+        f"{name}: {each if isinstance(each, str) else to_json(each)}" for name, each in args.items()
+    )
 
 
 def step_faults(

@@ -211,6 +211,7 @@ class Ladder:
     """The rungs, cheapest first."""
 
     rungs: tuple[Responder, ...]
+    oversees_itself: bool = True  # whether the highest model is oversight where no rung is
 
     def __post_init__(self) -> None:
         names = [rung.name for rung in self.rungs]
@@ -225,9 +226,10 @@ class Ladder:
 
     @property
     def oversight(self) -> tuple[Responder, ...]:
-        """The rungs of oversight: those of that tier, else the highest model, which then is both."""
+        """The rungs of oversight: those of that tier, else the highest model, which may be both."""
         models = [rung for rung in self.rungs if rung.reads_prompt and rung.tier in ("worker", "oversight")]
-        return tuple(rung for rung in models if rung.tier == "oversight") or tuple(models[-1:])
+        overseers = tuple(rung for rung in models if rung.tier == "oversight")
+        return overseers or (tuple(models[-1:]) if self.oversees_itself else ())
 
     def taker(
         self,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kernel.asking.prompt import Prompt, assemble, drafted
-from kernel.asking.replies import FusedPlan, Plan, PlanStep, Understanding, gate_plan, in_document
+from kernel.asking.replies import FusedPlan, Plan, PlanStep, Understanding, gate_plan, in_document, in_words
 from kernel.asking.responder import Questioner
 from kernel.document.escaping import to_json
 from kernel.document.model import Document, Note, Step
@@ -294,7 +294,10 @@ def _write_plan(session: Session, reply: Plan, answer: Answer, before: list[bool
         session.note(2, "work", reply.steps[-1].what, origin)
         plan_turn(session, calls)
     else:
-        steps = {n: _to_step(n, base, each) for n, each in enumerate(reply.steps, base + 1)}
+        guided = session.catalogue.guided
+        steps = {
+            n: _to_step(n, base, each, guided(each.tool)) for n, each in enumerate(reply.steps, base + 1)
+        }
         session.doc = session.doc.with_section(2, replace(session.doc.section(2), steps=steps))
     if dangers := known_dangers(session):
         session.note(2, "dangers", dangers)
@@ -302,14 +305,14 @@ def _write_plan(session: Session, reply: Plan, answer: Answer, before: list[bool
         session.note(2, REVIEW, why)
 
 
-def _to_step(n: int, base: int, step: PlanStep) -> Step:
+def _to_step(n: int, base: int, step: PlanStep, guided: bool) -> Step:
     """A step of §2. Without `needs` it depends on the previous step, so that a failure stops the plan."""
     default = (n - 1,) if n - 1 > base else ()
     needs = {*(default if step.needs is None else step.needs), *references(step.model_dump())}
     what = step.subtask or step.what
     args = step.args
-    if args is not None and step.tool and not what and set(args) == {"what"}:
-        what, args = str(args["what"]), None
+    if args and step.tool and not what and (guided or set(args) == {"what"}):
+        what, args = in_words(args), None
     return Step(n, "planned", step.tool, args, what, tuple(sorted(needs)))
 
 

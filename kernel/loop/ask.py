@@ -222,7 +222,7 @@ def _request(
         turn=0,
         system="",
         user="",
-        schema=schema(phase),
+        schema=schema("teach" if phase == "check" and session.teaches else phase),
         words=form(session.doc, phase, session.catalogue),
         max_tokens=session.run.bounds.reply_tokens,
         document=session.doc,

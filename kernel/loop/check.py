@@ -57,11 +57,12 @@ async def check(session: Session) -> Waiting | None:
             break
         await _look(session, verdict.look)
     record_inputs(session, "check", answer.read)
+    verdict = verdict.taught() if session.teaches else verdict
     return await _decide(session, verdict, answer.origin, findings)
 
 
 def _without_call(session: Session, findings: list[Finding]) -> Verdict | None:
-    """The verdict of code, where none of a model is needed; None where one is.
+    """The verdict of code, where none of a model is needed; None where one is, as where oversight teaches.
 
     The loop of an open tool is judged by its parent. A loop is accepted if the runtime has checked every
     criterion, a command or a file with a pattern among them failed before and holds now, and no step is left
@@ -73,7 +74,7 @@ def _without_call(session: Session, findings: list[Finding]) -> Verdict | None:
             return Verdict(validation="pass", decision="ACCEPT", output=result, unverified=True)
         stopped = session.doc.text(3, "stopped")
         return Verdict(decision="ESCALATE", issues=(stopped,), output=_last_result(session))
-    if _reader(session) is None:
+    if _reader(session) is None or session.teaches:
         return None
     if session.run.drafts is not None and session.run.drafts.units():
         return None  # a draft of CHECK is tested by its use
@@ -240,16 +241,18 @@ async def _decide(
 def _accept(session: Session, verdict: Verdict, findings: list[Finding], output: str, origin: str) -> None:
     """End an accepted loop: a reached limit or a failed step is never a success, a doubted one unverified."""
     left = _counted(session, findings)
+    taught = {"teaching": verdict.teaching, "grant": ", ".join(verdict.grant)} if session.teaches else {}
     if limit := _own_limit(left) or _child_limit(left):
         finish(session, "exhausted", error=limit, partial=output)
     elif left:
         session.meta(unverified=True)
         failed = "; ".join(f"step {step.n} {_how(step)}" for step in left)
-        finish(session, "unverified", origin=origin, result=output, error=f"accepted, although {failed}")
+        why = f"accepted, although {failed}"
+        finish(session, "unverified", origin=origin, result=output, error=why, **taught)
     else:
         session.meta(unverified=verdict.unverified or not criteria.proven(session, findings))
         doubts = "; ".join(verdict.issues) if verdict.unverified else ""
-        finish(session, "complete", origin=origin, result=output, error=doubts)
+        finish(session, "complete", origin=origin, result=output, error=doubts, **taught)
 
 
 def _counted(session: Session, findings: Sequence[Finding]) -> list[Step]:

@@ -6,8 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from kernel.asking.prompt import found_by_itself
+from kernel.document.escaping import to_json
 from kernel.document.model import ACCEPTED, Document, Meta, Note, Section, Step, child_id, now
-from kernel.document.redaction import cut
+from kernel.document.redaction import cut, redact_forms
 from kernel.document.references import references
 from kernel.errors import DocumentError
 from kernel.loop.budget import equal_share, estimate_tokens
@@ -15,6 +16,8 @@ from kernel.loop.run_context import Session, overseen, skills_of
 
 HANDED_CHARS = 1200
 """Maximum characters of a result or context note passed to a child; a cut text names the whole."""
+TRIED = ("steps then", "learned")
+"""The notes of earlier attempts that tell what was tried."""
 _LEVELS = ("system", "tool", "operation")
 
 
@@ -40,7 +43,7 @@ def child_document(session: Session, step: Step) -> Document:
         child_id_at(session, step),
         parent.run,
         level=_LEVELS[min(depth, 2)],
-        type=step.tool or "task",
+        type=session.run.guide(step),
         parent=parent.id,
         depth=depth,
         created=now(),
@@ -51,7 +54,8 @@ def child_document(session: Session, step: Step) -> Document:
     filled = step.what != session.doc.planned[step.n].what
     origin = "tool:results" if filled else "kernel"  # a task with inserted results is data
     task = Note("task", step.what, origin, f"{parent.id}.md, step {step.n}")
-    return Document(meta, {1: Section(notes=(task, *_context(session, step)))})
+    tried = _tried(session) if meta.extra.get("oversight") and not overseen(session.doc) else ()
+    return Document(meta, {1: Section(notes=(task, *tried, *_context(session, step)))})
 
 
 def _passed_down(session: Session, step: Step) -> dict[str, Any]:
@@ -61,6 +65,22 @@ def _passed_down(session: Session, step: Step) -> dict[str, Any]:
     skills = list(dict.fromkeys(name for name in known if name in tools and tools[name].skill))
     oversight = overseen(session.doc) or (step.tool in tools and tools[step.tool].oversight)
     return {**({"skills": skills} if skills else {}), **({"oversight": True} if oversight else {})}
+
+
+def _tried(session: Session) -> list[Note]:
+    """What oversight has to know of a loop that escalates: its task, and what it has tried."""
+    document = session.doc
+    task = document.note(1, "resolved task") or document.note(1, "task")
+    notes = [replace(task, key="context", source="the worker's task")] if task else []
+    lines = [note.text for fold in document.section(2).folds for note in fold.notes if note.key in TRIED]
+    for step in document.attempted:
+        if step.ended:
+            call = f"{step.tool or 'subtask'} {to_json(dict(step.args)) if step.args else step.what}"
+            lines.append(f"{step.n}. {cut(call, 160, '')} → {step.state}: {cut(step.result or '', 160, '')}")
+    if lines:
+        text = cut("\n".join(lines), HANDED_CHARS, f"{session.id}.md")
+        notes.append(Note("context", redact_forms(text), "tool:results", "what the worker tried"))
+    return notes
 
 
 def _context(session: Session, step: Step) -> list[Note]:

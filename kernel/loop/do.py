@@ -280,10 +280,10 @@ class StepRunner:
 
     def _tool(self, step: Step) -> Tool:
         """The tool of a step. One that does not ship with Fractal is read from disk again."""
-        catalogue = self.session.catalogue
-        if step.tool not in catalogue.tools or catalogue.tools[step.tool].scheme != "python":
-            catalogue.refresh()
-        return catalogue.get(step.tool)
+        known = self.session.catalogue.tools
+        if step.tool not in known or known[step.tool].scheme != "python":
+            self.session.run.catalogue.refresh()
+        return self.session.catalogue.get(step.tool)
 
     async def _start_operation(self, step: Step, tool: Tool, again: Step | None) -> Waiting | None:
         call = await prepare_call(self.session, step, tool, again)
@@ -346,7 +346,17 @@ class StepRunner:
                 self._unknown(step, f"the child's document is broken: {error}")
                 continue
             if child is not None:
+                taught = self.session.run.taught(child)
                 self._end(ended_child(self.session, step, child))
+                if taught:
+                    self._learn(taught, step, child)
+
+    def _learn(self, taught: str, step: Step, child: Document) -> None:
+        """Add what oversight taught to §1, where the next plan or turn sees it."""
+        origin = next((note.origin for note in child.section(5).notes if note.key == "result"), "kernel")
+        self.session.note(1, "guidance", taught, origin, f"oversight, step {step.n}")
+        step_cache.accept_notes(self.session)
+        self.session.save()
 
     def _end(self, step: Step) -> None:
         """Record an ended step, after which others may start."""

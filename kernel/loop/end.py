@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kernel.asking.lenient import lesson
 from kernel.asking.prompt import FOLDER
 from kernel.document.escaping import to_json
 from kernel.document.model import ACCEPTED, Note, Section, Step
@@ -38,6 +39,8 @@ def finish(session: Session, status: str, *, origin: str = "kernel", **texts: st
         "result": "result",
         "error": "error" if status != "escalated" else "escalation",
         "question": "question",
+        "teaching": "teaching",
+        "grant": "grant",
     }
     notes = [Note(named[key], text, origin) for key, text in texts.items() if key in named and text]
     done = [step for step in session.doc.steps.values() if step.state == "done" and step.result]
@@ -80,7 +83,7 @@ def use_answer(session: Session) -> None:
     if not (answer and kernels and session.doc.meta.phase in ("understand", "plan")):
         return
     if overseen(session.doc) and not session.root:
-        finish(session, "complete", origin=answer.origin, result=answer.text)
+        finish(session, "complete", origin=answer.origin, **lesson(answer.text))
     else:
         session.note(1, "resolved task", answer.text, answer.origin)
         session.meta(taker="", phase="understand")

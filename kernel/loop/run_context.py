@@ -38,6 +38,12 @@ Review = Callable[["Session", str], str]
 Hidden = Callable[[Document], Collection[str]]
 """Returns the names of the tools that a loop may not know."""
 
+Guide = Callable[[Step], str]
+"""Returns the guided tool whose instructions the child of a step follows."""
+
+Taught = Callable[[Document], str]
+"""Takes up what the ended child of a step teaches; returns guidance for the loop of that step."""
+
 Offered = Callable[[Document], Iterable[Note]]
 """Returns the notes of §1 with the context that a run finds by itself for a loop."""
 
@@ -190,6 +196,8 @@ class RunContext:
     hear: Hear = lambda session: False
     review: Review = lambda session, confidence: ""
     hidden: Hidden = lambda document: ()
+    guide: Guide = lambda step: step.tool or "task"
+    taught: Taught = lambda child: ""
     parse: Parse = parse_strictly  # of a reply's text
     listener: Listener = silent
     redact: Callable[[str], str] = lambda text: text  # for text that is shown
@@ -249,6 +257,12 @@ class Session:
     def catalogue(self) -> Catalogue:
         """The tools that this loop knows."""
         return self.run.catalogue.without(self.run.hidden(self.doc))
+
+    @property
+    def teaches(self) -> bool:
+        """Whether this loop solves for oversight what a worker has escalated."""
+        tool = self.run.catalogue.tools.get(self.doc.meta.type)
+        return overseen(self.doc) and tool is not None and tool.oversight
 
     @property
     def atomic(self) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kernel.asking.prompt import NOT_YET
-from kernel.asking.replies import WORK, Call, Plan, PlanStep, Turn, step_faults
+from kernel.asking.replies import WORK, Call, Plan, PlanStep, Turn, in_words, step_faults
 from kernel.document.model import Note, Step
 from kernel.document.references import references
 from kernel.errors import ReplyError
@@ -110,7 +110,7 @@ def plan_turn(session: Session, calls: tuple[Call, ...]) -> None:
         needs |= set(references(call.args))
         step = Step(n, "planned", call.tool, call.args, needs=tuple(sorted(needs)), evidence={"turn": number})
         if tool.guided:
-            step = replace(step, args=None, what=str(call.args.get("what", "")) or session.doc.task)
+            step = replace(step, args=None, what=in_words(call.args) or session.doc.task)
         planned[n] = step
         before[n] = changes, path
     session.doc = session.doc.with_section(2, replace(session.doc.section(2), steps=planned))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernel.asking.prompt import Prompt
 from kernel.asking.responder import Ladder
-from kernel.document.model import ENDED, Document, root_id
+from kernel.document.model import ENDED, Document, Step, root_id
 from kernel.errors import Exit, FractalError, UsageError
 from kernel.events import Event, Listener, now, silent
 from kernel.loop.advance import Outcome, next_prompt
@@ -20,9 +20,10 @@ from kernel.loop.approval import PROGRAM, Decider
 from kernel.loop.do import Waiting
 from kernel.loop.engine import Clock, Engine
 from kernel.loop.inbox import KINDS
-from kernel.loop.run_context import Policy, RunContext, Session
+from kernel.loop.run_context import Policy, RunContext, Session, overseen
 from kernel.store.files import FileStore
-from runtime.api import dreaming, messaging, worktrees
+from kernel.tools.tool import Tool
+from runtime.api import discovering, dreaming, messaging, worktrees
 from runtime.api.building import builds_what_it_lacked
 from runtime.api.run_context import move_to, run_context_of
 from runtime.catalogue.catalogue import Catalogue, Source
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from runtime.memory.brain import Brain
     from runtime.memory.tasks.methods import Files
     from runtime.nervous.decisions import Decision
+    from runtime.nervous.discovery import Discovery
     from runtime.nervous.messages import Message
     from runtime.nervous.nerves import Nerves
     from runtime.nervous.waiting import Waits
@@ -121,6 +123,52 @@ class Fractal(Reader):
     def messages_folder(self) -> Path:
         """Where the messages lie as markdown; it exists once there is one."""
         return self.workspace.state / "messages"
+
+    @cached_property
+    def discovery(self) -> Discovery:
+        """Which tools the agents of this workspace know."""
+        from runtime.nervous.discovery import Discovery
+
+        return Discovery(lambda: self.nerves.messages, self.systems, self.config, self.workshop.journal)
+
+    def hidden(self, run_context: RunContext, document: Document) -> Collection[str]:
+        """The names of the tools that a loop may not know."""
+        if self.config.discovery == "open" and not overseen(document):
+            return ()
+        return self.discovery.hidden(run_context.catalogue.tools, document)
+
+    def guide(self, run_context: RunContext, step: Step) -> str:
+        """The guided tool whose instructions the child of a step follows."""
+        if step.tool != "escalate":
+            return step.tool or "task"
+        from runtime.nervous.escalation import guide
+
+        return guide(run_context.catalogue.tools, step.what)
+
+    def taught(self, run_context: RunContext, child: Document) -> str:
+        """Record what the ended child of a step teaches; returns guidance for the loop of that step."""
+        tool = run_context.catalogue.tools.get(child.meta.type)
+        if tool is None or not tool.oversight or not self.config.remember:
+            return ""
+        from runtime.nervous.escalation import settle
+
+        return settle(self.discovery, run_context, child)
+
+    def known(self, agent: str = "") -> list[Tool]:
+        """The tools that an agent (default: the one of the settings) knows."""
+        return discovering.known(self, self.catalogue().tools, agent)
+
+    def grants(self, agent: str = "") -> list[Message]:
+        """The grants and revocations that hold, of one agent or of all, oldest first."""
+        return self.discovery.held(agent)
+
+    def grant(self, tool: str, agent: str = "", *, why: str = "", by: Decider = PROGRAM) -> bool:
+        """Let an agent know a tool; False if it does already. Raises `UsageError` for an unknown tool."""
+        return discovering.grant(self, tool, agent, by, why) is not None
+
+    def revoke(self, tool: str, agent: str = "", *, why: str = "", by: Decider = PROGRAM) -> None:
+        """Take a tool from an agent, at once. Raises `UsageError` if the agent does not know it."""
+        self.discovery.revoke(tool, agent or self.config.agent, by, why)
 
     def why_review(self, session: Session, confidence: str) -> str:
         """Why a loop's plan of this confidence needs approval before DO; "" if it does not."""
@@ -322,9 +370,10 @@ class Fractal(Reader):
         """Use the agent and space of a run that is resumed."""
         names = {key: root.meta.extra.get(key) or "default" for key in ("agent", "space")}
         if names != {key: getattr(self.config, key) for key in names}:
-            self.config = self.config.model_copy(update=names)
-            self.__dict__.pop("memory", None)
-            self.__dict__.pop("nerves", None)
+            discovery = self.anew(agent=names["agent"]).config.discovery
+            self.config = self.config.model_copy(update={**names, "discovery": discovery})
+            for name in ("memory", "nerves", "discovery"):
+                self.__dict__.pop(name, None)
             self._ladder = self.given
 
     def _meta_names(self, group: str, thread: str) -> dict[str, Any]:
@@ -397,6 +446,8 @@ class Fractal(Reader):
                 stopped = error
                 result = self._result(run_context, folder, Outcome("interrupted", Exit.INTERRUPTED))
         self.workshop.end(run_context, result)
+        if self.config.discovery == "progressive":
+            self.discovery.designed(self.catalogue().tools)
         for _, text in unheard(folder) if result.status in ENDED else ():
             run_context.warn(f"{TOO_LATE}: {text}")
         withdraw(self.workspace.state / "mailbox", run_context.id)
@@ -417,12 +468,12 @@ class Fractal(Reader):
             run_context.stopping = ""
             messaging.weigh(self, folder)
             result = self._result(run_context, folder, await engine.drive())
-            root = run_context.store.load(root_id(run_context.id))
+            asked = open_question(unfinished(FileStore(folder)), result.waiting)
             if result.waiting and (found := await self._replied(run_context)):
                 self._leave(run_context.id, *found)
                 continue
             with clock.patient():
-                reply = await ask(self._person, result, root, plan_only=run_context.policy.plan_only)
+                reply = await ask(self._person, result, asked, plan_only=run_context.policy.plan_only)
             if not (self._person and reply):
                 return result
             self.tell(run_context.id, reply.kind, by=self._person.by, **reply.values)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 Act = Callable[["Fractal", "RunContext | None", Mapping[str, Any]], Awaitable[Result]]
 ACTS: Mapping[str, str] = {
+    "discover-tools": "discovering:act",
     "dream": "dreaming:act",
     "goal": "knowledge:act_goal",
     "learn": "learning:act",

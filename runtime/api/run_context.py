@@ -54,7 +54,7 @@ def run_context_of(
         FileStore(folder, fsync=config.fsync),
         ReplyLog(folder / "calls.jsonl", fsync=config.fsync),
         fractal.catalogue(folder / "drafts", servers.tools),
-        ladder,
+        replace(ladder, oversees_itself=config.review != "off"),
         Sandbox(config.sandbox, config.network, config.limits()),
         folder / "artifacts",
         bounds,
@@ -74,6 +74,11 @@ def run_context_of(
     run_context.listing = lambda: listing(run_context.folder, run_context.protected)
     run_context.trials = trials
     run_context.review = fractal.why_review
+    run_context.hidden = partial(fractal.hidden, run_context)
+    run_context.guide = partial(fractal.guide, run_context)
+    run_context.taught = partial(fractal.taught, run_context)
+    if any(rung.tier == "oversight" for rung in ladder):
+        run_context.catalogue.always = (*run_context.catalogue.always, "escalate")
     run_context.checks = CHECKS
     move_to(fractal, run_context, workspace.folder)
     rest = bounds.seconds - earlier

@@ -27,6 +27,7 @@ def player(fractal: Fractal) -> Play:
         values = {name: getattr(config, name) for name, at in fractal.sources.items() if at != "default"}
         skills = [str((fractal.workspace.root / name).expanduser()) for name in config.skills]
         values |= {"skills": skills, "build": "never", "fsync": False, "learn": "off", "space": DEFAULT}
+        values |= {"discovery": "open"}  # a person tests what nobody knows yet
         values |= {} if usd is None else {"usd": usd}
         systems = Fractal(folder, settings=values).systems
         ladder = fractal.given or build_ladder(config, systems, fractal.workspace.state, folder=folder)

@@ -1,7 +1,8 @@
 """The catalogue: what the system can do, read from the markdown under `system/`.
 
-A tool is a folder `tools/<name>/` with a `pattern.md` or a `SKILL.md`; an operation is a file
-`operations/<name>.md` or `kernel/<name>.md`. Several system folders overlay each other, path by path.
+A tool is a folder `tools/<name>/` or `tools/specialists/<name>/` with a `pattern.md` or a `SKILL.md`; an
+operation is a file `operations/<name>.md` or `kernel/<name>.md`. Several system folders overlay each other,
+path by path.
 """
 
 from __future__ import annotations
@@ -63,6 +64,7 @@ class Catalogue:
         self.faults: list[Fault] = []
         self._last_stats: dict[str, tuple[int, int]] | None = None
         self._more: list[Tool | Fault] = []
+        self.always = ALWAYS
         self.refresh()
 
     def refresh(self) -> bool:
@@ -186,7 +188,7 @@ class Catalogue:
             return tool.name not in mentioned, -round(suits.get(tool.name, 0.0), 6), tool.rank, tool.name
 
         others.sort(key=place)
-        always = {*ALWAYS, *(["fetch"] if "://" in task else [])}
+        always = {*self.always, *(["fetch"] if "://" in task else [])}
         reserved = {tool.name: count(line(tool)) + 1 for tool in others if tool.name in always}
         chosen: list[Tool] = []
         used = misfits = 0

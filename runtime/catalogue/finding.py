@@ -14,6 +14,8 @@ from kernel.tools.tool import is_skill
 
 DEEP = 4
 """Levels of folders in which skills are searched."""
+TOOLS = ("tools", "tools/specialists")
+"""The folders whose folders are tools."""
 SETTLED_NS = 2_000_000_000
 """A folder that changed more recently is listed again: two changes may have the same time."""
 _PASSED_OVER = frozenset({"node_modules", "__pycache__"})
@@ -44,12 +46,13 @@ def system_files(folders: Sequence[Path]) -> Iterator[str]:
                 if name.endswith(".md") and f"{kind}/{name}" not in seen:
                     seen.add(f"{kind}/{name}")
                     yield f"{folder}/{kind}/{name}"
-        for name in entries_of(f"{folder}/tools"):
-            if name[0] == "." or f"tools/{name}" in seen:
-                continue
-            if file := _pattern(f"{folder}/tools/{name}"):
-                seen.add(f"tools/{name}")
-                yield file
+        for place in TOOLS:
+            for name in entries_of(f"{folder}/{place}"):
+                if name[0] == "." or f"{place}/{name}" in seen:
+                    continue
+                if file := _pattern(f"{folder}/{place}/{name}"):
+                    seen.add(f"{place}/{name}")
+                    yield file
 
 
 def _pattern(folder: str) -> str:

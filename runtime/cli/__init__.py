@@ -47,6 +47,8 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "nudge": ("nervous", "Send a plan or step back, and say what to do differently."),
         "veto": ("nervous", "End a run by a decision that overrules oversight."),
         "decisions": ("nervous", "Show what was decided, by whom, and what came of it."),
+        "grant": ("nervous", "Let an agent know a tool; without one, list what was granted."),
+        "revoke": ("nervous", "Take a tool from an agent."),
     },
     "Memory": {
         "recall": ("memory", "Search memory."),

@@ -18,6 +18,7 @@ from runtime.cli.session import (
     step_number,
     step_of_newest,
 )
+from runtime.workspace.runs import open_question
 from runtime.workspace.workspace import settings_files
 
 resume_option = click.option("--resume", is_flag=True, help="Continue the run at once.")
@@ -27,7 +28,7 @@ def send(run: str, kind: str, *, resume: bool = False, **values: str) -> int:
     """Leave a message in the inbox of a run, and say who takes it."""
     fractal = opened()
     name = fractal.find(run) if run else fractal.newest_waiting(kind)
-    waits = (fractal.document(name).meta.waiting or {}).get("for")
+    waits = kind != "answer" or open_question(fractal.documents(name), "person")
     delivered = fractal.tell(name, kind, by=decider(), **values)
     if values.get("scope") == ALWAYS:
         path = settings_files(fractal.workspace.root)[-1]
@@ -39,7 +40,7 @@ def send(run: str, kind: str, *, resume: bool = False, **values: str) -> int:
         going = session.open()
         return session.conclude(session.drive(going.resume(name)))
     else:
-        early = "; it is not waiting for an answer now" if kind == "answer" and waits != "person" else ""
+        early = "" if waits else "; it is not waiting for an answer now"
         then = "end it" if kind in ("cancel", "veto") else "continue"
         notify(f"kept in the inbox of run {name}{early}; {then} with: {command('resume', name)}")
     return 0

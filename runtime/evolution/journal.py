@@ -50,6 +50,8 @@ VERBS = {
     "rollback": "rolled back",
 }
 """The kinds of entries whose verb is another word; its object is the unit."""
+GRANTS = {"granted": ("to", "revoke"), "revoked": ("from", "grant")}
+"""The kinds of entries about the tools that an agent knows, and the command that undoes each."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,9 @@ class Entry:
     proposal: str = ""
     draft: str = ""  # the hash of the run's draft that it came from
     of: int = 0  # the entry that a rollback undoes
+    agent: str = ""  # who built it, or whom a tool is granted to
+    via: str = ""  # of a grant: teaching, escalation, design, person
+    message: str = ""  # of a grant or revocation: the message that it records
 
     def as_dict(self) -> dict[str, Any]:
         """The entry as it is written, without empty fields."""
@@ -99,6 +104,12 @@ class Entry:
         if self.kind == "proposed":
             does = f"builds a new {self.unit.removesuffix('s')}" if self.unit in BUILDS else "adopts it"
             return f"{self.reason}; `fractal system adopt {self.proposal}` {does}"
+        if self.kind in GRANTS:
+            word, back = GRANTS[self.kind]
+            tool = self.unit.partition("/")[2]
+            return (
+                f"{self.kind} {tool} {word} agent {self.agent}; undo it: `fractal {back} {self.agent} {tool}`"
+            )
         verb = VERBS.get(self.kind, self.kind)
         if self.unit in BUILDS:
             return f"{verb} {self.proposal}: {self.reason}"

@@ -30,7 +30,7 @@ from runtime.evolution.samples import ToolRecords
 from runtime.sandbox.sandbox import Sandbox
 from runtime.workspace.runs import RunResult
 from runtime.workspace.settings import Config
-from runtime.workspace.workspace import Workspace, run_lock
+from runtime.workspace.workspace import DEFAULT, Workspace, run_lock
 
 TOOLS = ("tools", "operations", "kernel")
 """New units of these folders become active at once, and new phase files; anything else is proposed."""
@@ -163,12 +163,13 @@ class Workshop:
         for line in root.text(4, "evidence").splitlines():
             if (finding := Finding.read(line)) and "draft" in finding.criterion:
                 findings.setdefault(str(finding.criterion["draft"]), finding)  # the kernel's own come first
+        agent = str(root.meta.extra.get("agent") or DEFAULT)
         for unit, files, source in self._unregistered(run, findings):
             passed, note = findings[unit].after, " ".join(findings[unit].note.split())[:NOTE_CHARS]
             if passed is False:
                 self._warn(run, f"{unit} is not part of the system: {note}")
             elif passed and self.config.admit != "ask" and not self._guarded(self._drafts(run), unit):
-                self.journal.change("admitted", unit, files, f"run {run}", note, **source)
+                self.journal.change("admitted", unit, files, f"run {run}", note, agent=agent, **source)
             else:
                 self._propose(run, unit, note, files, source)
 

@@ -6,9 +6,11 @@ import json
 import re
 from collections.abc import Callable, Sequence
 
+from kernel.asking.prompt import found_by_itself
 from kernel.asking.responder import FREE, Ask, Reply, Tier, Usage, Waits
 from kernel.document.model import Document
 from kernel.loop.budget import estimate_tokens
+from kernel.loop.run_context import overseen
 
 SHOWN = 1_000
 """Characters of a result that the question of CHECK shows."""
@@ -70,6 +72,8 @@ def _call(text: str) -> dict[str, object]:
 def _ask_for_help(document: Document, suggest: Sequence[Callable[[str], str]]) -> str:
     """The question for a task that no rung accepts: why, and what the person can do."""
     task, run = document.task[:300], document.meta.run
+    if overseen(document):
+        return _ask_in_place_of_oversight(document)
     notes = [note for fold in document.section(2).folds for note in fold.notes]
     learned = [note.text for note in notes if note.key == "learned"]
     undone = [note.text for note in notes if note.key == "undone then"]
@@ -89,6 +93,26 @@ def _ask_for_help(document: Document, suggest: Sequence[Callable[[str], str]]) -
         f"or go on with {'another' if passed else 'a'} model: fractal resume {run} --model ollama/llama3.2 "
         "(llama:PATH.gguf is a local file, without a key; FRACTAL_MODEL or `ladder:` in fractal.yaml set "
         "one for good)"
+    )
+
+
+def _ask_in_place_of_oversight(document: Document) -> str:
+    """The question of an escalation that no model of oversight can take: for somebody who knows only this."""
+    passed = [rung for rung in document.meta.rungs if rung.get("passed")]
+    why = f"{passed[-1]['rung']} could not: {str(passed[-1]['passed'])[:300]}" if passed else ""
+    about = [
+        f"{note.source}: {note.text[:600]}"
+        for note in document.section(1).notes
+        if note.key == "context" and not found_by_itself(note.source)
+    ]
+    return "\n".join(
+        [
+            f"A worker asks for help: “{document.text(1, 'task')[:600]}”.",
+            *about,
+            *filter(None, [why]),
+            f'Answer with the solution: fractal answer {document.meta.run} "…" --resume',
+            "Lines such as `teaching: …` and `grant: TOOL` in it are for the worker, too.",
+        ]
     )
 
 

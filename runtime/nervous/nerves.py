@@ -15,16 +15,17 @@ from typing import Any, Literal
 
 from kernel.asking.responder import Ladder
 from kernel.document.escaping import fingerprint
-from kernel.document.model import Document
+from kernel.document.model import Document, now
 from kernel.loop.advance import REVIEW
 from kernel.loop.approval import Decider, planned_dangers, why_not_approver
 from kernel.loop.run_context import RunContext, Session, overseen
 from runtime.memory.run_memory import RunMemory
-from runtime.nervous import oversight
+from runtime.nervous import escalation, oversight
 from runtime.nervous.decisions import UNCHANGED
+from runtime.nervous.discovery import tier_of
 from runtime.nervous.gate import resolve
 from runtime.nervous.log import DecisionLog
-from runtime.nervous.messages import DECISIONS, Message, Messages, Tier, Type, named
+from runtime.nervous.messages import DECISIONS, Message, Messages, Type, named
 from runtime.nervous.oversight import waiting_steps
 from runtime.workspace.inbox import Said, vetoed
 from runtime.workspace.runs import RunResult, open_question
@@ -161,6 +162,8 @@ class Nerves:
 
     def _about(self, document: Document) -> tuple[str, ...]:
         """What makes the id: a question that is asked again after an answer has a thread of its own."""
+        if kind_of(document) == "escalation":
+            return escalation.about(document)
         meta, question = document.meta, str((document.meta.waiting or {}).get("question", ""))
         answers = sum(note.key == "answer" for note in document.section(1).notes)
         said = [_asks(document), question, *([str(answers)] if answers else [])]
@@ -172,6 +175,8 @@ class Nerves:
         `calls` are the kinds of its dangerous calls.
         """
         meta, kind = document.meta, kind_of(document)
+        if kind == "escalation":
+            return escalation.asked(self.messages, self.agent, document, now())
         type = self.log.task_type(document.text(1, "task"))
         data: dict[str, Any] = {"task": document.task, "task_type": type}
         if kind == "proposal":
@@ -255,16 +260,13 @@ class Nerves:
         )
 
 
-def tier_of(by: Decider) -> Tier:
-    """The tier of who replies. A client may be a program, so it counts as oversight."""
-    return "oversight" if by.kind in ("oversight", "client") else "human"
-
-
 def kind_of(document: Document) -> Literal["proposal", "question", "escalation"]:
     """The type of message that asks for what a document waits for."""
     if (document.meta.waiting or {}).get("for") == "approval":
         return "proposal"
-    return "escalation" if overseen(document) else "question"
+    question = document.note(1, "question")
+    kernels = question is not None and question.origin == "kernel"  # no model of oversight could take it
+    return "escalation" if kernels and overseen(document) else "question"
 
 
 def replies_to(type: str) -> tuple[Type, ...]:

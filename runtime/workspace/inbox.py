@@ -118,9 +118,11 @@ class Person:
     by: Decider = PROGRAM
 
 
-async def ask(person: Person | None, result: RunResult, root: Document, *, plan_only: bool) -> Said | None:
-    """Ask the person what a run waits for; None without a person, or if they defer it."""
-    question = root.note(1, "question")
+async def ask(
+    person: Person | None, result: RunResult, document: Document | None, *, plan_only: bool
+) -> Said | None:
+    """Ask the person what a `document` of the run waits for; None without a person, or if they defer it."""
+    question = document.note(1, "question") if document else None
     if person is None:
         return None
     if result.waiting == "person" and question and question.text == result.question:

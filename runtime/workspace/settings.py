@@ -142,7 +142,13 @@ class Config(BaseModel):
     review: Literal["auto", "off", "risky", "always"] = Field(
         "auto",
         description="which plans of a worker oversight sees before they start: `risky` ones, `always` all, "
-        "`auto` risky ones if the ladder has a rung with `tier: oversight`; it also answers questions first",
+        "`auto` risky ones if the ladder has a rung with `tier: oversight`; it also answers questions first; "
+        "with `off`, a lone model is no oversight, and a person answers what it escalates",
+    )
+    discovery: Literal["open", "progressive"] = Field(
+        "open",
+        description="which tools an agent knows: all, or those of `system/nervous/discovery.md` and what was "
+        "granted to it since",
     )
     patience: float = Field(
         86_400,

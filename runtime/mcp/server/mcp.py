@@ -101,6 +101,14 @@ class Decisions(BaseModel):
     decisions: list[dict[str, Any]]
 
 
+class KnownTools(BaseModel):
+    """What an agent knows."""
+
+    agent: str
+    known: list[str] = Field(description="the names of the tools that it knows")
+    of: int = Field(description="how many tools there are")
+
+
 class Page(BaseModel):
     """The text of a document."""
 
@@ -257,6 +265,28 @@ def make(runs: Runs) -> MCPServer:
         if state.status in ("failed", "escalated"):
             raise ToolError(f"{state.reason} (run {state.run})")
         return state
+
+    @tool(reads)
+    async def known_tools(agent: str = "") -> KnownTools:
+        """The tools that an agent (default: the server's own) knows, and how many there are."""
+        tools = runs.reading.known(agent)
+        return KnownTools(
+            agent=agent or runs.reading.config.agent,
+            known=[each.name for each in tools],
+            of=len(runs.reading.catalogue().tools),
+        )
+
+    @tool(acts)
+    async def grant(tool: str, ctx: Context, agent: str = "", why: str = "") -> KnownTools:
+        """Let an agent know a tool. Ask a person first. What a person has revoked, only a person grants."""
+        runs.reading.grant(tool, agent, why=why, by=_client(ctx))
+        return await known_tools(agent)
+
+    @tool(acts)
+    async def revoke(tool: str, ctx: Context, agent: str = "", why: str = "") -> KnownTools:
+        """Take a tool from an agent."""
+        runs.reading.revoke(tool, agent, why=why, by=_client(ctx))
+        return await known_tools(agent)
 
     @server.resource("loop://{id}", mime_type="text/markdown", description="A document of a run, by its id.")
     def loop(id: str) -> str:

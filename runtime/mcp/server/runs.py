@@ -115,9 +115,12 @@ class Runs:
         return list(dict.fromkeys([*APPROVE, *fractal.config.approve]))
 
     async def catalogue(self) -> Catalogue:
-        """The current tools, with those of MCP servers."""
+        """The current tools that the agent knows, with those of MCP servers."""
         async with Servers(self.reading.workspace):
-            return self.reading.catalogue()
+            catalogue = self.reading.catalogue()
+            if self.reading.config.discovery == "open":
+                return catalogue
+            return catalogue.without(catalogue.tools.keys() - self.reading.discovery.known(catalogue.tools))
 
     async def start(
         self, task: str, *, model: str | None = None, after: str | None = None, trace: str = ""

@@ -29,6 +29,7 @@ TOOLS = [
     *("run", "status", "answer", "approve", "reject", "nudge", "veto"),
     *("review", "decisions", "cancel", "resume"),
     *("read_document", "list_runs", "messages", "send_message", "list_tools", "call_tool"),
+    *("known_tools", "grant", "revoke"),
 ]
 WRITE = {"tool": "write", "args": {"path": "a.txt", "content": "new\n"}}
 

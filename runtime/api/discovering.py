@@ -1,0 +1,49 @@
+"""Which tools an agent knows: asked from Python, by the tool `discover-tools`, changed by grants."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from kernel.errors import UsageError
+from kernel.loop.approval import Decider
+from kernel.tools.operations import Result
+from kernel.tools.tool import Tool
+
+if TYPE_CHECKING:
+    from kernel.loop.run_context import RunContext
+    from runtime.api.fractal import Fractal
+    from runtime.nervous.messages import Message
+
+
+def known(fractal: Fractal, tools: Mapping[str, Tool], agent: str) -> list[Tool]:
+    """Those of these tools that an agent knows, the first ones of an index first."""
+    named = agent or fractal.config.agent
+    of_agent = fractal if named == fractal.config.agent else fractal.anew(agent=named)
+    names = of_agent.discovery.known(tools)
+    return sorted((tools[name] for name in names), key=lambda tool: (tool.rank, tool.name))
+
+
+def grant(fractal: Fractal, tool: str, agent: str, by: Decider, why: str) -> Message | None:
+    """Let an agent know a tool; None if it does already.
+
+    Raises `UsageError` if there is no such tool, or a person has taken it away and this is none.
+    """
+    catalogue = fractal.catalogue()
+    if tool not in catalogue.tools:
+        raise UsageError(catalogue.unknown(tool))
+    named = agent or fractal.config.agent
+    made = fractal.discovery.grant(tool, named, "person", by, why)
+    if made is None and tool not in fractal.discovery.knows(named):
+        raise UsageError(
+            f"a person took {tool} from agent {named}; only a person at a terminal gives it back"
+        )
+    return made
+
+
+async def act(fractal: Fractal, run_context: RunContext | None, args: Mapping[str, Any]) -> Result:
+    """The tool `discover-tools`."""
+    tools = run_context.catalogue.tools if run_context else fractal.catalogue().tools
+    found = known(fractal, tools, "")
+    lines = [f"The agent {fractal.config.agent} knows {len(found)} of {len(tools)} tools:"]
+    return Result("\n".join([*lines, *(f"- {tool.line}" for tool in found)]))
