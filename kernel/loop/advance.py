@@ -20,7 +20,7 @@ from kernel.errors import Exit, LimitReached, UsageError
 from kernel.loop import criteria
 from kernel.loop.approval import ask_before_start, known_dangers
 from kernel.loop.ask import Answer, NobodyLeft, PersonNeeded, ask, current_rung, next_question, reader
-from kernel.loop.budget import estimate_tokens
+from kernel.loop.budget import LifeforceNeeded, estimate_tokens
 from kernel.loop.check import atomic, check
 from kernel.loop.do import StepRunner, Waiting
 from kernel.loop.end import clarify, escalate, finish
@@ -63,6 +63,8 @@ async def advance(run_context: RunContext, loop_id: str) -> Outcome | Waiting:
                 waiting = await _PHASES[session.doc.meta.phase](session)
             except PersonNeeded as error:
                 waiting = clarify(session, str(error), "kernel")
+            except LifeforceNeeded as error:
+                waiting = Waiting("lifeforce", str(error))
             if waiting:
                 return _wait(session, waiting)
     except LimitReached as error:
@@ -77,7 +79,7 @@ def _still_waits(session: Session) -> Waiting | None:
     waits = session.doc.meta.waiting
     if (
         not waits
-        or waits["for"] == "children"
+        or waits["for"] in ("children", "lifeforce")  # what is affordable now is seen at the next call
         or (session.doc.meta.phase == "do" and waits.get("question") != PLAN_WAITS)
     ):
         return None
