@@ -19,7 +19,16 @@ from kernel.document.references import references
 from kernel.errors import Exit, LimitReached, UsageError
 from kernel.loop import criteria
 from kernel.loop.approval import ask_before_start, known_dangers
-from kernel.loop.ask import Answer, NobodyLeft, PersonNeeded, ask, current_rung, next_question, reader
+from kernel.loop.ask import (
+    Answer,
+    NobodyLeft,
+    PersonNeeded,
+    ask,
+    current_rung,
+    lowest_rung,
+    next_question,
+    reader,
+)
 from kernel.loop.budget import LifeforceNeeded, estimate_tokens
 from kernel.loop.check import atomic, check
 from kernel.loop.do import StepRunner, Waiting
@@ -92,7 +101,7 @@ def _still_waits(session: Session) -> Waiting | None:
 
 def _new_responder(session: Session) -> bool:
     ladder = session.run.ladder
-    taker = current_rung(session)
+    taker = lowest_rung(session)
     if taker is None or ladder.rungs[taker].tier == "human":
         return False
     session.meta(taker=ladder.rungs[taker].name)

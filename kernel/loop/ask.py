@@ -120,7 +120,12 @@ def current_rung(session: Session) -> int | None:
     for index, responder in enumerate(ladder):
         if responder.name == name:
             return index
-    return ladder.taker(session.doc, suits=partial(_suits_tier, session))
+    return lowest_rung(session)
+
+
+def lowest_rung(session: Session) -> int | None:
+    """The lowest rung that accepts the task."""
+    return session.run.ladder.taker(session.doc, suits=partial(_suits_tier, session))
 
 
 def _suits_tier(session: Session, responder: Responder) -> bool:

@@ -46,7 +46,7 @@ from runtime.workspace.inbox import TOO_LATE, Inbox, Person, Said, ask, drop, le
 from runtime.workspace.new_run import first_document, prior, shelved
 from runtime.workspace.resume import active_before, assumed, begin_session, go_back, raised
 from runtime.workspace.reuse import reusable
-from runtime.workspace.runs import Reader, RunResult, event_data, open_question, result_of
+from runtime.workspace.runs import Reader, RunResult, event_data, open_question, result_of, unfinished
 from runtime.workspace.trust import asks_for, lowering
 from runtime.workspace.workspace import Workspace, run_lock, shipped_system
 from runtime.workspace.worktrees import Worktree, sweep
@@ -413,7 +413,7 @@ class Fractal(Reader):
         """What somebody, or oversight, has replied to what a run waits for."""
         if not self.config.remember or run_context.policy.plan_only:
             return None
-        return await self.nerves.reply(run_context, self.documents(run_context.id))
+        return await self.nerves.reply(run_context, unfinished(FileStore(run_context.artifacts.parent)))
 
     def _result(self, run_context: RunContext, folder: Path, got: Outcome | Waiting) -> RunResult:
         root = run_context.store.load(root_id(run_context.id))
@@ -439,7 +439,8 @@ class Fractal(Reader):
         `PAGE`. Raises `UsageError` if that decider may not approve a serious danger.
         """
         run = self.find(run)
-        document = open_question(self.documents(run)) if self.config.remember and kind in KINDS else None
+        store = FileStore(self.workspace.runs / run)
+        document = open_question(unfinished(store)) if self.config.remember and kind in KINDS else None
         working = self._leave(run, Said(kind, values), by)
         if document:
             self.nerves.told(document, kind, by, values)

@@ -7,7 +7,7 @@ say so and a model is configured.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -65,7 +65,7 @@ class Nerves:
         return "every plan is reviewed" if mode == "always" else ""
 
     async def reply(
-        self, run_context: RunContext, documents: Sequence[Document]
+        self, run_context: RunContext, documents: Iterable[Document]
     ) -> tuple[Said, Decider] | None:
         """The reply to what a run waits for, of whoever has replied, else of oversight; None: wait."""
         document = open_question(documents)

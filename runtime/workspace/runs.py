@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -138,6 +139,13 @@ class RunSummary:
     folder: str
     type: str = "task"
     to_apply: int = 0  # files changed in its worktree
+
+
+def unfinished(store: FileStore) -> Iterator[Document]:
+    """The readable documents of the loops that have not ended, parents before children."""
+    for loop_id in store.unfinished():
+        with suppress(DocumentError):
+            yield store.peek(loop_id)
 
 
 def open_question(documents: Iterable[Document], *waits_for: str) -> Document | None:

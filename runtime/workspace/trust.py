@@ -234,6 +234,9 @@ NEEDS_TRUST: Mapping[str, Lowers] = {
     "approve": _fewer,
     "approved": Lowers("any call beyond those of your own file", lambda value, without: True),
     "trusted_clients": _always,
+    "review": Lowers(  # a model may then approve what else a person is asked for
+        "`risky` or `always`", lambda value, without: value in ("risky", "always")
+    ),
     "shipped": _is("false"),  # the shipped rules of danger are gone with it
     "learn": _is("model"),
     "embedder": _foreign,
