@@ -321,6 +321,9 @@ class Session:
         elif result.waiting == "approval":
             notify(f"waiting for approval of {result.question}", "magenta")
             notify(f"{command('approve', run, '--resume')} or {command('reject', run, '--resume')}")
+        elif result.waiting == "lifeforce":
+            notify(f"waiting for lifeforce: {result.question}", "magenta")
+            notify(f"{command('lifeforce')} shows how much there is; then {command('resume', run)}")
         else:
             notify(f"no step can run now; see: {command('tree', run)}", "yellow")
 

@@ -87,6 +87,7 @@ def raised(root: Document, bounds: Bounds, *, flags: Container[str]) -> Mapping[
         more = name in limits and (value is None or value > limits[name])
         if more and (root.meta.status == "exhausted" or name in flags or value is None):
             limits[name] = value
+    limits["lifeforce"] = bounds.lifeforce  # what is reserved now
     return {name: value for name, value in limits.items() if value is not None}
 
 

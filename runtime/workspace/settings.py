@@ -329,6 +329,13 @@ class Config(BaseModel):
             values[name] *= scale
         return Bounds(**values)
 
+    def pool_of(self, agent: str) -> Pool | None:
+        """The pool of an agent's lifeforce; None if it is not counted."""
+        own = {name: each["lifeforce"] for name, each in self.agents.items() if each.get("lifeforce")}
+        if agent in own:
+            return Pool.model_validate(own[agent])
+        return None if agent != self.agent and self.agent in own else self.lifeforce
+
     def limits(self) -> Limits:
         """What one command may take of the machine."""
         return Limits(**{name: getattr(self, name) for name in Limits.__dataclass_fields__})
