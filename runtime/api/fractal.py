@@ -7,6 +7,7 @@ import os
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,6 +56,7 @@ from runtime.workspace.worktrees import Worktree, sweep
 if TYPE_CHECKING:
     from runtime.memory.brain import Brain
     from runtime.memory.tasks.methods import Files
+    from runtime.nervous.growth import Month
     from runtime.nervous.lifeforce import Lifeforce
     from runtime.nervous.nerves import Nerves
 
@@ -324,6 +326,14 @@ class Fractal(Reader):
         from runtime.nervous.lifeforce import Lifeforce
 
         return Lifeforce(self.workspace, self.config.agent, pool)
+
+    def growth(self, months: int = 12) -> list[Month]:
+        """By month, oldest first: tasks, tools added and discovered, escalations, first tries, autonomy."""
+        from runtime.nervous.growth import growth
+
+        runs = [each for each in self.runs() if each.type != DREAM and each.status != "broken"]
+        messages = self.nerves.messages.all() if self.memory.there else []
+        return growth(runs, messages, self.workshop.journal.entries(), datetime.now(UTC), months)
 
     @contextmanager
     def _reserved(self, run: str) -> Generator[float | None]:

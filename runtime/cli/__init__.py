@@ -40,6 +40,10 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "apply": ("changes", "Bring what a run changed in its worktree to your folder."),
         "discard": ("changes", "Remove the worktree of a run."),
     },
+    "Oversight": {
+        "growth": ("nervous", "Show by month how often tasks need no help, and which tools came."),
+        "lifeforce": ("nervous", "Show the lifeforce of the agent, where it is counted."),
+    },
     "Memory": {
         "recall": ("memory", "Search memory."),
         "remember": ("memory", "Store a fact: in words, from a file, or from standard input."),

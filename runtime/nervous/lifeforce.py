@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from math import floor
 from typing import Any
 
 from kernel import disk
@@ -71,7 +72,7 @@ class Lifeforce:
         with self._lock():
             level = self._settled(self._read(), run)
             before = self._spent(run) or 0.0
-            amount = max(0.0, min(level.free, self.pool.per_run or level.free))
+            amount = floor(max(0.0, min(level.free, self.pool.per_run or level.free)) * 1000) / 1000
             held = {**level.held, run: {"amount": amount, "before": before}}
             self._write(replace(level, free=level.free - amount, held=held))
         return before + amount

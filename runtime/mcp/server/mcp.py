@@ -7,6 +7,7 @@ import hmac
 import inspect
 import re
 from collections.abc import Awaitable, Callable
+from dataclasses import asdict
 from typing import Any
 
 from mcp.server.mcpserver import Context, MCPServer
@@ -43,6 +44,12 @@ class RunList(BaseModel):
     """Runs, newest first."""
 
     runs: list[Listed]
+
+
+class Growth(BaseModel):
+    """Months, oldest first; a share is null where there was nothing to count."""
+
+    months: list[dict[str, Any]]
 
 
 class ToolEntry(BaseModel):
@@ -162,6 +169,12 @@ def make(runs: Runs) -> MCPServer:
         summaries = runs.reading.runs(runs.reading.workspace.run_ids()[: max(limit, 1)])
         names = ("run", "status", "task", "created", "updated")
         return RunList(runs=[Listed(**{name: getattr(each, name) for name in names}) for each in summaries])
+
+    @tool(reads)
+    async def growth(months: int = 12) -> Growth:
+        """How the work of agents here changed by month: escalations, first tries, autonomy, new tools."""
+        found = runs.reading.growth(max(months, 1))
+        return Growth(months=[asdict(month) for month in found])
 
     @tool(reads)
     async def list_tools(words: str = "") -> ToolList:

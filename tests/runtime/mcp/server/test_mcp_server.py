@@ -27,7 +27,7 @@ from runtime.api.fractal import Fractal
 
 TOOLS = [
     *("run", "status", "answer", "approve", "reject", "cancel", "resume"),
-    *("read_document", "list_runs", "list_tools", "call_tool"),
+    *("read_document", "list_runs", "growth", "list_tools", "call_tool"),
 ]
 
 
