@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from kernel.asking.prompt import Prompt
 from kernel.asking.responder import Ladder
 from kernel.document.model import ENDED, Document, root_id
-from kernel.errors import Exit, FractalError, UsageError
+from kernel.errors import Exit, FractalError, StorageError, UsageError
 from kernel.events import Event, Listener, now, silent
 from kernel.loop.advance import Outcome, next_prompt
 from kernel.loop.approval import PROGRAM, Decider
@@ -341,10 +341,12 @@ class Fractal(Reader):
         if (pool := self.lifeforce) is None:
             yield None
             return
+        limit = pool.reserve(run)
         try:
-            yield pool.reserve(run)
+            yield limit
         finally:
-            pool.give_back(run)
+            with suppress(StorageError):  # else whoever next opens the pool settles it
+                pool.give_back(run)
 
     def _meta_names(self, group: str, thread: str) -> dict[str, Any]:
         """Agent, space, group and thread for META, unless they are the default."""

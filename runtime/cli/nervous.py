@@ -60,5 +60,5 @@ def lifeforce() -> None:
     emit({"agent": pool.agent, **rate.model_dump(), "free": free, "reserved": reserved})
     held = f", {reserved:g} reserved by {', '.join(level.held)}" if level.held else ""
     print_line(
-        f"{pool.agent}: {free:g} of {rate.capacity:g} free{held}; time restores {rate.per_hour:g} an hour"
+        f"{pool.agent}: {free:.4g} of {rate.capacity:g} free{held}; time restores {rate.per_hour:g} an hour"
     )

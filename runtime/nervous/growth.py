@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from html import escape
 
-from kernel.document.model import ACCEPTED
+from kernel.document.model import ACCEPTED, ENDED
 from runtime.evolution.journal import Entry
 from runtime.nervous.messages import ASKING, Message
 from runtime.workspace.runs import RunSummary
@@ -68,8 +68,8 @@ def _month(
     here = [each for each in messages if each.at.startswith(name)]
     escalations = sum(each.type == "escalation" for each in here)
     granted = sum(each.type == "grant" for each in here)
-    done = [each for each in tasks if each.status in ACCEPTED or each.status == "unverified"]
-    ended = [each for each in tasks if each.status not in ("running", "ready", "interrupted")]
+    done = [each for each in tasks if each.status in ACCEPTED]
+    ended = [each for each in tasks if each.status in ENDED]
     return Month(
         name,
         len(tasks),

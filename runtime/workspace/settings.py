@@ -330,9 +330,10 @@ class Config(BaseModel):
         return Bounds(**values)
 
     def pool_of(self, agent: str) -> Pool | None:
-        """The pool of an agent's lifeforce; None if it is not counted."""
+        """The pool of an agent's lifeforce; None if it is not counted. Raises `ConfigurationError`."""
         own = {name: each["lifeforce"] for name, each in self.agents.items() if each.get("lifeforce")}
         if agent in own:
+            _check(f"agents.{agent}", {"lifeforce": own[agent]})
             return Pool.model_validate(own[agent])
         return None if agent != self.agent and self.agent in own else self.lifeforce
 

@@ -137,6 +137,18 @@ async def test_two_runs_at_once_never_use_more_than_there_is(work: Path) -> None
     assert sum(spent) + runs[0].lifeforce.level().free == 5
 
 
+async def test_what_oversight_is_asked_costs_the_run_lifeforce(work: Path) -> None:
+    push = {"tool": "bash", "args": {"command": "git push origin main; true"}}
+    oversight = Scripted(lambda ask: {"decision": "approve", "why": ""}, "large", tier="oversight")
+    rungs = (Limited(Scripted(doing(push)), (), 1.0), Limited(oversight, (), 20.0), Human())
+    settings = {"embedder": "lexical", "fsync": False, "sandbox": "off"}
+    settings |= {"lifeforce": {"capacity": 100, "per_hour": 0}}
+    one = Fractal(work, settings=settings, ladder=Ladder(rungs), trusted=True)
+    result = await one.run("publish the branch main")
+    assert (result.exit, result.spent["lifeforce"]) == (Exit.ACCEPTED, 22)
+    assert one.lifeforce and one.lifeforce.level().free == 78
+
+
 def test_time_restores_up_to_the_capacity_and_reading_writes_nothing(work: Path) -> None:
     at = 1000.0
     one = fractal(work, pool={"capacity": 100, "per_hour": 20})
