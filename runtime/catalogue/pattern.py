@@ -92,13 +92,14 @@ def _lifeforce(meta: Mapping[str, Any], states: Machine | None) -> float | dict[
     value = meta.get("lifeforce", 0.0)
     if value and not meta.get("run"):
         raise ValueError("lifeforce: the loop of a guided tool costs what its calls cost; leave it out")
-    costs = cast(dict[Any, Any], value) if isinstance(value, dict) and states else {"": value}
+    by_action = states is not None and isinstance(value, dict)
+    costs = cast(dict[Any, Any], value if by_action else {"": value})
     for action, cost in costs.items():
         if isinstance(cost, bool) or not isinstance(cost, int | float) or not 0 <= cost < inf:
             raise ValueError(f"lifeforce: {cost!r} is no number from 0; with states a mapping of actions")
         if action and states and action not in states.actions:
             raise ValueError(f"lifeforce: {action!r} is not among the actions: {', '.join(states.actions)}")
-    return {action: float(cost) for action, cost in costs.items()} if costs is value else float(value)
+    return {action: float(cost) for action, cost in costs.items()} if by_action else float(costs[""])
 
 
 def _sample(sample: Any) -> dict[str, Any]:
@@ -130,6 +131,7 @@ def _tool(path: Path, meta: dict[str, Any], body: str) -> Tool:
     effects = tuple(meta.get("effects") or ())
     if wrong := [each for each in effects if each not in EFFECTS]:
         raise ValueError(f"effects: {', '.join(map(str, wrong))} is none of {', '.join(EFFECTS)}")
+    states = machine(meta["states"], args) if meta.get("states") else None
     return Tool(
         name,
         path,
@@ -143,7 +145,7 @@ def _tool(path: Path, meta: dict[str, Any], body: str) -> Tool:
         body=body,
         operation=operation,
         rank=int(meta.get("rank", 100)),
-        states=(states := machine(meta["states"], args) if meta.get("states") else None),
+        states=states,
         lifeforce=_lifeforce(meta, states),
         check=checker(args),
         status=str(meta.get("status") or "active"),

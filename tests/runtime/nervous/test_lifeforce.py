@@ -19,7 +19,6 @@ from runtime.models.human import Human
 from runtime.models.ladder import Limited
 from runtime.models.scripted import Scripted
 from runtime.nervous.lifeforce import Lifeforce, Task, order
-from runtime.workspace.settings import Pool
 from runtime.workspace.workspace import run_lock
 
 DOOR = """---
@@ -226,4 +225,3 @@ def test_queued_work_is_ordered_by_priority_and_cost() -> None:
         Task("first", 1, 2),
     ]
     assert [each.name for each in order(tasks)] == ["free", "first", "cheap", "dear", "late"]
-    assert Pool(capacity=1, per_hour=0).per_run is None
