@@ -64,6 +64,7 @@ def test_a_run_from_start_to_end_over_every_transport(folder, transport, mode):
         assert page["id"] == state["document"]
         assert page["markdown"] == (await call.client.read_resource(f"loop://{page['id']}")).contents[0].text
         assert [each["run"] for each in (await call("list_runs"))["runs"]] == [state["run"]]
+        assert [each["tasks"] for each in (await call("growth"))["months"]] == [1]
         return state
 
     state = speak(folder, work, transport, mode)
