@@ -174,6 +174,11 @@ command(
     run=lambda as_json, **options: import_module("bench.resume").main(as_json, **options),
 )
 command(
+    "maturing",
+    "Do tasks of one kind ten times: lifeforce and latency at the first and the tenth time.",
+    option("--times", default=10, type=COUNT, metavar="N", help="How often."),
+)
+command(
     "many",
     "Play many runs at once in one process: runs per second, CPU, memory.",
     numbers("--runs", "sizes", "100,1000", "The numbers of runs at once."),

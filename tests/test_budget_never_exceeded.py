@@ -20,17 +20,19 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from playing import put
 
 from kernel.asking.responder import Ask, Ladder, Reply, Usage
 from kernel.document.escaping import to_json
 from kernel.document.model import Document
 from kernel.events import Event
-from kernel.loop.budget import FIRST_REPLY, Amount, expected_reply
+from kernel.loop.budget import FIRST_REPLY, ROUNDING, Amount, expected_reply
 from kernel.store.files import FileStore
 from runtime.api.fractal import Fractal, RunResult
 from runtime.models.prices import Price
 from runtime.models.scripted import Scripted, When
 
+READ = Path(__file__).parents[1] / "system" / "kernel" / "read.md"
 ENDS = {"complete", "unverified", "failed", "escalated", "exhausted"}
 
 
@@ -45,6 +47,7 @@ class Tree:
     name: str = "tree"
     tier: str = "oversight"
     reads_prompt: bool = True
+    lifeforce: float = 3.0  # a call
     before: list[Any] = field(default_factory=list)
 
     def offers(self, task: str, document: Document) -> float | None:
@@ -108,7 +111,7 @@ class Calls:
             record = json.loads(line)
             key, usage = record["key"], record["usage"]
             tokens = usage["prompt_tokens"] + usage["completion_tokens"]
-            cost = Amount(usage["calls"], tokens, usage["usd"] or 0.0)
+            cost = Amount(usage["calls"], tokens, usage["usd"] or 0.0, usage.get("lifeforce", 0.0))
             held = open_.pop(key, cost)
             if record["kind"] == "asked":
                 if held is not cost:
@@ -123,7 +126,7 @@ class Calls:
     def _add(self, key: str, cost: Amount, held: Amount) -> None:
         loop = key.partition("/")[0]
         over = cost - held
-        over = Amount(max(0, over.calls), max(0, over.tokens), max(0.0, over.usd))
+        over = Amount(*(max(0, each) for each in vars(over).values()))
         self.spent[loop] = self.spent.get(loop, Amount()) + cost
         self.overrun[loop] = self.overrun.get(loop, Amount()) + over
 
@@ -153,10 +156,22 @@ def assert_ledger(run: Path) -> None:
             assert (limit + over).covers(spent), f"{loop_id}: {spent} of {limit}, overrun {over}"
 
 
+def assert_pool(work: Path, pool: dict[str, Any] | None) -> None:
+    """What a pool has left, and what runs have used or reserved, are its capacity together."""
+    if not pool or not (path := work / ".fractal/state/lifeforce/default.json").exists():
+        return
+    level = json.loads(path.read_text())
+    held = sum(each["amount"] for each in level["held"].values())
+    assert level["free"] >= 0 and level["free"] + held <= pool["capacity"] + ROUNDING, level
+
+
 def play(folder: Path, tree: Tree, limits: dict[str, Any], crashes: list[int]) -> RunResult:
     """Play a run. At these moments copy its state, as a crash leaves it, and continue with the copy."""
     work = folder / "0"
     (work / ".fractal" / "state" / "runs").mkdir(parents=True)
+    put(
+        work, ".fractal/system/kernel/read.md", READ.read_text().replace("\nargs:", "\nlifeforce: 0.5\nargs:")
+    )
     (work / "fractal.yaml").write_text(json.dumps(limits))
     (work / "a.txt").write_text("a")
     images: list[Path] = []
@@ -167,6 +182,7 @@ def play(folder: Path, tree: Tree, limits: dict[str, Any], crashes: list[int]) -
         runs = [each for each in (work / ".fractal/state/runs").iterdir() if list(each.glob("system-*.md"))]
         for run in runs:
             assert_ledger(run)
+        assert_pool(work, limits.get("lifeforce"))
         moments += 1
         if runs and crashes and moments >= crashes[0] and not images:
             images.append(folder / str(int(work.name) + 1))
@@ -180,6 +196,7 @@ def play(folder: Path, tree: Tree, limits: dict[str, Any], crashes: list[int]) -
             settings={"sandbox": "off", "fsync": False},
             ladder=Ladder((tree,)),
             on_event=maybe_crash,
+            trusted=True,
         )
         result = asyncio.run(fractal.resume(result.run) if result else fractal.run("the task"))
         if not images:
@@ -189,9 +206,15 @@ def play(folder: Path, tree: Tree, limits: dict[str, Any], crashes: list[int]) -
         assert_ledger(run)
         calls = Calls.of(run)
         logged = sum(calls.spent.values(), Amount())
+        if pool := limits.get("lifeforce"):
+            left = Fractal(work, settings={"sandbox": "off"}).lifeforce
+            assert left and left.level().free == pytest.approx(pool["capacity"] - logged.lifeforce)
+        if result and result.waiting:
+            continue  # what unfinished children have spent is not in the root's document yet
         assert result and result.spent["calls"] == logged.calls
         assert result.spent["prompt_tokens"] + result.spent["completion_tokens"] == logged.tokens
         assert result.spent["usd"] == pytest.approx(logged.usd)
+        assert result.spent.get("lifeforce", 0.0) == pytest.approx(logged.lifeforce)
     return result
 
 
@@ -200,6 +223,9 @@ LIMITS = st.fixed_dictionaries(
         "calls": st.integers(1, 60),
         "tokens": st.sampled_from([3_000, 10_000, 40_000, 400_000]),
         "usd": st.sampled_from([0.01, 0.05, 0.2, None]),
+        "lifeforce": st.sampled_from(
+            [None, {"capacity": 20, "per_hour": 0}, {"capacity": 70, "per_hour": 0}]
+        ),
     }
 )
 
@@ -219,7 +245,7 @@ def holds(seed: int, limits: dict[str, Any], overruns: bool, crashes: list[int])
     with tempfile.TemporaryDirectory() as folder:
         tree = Tree(seed, overruns, priced=limits["usd"] is not None)
         result = play(Path(folder), tree, limits, crashes)
-    assert result.status in ENDS, result
+    assert result.status in ENDS or result.waiting == "lifeforce", result
     if not crashes:
         assert tree.calls <= limits["calls"]
 

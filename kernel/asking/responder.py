@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -20,12 +20,18 @@ Tier = Literal["reflex", "worker", "oversight", "human"]
 
 @dataclass(frozen=True)
 class Usage:
-    """The cost of a call: prompt and completion tokens, and USD (None: the price is unknown)."""
+    """The cost of a call: prompt and completion tokens, USD (None: the price is unknown), and lifeforce."""
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
     usd: float | None = 0.0
     calls: int = 1
+    lifeforce: float = 0.0
+
+    def as_dict(self) -> dict[str, Any]:
+        """The form in the log; with lifeforce only where it is counted."""
+        values = asdict(self)
+        return values if self.lifeforce else {k: v for k, v in values.items() if k != "lifeforce"}
 
 
 FREE = Usage(calls=0)

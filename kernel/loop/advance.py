@@ -29,7 +29,7 @@ from kernel.loop.ask import (
     next_question,
     reader,
 )
-from kernel.loop.budget import estimate_tokens
+from kernel.loop.budget import LifeforceNeeded, estimate_tokens
 from kernel.loop.check import atomic, check
 from kernel.loop.do import StepRunner, Waiting
 from kernel.loop.end import clarify, escalate, finish
@@ -75,6 +75,8 @@ async def advance(run_context: RunContext, loop_id: str) -> Outcome | Waiting:
                 waiting = await _PHASES[session.doc.meta.phase](session)
             except PersonNeeded as error:
                 waiting = clarify(session, str(error), "kernel")
+            except LifeforceNeeded as error:
+                waiting = Waiting("lifeforce", str(error))
             if waiting:
                 return _wait(session, waiting)
     except LimitReached as error:
@@ -89,7 +91,7 @@ def _still_waits(session: Session) -> Waiting | None:
     waits = session.doc.meta.waiting
     if (
         not waits
-        or waits["for"] == "children"
+        or waits["for"] in ("children", "lifeforce")  # what is affordable now is seen at the next call
         or (session.doc.meta.phase == "do" and waits.get("question") != PLAN_WAITS)
     ):
         return None

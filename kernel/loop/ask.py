@@ -30,7 +30,15 @@ from kernel.errors import (
     explained,
     raised_as,
 )
-from kernel.loop.budget import Amount, expected_reply, reserve_for_checks, shortage
+from kernel.loop.budget import (
+    ROUNDING,
+    Amount,
+    LifeforceNeeded,
+    expected_reply,
+    reserve_for_checks,
+    shortage,
+    with_lifeforce,
+)
 from kernel.loop.run_context import Session, overseen
 
 REASON_CHARS = 1_000
@@ -64,9 +72,13 @@ async def ask(
     gate: Gate | None = None,
     evidence: Mapping[str, Any] | None = None,
 ) -> Answer:
-    """Ask the rung of this attempt, and the higher ones if it hands over. Raises `PersonNeeded`."""
+    """Ask the rung of this attempt, and the higher ones if it hands over.
+
+    Raises `PersonNeeded`, and `LifeforceNeeded` where no model is affordable: time helps, and not a person.
+    """
     rung = current_rung(session)
     why = "no rung offers"
+    unaffordable: LifeforceNeeded | None = None
     while rung is not None:
         responder = session.run.ladder.rungs[rung]
         if not answers_phase(responder, phase):  # a higher rung answers this phase; META keeps the taker
@@ -79,6 +91,13 @@ async def ask(
             if higher is None or not _unsure(answer.reply) or _goes_up(session, higher, answer.reply):
                 return answer
             why = "unsure: it gave its plan a low confidence"
+        except LifeforceNeeded as error:  # META keeps the taker, who goes on when there is lifeforce again
+            unaffordable = unaffordable or error
+            rung = higher_rung(session, rung, human=False, phase=phase)
+            if rung is not None:
+                session.answered(phase, responder.name, passed=str(error))
+                session.emit("warning", message=f"{responder.name} is skipped: {error}")
+            continue
         except (ProviderError, ConfigurationError) as error:
             higher = higher_rung(session, rung, human=False, phase=phase)
             if higher is None:
@@ -89,6 +108,8 @@ async def ask(
             why = str(error)
         hand_over(session, phase, rung, higher, why)
         rung = higher
+    if unaffordable:
+        raise unaffordable
     raise NobodyLeft(f"no configured responder could answer: {why}")
 
 
@@ -253,7 +274,7 @@ async def _interview(
     interview = Questions(session, _request(session, responder, phase, step, evidence), put)
     try:
         value = typed(phase, await responder.fill(interview))
-    except (FractalError, PersonNeeded):
+    except (FractalError, PersonNeeded, LifeforceNeeded):
         raise
     except Exception as error:
         raise Declined(explained(error)) from error
@@ -357,32 +378,36 @@ async def _reply(session: Session, responder: Responder, request: Ask) -> tuple[
     except Exception as error:
         usage = getattr(error, "usage", None)
         cost = _valid_usage(usage, most) if isinstance(usage, Usage) else replace(FREE, calls=most.calls)
-        log.failed(key, session.run.redact(str(error)), cost)
+        log.failed(key, session.run.redact(str(error)), with_lifeforce(responder, cost, session.run.limit))
         raise
     if isinstance(reply, Waits):
         log.failed(key, f"waits for {reply.reason}")
         return reply, False
-    reply = replace(reply, text=session.run.redact_values(reply.text), usage=_valid_usage(reply.usage, most))
+    usage = with_lifeforce(responder, _valid_usage(reply.usage, most), session.run.limit)
+    reply = replace(reply, text=session.run.redact_values(reply.text), usage=usage)
     log.replied(key, reply)
     return reply, False
 
 
 def _reserve(session: Session, responder: Responder, request: Ask) -> Usage:
-    """Reserve the cost of a call; raises `LimitReached` if the run's budget cannot cover it.
+    """Reserve the cost of a call; raises `LimitReached` or `LifeforceNeeded` if the budget cannot cover it.
 
     The reservation covers the longest possible reply if the budget allows, else the longest expected one. A
     higher cost is recorded as overrun. The caller logs the reservation next, so that other loops see it.
     """
     limit = session.run.limit
-    most = responder.estimate(request)
+    most = with_lifeforce(responder, responder.estimate(request), limit)
     if most.usd is None and limit.usd < inf and not session.run.log.spent(root_id(session.run.id)).unpriced:
         session.emit("warning", message=unpriced(responder.name, limit.usd))
     last = request.phase in ("check", "atomic")  # an atomic loop has no CHECK to keep a call for
     spent = session.spent_by(root_id(session.run.id))
     free = limit - spent - reserve_for_checks(spent, session.doc.meta.depth + (not last))
+    if most.lifeforce > free.lifeforce + ROUNDING:
+        raise LifeforceNeeded(f"a call of {responder.name}", most.lifeforce, free.lifeforce)
     if not free.covers(Amount.of(most)):
         longest = expected_reply(session.run.log.sizes(request.key), request.max_tokens)
-        most = responder.estimate(replace(request, max_tokens=longest))
+        shorter = responder.estimate(replace(request, max_tokens=longest))
+        most = with_lifeforce(responder, shorter, limit)
         if not free.covers(needed := Amount.of(most)):
             raise LimitReached(shortage(free, needed))
     calls = Amount(most.calls + (not last))  # one call is kept for CHECK

@@ -1,18 +1,18 @@
 """Limits, spending, and a child's share of the calls: spent + reserved never exceeds a limit.
 
-Each child has its own limit of calls. Tokens and money are shared by the whole tree, so that one child can
-use what another leaves. Spending is read from the reply log, where an open call counts in full, and shares
-from the steps. Everything is derived from what is on disk, so a crash cannot make it inconsistent.
+Each child has its own limit of calls. Tokens, money and lifeforce are shared by the whole tree, so that one
+child can use what another leaves. Spending is read from the reply log, where an open call counts in full,
+and shares from the steps. Everything is derived from what is on disk, so a crash cannot make it inconsistent.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, inf
 from typing import Any
 
-from kernel.asking.responder import Usage
+from kernel.asking.responder import Responder, Usage
 from kernel.document.model import Document, Step
 from kernel.errors import LimitReached
 from kernel.store.call_log import Totals
@@ -42,6 +42,7 @@ class Bounds:
     calls: int = 60  # of models, per run
     tokens: int = 400_000  # prompt and completion, per run
     usd: float | None = 1.0  # per run; None: no limit
+    lifeforce: float | None = None  # per run, of models and tools; None: it is not counted
     seconds: float = 900.0  # of activity, per run
     side_by_side: int = 4  # steps of one loop that run in parallel
     repairs: int = 2  # further asks after an invalid reply
@@ -53,47 +54,69 @@ class Bounds:
         """The work context of a loop at a depth, in tokens."""
         return (self.context_system, self.context_tool, self.context_operation)[min(depth, 2)]
 
+    def limit(self) -> dict[str, Any]:
+        """The limits of what a run may spend, in the form of a document."""
+        lifeforce = {} if self.lifeforce is None else {"lifeforce": self.lifeforce}
+        return {
+            "calls": self.calls,
+            "tokens": self.tokens,
+            **({} if self.usd is None else {"usd": self.usd}),
+            **lifeforce,
+        }
+
 
 @dataclass(frozen=True)
 class Amount:
-    """Calls, tokens and USD; `usd` is infinite if money has no limit."""
+    """Calls, tokens, USD and lifeforce; `usd` and `lifeforce` are infinite if they have no limit."""
 
     calls: int = 0
     tokens: int = 0
     usd: float = 0.0
+    lifeforce: float = 0.0
 
     def __add__(self, other: Amount) -> Amount:
-        return Amount(self.calls + other.calls, self.tokens + other.tokens, self.usd + other.usd)
+        return Amount(
+            *(mine + its for mine, its in zip(vars(self).values(), vars(other).values(), strict=True))
+        )
 
     def __sub__(self, other: Amount) -> Amount:
-        usd = inf if self.usd == inf else self.usd - other.usd  # inf - inf is no number
-        return Amount(self.calls - other.calls, self.tokens - other.tokens, usd)
+        pairs = zip(vars(self).values(), vars(other).values(), strict=True)
+        return Amount(*(mine if mine == inf else mine - its for mine, its in pairs))  # inf - inf is no number
 
     def covers(self, other: Amount) -> bool:
         """Whether `other` fits in."""
-        room = other.usd <= self.usd + 1e-12
-        return other.calls <= self.calls and other.tokens <= self.tokens and room
+        pairs = zip(vars(self).values(), vars(other).values(), strict=True)
+        return all(its <= mine + ROUNDING for mine, its in pairs)
 
     def as_dict(self) -> dict[str, Any]:
-        """The form in a document; without `usd` if money has no limit."""
+        """The form in a document; without `usd` if money has no limit, or `lifeforce` if it has none."""
         usd = {} if self.usd == inf else {"usd": round(self.usd, 9)}
-        return {"calls": self.calls, "tokens": self.tokens, **usd}
+        lifeforce = {} if self.lifeforce in (0.0, inf) else {"lifeforce": round(self.lifeforce, 9)}
+        return {"calls": self.calls, "tokens": self.tokens, **usd, **lifeforce}
 
     @staticmethod
     def of(cost: Usage | Totals) -> Amount:
         """The cost of one call or of many."""
-        return Amount(cost.calls, cost.prompt_tokens + cost.completion_tokens, cost.usd or 0.0)
+        tokens = cost.prompt_tokens + cost.completion_tokens
+        return Amount(cost.calls, tokens, cost.usd or 0.0, cost.lifeforce)
 
     @staticmethod
     def limit(values: Mapping[str, Any]) -> Amount:
         """Read a limit from a document."""
-        usd = values.get("usd")
+        usd, lifeforce = (values.get(name) for name in ("usd", "lifeforce"))
         return Amount(
-            int(values.get("calls", 0)), int(values.get("tokens", 0)), inf if usd is None else float(usd)
+            int(values.get("calls", 0)),
+            int(values.get("tokens", 0)),
+            inf if usd is None else float(usd),
+            inf if lifeforce is None else float(lifeforce),
         )
 
 
-UNLIMITED = Amount(10**12, 10**12, inf)
+UNLIMITED = Amount(10**12, 10**12, inf, inf)
+LIFEFORCE = 1.0
+"""Lifeforce of a call of a model whose rung names none."""
+ROUNDING = 1e-9
+"""Sums of fractions may differ by this much."""
 FIRST_REPLY = 600
 """Expected tokens of a reply, such as a plan of ten steps, until `KNOWN` replies have been seen."""
 KNOWN = 3
@@ -113,6 +136,22 @@ def reserve_for_checks(spent: Amount, checks: int) -> Amount:
     """Tokens and money reserved for this many CHECK calls, each at the average cost of a call."""
     each = checks / max(spent.calls, 1)
     return Amount(0, ceil(spent.tokens * each), spent.usd * each)
+
+
+class LifeforceNeeded(Exception):
+    """Nothing that could go on is affordable: the loop waits until time has restored lifeforce."""
+
+    def __init__(self, what: str, needed: float, left: float) -> None:
+        super().__init__(
+            f"{what} costs {needed:g} lifeforce, and {max(left, 0.0):g} is left; time restores it"
+        )
+
+
+def with_lifeforce(responder: Responder, usage: Usage, limit: Amount) -> Usage:
+    """The cost of calls of a rung, with their lifeforce if the run counts it. Code and people cost none."""
+    if limit.lifeforce == inf or not responder.reads_prompt:
+        return usage
+    return replace(usage, lifeforce=getattr(responder, "lifeforce", LIFEFORCE) * usage.calls)
 
 
 def free_calls(document: Document, spent_by: Callable[[str], Amount]) -> int:

@@ -189,7 +189,11 @@ async def _look(session: Session, look: Call) -> None:
     last = max([*session.doc.planned, *session.doc.steps], default=0)
     unused = last + 1000 * session.doc.meta.attempt
     step = Step(unused, "running", tool.name, look.args)
-    step = recorded_outcome(session, step) or await operate(session, step, tool, listed=False)
+    if earlier := recorded_outcome(session, step):
+        step = earlier
+    else:
+        session.pay(step, tool)
+        step = await operate(session, step, tool, listed=False)
     session.note(
         4, "look", f"{tool.name} {to_json(dict(step.args or {}))} → {step.state}\n{step.result}", step.origin
     )

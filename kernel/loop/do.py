@@ -26,6 +26,7 @@ from kernel.errors import (
 from kernel.loop import step_cache
 from kernel.loop.approval import approval, check_call
 from kernel.loop.ask import Answer, NobodyLeft, PersonNeeded, ask
+from kernel.loop.budget import LifeforceNeeded
 from kernel.loop.child import (
     child_document,
     child_id_at,
@@ -45,7 +46,7 @@ from kernel.tools.tool import Tool
 class Waiting:
     """The loop waits until children end, or a person answers or approves. It keeps nothing in memory."""
 
-    on: str  # children, person, approval
+    on: str  # children, person, approval, lifeforce
     question: str = ""
 
 
@@ -104,6 +105,8 @@ async def prepare_call(session: Session, step: Step, tool: Tool, again: Step | N
             with_arguments = await _arguments(session, step)
         except PersonNeeded as error:
             return _ask_person(session, str(error))
+        except LifeforceNeeded as error:
+            return Waiting("lifeforce", str(error))
         if isinstance(with_arguments, Waiting) or with_arguments.ended:
             return with_arguments
         step = with_arguments
@@ -124,6 +127,10 @@ async def prepare_call(session: Session, step: Step, tool: Tool, again: Step | N
     allowed, asks = approval(session, filled, tool, args, results)
     if asks:
         return Waiting("approval", asks)
+    try:
+        session.pay(allowed, tool)
+    except LifeforceNeeded as error:
+        return Waiting("lifeforce", str(error))
     return replace(allowed, state="running", result=None), tool, results
 
 
@@ -165,7 +172,7 @@ class StepRunner:
         self.tasks: dict[int, asyncio.Task[Step]] = {}
         self.children: set[int] = set()  # started and not ended
         self.ready: list[int] = []  # may start now
-        self.waiting: Waiting | None = None  # for a person: no further step starts, running ones go on
+        self.waiting: Waiting | None = None  # not for children: no further step starts, running ones go on
         self.needs: dict[int, set[int]] = {}  # of each step that had not ended at the beginning
         self.order = TopologicalSorter[int]()
 

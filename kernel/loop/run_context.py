@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
+from math import inf
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -19,7 +20,15 @@ from kernel.document.redaction import redact_forms
 from kernel.document.references import in_shell, problem_in, references, substitute
 from kernel.errors import OperationFailed
 from kernel.events import Event, Kind, Listener, silent
-from kernel.loop.budget import UNLIMITED, Amount, Bounds, free_calls, open_shares
+from kernel.loop.budget import (
+    ROUNDING,
+    UNLIMITED,
+    Amount,
+    Bounds,
+    LifeforceNeeded,
+    free_calls,
+    open_shares,
+)
 from kernel.store.call_log import ReplyLog
 from kernel.store.files import Store
 from kernel.tools.operations import Drafts, OperationContext, Sandbox
@@ -352,6 +361,16 @@ class Session:
     def spent_by(self, loop_id: str) -> Amount:
         """The spending of a loop and its descendants."""
         return Amount.of(self.run.log.spent_by(loop_id))
+
+    def pay(self, step: Step, tool: Tool) -> None:
+        """Charge the lifeforce of a tool's call that starts now. Raises `LifeforceNeeded`."""
+        limit, cost = self.run.limit.lifeforce, tool.costs(step.args or {})
+        if limit == inf or not cost:
+            return
+        left = limit - self.spent_by(root_id(self.run.id)).lifeforce
+        if cost > left + ROUNDING:
+            raise LifeforceNeeded(f"step {step.n}, {tool.name},", cost, left)
+        self.run.log.acted(f"{self.id}/{self.doc.meta.attempt}/tool/{step.n}/0/-", tool.name, cost)
 
     def free_calls(self) -> int:
         """The calls that this loop may still make or assign to children."""

@@ -1,6 +1,7 @@
 """The write-ahead log of model calls, from which a resumed run takes replies and budgets their spending.
 
-An ask is identified by its key, `loop/attempt/phase/step/turn/digest`; prompts are not logged.
+The lifeforce of tools is recorded here, too, where it is counted. An ask is identified by its key,
+`loop/attempt/phase/step/turn/digest`; prompts are not logged.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import json
 import operator
 import threading
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
@@ -26,7 +27,8 @@ class Totals:
     """The cost of asks. One without a recorded end counts as its full reservation.
 
     `usd` is the sum of the known prices, and `unpriced` counts the calls whose price is unknown. The
-    `overrun` is the cost beyond the reservations, which the other figures include.
+    `overrun` is the cost beyond the reservations, which the other figures include. `lifeforce` includes the
+    calls of tools.
     """
 
     calls: int = 0
@@ -37,6 +39,8 @@ class Totals:
     overrun_calls: int = 0
     overrun_tokens: int = 0
     overrun_usd: float = 0.0
+    lifeforce: float = 0.0
+    overrun_lifeforce: float = 0.0
 
     def __add__(self, other: Totals) -> Totals:
         return Totals(*map(operator.add, vars(self).values(), vars(other).values()))
@@ -52,6 +56,8 @@ class Totals:
             "completion_tokens": self.completion_tokens,
             "usd": round(self.usd, 9),
         }
+        if lifeforce := round(self.lifeforce, 6):
+            values["lifeforce"] = lifeforce
         if self.unpriced:
             values["unpriced"] = self.unpriced
         usd = round(self.overrun_usd, 9)
@@ -83,6 +89,8 @@ def charge(used: Usage, reserved: Usage) -> Totals:
         max(0, used.calls - reserved.calls),
         tokens,
         max(0.0, usd - (reserved.usd or 0.0)),
+        used.lifeforce,
+        max(0.0, used.lifeforce - reserved.lifeforce),
     )
 
 
@@ -111,15 +119,19 @@ class ReplyLog:
     def asked(self, key: str, rung: str, reserved: Usage, form: str = "json") -> None:
         """Record the start of a call, with its maximum cost and the kind of its reply's form."""
         kind = {} if form == "json" else {"form": form}
-        self._append("asked", key, {"rung": rung, "usage": asdict(reserved), **kind})
+        self._append("asked", key, {"rung": rung, "usage": reserved.as_dict(), **kind})
 
     def replied(self, key: str, reply: Reply) -> None:
         """Record a reply, valid or not."""
-        self._append("replied", key, asdict(reply))
+        self._append("replied", key, {**vars(reply), "usage": reply.usage.as_dict()})
 
     def failed(self, key: str, why: str, usage: Usage = FREE) -> None:
         """Record a failed call, the reason, and its cost."""
-        self._append("failed", key, {"why": why, "usage": asdict(usage)})
+        self._append("failed", key, {"why": why, "usage": usage.as_dict()})
+
+    def acted(self, key: str, tool: str, lifeforce: float) -> None:
+        """Record the lifeforce of a tool's call, before the call is made."""
+        self._append("acted", key, {"tool": tool, "usage": Usage(calls=0, lifeforce=lifeforce).as_dict()})
 
     def reply(self, key: str) -> Reply | None:
         """The recorded reply to an ask, if any."""
@@ -238,7 +250,7 @@ class ReplyLog:
         self._torn = False
 
 
-_FIELDS = {"asked": ("rung",), "replied": ("text", "model"), "failed": ("why",)}
+_FIELDS = {"asked": ("rung",), "replied": ("text", "model"), "failed": ("why",), "acted": ("tool",)}
 
 
 def _refuse_other_kinds(record: Mapping[str, Any]) -> None:

@@ -71,6 +71,7 @@ class Tool:
     destructive: bool = False  # its MCP server declares that calls may destroy something
     draft: bool = False  # written by the current run and not adopted yet
     open: bool = False  # a guided tool whose loop decides its steps one turn at a time
+    lifeforce: float | Mapping[str, float] = 0.0  # of a call; or by action, of a tool with states
     oversight: bool = False  # a guided tool whose loop the rungs of oversight answer, with all tools
     check: Callable[[str, Any], str] = field(default=_no_check, compare=False, repr=False)
     """Returns what is wrong with the value of an argument."""
@@ -82,6 +83,12 @@ class Tool:
         if isinstance(self.idempotent, Mapping):
             return all(name not in args or args[name] in values for name, values in self.idempotent.items())
         return self.idempotent
+
+    def costs(self, args: Mapping[str, Any]) -> float:
+        """The lifeforce of a call with these arguments."""
+        if isinstance(self.lifeforce, Mapping):
+            return self.lifeforce.get(str(args.get(self.states.by)), 0.0) if self.states else 0.0
+        return self.lifeforce
 
     @property
     def guided(self) -> bool:

@@ -226,6 +226,8 @@ def closing(documents: Sequence[Document], view: View) -> str:
         asked = root.note(1, "question")
         how = "\n\nHere, send the task in other words, or `resume` to try again."
         return question + (how if asked and asked.origin == "kernel" else "")
+    if waits.get("for") == "lifeforce":
+        return f"{question}\n\nSend `resume` to continue then."
     if waits:
         return f"Waiting for approval of {question}\n\nSend `resume` to be asked again."
     return "This run was interrupted. Send `resume` to continue it. Any other prompt starts a new one."

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from kernel.asking.prompt import Prompt
 from kernel.asking.responder import Ladder
 from kernel.document.model import ENDED, Document, Step, root_id
-from kernel.errors import Exit, FractalError, UsageError
+from kernel.errors import Exit, FractalError, StorageError, UsageError
 from kernel.events import Event, Listener, now, silent
 from kernel.loop.advance import Outcome, next_prompt
 from kernel.loop.approval import PROGRAM, Decider
@@ -57,6 +59,8 @@ if TYPE_CHECKING:
     from runtime.memory.tasks.methods import Files
     from runtime.nervous.decisions import Decision
     from runtime.nervous.discovery import Discovery
+    from runtime.nervous.growth import Month
+    from runtime.nervous.lifeforce import Lifeforce
     from runtime.nervous.messages import Message
     from runtime.nervous.nerves import Nerves
     from runtime.nervous.waiting import Waits
@@ -298,7 +302,7 @@ class Fractal(Reader):
             return reused
         ladder = self._ladder_of(tool)  # raises for a wrong setting, before anything is written
         run = id or self.workspace.new_run()
-        with self.workspace.claimed(run) as folder, run_lock(folder):
+        with self.workspace.claimed(run) as folder, run_lock(folder), self._reserved(run) as lifeforce:
             run_context, clock, servers = run_context_of(self, run, ladder)
             if tool and tool != DREAM and not run_context.catalogue.guided(tool):
                 reused = tool in run_context.catalogue.tools
@@ -307,7 +311,8 @@ class Fractal(Reader):
             made = await run_to_end(partial(worktrees.make, self, run)) if worktree else None
             if made:
                 move_to(self, run_context, made.folder, made)
-            document = first_document(run, task, pieces, run_context.folder, self.config.bounds(), tool)
+            bounds = replace(self.config.bounds(), lifeforce=lifeforce)
+            document = first_document(run, task, pieces, run_context.folder, bounds, tool)
             extra: dict[str, Any] = self._meta_names(group, thread)
             extra |= {"plan_only": True} if plan_only else {}
             extra |= {"worktree": made.noted} if made else {}
@@ -338,14 +343,15 @@ class Fractal(Reader):
         """
         run = self.find(run) if run else self.newest_unfinished()
         folder = self.workspace.runs / run
-        with run_lock(folder):
+        with run_lock(folder), ExitStack() as at_work:
             root = self.root_document(run)
             made, place = Worktree.owned(self.workspace, root), self._folder_of(root)
             self._acts_in = made.of if made else place
             skills = (*self.config.skills, *root.meta.extra.get("with_skills", ()))
             self.config = self.config.model_copy(update={"skills": tuple(dict.fromkeys(skills))})
             self._as(root)
-            limits = raised(root, self.config.bounds(), flags=self._flags())
+            lifeforce = at_work.enter_context(self._reserved(run))
+            limits = raised(root, replace(self.config.bounds(), lifeforce=lifeforce), flags=self._flags())
             earlier, seconds = active_before(folder, root), float(limits["seconds"])
             ladder = self._ladder_of(root.meta.type)
             run_context, clock, servers = run_context_of(self, run, ladder, earlier=earlier, seconds=seconds)
@@ -370,11 +376,43 @@ class Fractal(Reader):
         """Use the agent and space of a run that is resumed."""
         names = {key: root.meta.extra.get(key) or "default" for key in ("agent", "space")}
         if names != {key: getattr(self.config, key) for key in names}:
-            discovery = self.anew(agent=names["agent"]).config.discovery
-            self.config = self.config.model_copy(update={**names, "discovery": discovery})
+            own = {"discovery": self.anew(agent=names["agent"]).config.discovery}
+            own |= {"lifeforce": self.config.pool_of(names["agent"])}
+            self.config = self.config.model_copy(update={**names, **own})
             for name in ("memory", "nerves", "discovery"):
                 self.__dict__.pop(name, None)
             self._ladder = self.given
+
+    @property
+    def lifeforce(self) -> Lifeforce | None:
+        """The pool of the agent's lifeforce; None if it is not counted."""
+        pool = self.config.lifeforce
+        if pool is None:
+            return None
+        from runtime.nervous.lifeforce import Lifeforce
+
+        return Lifeforce(self.workspace, self.config.agent, pool)
+
+    def growth(self, months: int = 12) -> list[Month]:
+        """By month, oldest first: tasks, tools added and discovered, escalations, first tries, autonomy."""
+        from runtime.nervous.growth import growth
+
+        runs = [each for each in self.runs() if each.type != DREAM and each.status != "broken"]
+        messages = self.nerves.messages.all() if self.memory.there else []
+        return growth(runs, messages, self.workshop.journal.entries(), datetime.now(UTC), months)
+
+    @contextmanager
+    def _reserved(self, run: str) -> Generator[float | None]:
+        """Reserve lifeforce while a run is at work: all that it may use; None if it is not counted."""
+        if (pool := self.lifeforce) is None:
+            yield None
+            return
+        limit = pool.reserve(run)
+        try:
+            yield limit
+        finally:
+            with suppress(StorageError):  # else whoever next opens the pool settles it
+                pool.give_back(run)
 
     def _meta_names(self, group: str, thread: str) -> dict[str, Any]:
         """Agent, space, group and thread for META, unless they are the default."""

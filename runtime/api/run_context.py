@@ -48,12 +48,15 @@ def run_context_of(
     clock = Clock(earlier)
     servers = Servers(workspace, lambda message: fractal.warn(run, message))
     bounds = replace(config.bounds(), **({} if seconds is None else {"seconds": seconds}))
+    catalogue = fractal.catalogue(folder / "drafts", servers.tools)
+    if any(rung.tier == "oversight" for rung in ladder):
+        catalogue.always = (*catalogue.always, "escalate")
     run_context = RunContext(
         run,
         workspace.folder,
         FileStore(folder, fsync=config.fsync),
         ReplyLog(folder / "calls.jsonl", fsync=config.fsync),
-        fractal.catalogue(folder / "drafts", servers.tools),
+        catalogue,
         replace(ladder, oversees_itself=config.review != "off"),
         Sandbox(config.sandbox, config.network, config.limits()),
         folder / "artifacts",
@@ -77,8 +80,6 @@ def run_context_of(
     run_context.hidden = partial(fractal.hidden, run_context)
     run_context.guide = partial(fractal.guide, run_context)
     run_context.taught = partial(fractal.taught, run_context)
-    if any(rung.tier == "oversight" for rung in ladder):
-        run_context.catalogue.always = (*run_context.catalogue.always, "escalate")
     run_context.checks = CHECKS
     move_to(fractal, run_context, workspace.folder)
     rest = bounds.seconds - earlier

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import lru_cache
+from math import inf
 from pathlib import Path
 from typing import Any, cast
 
-from kernel.tools.state_machine import machine
+from kernel.tools.state_machine import Machine, machine
 from kernel.tools.tool import EFFECTS, Fault, Tool, is_skill
 from runtime.catalogue.schemas import checker
 from runtime.catalogue.skills import few_values, read_skill
@@ -86,6 +87,21 @@ def _seconds(value: Any) -> float:
     return seconds
 
 
+def _lifeforce(meta: Mapping[str, Any], states: Machine | None) -> float | dict[str, float]:
+    """What a call costs; of a tool with states it may be a mapping of actions."""
+    value = meta.get("lifeforce", 0.0)
+    if value and not meta.get("run"):
+        raise ValueError("lifeforce: the loop of a guided tool costs what its calls cost; leave it out")
+    by_action = states is not None and isinstance(value, dict)
+    costs = cast(dict[Any, Any], value if by_action else {"": value})
+    for action, cost in costs.items():
+        if isinstance(cost, bool) or not isinstance(cost, int | float) or not 0 <= cost < inf:
+            raise ValueError(f"lifeforce: {cost!r} is no number from 0; with states a mapping of actions")
+        if action and states and action not in states.actions:
+            raise ValueError(f"lifeforce: {action!r} is not among the actions: {', '.join(states.actions)}")
+    return {action: float(cost) for action, cost in costs.items()} if by_action else float(costs[""])
+
+
 def _sample(sample: Any) -> dict[str, Any]:
     if not isinstance(sample, dict):
         raise ValueError("sample: a mapping of task, files, args and shows is needed")
@@ -115,6 +131,7 @@ def _tool(path: Path, meta: dict[str, Any], body: str) -> Tool:
     effects = tuple(meta.get("effects") or ())
     if wrong := [each for each in effects if each not in EFFECTS]:
         raise ValueError(f"effects: {', '.join(map(str, wrong))} is none of {', '.join(EFFECTS)}")
+    states = machine(meta["states"], args) if meta.get("states") else None
     return Tool(
         name,
         path,
@@ -128,7 +145,8 @@ def _tool(path: Path, meta: dict[str, Any], body: str) -> Tool:
         body=body,
         operation=operation,
         rank=int(meta.get("rank", 100)),
-        states=machine(meta["states"], args) if meta.get("states") else None,
+        states=states,
+        lifeforce=_lifeforce(meta, states),
         check=checker(args),
         status=str(meta.get("status") or "active"),
         origin=str(meta.get("origin") or "shipped"),

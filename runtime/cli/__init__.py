@@ -49,6 +49,8 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "decisions": ("nervous", "Show what was decided, by whom, and what came of it."),
         "grant": ("nervous", "Let an agent know a tool; without one, list what was granted."),
         "revoke": ("nervous", "Take a tool from an agent."),
+        "growth": ("nervous", "Show by month how often tasks need no help, and which tools came."),
+        "lifeforce": ("nervous", "Show the lifeforce of the agent, where it is counted."),
     },
     "Memory": {
         "recall": ("memory", "Search memory."),

@@ -249,6 +249,7 @@ def _waiting(document: Document) -> Iterator[Found]:
     if not waits:
         return
     on = {"person": "for a person", "approval": "for an approval", "children": "for its children"}
+    on["lifeforce"] = "for lifeforce"
     open_steps = [str(step.n) for step in document.steps.values() if step.link and not step.ended]
     awaited = str(waits.get("question", "")) or (f"steps {', '.join(open_steps)}" if open_steps else "")
     question = document.note(1, "question")

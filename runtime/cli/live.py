@@ -122,7 +122,8 @@ class Board:
                 self._step(loop, event.kind, data)
             case "loop_waiting":
                 loop.status = "waiting"
-                loop.waits_for = "an answer" if data.get("for") == "person" else "an approval"
+                kinds = {"person": "an answer", "lifeforce": "lifeforce"}
+                loop.waits_for = kinds.get(str(data.get("for")), "an approval")
             case "loop_finished":
                 loop.status, loop.finished = str(data["status"]), self.clock()
                 spent = (data.get("spent") or {}).items()

@@ -334,6 +334,9 @@ class Session:
             if result.question == PLAN_WAITS:
                 notify(f"look at it: {command('review', run)}")
             notify(f"{command('approve', run, '--resume')} or {command('reject', run, '--resume')}")
+        elif result.waiting == "lifeforce":
+            notify(f"waiting for lifeforce: {result.question}", "magenta")
+            notify(f"{command('lifeforce')} shows how much there is; then {command('resume', run)}")
         else:
             notify(f"no step can run now; see: {command('tree', run)}", "yellow")
 

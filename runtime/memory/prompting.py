@@ -28,7 +28,7 @@ from kernel.errors import (
     ReplyError,
     raised_as,
 )
-from kernel.loop.budget import Amount, Bounds
+from kernel.loop.budget import Amount, Bounds, with_lifeforce
 from kernel.store.call_log import ReplyLog, Totals
 from runtime.text.json_reader import read_reply
 
@@ -192,7 +192,7 @@ class Asking:
     def _reply(self, rung: Responder, ask: Ask) -> Reply:
         if earlier := self.log.reply(ask.key):
             return earlier
-        most = rung.estimate(ask)
+        most = with_lifeforce(rung, rung.estimate(ask), self._limit)
         self._reserve(most)
         self.log.asked(ask.key, rung.name, most)
         try:
@@ -202,17 +202,21 @@ class Asking:
                 raise Declined(f"it waits for {reply.reason}")
         except FractalError as error:
             usage = getattr(error, "usage", None)
-            self.log.failed(ask.key, self.redact(str(error)), usage if isinstance(usage, Usage) else FREE)
+            cost = with_lifeforce(rung, usage if isinstance(usage, Usage) else FREE, self._limit)
+            self.log.failed(ask.key, self.redact(str(error)), cost)
             raise
-        reply = replace(reply, text=self.redact(reply.text))
+        usage = with_lifeforce(rung, reply.usage, self._limit)
+        reply = replace(reply, text=self.redact(reply.text), usage=usage)
         self.log.replied(ask.key, reply)
         return reply
 
+    @property
+    def _limit(self) -> Amount:
+        return Amount.limit(self.bounds.limit())
+
     def _reserve(self, most: Usage) -> None:
-        bounds = self.bounds
-        limit = Amount(bounds.calls, bounds.tokens, float("inf") if bounds.usd is None else bounds.usd)
-        if not (limit - Amount.of(self.spent())).covers(Amount.of(most)):
-            raise LimitReached("the budget (calls, tokens, usd) is used up")
+        if not (self._limit - Amount.of(self.spent())).covers(Amount.of(most)):
+            raise LimitReached("the budget (calls, tokens, usd, lifeforce) is used up")
 
 
 class DeferredAsking:

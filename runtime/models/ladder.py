@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from kernel.asking.responder import Ladder, Questioner, Responder, Tier
+from kernel.loop.budget import LIFEFORCE
 from runtime.models.endpoints import ENDPOINTS
 from runtime.workspace.settings import Config, Rung, Timeouts
 
@@ -91,7 +92,9 @@ def _responder(
     if rung.price:
         settings["price"] = rung.price.model_dump()
     responder = make_responder(rung.model, tier=rung.tier, settings=settings, state=state, systems=systems)
-    return Limited(responder, rung.phases) if rung.phases else responder
+    if not rung.phases and rung.lifeforce is None:
+        return responder
+    return Limited(responder, rung.phases, rung.lifeforce)
 
 
 @runtime_checkable
@@ -104,11 +107,14 @@ class Suggesting(Protocol):
 
 
 class Limited:
-    """A rung for some phases only; the next rung gets the others."""
+    """A rung for some phases only (the next rung gets the others), or with lifeforce of its own."""
 
-    def __init__(self, responder: Responder, phases: Sequence[str]) -> None:
+    def __init__(self, responder: Responder, phases: Sequence[str], lifeforce: float | None = None) -> None:
         together = {"fused"} if {"understand", "plan"} <= set(phases) else set[str]()
-        self.phases = frozenset(phases) | together | ({"atomic", "work"} if "do" in phases else set[str]())
+        if phases:
+            more = {"atomic", "work"} if "do" in phases else set[str]()
+            self.phases = frozenset(phases) | together | more
+        self.lifeforce = LIFEFORCE if lifeforce is None else lifeforce
         self.name: str = responder.name
         self.tier: Tier = responder.tier
         self.reads_prompt = responder.reads_prompt

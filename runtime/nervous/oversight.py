@@ -133,4 +133,6 @@ def _left(run_context: RunContext) -> Bounds:
     spent = Amount.of(run_context.log.spent(f"oversight-{run_context.id}-0"))
     total = left + spent  # a question's own account is compared with its bounds
     usd = None if total.usd == inf else max(total.usd, 0.0)
-    return replace(run_context.bounds, calls=total.calls, tokens=total.tokens, usd=usd)
+    lifeforce = None if total.lifeforce == inf else max(total.lifeforce, 0.0)
+    limits = {"calls": total.calls, "tokens": total.tokens, "usd": usd, "lifeforce": lifeforce}
+    return replace(run_context.bounds, **limits)

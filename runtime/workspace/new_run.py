@@ -29,9 +29,7 @@ def first_document(
     run: str, task: str, context: Sequence[Note], folder: Path, bounds: Bounds, tool: str = ""
 ) -> Document:
     """The root document of a new run; without a `tool`, only the phase files guide its loop."""
-    budget: dict[str, Any] = {"calls": bounds.calls, "tokens": bounds.tokens}
-    if bounds.usd is not None:
-        budget["usd"] = bounds.usd
+    budget: dict[str, Any] = bounds.limit()
     budget |= {"seconds": bounds.seconds, "context": bounds.context(0), "max_depth": bounds.max_depth}
     meta = Meta(
         root_id(run),

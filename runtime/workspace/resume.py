@@ -23,6 +23,8 @@ from runtime.workspace.workspace import moment
 
 REPORTED = 3
 """Broken lines of the log that are reported one by one."""
+ROUNDED = 1e-5
+"""Lifeforce in documents is rounded to less than this."""
 QUIET = 300.0
 """Seconds at most that count as activity between two times that a dead process left: clocks can be wrong."""
 
@@ -85,6 +87,7 @@ def raised(root: Document, bounds: Bounds, *, flags: Container[str]) -> Mapping[
         more = name in limits and (value is None or value > limits[name])
         if more and (root.meta.status == "exhausted" or name in flags or value is None):
             limits[name] = value
+    limits["lifeforce"] = bounds.lifeforce  # what is reserved now
     return {name: value for name, value in limits.items() if value is not None}
 
 
@@ -138,11 +141,13 @@ def _charge_missing_of(run_context: RunContext, document: Document) -> bool:
 def _charge_missing(run_context: RunContext, loop_id: str, spent: Mapping[str, Any]) -> bool:
     """Charge what a document says of a loop and all below it, and the log does not know of."""
     logged = run_context.log.spent_by(loop_id).as_dict()
-    prompt, completion, usd, calls = (
-        max(0, spent.get(name, 0) - logged[name])
-        for name in ("prompt_tokens", "completion_tokens", "usd", "calls")
+    prompt, completion, usd, calls, lifeforce = (
+        max(0, spent.get(name, 0) - logged.get(name, 0))
+        for name in ("prompt_tokens", "completion_tokens", "usd", "calls", "lifeforce")
     )
-    if calls:
+    if calls or lifeforce > ROUNDED:
         why = "the lines of these calls are missing here"
-        run_context.log.failed(f"{loop_id}/0/lost/0/0/-", why, Usage(prompt, completion, usd, calls))
+        run_context.log.failed(
+            f"{loop_id}/0/lost/0/0/-", why, Usage(prompt, completion, usd, calls, lifeforce)
+        )
     return bool(calls)

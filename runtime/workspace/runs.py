@@ -73,7 +73,15 @@ class Reader:
             meta, task = read_head(self.workspace.runs / run / f"{root_id(run)}.md")
         except DocumentError as error:
             return RunSummary(run, root_id(run), "broken", str(error), "", "", {}, "")
-        fields = (meta.created, meta.updated, meta.spent, meta.folder, meta.type, to_apply(meta))
+        fields = (
+            meta.created,
+            meta.updated,
+            meta.spent,
+            meta.folder,
+            meta.type,
+            to_apply(meta),
+            meta.attempt,
+        )
         return RunSummary(run, meta.id, meta.word, task, *fields)
 
     def root_document(self, run: str) -> Document:
@@ -140,6 +148,7 @@ class RunSummary:
     folder: str
     type: str = "task"
     to_apply: int = 0  # files changed in its worktree
+    attempt: int = 1
 
 
 def unfinished(store: FileStore) -> Iterator[Document]:

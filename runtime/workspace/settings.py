@@ -75,7 +75,20 @@ class Rung(BaseModel):
     phases: tuple[Literal["understand", "plan", "do", "check"], ...] = Field(
         (), description="phases that it may fill (understand, plan, do, check); empty: all"
     )
+    lifeforce: float | None = Field(
+        None, ge=0, allow_inf_nan=False, description="of a call, where the agent has a pool; of a model 1"
+    )
     options: dict[str, Any] = Field(default_factory=dict, description="passed on to the responder")
+
+
+class Pool(BaseModel):
+    """The lifeforce of an agent: how much there is at most, and how time restores it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    capacity: float = Field(gt=0, allow_inf_nan=False)
+    per_hour: float = Field(ge=0, allow_inf_nan=False)
+    per_run: float | None = Field(None, gt=0, allow_inf_nan=False)
 
 
 class Approved(BaseModel):
@@ -243,6 +256,11 @@ class Config(BaseModel):
         default_factory=dict,
         description="settings of named agents, such as `reviewer: {model: …}`: they hold before the file's",
     )
+    lifeforce: Pool | None = Field(
+        None,
+        description="the agent's lifeforce, such as `{capacity: 100, per_hour: 20, per_run: 40}` "
+        "(docs/oversight.md); null: it is not counted",
+    )
     space: str = Field(
         "default",
         pattern=NAME.pattern,
@@ -313,18 +331,30 @@ class Config(BaseModel):
     @model_validator(mode="after")
     def _phases_are_a_models(self) -> Config:
         for rung in self.ladder:
-            if rung.model in ("reflex", "person") and rung.phases:
+            if rung.model not in ("reflex", "person"):
+                continue
+            if rung.phases:
                 raise ValueError(f"ladder: {rung.model} cannot be limited to phases; leave them out")
+            if rung.lifeforce:
+                raise ValueError(f"ladder: {rung.model} costs no lifeforce; leave it out")
         return self
 
     def bounds(self) -> Bounds:
         """The kernel's bounds, with the work context scaled by the profile."""
         scale = SCALE[self.profile]
-        names = {name for name in Bounds.__dataclass_fields__ if name in Config.model_fields}
+        names = {name for name in Bounds.__dataclass_fields__ if name in Config.model_fields} - {"lifeforce"}
         values = {name: getattr(self, name) for name in names}
         for name in ("context_system", "context_tool", "context_operation"):
             values[name] *= scale
         return Bounds(**values)
+
+    def pool_of(self, agent: str) -> Pool | None:
+        """The pool of an agent's lifeforce; None if it is not counted. Raises `ConfigurationError`."""
+        own = {name: each["lifeforce"] for name, each in self.agents.items() if each.get("lifeforce")}
+        if agent in own:
+            _check(f"agents.{agent}", {"lifeforce": own[agent]})
+            return Pool.model_validate(own[agent])
+        return None if agent != self.agent and self.agent in own else self.lifeforce
 
     def limits(self) -> Limits:
         """What one command may take of the machine."""

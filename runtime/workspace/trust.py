@@ -227,6 +227,9 @@ _foreign = Lowers(
 NEEDS_TRUST: Mapping[str, Lowers] = {
     **dict.fromkeys(("model", "api_base", "price", "ladder"), _always),  # who reads the task, at what price
     **dict.fromkeys(("calls", "tokens", "usd"), _more),
+    "lifeforce": Lowers(
+        "another pool than that of your own file", lambda value, without: without not in (None, value)
+    ),
     "sandbox": _is("off"),
     "network": _is("true"),
     **dict.fromkeys(("process_mb", "memory_mb", "processes", "file_mb", "disk_mb"), _more),

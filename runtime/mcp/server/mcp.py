@@ -71,6 +71,12 @@ class MessageList(BaseModel):
     messages: list[Sent]
 
 
+class Growth(BaseModel):
+    """Months, oldest first; a share is null where there was nothing to count."""
+
+    months: list[dict[str, Any]]
+
+
 class ToolEntry(BaseModel):
     """A tool of the catalogue."""
 
@@ -247,6 +253,12 @@ def make(runs: Runs) -> MCPServer:
         if in_reply_to:
             return _sent(runs.reading.reply(in_reply_to, kind, text, by=_client(ctx)))
         return _sent(runs.reading.send(text, to, by=_client(ctx)))
+
+    @tool(reads)
+    async def growth(months: int = 12) -> Growth:
+        """How the work of agents here changed by month: escalations, first tries, autonomy, new tools."""
+        found = runs.reading.growth(max(months, 1))
+        return Growth(months=[asdict(month) for month in found])
 
     @tool(reads)
     async def list_tools(words: str = "") -> ToolList:

@@ -223,6 +223,8 @@ class Runs:
         elif result.waiting == "approval":
             state.question, state.waits_for = result.question, "approval"
             state.next = f'approve(run="{run}"), nudge(run="{run}", why="…") or reject(run="{run}", why="…")'
+        elif result.waiting == "lifeforce":
+            state.reason, state.next = result.question, f'resume(run="{run}")'
         else:
             state.status, state.next = "interrupted", f'resume(run="{run}")'
             state.reason = str(live.failure) if live and live.failure else result.reason
@@ -232,7 +234,8 @@ class Runs:
         """What any document of the run asks of a person."""
         if root.ended:
             return Waiting("nothing")
-        document = open_question(self.reading.documents(run))
+        documents = self.reading.documents(run)
+        document = open_question(documents) or open_question(documents, "lifeforce")
         waits = document.meta.waiting if document else None
         return Waiting(str(waits["for"]), str(waits.get("question", ""))) if waits else Waiting("children")
 

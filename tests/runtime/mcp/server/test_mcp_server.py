@@ -28,7 +28,7 @@ from runtime.api.fractal import Fractal
 TOOLS = [
     *("run", "status", "answer", "approve", "reject", "nudge", "veto"),
     *("review", "decisions", "cancel", "resume"),
-    *("read_document", "list_runs", "messages", "send_message", "list_tools", "call_tool"),
+    *("read_document", "list_runs", "growth", "messages", "send_message", "list_tools", "call_tool"),
     *("known_tools", "grant", "revoke"),
 ]
 WRITE = {"tool": "write", "args": {"path": "a.txt", "content": "new\n"}}
@@ -67,6 +67,7 @@ def test_a_run_from_start_to_end_over_every_transport(folder, transport, mode):
         assert page["id"] == state["document"]
         assert page["markdown"] == (await call.client.read_resource(f"loop://{page['id']}")).contents[0].text
         assert [each["run"] for each in (await call("list_runs"))["runs"]] == [state["run"]]
+        assert [each["tasks"] for each in (await call("growth"))["months"]] == [1]
         return state
 
     state = speak(folder, work, transport, mode)
