@@ -64,7 +64,7 @@ class Catalogue:
         self.faults: list[Fault] = []
         self._last_stats: dict[str, tuple[int, int]] | None = None
         self._more: list[Tool | Fault] = []
-        self.always = ALWAYS
+        self.always: tuple[str, ...] = ALWAYS
         self.refresh()
 
     def refresh(self) -> bool:

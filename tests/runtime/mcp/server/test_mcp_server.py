@@ -28,7 +28,7 @@ from runtime.api.fractal import Fractal
 TOOLS = [
     *("run", "status", "answer", "approve", "reject", "nudge", "veto"),
     *("review", "decisions", "cancel", "resume"),
-    *("read_document", "list_runs", "growth", "messages", "send_message", "list_tools", "call_tool"),
+    *("read_document", "list_runs", "messages", "send_message", "growth", "list_tools", "call_tool"),
     *("known_tools", "grant", "revoke"),
 ]
 WRITE = {"tool": "write", "args": {"path": "a.txt", "content": "new\n"}}
