@@ -88,13 +88,26 @@ def standings(shelf: Shelf, records: Iterable[Held], language: Language) -> dict
     wanted = {each.memory for each in records if isinstance(each, Observation) and each.memory}
     memories = {each.id: each for each in records if isinstance(each, Memory)}
     memories |= {each.id: each for each in shelf.pick(Memory, wanted - memories.keys())}
-    return {each.id: _standing(each, memories, language) for each in records}
+    told = shelf.fields(Observation, [id for each in memories.values() for id in each.evidence[:1]], ("at",))
+    return {each.id: _standing(each, memories, told, language) for each in records}
 
 
-def _standing(record: Held, memories: Mapping[str, Memory], language: Language) -> Standing:
+def _said(record: Held, told: Mapping[str, Mapping[str, Any]]) -> str:
+    """When a record was said: a memory with its first evidence. It may hold from before or after that."""
+    if isinstance(record, Observation):
+        return record.at
+    first = next((told[id]["at"] for id in record.evidence[:1] if id in told), "")
+    return first or min(record.since, record.created)
+
+
+def _standing(
+    record: Held,
+    memories: Mapping[str, Memory],
+    told: Mapping[str, Mapping[str, Any]],
+    language: Language,
+) -> Standing:
     memory = record if isinstance(record, Memory) else memories.get(record.memory)
-    # the validity of a memory may begin after it was said
-    said = min(record.since, record.created) if isinstance(record, Memory) else record.at
+    said = _said(record, told)
     claims = claims_of(record.text, said, language)
     doubts = [each.modality for each in claims if each.modality not in ("is", "asks") and each.polarity]
     values: dict[str, Any] = {"who": record.who, "source": record.source, "said": said}
