@@ -125,6 +125,23 @@ def test_a_wish_is_marked_and_no_fact(mind: Mind, ask: Ask) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "marked"),
+    [
+        ("The caretaker wants to lock up early, so the lathe runs from seven to nine.", False),
+        ("The smith says the lathe is loud, so I am putting the lathe in the cellar.", False),
+        ("I would love a lathe, so I hope for one.", True),
+        ("I would love a lathe, so maybe we buy one.", True),
+        ("They say the lathe is broken, so Ann says.", True),
+        ("They say the lathe is so loud that all have left.", True),
+    ],
+)
+def test_a_doubt_that_is_only_the_reason_marks_nothing(mind: Mind, ask: Ask, text: str, marked: bool) -> None:
+    mind.remember(text, who=PERSON, at="2026-03-21")
+    found = next(line for line in ask("lathe").near if "lathe" in line.text)
+    assert (found.source != "said by you, 21 March") is marked
+
+
+@pytest.mark.parametrize(
     ("query", "kind"),
     [
         ("Who has the key?", "person"),
