@@ -65,7 +65,8 @@ def source_of(reply: str, task: Task, lines: Sequence[str]) -> str:
     language, questions = language_of(shipped()), questions_of()
 
     def said(text: str) -> set[str]:
-        return {language.base(word) for word in words(text) if word not in language.silent}
+        bases = {language.base(word) for word in words(text) if word not in language.silent}
+        return bases - questions.language.light
 
     asked = questions.read(task.text, date.today().toordinal())
     if not said(reply) or not questions.answers(asked, reply):

@@ -375,7 +375,15 @@ def test_a_question_about_the_persons_world_is_answered_from_memory_with_the_fac
 
 
 @pytest.mark.parametrize(
-    "reply", ["John Doe leads the project.", "Not known.", "Marit, since 14 March 1998.", "The cello.", ""]
+    "reply",
+    [
+        "John Doe leads the project.",
+        "Not known.",
+        "Marit, since 14 March 1998.",
+        "The cello.",
+        "Marit does not lead it.",
+        "",
+    ],
 )
 def test_what_no_fact_says_is_no_answer_and_memory_is_shown(told: Small, reply: str):
     played = told.play([reply], "Who is leading the project?", settings=LEXICAL)
