@@ -3,5 +3,6 @@
 A model of one or two billion parameters cannot write a plan as one JSON object. It can answer a question in
 a sentence, write a file in a code block, and choose among alternatives. `micro` is the responder; `task`
 reads what the task names; `plans`, `calls` and `verdicts` are the phases PLAN, DO and CHECK; `checks` are the
-success criteria that code derives. The instructions are in `system/phases/micro/`.
+success criteria that code derives; `remembered` is what memory offers for a question. The instructions are in
+`system/phases/micro/`.
 """

@@ -59,6 +59,12 @@ class Kinds:
         after = (re.split(verb, line, flags=re.I)[-1] for line in text.splitlines())
         return any(re.search(self._phrases("derive"), rest, re.I) for rest in after)
 
+    def is_own(self, text: str) -> bool:
+        """Whether the text speaks of what is the person's: `my sister`, `the project`."""
+        rest = re.sub(self._phrases("request"), " ", text, flags=re.I)
+        theirs = rf"\b(?:the|this|that) (?:[\w-]+ )??{self._phrases('shared')}(?! of (?-i:[A-Z]))"
+        return self.says(rest, "own") or bool(re.search(theirs, rest, re.I))
+
     def parts(self, text: str) -> list[str]:
         """The orders of a task, each as a task of its own; a sentence without an order stays with one."""
         order = self._phrases("write", "arrange", "change", "order")

@@ -13,6 +13,7 @@ from kernel.errors import Declined
 from runtime.models.micro.calls import call
 from runtime.models.micro.kinds import Kinds
 from runtime.models.micro.plans import plan
+from runtime.models.micro.remembered import about_own_world, offered
 from runtime.models.micro.task import read_task
 from runtime.models.micro.verdicts import verdict
 from runtime.reflexes.procedure import shared_words
@@ -57,9 +58,11 @@ class Micro:
 
     async def fill(self, interview: Interview) -> Mapping[str, Any]:
         """Fill in a phase."""
-        if warm := getattr(self.model, "warm", None):
+        document = interview.ask.document
+        task, sample = read_task(interview), self._sample(document)
+        asks_nothing = about_own_world(task, document, self._kinds) and not offered(document)
+        if not asks_nothing and (warm := getattr(self.model, "warm", None)):
             warm()
-        task, sample = read_task(interview), self._sample(interview.ask.document)
         understood = {"task": interview.ask.document.task}
         match interview.ask.phase:
             case "understand":

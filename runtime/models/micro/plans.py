@@ -9,10 +9,13 @@ from typing import Any
 
 from kernel.asking.responder import Interview, Question, ReplyForm
 from runtime.models.micro.kinds import Kinds, kind_of
+from runtime.models.micro.remembered import about_own_world, offered, told
 from runtime.models.micro.settings import SUFFIXES as SETTINGS
 from runtime.models.micro.shown import described
 from runtime.models.micro.task import Task, definitions, ungrounded
+from runtime.reflexes.known import SHOWN
 
+RECALL = "recall"
 PROGRAM = "a program"
 QUERY = "a query"
 """The beginning of what a step with a program or a query of the model does."""
@@ -62,7 +65,10 @@ def _splitting(parts: Sequence[str]) -> dict[str, Any]:
 
 
 async def _answering(interview: Interview, task: Task, kinds: Kinds, sample: int) -> dict[str, Any]:
-    """A question: answered from knowledge, by reading files, or by a program."""
+    """A question: answered from memory, from knowledge, by reading files, or by a program."""
+    document = interview.ask.document
+    if not task.named and not task.urls and about_own_world(task, document, kinds):
+        return _remembering(task)
     files = task.named or _only(task)
     if not files and not task.urls:
         if sample == 0 and (known := await _known(interview, task)):
@@ -81,10 +87,17 @@ async def _answering(interview: Interview, task: Task, kinds: Kinds, sample: int
 
 async def _known(interview: Interview, task: Task) -> str:
     """An answer from the model's knowledge; "" if it has numbers that have to be computed."""
-    reply = await interview.put(Question([task.text], interview.instructions("answer"), max_tokens=120))
+    about = [*told(offered(interview.ask.document)), task.text]
+    reply = await interview.put(Question(about, interview.instructions("answer"), max_tokens=120))
     text = reply.text.strip()
     computed = re.search(r"\d", task.text) and ungrounded(text, [task.text])
     return "" if computed else text
+
+
+def _remembering(task: Task) -> dict[str, Any]:
+    """What memory has: CHECK asks what it tells. No model knows the answer, and no program finds it."""
+    step = {"tool": RECALL, "args": {"query": task.text, "limit": SHOWN}, "needs": []}
+    return _reply("answer from what memory has", [step], [{"step": 1, "has": "."}])
 
 
 def _computing(task: Task, files: Sequence[str]) -> dict[str, Any]:

@@ -10,9 +10,11 @@ from typing import Any
 from kernel.asking.responder import Interview, Question
 from kernel.document.model import Step
 from runtime.models.micro.calls import shown_sources
-from runtime.models.micro.plans import ALONE, PROGRAM, PROOF, QUERY
+from runtime.models.micro.plans import ALONE, PROGRAM, PROOF, QUERY, RECALL
+from runtime.models.micro.remembered import offered, source_of, told
 from runtime.models.micro.shown import GAP
 from runtime.models.micro.task import Task, numbers, ungrounded
+from runtime.reflexes.known import NOT_CERTAIN
 
 _LONG_FLOAT = re.compile(r"\b\d{1,9}\.\d{10,}\b")
 """What binary fractions make of `601.4`."""
@@ -176,6 +178,8 @@ async def _answer(interview: Interview, task: Task, last: bool) -> dict[str, Any
     steps = _steps(interview)
     if not steps:
         return _again(["nothing was done"], last)
+    if steps[0].tool == RECALL:
+        return await _remembered(interview, task, steps[0])
     reader = Step(0, "planned", needs=tuple(step.n for step in steps))
     shown = shown_sources(interview, task, reader)
     question = Question([task.text, *shown], interview.instructions("answer"), max_tokens=160)
@@ -186,6 +190,19 @@ async def _answer(interview: Interview, task: Task, last: bool) -> dict[str, Any
         )
     parts = any(GAP.search(text) for text in shown)
     return _accept(reply, ("only a part of a long text was read",) if parts else ())
+
+
+async def _remembered(interview: Interview, task: Task, recalled: Step) -> dict[str, Any]:
+    """Answer from what memory offers, with the fact beside it; else say what memory has that is near."""
+    lines = offered(interview.ask.document)
+    if lines:
+        question = Question([*told(lines), task.text], interview.instructions("answer"), max_tokens=60)
+        reply = (await interview.put(question)).text.strip()
+        if source := source_of(reply, task, lines):
+            return _accept(f"{reply}\n{source}", ("a small model read it in memory",))
+    found = interview.result(recalled.n).strip()
+    said = f"{NOT_CERTAIN}\n{found}" if recalled.evidence.get("known") else found
+    return _accept(said, ("memory does not clearly answer it",))
 
 
 def _accept(output: str, doubts: Sequence[str] = ()) -> dict[str, Any]:

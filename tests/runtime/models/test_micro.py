@@ -11,7 +11,8 @@ from playing import Played, player, put
 
 from kernel.asking.responder import Ask, Questioner, ReplyForm
 from kernel.errors import Exit
-from runtime.api.fractal import shipped_system
+from runtime.api.fractal import Fractal, shipped_system
+from runtime.api.knowledge import remember
 from runtime.models.human import Human
 from runtime.models.ladder import Limited
 from runtime.models.micro.micro import Micro
@@ -22,6 +23,7 @@ CALC = "def add(a, b):\n    return a - b\n"
 TEST = "from calc import add\n\n\ndef test_add():\n    assert add(2, 3) == 5\n"
 SALES = "region,revenue\nnorth,1200\nsouth,3400\n"
 SETTINGS = '{\n  "name": "shop",\n  "mail": {\n    "port": 25,\n    "tls": false\n  }\n}\n'
+LEXICAL = {"embedder": "lexical"}
 
 
 class Small:
@@ -345,3 +347,73 @@ def test_a_query_is_not_confirmed_by_another_query(small: Small):
     wrong = "SELECT COUNT(revenue) FROM sales"
     replies = [wrong, in_block("print(4600)\n"), wrong, in_block("print(4601)\n")]
     assert small.play(replies, "What is the total revenue in sales.csv?").result.status == "waiting"
+
+
+# ---- what memory has -------------------------------------------------------------------------------------
+
+TOLD = ("Marit leads the harbour project since 3 March 2026.", "Ann plays the cello in the choir.")
+
+
+@pytest.fixture
+def told(small: Small) -> Small:
+    """A small model in a folder whose memory has two facts."""
+    small.work.mkdir()
+    fractal = Fractal(small.work, settings={"embedder": "lexical", "fsync": False})
+    for fact in TOLD:
+        remember(fractal, fact)
+    return small
+
+
+def test_a_question_about_the_persons_world_is_answered_from_memory_with_the_fact(told: Small):
+    played = told.play(["Marit leads the project."], "Who is leading the project?", settings=LEXICAL)
+    first, second = played.result.output.splitlines()
+    assert first == "Marit leads the project." and second.startswith(f"- {TOLD[0]} (since 3 March")
+    assert played.result.status == "unverified" and "memory" in played.root.text(2, "approach")
+    (asked,) = told.asked
+    assert TOLD[0] in asked.user and "today is" in asked.user
+    assert "cello" not in asked.user and len(asked.user) < 400
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "John Doe leads the project.",
+        "Not known.",
+        "Marit, since 14 March 1998.",
+        "The cello.",
+        "Marit does not lead it.",
+        "",
+    ],
+)
+def test_what_no_fact_says_is_no_answer_and_memory_is_shown(told: Small, reply: str):
+    played = told.play([reply], "Who is leading the project?", settings=LEXICAL)
+    assert "John" not in played.result.output and "1998" not in played.result.output
+    assert played.result.status == "unverified" and TOLD[0] in played.result.output
+    assert "not certain" in played.result.output or "I know nothing about that" in played.result.output
+
+
+@pytest.mark.parametrize(
+    "task", ["Who leads the project?", "Where does my sister live?", "Tell me our deadline"]
+)
+def test_where_memory_has_nothing_the_run_says_so_and_no_model_is_asked(small: Small, task: str):
+    played = small.play(["John Doe."], task, settings=LEXICAL)
+    assert small.asked == [] and "I know nothing about that" in played.result.output
+
+
+def test_a_fact_makes_a_question_with_its_name_one_about_the_persons_world(told: Small):
+    played = told.play(["Ann plays the cello."], "When is the birthday of Ann?", settings=LEXICAL)
+    assert "I know nothing about that" in played.result.output and len(told.asked) == 1
+
+
+@pytest.mark.parametrize(
+    "task", ["What is the capital of France?", "How do I learn the cello?", "Tell me who wrote the Iliad."]
+)
+def test_other_questions_are_answered_from_knowledge(told: Small, task: str):
+    played = told.play(["As everybody knows."], task, settings=LEXICAL)
+    assert played.result.output == "As everybody knows." and "knowledge" in played.root.text(2, "approach")
+
+
+def test_a_task_that_tells_its_premises_is_computed(told: Small):
+    task = "I have 12 eggs in the kitchen and use 5 of them, how many do I have?"
+    played = told.play(["7"], task, settings=LEXICAL)
+    assert played.result.output == "7"

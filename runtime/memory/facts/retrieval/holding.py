@@ -7,6 +7,7 @@ possible or made up is marked so.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
@@ -24,6 +25,10 @@ FOREVER = 10_000_000
 """An ordinal behind all days."""
 
 
+_FOLLOWS = re.compile(r"[,;] (?:and )?so (?!that\b|[\w’']+ (?:said|says|claims|hopes))", re.IGNORECASE)
+"""What follows from what was said before it: "the caretaker wants to lock up, so we begin at seven"."""
+
+
 @dataclass(frozen=True)
 class Standing:
     """When a record holds; times are stored ones, "" if not known."""
@@ -34,6 +39,7 @@ class Standing:
     ended: bool = False  # it no longer holds, from `until` on if that is known
     successor: str = ""  # the memory that replaced it
     modality: str = "is"  # as a claim has it
+    settled: bool = False  # a doubt is only the reason of what is stated plainly
     temporary: bool = False  # an exception, after which the earlier value holds again
     kind: str = ""
     who: str = ""
@@ -60,9 +66,9 @@ class Standing:
         who = "you" if self.who == PERSON else self.who
         begin = f"{'from' if self.first > today else 'since'} {since}" if since and since != said else ""
         end = f"until {until}" if until else "no longer so" if self.ended else ""
-        modality = (
-            "planned" if self.modality == "will" and self.first > today else MODALITIES.get(self.modality, "")
-        )
+        modality = "" if self.settled else MODALITIES.get(self.modality, "")
+        if self.modality == "will" and self.first > today:
+            modality = "planned"
         parts = [
             *(each for each in (end, begin, modality) if each),
             self.kind if self.kind not in ("fact", "") else "",
@@ -88,13 +94,32 @@ def standings(shelf: Shelf, records: Iterable[Held], language: Language) -> dict
     wanted = {each.memory for each in records if isinstance(each, Observation) and each.memory}
     memories = {each.id: each for each in records if isinstance(each, Memory)}
     memories |= {each.id: each for each in shelf.pick(Memory, wanted - memories.keys())}
-    return {each.id: _standing(each, memories, language) for each in records}
+    told = shelf.fields(Observation, [id for each in memories.values() for id in each.evidence[:1]], ("at",))
+    return {each.id: _standing(each, memories, told, language) for each in records}
 
 
-def _standing(record: Held, memories: Mapping[str, Memory], language: Language) -> Standing:
+def _plain(text: str, language: Language) -> bool:
+    """Whether a text is stated without a doubt."""
+    claims = claims_of(text, "", language)
+    return bool(claims) and all(each.modality == "is" for each in claims)
+
+
+def _said(record: Held, told: Mapping[str, Mapping[str, Any]]) -> str:
+    """When a record was said: a memory with its first evidence. It may hold from before or after that."""
+    if isinstance(record, Observation):
+        return record.at
+    first = next((told[id]["at"] for id in record.evidence[:1] if id in told), "")
+    return first or min(record.since, record.created)
+
+
+def _standing(
+    record: Held,
+    memories: Mapping[str, Memory],
+    told: Mapping[str, Mapping[str, Any]],
+    language: Language,
+) -> Standing:
     memory = record if isinstance(record, Memory) else memories.get(record.memory)
-    # the validity of a memory may begin after it was said
-    said = min(record.since, record.created) if isinstance(record, Memory) else record.at
+    said = _said(record, told)
     claims = claims_of(record.text, said, language)
     doubts = [each.modality for each in claims if each.modality not in ("is", "asks") and each.polarity]
     values: dict[str, Any] = {"who": record.who, "source": record.source, "said": said}
@@ -111,5 +136,6 @@ def _standing(record: Held, memories: Mapping[str, Memory], language: Language) 
         ended=ended,
         successor=memory.superseded if memory is not None else "",
         modality=doubts[0] if doubts else "is",
+        settled=any(_plain(each, language) for each in _FOLLOWS.split(record.text)[1:]),
         temporary=any(each.temporary for each in claims),
     )

@@ -77,6 +77,15 @@ def test_a_line_has_its_date_and_says_who_said_it(ask: Ask) -> None:
     assert ask("Where does the spare key hang?", "2027-01-01").lines[0].source == "said by you, 2 March 2026"
 
 
+def test_a_line_has_the_day_on_which_it_was_said_beside_the_one_since_when_it_holds(
+    mind: Mind, ask: Ask
+) -> None:
+    mind.remember("The parking permit costs 40 euros since 1 March.", who=PERSON, at="2026-03-28")
+    mind.remember("Yesterday we moved the printer to the cellar.", who=PERSON, at="2026-03-30")
+    assert ask("How much is the parking permit?").lines[0].source == "since 1 March, said by you, 28 March"
+    assert "said by you, 30 March" in ask("Where is the printer?").near[0].source
+
+
 def test_what_was_decided_in_a_month_was_said_in_it(ask: Ask) -> None:
     assert (
         texts(ask("What did the council decide last month?"))[0]
@@ -113,6 +122,23 @@ def test_a_wish_is_marked_and_no_fact(mind: Mind, ask: Ask) -> None:
     mind.remember("I would love to have a lathe in the workshop.", who=PERSON, at="2026-03-21")
     found = next(line for line in ask("lathe in the workshop").lines if "lathe" in line.text)
     assert found.source == "wished, said by you, 21 March"
+
+
+@pytest.mark.parametrize(
+    ("text", "marked"),
+    [
+        ("The caretaker wants to lock up early, so the lathe runs from seven to nine.", False),
+        ("The smith says the lathe is loud, so I am putting the lathe in the cellar.", False),
+        ("I would love a lathe, so I hope for one.", True),
+        ("I would love a lathe, so maybe we buy one.", True),
+        ("They say the lathe is broken, so Ann says.", True),
+        ("They say the lathe is so loud that all have left.", True),
+    ],
+)
+def test_a_doubt_that_is_only_the_reason_marks_nothing(mind: Mind, ask: Ask, text: str, marked: bool) -> None:
+    mind.remember(text, who=PERSON, at="2026-03-21")
+    found = next(line for line in ask("lathe").near if "lathe" in line.text)
+    assert (found.source != "said by you, 21 March") is marked
 
 
 @pytest.mark.parametrize(
