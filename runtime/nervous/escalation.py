@@ -15,6 +15,8 @@ from runtime.nervous.messages import Message, Messages
 
 ESCALATE = "escalate"
 """The tool by which a worker escalates."""
+DESIGN = "request-design"
+"""The specialist that designs tools."""
 REQUEST = "request-"
 """What the names of specialists begin with; the category follows."""
 CATEGORIES = ("statistics", "code", "visualization", "design", "general")
@@ -53,7 +55,7 @@ def asked(messages: Messages, agent: str, document: Document, at: str) -> Messag
         meta.run,
         meta.id,
         "escalation",
-        type="escalation",
+        type="request_design" if meta.type == DESIGN else "escalation",
         sender=agent,
         to="oversight",
         category=meta.type.removeprefix(REQUEST) if meta.type.startswith(REQUEST) else category_of(task),
@@ -111,7 +113,8 @@ def _author(child: Document) -> Decider:
 def _earn(discovery: Discovery, tools: Collection[str], agent: str, about: Mapping[str, str]) -> None:
     """Grant what an agent is ready for by the number of its escalations of a category."""
     messages, category = discovery.messages, about["category"]
-    asked = messages.all(type="escalation", sender=agent, category=category)
+    kinds = ("escalation", "request_design")
+    asked = [each for type in kinds for each in messages.all(type=type, sender=agent, category=category)]
     ended = messages.all(type="outcome", sender=agent, category=category)
     solved = sum(bool(each.data.get("solved")) for each in ended)
     for heading, count, least, wanted in (

@@ -1,0 +1,126 @@
+"""Designing a tool together: oversight designs what a worker requests, and the worker tests it.
+
+The loop of the request writes a draft, as that of `build` does. Each version of it is a round: a message
+`design`, then a `test_report` of its test cases and gates (`runtime/evolution/sample_tests.py`). After
+`ROUNDS` rounds that failed the loop ends, and the workshop keeps the draft as a proposal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from kernel.document.escaping import fingerprint
+from kernel.document.model import now
+from kernel.document.redaction import cut
+from kernel.loop.ask import NobodyLeft
+from kernel.loop.run_context import Session, Trial, Trials
+from kernel.tools.tool import Tool
+from runtime.evolution.drafts import Drafts, marks
+from runtime.evolution.files import tool_at, unit_files
+from runtime.evolution.journal import Journal
+from runtime.evolution.sample_tests import drafted, no_better
+from runtime.nervous.escalation import asked
+from runtime.nervous.messages import Message, Messages
+
+ROUNDS = 3
+"""Versions of a design that are tested. Source: nervous.md, "Design together"."""
+SHOWN_CHARS = 6_000
+"""Characters of a file that the message `design` shows."""
+
+
+async def tested(messages: Messages, agent: str, session: Session, trials: Trials) -> list[Trial]:
+    """One round: the drafts of the loop of a request are sent, tested and reported.
+
+    Raises `NobodyLeft` if it was the last round and failed.
+    """
+    if not (units := drafted(session)):
+        return list(await trials(session))
+    design = _send(messages, agent, session, units)
+    found = [await _decided(session, trial) for trial in await trials(session)]
+    passed = all(trial.passed for trial in found)
+    report = "\n".join(f"{trial.unit}: {'pass' if trial.passed else 'FAIL'}: {trial.note}" for trial in found)
+    messages.write(
+        design.id,
+        "report",
+        type="test_report",
+        sender=agent,
+        to="oversight",
+        run=design.run,
+        loop=design.loop,
+        in_reply_to=design.in_reply_to,
+        text=report,
+        data={"round": design.data["round"], "passed": passed},
+    )
+    if not passed and design.data["round"] >= ROUNDS:
+        raise NobodyLeft(f"{ROUNDS} versions of the design were tested and failed; the last one: {report}")
+    return found
+
+
+def _send(messages: Messages, agent: str, session: Session, units: Sequence[str]) -> Message:
+    """The message with this version of a design; written once."""
+    drafts = session.run.drafts
+    assert isinstance(drafts, Drafts)
+    request = asked(messages, agent, session.doc, now())
+    version = fingerprint([[unit, marks(drafts.folder, unit)] for unit in units])[:16]
+    sent = [each for each in messages.thread(request.id) if each.type == "design"]
+    known = next((each for each in sent if each.data["draft"] == version), None)
+    names = [name for unit in units for name in unit_files(drafts.folder, unit)]
+    texts = [f"{name}\n\n{(drafts.folder / name).read_text('utf-8', 'replace')}" for name in names]
+    return known or messages.write(
+        request.id,
+        "design",
+        version,
+        stream="guidance",
+        type="design",
+        sender=str(session.doc.meta.rungs[-1]["rung"]) if session.doc.meta.rungs else "",
+        tier="oversight",
+        to=agent,
+        run=request.run,
+        loop=request.loop,
+        in_reply_to=request.id,
+        text=session.run.redact("\n\n".join(cut(text, SHOWN_CHARS, "the draft") for text in texts)),
+        data={"round": len(sent) + 1, "tools": list(units), "draft": version},
+    )
+
+
+async def _decided(session: Session, trial: Trial) -> Trial:
+    """A trial in a design: what only a person may decide fails, and so does a version that is no better."""
+    drafts = session.run.drafts
+    assert isinstance(drafts, Drafts)
+    if not trial.passed:
+        return replace(trial, passed=False)
+    new, old = (_program(folders, trial.unit) for folders in ((drafts.folder,), drafts.systems))
+    if new and old and (why := await no_better(new, old, session.run.context(new), session.run.runners)):
+        return replace(trial, passed=False, note=session.run.redact(why))
+    return trial
+
+
+def _program(folders: Sequence[Path], unit: str) -> Tool | None:
+    """The program of a unit in the first folder that has it."""
+    places = (
+        folder / unit / "pattern.md" if unit.startswith("tools/") else folder / unit for folder in folders
+    )
+    tool = next((tool_at(path) for path in places if path.is_file()), None)
+    return tool if isinstance(tool, Tool) and tool.scheme == "command" else None
+
+
+def settled(messages: Messages, journal: Journal) -> None:
+    """Add to the threads of requests what became of their drafts: admitted, or kept as a proposal."""
+    requests = {each.loop: each for each in messages.all(type="request_design")}
+    for entry in journal.entries() if requests else ():
+        request = requests.get(entry.step.rpartition(":")[0])
+        if request and entry.kind in ("admitted", "proposed"):
+            messages.write(
+                request.id,
+                str(entry.id),
+                stream="guidance",
+                tier="oversight",
+                sender=entry.author,
+                to=request.sender,
+                run=request.run,
+                loop=request.loop,
+                in_reply_to=request.id,
+                text=entry.sentence(),
+            )
