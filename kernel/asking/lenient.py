@@ -40,17 +40,15 @@ def listed(value: Any) -> Any:
     return [] if value == "" else [value]
 
 
-def taught(values: dict[str, Any]) -> dict[str, Any]:
-    """A verdict whose `output` is an object {solution, teaching, grant} as one with these members."""
-    output = values.get("output")
-    if isinstance(output, str) and output.lstrip().startswith("{"):
-        with suppress(ValueError, RecursionError):
-            output = json.loads(output)
-    if not isinstance(output, dict) or "solution" not in output:
-        return values
-    said = present(cast(dict[str, Any], output))
-    more = {name: said[name] for name in ("teaching", "grant") if name in said}
-    return {**more, **values, "output": said.get("solution", "")}
+def taught(output: str) -> dict[str, Any]:
+    """The members of an `output` that is an object {solution, teaching, grant}; else none."""
+    said: Any = None
+    with suppress(ValueError, RecursionError):
+        said = json.loads(output)
+    if not isinstance(said, dict) or "solution" not in said:
+        return {}
+    members = present(cast(dict[str, Any], said))
+    return {"output": members.pop("solution", ""), **members}
 
 
 def lesson(answer: str) -> dict[str, str]:

@@ -217,15 +217,15 @@ class Verdict(Typed):
     teaching: str = ""  # how a worker does it itself the next time
     grant: tuple[str, ...] = ()  # the tools that it should know for that
 
-    @model_validator(mode="before")
-    @classmethod
-    def _is_taught(cls, data: Any) -> Any:
-        return lenient.taught(cast(dict[str, Any], data)) if isinstance(data, dict) else data
-
     @field_validator("grant", mode="before")
     @classmethod
     def _names(cls, value: Any) -> list[str]:
         return [name for each in lenient.listed(value) for name in _TOOL.findall(str(each).lower())]
+
+    def taught(self) -> Verdict:
+        """The same, with what a teaching loop has put into an object as its output."""
+        members = lenient.taught(self.output)
+        return Verdict.model_validate({**self.model_dump(), **members}) if members else self
 
     @field_validator("output", mode="before")
     @classmethod

@@ -57,6 +57,7 @@ async def check(session: Session) -> Waiting | None:
             break
         await _look(session, verdict.look)
     record_inputs(session, "check", answer.read)
+    verdict = verdict.taught() if session.teaches else verdict
     return await _decide(session, verdict, answer.origin, findings)
 
 

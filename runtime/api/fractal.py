@@ -23,7 +23,7 @@ from kernel.loop.inbox import KINDS
 from kernel.loop.run_context import Policy, RunContext, Session, overseen
 from kernel.store.files import FileStore
 from kernel.tools.tool import Tool
-from runtime.api import discovering, dreaming, worktrees
+from runtime.api import discovering, dreaming, messaging, worktrees
 from runtime.api.building import builds_what_it_lacked
 from runtime.api.run_context import move_to, run_context_of
 from runtime.catalogue.catalogue import Catalogue, Source
@@ -266,6 +266,7 @@ class Fractal(Reader):
         thread: str = "",
         worktree: bool = False,
         trace: str = "",
+        id: str = "",
     ) -> RunResult:
         """Start a run. `context` holds pairs of source and text; `after` is an earlier run to follow up.
 
@@ -274,7 +275,7 @@ class Fractal(Reader):
         The text of a guided `tool` guides the root loop. With `reuse`, the result of an earlier run that only
         read is returned if its task, inputs and instructions are the same. Runs with the same `group` are
         attempts at one task, which are compared. Runs with the same `thread` are one conversation. `trace` is
-        the caller's W3C `traceparent`, kept in META.
+        the caller's W3C `traceparent`, kept in META. `id` is one that the caller got of `Workspace.new_run`.
         """
         if not task.strip():
             raise UsageError('the task is empty; say what is to be done: fractal run "…"')
@@ -282,7 +283,7 @@ class Fractal(Reader):
         if reuse and not (tool or after or plan_only) and (reused := self._reused(task, context)):
             return reused
         ladder = self._ladder_of(tool)  # raises for a wrong setting, before anything is written
-        run = self.workspace.new_run()
+        run = id or self.workspace.new_run()
         with self.workspace.claimed(run) as folder, run_lock(folder):
             run_context, clock, servers = run_context_of(self, run, ladder)
             if tool and tool != DREAM and not run_context.catalogue.guided(tool):
@@ -455,6 +456,7 @@ class Fractal(Reader):
             engine = Engine(run_context, Inbox(folder), clock)
             run_context.store = FileStore(folder, engine.wake, fsync=self.config.fsync)
             run_context.stopping = ""
+            messaging.weigh(self, folder)
             result = self._result(run_context, folder, await engine.drive())
             asked = open_question(unfinished(FileStore(folder)), result.waiting)
             if result.waiting and (found := await self._replied(run_context)):
@@ -496,12 +498,24 @@ class Fractal(Reader):
         `PAGE`. Raises `UsageError` if that decider may not approve a serious danger.
         """
         run = self.find(run)
-        store = FileStore(self.workspace.runs / run)
-        document = open_question(unfinished(store)) if self.config.remember and kind in KINDS else None
+        store, waits_for = FileStore(self.workspace.runs / run), "person" if kind == "answer" else "approval"
+        recorded = self.config.remember and kind in KINDS
+        document = open_question(unfinished(store), waits_for) if recorded else None
         working = self._leave(run, Said(kind, values), by)
         if document:
             self.nerves.told(document, kind, by, values)
         return working
+
+    def send(self, text: str, to: str = "", *, by: Decider = PROGRAM) -> Message:
+        """Send a task to an agent (""; the default one): the beat starts a run and reports its outcome."""
+        return messaging.send(self, text, to, by)
+
+    def reply(self, message: str, kind: str, text: str = "", *, by: Decider = PROGRAM) -> Message:
+        """Reply to an open message by its id, or the beginning of it: answer, approve, nudge, reject, veto.
+
+        Raises `UsageError` if it is not open, or that decider may not approve a serious danger.
+        """
+        return messaging.reply(self, message, kind, text, by)
 
     def _leave(self, run: str, said: Said, by: Decider) -> bool:
         return leave(self, run, said.kind, by, self.config.trusted_clients, said.values)

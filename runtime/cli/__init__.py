@@ -41,6 +41,8 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "discard": ("changes", "Remove the worktree of a run."),
     },
     "Oversight": {
+        "messages": ("nervous", "Show messages, send a task to an agent, reply by id."),
+        "beat": ("nervous", "Take up tasks and replies as they come, at an interval."),
         "grant": ("nervous", "Let an agent know a tool; without one, list what was granted."),
         "revoke": ("nervous", "Take a tool from an agent."),
     },

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import re
 import secrets
-import signal
 import sys
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,15 @@ import click
 from kernel.errors import UsageError
 from runtime.api import knowledge
 from runtime.cli.output import count, emit, line, notify, picked, print_line, put
-from runtime.cli.session import Session, command, json_option, opened, opened_memory, text_of
+from runtime.cli.session import (
+    Session,
+    command,
+    json_option,
+    opened,
+    opened_memory,
+    text_of,
+    until_signal,
+)
 
 if TYPE_CHECKING:
     from runtime.api.fractal import Fractal
@@ -415,18 +422,6 @@ def _dream_every(order: Order, every: str, quiet: bool) -> int:
 
     scheduler = Scheduler(fractal, order, seconds(every), say)
     say(f"dreaming every {every} while no run is active; stop with Ctrl-C")
-    asyncio.run(_until_signal(scheduler.run()))
+    asyncio.run(until_signal(scheduler.run()))
     say(count(len(scheduler.dreams), "dream"))
     return 0
-
-
-async def _until_signal(work: Coroutine[Any, Any, None]) -> None:
-    import asyncio
-
-    loop, task = asyncio.get_running_loop(), asyncio.ensure_future(work)
-    for each in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(each, task.cancel)
-    try:
-        await task
-    except asyncio.CancelledError:
-        return

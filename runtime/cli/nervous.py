@@ -1,13 +1,126 @@
-"""`fractal grant` and `revoke`: which tools an agent knows."""
+"""`fractal messages`, `beat`, `grant` and `revoke`: messages between the tiers, and what they bring about."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from runtime.cli.output import count, emit, line, local, notify, print_table
-from runtime.cli.session import command, decider, json_option, opened
+from runtime.cli.session import command, decider, json_option, opened, until_signal
+
+if TYPE_CHECKING:
+    from runtime.nervous.messages import Message
+
+SHORT = 8
+"""Characters of a message's id that are shown and suffice as an argument."""
+
+
+@click.group(invoke_without_command=True)
+@click.option("--run", metavar="RUN", default="", help="Only the messages of this run.")
+@click.option("--open", "only_open", is_flag=True, help="Only those that wait for a reply or an outcome.")
+@click.option("--since", metavar="WHEN", default="", help="Only those since then: 2h, 3d, 2026-11-20.")
+@click.option("--render", is_flag=True, help="Write the markdown in state/messages/ anew.")
+@json_option("Print a list of objects.")
+@click.pass_context
+def messages(context: click.Context, run: str, only_open: bool, since: str, render: bool) -> None:
+    """Show the messages between worker, oversight and human, oldest first; or send one."""
+    if context.invoked_subcommand is not None:
+        return
+    from runtime.api.messaging import listed
+
+    fractal = opened()
+    if render and fractal.memory.there:
+        files = fractal.nerves.messages.render()
+        notify(f"written: {count(len(files), 'file')} in {fractal.messages_folder}")
+        return
+    found = listed(fractal, run=run, only_open=only_open, since=since)
+    for fault in fractal.nerves.messages.shelf.faults.values() if fractal.memory.there else ():
+        notify(f"skipped: {fault}", "yellow")
+    emit([each.model_dump(mode="json", exclude={"vectors"}) for each in found])
+    if not found:
+        notify("no messages")
+        return
+    print_table(
+        {
+            "id": lambda each: each.id[:SHORT],
+            "time": lambda each: local(each.at),
+            "from": _sender,
+            "type": "type",
+            "run": "run",
+            "text": lambda each: line(each.text)[:300],
+        },
+        found,
+        cut=[5],
+    )
+
+
+def _sender(message: Message) -> str:
+    return message.tier if message.sender in ("", message.tier) else f"{message.tier} {message.sender}"
+
+
+@messages.command()
+@click.argument("words", nargs=-1, required=True, metavar="TASK…")
+@click.option("--to", metavar="AGENT", default="", help="Who is to do it (default: the default agent).")
+@json_option("Print the message.")
+def send(words: tuple[str, ...], to: str) -> None:
+    """Send a task to an agent; `fractal beat` starts a run for it, and its outcome is a message."""
+    message = opened().send(" ".join(words), to, by=decider())
+    emit(message.model_dump(mode="json", exclude={"vectors"}))
+    notify(f"kept as {message.id[:SHORT]}; a beat takes it up: {command('beat', '--once')}")
+
+
+@messages.command()
+@click.argument("message", metavar="ID")
+@click.argument("kind", type=click.Choice(["answer", "approve", "nudge", "reject", "veto"]))
+@click.argument("words", nargs=-1, metavar="[TEXT…]")
+@json_option("Print the message.")
+def reply(message: str, kind: str, words: tuple[str, ...]) -> None:
+    """Reply to an open message by its id, or the first letters of it.
+
+    \b
+      approve   the plan or step is carried out
+      nudge     the worker plans again with this guidance
+      reject    as `fractal reject`
+      veto      the run is cancelled; nobody of a lower tier can change that
+      answer    answers a question
+
+    A run that works takes it by itself; else a beat does, or `fractal resume`.
+    """
+    written = opened().reply(message, kind, " ".join(words), by=decider())
+    emit(written.model_dump(mode="json", exclude={"vectors"}))
+    notify(f"kept; run {written.run} goes on at the next beat, or with: {command('resume', written.run)}")
+
+
+@click.command()
+@click.option("--every", metavar="SPAN", default="1s", show_default=True, help="The time between two beats.")
+@click.option("--once", is_flag=True, help="Take up what there is now, wait for it, and end.")
+@click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
+@json_option("Print at the end how each run ended, or that it waits.")
+def beat(every: str, once: bool, quiet: bool) -> None:
+    """Take up tasks and replies as they come, until Ctrl-C: start runs, and continue those that waited.
+
+    One process leads; another waits until it ends. Work that Ctrl-C interrupts goes on at the next beat.
+    """
+    import asyncio
+
+    from runtime.api.beating import Beat
+    from runtime.api.spans import seconds
+
+    last = ""
+
+    def say(text: str) -> None:
+        nonlocal last
+        if not quiet and text != last:
+            notify(text)
+        last = text
+
+    beating = Beat(opened(), say)
+    if not once:
+        say(f"a beat every {every}; stop with Ctrl-C")
+    asyncio.run(until_signal(beating.run(seconds(every), once=once)))
+    emit([{"run": each.run, "status": each.status} for each in beating.results])
+    say(count(len(beating.results), "run"))
 
 
 @click.command()

@@ -333,6 +333,19 @@ class Session:
         notify(f"why: {command('explain', result.run)}")
 
 
+async def until_signal(work: Coroutine[Any, Any, None]) -> None:
+    """Do the work until Ctrl-C or SIGTERM, which cancel it."""
+    import asyncio
+
+    loop, task = asyncio.get_running_loop(), asyncio.ensure_future(work)
+    for each in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(each, task.cancel)
+    try:
+        await task
+    except asyncio.CancelledError:
+        return
+
+
 def say_to_apply(run: str, number: int) -> None:
     """Say what can be done with the changes in the worktree of a run."""
     then = f"{command('apply', run)} or {command('discard', run)}"

@@ -7,7 +7,7 @@ knows, and what it is taught after escalations.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -61,7 +61,7 @@ class Rules:
         return text
 
 
-def decided(messages: Sequence[Message]) -> dict[str, Message]:
+def decided(messages: Iterable[Message]) -> dict[str, Message]:
     """By tool, the grant or revocation that holds; a human's revocation is lifted by a human only."""
     held: dict[str, Message] = {}
     for message in sorted(messages, key=lambda each: (int(each.data.get("n", 0)), each.at, each.id)):
@@ -212,7 +212,6 @@ class Discovery:
                         {},
                         str(Decider.read(message.data)),
                         f"{message.to}, {message.data.get('via', '')}: {message.text}",
-                        run=message.run,
                         agent=message.to,
                         via=str(message.data.get("via", "")),
                         message=message.id,

@@ -47,21 +47,24 @@ def guide(tools: Mapping[str, Tool], what: str) -> str:
     return specialist if specialist in tools else ESCALATE
 
 
+def about(document: Document) -> tuple[str, ...]:
+    """What makes the id of the message of an escalation: its loop."""
+    return document.meta.run, document.meta.id, "escalation"
+
+
 def asked(messages: Messages, agent: str, document: Document, at: str) -> Message:
     """The message that opens the thread of an escalation, from its loop's document; written once."""
     meta, task = document.meta, document.text(1, "task")
-    about = [f"{note.source}: {note.text}" for note in document.section(1).notes if "worker" in note.source]
+    tried = [f"{note.source}: {note.text}" for note in document.section(1).notes if "worker" in note.source]
     return messages.write(
-        meta.run,
-        meta.id,
-        "escalation",
+        *about(document),
         type="request_design" if meta.type == DESIGN else "escalation",
         sender=agent,
         to="oversight",
         category=meta.type.removeprefix(REQUEST) if meta.type.startswith(REQUEST) else category_of(task),
         run=meta.run,
         loop=meta.id,
-        text="\n".join([task, *about]),
+        text="\n".join([task, *tried]),
         status="open",
         at=at,
     )
@@ -78,27 +81,27 @@ def settle(discovery: Discovery, run_context: RunContext, child: Document) -> st
     by = Decider.read(answer.data) if answer else _author(child)
     solved = child.meta.status in ACCEPTED
     text = child.text(5, "result") if solved else child.text(5, "error") or child.text(5, "escalation")
-    about = {name: getattr(escalation, name) for name in ("run", "loop", "category")}
-    about |= {"in_reply_to": escalation.id}
+    place = {name: getattr(escalation, name) for name in ("run", "loop", "category")}
+    place |= {"in_reply_to": escalation.id}
     fields = {"sender": by.name or by.kind, "tier": tier_of(by), "stream": "guidance", "to": agent}
-    fields |= {"data": {"by": by.values}, **about}
+    fields |= {"data": {"by": by.values}, **place}
     if solved and not answer:
         messages.write(escalation.id, "answer", type="answer", text=text, at=clock(), **fields)
     if teaching := child.text(5, "teaching"):
         messages.write(escalation.id, "teaching", type="teaching", text=teaching, at=clock(), **fields)
     data = {"status": child.meta.word, "solved": solved}
     messages.write(
-        escalation.id, "outcome", type="outcome", sender=agent, text=text, data=data, at=clock(), **about
+        escalation.id, "outcome", type="outcome", sender=agent, text=text, data=data, at=clock(), **place
     )
     if discovery.config.discovery == "progressive":
         for name in _TOOL.findall(child.text(5, "grant").lower()):
             if name in run_context.catalogue.tools:
                 why = f"You know {name} now: it was granted with the solution of an escalation."
                 once = (escalation.id, "grant", name)
-                discovery.grant(name, agent, "teaching", by, why, once, **about)
+                discovery.grant(name, agent, "teaching", by, why, once, **place)
             else:
                 run_context.warn(f"{by} grants {name}, and there is no such tool", child.meta.id)
-        _earn(discovery, run_context.catalogue.tools, agent, about)
+        _earn(discovery, run_context.catalogue.tools, agent, place)
     taught = [each.text for each in messages.thread(escalation.id) if each.type in ("teaching", "grant")]
     return "\n".join(dict.fromkeys(taught))
 
@@ -110,9 +113,9 @@ def _author(child: Document) -> Decider:
     return PROGRAM if kind == "person" else Decider("oversight", name if kind == "model" else "")
 
 
-def _earn(discovery: Discovery, tools: Collection[str], agent: str, about: Mapping[str, str]) -> None:
+def _earn(discovery: Discovery, tools: Collection[str], agent: str, place: Mapping[str, str]) -> None:
     """Grant what an agent is ready for by the number of its escalations of a category."""
-    messages, category = discovery.messages, about["category"]
+    messages, category = discovery.messages, place["category"]
     kinds = ("escalation", "request_design")
     asked = [each for type in kinds for each in messages.all(type=type, sender=agent, category=category)]
     ended = messages.all(type="outcome", sender=agent, category=category)
@@ -125,8 +128,8 @@ def _earn(discovery: Discovery, tools: Collection[str], agent: str, about: Mappi
         if count < least or not names:
             continue
         words = discovery.rules.words(heading, category=category, count=count, tools=" and ".join(names))
-        by, once = Decider("policy", f"{count} escalations"), (about["in_reply_to"], heading)
-        fields = {"stream": "guidance", "tier": "oversight", "sender": by.name, "to": agent, **about}
+        by, once = Decider("policy", f"{count} escalations"), (place["in_reply_to"], heading)
+        fields = {"stream": "guidance", "tier": "oversight", "sender": by.name, "to": agent, **place}
         messages.write(*once, type="teaching", text=words, at=discovery.clock(), **fields)
         for name in names:
-            discovery.grant(name, agent, "escalation", by, words, (*once, name), **about)
+            discovery.grant(name, agent, "escalation", by, words, (*once, name), **place)

@@ -2,15 +2,17 @@
 
 Nothing is changed once it is written: a decision, an answer or the end of a thread is a message of its own. A
 message of a run has an id that is made of what it is about, so that a crash between two writes leads to no
-second one.
+second one. The id of a message in a thread begins with that of the thread. Open threads have an index, so
+that history costs nothing.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from contextlib import suppress
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -18,6 +20,7 @@ from pydantic import Field
 
 from kernel import disk
 from kernel.document.model import now
+from kernel.errors import UsageError
 from runtime.memory.store import Record, Shelf
 from runtime.text.lines import flat
 
@@ -55,6 +58,28 @@ class Message(Record):
     data: dict[str, Any] = Field(default_factory=dict[str, Any])  # confidence, dangers, tools, …
 
 
+class OpenThread(Record):
+    """What the index holds of a thread that waits: made of its messages, deleted when it is closed."""
+
+    KIND: ClassVar[str] = "open-thread"
+
+    type: Type = "observation"
+    to: str = ""
+    run: str = ""
+    taken: bool = False  # whether a beat has taken it up, with the run that works on it
+    at: str = ""
+    replies: list[str] = Field(default_factory=list[str])  # the ids of the messages that followed
+
+
+class _Index(Record):
+    """Says that the index of open threads is there; one record."""
+
+    KIND: ClassVar[str] = "open-thread-index"
+
+
+_INDEX = _Index(id="index")
+
+
 class Messages:
     """The messages of a workspace: in the shelf of its memory, and as markdown for people in `folder`."""
 
@@ -62,14 +87,24 @@ class Messages:
         self.shelf, self.folder = shelf, folder
 
     def write(self, *about: str, **fields: Any) -> Message:
-        """Add a message, and its markdown. With `about`, the same one again changes nothing."""
-        at = fields.setdefault("at", now())
-        message = Message(id=_named(about) if about else _new(), **fields)
+        """Add a message, and its markdown. With `about`, the same one again changes nothing.
+
+        A message to a message of a thread is one to the thread.
+        """
+        thread = fields["in_reply_to"] = thread_of(fields.get("in_reply_to", ""))
+        id = ".".join(filter(None, (thread, named(*about) if about else os.urandom(12).hex())))
+        if about and (known := self.get(id)):
+            return known
         with self.shelf.transaction():
-            if known := self.shelf.get(Message, message.id):
+            if known := self.get(id):
                 return known
+            message = Message(id=id, **{"at": now(), **fields})
+            self._need_index()
+            entry = self.shelf.get(OpenThread, thread) if thread else None
             self.shelf.put(message)
-        self._show(at[:10], [message])
+            self._note(entry, _followed(entry, message))
+        with suppress(OSError):  # `render` makes up for markdown that could not be written
+            self._show(message)
         return message
 
     def get(self, id: str) -> Message | None:
@@ -82,35 +117,69 @@ class Messages:
 
     def thread(self, id: str) -> list[Message]:
         """A message and what followed it, oldest first."""
-        first = self.get(id)
-        return [*([first] if first else []), *self.all(in_reply_to=id)]
+        if entry := self.shelf.get(OpenThread, id):
+            return _sorted(self.shelf.pick(Message, [id, *entry.replies]))
+        first = self.shelf.pick(Message, [id])
+        rest = takewhile(lambda each: thread_of(each.id) == id, self.shelf.scan(Message, after=id))
+        return _sorted([*first, *rest])
+
+    def threads(self) -> list[OpenThread]:
+        """The threads that wait for a reply, or for their reply to be taken; oldest first."""
+        if self.shelf.get(_Index, _INDEX.id) is None:
+            with self.shelf.transaction():
+                self._need_index()
+        return sorted(self.shelf.scan(OpenThread), key=lambda each: (each.at, each.id))
 
     def open(self) -> list[list[Message]]:
-        """The threads that wait for a reply, or for their reply to be taken: each with its messages."""
-        asked = self.all(status="open")
-        return [self.thread(each.id) for each in asked if not self._closed(each.id)]
+        """The same, each with its messages."""
+        return [messages for each in self.threads() if (messages := self.thread(each.id))]
 
-    def _closed(self, id: str) -> bool:
-        return any(True for _ in self.shelf.scan(Message, {"in_reply_to": id, "type": "outcome"}))
+    def find(self, name: str) -> OpenThread:
+        """The open thread that a name means: its id, or the beginning of it. Raises `UsageError`."""
+        found = [each for each in self.threads() if name and each.id.startswith(thread_of(name))]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise UsageError(f"{name} could be {', '.join(each.id for each in found[:4])}; give more letters")
+        raise UsageError(f"there is no open message {name}; `fractal messages --open` lists them")
+
+    def _need_index(self) -> None:
+        """Make the index of open threads from all messages, if it is missing."""
+        if self.shelf.get(_Index, _INDEX.id):
+            return
+        entries: dict[str, OpenThread | None] = {}
+        for message in sorted(self.shelf.scan(Message), key=lambda each: (bool(each.in_reply_to), each.at)):
+            thread = thread_of(message.id)
+            entries[thread] = _followed(entries.get(thread), message)
+        self.shelf.put(_INDEX, *filter(None, entries.values()))
+
+    def _note(self, before: OpenThread | None, entry: OpenThread | None) -> None:
+        if entry:
+            self.shelf.put(entry)
+        elif before:
+            self.shelf.delete(OpenThread, before.id)
 
     def render(self) -> list[Path]:
-        """Write the markdown of all messages anew; returns the files."""
+        """Write the markdown and the index of all messages anew; returns the files."""
+        with self.shelf.transaction():
+            self.shelf.delete(OpenThread, *(row.id for row in self.shelf.rows(OpenThread.KIND)))
+            self.shelf.delete(_Index, _INDEX.id)
+            self._need_index()
         days: dict[str, list[Message]] = {}
         for message in self.all():
             days.setdefault(message.at[:10], []).append(message)
         for day, messages in days.items():
             with disk.writing_state(self.folder):
-                disk.put(self._day(day), "".join([_title(day), *map(rendered, messages)]).encode())
+                disk.put(self._day(day), _raw("".join([_title(day), *map(rendered, messages)])))
         return [self._day(day) for day in days]
 
-    def _show(self, day: str, messages: Sequence[Message]) -> None:
-        path, text = self._day(day), "".join(map(rendered, messages))
+    def _show(self, message: Message) -> None:
+        day, text = message.at[:10], rendered(message)
         self.folder.mkdir(parents=True, exist_ok=True)
-        with disk.writing_state(path):
-            try:
-                disk.create(path, (_title(day) + text).encode())
-            except FileExistsError:
-                disk.append(path, text.encode(), fsync=False)
+        try:
+            disk.create(self._day(day), _raw(_title(day) + text))
+        except FileExistsError:
+            disk.append(self._day(day), _raw(text), fsync=False)
 
     def _day(self, day: str) -> Path:
         return self.folder / f"{day}.md"
@@ -121,25 +190,44 @@ def rendered(message: Message) -> str:
     place = f"run {message.run}" if message.run else ""
     who = f"{message.tier}{f' {message.sender}' if message.sender else ''}"
     what = f"{message.type}{f' ({message.category})' if message.category else ''}"
-    head = f"\n## {message.at[11:19]} {who}: {what}\n\n"
     about = [f"`{message.id}`", place, f"in reply to `{message.in_reply_to}`" if message.in_reply_to else ""]
     body = "\n".join(f"> {line}".rstrip() for line in message.text.splitlines())
-    data = "".join(f"- {key}: {flat(str(value))}\n" for key, value in message.data.items())
-    return f"{head}{', '.join(filter(None, about))}\n\n{body}\n{f'{chr(10)}{data}' if data else ''}"
+    shown = {key: value for key, value in message.data.items() if key not in ("by", "taken")}
+    data = "\n".join(f"- {key}: {flat(str(value))}" for key, value in shown.items())
+    head = f"## {message.at[11:19]} {who}: {what}"
+    return "".join(f"\n{part}\n" for part in (head, ", ".join(filter(None, about)), body, data) if part)
 
 
 def _title(day: str) -> str:
     return f"# Messages of {day}\n"
 
 
+def thread_of(id: str) -> str:
+    """The id of the thread that a message belongs to."""
+    return id.partition(".")[0]
+
+
+def _followed(entry: OpenThread | None, message: Message) -> OpenThread | None:
+    """What the index holds of a thread after this message of it; None: it is not open."""
+    if not message.in_reply_to:
+        fields = message.model_dump(include={"id", "type", "to", "run", "at"})
+        return OpenThread(**fields) if message.status == "open" else None
+    if entry is None or message.type == "outcome":
+        return None
+    more: dict[str, Any] = {"replies": [*entry.replies, message.id]}
+    if message.data.get("taken"):
+        more |= {"taken": True, "run": message.run}
+    return entry.model_copy(update=more)
+
+
 def _sorted(messages: Iterable[Message]) -> list[Message]:
     return sorted(messages, key=lambda each: (each.at, each.id))
 
 
-def _named(about: Sequence[str]) -> str:
+def named(*about: str) -> str:
+    """The id of the message about this."""
     return hashlib.sha256("\0".join(about).encode("utf-8", "surrogatepass")).hexdigest()[:24]
 
 
-def _new() -> str:
-    """An id that sorts by time."""
-    return f"{time.time_ns():020d}"[:17] + os.urandom(4).hex()
+def _raw(text: str) -> bytes:
+    return text.encode("utf-8", "backslashreplace")

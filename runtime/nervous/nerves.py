@@ -7,6 +7,7 @@ say so and a model is configured.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -15,12 +16,13 @@ from typing import Any, Literal
 from kernel.asking.responder import Ladder
 from kernel.document.escaping import fingerprint
 from kernel.document.model import Document, now
-from kernel.loop.approval import Decider, serious
+from kernel.loop.approval import Decider, serious, why_not_approver
 from kernel.loop.run_context import RunContext, Session, overseen
 from runtime.memory.store import Shelf
 from runtime.nervous import escalation, oversight
+from runtime.nervous.discovery import tier_of
 from runtime.nervous.gate import resolve
-from runtime.nervous.messages import DECISIONS, Message, Messages, Tier
+from runtime.nervous.messages import DECISIONS, Message, Messages, Type, named
 from runtime.workspace.inbox import Said
 from runtime.workspace.runs import RunResult, open_question
 from runtime.workspace.settings import Config
@@ -72,11 +74,11 @@ class Nerves:
         if document is None:
             return None
         asked = self.asked(document)
-        if found := resolve(self.messages.thread(asked.id)):
+        if found := self.resolved(document):
             return said(found)
         if self.mode(run_context.ladder) == "off":
             return None
-        judged = self._judged(run_context, document)
+        judged = await asyncio.to_thread(self._judged, run_context, document)
         if judged is None:
             return None
         fields = {"in_reply_to": asked.id, "run": asked.run, "loop": asked.loop, "sender": judged.by.name}
@@ -111,16 +113,39 @@ class Nerves:
         reasons = document.text(2, "review") or str(waits.get("question", ""))
         return oversight.review(run_context, self.systems, document, reasons)
 
+    def resolved(self, document: Document) -> Message | None:
+        """The reply that holds for what a document waits for; None: wait."""
+        replies = self.messages.thread(self.thread_for(document))
+        return resolve(each for each in replies if self._counts(document, each))
+
+    def _counts(self, document: Document, reply: Message) -> bool:
+        """Whether a reply suits what a document waits for, and its sender may decide that."""
+        suits = replies_to(kind_of(document))
+        if reply.type != "approve":
+            return reply.type in suits
+        by, steps = Decider.read(reply.data), document.steps.values()
+        return reply.type in suits and not why_not_approver(by, steps, self.config.trusted_clients)
+
+    def thread_for(self, document: Document) -> str:
+        """The id of the thread of what a document waits for, whether it is open yet or not."""
+        return named(*self._about(document))
+
+    def _about(self, document: Document) -> tuple[str, ...]:
+        """What makes the id: a question that is asked again after an answer has a thread of its own."""
+        if kind_of(document) == "escalation":
+            return escalation.about(document)
+        meta, question = document.meta, str((document.meta.waiting or {}).get("question", ""))
+        answers = sum(note.key == "answer" for note in document.section(1).notes)
+        said = [_asks(document), question, *([str(answers)] if answers else [])]
+        return meta.run, meta.id, str(meta.attempt), kind_of(document), fingerprint(said)
+
     def asked(self, document: Document) -> Message:
         """The message that opens the thread of what a document waits for; written once."""
-        meta, waits = document.meta, document.meta.waiting or {}
-        approval = waits.get("for") == "approval"
-        question = document.note(1, "question")
-        if overseen(document) and not approval and question and question.origin == "kernel":
+        meta, kind = document.meta, kind_of(document)
+        if kind == "escalation":
             return escalation.asked(self.messages, self.agent, document, now())
-        text = oversight.planned(document) if approval else str(waits.get("question", ""))
         data: dict[str, Any] = {"task": document.task}
-        if approval:
+        if kind == "proposal":
             steps = document.steps.values()
             about = {
                 "why": document.text(2, "review"),
@@ -128,30 +153,24 @@ class Nerves:
                 "dangers": [str(each) for step in steps for each in step.evidence.get("dangers", ())],
             }
             data |= {key: value for key, value in about.items() if value}
-        kind = "proposal" if approval else "question"
         return self.messages.write(
-            meta.run,
-            meta.id,
-            str(meta.attempt),
-            kind,
-            fingerprint([text, str(waits.get("question", ""))]),
+            *self._about(document),
             type=kind,
             sender=self.agent,
             run=meta.run,
             loop=meta.id,
-            text=text,
+            text=_asks(document),
             status="open",
             data=data,
         )
 
-    def told(self, document: Document, kind: str, by: Decider, values: Mapping[str, Any]) -> None:
+    def told(self, document: Document, kind: str, by: Decider, values: Mapping[str, Any]) -> Message:
         """Record what somebody replied to an open question of a run."""
         asked = self.asked(document)
-        tier: Tier = "oversight" if by.kind == "oversight" else "human"
-        self.messages.write(
+        return self.messages.write(
             stream="guidance",
             type=kind,
-            tier=tier,
+            tier=tier_of(by),
             sender=by.name or by.kind,
             to=self.agent,
             run=asked.run,
@@ -161,20 +180,64 @@ class Nerves:
             data={"by": by.values},
         )
 
+    def give_up(self, document: Document) -> Message | None:
+        """Write the reply of the policy for a thread that nobody has replied to in time; None: wait on."""
+        asked, policy = self.asked(document), self.config.unanswered
+        if policy == "wait" or (policy == "reject" and asked.type != "proposal"):
+            return None
+        return self.messages.write(
+            asked.id,
+            "policy",
+            stream="guidance",
+            type="reject" if policy == "reject" else "veto",
+            tier="oversight",
+            sender="policy",
+            to=self.agent,
+            run=asked.run,
+            loop=asked.loop,
+            in_reply_to=asked.id,
+            text=f"nobody replied within {self.config.patience:g} seconds",
+            data={"by": Decider("policy", "unanswered").values},
+        )
+
     def ended(self, result: RunResult) -> None:
         """Close the threads of a run that has ended, with what came of it."""
-        for thread in self.messages.open():
-            if thread[0].run == result.run:
-                self.messages.write(
-                    thread[0].id,
-                    "outcome",
-                    type="outcome",
-                    sender=self.agent,
-                    run=result.run,
-                    in_reply_to=thread[0].id,
-                    text=result.output or result.reason,
-                    data={"status": result.status},
-                )
+        for thread in self.messages.threads():
+            if thread.run == result.run:
+                text = result.output or result.reason
+                self.close(thread.id, result.run, text, {"status": result.status})
+
+    def close(self, thread: str, run: str, text: str, data: Mapping[str, Any]) -> None:
+        """Close a thread with an outcome; once."""
+        self.messages.write(
+            thread,
+            "outcome",
+            type="outcome",
+            sender=self.agent,
+            run=run,
+            in_reply_to=thread,
+            text=text,
+            data=dict(data),
+        )
+
+
+def kind_of(document: Document) -> Literal["proposal", "question", "escalation"]:
+    """The type of message that asks for what a document waits for."""
+    if (document.meta.waiting or {}).get("for") == "approval":
+        return "proposal"
+    question = document.note(1, "question")
+    kernels = question is not None and question.origin == "kernel"  # no model of oversight could take it
+    return "escalation" if kernels and overseen(document) else "question"
+
+
+def replies_to(type: str) -> tuple[Type, ...]:
+    """The types of reply that decide a message of this type."""
+    return DECISIONS if type == "proposal" else ("answer", "veto")
+
+
+def _asks(document: Document) -> str:
+    waits = document.meta.waiting or {}
+    return oversight.planned(document) if waits.get("for") == "approval" else str(waits.get("question", ""))
 
 
 def said(reply: Message) -> tuple[Said, Decider]:

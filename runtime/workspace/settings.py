@@ -148,6 +148,17 @@ class Config(BaseModel):
         description="which tools an agent knows: all, or those of `system/nervous/discovery.md` and what was "
         "granted to it since",
     )
+    patience: float = Field(
+        86_400,
+        gt=0,
+        allow_inf_nan=False,
+        description="seconds that a run waits for a reply before `unanswered` applies",
+    )
+    unanswered: Literal["wait", "reject", "cancel"] = Field(
+        "wait",
+        description="what the beat does then: `reject` rejects a plan or step (a question waits on), "
+        "`cancel` ends the run",
+    )
     approved: tuple[Approved, ...] = Field(
         (), description="exact calls that need no further approval; `fractal approve --always` adds them"
     )

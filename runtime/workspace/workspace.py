@@ -132,6 +132,7 @@ class Workspace:
     def claimed(self, run: str) -> Generator[Path]:
         """The folder of a new run, which does not stay when not even its root could be written."""
         folder = self.runs / run
+        folder.mkdir(exist_ok=True)  # another process may have removed it as stillborn
         try:
             yield folder
         except BaseException:

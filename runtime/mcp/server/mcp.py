@@ -7,7 +7,7 @@ import hmac
 import inspect
 import re
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError, ToolError
@@ -18,8 +18,13 @@ from kernel.errors import FractalError, UsageError
 from kernel.loop.approval import Decider, plain_name
 from kernel.tools.tool import Tool
 from runtime import __version__
+from runtime.api.messaging import listed
 from runtime.mcp.server.runs import WAIT, Runs, State
 
+if TYPE_CHECKING:
+    from runtime.nervous.messages import Message
+
+Reply = Literal["answer", "approve", "nudge", "reject", "veto"]
 LONGEST = 3_600.0
 _TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 ABOUT = """\
@@ -43,6 +48,26 @@ class RunList(BaseModel):
     """Runs, newest first."""
 
     runs: list[Listed]
+
+
+class Sent(BaseModel):
+    """A message between worker, oversight and human."""
+
+    id: str
+    type: str
+    tier: str
+    sender: str
+    to: str
+    run: str
+    in_reply_to: str
+    text: str
+    at: str
+
+
+class MessageList(BaseModel):
+    """Messages, oldest first."""
+
+    messages: list[Sent]
 
 
 class ToolEntry(BaseModel):
@@ -172,6 +197,25 @@ def make(runs: Runs) -> MCPServer:
         return RunList(runs=[Listed(**{name: getattr(each, name) for name in names}) for each in summaries])
 
     @tool(reads)
+    async def messages(run: str = "", only_open: bool = True, limit: int = 20) -> MessageList:
+        """The newest messages (of one run): those that wait for a reply or an outcome, or all."""
+        found = listed(runs.reading, run=run, only_open=only_open)
+        return MessageList(messages=[_sent(each) for each in found[-max(limit, 1) :]])
+
+    @tool(acts)
+    async def send_message(
+        text: str, ctx: Context, to: str = "", in_reply_to: str = "", kind: Reply = "answer"
+    ) -> Sent:
+        """Send a task to an agent (`to`), or reply to an open message by its id (`in_reply_to`).
+
+        The `kind` of a reply is answer, approve, nudge (plan again with this guidance), reject, or veto
+        (cancel the run). Ask a person before you approve. A beat takes it up (`fractal beat`), or `resume`.
+        """
+        if in_reply_to:
+            return _sent(runs.reading.reply(in_reply_to, kind, text, by=_client(ctx)))
+        return _sent(runs.reading.send(text, to, by=_client(ctx)))
+
+    @tool(reads)
     async def list_tools(words: str = "") -> ToolList:
         """The tools of the catalogue; with `words`, those whose line contains all of them."""
         terms = words.lower().split()
@@ -237,6 +281,10 @@ def _answer_text(text: str) -> str:
     if not text.strip():
         raise UsageError("the answer is empty")
     return text.strip()
+
+
+def _sent(message: Message) -> Sent:
+    return Sent(**{name: getattr(message, name) for name in Sent.model_fields})
 
 
 def _entry(tool: Tool) -> ToolEntry:

@@ -212,10 +212,10 @@ def overseer(ask: Ask) -> Any:
 async def test_in_a_month_escalations_become_fewer_and_the_log_tells_why(fractal: Make) -> None:
     now = [""]
     how: list[str] = []
+    one = fractal(mean("calc"), overseer)
+    one.discovery.clock = lambda: now[0]
     for number in range(13):
         now[0] = f"2026-03-{1 + 2 * number:02d}T09:00:00.000Z"
-        one = fractal(mean("calc"), overseer)
-        one.discovery.clock = lambda: now[0]
         result = await one.run(f"what is the mean, day {number}")
         assert result.exit == Exit.ACCEPTED
         how.append(one.root_document(result.run).steps[1].tool)
@@ -230,9 +230,8 @@ async def test_in_a_month_escalations_become_fewer_and_the_log_tells_why(fractal
     assert all("escalat" in each.reason for each in journal)
     assert {each.via for each in journal} == {"escalation"}
     one.revoke("calc", by=TERMINAL)
-    last = fractal(mean("calc"), overseer)
-    await last.run("what is the mean, once more")
-    assert "calc" not in names(last), "what a person has taken away is not earned again"
+    await fractal(mean("calc"), overseer).run("what is the mean, once more")
+    assert "calc" not in names(one), "what a person has taken away is not earned again"
 
 
 @pytest.mark.parametrize("writes", range(1, 8))

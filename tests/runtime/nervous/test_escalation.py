@@ -213,3 +213,9 @@ async def test_several_arguments_of_a_model_are_the_task_of_an_escalation(fracta
     assert result.exit == Exit.ACCEPTED
     assert child(one, result.run).meta.type == "request-statistics"
     assert "the mean of 4, 5, 9" in child(one, result.run).task
+
+
+async def test_an_answer_that_is_an_object_stays_whole_where_nobody_is_taught(fractal: Make) -> None:
+    says = {**ACCEPT, "output": {"solution": "6", "grant": ["git"], "more": 1}}
+    one = fractal(by_phase(plan({"tool": "bash", "args": {"command": "echo 6"}}), says))
+    assert '"more": 1' in (await one.run("answer as an object")).output

@@ -27,7 +27,8 @@ from runtime.api.fractal import Fractal
 
 TOOLS = [
     *("run", "status", "answer", "approve", "reject", "cancel", "resume"),
-    *("read_document", "list_runs", "list_tools", "call_tool"),
+    *("read_document", "list_runs", "messages", "send_message", "list_tools", "call_tool"),
+    *("known_tools", "grant", "revoke"),
 ]
 
 
