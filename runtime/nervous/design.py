@@ -21,8 +21,8 @@ from runtime.evolution.drafts import Drafts, marks
 from runtime.evolution.files import tool_at, unit_files
 from runtime.evolution.journal import Journal
 from runtime.evolution.sample_tests import drafted, no_better
-from runtime.nervous.escalation import asked
-from runtime.nervous.messages import Message, Messages
+from runtime.nervous.escalation import about, asked
+from runtime.nervous.messages import Message, Messages, named
 
 ROUNDS = 3
 """Versions of a design that are tested. Source: nervous.md, "Design together"."""
@@ -108,10 +108,11 @@ def _program(folders: Sequence[Path], unit: str) -> Tool | None:
 
 def settled(messages: Messages, journal: Journal) -> None:
     """Add to the threads of requests what became of their drafts: admitted, or kept as a proposal."""
-    requests = {each.loop: each for each in messages.all(type="request_design")}
-    for entry in journal.entries() if requests else ():
-        request = requests.get(entry.step.rpartition(":")[0])
-        if request and entry.kind in ("admitted", "proposed"):
+    for entry in journal.entries():
+        if entry.kind not in ("admitted", "proposed"):
+            continue
+        request = messages.get(named(*about(entry.run, entry.step.rpartition(":")[0])))
+        if request and request.type == "request_design":
             messages.write(
                 request.id,
                 str(entry.id),

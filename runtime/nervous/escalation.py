@@ -47,9 +47,9 @@ def guide(tools: Mapping[str, Tool], what: str) -> str:
     return specialist if specialist in tools else ESCALATE
 
 
-def about(document: Document) -> tuple[str, ...]:
+def about(run: str, loop: str) -> tuple[str, ...]:
     """What makes the id of the message of an escalation: its loop."""
-    return document.meta.run, document.meta.id, "escalation"
+    return run, loop, "escalation"
 
 
 def asked(messages: Messages, agent: str, document: Document, at: str) -> Message:
@@ -57,7 +57,7 @@ def asked(messages: Messages, agent: str, document: Document, at: str) -> Messag
     meta, task = document.meta, document.text(1, "task")
     tried = [f"{note.source}: {note.text}" for note in document.section(1).notes if "worker" in note.source]
     return messages.write(
-        *about(document),
+        *about(meta.run, meta.id),
         type="request_design" if meta.type == DESIGN else "escalation",
         sender=agent,
         to="oversight",
