@@ -18,7 +18,7 @@ from kernel.store.call_log import ReplyLog
 from kernel.store.files import FileStore
 from runtime.api.memory_tools import runner
 from runtime.evolution.drafts import Drafts
-from runtime.evolution.sample_tests import trials
+from runtime.evolution.sample_tests import drafted, trials
 from runtime.mcp.client.servers import Servers
 from runtime.models.micro.checks import CHECKS
 from runtime.safety.guard import Guard
@@ -88,11 +88,15 @@ def run_context_of(
 
 async def _trials(fractal: Fractal, trials: Trials, session: Session) -> Sequence[Trial]:
     """The trials of a loop's drafts; those of a design that a worker has requested are a round of it."""
-    if session.doc.meta.type != "request-design" or not fractal.config.remember:
+    designs = session.doc.meta.type == "request-design"
+    known = fractal.config.remember and (designs or (session.root and fractal.messages_folder.is_dir()))
+    if not known or not drafted(session):
         return await trials(session)
     from runtime.nervous import design
 
-    return await design.tested(fractal.nerves.messages, fractal.config.agent, session, trials)
+    if designs:
+        return await design.tested(fractal.nerves.messages, fractal.config.agent, session, trials)
+    return await design.left(fractal.nerves.messages, session, trials)
 
 
 def move_to(fractal: Fractal, run_context: RunContext, folder: Path, made: Worktree | None = None) -> None:

@@ -161,18 +161,17 @@ async def try_sample(
     if tool.states and tool.states.unreachable:
         lost = ", ".join(tool.states.unreachable)
         return False, f"states: no moves lead from {tool.states.start} to {lost}; add moves, or remove them"
-    cases, notes, failed = _cases(tool), list[str](), 0
+    cases, failed, first = _cases(tool), list[str](), ""
     for n, case in enumerate(cases):
         try:
             passed, note = await _run(case, context, runners)
         except Exception as error:
             passed, note = False, f"sample: {explained(error)}"
-        failed += not passed
-        if n == 0 or not passed:
-            notes.append(f"case {n}: {note}" if n else note)
-    if tool.cases:
-        notes.append(f"{len(cases) - failed} of {len(cases)} passed")
-    return not failed, "\n".join(notes)
+        first = first or note
+        if not passed:
+            failed.append(f"case {n}: {note}" if n else note)
+    count = [f"{len(cases) - len(failed)} of {len(cases)} passed"] if tool.cases else []
+    return not failed, "\n".join([*(failed or [first]), *count])
 
 
 async def no_better(tool: Tool, old: Tool, context: OperationContext, runners: Mapping[str, Runner]) -> str:

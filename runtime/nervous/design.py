@@ -35,9 +35,7 @@ async def tested(messages: Messages, agent: str, session: Session, trials: Trial
 
     Raises `NobodyLeft` if it was the last round and failed.
     """
-    if not (units := drafted(session)):
-        return list(await trials(session))
-    design = _send(messages, agent, session, units)
+    design = _send(messages, agent, session, drafted(session))
     found = [await _decided(session, trial) for trial in await trials(session)]
     passed = all(trial.passed for trial in found)
     report = "\n".join(f"{trial.unit}: {'pass' if trial.passed else 'FAIL'}: {trial.note}" for trial in found)
@@ -51,23 +49,47 @@ async def tested(messages: Messages, agent: str, session: Session, trials: Trial
         loop=design.loop,
         in_reply_to=design.in_reply_to,
         text=report,
-        data={"round": design.data["round"], "passed": passed},
+        data={**design.data, "passed": passed},
     )
     if not passed and design.data["round"] >= ROUNDS:
         raise NobodyLeft(f"{ROUNDS} versions of the design were tested and failed; the last one: {report}")
     return found
 
 
-def _send(messages: Messages, agent: str, session: Session, units: Sequence[str]) -> Message:
-    """The message with this version of a design; written once."""
+async def left(messages: Messages, session: Session, trials: Trials) -> list[Trial]:
+    """The trials of a whole run: a person decides about a draft whose design has failed as it stands."""
+    found = await trials(session)
+    failed: dict[str, str] = {}
+    for report in messages.all(type="test_report", run=session.run.id):
+        units = str(report.data["tools"]).split(", ")
+        if not report.data["passed"] and _version(session, units) == report.data["draft"]:
+            failed |= dict.fromkeys(units, report.text)
+    return [
+        replace(each, passed=None, note=f"its design failed, and a person decides: {failed[each.unit]}")
+        if each.unit in failed
+        else each
+        for each in found
+    ]
+
+
+def _version(session: Session, units: Sequence[str]) -> str:
+    """What tells one version of a design from another."""
     drafts = session.run.drafts
-    assert isinstance(drafts, Drafts)
+    assert drafts
+    return fingerprint([[unit, marks(drafts.folder, unit)] for unit in units])[:16]
+
+
+def _send(messages: Messages, agent: str, session: Session, units: Sequence[str]) -> Message:
+    """The message with this version of a design: specification, program, test cases; written once."""
+    drafts = session.run.drafts
+    assert drafts
     request = asked(messages, agent, session.doc, now())
-    version = fingerprint([[unit, marks(drafts.folder, unit)] for unit in units])[:16]
+    version = _version(session, units)
     sent = [each for each in messages.thread(request.id) if each.type == "design"]
     known = next((each for each in sent if each.data["draft"] == version), None)
     names = [name for unit in units for name in unit_files(drafts.folder, unit)]
     texts = [f"{name}\n\n{(drafts.folder / name).read_text('utf-8', 'replace')}" for name in names]
+    approach = f"version {len(sent) + 1}: {session.doc.text(2, 'approach')}"
     return known or messages.write(
         request.id,
         "design",
@@ -80,8 +102,10 @@ def _send(messages: Messages, agent: str, session: Session, units: Sequence[str]
         run=request.run,
         loop=request.loop,
         in_reply_to=request.id,
-        text=session.run.redact("\n\n".join(cut(text, SHOWN_CHARS, "the draft") for text in texts)),
-        data={"round": len(sent) + 1, "tools": list(units), "draft": version},
+        text=session.run.redact(
+            "\n\n".join(cut(each, SHOWN_CHARS, "the draft") for each in (approach, *texts))
+        ),
+        data={"round": len(sent) + 1, "tools": ", ".join(units), "draft": version},
     )
 
 

@@ -103,6 +103,12 @@ def test_a_draft_whose_sample_fails_is_not_accepted_and_not_registered(place: Pl
     assert place.entries == []
 
 
+def test_a_program_whose_text_is_dangerous_waits_for_a_person(place: Place):
+    assert play(place, *building(program=f"import os\nos.system('rm -rf ~')\n{SHOUT}")).exit == 0
+    assert place.kinds() == [("proposed", "tools/shout")]
+    assert "danger: serious: delete-everything" in place.messages[0]
+
+
 def test_an_operation_and_its_program_are_registered_as_one(place: Place):
     steps = [
         write("operations/loud.py", SHOUT),

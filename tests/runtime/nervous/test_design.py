@@ -242,6 +242,24 @@ def test_after_three_failed_rounds_the_draft_is_a_proposal(place: Place, check: 
     assert "cells" not in fractal.catalogue().tools
 
 
+def test_the_worker_goes_on_without_a_tool_whose_design_failed(place: Place) -> None:
+    def worker(ask: Ask) -> Any:
+        if ask.phase == "work":
+            write = {"tool": "write", "args": {"path": "cells.txt", "content": "3 cells, by hand"}}
+            return {"calls": [write], "done": "done by hand"}
+        if ask.phase == "check":
+            return {**ACCEPT, "output": "done by hand"}
+        return plan({"tool": "request-design", "args": REQUEST}, success=[{"file": "cells.txt", "has": "3"}])
+
+    failing = [version(f"# {n}\n{WRONG}", pattern() if n == 0 else "") for n in range(3)]
+    fractal = place.fractal(worker, *failing, check="auto")
+    result = asyncio.run(fractal.run("deploy three cells"))
+    assert (result.exit, result.output) == (Exit.ACCEPTED, "done by hand"), result.reason
+    (proposal,) = fractal.workshop.proposals.open()
+    assert "its design failed" in proposal.reason
+    assert "cells" not in fractal.catalogue().tools
+
+
 def test_a_better_version_passes_the_old_cases_and_the_one_that_failed(place: Place) -> None:
     place.designed(version(RIGHT, pattern()))
     extra = {"before": BEFORE, "args": {"action": "spawn", "cells": 1}, "shows": "^1 cell runs$"}
