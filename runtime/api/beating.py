@@ -57,8 +57,8 @@ class Beat:
     _working: dict[str, asyncio.Task[None]] = field(default_factory=dict[str, "asyncio.Task[None]"])
     _again: set[str] = field(default_factory=set[str])  # threads that the next beat looks at
     _due: dict[str, float] = field(default_factory=dict[str, float])  # by thread, when patience ends
-    _failed: set[str] = field(default_factory=set[str])  # threads that nothing is tried for before a message
-    _reports: set[str] = field(default_factory=set[str])  # the messages that say why
+    _failed: set[str] = field(default_factory=set[str])  # runs (else tasks) that wait for another message
+    _own: set[str] = field(default_factory=set[str])  # messages of this beat, which are no news to it
     _mark: Any = None  # of the shelf, up to which everything was read
 
     async def run(self, every: float, *, once: bool = False) -> None:
@@ -115,12 +115,10 @@ class Beat:
         if news is None:
             threads = messages.threads()
         else:
-            new = {thread_of(id) for kind, id in news if kind == Message.KIND and id not in self._reports}
-            self._failed -= new
-            ids = (
-                new | self._again | {id for id, at in self._due.items() if at <= glance.now}
-            ) - self._failed
-            threads = messages.shelf.pick(OpenThread, sorted(ids)) if ids else []
+            new = {thread_of(id) for kind, id in news if kind == Message.KIND and id not in self._own}
+            ids = new | self._again | {id for id, at in self._due.items() if at <= glance.now}
+            threads = messages.shelf.pick(OpenThread, ids) if ids else []
+            self._failed -= {_work_of(each) for each in threads if each.id in new}
             self._again.clear()
             self._due = {id: at for id, at in self._due.items() if id not in ids}
         for thread in sorted(threads, key=lambda each: (each.at, each.id)):
@@ -136,6 +134,8 @@ class Beat:
     def _look(self, thread: OpenThread, glance: Glance) -> None:
         """Take up what a thread says should happen now."""
         workspace, run = self.fractal.workspace, thread.run
+        if _work_of(thread) in self._failed:
+            return
         if thread.type == "task" and not thread.taken:
             self._take(thread, "", thread.to)
         elif not run:
@@ -210,7 +210,9 @@ class Beat:
                 text=f"run {run} takes this up",
                 data={"taken": True},
             )
+            self._own.add(taken.id)
             run = taken.run
+            thread = thread.model_copy(update={"run": run, "taken": True})
         self._working[run] = asyncio.create_task(self._work(thread, run), name=agent)
         self._working[run].add_done_callback(lambda _: self._working.pop(run))
 
@@ -244,7 +246,7 @@ class Beat:
         """Say why a thread cannot be taken up; it is tried again after a message, or at the next start."""
         text = " ".join([str(error), *getattr(error, "__notes__", ())])[:LONGEST_ERROR]
         self.say(text)
-        self._failed.add(thread.id)
+        self._failed.add(_work_of(thread))
         with suppress(StorageError):
             report = self.fractal.nerves.messages.write(
                 thread.id,
@@ -255,7 +257,12 @@ class Beat:
                 in_reply_to=thread.id,
                 text=f"this cannot be taken up: {text}",
             )
-            self._reports.add(report.id)
+            self._own.add(report.id)
+
+
+def _work_of(thread: OpenThread) -> str:
+    """What an error of a thread concerns: its run, or the task that has none yet."""
+    return thread.run or thread.id
 
 
 def _settings(task: Message | None) -> dict[str, Any]:

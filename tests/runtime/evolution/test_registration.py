@@ -248,3 +248,13 @@ def test_a_run_that_goes_on_is_not_registered_by_another(place: Place):
     assert [each.name for each in (place.state / "building").iterdir()] == [result.run]
     play(place, {"tool": "calc", "args": {"expression": "1+1"}})
     assert place.entries == []
+
+
+def test_the_agent_that_built_a_tool_knows_it_and_others_do_not(place: Place):
+    ada = {"agent": "ada", "discovery": "progressive"}
+    assert play(place, *building(), *USES, **ada).exit == 0
+    assert root(place, play(place, *USES, **ada)).steps[1].result == "USE IT"
+    assert play(place, *USES, agent="bob", discovery="progressive").exit != 0
+    granted = [each for each in place.entries if each.kind == "granted"]
+    assert [(each.unit, each.agent, each.via) for each in granted] == [("tools/shout", "ada", "design")]
+    assert "built by run" in granted[0].reason

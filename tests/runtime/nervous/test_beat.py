@@ -19,7 +19,7 @@ from crashing import crashes
 from playing import ACCEPT, plan, write
 
 from kernel.asking.responder import Ask, Ladder
-from kernel.errors import UsageError
+from kernel.errors import ConfigurationError, UsageError
 from kernel.loop.approval import TERMINAL, Decider
 from runtime.api.beating import AT_ONCE, Beat
 from runtime.api.fractal import Fractal
@@ -30,6 +30,7 @@ from runtime.workspace.workspace import run_lock
 
 WRITES = write("words.txt", "5\n")
 CLIENT = Decider("client", "editor")
+SOAK = os.environ.get("FRACTAL_SOAK") == "1"
 Make = Callable[..., Fractal]
 
 
@@ -64,7 +65,7 @@ async def until(condition: Callable[[], object]) -> None:
 
 def beat(fractal: Fractal) -> list[str]:
     """One beat of a new process; the status of each run that it worked on."""
-    beating = Beat(fractal)
+    beating = Beat(fractal, print)  # shown where a test fails
     asyncio.run(beating.run(0.01, once=True))
     return [each.status for each in beating.results]
 
@@ -321,6 +322,34 @@ def test_an_error_is_a_message_and_is_not_tried_again_and_again(fractal: Make) -
     assert "cannot be taken up" in one.nerves.messages.thread(task.id)[-1].text
 
 
+def test_a_run_that_fails_is_tried_once_and_again_at_the_next_start(fractal: Make) -> None:
+    asked: list[str] = []
+
+    def answers(ask: Ask) -> Any:
+        if ask.phase != "check" and "too risky" in ask.user:
+            asked.append(ask.loop)
+            raise ConfigurationError("the model is on fire")
+        return worker(ask)
+
+    async def beats(beating: Beat, said: list[str]) -> None:
+        await until(lambda: beating.beat() or any("on fire" in text for text in said))
+        for _ in range(20):
+            beating.beat()
+            await asyncio.sleep(0.01)
+
+    one = fractal(answers, approve=["write"])
+    one.send("write the sum")
+    beat(one)
+    one.reply(waiting(one).id, "reject", "too risky", by=TERMINAL)
+    for _ in range(2):
+        said: list[str] = []
+        asyncio.run(beats(Beat(one, said.append), said))
+        assert sum("on fire" in text for text in said) == 1
+    assert len(set(asked)) == 1
+    reports = [each.in_reply_to for each in one.nerves.messages.all() if "on fire" in each.text]
+    assert len(reports) == len(set(reports)) == 2  # at most one in each thread
+
+
 @pytest.mark.parametrize(("policy", "status"), [("reject", "waiting"), ("cancel", "cancelled")])
 def test_patience_ends(fractal: Make, policy: str, status: str) -> None:
     def again(ask: Ask) -> Any:
@@ -418,6 +447,7 @@ def state_of(fractal: Fractal) -> None:
     assert fractal.nerves.messages.open() == []
 
 
+@pytest.mark.timeout(3_600 if SOAK else 240)
 @pytest.mark.parametrize("where", ["before", "half", "after"])
 def test_a_beat_that_dies_at_any_write_loses_nothing(fractal: Make, tmp_path: Path, where: str) -> None:
     def judge(ask: Ask) -> Any:
@@ -428,14 +458,13 @@ def test_a_beat_that_dies_at_any_write_loses_nothing(fractal: Make, tmp_path: Pa
         return fractal(oversight=judge, place=place, **settings)
 
     make("kept").send("write the sum")
-    soak = os.environ.get("FRACTAL_SOAK") == "1"
     at, died, died_now = {"before": 1, "half": 17, "after": 33}[where], 0, True
     while died_now:
         place = shutil.copytree(tmp_path / "kept", tmp_path / f"died{at}").name
         died_now = crashes(partial(beat, make(place)), at, where)
         beat(make(place))
         state_of(make(place))
-        at, died = at + (1 if soak else 47), died + died_now
+        at, died = at + (1 if SOAK else 47), died + died_now
     assert died > 3
 
 
