@@ -85,8 +85,8 @@ async def _tool_trial(dangers: Dangers, session: Session, unit: str) -> Trial:
         return await _guided_trial(session, unit, tool)
     if why := _approval(session, tool):
         return Trial(unit, None, why)
-    if tool.scheme == "command" and _present(tool) and (found := dangers(tool.program)):
-        why = "; ".join(map(str, found))
+    if found := [str(danger) for program in _programs(tool) for danger in dangers(program)]:
+        why = "; ".join(dict.fromkeys(found))
         return Trial(unit, None, f"danger: {why} Leave it out; else a person decides about {unit}")
     context = session.run.context(tool)
     passed, note = await try_sample(tool, context, session.run.runners)
@@ -117,6 +117,15 @@ def _calls(tool: Tool) -> list[dict[str, Any]]:
 def _runs(tool: Tool, place: Path) -> bool:
     """Whether this is the program of an operation, next to its markdown."""
     return tool.scheme == "command" and _present(tool) and tool.program == place.resolve()
+
+
+def _programs(tool: Tool) -> list[Path]:
+    """The program of a tool and the scripts beside it."""
+    if tool.scheme != "command" or not _present(tool):
+        return []
+    beside = () if tool.path.parent.name in ("operations", "kernel") else tool.path.parent.rglob("*")
+    scripts = (path.resolve() for path in beside if path.suffix in (".py", ".sh") and path.is_file())
+    return sorted({tool.program, *scripts})
 
 
 def _present(tool: Tool) -> bool:
