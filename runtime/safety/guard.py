@@ -79,7 +79,8 @@ class Guard:
             code.follow(shell, code.language_of(text, language), text)
 
         self.load()
-        return self.judge(self._followed(look), self.enclosed)
+        acts = [act for act in self._followed(look) if "unknown" not in act.places]
+        return self.judge(acts, self.enclosed)
 
     def kind(self, tool: Tool, args: Mapping[str, Any]) -> str:
         """The kind of a call, for an approval of all of its kind; "" if it is of none."""
