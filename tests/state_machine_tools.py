@@ -1,4 +1,4 @@
-"""A tool with states: a till that is opened, paid into and closed. It logs its calls to log.txt if that is there."""
+"""A tool with states: a till that is opened, paid into and closed. It logs its calls to an existing log.txt."""
 
 from __future__ import annotations
 
