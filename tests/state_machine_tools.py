@@ -1,4 +1,4 @@
-"""A tool with states: a till that is opened, paid into and closed. It logs its calls to an existing log.txt."""
+"""A tool with states: a till that is opened, paid into and closed. It logs to log.txt if that exists."""
 
 from __future__ import annotations
 
