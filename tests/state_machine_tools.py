@@ -1,4 +1,4 @@
-"""A tool with states: a till that is opened, paid into and closed. It logs its calls to log.txt."""
+"""A tool with states: a till that is opened, paid into and closed. It logs to log.txt if that exists."""
 
 from __future__ import annotations
 
@@ -37,8 +37,9 @@ if call.get("amount", 0) < 0:
     print(json.dumps({"error": "nothing can be taken out"}))
     sys.exit(0)
 time.sleep(call.get("amount", 0) / 1000 if call["action"] == "pay" else 0)
-with open("log.txt", "a") as log:
-    log.write(call["action"] + " " + str(call.get("amount", "")) + "\\n")
+if os.path.exists("log.txt"):  # not in its sample
+    with open("log.txt", "a") as log:
+        log.write(call["action"] + " " + str(call.get("amount", "")) + "\\n")
 if fatal:
     os.unlink("die-" + call["action"])
     os.kill(os.getppid(), signal.SIGKILL)
@@ -56,6 +57,7 @@ def till(workspace: Path, effects: str = "write", *, idempotent: bool = False) -
     folder = workspace / "system" / "tools" / "till"
     folder.mkdir(parents=True, exist_ok=True)
     (workspace / "fractal.yaml").touch()
+    (workspace / "log.txt").touch()
     (folder / "pattern.md").write_text(TILL % (effects, str(idempotent).lower()), "utf-8")
     (folder / "till.py").write_text(PROGRAM, "utf-8")
 

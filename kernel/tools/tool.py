@@ -62,6 +62,7 @@ class Tool:
     idempotent: bool | Mapping[str, Sequence[str]] = False  # or: only with these values of arguments
     timeout: float = 60.0
     sample: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    cases: tuple[Mapping[str, Any], ...] = ()  # more samples, without a task
     status: str = "active"
     origin: str = "shipped"
     body: str = ""

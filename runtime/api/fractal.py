@@ -486,6 +486,10 @@ class Fractal(Reader):
         self.workshop.end(run_context, result)
         if self.config.discovery == "progressive":
             self.discovery.designed(self.catalogue().tools)
+        if self.messages_folder.is_dir():
+            from runtime.nervous.design import settled
+
+            settled(self.nerves.messages, self.workshop.journal)
         for _, text in unheard(folder) if result.status in ENDED else ():
             run_context.warn(f"{TOO_LATE}: {text}")
         withdraw(self.workspace.state / "mailbox", run_context.id)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -12,12 +13,12 @@ from typing import TYPE_CHECKING
 from kernel.asking.responder import Ladder
 from kernel.document.redaction import redactor, value_redactor
 from kernel.loop.engine import Clock
-from kernel.loop.run_context import RunContext
+from kernel.loop.run_context import RunContext, Session, Trial, Trials
 from kernel.store.call_log import ReplyLog
 from kernel.store.files import FileStore
 from runtime.api.memory_tools import runner
 from runtime.evolution.drafts import Drafts
-from runtime.evolution.sample_tests import trials
+from runtime.evolution.sample_tests import drafted, trials
 from runtime.mcp.client.servers import Servers
 from runtime.models.micro.checks import CHECKS
 from runtime.safety.guard import Guard
@@ -75,7 +76,6 @@ def run_context_of(
     run_context.runners = {"mcp": servers.run, "memory": runner(fractal, run_context)}
     run_context.offered = partial(offered_context, run_context, fractal.memory.notes_for, fractal.guidance)
     run_context.listing = lambda: listing(run_context.folder, run_context.protected)
-    run_context.trials = trials
     run_context.review = fractal.why_review
     run_context.hidden = partial(fractal.hidden, run_context)
     run_context.guide = partial(fractal.guide, run_context)
@@ -85,6 +85,19 @@ def run_context_of(
     rest = bounds.seconds - earlier
     run_context.deadline = (datetime.now(UTC) + timedelta(seconds=max(rest, 0))).isoformat(timespec="seconds")
     return run_context, clock, servers
+
+
+async def _trials(fractal: Fractal, trials: Trials, session: Session) -> Sequence[Trial]:
+    """The trials of a loop's drafts; those of a design that a worker has requested are a round of it."""
+    designs = session.doc.meta.type == "request-design"
+    known = fractal.config.remember and (designs or (session.root and fractal.messages_folder.is_dir()))
+    if not known or not drafted(session):
+        return await trials(session)
+    from runtime.nervous import design
+
+    if designs:
+        return await design.tested(fractal.nerves.messages, fractal.config.agent, session, trials)
+    return await design.left(fractal.nerves.messages, session, trials)
 
 
 def move_to(fractal: Fractal, run_context: RunContext, folder: Path, made: Worktree | None = None) -> None:
@@ -105,3 +118,4 @@ def move_to(fractal: Fractal, run_context: RunContext, folder: Path, made: Workt
         enclosed=config.sandbox != "off" and not config.network,
     )
     run_context.kind = guard.kind
+    run_context.trials = partial(_trials, fractal, partial(trials, guard.program))

@@ -102,16 +102,22 @@ def _lifeforce(meta: Mapping[str, Any], states: Machine | None) -> float | dict[
     return {action: float(cost) for action, cost in costs.items()} if by_action else float(costs[""])
 
 
-def _sample(sample: Any) -> dict[str, Any]:
+def _cases(cases: Any) -> tuple[dict[str, Any], ...]:
+    if not isinstance(cases, list):
+        raise ValueError("cases: a list of mappings of files, args and shows is needed")
+    return tuple(_sample(each, f"cases: {n}") for n, each in enumerate(cast(list[Any], cases), 1))
+
+
+def _sample(sample: Any, where: str = "sample") -> dict[str, Any]:
     if not isinstance(sample, dict):
-        raise ValueError("sample: a mapping of task, files, args and shows is needed")
+        raise ValueError(f"{where}: a mapping of task, files, args and shows is needed")
     parts = cast(dict[str, Any], sample)
     for name, (kind, inner, words) in _SAMPLE.items():
         part = parts.get(name)
         items: Any = cast(dict[str, Any], part).values() if isinstance(part, dict) else part
         inside = list(items) if isinstance(part, dict | list) else []
         if part is not None and not (isinstance(part, kind) and all(isinstance(i, inner) for i in inside)):
-            raise ValueError(f"sample: {name}: {words} is needed")
+            raise ValueError(f"{where}: {name}: {words} is needed")
     return parts
 
 
@@ -142,6 +148,7 @@ def _tool(path: Path, meta: dict[str, Any], body: str) -> Tool:
         idempotent=meta.get("idempotent") or False,
         timeout=_seconds(meta.get("timeout", 60)),
         sample=_sample(meta.get("sample") or {}),
+        cases=_cases(meta.get("cases") or []),
         body=body,
         operation=operation,
         rank=int(meta.get("rank", 100)),

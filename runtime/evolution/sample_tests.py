@@ -1,9 +1,14 @@
-"""Runs the sample of a tool, which admits it, and reports the result for §4."""
+"""Runs the sample and the cases of a tool, which admits it, and reports the result for §4.
+
+A draft passes these gates, and a refusal begins with the name of the one that it did not pass: schema, states
+(all can be reached), danger (of its program's text), sample, effects (none that is not declared).
+"""
 
 from __future__ import annotations
 
+import re
 import tempfile
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -17,10 +22,10 @@ from kernel.loop.approval import unapproved
 from kernel.loop.child import subtree
 from kernel.loop.criteria import search
 from kernel.loop.run_context import Session, Trial
-from kernel.tools.operations import Drafts, OperationContext, Result
+from kernel.tools.operations import OperationContext, Result
 from kernel.tools.running import Runner, carry_out
 from kernel.tools.state_machine import MachineState, moved, refusal
-from kernel.tools.tool import Tool
+from kernel.tools.tool import Danger, Tool
 from runtime.evolution.drafts import written_by
 from runtime.evolution.files import one_line
 
@@ -28,26 +33,38 @@ NOTE_CHARS = 400
 """Characters of a sample's output that are shown with its finding."""
 
 
-async def trials(session: Session) -> list[Trial]:
+Dangers = Callable[[Path], Sequence[Danger]]
+"""The dangers of the text of a program."""
+_NETWORK = re.compile(
+    r"(?i)network is unreachable|name resolution|name or service not known|could not resolve"
+    r"|getaddrinfo|connection refused"
+)
+"""What a program says that uses the network where there is none."""
+
+
+async def trials(dangers: Dangers, session: Session) -> list[Trial]:
     """Try each draft: at the root those of the whole run, below it those of this loop."""
-    drafts = session.run.drafts
-    if drafts is None:
-        return []
     session.run.catalogue.refresh()
     results: list[Trial] = []
-    for unit in drafts.units():
-        if session.root or any(written_by(step, unit) for step in session.doc.steps.values()):
-            kind = unit.partition("/")[0]
-            if kind in ("tools", "operations", "kernel"):
-                results.append(await _tool_trial(session, unit))
-            elif kind == "phases":
-                results.append(_phase_trial(session, drafts, unit))
-            else:
-                results.append(Trial(unit, None, "a proposal: it is compared before it is adopted"))
+    for unit in drafted(session):
+        kind = unit.partition("/")[0]
+        if kind in ("tools", "operations", "kernel"):
+            results.append(await _tool_trial(dangers, session, unit))
+        elif kind == "phases":
+            results.append(_phase_trial(session, unit))
+        else:
+            results.append(Trial(unit, None, "a proposal: it is compared before it is adopted"))
     return results
 
 
-async def _tool_trial(session: Session, unit: str) -> Trial:
+def drafted(session: Session) -> list[str]:
+    """The drafts of a loop: at the root those of the whole run."""
+    steps = session.doc.steps.values()
+    units = session.run.drafts.units() if session.run.drafts else []
+    return [unit for unit in units if session.root or any(written_by(step, unit) for step in steps)]
+
+
+async def _tool_trial(dangers: Dangers, session: Session, unit: str) -> Trial:
     drafts = session.run.drafts
     assert drafts
     place = drafts.folder / unit
@@ -55,7 +72,7 @@ async def _tool_trial(session: Session, unit: str) -> Trial:
     for fault in catalogue.faults:
         if fault.path == place or place in fault.path.parents:
             name = fault.path.relative_to(drafts.folder).as_posix()
-            return Trial(unit, False, f"{name}:{fault.line}: {fault.message}")
+            return Trial(unit, False, f"schema: {name}:{fault.line}: {fault.message}")
     tools = [tool for tool in catalogue.tools.values() if tool.path == place or place in tool.path.parents]
     if place.suffix != ".md" and place.is_file():
         tools = [tool for tool in catalogue.tools.values() if _runs(tool, place)]
@@ -68,6 +85,9 @@ async def _tool_trial(session: Session, unit: str) -> Trial:
         return await _guided_trial(session, unit, tool)
     if why := _approval(session, tool):
         return Trial(unit, None, why)
+    if found := [str(danger) for program in _programs(tool) for danger in dangers(program)]:
+        why = "; ".join(dict.fromkeys(found))
+        return Trial(unit, None, f"danger: {why} Leave it out; else a person decides about {unit}")
     context = session.run.context(tool)
     passed, note = await try_sample(tool, context, session.run.runners)
     return Trial(unit, passed, session.run.redact(note))
@@ -75,9 +95,7 @@ async def _tool_trial(session: Session, unit: str) -> Trial:
 
 def _approval(session: Session, tool: Tool) -> str:
     """Why a person has to try this tool: its sample does what no step may do without an approval."""
-    sample = tool.sample
-    calls = [*cast(list[dict[str, Any]], sample.get("before") or []), cast(dict[str, Any], sample["args"])]
-    for args in calls:
+    for args in (call for case in _cases(tool) for call in _calls(case)):
         effects, dangers = unapproved(session.run, tool, args)
         if effects or dangers:
             reasons = "; ".join([*(f"it may {effect}" for effect in effects), *map(str, dangers)])
@@ -85,10 +103,35 @@ def _approval(session: Session, tool: Tool) -> str:
     return ""
 
 
+def _cases(tool: Tool) -> list[Tool]:
+    """The tool with its sample and each of its further cases as its sample."""
+    return [tool, *(replace(tool, sample=case) for case in tool.cases)]
+
+
+def _calls(tool: Tool) -> list[dict[str, Any]]:
+    """The arguments of the calls of a sample: the way there of a state machine, then the call itself."""
+    before = cast(list[dict[str, Any]], tool.sample.get("before") or [])
+    return [*before, cast(dict[str, Any], tool.sample.get("args") or {})]
+
+
 def _runs(tool: Tool, place: Path) -> bool:
     """Whether this is the program of an operation, next to its markdown."""
+    return tool.scheme == "command" and _present(tool) and tool.program == place.resolve()
+
+
+def _programs(tool: Tool) -> list[Path]:
+    """The program of a tool and the scripts beside it."""
+    if tool.scheme != "command" or not _present(tool):
+        return []
+    beside = () if tool.path.parent.name in ("operations", "kernel") else tool.path.parent.rglob("*")
+    scripts = (path.resolve() for path in beside if path.suffix in (".py", ".sh") and path.is_file())
+    return sorted({tool.program, *scripts})
+
+
+def _present(tool: Tool) -> bool:
+    """Whether the program of a tool is there; its sample says what is wrong if it is not."""
     try:
-        return tool.scheme == "command" and tool.program == place.resolve()
+        return bool(tool.program)
     except ConfigurationError:
         return False
 
@@ -100,6 +143,9 @@ def sample_missing(tool: Tool) -> str:
         return f"{tool.name}: sample: a task and shows (a pattern of what the result must have) are needed"
     if not tool.guided and not isinstance(sample.get("args"), dict):
         return f"{tool.name}: sample: args: the arguments of the call are needed"
+    for n, case in enumerate(tool.cases, 1):
+        if tool.guided or not (isinstance(case.get("args"), dict) and isinstance(case.get("shows"), str)):
+            return f"{tool.name}: cases: {n}: a call's args and shows are needed, of a tool with run"
     return ""
 
 
@@ -117,35 +163,73 @@ def _place() -> Generator[Path]:
 async def try_sample(
     tool: Tool, context: OperationContext, runners: Mapping[str, Runner]
 ) -> tuple[bool, str]:
-    """Run the sample of a tool that is no guided loop, in a folder of its own: whether it passed, a note."""
-    try:
-        return await _run(tool, context, runners)
-    except Exception as error:
-        return False, f"sample: {explained(error)}"
+    """Run the sample and the cases of a tool that is no guided loop: whether all passed, a note.
+
+    Each runs in a folder of its own.
+    """
+    if tool.states and tool.states.unreachable:
+        lost = ", ".join(tool.states.unreachable)
+        return False, f"states: no moves lead from {tool.states.start} to {lost}; add moves, or remove them"
+    cases, failed, first = _cases(tool), list[str](), ""
+    for n, case in enumerate(cases):
+        try:
+            passed, note = await _run(case, context, runners)
+        except Exception as error:
+            passed, note = False, f"sample: {explained(error)}"
+        first = first or note
+        if not passed:
+            failed.append(f"case {n}: {note}" if n else note)
+    count = [f"{len(cases) - len(failed)} of {len(cases)} passed"] if tool.cases else []
+    return not failed, "\n".join([*(failed or [first]), *count])
+
+
+async def no_better(tool: Tool, old: Tool, context: OperationContext, runners: Mapping[str, Runner]) -> str:
+    """Why a new version of a program does not replace the old one; "" if it may.
+
+    It passes what the old version has to pass, and one of its own cases fails with the old version.
+    """
+    passed, note = await try_sample(replace(tool, sample=old.sample, cases=old.cases), context, runners)
+    if not passed:
+        return f"sample: it fails what the present version passes: {note}"
+    if (await try_sample(replace(old, sample=tool.sample, cases=tool.cases), context, runners))[0]:
+        return "sample: the present version passes all of it; add the case that failed to its cases"
+    return ""
 
 
 async def _run(tool: Tool, context: OperationContext, runners: Mapping[str, Runner]) -> tuple[bool, str]:
-    sample = tool.sample
-    args = cast(dict[str, Any], sample.get("args") or {})
-    before = cast(list[dict[str, Any]], sample.get("before") or [])  # the way there of a state machine
+    undeclared = tool.scheme == "command" and "write" not in tool.effects
+    free = replace(tool, effects=(*tool.effects, "write")) if undeclared else tool  # else it writes unseen
     with _place() as folder:
         if problem := lay_out(tool, folder):
             return False, problem
+        there = _contents(folder)
         sandboxed = replace(context, folder=folder, protected=(), drafts=None)
         result, state = Result(""), MachineState(tool.states.start if tool.states else "")
-        for call in (*before, args):
+        for call in _calls(tool):
             if problem := tool.problem(call):
                 return False, f"sample: {problem}"
             action = str(call.get(tool.states.by)) if tool.states else ""
             if tool.states and (why := refusal(tool.states, state, action)):
                 return False, f"sample: {why}; before: names the calls that lead there"
-            result = await carry_out(replace(sandboxed, kept=state.kept), tool, call, runners)
+            result = await carry_out(replace(sandboxed, kept=state.kept), free, call, runners)
+            if undeclared and (changed := sorted(_contents(folder) ^ there)):
+                return False, f"effects: it writes {changed[0][0]}; declare `write`, or write nothing"
+            if not result.ok and "network" not in tool.effects and _NETWORK.search(result.text):
+                why = _short(result.text)
+                return False, f"effects: it uses the network; declare `network`, or do without: {why}"
             if not result.ok:
                 return False, f"its sample failed: {_short(result.text)}"
             if tool.states:
                 state = moved(tool.states, state, action, result.keep)
         missing = not_left(tool, folder)
     return (False, f"{missing}: {_short(result.text)}") if missing else await shows(tool, result.text)
+
+
+def _contents(folder: Path) -> set[tuple[str, int, int]]:
+    """The files in a folder: the path, size and time of each."""
+    paths = [path for path in folder.rglob("*") if not path.is_dir()]
+    found = ((path.relative_to(folder).as_posix(), path.lstat()) for path in paths)
+    return {(name, stat.st_size, stat.st_mtime_ns) for name, stat in found}
 
 
 def lay_out(tool: Tool, folder: Path) -> str:
@@ -199,8 +283,10 @@ async def _guided_trial(session: Session, unit: str, tool: Tool) -> Trial:
     return Trial(unit, False, last)
 
 
-def _phase_trial(session: Session, drafts: Drafts, unit: str) -> Trial:
+def _phase_trial(session: Session, unit: str) -> Trial:
     """Phase files are tried by a child that works by them and ends well."""
+    drafts = session.run.drafts
+    assert drafts
     fingerprint = drafts.fingerprint("phases/")
     phase = unit.removeprefix("phases/").partition(".")[0]
     idle = ""

@@ -17,7 +17,7 @@ from kernel.document.model import Document, root_id
 from kernel.errors import DocumentError, FractalError, RunLocked, UsageError
 from kernel.events import Event, Listener, silent
 from kernel.loop.criteria import Finding
-from kernel.loop.run_context import RunContext
+from kernel.loop.run_context import RunContext, overseen
 from kernel.store.files import FileStore
 from kernel.tools.operations import OperationContext
 from kernel.tools.tool import Tool
@@ -155,6 +155,8 @@ class Workshop:
         root = FileStore(folder).peek(root_id(run))
         if root.meta.status == "complete":
             self._register_accepted(run, root)
+        elif root.ended:
+            self._keep_designs(run)
         if root.ended:
             disk.remove(self._building / run)
 
@@ -172,6 +174,13 @@ class Workshop:
                 self.journal.change("admitted", unit, files, f"run {run}", note, agent=agent, **source)
             else:
                 self._propose(run, unit, note, files, source)
+
+    def _keep_designs(self, run: str) -> None:
+        """Propose what oversight has designed in a run that was not accepted."""
+        designed = {document.meta.id for document in self._documents(run) if overseen(document)}
+        for unit, files, source in self._unregistered(run):
+            if source["step"].rpartition(":")[0] in designed:
+                self._propose(run, unit, "designed by oversight, and not accepted", files, source)
 
     def _unregistered(
         self, run: str, units: Mapping[str, object] | None = None

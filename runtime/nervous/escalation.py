@@ -15,6 +15,8 @@ from runtime.nervous.messages import Message, Messages
 
 ESCALATE = "escalate"
 """The tool by which a worker escalates."""
+DESIGN = "request-design"
+"""The specialist that designs tools."""
 REQUEST = "request-"
 """What the names of specialists begin with; the category follows."""
 CATEGORIES = ("statistics", "code", "visualization", "design", "general")
@@ -45,9 +47,9 @@ def guide(tools: Mapping[str, Tool], what: str) -> str:
     return specialist if specialist in tools else ESCALATE
 
 
-def about(document: Document) -> tuple[str, ...]:
+def about(run: str, loop: str) -> tuple[str, ...]:
     """What makes the id of the message of an escalation: its loop."""
-    return document.meta.run, document.meta.id, "escalation"
+    return run, loop, "escalation"
 
 
 def asked(messages: Messages, agent: str, document: Document, at: str) -> Message:
@@ -55,8 +57,8 @@ def asked(messages: Messages, agent: str, document: Document, at: str) -> Messag
     meta, task = document.meta, document.text(1, "task")
     tried = [f"{note.source}: {note.text}" for note in document.section(1).notes if "worker" in note.source]
     return messages.write(
-        *about(document),
-        type="escalation",
+        *about(meta.run, meta.id),
+        type="request_design" if meta.type == DESIGN else "escalation",
         sender=agent,
         to="oversight",
         category=meta.type.removeprefix(REQUEST) if meta.type.startswith(REQUEST) else category_of(task),
@@ -114,7 +116,8 @@ def _author(child: Document) -> Decider:
 def _earn(discovery: Discovery, tools: Collection[str], agent: str, place: Mapping[str, str]) -> None:
     """Grant what an agent is ready for by the number of its escalations of a category."""
     messages, category = discovery.messages, place["category"]
-    asked = messages.all(type="escalation", sender=agent, category=category)
+    kinds = ("escalation", "request_design")
+    asked = [each for type in kinds for each in messages.all(type=type, sender=agent, category=category)]
     ended = messages.all(type="outcome", sender=agent, category=category)
     solved = sum(bool(each.data.get("solved")) for each in ended)
     for heading, count, least, wanted in (

@@ -163,7 +163,7 @@ class Nerves:
     def _about(self, document: Document) -> tuple[str, ...]:
         """What makes the id: a question that is asked again after an answer has a thread of its own."""
         if kind_of(document) == "escalation":
-            return escalation.about(document)
+            return escalation.about(document.meta.run, document.meta.id)
         meta, question = document.meta, str((document.meta.waiting or {}).get("question", ""))
         answers = sum(note.key == "answer" for note in document.section(1).notes)
         said = [_asks(document), question, *([str(answers)] if answers else [])]

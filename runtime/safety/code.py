@@ -124,12 +124,12 @@ def follow_file(shell: Shell, language: str, path: str, program: str = "", base:
     if text:
         loose, shell.loose = shell.loose, True  # only what it plainly does counts
         try:
-            follow(shell, _language(text, language), text, program, base)
+            follow(shell, language_of(text, language), text, program, base)
         finally:
             shell.loose = loose
 
 
-def _language(text: str, language: str) -> str:
+def language_of(text: str, language: str) -> str:
     """The language of a script; its first line takes precedence over `shell`."""
     first = text.split("\n", 1)[0]
     if not first.startswith("#!") or language != "shell":

@@ -64,6 +64,24 @@ class Guard:
         self.load()
         return self.judge(self._followed(lambda shell: shell.line(line)), self.enclosed)
 
+    def program(self, path: Path) -> Sequence[Danger]:
+        """The dangers of what a program plainly does; raises `DangerRules`.
+
+        What depends on its arguments is judged with each call.
+        """
+        from runtime.safety import code
+
+        text = path.read_text("utf-8", "replace")
+
+        def look(shell: Shell) -> None:
+            shell.loose = True
+            language = "python" if path.suffix == ".py" else "shell"
+            code.follow(shell, code.language_of(text, language), text)
+
+        self.load()
+        acts = [act for act in self._followed(look) if "unknown" not in act.places]
+        return self.judge(acts, self.enclosed)
+
     def kind(self, tool: Tool, args: Mapping[str, Any]) -> str:
         """The kind of a call, for an approval of all of its kind; "" if it is of none."""
         self.load()

@@ -160,23 +160,26 @@ def test_sample_reads_no_secret_and_leaves_nothing(
     (home / ".ssh" / "id_rsa").write_text(SECRET)
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("MY_API_KEY", "another-secret-of-0815")
-    program = f"""
+    secrets = (f"{home}/.ssh/id_rsa", "/etc/shadow", "/proc/1/environ", f"{tmp_path}/work/fractal.yaml")
+    targets = (f"{tmp_path}/work/left.txt", f"{home}/left.txt", "left.txt")
+    program = """
         import os, pathlib, sys
-        for path in ("{home}/.ssh/id_rsa", "/etc/shadow", "/proc/1/environ", "{tmp_path}/work/fractal.yaml"):
+        for path in pathlib.Path("secrets").read_text().split():
             try:
                 print(path, pathlib.Path(path).read_text()[:200])
             except OSError as error:
                 print(path, "refused")
-        print(dict(os.environ))
-        for path in ("{tmp_path}/work/left.txt", "{home}/left.txt", "left.txt", __file__):
+        print(dict(getattr(os, "".join(["env", "iron"]))))
+        for path in [*pathlib.Path("targets").read_text().split(), __file__]:
             try:
                 pathlib.Path(path).write_text("left")
             except OSError as error:
                 print("write", path, "refused")
     """
-    sample = {"task": "read", "args": {"text": "x"}, "shows": "of-4711|of-0815"}
+    given = {"secrets": "\n".join(secrets), "targets": "\n".join(targets)}  # else its text is a danger
+    sample = {"task": "read", "files": given, "args": {"text": "x"}, "shows": "of-4711|of-0815"}
     files = {
-        "tools/thing/pattern.md": pattern(sample=sample),
+        "tools/thing/pattern.md": pattern(sample=sample, effects=["write"]),
         "tools/thing/tool.py": textwrap.dedent(program),
     }
     evidence = refused(build(files))

@@ -103,6 +103,14 @@ def test_a_draft_whose_sample_fails_is_not_accepted_and_not_registered(place: Pl
     assert place.entries == []
 
 
+@pytest.mark.parametrize("name", ["tool.py", "lib/helper.py"])
+def test_a_program_whose_text_is_dangerous_waits_for_a_person(place: Place, name: str):
+    danger = write(f"tools/shout/{name}", f"import os\nos.system('rm -rf ~')\n{SHOUT}")
+    assert play(place, *building(), danger).exit == 0
+    assert place.kinds() == [("proposed", "tools/shout")]
+    assert "danger: serious: delete-everything" in place.messages[0]
+
+
 def test_an_operation_and_its_program_are_registered_as_one(place: Place):
     steps = [
         write("operations/loud.py", SHOUT),

@@ -75,6 +75,19 @@ def test_sample_passes_or_reports_the_problem(tmp_path: Path, sample: Any, passe
     assert found is passed and says in note, note
 
 
+@pytest.mark.parametrize(
+    ("cases", "passed", "says"),
+    [
+        ([{"args": {"text": "a"}, "shows": "^A$"}], True, "its sample passed: HELLO\n2 of 2 passed"),
+        ([{"args": {"text": "a"}, "shows": "^a$"}], False, "case 1: its sample's result does not show"),
+        ([{"args": {"text": "a"}}], False, "cases: 1: a call's args and shows are needed"),
+    ],
+)
+def test_each_case_has_to_pass(tmp_path: Path, cases: Any, passed: bool, says: str) -> None:
+    found, note = tried(tmp_path, GOOD, text=pattern(GOOD, cases=cases))
+    assert found is passed and says in note, note
+
+
 def test_sample_runs_with_its_files_in_its_own_folder(tmp_path: Path) -> None:
     program = "open('out/made.txt', 'w').write(open('in/given.txt').read())\nprint('done')\n"
     sample = {
