@@ -209,6 +209,15 @@ def test_judgements_of_the_model_are_not_learned(work: Path, do: Do) -> None:
     assert "'French'" in decision.why
 
 
+def test_a_run_that_only_asked_memory_teaches_no_procedure(work: Path, do: Do) -> None:
+    task = "tell me what pays for the office"
+    recall = {"tool": "recall", "args": {"query": "what pays for the office"}}
+    do(task, plan={**PLAN, "task": task, "steps": [recall], "success": [{"step": 1, "has": "."}]})
+    assert records(work, NeuronTree) == []
+    (decision,) = records(work, Decision)
+    assert "only asked memory" in decision.why
+
+
 def test_arguments_completed_after_results_are_not_learned(work: Path, do: Do) -> None:
     steps = [PLAN["steps"][0], {"tool": "write", "what": "the number of its lines to back.md"}]
     plan = {**PLAN, "steps": steps, "success": [{"file": "back.md", "has": "2"}]}

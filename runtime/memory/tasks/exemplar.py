@@ -30,6 +30,8 @@ LONGEST_STEPS = 50_000
 SHORTEST_RESULT, LONGEST_RESULT = 2, 2_000
 """Characters of a result that is looked for in later arguments; a shorter one could be there by chance."""
 LONGEST_OUTPUT = 20_000
+RECALL = "recall"
+"""The tool that asks memory."""
 FOREIGN = 6
 """An argument with so many words that are not in the task is text made by the planner."""
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:,\d{3})*(?:\.\d+)?(?![\w.]*\d)")
@@ -67,6 +69,8 @@ def exemplar(document: Document, reports: Collection[str] = ()) -> Exemplar | Re
     ended = [document.steps[n] for n in document.planned if n in document.steps]
     if not ended or len(ended) != len(document.planned) or any(step.state != "done" for step in ended):
         return Refusal("not every step of its last plan was done")
+    if all(step.tool == RECALL for step in ended):
+        return Refusal("it only asked memory, which may know something else the next time")
     numbers = {step.n: place for place, step in enumerate(ended, 1)}
     steps: list[dict[str, Any]] = []
     for step in ended:
