@@ -27,6 +27,8 @@ _BEFORE = {"pass": "held already", "FAIL": "did not hold", "judge": "was not dec
 _ACCOUNTS = ("spent", "asked", "approved", "needed", "was", "same as")
 """Evidence that is explained in words, or shown by `fractal cost`."""
 _TRIED = {"learned": "learned", "approach": "tried", "steps then": "its steps", "undone then": "undone"}
+_BY_OVERSIGHT = ("review", "answer")
+"""The prompts of `system/nervous/`."""
 _MEANS = {"ACCEPT": "accepted", "RETRY": "retried", "ESCALATE": "escalated"}
 
 
@@ -191,7 +193,9 @@ def _rungs(document: Document) -> Iterator[Found]:
     for (attempt, responder, passed), parts in groups.items():
         gave = [entry for _, entries in parts for entry in entries]
         lines = [*passed, *([f"{responder} answered{_price(gave)}"] if responder else [])]
-        if not passed:
+        if all(phase in _BY_OVERSIGHT for phase, _ in parts):
+            lines.append("it oversees the worker")
+        elif not passed:
             cheapest = "no cheaper responder took this attempt"
             lines.append(cheapest if attempt == 1 else f"attempt {attempt} began with it")
         name = ", ".join(

@@ -193,9 +193,13 @@ def rendered(message: Message) -> str:
     about = [f"`{message.id}`", place, f"in reply to `{message.in_reply_to}`" if message.in_reply_to else ""]
     body = "\n".join(f"> {line}".rstrip() for line in message.text.splitlines())
     shown = {key: value for key, value in message.data.items() if key not in ("by", "taken")}
-    data = "\n".join(f"- {key}: {flat(str(value))}" for key, value in shown.items())
+    data = "\n".join(f"- {key}: {_in_words(value)}" for key, value in shown.items())
     head = flat(f"## {message.at[11:19]} {who}: {what}")
     return "".join(f"\n{part}\n" for part in (head, ", ".join(filter(None, about)), body, data) if part)
+
+
+def _in_words(value: Any) -> str:
+    return flat("; ".join(map(str, value)) if isinstance(value, list | tuple) else str(value))
 
 
 def _title(day: str) -> str:
