@@ -160,14 +160,19 @@ class Changed(Exception):
 
 
 def append(
-    path: Path, raw: bytes, *, fsync: bool = True, expected: tuple[int, int, int] | None = None
+    path: Path,
+    raw: bytes,
+    *,
+    fsync: bool = True,
+    expected: tuple[int, int, int] | None = None,
+    make: bool = False,
 ) -> tuple[int, int, int]:
-    """Append to an existing file; returns its new `signature`.
+    """Append to an existing file, or with `make` also to a new one; returns its new `signature`.
 
     If the write fails (a full disk), the file is truncated to its old size. Raises `OSError`, and `Changed`
     if the file's signature is not the `expected` one.
     """
-    with handle_of(path, os.O_WRONLY | os.O_APPEND) as handle:
+    with handle_of(path, os.O_WRONLY | os.O_APPEND | (os.O_CREAT if make else 0)) as handle:
         size = os.fstat(handle).st_size
         if expected and signature(handle) != expected:
             raise Changed(path)

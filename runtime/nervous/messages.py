@@ -174,12 +174,10 @@ class Messages:
         return [self._day(day) for day in days]
 
     def _show(self, message: Message) -> None:
-        day, text = message.at[:10], rendered(message)
+        path = self._day(day := message.at[:10])
         self.folder.mkdir(parents=True, exist_ok=True)
-        try:
-            disk.create(self._day(day), _raw(_title(day) + text))
-        except FileExistsError:
-            disk.append(self._day(day), _raw(text), fsync=False)
+        title = "" if path.exists() else _title(day)
+        disk.append(path, _raw(title + rendered(message)), fsync=False, make=True)
 
     def _day(self, day: str) -> Path:
         return self.folder / (f"{day}.md" if day.replace("-", "").isdigit() else "undated.md")

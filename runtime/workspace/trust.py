@@ -258,6 +258,7 @@ HARMLESS = frozenset(
         *("context_system", "context_tool", "context_operation", "min_context", "side_by_side", "repairs"),
         *("reply_tokens", "result_chars", "same_failure", "fsync", "recall", "remember", "observe", "shown"),
         "snapshot_every",
+        *("patience", "unanswered"),
         *("agent", "agents", "space", "store", "quarantine_after"),  # an agent's settings are checked apart
         *("skill_folders", "instructions"),  # what is found there is checked itself
     }
