@@ -41,6 +41,8 @@ _ABOUT_FILES = re.compile(r"[/\\`\"\n{}]|\w\.[A-Za-z]\w{0,4}\b|\d\s*[-+*/^=x]\s*
 """What a question about the person's world does not contain: a path, quotes, code, a sum."""
 _OF_A_FOLDER = re.compile(r"(?i)\b(?:files?|folders?|director(?:y|ies)|lines?|rows?|columns?|bytes|[kmg]b)\b")
 """What a question may contain that a reflex would answer in other words."""
+_QUESTION = re.compile(r"(?i)\?\s*$|^\s*(?:who|whom|whose|what|when|where|which|why|how)\b")
+"""What is a question for certain: `do the sum` and `have a look` are worded like one, and ask for work."""
 
 
 class Known(Coded):
@@ -88,7 +90,7 @@ class Known(Coded):
             return None
         if known.certain:
             return _plan(task, APPROACH, 1, r"^- (?!perhaps: )")
-        if not self.alone or _OF_A_FOLDER.search(task):
+        if not self.alone or _OF_A_FOLDER.search(task) or not _QUESTION.search(task):
             return None
         return _plan(task, DOUBT, SHOWN, ".")
 

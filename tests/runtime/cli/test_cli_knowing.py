@@ -197,6 +197,12 @@ def test_what_is_only_near_a_question_is_no_answer(knowing: Command):
     )
 
 
+@pytest.mark.parametrize("task", ["do the other report", "have a look at the report, would you"])
+def test_work_that_is_worded_like_a_question_waits_for_a_person(knowing: Command, task: str):
+    ran = knowing("run", task)
+    assert ran.exit == 6 and "I know nothing" not in ran.out
+
+
 def test_the_tools_pass_their_samples_and_leave_memory_alone(knowing: Command):
     before = json.loads(knowing("brain", "check", "--json").out)["records"]
     ran = knowing("tools", "test", "recall", "remember", "goal", "wander")
