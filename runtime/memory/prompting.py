@@ -28,7 +28,7 @@ from kernel.errors import (
     ReplyError,
     raised_as,
 )
-from kernel.loop.budget import Amount, Bounds, with_lifeforce
+from kernel.loop.budget import Amount, Bounds, shortage, with_lifeforce
 from kernel.store.call_log import ReplyLog, Totals
 from runtime.text.json_reader import read_reply
 
@@ -215,8 +215,9 @@ class Asking:
         return Amount.limit(self.bounds.limit())
 
     def _reserve(self, most: Usage) -> None:
-        if not (self._limit - Amount.of(self.spent())).covers(Amount.of(most)):
-            raise LimitReached("the budget (calls, tokens, usd, lifeforce) is used up")
+        free, needed = self._limit - Amount.of(self.spent()), Amount.of(most)
+        if not free.covers(needed):
+            raise LimitReached(shortage(free, needed))
 
 
 class DeferredAsking:

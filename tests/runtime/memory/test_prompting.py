@@ -110,7 +110,7 @@ def test_tokens_of_a_model_without_a_price_are_limited(tmp_path: Path) -> None:
     model = Scripted([{"text": "ok"}], price=None)
     few = asking(tmp_path, model, tokens=10)
     assert few("shorten", {"text": "…"}) == ""
-    assert "the budget (calls, tokens, usd) is used up" in few.troubles[0]
+    assert "the budget is used up" in few.troubles[0] and "tokens needed, 10 left" in few.troubles[0]
     assert asking(tmp_path, model)("shorten", {"text": "…"}) == "ok"
 
 
