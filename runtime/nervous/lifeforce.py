@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from math import floor
@@ -38,20 +38,6 @@ class Level:
     def reserved(self) -> float:
         """The sum of the reservations."""
         return sum(each["amount"] for each in self.held.values())
-
-
-@dataclass(frozen=True)
-class Task:
-    """Work that waits to be started: `priority` 1 is the most urgent; `cost` is in lifeforce."""
-
-    name: str
-    priority: float = 1.0
-    cost: float = 1.0
-
-
-def order(tasks: Iterable[Task]) -> list[Task]:
-    """Queued work by priority × cost: urgent and cheap tasks first, equal ones as they came."""
-    return sorted(tasks, key=lambda task: (task.priority * task.cost, task.priority))
 
 
 class Lifeforce:

@@ -18,7 +18,7 @@ from runtime.api.fractal import Fractal
 from runtime.models.human import Human
 from runtime.models.ladder import Limited
 from runtime.models.scripted import Scripted
-from runtime.nervous.lifeforce import Lifeforce, Task, order
+from runtime.nervous.lifeforce import Lifeforce
 from runtime.workspace.workspace import run_lock
 
 DOOR = """---
@@ -214,14 +214,3 @@ def test_what_a_tool_costs_is_checked(work: Path, value: str) -> None:
     put(work, "system/tools/door/pattern.md", DOOR.replace("{open: 2, shut: 0.5}", value))
     (fault,) = fractal(work).catalogue().faults
     assert "lifeforce" in str(fault)
-
-
-def test_queued_work_is_ordered_by_priority_and_cost() -> None:
-    tasks = [
-        Task("dear", 1, 10),
-        Task("cheap", 2, 1),
-        Task("free", 9, 0),
-        Task("late", 3, 4),
-        Task("first", 1, 2),
-    ]
-    assert [each.name for each in order(tasks)] == ["free", "first", "cheap", "dear", "late"]
