@@ -43,6 +43,8 @@ _COMING = re.compile(
 )
 _UNTIL = re.compile(rf"\b(?:until|till|up\s+to\s+and\s+including|through)\s+{_WHEN}", _FLAGS)
 _TODAY = re.compile(r"\b(?:today|tonight)\b", re.IGNORECASE)
+_NEVER = 10_000
+"""Days: more than what lies between two years."""
 _COUNTS = {word: n for n, word in enumerate("one two three four five six seven eight nine ten".split(), 1)}  # noqa: SIM905
 _FOR = re.compile(
     rf"\bfor (?P<n>\d{{1,3}}|an?|{any_of(_COUNTS)}) (?P<unit>day|week|month)s?\b", re.IGNORECASE
@@ -103,15 +105,18 @@ def _time(pattern: re.Pattern[str], sentence: str, at: str) -> str:
 
 
 def _day(hit: re.Match[str], said: date | None) -> date | None:
-    """The day named; a weekday is the next one, or after `since` the last one."""
+    """The day named; a weekday is the next one, or after `since` the last one, as is a month."""
+    back = bool(hit.groupdict().get("back"))
     if not hit["weekday"] and not hit["fixed"]:
         year, month, day = numbers(hit)
-        return date(year, month, day or 1) if year else nearest(month, day or 1, said) if said else None
+        if year or said is None:
+            return date(year, month, day or 1) if year else None
+        return nearest(month, day or 1, said, penalty=_NEVER if back else 0)
     if said is None:
         return None
     if hit["weekday"]:
         ahead = (WEEKDAYS[hit["weekday"].lower()] - said.weekday()) % 7 or 7
-        return said + timedelta(ahead - 7 if hit.groupdict().get("back") else ahead)
+        return said + timedelta(ahead - 7 if back else ahead)
     return {
         "tomorrow": said + timedelta(1),
         "week": said + timedelta(7 - said.weekday()),

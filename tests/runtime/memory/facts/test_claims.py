@@ -73,6 +73,7 @@ def test_the_value_that_no_longer_holds_is_named(language: Language) -> None:
         ("Next Monday the office moves to Bonn.", "2026-05-11", ""),
         ("Since the first of March my sister has lived in Graz.", "2026-03-01", ""),
         ("Since Monday I take 100 mg.", "2026-05-04", ""),
+        ("Since October I pay the rent to Ida.", "2025-10-01", ""),
         ("The show is open until 5 June.", "2026-05-06", "2026-06-06"),
         ("Today only the pool is free.", "2026-05-06", "2026-05-07"),
         ("For two weeks the bus stops at the school.", "2026-05-06", "2026-05-20"),
