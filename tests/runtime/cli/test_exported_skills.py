@@ -41,7 +41,9 @@ def test_every_guided_tool_that_ships_is_read_again_without_a_departure(fractal:
     assert ran.exit == 0 and ran.out == f"out/{name}/SKILL.md\n"
     skill = read_skill(fractal.folder / "out" / name / "SKILL.md")
     assert (skill.name, skill.departures) == (name, ())
-    tool = (shipped_system() / "tools" / name / "pattern.md").read_text("utf-8")
+    folder = "tools/specialists" if name.startswith("request-") else "tools"
+    place = shipped_system() / folder / name.removeprefix("request-") / "pattern.md"
+    tool = place.read_text("utf-8")
     assert tool.rstrip().endswith(skill.body.splitlines()[-1])
     assert ("## PLAN" in tool) == ("use your own that do the same" in skill.body)
 
