@@ -173,8 +173,8 @@ def hand_over(session: Session, phase: str, rung: int, higher: int | None, why: 
 
 def _goes_up(session: Session, higher: int, plan: Plan) -> bool:
     """Whether oversight, the next rung, reviews an uncertain plan instead of making another one."""
-    overseen = session.run.ladder.rungs[higher].tier == "oversight" and not plan.ends
-    return overseen and bool(session.run.review(session, plan.confidence))
+    reviews = session.run.ladder.rungs[higher].tier == "oversight" and not plan.ends
+    return reviews and bool(session.run.review(session, plan.confidence))
 
 
 def _unsure(reply: Typed) -> bool:

@@ -176,7 +176,9 @@ class Beat:
         messages = nerves.messages.thread(asked)
         if not messages or not first:
             return not messages
-        may_reply = nerves.mode(self.fractal.ladder) != "off" and not serious(waiting.steps.values())
+        may_reply = self.fractal.config.review_on(self.fractal.ladder) != "off" and not serious(
+            waiting.steps.values()
+        )
         return may_reply and all(each.tier == "worker" for each in messages)
 
     def _is_late(self, thread: OpenThread, now: float) -> bool:

@@ -176,10 +176,8 @@ class Fractal(Reader):
 
     def why_review(self, session: Session, confidence: str) -> str:
         """Why a loop's plan of this confidence needs approval before DO; "" if it does not."""
-        mode = self.config.review
-        overseen = any(rung.tier == "oversight" for rung in session.run.ladder)
-        if mode == "off" or (mode == "auto" and not overseen):
-            return ""
+        if self.config.review_on(session.run.ladder) == "off":
+            return ""  # nothing of the nervous system is imported
         return self.nerves.why_review(session, confidence)
 
     def review(self) -> list[Waits]:

@@ -39,7 +39,7 @@ def listed(fractal: Fractal, *, run: str = "", only_open: bool = False, since: s
 
 def send(fractal: Fractal, text: str, to: str, by: Decider) -> Message:
     """Write a task for an agent, with what the sender's settings let wait for approval if it is a client."""
-    from runtime.nervous.nerves import tier_of
+    from runtime.nervous.messages import tier_of
 
     if not text.strip():
         raise UsageError("the task is empty; say what is to be done")

@@ -16,7 +16,7 @@ import click
 
 from kernel.errors import UsageError
 from runtime.api import knowledge
-from runtime.cli.output import count, emit, line, notify, picked, print_line, put
+from runtime.cli.output import count, emit, line, notify, notify_changes, picked, print_line, put
 from runtime.cli.session import (
     Session,
     command,
@@ -412,14 +412,7 @@ def _dream_every(order: Order, every: str, quiet: bool) -> int:
 
     session = Session(quiet=True)
     fractal = session.open()
-    last = ""
-
-    def say(text: str) -> None:
-        nonlocal last
-        if not quiet and text != last:
-            notify(text)
-        last = text
-
+    say = notify_changes(quiet)
     scheduler = Scheduler(fractal, order, seconds(every), say)
     say(f"dreaming every {every} while no run is active; stop with Ctrl-C")
     asyncio.run(until_signal(scheduler.run()))

@@ -11,7 +11,18 @@ import click
 from kernel import disk
 from runtime.cli import person
 from runtime.cli.diffs import print_changes
-from runtime.cli.output import Columns, count, emit, line, local, notify, print_line, print_list, print_table
+from runtime.cli.output import (
+    Columns,
+    count,
+    emit,
+    line,
+    local,
+    notify,
+    notify_changes,
+    print_line,
+    print_list,
+    print_table,
+)
 from runtime.cli.session import (
     command,
     decider,
@@ -125,14 +136,7 @@ def beat(every: str, once: bool, quiet: bool) -> None:
     from runtime.api.beating import Beat
     from runtime.api.spans import seconds
 
-    last = ""
-
-    def say(text: str) -> None:
-        nonlocal last
-        if not quiet and text != last:
-            notify(text)
-        last = text
-
+    say = notify_changes(quiet)
     beating = Beat(opened(), say)
     if not once:
         say(f"a beat every {every}; stop with Ctrl-C")

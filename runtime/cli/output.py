@@ -69,6 +69,19 @@ def notify(text: str, colour: str | None = None) -> None:
     click.echo(click.style(safe(text), fg=colour) if colour else safe(text), err=True)
 
 
+def notify_changes(quiet: bool) -> Callable[[str], None]:
+    """A function that prints a line on standard error unless it is that of the call before."""
+    last = ""
+
+    def say(text: str) -> None:
+        nonlocal last
+        if not quiet and text != last:
+            notify(text)
+        last = text
+
+    return say
+
+
 def put(text: str) -> None:
     """Print text on standard output; unchanged into a pipe or file."""
     printable = safe(text) if sys.stdout.isatty() else text

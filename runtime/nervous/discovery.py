@@ -21,7 +21,7 @@ from kernel.loop.run_context import overseen
 from kernel.tools.tool import Tool, section
 from runtime.evolution.journal import Journal
 from runtime.memory.store import Shelf
-from runtime.nervous.messages import Message, Messages, Tier
+from runtime.nervous.messages import Message, Messages, tier_of
 from runtime.workspace.settings import Config
 
 Via = Literal["teaching", "escalation", "design", "person"]
@@ -225,8 +225,3 @@ class Discovery:
                 by, why = Decider("policy", "built it"), f"built by run {entry.run}"
                 about = ("design", entry.agent, name, entry.run)
                 self.grant(name, entry.agent, "design", by, why, about, run=entry.run)
-
-
-def tier_of(by: Decider) -> Tier:
-    """The tier of a decider: a rule of the system, or a client, which may be a program, is no human."""
-    return "oversight" if by.kind in ("oversight", "policy", "client") else "human"

@@ -9,9 +9,9 @@ from kernel.document.model import ACCEPTED, Document
 from kernel.loop.approval import PROGRAM, Decider
 from kernel.loop.run_context import RunContext
 from kernel.tools.tool import Tool
-from runtime.nervous.discovery import Discovery, tier_of
+from runtime.nervous.discovery import Discovery
 from runtime.nervous.gate import resolve
-from runtime.nervous.messages import Message, Messages
+from runtime.nervous.messages import Message, Messages, Type
 
 ESCALATE = "escalate"
 """The tool by which a worker escalates."""
@@ -83,12 +83,10 @@ def settle(discovery: Discovery, run_context: RunContext, child: Document) -> st
     text = child.text(5, "result") if solved else child.text(5, "error") or child.text(5, "escalation")
     place = {name: getattr(escalation, name) for name in ("run", "loop", "category")}
     place |= {"in_reply_to": escalation.id}
-    fields = {"sender": by.name or by.kind, "tier": tier_of(by), "stream": "guidance", "to": agent}
-    fields |= {"data": {"by": by.values}, **place}
-    if solved and not answer:
-        messages.write(escalation.id, "answer", type="answer", text=text, at=clock(), **fields)
-    if teaching := child.text(5, "teaching"):
-        messages.write(escalation.id, "teaching", type="teaching", text=teaching, at=clock(), **fields)
+    said: list[tuple[Type, str]] = [("answer", text)] if solved and not answer else []
+    said += [("teaching", teaching)] if (teaching := child.text(5, "teaching")) else []
+    for type, words in said:
+        messages.guide(escalation, escalation.id, type, type=type, text=words, by=by, at=clock())
     data = {"status": child.meta.word, "solved": solved}
     messages.write(
         escalation.id, "outcome", type="outcome", sender=agent, text=text, data=data, at=clock(), **place

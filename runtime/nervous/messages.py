@@ -21,6 +21,7 @@ from pydantic import Field
 from kernel import disk
 from kernel.document.model import now
 from kernel.errors import UsageError
+from kernel.loop.approval import Decider
 from runtime.memory.store import Record, Shelf
 from runtime.text.lines import flat
 
@@ -106,6 +107,13 @@ class Messages:
         with suppress(OSError):  # `render` makes up for markdown that could not be written
             self._show(message)
         return message
+
+    def guide(self, first: Message, *about: str, type: str, text: str, by: Decider, **fields: Any) -> Message:
+        """Add a message of this decider to the thread of `first`, for the sender of that one."""
+        known = {name: getattr(first, name) for name in ("run", "loop", "category")}
+        known |= {"in_reply_to": first.id, "to": first.sender, "sender": by.name or by.kind}
+        known |= {"stream": "guidance", "tier": tier_of(by), "data": {"by": by.values}}
+        return self.write(*about, type=type, text=text, **{**known, **fields})
 
     def get(self, id: str) -> Message | None:
         """A message by its id."""
@@ -198,6 +206,11 @@ def rendered(message: Message) -> str:
 
 def _in_words(value: Any) -> str:
     return flat("; ".join(map(str, value)) if isinstance(value, list | tuple) else str(value))
+
+
+def tier_of(by: Decider) -> Tier:
+    """The tier of a decider: a rule of the system, or a client, which may be a program, is no human."""
+    return "oversight" if by.kind in ("oversight", "policy", "client") else "human"
 
 
 def _title(day: str) -> str:

@@ -13,7 +13,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from kernel.asking.responder import Ladder
 from kernel.document.escaping import fingerprint
 from kernel.document.model import Document, now
 from kernel.loop.advance import REVIEW
@@ -22,17 +21,14 @@ from kernel.loop.run_context import RunContext, Session, overseen
 from runtime.memory.run_memory import RunMemory
 from runtime.nervous import escalation, oversight
 from runtime.nervous.decisions import UNCHANGED
-from runtime.nervous.discovery import tier_of
 from runtime.nervous.gate import resolve
 from runtime.nervous.log import DecisionLog
-from runtime.nervous.messages import DECISIONS, Message, Messages, Type, named
+from runtime.nervous.messages import DECISIONS, Message, Messages, Type, named, tier_of
 from runtime.nervous.oversight import waiting_steps
 from runtime.workspace.inbox import Said, vetoed
 from runtime.workspace.runs import RunResult, open_question
 from runtime.workspace.settings import Config
 
-Mode = Literal["auto", "off", "risky", "always"]
-"""Which plans oversight reviews. `auto` is `risky` where the ladder has a rung of that tier, else `off`."""
 OVERSIGHT = Decider("oversight")
 DANGEROUS = "it is dangerous"
 """The reason for which a plan with known dangers goes up."""
@@ -58,15 +54,9 @@ class Nerves:
         """The store of messages, opened when it is needed."""
         return Messages(self.memory.brain.shelf, self.folder)
 
-    def mode(self, ladder: Ladder) -> Mode:
-        """Which plans are reviewed on this ladder."""
-        if self.config.review != "auto":
-            return self.config.review
-        return "risky" if any(rung.tier == "oversight" for rung in ladder) else "off"
-
     def why_review(self, session: Session, confidence: str) -> str:
         """Why the plan of a loop goes up before DO, "" if it does not."""
-        mode, ladder = self.mode(session.run.ladder), session.run.ladder
+        mode, ladder = self.config.review_on(session.run.ladder), session.run.ladder
         planner = next((rung for rung in ladder if rung.name == session.doc.meta.taker), None)
         if mode == "off" or overseen(session.doc) or planner is None or planner.tier != "worker":
             return ""
@@ -87,31 +77,21 @@ class Nerves:
         if found := self.resolved(document):
             return said(found)
         passed = any(each.type == "observation" for each in self.messages.thread(asked.id))
-        if passed or self.mode(run_context.ladder) == "off":
+        if passed or self.config.review_on(run_context.ladder) == "off":
             return None
         judged = await asyncio.to_thread(self._judged, run_context, document, asked)
         if judged is None:
             return None
-        fields = {"in_reply_to": asked.id, "run": asked.run, "loop": asked.loop, "sender": judged.by.name}
         if judged.type == "pass":
             text = judged.text or "left to a human"
             _note_passed(run_context, document, f"by {judged.by}: {text}", judged.by)
+            about = {"in_reply_to": asked.id, "run": asked.run, "loop": asked.loop, "sender": judged.by.name}
             self.messages.write(
-                asked.id, "pass", type="observation", tier="oversight", text=text, **fields, to="human"
+                asked.id, "pass", type="observation", tier="oversight", text=text, **about, to="human"
             )
             return None
-        reply = self.messages.write(
-            asked.id,
-            "oversight",
-            stream="guidance",
-            type=judged.type,
-            tier="oversight",
-            to=self.agent,
-            text=judged.text,
-            data={"by": judged.by.values},
-            **fields,
-        )
-        return said(reply)
+        named_for = (asked.id, "oversight")
+        return said(self.messages.guide(asked, *named_for, type=judged.type, text=judged.text, by=judged.by))
 
     def _judged(self, run_context: RunContext, document: Document, asked: Message) -> oversight.Reply | None:
         """What oversight says, or what was learned of it; None if it may not decide, or there is none."""
@@ -202,8 +182,10 @@ class Nerves:
 
     def told(self, document: Document, kind: str, by: Decider, values: Mapping[str, Any]) -> Message:
         """Record a reply to a document's question, plan or steps, or a veto of its run."""
-        threads = self.messages.all(run=document.meta.run, status="open")
-        asked = self.asked(document) if document.meta.waiting else threads[-1] if threads else None
+        if document.meta.waiting:
+            asked: Message | None = self.asked(document)
+        else:
+            asked = next(reversed(self.messages.all(run=document.meta.run, status="open")), None)
         return self.messages.write(
             stream="guidance",
             type=kind,
@@ -222,19 +204,13 @@ class Nerves:
         asked, policy = self.asked(document), self.config.unanswered
         if policy == "wait" or (policy == "reject" and asked.type != "proposal"):
             return None
-        return self.messages.write(
-            asked.id,
-            "policy",
-            stream="guidance",
+        return self.messages.guide(
+            asked,
+            *(asked.id, "policy"),
             type="reject" if policy == "reject" else "veto",
-            tier="oversight",
-            sender="policy",
-            to=self.agent,
-            run=asked.run,
-            loop=asked.loop,
-            in_reply_to=asked.id,
             text=f"nobody replied within {self.config.patience:g} seconds",
-            data={"by": Decider("policy", "unanswered").values},
+            by=Decider("policy", "unanswered"),
+            sender="policy",
         )
 
     def ended(self, result: RunResult) -> None:

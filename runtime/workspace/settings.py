@@ -22,6 +22,7 @@ from runtime.sandbox.limits import Limits
 from runtime.workspace.workspace import settings_files, user_folder
 
 if TYPE_CHECKING:
+    from kernel.asking.responder import Ladder
     from kernel.loop.run_context import Policy
 
 Profile = Literal["compact", "standard", "large"]
@@ -355,6 +356,12 @@ class Config(BaseModel):
             _check(f"agents.{agent}", {"lifeforce": own[agent]})
             return Pool.model_validate(own[agent])
         return None if agent != self.agent and self.agent in own else self.lifeforce
+
+    def review_on(self, ladder: Ladder) -> str:
+        """Which plans are reviewed on this ladder: `risky`, `always` or `off`."""
+        if self.review != "auto":
+            return self.review
+        return "risky" if any(rung.tier == "oversight" for rung in ladder) else "off"
 
     def limits(self) -> Limits:
         """What one command may take of the machine."""
