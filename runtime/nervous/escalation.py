@@ -11,7 +11,7 @@ from kernel.loop.run_context import RunContext
 from kernel.tools.tool import Tool
 from runtime.nervous.discovery import Discovery
 from runtime.nervous.gate import resolve
-from runtime.nervous.messages import Message, Messages, Type
+from runtime.nervous.messages import Message, Messages
 
 ESCALATE = "escalate"
 """The tool by which a worker escalates."""
@@ -83,7 +83,7 @@ def settle(discovery: Discovery, run_context: RunContext, child: Document) -> st
     text = child.text(5, "result") if solved else child.text(5, "error") or child.text(5, "escalation")
     place = {name: getattr(escalation, name) for name in ("run", "loop", "category")}
     place |= {"in_reply_to": escalation.id}
-    said: list[tuple[Type, str]] = [("answer", text)] if solved and not answer else []
+    said: list[tuple[str, str]] = [("answer", text)] if solved and not answer else []
     said += [("teaching", teaching)] if (teaching := child.text(5, "teaching")) else []
     for type, words in said:
         messages.guide(escalation, escalation.id, type, type=type, text=words, by=by, at=clock())
