@@ -12,6 +12,7 @@ import pytest
 from hostile import Hostile
 from llm_server import LlmServer
 from playing import Played, player
+from postgres_server import PostgresServer, postgres_server
 
 WORKERS = 2
 
@@ -63,6 +64,19 @@ def llm_server() -> Iterator[LlmServer]:
     """A model provider on loopback; see tests/llm_server.py."""
     with LlmServer().running() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def _postgres_server() -> Iterator[PostgresServer]:
+    with postgres_server() as server:
+        yield server
+
+
+@pytest.fixture
+def postgres(_postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> PostgresServer:
+    """A PostgreSQL server, whose address is in the environment; see tests/postgres_server.py."""
+    monkeypatch.setenv("FRACTAL_POSTGRES", _postgres_server.address)
+    return _postgres_server
 
 
 @pytest.fixture

@@ -110,8 +110,8 @@ class Fractal(Reader):
     def memory(self) -> RunMemory:
         """The memory of this workspace."""
         lowered = lowering(self.workspace.root, self.config, self.sources)
-        if {"embedder", "embedder_folder"} & set(lowered):
-            self.refuse_untrusted()  # the embedder is loaded from where the folder says
+        if {"embedder", "embedder_folder", "store"} & set(lowered):
+            self.refuse_untrusted()  # the embedder is loaded, and memory lies, where the folder says
         memory = RunMemory(self.workspace, self.config, self.systems, self._files)
         memory.ladder = lambda: tuple(self.ladder)
         return memory

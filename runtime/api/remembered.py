@@ -14,7 +14,7 @@ from typing import NoReturn
 from runtime.memory.episodes import pending
 from runtime.memory.stored import Settings, Stored
 from runtime.workspace.settings import load, user_file
-from runtime.workspace.workspace import Workspace, brain_place, shipped_system, space_of
+from runtime.workspace.workspace import POSTGRES, Workspace, brain_exists, shipped_system, space_of
 
 
 class Remembered:
@@ -29,8 +29,9 @@ class Remembered:
     @property
     def suffices(self) -> bool:
         """Whether nothing needs a whole `Fractal`: no run is to be read first, no setting to be trusted."""
-        own = ("default", "FRACTAL_EMBEDDER", "FRACTAL_EMBEDDER_FOLDER", str(user_file()))
-        trusted = all(self._sources[name] in own for name in ("embedder", "embedder_folder"))
+        names = ("embedder", "embedder_folder", *(["store"] if self.config.store.startswith(POSTGRES) else []))
+        own = ("default", *(f"FRACTAL_{name.upper()}" for name in names), str(user_file()))
+        trusted = all(self._sources[name] in own for name in names)
         return trusted and not (pending.waiting(self.folder) or pending.postponed(self.folder))
 
     @property
@@ -41,7 +42,7 @@ class Remembered:
     @property
     def there(self) -> bool:
         """Whether there is a memory."""
-        return brain_place(self.config.store, self.folder).exists()
+        return brain_exists(self.config.store, self.folder)
 
     @cached_property
     def brain(self) -> Stored:

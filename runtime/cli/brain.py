@@ -57,7 +57,7 @@ from runtime.memory.tasks.types import ProblemType
 from runtime.memory.tasks.words import words_of
 from runtime.reflexes.procedure import METHODS
 from runtime.reflexes.trial import Trial
-from runtime.workspace.workspace import brain_place
+from runtime.workspace.workspace import brain_exists, brain_place
 
 NEWEST = 10
 """Decisions that a report lists."""
@@ -83,23 +83,19 @@ def memory_folder() -> Path:
     return opened().workspace.state / "memory"
 
 
-def _place() -> Path:
-    """Where the store is, or would be."""
-    return brain_place(opened().config.store, memory_folder())
-
-
 def shelf_of_workspace(*, required: bool = True) -> Shelf:
     """The store of this workspace; raises `UsageError` if it is `required` and not there."""
-    if required and not _place().exists():
-        raise UsageError(f"nothing is remembered here yet: there is no {_place()}")
-    config = opened().config
-    return open_shelf(config.store, memory_folder(), fsync=config.fsync)
+    config, folder = opened().memory.config, memory_folder()  # `memory` raises for a store that needs trust
+    if required and not brain_exists(config.store, folder):
+        raise UsageError(f"nothing is remembered here yet: there is no {brain_place(config.store, folder)}")
+    return open_shelf(config.store, folder, fsync=config.fsync)
 
 
 @contextmanager
 def shelf_or_empty() -> Iterator[Shelf]:
     """The store of this workspace; where nothing is remembered, an empty one that is not kept."""
-    with closing(shelf_of_workspace() if _place().exists() else open_shelf("memory", Path())) as shelf:
+    exists = brain_exists(opened().config.store, memory_folder())
+    with closing(shelf_of_workspace() if exists else open_shelf("memory", Path())) as shelf:
         yield shelf
 
 

@@ -19,7 +19,7 @@ from runtime.memory import DIRECT, FACTS, RUNG, methods_of, teaches
 from runtime.memory.episodes.pending import note, postponed, waiting
 from runtime.workspace.inbox import Inbox
 from runtime.workspace.settings import Config
-from runtime.workspace.workspace import DEFAULT, Workspace, brain_place, space_of
+from runtime.workspace.workspace import DEFAULT, Workspace, brain_exists, space_of
 
 if TYPE_CHECKING:
     from kernel.asking.responder import Responder
@@ -55,7 +55,7 @@ class RunMemory:
     @property
     def there(self) -> bool:
         """Whether there is a memory."""
-        return "brain" in vars(self) or brain_place(self.config.store, self.folder).exists()
+        return "brain" in vars(self) or brain_exists(self.config.store, self.folder)
 
     @property
     def taught(self) -> bool:

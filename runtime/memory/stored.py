@@ -13,7 +13,7 @@ from runtime.memory.store import Shelf, share_shelf
 from runtime.memory.store.record import FORMAT
 from runtime.memory.tasks import ALL, Parts
 from runtime.workspace.settings import Config
-from runtime.workspace.workspace import brain_place
+from runtime.workspace.workspace import brain_exists, brain_place
 
 if TYPE_CHECKING:
     from runtime.memory.embed import Embedder
@@ -63,7 +63,7 @@ class Stored:
     @property
     def there(self) -> bool:
         """Whether there is a store; none is opened."""
-        return self._shelf is not None or brain_place(self.config.store, self.settings.folder).exists()
+        return self._shelf is not None or brain_exists(self.config.store, self.settings.folder)
 
     def close(self) -> None:
         """Close the store."""

@@ -19,7 +19,7 @@ from kernel.errors import ConfigurationError, explained
 from kernel.loop.budget import Bounds
 from runtime.plugins import EMBEDDERS, installed
 from runtime.sandbox.limits import Limits
-from runtime.workspace.workspace import settings_files, user_folder
+from runtime.workspace.workspace import POSTGRES, settings_files, user_folder
 
 if TYPE_CHECKING:
     from kernel.asking.responder import Ladder
@@ -267,10 +267,11 @@ class Config(BaseModel):
         pattern=NAME.pattern,
         description="the memory that is used: `default` is `state/memory`, NAME `state/spaces/NAME/memory`",
     )
-    store: Literal["sqlite", "files", "memory"] = Field(
+    store: str = Field(
         "sqlite",
-        description="where memory is kept: `state/memory/brain.sqlite3`, JSON files in "
-        "`state/memory/brain/`, or nowhere beyond the process",
+        description="where memory is kept: `sqlite` in `state/memory/brain.sqlite3`, `files` as JSON in "
+        "`state/memory/brain/`, `postgres:NAME` in PostgreSQL (docs/memory-store.md), `memory` nowhere "
+        "beyond the process",
     )
     embedder: str = Field(
         "auto",
@@ -314,6 +315,17 @@ class Config(BaseModel):
                 f"{value!r} is not auto, lexical, minilm or sentence:MODEL, and no plugin has that name"
             )
         return value
+
+    @field_validator("store")
+    @classmethod
+    def _one_of(cls, value: str) -> str:
+        if value in ("sqlite", "files", "memory") or (
+            value.startswith(POSTGRES) and NAME.fullmatch(value.removeprefix(POSTGRES))
+        ):
+            return value
+        raise ValueError(
+            f"{value!r} is not sqlite, files, memory or postgres:NAME (small letters, digits, hyphens)"
+        )
 
     @field_validator("sandbox", "review", mode="before")
     @classmethod
@@ -392,6 +404,7 @@ _NO_SETTINGS = frozenset(
         "FRACTAL_DATA",
         "FRACTAL_DEBUG",
         "FRACTAL_EXAMPLES",
+        "FRACTAL_POSTGRES",
         "FRACTAL_SOAK",
         "FRACTAL_SYSTEM",
         "FRACTAL_TOKEN",

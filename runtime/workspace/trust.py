@@ -19,7 +19,7 @@ from kernel import disk
 from kernel.errors import ConfigurationError
 from runtime.workspace import found
 from runtime.workspace.settings import Config, read, user_file
-from runtime.workspace.workspace import Workspace, settings_files, user_folder
+from runtime.workspace.workspace import POSTGRES, Workspace, settings_files, user_folder
 
 VARIABLE = "FRACTAL_TRUST"
 """Set to `all`, everything of every folder is allowed: for containers and CI. No file can say so."""
@@ -245,6 +245,7 @@ NEEDS_TRUST: Mapping[str, Lowers] = {
     "learn": _is("model"),
     "embedder": _foreign,
     "embedder_folder": _always,
+    "store": Lowers("`postgres:NAME`", lambda value, without: value.startswith(POSTGRES)),
     "admit": _is("auto"),
     "build": _is("auto"),
     "skills": _always,
@@ -259,7 +260,7 @@ HARMLESS = frozenset(
         *("reply_tokens", "result_chars", "same_failure", "fsync", "recall", "remember", "observe", "shown"),
         "snapshot_every",
         *("patience", "unanswered"),
-        *("agent", "agents", "space", "store", "quarantine_after"),  # an agent's settings are checked apart
+        *("agent", "agents", "space", "quarantine_after"),  # an agent's settings are checked apart
         *("skill_folders", "instructions"),  # what is found there is checked itself
     }
 )

@@ -251,6 +251,8 @@ def is_locked(folder: Path) -> bool:
 
 
 _NAMES = {"sqlite": "brain.sqlite3", "files": "brain"}
+POSTGRES = "postgres:"
+"""How the setting `store` begins that names a store in PostgreSQL."""
 
 
 DEFAULT = "default"
@@ -278,8 +280,16 @@ def shipped_system() -> Path:
 
 
 def brain_place(store: str, folder: Path) -> Path:
-    """The file or folder of a store in `folder`; the one that lies in memory alone is never there."""
-    return folder / _NAMES.get(store, "-")
+    """The file or folder of a store in `folder`; the one that lies in memory alone is never there.
+
+    For one in PostgreSQL, the name that files beside it begin with.
+    """
+    return folder / _NAMES.get(store, store.replace(":", ".") if store.startswith(POSTGRES) else "-")
+
+
+def brain_exists(store: str, folder: Path) -> bool:
+    """Whether there may be a store: of one in PostgreSQL only its server knows."""
+    return store.startswith(POSTGRES) or brain_place(store, folder).exists()
 
 
 def user_folder() -> Path:

@@ -10,14 +10,14 @@ from kernel.errors import ConfigurationError
 from runtime.memory.store.filters import Between, Where
 from runtime.memory.store.record import Fault, Hit, Record, pack
 from runtime.memory.store.shelf import Shelf
-from runtime.workspace.workspace import brain_place
+from runtime.workspace.workspace import POSTGRES, brain_place
 
 if TYPE_CHECKING:
     from runtime.memory.store.sqlite import SqliteKeeper
 
 __all__ = ["Between", "Fault", "Hit", "Record", "Shelf", "Where", "open_shelf", "pack", "share_shelf"]
 
-STORES = ("sqlite", "files", "memory")
+STORES = ("sqlite", "files", "memory", "postgres:NAME")
 
 
 def open_shelf(store: str, folder: Path, *, fsync: bool = True) -> Shelf:
@@ -33,16 +33,18 @@ def share_shelf(store: str, folder: Path, *, fsync: bool = True) -> Shelf:
 
     Each caller closes it; the last one to do so closes the files.
     """
-    place = brain_place(store, folder)
-    shelf = _shared.get(_key(place, store, fsync))
+    shelf = _shared.get(_key(store, folder, fsync))
     if shelf is None or not shelf.share():
         shelf = open_shelf(store, folder, fsync=fsync)
-        _shared[_key(place, store, fsync)] = shelf
+        _shared[_key(store, folder, fsync)] = shelf
     return shelf
 
 
-def _key(place: Path, *settings: object) -> tuple[object, ...]:
+def _key(store: str, folder: Path, fsync: bool) -> tuple[object, ...]:
     """By inode, so that a store that was replaced on disk is opened anew; one in memory has no place."""
+    place, settings = brain_place(store, folder), (store, fsync)
+    if store.startswith(POSTGRES):
+        return (str(place), *settings)
     try:
         seen = place.stat()
     except OSError:
@@ -61,4 +63,12 @@ def _keeper(store: str, folder: Path, fsync: bool) -> SqliteKeeper:
         return FilesKeeper(brain_place(store, folder), fsync=fsync)
     if store == "memory":
         return SqliteKeeper()
+    if store.startswith(POSTGRES):
+        try:
+            from runtime.memory.store.postgres import PostgresKeeper
+        except ImportError as error:
+            raise ConfigurationError(
+                f"store: {store} needs psycopg ({error}): pip install 'fractal-runtime[postgres]'"
+            ) from None
+        return PostgresKeeper(store.removeprefix(POSTGRES), brain_place(store, folder), fsync=fsync)
     raise ConfigurationError(f"store: {store!r} is not {', '.join(STORES)}")

@@ -28,7 +28,7 @@ TABLES = {
     "vectors": "number, embedder, kind, change, vector",
     "counters": "name, value",
 }
-_DAMAGED = "length(vector) % 4 != 0 OR length(vector) = 0"
+DAMAGED = "length(vector) % 4 != 0 OR length(vector) = 0"
 _STRAY = "number NOT IN (SELECT number FROM records)"
 
 
@@ -42,7 +42,7 @@ def faults(keeper: SqliteKeeper) -> list[Fault]:
         query = f"SELECT count(*) FROM vectors WHERE vector NOTNULL AND {_STRAY}"
         if stray := base.execute(query).fetchone()[0]:
             found.append(Fault(place, f"{stray} vectors belong to no record"))
-        damaged = base.execute(f"SELECT number FROM vectors WHERE {_DAMAGED} LIMIT 20").fetchall()
+        damaged = base.execute(f"SELECT number FROM vectors WHERE {DAMAGED} LIMIT 20").fetchall()
     except (sqlite3.DatabaseError, StorageError) as error:
         return [Fault(place, str(error))]
     return found + [Fault(place, f"a damaged vector of record {number}") for (number,) in damaged]
@@ -66,7 +66,7 @@ def _faults_of(keeper: SqliteKeeper, kind: str) -> Iterator[Fault]:
     query = "SELECT number, id, body FROM records WHERE kind = ?"
     for number, id, body in keeper.base.execute(query, (kind,)):
         words = indexed.pop(number, "")
-        wrong = _wrong_with(id, body)
+        wrong = wrong_with(id, body)
         if not wrong and words != plain(text_of(body)):
             wrong = "its words are not in the index"
         if wrong:
@@ -75,7 +75,7 @@ def _faults_of(keeper: SqliteKeeper, kind: str) -> Iterator[Fault]:
         yield Fault(keeper.place, f"words of a {kind} that does not exist")
 
 
-def _wrong_with(id: Any, body: Any) -> str:
+def wrong_with(id: Any, body: Any) -> str:
     """What is wrong with a row, or ""."""
     try:
         body.encode("utf-8")
@@ -94,25 +94,31 @@ def rebuild(keeper: SqliteKeeper, create: Callable[[Path], None]) -> list[Fault]
         keeper.base.close()
         lost = salvage(keeper.path, create)
         keeper.open()
+    lost += reindex(keeper)
+    with keeper.errors():
+        keeper.base.execute("VACUUM")
+        keeper.base.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return lost
+
+
+def reindex(keeper: SqliteKeeper) -> list[Fault]:
+    """Put aside rows that cannot be read, and rebuild words and vectors; returns what was put aside."""
     base = keeper.base
     keeper.begin()
     try:
-        lost += _put_aside(keeper)
+        lost = _put_aside(keeper)
         for kind in {*keeper.words.kinds(), *keeper.kinds()}:
             keeper.words.forget(kind)
             query = "SELECT number, body FROM records WHERE kind = ?"
             for number, body in base.execute(query, (kind,)).fetchall():
                 keeper.words.put(kind, number, text_of(body))
-        base.execute(f"DELETE FROM vectors WHERE vector IS NULL OR {_DAMAGED} OR {_STRAY}")
+        base.execute(f"DELETE FROM vectors WHERE vector IS NULL OR {DAMAGED} OR {_STRAY}")
         base.execute("UPDATE counters SET value = value + 1 WHERE name = 'epoch'")
         keeper.commit()
     except BaseException:
         keeper.rollback()
         raise
     keeper.forget()
-    with keeper.errors():
-        base.execute("VACUUM")
-        base.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     return lost
 
 
@@ -123,7 +129,7 @@ def _put_aside(keeper: SqliteKeeper) -> list[Fault]:
     for number, kind, id, body in keeper.base.execute(
         "SELECT number, kind, id, body FROM records"
     ).fetchall():
-        if wrong := _wrong_with(id, body):
+        if wrong := wrong_with(id, body):
             with aside.open("a", encoding="utf-8", errors="backslashreplace") as file:
                 file.write(json.dumps({"kind": kind, "id": repr(id), "body": repr(body)}) + "\n")
             keeper.base.execute("DELETE FROM records WHERE number = ?", (number,))

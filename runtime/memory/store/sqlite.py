@@ -85,6 +85,8 @@ class SqliteKeeper:
     process: after a fork it is opened again.
     """
 
+    clauses = staticmethod(in_sql)
+
     def __init__(self, path: Path = IN_MEMORY, *, fsync: bool = True) -> None:
         self.path = path
         self.place = str(path)
@@ -233,8 +235,9 @@ class SqliteKeeper:
             raw = row.vectors.get(embedder)
             if embedder not in known or known[embedder] != raw:
                 self.base.execute(
-                    "INSERT OR REPLACE INTO vectors (number, embedder, kind, change, vector) "
-                    "VALUES (?, ?, ?, ?, ?)",
+                    "INSERT INTO vectors (number, embedder, kind, change, vector) VALUES (?, ?, ?, ?, ?) "
+                    "ON CONFLICT (number, embedder) DO UPDATE SET change = excluded.change, "
+                    "vector = excluded.vector",
                     (number, embedder, row.kind, change, raw),
                 )
 
@@ -294,7 +297,7 @@ class SqliteKeeper:
         The page holds every row that matches the filter and may hold others.
         """
         self.refresh(kind)
-        clauses, values = in_sql(where)
+        clauses, values = self.clauses(where)
         query = " AND ".join(["kind = ?", "id > ?", *clauses])
         start = key(after) if after is not None else b""
         statement = f"SELECT number, id, body FROM records WHERE {query} ORDER BY id LIMIT ?"
@@ -319,11 +322,11 @@ class SqliteKeeper:
     def nearest(self, kind: str, embedder: str, vector: bytes, most: int) -> list[Hit]:
         """By dot product with every vector of this embedder, the highest first, then by id."""
         self.refresh(kind)
-        if self._matrices is None:
-            from runtime.memory.store.matrix import Matrices  # imports numpy, which takes time
-
-            self._matrices = Matrices(self.base)
         with self.errors():
+            if self._matrices is None:
+                from runtime.memory.store.matrix import Matrices  # imports numpy, which takes time
+
+                self._matrices = Matrices(self.base)
             return self._hits(self._matrices.nearest(kind, embedder, vector, most), most, digits=6)
 
     def search(self, kind: str, text: str, most: int) -> list[Hit]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 MOST_TERMS = 64
 """Different words of a query that count."""
@@ -40,17 +40,21 @@ class Words:
     def find(self, kind: str, text: str, most: int) -> list[tuple[int, float]]:
         """Numbers and BM25 scores, the best first, with all ties of the last score."""
         terms = dict.fromkeys(re.findall(r"\w+", plain(text).casefold()))
-        if not terms or not self._exists(kind):
+        if not terms:
             return []
         telling = [term for term in terms if term not in COMMON] or list(terms)
-        query = " OR ".join(f'"{term}"' for term in telling[:MOST_TERMS])
+        found = self.ranked(kind, telling[:MOST_TERMS], most + 256)
+        return [each for each in found if each[1] >= found[most - 1][1]] if len(found) > most else found
+
+    def ranked(self, kind: str, words: Sequence[str], most: int) -> list[tuple[int, float]]:
+        """Numbers and scores of texts that have any of the words, the best first."""
+        if not self._exists(kind):
+            return []
         found = self._base.execute(
-            f"SELECT rowid, rank FROM {_name(kind)} WHERE text MATCH ? ORDER BY rank, rowid LIMIT ?",
-            (query, most + 256),
-        ).fetchall()
-        if len(found) > most:
-            found = [each for each in found if each[1] <= found[most - 1][1]]
-        return [(number, -rank) for number, rank in found]
+            f"SELECT rowid, -rank FROM {_name(kind)} WHERE text MATCH ? ORDER BY rank, rowid LIMIT ?",
+            (" OR ".join(f'"{word}"' for word in words), most),
+        )
+        return found.fetchall()
 
     def texts(self, kind: str) -> Iterable[tuple[int, str]]:
         """What is indexed."""

@@ -44,11 +44,18 @@ class Contract:
 
     STORE = ""
 
+    def store(self, folder: Path) -> str:
+        """The setting for a store of this folder alone."""
+        return self.STORE
+
     @pytest.fixture
     def shelf(self, tmp_path: Path) -> Iterator[Shelf]:
-        opened = open_shelf(self.STORE, tmp_path / "brain", fsync=False)
+        opened = self.open(tmp_path / "brain", fsync=False)
         yield opened
         opened.close()
+
+    def open(self, folder: Path, *, fsync: bool = True) -> Shelf:
+        return open_shelf(self.store(folder), folder, fsync=fsync)
 
     # ---- news --------------------------------------------------------------------------------------------
 
@@ -335,13 +342,14 @@ class Contract:
         assert shelf.check() == []
 
     def test_any_sequence_of_operations_is_as_in_a_dict(self, tmp_path: Path) -> None:
-        store = self.STORE
+        opened, keeps = self.open, self.STORE != "memory"
         counter = iter(range(10**9))
 
         class Machine(RuleBasedStateMachine):
             @initialize()
             def start(self) -> None:
-                self.shelf = open_shelf(store, tmp_path / f"{next(counter)}", fsync=False)
+                self.folder = tmp_path / f"{next(counter)}"
+                self.shelf = opened(self.folder, fsync=False)
                 self.model: dict[str, Note] = {}
 
             @rule(
@@ -375,9 +383,9 @@ class Contract:
 
             @rule()
             def opened_again(self) -> None:
-                if store != "memory":
+                if keeps:
                     self.shelf.close()
-                    self.shelf = open_shelf(store, Path(self.shelf.keeper.place).parent, fsync=False)
+                    self.shelf = opened(self.folder, fsync=False)
 
             @rule()
             def rebuilt(self) -> None:
@@ -418,14 +426,11 @@ TEXTS = st.sampled_from(["", "alpha", "alpha beta", "beta", "alpha\0gamma", "\ud
 class OnDisk(Contract):
     """Tests of a store that others may have open, and that outlives its process."""
 
-    def open(self, folder: Path) -> Shelf:
-        return open_shelf(self.STORE, folder)
-
     def program(self, folder: Path, name: str, *more: str) -> list[str]:
         return [
             sys.executable,
             str(Path(__file__).parent / "shelves.py"),
-            self.STORE,
+            self.store(folder),
             str(folder),
             name,
             *more,
@@ -451,7 +456,7 @@ class OnDisk(Contract):
             assert shelf.check() == []
 
     def test_what_others_changed_is_news(self, tmp_path: Path) -> None:
-        here, there = (open_shelf(self.STORE, tmp_path / "brain", fsync=False) for _ in range(2))
+        here, there = (self.open(tmp_path / "brain", fsync=False) for _ in range(2))
         here.put(note("a", 1, 2))
         since, _ = here.news()
         there.put(note("b", 1, 2))
