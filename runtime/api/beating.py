@@ -134,7 +134,7 @@ class Beat:
     def _look(self, thread: OpenThread, glance: Glance) -> None:
         """Take up what a thread says should happen now."""
         workspace, run = self.fractal.workspace, thread.run
-        if _work_of(thread) in self._failed:
+        if _work_of(thread) in self._failed or self.fractal.nerves.messages.is_elsewhere(thread):
             return
         if thread.type == "task" and not thread.taken:
             self._take(thread, "", thread.to)
@@ -213,6 +213,8 @@ class Beat:
                 data={"taken": True},
             )
             self._own.add(taken.id)
+            if taken.place != messages.shelf.keeper.here:  # another workspace was quicker
+                return
             run = taken.run
             thread = thread.model_copy(update={"run": run, "taken": True})
         self._working[run] = asyncio.create_task(self._work(thread, run), name=agent)

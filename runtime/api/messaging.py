@@ -61,7 +61,7 @@ def send(fractal: Fractal, text: str, to: str, by: Decider) -> Message:
 
 def reply(fractal: Fractal, message: str, kind: str, text: str, by: Decider) -> Message:
     """Reply to an open message of a run; the run takes the reply that holds when it goes on."""
-    from runtime.nervous.messages import REPLIES
+    from runtime.nervous.messages import REPLIES, Message
     from runtime.nervous.nerves import replies_to
 
     refuse_forgetful(fractal)
@@ -70,9 +70,13 @@ def reply(fractal: Fractal, message: str, kind: str, text: str, by: Decider) -> 
         raise UsageError(f"{kind} is no reply; choose from {', '.join(REPLIES)}")
     if kind in ("answer", "nudge") and not text.strip():
         raise UsageError(f"the {kind} is empty; say what you mean")
-    document = _waiting(fractal, thread)
+    elsewhere = fractal.nerves.messages.is_elsewhere(thread)
+    document = None if elsewhere else _waiting(fractal, thread)
     if kind not in (suits := replies_to(thread.type)):
         raise UsageError(f"{thread.id} is a {thread.type}; its replies are {', '.join(suits)}")
+    if document is None:  # whether the sender may approve is seen where the run is
+        first = fractal.nerves.messages.get(thread.id) or Message(id=thread.id)
+        return fractal.nerves.messages.guide(first, type=kind, text=text.strip(), by=by)
     steps, trusted = document.steps.values(), fractal.config.trusted_clients
     if kind == "approve" and (why := why_not_approver(by, steps, trusted)):
         raise UsageError(f"{why}\napprove it at a terminal: fractal messages reply {thread.id[:8]} approve")

@@ -51,6 +51,7 @@ class Message(Record):
     to: str = ""  # an agent; "": whoever reads the stream
     category: str = ""  # of an escalation or grant: statistics, code, …
     run: str = ""
+    place: str = ""  # the workspace that wrote it, where several share the messages
     loop: str = ""
     step: int = 0
     in_reply_to: str = ""
@@ -67,6 +68,7 @@ class OpenThread(Record):
     type: Type = "observation"
     to: str = ""
     run: str = ""
+    place: str = ""  # the workspace of the run, where several share the messages
     taken: bool = False  # whether a beat has taken it up, with the run that works on it
     at: str = ""
     replies: list[str] = Field(default_factory=list[str])  # the ids of the messages that followed
@@ -99,7 +101,7 @@ class Messages:
         with self.shelf.transaction():
             if known := self.get(id):
                 return known
-            message = Message(id=id, **{"at": now(), **fields})
+            message = Message(id=id, **{"at": now(), "place": self.shelf.keeper.here, **fields})
             self._need_index()
             entry = self.shelf.get(OpenThread, thread) if thread else None
             self.shelf.put(message)
@@ -137,6 +139,10 @@ class Messages:
             with self.shelf.transaction():
                 self._need_index()
         return sorted(self.shelf.scan(OpenThread), key=lambda each: (each.at, each.id))
+
+    def is_elsewhere(self, thread: OpenThread) -> bool:
+        """Whether its run is in another workspace that shares the messages."""
+        return bool(thread.run) and thread.place != self.shelf.keeper.here
 
     def open(self) -> list[list[Message]]:
         """The same, each with its messages."""
@@ -225,13 +231,13 @@ def thread_of(id: str) -> str:
 def _followed(entry: OpenThread | None, message: Message) -> OpenThread | None:
     """What the index holds of a thread after this message of it; None: it is not open."""
     if not message.in_reply_to:
-        fields = message.model_dump(include={"id", "type", "to", "run", "at"})
+        fields = message.model_dump(include={"id", "type", "to", "run", "place", "at"})
         return OpenThread(**fields) if message.status == "open" else None
     if entry is None or message.type == "outcome":
         return None
     more: dict[str, Any] = {"replies": [*entry.replies, message.id]}
     if message.data.get("taken"):
-        more |= {"taken": True, "run": message.run}
+        more |= {"taken": True, "run": message.run, "place": message.place}
     return entry.model_copy(update=more)
 
 

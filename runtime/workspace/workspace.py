@@ -282,9 +282,9 @@ def shipped_system() -> Path:
 def brain_place(store: str, folder: Path) -> Path:
     """The file or folder of a store in `folder`; the one that lies in memory alone is never there.
 
-    For one in PostgreSQL, the name that files beside it begin with.
+    For one in PostgreSQL, the file with what this workspace is called there.
     """
-    return folder / _NAMES.get(store, store.replace(":", ".") if store.startswith(POSTGRES) else "-")
+    return folder / _NAMES.get(store, store.replace(":", "-") if store.startswith(POSTGRES) else "-")
 
 
 def brain_exists(store: str, folder: Path) -> bool:

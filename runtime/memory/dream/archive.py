@@ -74,7 +74,7 @@ class BeforeImage(Record):
 
 
 class StageFiles(Record):
-    """The files as they were when the stage in progress began; one record, `stage`."""
+    """The files as they were when the stage in progress began; one record for each workspace."""
 
     KIND: ClassVar[str] = "dream-begun"
 
@@ -164,6 +164,11 @@ class Archive:
     def __init__(self, brain: Brain) -> None:
         self.brain, self.memory, self._fsync = brain, brain.settings.folder, brain.config.fsync
 
+    @property
+    def _stage(self) -> str:
+        """The id of the record of files: those of another workspace are not restored here."""
+        return "stage" + self.brain.shelf.keeper.here
+
     def files(self) -> dict[str, str]:
         """The markdown files that stages may write to: its own, and patterns shared by all."""
         shared = space_of(state_of(self.memory), DEFAULT)
@@ -206,7 +211,7 @@ class Archive:
     def begin(self) -> Mapping[str, str]:
         """Before a stage: record the files, and return them."""
         files = self.files()
-        self.brain.shelf.put(StageFiles(id="stage", files=files))
+        self.brain.shelf.put(StageFiles(id=self._stage, files=files))
         return files
 
     def keep(self, dream: DreamRecord, changes: Sequence[Change]) -> None:
@@ -231,11 +236,11 @@ class Archive:
 
     def end(self) -> None:
         """The stage was committed, or everything that it did was undone."""
-        self.brain.shelf.delete(StageFiles, "stage")
+        self.brain.shelf.delete(StageFiles, self._stage)
 
     def recover(self) -> list[str]:
         """Restore files that a killed process changed in an uncommitted stage; returns their names."""
-        begun = self.brain.shelf.get(StageFiles, "stage")
+        begun = self.brain.shelf.get(StageFiles, self._stage)
         if begun is None:
             return []
         restored = self.restore(begun.files)

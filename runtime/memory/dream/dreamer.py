@@ -81,6 +81,9 @@ class Dreamer:
             owner = os.pread(handle, 200, 0).decode("utf-8", "replace").strip() or "unknown"
             lock.close()
             raise UsageError(f"a dream is already running here ({owner}); one at a time")
+        if not lock.enter_context(self.brain.shelf.keeper.held(LOCK)):
+            lock.close()
+            raise UsageError("a dream is already running on another machine; one at a time")
         with suppress(OSError):  # for people; the lock holds without it
             os.ftruncate(handle, 0)
             os.pwrite(handle, f"{dream}, process {os.getpid()}\n".encode(), 0)

@@ -14,6 +14,8 @@ from collections import Counter
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from secrets import token_hex
+from socket import gethostname
 from typing import Any
 from unicodedata import combining, normalize
 
@@ -42,6 +44,8 @@ LONGEST_TERM, SEARCHED = 100, 200_000
 """Characters of a word, and of a text, that are indexed: a `tsvector` has at most 1 MB."""
 MOST_TIMES = 255
 """How often one word of a text counts: a `tsvector` has no more positions."""
+LOST = ("08", "28", "3D", "57")
+"""Classes of errors that concern the connection: its loss, who may connect, the database, a shutdown."""
 SCHEMA = """
 CREATE TABLE records (number BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, kind TEXT COLLATE "C" NOT NULL,
   id BYTEA NOT NULL, body TEXT NOT NULL, UNIQUE (kind, id));
@@ -131,7 +135,7 @@ def containing(where: Where) -> tuple[list[str], list[Any]]:
 
 
 class PostgresKeeper(SqliteKeeper):
-    """Rows in a schema of PostgreSQL. `path` is what files beside the store are named after."""
+    """Rows in a schema of PostgreSQL. The file at `path` has what this workspace is called there."""
 
     clauses = staticmethod(containing)
     base: Any
@@ -151,7 +155,11 @@ class PostgresKeeper(SqliteKeeper):
         self._process, self._writing, self._matrices = os.getpid(), False, None
         address = ADDRESS | _address(self.named)
         self.place = f"{self.named} at {address.get('host', 'this machine')}/{address.get('dbname', '')}"
-        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with disk.writing_state(self.path), suppress(FileExistsError):
+            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            if not self.path.exists():
+                disk.create(self.path, f"{gethostname()}-{token_hex(4)}".encode())
+        self.here = disk.text_of(self.path)
         with self._explained():
             self.base = Connection.connect(**address, autocommit=True)
             self.words = PostgresWords(self.base)
@@ -197,7 +205,7 @@ class PostgresKeeper(SqliteKeeper):
                 f"{self.place}: another process holds it; retry when that is done"
             ) from error
         except psycopg.Error as error:
-            lost = not error.sqlstate or error.sqlstate[:2] in ("08", "28", "3D", "57")
+            lost = isinstance(error, psycopg.OperationalError) and (error.sqlstate or "08")[:2] in LOST
             fix = f"see that PostgreSQL runs and {VARIABLE} is right" if lost else "fix the cause"
             raise StorageError(f"{self.place}: {' '.join(str(error).split())}; {fix}, then retry") from error
 
@@ -226,6 +234,18 @@ class PostgresKeeper(SqliteKeeper):
         with suppress(psycopg.Error):
             self.base.execute("ROLLBACK")
         self.forget()
+
+    @contextmanager
+    def held(self, name: str) -> Generator[bool]:
+        """Whether no other machine is inside a block of this name; a lost connection ends it, too."""
+        lock = (f"{self.schema} {name}",)
+        with self.errors():
+            (got,) = self.base.execute("SELECT pg_try_advisory_lock(hashtext(?))", lock).fetchone()
+        try:
+            yield got
+        finally:
+            with suppress(psycopg.Error):
+                self.base.execute("SELECT pg_advisory_unlock(hashtext(?))", lock) if got else None
 
     def fields(self, kind: str, ids: Sequence[str], names: Sequence[str]) -> Mapping[str, str]:
         """For each row that exists, a JSON list that begins with the values of these fields; "" if broken."""

@@ -86,6 +86,8 @@ class SqliteKeeper:
     """
 
     clauses = staticmethod(in_sql)
+    here = ""
+    """What this workspace is called among those that share the store; "" where nobody else does."""
 
     def __init__(self, path: Path = IN_MEMORY, *, fsync: bool = True) -> None:
         self.path = path
@@ -211,6 +213,11 @@ class SqliteKeeper:
             if self.base.in_transaction:
                 self.base.execute("ROLLBACK")
         self.forget()
+
+    @contextmanager
+    def held(self, name: str) -> Generator[bool]:
+        """Whether no other machine is inside a block of this name; locks of files see to one machine."""
+        yield True
 
     def forget(self) -> None:
         """Drop the vectors in memory."""

@@ -1,0 +1,155 @@
+"""Workspaces that share their messages in PostgreSQL: each works on its own runs, and a task is taken once."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playing import ACCEPT, plan, write
+from postgres_server import PostgresServer
+
+from kernel.asking.responder import Ask, Ladder
+from kernel.errors import StorageError
+from kernel.loop.approval import TERMINAL
+from runtime.api.beating import Beat
+from runtime.api.fractal import Fractal
+from runtime.models.human import Human
+from runtime.models.scripted import Scripted
+from runtime.nervous.messages import Message
+
+Make = Callable[..., Fractal]
+
+
+def worker(ask: Ask) -> Any:
+    if ask.phase == "check":
+        return ACCEPT
+    return plan(write("words.txt", "5\n"), success=[{"file": "words.txt", "has": "5"}])
+
+
+def passes(ask: Ask) -> Any:
+    return {"decision": "pass", "why": "only you know"}
+
+
+@pytest.fixture
+def machine(tmp_path: Path, postgres: PostgresServer) -> Iterator[Make]:
+    """A workspace of its own that shares its memory with the others."""
+    store, made = f"postgres:{blake2b(str(tmp_path).encode(), digest_size=8).hexdigest()}", list[Fractal]()
+
+    def make(place: str, oversight: Any = None, **settings: Any) -> Fractal:
+        rungs = [Scripted(worker, name="worker")]
+        rungs += [Scripted(oversight, name="large", tier="oversight")] if oversight else []
+        (tmp_path / place).mkdir(exist_ok=True)
+        settings = {"embedder": "lexical", "fsync": False, "sandbox": "off", "store": store, **settings}
+        made.append(Fractal(tmp_path / place, settings=settings, ladder=Ladder((*rungs, Human()))))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.memory.brain.close()
+
+
+def beat(fractal: Fractal) -> list[str]:
+    """One beat of a new process; the status of each run that it worked on."""
+    beating = Beat(fractal, print)
+    asyncio.run(beating.run(0.01, once=True))
+    return [each.status for each in beating.results]
+
+
+def types(fractal: Fractal) -> list[str]:
+    return [each.type for each in fractal.nerves.messages.all() if not each.data.get("taken")]
+
+
+def test_a_task_of_one_workspace_is_taken_by_the_beat_of_another_once(machine: Make, tmp_path: Path) -> None:
+    here, there = machine("here"), machine("there")
+    here.send("write the sum of two and three", by=TERMINAL)
+    assert beat(there) == ["complete"]
+    assert (tmp_path / "there/words.txt").exists() and not (tmp_path / "here/words.txt").exists()
+    assert beat(here) == beat(there) == []
+    assert types(here) == types(there) == ["task", "outcome"]
+
+
+def test_a_run_is_continued_where_it_is_whoever_replies(machine: Make, tmp_path: Path) -> None:
+    here, there = (machine(name, passes, review="always") for name in ("here", "there"))
+    here.send("write the sum of two and three", by=TERMINAL)
+    assert beat(there) == ["waiting"]
+    assert beat(here) == []  # the run is not gone: it is elsewhere
+    (proposal,) = [thread[0] for thread in here.nerves.messages.open() if thread[0].type == "proposal"]
+    here.reply(proposal.id[:8], "approve", by=TERMINAL)
+    assert beat(here) == []
+    assert beat(there) == ["complete"]
+    assert (tmp_path / "there/words.txt").exists() and here.nerves.messages.open() == []
+
+
+def test_a_task_whose_machine_died_waits_for_that_machine(machine: Make) -> None:
+    here, there = machine("here"), machine("there")
+    task = here.send("write the sum of two and three", by=TERMINAL)
+    there.workspace.make()
+    there.nerves.messages.write(
+        task.id, "taken", run=there.workspace.new_run(), in_reply_to=task.id, data={"taken": True}
+    )
+    assert beat(here) == []
+    assert beat(there) == ["complete"]
+
+
+def test_two_beats_at_once_begin_each_task_once(machine: Make, tmp_path: Path) -> None:
+    here, _ = machine("here"), machine("there")
+    tasks = [here.send(f"write the sum of two and {n}", by=TERMINAL).id for n in range(6)]
+    store, environment = here.config.store, {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    beats = [
+        subprocess.Popen([sys.executable, "-c", BEATING, str(tmp_path / place), store], env=environment)
+        for place in ("here", "there")
+    ]
+    assert [each.wait() for each in beats] == [0, 0]
+    taken = [each for each in here.nerves.messages.all() if each.data.get("taken")]
+    assert sorted(each.in_reply_to for each in taken) == sorted(tasks)
+    runs = [run for place in ("here", "there") for run in Fractal(tmp_path / place).workspace.run_ids()]
+    assert sorted(runs) == sorted(each.run for each in taken)
+    assert here.nerves.messages.threads() == []
+
+
+def test_a_beat_goes_on_when_the_server_is_back(machine: Make, postgres: PostgresServer) -> None:
+    here, there = machine("here"), machine("there")
+    said: list[str] = []
+    beating = Beat(there, said.append)
+
+    async def through_a_restart() -> None:
+        led = asyncio.create_task(beating.run(0.01))
+        await asyncio.sleep(0.1)
+        postgres.stop()
+        await asyncio.sleep(0.1)
+        with pytest.raises(StorageError, match="see that PostgreSQL runs and FRACTAL_POSTGRES is right"):
+            here.send("write the sum of two and three", by=TERMINAL)
+        postgres.start()
+        here.send("write the sum of two and three", by=TERMINAL)
+        async with asyncio.timeout(30):
+            while not beating.results:
+                await asyncio.sleep(0.01)
+        led.cancel()
+        await asyncio.gather(led, return_exceptions=True)
+
+    asyncio.run(through_a_restart())
+    assert [each.status for each in beating.results] == ["complete"]
+    assert any("see that PostgreSQL runs" in text for text in said)
+    assert len(here.nerves.messages.shelf.pick(Message, [each.id for each in here.nerves.messages.all()])) == 3
+
+
+BEATING = """
+import asyncio, sys
+from playing import ACCEPT, plan, write
+from kernel.asking.responder import Ladder
+from runtime.api.beating import Beat
+from runtime.api.fractal import Fractal
+from runtime.models.scripted import Scripted
+settings = {"embedder": "lexical", "fsync": False, "sandbox": "off", "store": sys.argv[2]}
+def worker(ask):
+    return ACCEPT if ask.phase == "check" else plan(write("words.txt", "5"))
+fractal = Fractal(sys.argv[1], settings=settings, ladder=Ladder((Scripted(worker, name="worker"),)))
+asyncio.run(Beat(fractal, print).run(0.01, once=True))
+"""
