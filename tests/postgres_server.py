@@ -15,7 +15,7 @@ import pytest
 
 
 class PostgresServer:
-    """A server without a password and without fsync. PostgreSQL refuses root, so then it is another user's."""
+    """A server without password and fsync. PostgreSQL refuses root: then another user runs it."""
 
     def __init__(self, programs: Path, folder: Path) -> None:
         self.programs, self.folder, self.data = programs, folder, folder / "data"

@@ -29,7 +29,8 @@ class Remembered:
     @property
     def suffices(self) -> bool:
         """Whether nothing needs a whole `Fractal`: no run is to be read first, no setting to be trusted."""
-        names = ("embedder", "embedder_folder", *(["store"] if self.config.store.startswith(POSTGRES) else []))
+        shared = ("store",) if self.config.store.startswith(POSTGRES) else ()
+        names = ("embedder", "embedder_folder", *shared)
         own = ("default", *(f"FRACTAL_{name.upper()}" for name in names), str(user_file()))
         trusted = all(self._sources[name] in own for name in names)
         return trusted and not (pending.waiting(self.folder) or pending.postponed(self.folder))

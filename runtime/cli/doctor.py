@@ -285,6 +285,7 @@ LOOKS: Mapping[str, Callable[[Fractal], Found]] = {
     "llama-cpp-python": _installed("llama-cpp-python", "llama_cpp", "local", "llama:PATH.gguf"),
     "embedder": _embedder,
     "memory": _memory,
+    "psycopg": _installed("psycopg", "psycopg", "postgres", "store: postgres:NAME"),
     "mcp": _installed("mcp", "mcp", "mcp", "servers in .mcp.json and for fractal mcp"),
     "acp": _installed("agent-client-protocol", "acp", "acp", "fractal acp"),
     "tools": _catalogue,

@@ -11,7 +11,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
@@ -26,24 +26,24 @@ from Stemmer import Stemmer
 from kernel import disk
 from kernel.errors import ConfigurationError, StorageError
 from runtime.memory.store.filters import Where
-from runtime.memory.store.record import FORMAT, Fault, Row, key, parsed, refuse_newer, to_json, unkey
+from runtime.memory.store.moving import lines
+from runtime.memory.store.record import FORMAT, Fault, key, parsed, refuse_newer, unkey
 from runtime.memory.store.repair import DAMAGED, reindex, wrong_with
+from runtime.memory.store.shelf import Shelf
 from runtime.memory.store.sqlite import BUSY, SqliteKeeper
 from runtime.memory.store.words import Words, plain
 
 VARIABLE = "FRACTAL_POSTGRES"
 """The address of the database: it may hold a password, and a folder's file must not redirect memory."""
-ADDRESS = {
-    **{"application_name": "fractal", "client_encoding": "utf8", "connect_timeout": 10},
-    **{"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3, "tcp_user_timeout": 60_000},
-}
+ADDRESS = conninfo_to_dict(
+    "application_name=fractal client_encoding=utf8 connect_timeout=10 keepalives_idle=30 "
+    "keepalives_interval=10 keepalives_count=3 tcp_user_timeout=60000"
+)
 """What the address need not say: a connection that is lost is noticed."""
 LONGEST_NAME = 63
 """Bytes of a schema's name: PostgreSQL cuts longer ones, and two stores would become one."""
 LONGEST_TERM, SEARCHED = 100, 200_000
 """Characters of a word, and of a text, that are indexed: a `tsvector` has at most 1 MB."""
-MOST_TIMES = 255
-"""How often one word of a text counts: a `tsvector` has no more positions."""
 LOST = ("08", "28", "3D", "57")
 """Classes of errors that concern the connection: its loss, who may connect, the database, a shutdown."""
 SCHEMA = """
@@ -92,8 +92,7 @@ class PostgresWords(Words):
             self._base.execute("DELETE FROM words WHERE number = ?", (number,))
             return
         counts = Counter(self._terms(text))
-        positions = {term: range(1, min(n, MOST_TIMES) + 1) for term, n in counts.items()}
-        terms = " ".join(f"'{term}':{','.join(map(str, at))}" for term, at in positions.items())
+        terms = " ".join(f"'{term}':{','.join(map(str, range(1, n + 1)))}" for term, n in counts.items())
         self._base.execute(
             "INSERT INTO words VALUES (?, ?, CAST(? AS tsvector)) "
             "ON CONFLICT (number) DO UPDATE SET terms = excluded.terms",
@@ -129,8 +128,8 @@ def containing(where: Where) -> tuple[list[str], list[Any]]:
 
     PostgreSQL cannot read all JSON that a body may hold, such as a NUL in a text.
     """
-    texts = [each for each in where.values() if isinstance(each, str) and each.isascii() and each.isprintable()]
-    values = [json.dumps(text) for text in texts]
+    texts = (each for each in where.values() if isinstance(each, str))
+    values = [json.dumps(text) for text in texts if text.isascii() and text.isprintable()]
     return ["strpos(body, ?) > 0"] * len(values), values
 
 
@@ -152,7 +151,6 @@ class PostgresKeeper(SqliteKeeper):
 
     def open(self) -> None:
         """Connect, and create what is missing in the schema."""
-        self._process, self._writing, self._matrices = os.getpid(), False, None
         address = ADDRESS | _address(self.named)
         self.place = f"{self.named} at {address.get('host', 'this machine')}/{address.get('dbname', '')}"
         with disk.writing_state(self.path), suppress(FileExistsError):
@@ -162,11 +160,13 @@ class PostgresKeeper(SqliteKeeper):
         self.here = disk.text_of(self.path)
         with self._explained():
             self.base = Connection.connect(**address, autocommit=True)
+            self._process, self._writing, self._matrices = os.getpid(), False, None
             self.words = PostgresWords(self.base)
             run = self.base.cursor().execute
             run(
                 f"SET search_path = \"{self.schema}\"; SET lock_timeout = '{BUSY:g}s'; "
-                f"SET synchronous_commit = {'on' if self._fsync else 'off'}"
+                f"SET synchronous_commit = {'on' if self._fsync else 'off'}; SET tcp_keepalives_idle = 30; "
+                "SET tcp_keepalives_interval = 10; SET tcp_keepalives_count = 3"  # else a dead machine blocks
             )
             if not self._is_there():
                 with self.base.transaction():
@@ -189,9 +189,10 @@ class PostgresKeeper(SqliteKeeper):
 
     @contextmanager
     def errors(self) -> Generator[None]:
-        """Raise errors of PostgreSQL as `StorageError`. A lost connection is made anew, outside transactions."""
-        if self._process != os.getpid() or (self.base.closed and not self._writing):
+        """Raise errors of PostgreSQL as `StorageError`; connect anew if that is lost, and no transaction."""
+        if forked := self._process != os.getpid():
             self._forked.append(self.base)  # the parent's connection must stay open
+        if forked or (self.base.closed and not self._writing):
             self.open()
         with self._explained():
             yield
@@ -201,9 +202,7 @@ class PostgresKeeper(SqliteKeeper):
         try:
             yield
         except psycopg.errors.LockNotAvailable as error:
-            raise StorageError(
-                f"{self.place}: another process holds it; retry when that is done"
-            ) from error
+            raise StorageError(f"{self.place}: another process holds it; retry when that is done") from error
         except psycopg.Error as error:
             lost = isinstance(error, psycopg.OperationalError) and (error.sqlstate or "08")[:2] in LOST
             fix = f"see that PostgreSQL runs and {VARIABLE} is right" if lost else "fix the cause"
@@ -213,16 +212,15 @@ class PostgresKeeper(SqliteKeeper):
         """Begin a transaction. Writers wait for each other here, so that none fails in its middle."""
         with self.errors():
             self.base.execute("BEGIN")
-        self._writing = True
-        try:
-            with self.errors():
+            self._writing = True
+            try:
                 self.base.execute("SELECT value FROM counters WHERE name = 'change' FOR UPDATE")
-        except BaseException:
-            self.rollback()
-            raise
+            except BaseException:
+                self.rollback()
+                raise
 
     def commit(self) -> None:
-        """Make the transaction durable. When the connection is lost meanwhile, it is kept whole, or not at all."""
+        """Make the transaction durable; if the connection is lost meanwhile, it is kept whole, or not."""
         with self.errors():
             if self.base.execute("COMMIT").statusmessage != "COMMIT":
                 raise StorageError(f"{self.place}: a statement failed, so nothing of its transaction is kept")
@@ -253,34 +251,24 @@ class PostgresKeeper(SqliteKeeper):
         keys = [key(id) for id in dict.fromkeys(ids)]
         with self.errors():
             found = {unkey(id): parsed(body) for id, body in self._among(query, (kind,), keys)}
-        return {
-            id: "" if fields is None else json.dumps([fields.get(name) for name in names])
-            for id, fields in found.items()
-        }
+        return {id: json.dumps([*map(each.get, names)]) if each else "" for id, each in found.items()}
 
     def back_up(self, target: Path) -> None:
         """Write all records to a new file, as `fractal brain export` does."""
-        version = self.version()
-        lines = (to_json(row, version) + "\n" for kind in self.kinds() for row in self._rows(kind))
-        disk.create(target, "".join(lines).encode())
-
-    def _rows(self, kind: str) -> Iterable[Row]:
-        after: str | None = ""
-        while after is not None:
-            rows, after = self.page(kind, {}, after, 500)
-            yield from rows
+        disk.create(target, "".join(lines(Shelf(self))).encode())
 
     def faults(self) -> list[Fault]:
         """Check each row and vector; pages and indexes are PostgreSQL's own (`pg_amcheck`)."""
         with self.errors():
-            rows = self.base.cursor(binary=True).stream("SELECT kind, id, body FROM records ORDER BY kind, id")
+            query = "SELECT kind, id, body FROM records ORDER BY kind, id"
+            rows = self.base.cursor(binary=True).stream(query)
             wrong = ((f"{self.place}: {kind} {unkey(id)}", wrong_with(id, body)) for kind, id, body in rows)
             found = [Fault(where, what) for where, what in wrong if what]
             damaged = self.base.execute(f"SELECT number FROM vectors WHERE {DAMAGED} LIMIT 20").fetchall()
         return found + [Fault(self.place, f"a damaged vector of record {number}") for (number,) in damaged]
 
     def rebuild(self) -> list[Fault]:
-        """Rebuild words and vectors, put aside what cannot be read, and write the tables without what is gone."""
+        """Put aside what cannot be read, rebuild words and vectors, and write the tables anew."""
         with self.errors():
             lost = reindex(self)
             self.base.execute("VACUUM FULL records, vectors, words")
