@@ -116,9 +116,12 @@ def reply(message: str, kind: str, words: tuple[str, ...]) -> None:
 
     A run that works takes it by itself; else a beat does, or `fractal resume`.
     """
-    written = opened().reply(message, kind, " ".join(words), by=decider())
+    fractal = opened()
+    written = fractal.reply(message, kind, " ".join(words), by=decider())
     emit(written.model_dump(mode="json", exclude={"vectors"}))
-    notify(f"kept; run {written.run} goes on at the next beat, or with: {command('resume', written.run)}")
+    resume = f", or with: {command('resume', written.run)}"
+    where = resume if fractal.workspace.has(written.run) else " on the machine where it is"
+    notify(f"kept; run {written.run} goes on at the next beat{where}")
 
 
 @click.command()

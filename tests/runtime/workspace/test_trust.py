@@ -93,6 +93,7 @@ LOWERING: list[tuple[str, Any]] = [
     ("build", "auto"),
     ("learn", "model"),
     ("embedder", "sentence:./model"),
+    ("store", "postgres:shop"),
 ]
 
 
