@@ -20,7 +20,7 @@ from typing import Any
 from unicodedata import combining, normalize
 
 import psycopg
-from psycopg.conninfo import conninfo_to_dict
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from Stemmer import Stemmer
 
 from kernel import disk
@@ -159,7 +159,7 @@ class PostgresKeeper(SqliteKeeper):
                 disk.create(self.path, f"{gethostname()}-{token_hex(4)}".encode())
         self.here = disk.text_of(self.path)
         with self._explained():
-            self.base = Connection.connect(**address, autocommit=True)
+            self.base = Connection.connect(make_conninfo(**address), autocommit=True)
             self._process, self._writing, self._matrices = os.getpid(), False, None
             self.words = PostgresWords(self.base)
             run = self.base.cursor().execute

@@ -370,13 +370,14 @@ class SqliteKeeper:
         None after a rebuild, and for what was before the log began. A mark may have been stored as JSON in
         between: tuples may have become lists.
         """
-        now = self.mark()
-        last = (until or now)[0]
+        now = until or self.mark()
         if list(mark[1:]) != list(now[1:]) or not now[-1] <= mark[0] <= now[0]:
             return None
+        if mark[0] == now[0]:
+            return []
         query = "SELECT kind, id FROM touched WHERE change > ? AND change <= ? ORDER BY change"
         with self.errors():
-            return [(kind, unkey(id)) for kind, id in self.base.execute(query, (mark[0], last))]
+            return [(kind, unkey(id)) for kind, id in self.base.execute(query, (mark[0], now[0]))]
 
     def beside(self, name: str) -> Path | None:
         """Where a derived file may be kept; it may be deleted at any time, and `forget` does so."""

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from in_process import Ran, in_process
 from playing import ACCEPT, plan, write
 from postgres_server import PostgresServer
 
 from kernel.asking.responder import Ask, Ladder
-from kernel.errors import StorageError
+from kernel.errors import StorageError, UsageError
 from kernel.loop.approval import TERMINAL
 from runtime.api.beating import Beat
 from runtime.api.fractal import Fractal
@@ -111,6 +112,40 @@ def test_two_beats_at_once_begin_each_task_once(machine: Make, tmp_path: Path) -
     runs = [run for place in ("here", "there") for run in Fractal(tmp_path / place).workspace.run_ids()]
     assert sorted(runs) == sorted(each.run for each in taken)
     assert here.nerves.messages.threads() == []
+
+
+def test_one_workspace_at_a_time_dreams_and_restores_only_its_own_files(machine: Make) -> None:
+    here, there = machine("here").memory.dreamer, machine("there").memory.dreamer
+    here.hold("one")
+    with pytest.raises(UsageError, match="a dream is already running on another machine; one at a time"):
+        there.hold("two")
+    here.archive.begin()
+    here.release()  # as if it had been killed in a stage
+    there.hold("two")
+    pattern = there.memory / "patterns" / "mine.md"
+    pattern.parent.mkdir()
+    pattern.write_text("mine")
+    assert there.archive.recover() == [] and pattern.exists()
+    there.release()
+
+
+def test_what_is_told_here_is_recalled_there_and_forgotten_everywhere(machine: Make, tmp_path: Path) -> None:
+    store, environment = machine("here").config.store, {**os.environ, "NO_COLOR": "1"}
+
+    def fractal(place: str, *words: str) -> Ran:
+        return in_process(tmp_path / place, words, {**environment, "FRACTAL_STORE": store})
+
+    (tmp_path / "there").mkdir()
+    assert "I know nothing" in fractal("there", "recall", "where is the office?").err
+    assert fractal("here", "remember", "The office is in Bern.").exit == 0
+    assert "The office is in Bern." in fractal("there", "recall", "where is the office?").out
+    assert f"{store} at " in fractal("there", "brain", "check").out
+    assert fractal("there", "brain", "export", "all.jsonl").exit == 0
+    assert "0 new, 0 changed" in fractal("here", "brain", "import", str(tmp_path / "there/all.jsonl")).out
+    assert "its memory is in PostgreSQL" in fractal("there", "brain", "compare", "all.jsonl", ".").err
+    assert fractal("here", "forget", "office", "--yes").exit == 0
+    assert "I know nothing" in fractal("there", "recall", "where is the office?").err
+    assert "no decisions here yet" in fractal("there", "brain", "report").err
 
 
 def test_a_beat_goes_on_when_the_server_is_back(machine: Make, postgres: PostgresServer) -> None:
