@@ -11,7 +11,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
@@ -150,8 +150,8 @@ class PostgresKeeper(SqliteKeeper):
         super().__init__(path, fsync=fsync)
 
     def open(self) -> None:
-        """Connect, and create what is missing in the schema."""
-        address = ADDRESS | _address(self.named)
+        """Connect to the database."""
+        address: dict[str, Any] = {**ADDRESS, **_address(self.named)}
         self.place = f"{self.named} at {address.get('host', 'this machine')}/{address.get('dbname', '')}"
         with disk.writing_state(self.path), suppress(FileExistsError):
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -162,19 +162,26 @@ class PostgresKeeper(SqliteKeeper):
             self.base = Connection.connect(make_conninfo(**address), autocommit=True)
             self._process, self._writing, self._matrices = os.getpid(), False, None
             self.words = PostgresWords(self.base)
-            run = self.base.cursor().execute
-            run(
-                f"SET search_path = \"{self.schema}\"; SET lock_timeout = '{BUSY:g}s'; "
-                f"SET synchronous_commit = {'on' if self._fsync else 'off'}; SET tcp_keepalives_idle = 30; "
-                "SET tcp_keepalives_interval = 10; SET tcp_keepalives_count = 3"  # else a dead machine blocks
-            )
-            if not self._is_there():
-                with self.base.transaction():
-                    run("SELECT pg_advisory_xact_lock(hashtext('fractal'))")  # two create it at once
-                    if not self._is_there():
-                        run(f'CREATE SCHEMA IF NOT EXISTS "{self.schema}"; {SCHEMA}')
-                        run(f"INSERT INTO format VALUES ({FORMAT})")
-            refuse_newer(self.place, self._version())
+            try:
+                self._prepare(self.base.cursor().execute)
+            except BaseException:
+                self.base.close()
+                raise
+
+    def _prepare(self, run: Callable[[Any], object]) -> None:
+        """Set up a new connection, and create what is missing."""
+        run(
+            f"SET search_path = \"{self.schema}\"; SET lock_timeout = '{BUSY:g}s'; "
+            f"SET synchronous_commit = {'on' if self._fsync else 'off'}; SET tcp_keepalives_idle = 30; "
+            "SET tcp_keepalives_interval = 10; SET tcp_keepalives_count = 3"  # else a dead machine blocks
+        )
+        if not self._is_there():
+            with self.base.transaction():
+                run("SELECT pg_advisory_xact_lock(hashtext('fractal'))")  # two create it at once
+                if not self._is_there():
+                    run(f'CREATE SCHEMA IF NOT EXISTS "{self.schema}"; {SCHEMA}')
+                    run(f"INSERT INTO format VALUES ({FORMAT})")
+        refuse_newer(self.place, self._version())
 
     def _is_there(self) -> bool:
         return self.base.execute("SELECT to_regclass('format')").fetchone()[0] is not None
