@@ -539,7 +539,7 @@ def _source(path: Path) -> Iterator[Shelf]:
     folders = (path / ".fractal" / "state" / "memory", path / "state" / "memory", path)
     places = (folder / name for folder in folders for name in ("brain.sqlite3", "brain"))
     store = next((place for place in places if place.exists()), path)
-    if store.is_dir() and any(True for folder in folders for _ in folder.glob("postgres-*")):
+    if store.is_dir() and any(each for folder in folders for each in folder.glob("postgres-*")):
         raise UsageError(f"{path}: its memory is in PostgreSQL; write it with `fractal brain export FILE`")
     if store.is_file() and store.open("rb").read(15) == b"SQLite format 3":
         with closing(Shelf(SqliteKeeper(store, fsync=False))) as shelf:

@@ -40,8 +40,8 @@ ADDRESS = conninfo_to_dict(
     "keepalives_interval=10 keepalives_count=3 tcp_user_timeout=60000"
 )
 """What the address need not say: a connection that is lost is noticed."""
-LONGEST_NAME = 63
-"""Bytes of a schema's name: PostgreSQL cuts longer ones, and two stores would become one."""
+NAME = re.compile(r"fractal_[a-z0-9/-]{1,55}")
+"""The name of a schema. PostgreSQL cuts what is longer, and two stores would become one."""
 LONGEST_TERM, SEARCHED = 100, 200_000
 """Characters of a word, and of a text, that are indexed: a `tsvector` has at most 1 MB."""
 LOST = ("08", "28", "3D", "57")
@@ -145,8 +145,8 @@ class PostgresKeeper(SqliteKeeper):
         space = re.search(r"/state/spaces(/[^/]+)/memory$", str(path.parent))
         name += space[1] if space else ""
         self.named, self.schema, self._writing = f"postgres:{name}", f"fractal_{name}", False
-        if len(self.schema) > LONGEST_NAME:
-            raise ConfigurationError(f"store: {self.named}: too long for PostgreSQL; shorten the name")
+        if not NAME.fullmatch(self.schema):
+            raise ConfigurationError(f"store: {self.named}: use up to 55 small letters, digits and hyphens")
         super().__init__(path, fsync=fsync)
 
     def open(self) -> None:

@@ -100,7 +100,7 @@ def test_a_task_whose_machine_died_waits_for_that_machine(machine: Make) -> None
 
 def test_two_beats_at_once_begin_each_task_once(machine: Make, tmp_path: Path) -> None:
     here, _ = machine("here"), machine("there")
-    tasks = [here.send(f"write the sum of two and {n}", by=TERMINAL).id for n in range(6)]
+    tasks = [here.send(f"write the sum of two and {n}", by=TERMINAL).id for n in range(4)]
     store, environment = here.config.store, {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     beats = [
         subprocess.Popen([sys.executable, "-c", BEATING, str(tmp_path / place), store], env=environment)

@@ -155,8 +155,9 @@ class TestPostgres(OnDisk):
         with pytest.raises(StorageError, match=r"at 127\.0\.0\.1/db: .*see that PostgreSQL runs") as failed:
             self.open(tmp_path)
         assert "hush" not in f"{wrong.value}{failed.value}"
-        with pytest.raises(ConfigurationError, match="too long for PostgreSQL"):
-            open_shelf(f"postgres:{'x' * 40}", tmp_path / "state/spaces" / ("y" * 20) / "memory")
+        for name in ("x" * 40, 'x"; DROP SCHEMA public; --'):
+            with pytest.raises(ConfigurationError, match="use up to 55 small letters, digits and hyphens"):
+                open_shelf(f"postgres:{name}", tmp_path / "state/spaces" / ("y" * 20) / "memory")
 
 
 HALF_DONE = """
