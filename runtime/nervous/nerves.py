@@ -21,7 +21,6 @@ from kernel.errors import UsageError
 from kernel.loop.advance import REVIEW
 from kernel.loop.approval import Decider, planned_dangers, why_not_approver
 from kernel.loop.run_context import RunContext, Session, overseen
-from kernel.store.files import FileStore
 from runtime.memory.run_memory import RunMemory
 from runtime.nervous import escalation, oversight
 from runtime.nervous.decisions import UNCHANGED
@@ -260,8 +259,7 @@ class Nerves:
             if thread.run == result.run:
                 text = result.output or result.reason
                 self.close(thread.id, result.run, text, {"status": result.status})
-        store = FileStore(result.path.parent)
-        self.staging.ended(result, [store.peek(loop) for loop in store.loops()])
+        self.staging.ended(result)
         if self.config.learn != "off":
             self.log.teach(result.run)
 

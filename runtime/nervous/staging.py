@@ -16,15 +16,16 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from kernel.document.escaping import to_json
 from kernel.document.model import ACCEPTED, Document
 from kernel.document.redaction import redact
-from kernel.errors import UsageError
+from kernel.errors import DocumentError, UsageError
 from kernel.loop.approval import PROGRAM, Decider
+from kernel.store.files import FileStore
 from runtime.memory.facts.records import Memory, stamp
 from runtime.memory.learning.distiller import LONGEST, is_plain
 from runtime.memory.run_memory import RunMemory
 from runtime.memory.store import Record
 from runtime.nervous.discovery import tier_of
 from runtime.nervous.messages import Message, Messages, named
-from runtime.text.lines import flat
+from runtime.text.lines import flat, shortened
 from runtime.workspace.runs import RunResult
 from runtime.workspace.settings import Config
 
@@ -41,6 +42,8 @@ SHOWN = 3
 """Lines that oversight is shown, as of earlier decisions (`log.SHOWN`)."""
 NOT_KNOWN = "read somewhere, may be false"
 """The heading of what loops of oversight are shown."""
+SHOWN_CHARS = 400
+"""Characters of a line that are shown, as of what is recalled."""
 SHORT = 12
 """Characters of an id that are shown and suffice."""
 _WORD = re.compile(r"[^\W\d_]{4,}|\d[\d.,:]*\d|\d")
@@ -61,7 +64,7 @@ class Staged(Record):
     @property
     def line(self) -> str:
         """Its id, text and source on one line."""
-        return f"{self.id[:SHORT]} {flat(self.text)} ({self.source or 'no source'})"
+        return f"{self.id[:SHORT]} {shortened(flat(self.text), SHOWN_CHARS)} ({self.source or 'no source'})"
 
 
 class Staging:
@@ -159,17 +162,22 @@ class Staging:
             return f"it is not plain: it has a command, address, file or sign, or over {LONGEST} characters"
         return ""
 
-    def ended(self, result: RunResult, documents: Sequence[Document]) -> None:
+    def ended(self, result: RunResult) -> None:
         """After an accepted run: stage what oversight taught, and measure what was shown."""
         if result.status not in ACCEPTED:
             return
         messages = self._messages().all(run=result.run)
         taught = [each for each in messages if each.type == "teaching"]
-        for each in taught if self.memory.there else ():
+        for each in taught:
             if Decider.read(each.data).kind == "oversight":
                 with suppress(UsageError):  # it has a secret
                     self._offer_by_gates(self._add([each.text], f"run:{result.run}")[1])
         if not self._any:
+            return
+        store = FileStore(result.path.parent)
+        try:
+            documents = [store.peek(loop) for loop in store.loops()]
+        except DocumentError:  # the run says so
             return
         task = " ".join(each.text(1, "task") for each in documents)
         told = _words(" ".join([result.output, *_done(documents), *_replied(messages)]))
@@ -185,7 +193,8 @@ class Staging:
         return [
             each
             for each in self.memory.brain.shelf.scan(Staged)
-            if each.id[:SHORT] in ids or any(flat(each.text) in note for note in notes)
+            if each.id[:SHORT] in ids
+            or any(each.id[:SHORT] in note or flat(each.text) in note for note in notes)
         ]
 
     def _measured(self, id: str, run: str, helped: bool) -> None:
@@ -211,13 +220,13 @@ class Staging:
         if (
             helped
             and not staged.approved
-            and self.config.promote != "approval"
+            and self.config.staged_until != "approval"
             and len(staged.helped) >= USES
         ):
             self._offer(staged, Decider("policy", f"helped in {len(staged.helped)} runs"))
 
     def _offer_by_gates(self, new: Iterable[Staged]) -> None:
-        for each in new if self.config.promote == "gates" else ():
+        for each in new if self.config.staged_until == "gates" else ():
             self._offer(each, Decider("policy", "gates"))
 
     def _offer(self, staged: Staged, by: Decider) -> None:

@@ -123,16 +123,16 @@ def test_what_a_person_approves_is_known(fractal: Any) -> None:
 
 
 async def test_what_oversight_says_is_true_is_known(fractal: Any) -> None:
-    one = fractal(oversight=lambda ask: {**KNOWS, "holds": [1, 7]}, promote="approval")
+    one = fractal(oversight=lambda ask: {**KNOWS, "holds": [1, 7]}, staged_until="approval")
     one.nerves.staging.stage([OIL], "file:guide.md")
     await one.run("write down how much oil the pump in hall 3 needs")
     assert known(one)
     assert staged(one) == []
 
 
-@pytest.mark.parametrize(("promote", "enough"), [("use", True), ("approval", False)])
-async def test_what_helps_in_enough_accepted_runs_is_known(fractal: Any, promote: str, enough: bool) -> None:
-    one = fractal(oversight=lambda ask: KNOWS, promote=promote)
+@pytest.mark.parametrize(("until", "enough"), [("use", True), ("approval", False)])
+async def test_what_helps_in_enough_accepted_runs_is_known(fractal: Any, until: str, enough: bool) -> None:
+    one = fractal(oversight=lambda ask: KNOWS, staged_until=until)
     one.nerves.staging.stage([OIL], "file:guide.md")
     for number in range(USES):
         assert staged(one) == [OIL]
@@ -163,14 +163,14 @@ async def test_a_run_that_was_not_accepted_does_not_count(fractal: Any) -> None:
 def test_the_gates_let_in_what_is_plain_and_has_a_source(
     fractal: Any, text: str, source: str, why: str
 ) -> None:
-    one = fractal(promote="gates")
+    one = fractal(staged_until="gates")
     (read,) = one.nerves.staging.stage([text], source)
     assert (read.approved, staged(one)) == (("", [text]) if why else ("policy", []))
     assert why in one.nerves.staging.refusal(read, OVERSIGHT)
 
 
 def test_nobody_lets_in_what_contradicts_what_holds(fractal: Any) -> None:
-    one = fractal(promote="gates")
+    one = fractal(staged_until="gates")
     knowledge.remember(one, "The code of the gate is 4711.")
     (read,) = one.nerves.staging.stage(["The code of the gate is 9999."], "file:guide.md")
     assert read.approved == ""
