@@ -64,7 +64,10 @@ def recall(query: tuple[str, ...], staged: bool, explain: bool, mode: str, limit
     """
     if staged:
         staging = opened().nerves.staging
-        _print_staged(staging.near(" ".join(query), limit) if query else staging.waiting())
+        read = staging.near(" ".join(query), limit) if query else staging.waiting()
+        _print_staged(read)
+        if not read:
+            notify("nothing about that is staged" if query else "nothing is staged")
         return
     hits = knowledge.recall(opened_memory(), " ".join(query), limit=limit, mode=mode)
     emit(hits)
@@ -86,8 +89,6 @@ def _print_staged(read: Sequence[Staged]) -> None:
         print_line(f"{line(each.line)}{', known' if each.approved else ''}")
     if staged := [each.id[:8] for each in read if not each.approved]:
         notify(f"let agents know it: {command('remember', '--approve', staged[0])}", "bright_black")
-    elif not read:
-        notify("nothing is staged")
 
 
 @click.command()

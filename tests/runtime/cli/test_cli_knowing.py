@@ -208,6 +208,7 @@ def test_what_is_staged_is_not_recalled_until_it_is_approved(knowing: Command):
     guide = knowing.folder / "guide.txt"
     guide.write_text("The pump needs 42 litres of oil.\n\nThe boiler closes at 90 degrees.\n")
     assert knowing("remember", "--staged", "--file", "guide.txt").exit == 0
+    assert knowing("dream").exit == 0
     assert "I know nothing" in knowing("recall", "how much oil does the pump need").err
     (pump,) = json.loads(knowing("recall", "--staged", "oil of the pump", "--limit", "1", "--json").out)
     assert (pump["text"], pump["source"]) == ("The pump needs 42 litres of oil.", "file:guide.txt")

@@ -185,6 +185,18 @@ def test_a_secret_is_not_even_staged(fractal: Any) -> None:
     assert staged(one) == []
 
 
+def test_what_a_person_said_too_stays_known_when_it_is_withdrawn(fractal: Any) -> None:
+    one = fractal()
+    (read,) = one.nerves.staging.stage([OIL], "file:guide.md")
+    one.nerves.staging.approve(read.id, OVERSIGHT)
+    knowledge.remember(one, OIL)
+    mind = knowledge.mind_of(one)
+    mind.withdraw(read.id)
+    assert known(one)
+    (memory,) = mind.memories()
+    assert read.id not in memory.evidence
+
+
 def test_the_same_again_changes_nothing(fractal: Any) -> None:
     one = fractal()
     (read,) = one.nerves.staging.stage([OIL], "file:guide.md")
