@@ -158,6 +158,12 @@ class Fractal(Reader):
 
         return settle(self.discovery, run_context, child)
 
+    def notes_for(self, document: Document) -> Sequence[tuple[str, str]]:
+        """What a loop is shown of memory; a loop of oversight, of what was read."""
+        if overseen(document) and self.messages_folder.is_dir():
+            return self.nerves.staging.notes(document)
+        return self.memory.notes_for(document)
+
     def known(self, agent: str = "") -> list[Tool]:
         """The tools that an agent (default: the one of the settings) knows."""
         return discovering.known(self, self.catalogue().tools, agent)

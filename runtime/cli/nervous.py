@@ -163,6 +163,8 @@ def review(run: str) -> None:
         _print(each)
     if not waits:
         notify(f"run {name} waits for no decision" if name else "nothing waits for a decision")
+    if not name and (read := fractal.nerves.staging.waiting() if fractal.memory.there else ()):
+        notify(f"{count(len(read), 'thing')} read and not yet known: {command('recall', '--staged')}")
 
 
 def _print(waits: Waits) -> None:

@@ -30,10 +30,16 @@ class Reply:
     type: str
     text: str
     by: Decider
+    holds: tuple[int, ...] = ()  # the lines of what was read that it says are true, counted from 1
 
 
 def review(
-    run_context: RunContext, systems: Sequence[Path], document: Document, reasons: str, earlier: str = ""
+    run_context: RunContext,
+    systems: Sequence[Path],
+    document: Document,
+    reasons: str,
+    earlier: str = "",
+    read: Sequence[str] = (),
 ) -> Reply | None:
     """Review the plan, or the waiting steps, of a loop; None if there is no oversight or no usable reply."""
     slots = {
@@ -41,6 +47,7 @@ def review(
         "plan": planned(document),
         "reasons": reasons,
         "earlier": earlier or "nothing yet",
+        "read": _numbered(read),
     }
     found = _ask(run_context, systems, document, "review", slots)
     if found is None:
@@ -49,11 +56,16 @@ def review(
     decision, why = str(reply.get("decision", "pass")), " ".join(str(reply.get("why", "")).split())
     if decision not in ("approve", "nudge", "reject") or (decision != "approve" and not why):
         decision = "pass"
-    return Reply(decision, why, by)
+    return Reply(decision, why, by, _holds(reply))
 
 
 def answer(
-    run_context: RunContext, systems: Sequence[Path], document: Document, question: str, earlier: str = ""
+    run_context: RunContext,
+    systems: Sequence[Path],
+    document: Document,
+    question: str,
+    earlier: str = "",
+    read: Sequence[str] = (),
 ) -> Reply | None:
     """Answer a worker's question; None if there is no oversight or no usable reply."""
     notes = [note for note in document.section(1).notes if note.key in ("context", "fact", "answer")]
@@ -63,13 +75,23 @@ def answer(
         "question": question,
         "context": context or "nothing more",
         "earlier": earlier or "nothing yet",
+        "read": _numbered(read),
     }
     found = _ask(run_context, systems, document, "answer", slots)
     if found is None:
         return None
     reply, by = found
     text = str(reply.get("answer", "")).strip()
-    return Reply("answer" if reply.get("known") is True and text else "pass", text, by)
+    return Reply("answer" if reply.get("known") is True and text else "pass", text, by, _holds(reply))
+
+
+def _numbered(read: Sequence[str]) -> str:
+    return "\n".join(f"{n}. {line}" for n, line in enumerate(read, 1)) or "nothing"
+
+
+def _holds(reply: Mapping[str, Any]) -> tuple[int, ...]:
+    numbers = reply.get("holds")
+    return tuple(each for each in numbers if type(each) is int) if isinstance(numbers, list) else ()
 
 
 def waiting_steps(document: Document) -> dict[int, Step]:

@@ -164,6 +164,12 @@ class Config(BaseModel):
         description="which tools an agent knows: all, or those of `system/nervous/discovery.md` and what was "
         "granted to it since",
     )
+    staged_until: Literal["approval", "use", "gates"] = Field(
+        "use",
+        description="what lets agents know what was staged as read: approval by oversight or a person, "
+        "`use` also that it helped in 3 accepted runs, `gates` also that it has a source, is plain and "
+        "contradicts nothing",
+    )
     patience: float = Field(
         86_400,
         gt=0,

@@ -240,6 +240,7 @@ NEEDS_TRUST: Mapping[str, Lowers] = {
     "review": Lowers(  # a model may then approve what else a person is asked for
         "`risky` or `always`", lambda value, without: value in ("risky", "always")
     ),
+    "staged_until": Lowers("`use` or `gates`", lambda value, without: value != "approval"),
     "discovery": Lowers("`open`", lambda value, without: value != without),
     "shipped": _is("false"),  # the shipped rules of danger are gone with it
     "learn": _is("model"),
