@@ -168,9 +168,14 @@ class Staging:
         messages = self._messages().all(run=result.run)
         taught = [each for each in messages if each.type == "teaching"]
         for each in taught:
-            if Decider.read(each.data).kind == "oversight":
-                with suppress(UsageError):  # it has a secret
-                    self._offer_by_gates(self._add([each.text], f"run:{result.run}")[1])
+            by = Decider.read(each.data)
+            with suppress(UsageError):  # it has a secret
+                new = self._add([each.text], f"run:{result.run}")[1]
+                if tier_of(by) == "human":
+                    for staged in new:
+                        self._offer(staged, by)
+                else:
+                    self._offer_by_gates(new)
         if not self._any:
             return
         store = FileStore(result.path.parent)

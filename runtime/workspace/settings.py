@@ -243,9 +243,9 @@ class Config(BaseModel):
     snapshot_every: int = Field(
         50, ge=0, description="problems after which a line of figures of memory is kept; 0: none"
     )
-    shown: tuple[Literal["files", "patterns", "similar tasks", "others", "way"], ...] = Field(
-        ("files", "patterns", "similar tasks", "others", "way"),
-        description="what of memory a prompt shows: files and facts that the task needs, learned patterns, "
+    shown: tuple[Literal["facts and files", "patterns", "similar tasks", "others", "way"], ...] = Field(
+        ("facts and files", "patterns", "similar tasks", "others", "way"),
+        description="what of memory a prompt shows: facts and files that the task needs, learned patterns, "
         "how tasks like it were done, what others do now, the way of asking that suits its type; nothing "
         "without `recall`",
     )

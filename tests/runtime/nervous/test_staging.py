@@ -10,6 +10,7 @@ import pytest
 from playing import ACCEPT, plan
 
 from kernel.asking.responder import Ask, Ladder
+from kernel.document.model import ACCEPTED
 from kernel.errors import UsageError
 from kernel.loop.approval import TERMINAL, Decider
 from runtime.api import knowledge
@@ -102,6 +103,23 @@ async def test_a_specialist_is_shown_it_and_what_it_teaches_is_staged(fractal: A
     guide, taught = one.nerves.staging.waiting()
     assert guide.helped == (result.run,)
     assert (taught.text, taught.source) == ("Look at the plate of the pump.", f"run:{result.run}")
+
+
+async def test_what_a_person_teaches_is_known_to_the_next_worker(fractal: Any) -> None:
+    teaching = "The plate of the pump says how much oil it needs."
+    prompts: list[str] = []
+
+    def worker(ask: Ask) -> Any:
+        prompts.append(ask.user)
+        return ACCEPT if ask.phase == "check" else plan({"tool": "escalate", "what": f"general: {ASKS}"})
+
+    one = fractal(worker, review="off")
+    result = await one.run("find out how much oil the pump in hall 3 needs")
+    one.tell(result.run, "answer", text=f"42 litres\nteaching: {teaching}", by=TERMINAL)
+    assert (await one.resume(result.run)).status in ACCEPTED
+    assert staged(one) == []
+    await one.run("find out how much oil the pump in hall 4 needs")
+    assert f"- {teaching} (" in prompts[-1]
 
 
 async def test_a_person_is_shown_it_with_the_question_that_waits(fractal: Any) -> None:
