@@ -513,11 +513,13 @@ class Fractal(Reader):
             run_context.store = FileStore(folder, engine.wake, fsync=self.config.fsync)
             run_context.stopping = ""
             messaging.weigh(self, folder)
-            result = self._result(run_context, folder, await engine.drive())
+            result = self._result(run_context, folder, got := await engine.drive())
             asked = open_question(unfinished(FileStore(folder)), result.waiting)
-            if result.waiting and (found := await self._replied(run_context)):
-                self._leave(run_context.id, *found)
-                continue
+            if result.waiting:
+                if found := await self._replied(run_context):
+                    self._leave(run_context.id, *found)
+                    continue
+                result = self._result(run_context, folder, got)  # oversight may have spent something
             with clock.patient():
                 reply = await ask(self._person, result, asked, plan_only=run_context.policy.plan_only)
             if not (self._person and reply):

@@ -7,7 +7,6 @@ say so and a model is configured.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
@@ -83,7 +82,7 @@ class Nerves:
         passed = any(each.type == "observation" for each in self.messages.thread(asked.id))
         if passed or self.config.review_on(run_context.ladder) == "off":
             return None
-        judged = await asyncio.to_thread(self._judged, run_context, document, asked)
+        judged = await self._judged(run_context, document, asked)
         if judged is None:
             return None
         for number in judged.holds:
@@ -106,7 +105,9 @@ class Nerves:
             with suppress(UsageError):
                 self.staging.approve(str(lines[number - 1]).partition(" ")[0], by)
 
-    def _judged(self, run_context: RunContext, document: Document, asked: Message) -> oversight.Reply | None:
+    async def _judged(
+        self, run_context: RunContext, document: Document, asked: Message
+    ) -> oversight.Reply | None:
         """What oversight says, or what was learned of it; None if it may not decide, or there is none."""
         waits, read = document.meta.waiting or {}, asked.data.get("read", ())
         if waits.get("for") == "person":
@@ -114,7 +115,7 @@ class Nerves:
             if question is None or question.origin == "kernel":  # no rung could take it
                 return None
             answers = self.log.answers(question.text)
-            return oversight.answer(run_context, self.systems, document, question.text, answers, read)
+            return await oversight.answer(run_context, self.systems, document, question.text, answers, read)
         if why_not_approver(OVERSIGHT, document.steps.values(), ()):
             return None
         if self._settled(document, asked):
@@ -126,7 +127,7 @@ class Nerves:
         why = [document.text(2, REVIEW), document.text(2, "dangers")]
         reasons = str(waits["question"]) if waiting_steps(document) else "\n".join(filter(None, why))
         like = self.log.like(str(asked.data["task_type"]))
-        return oversight.review(run_context, self.systems, document, reasons, like, read)
+        return await oversight.review(run_context, self.systems, document, reasons, like, read)
 
     def _settled(self, document: Document, asked: Message) -> bool:
         """Whether only dangers are asked about, and oversight has approved all such calls often enough."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
@@ -33,7 +33,7 @@ class Reply:
     holds: tuple[int, ...] = ()  # the lines of what was read that it says are true, counted from 1
 
 
-def review(
+async def review(
     run_context: RunContext,
     systems: Sequence[Path],
     document: Document,
@@ -49,7 +49,7 @@ def review(
         "earlier": earlier or "nothing yet",
         "read": _numbered(read),
     }
-    found = _ask(run_context, systems, document, "review", slots)
+    found = await _ask(run_context, systems, document, "review", slots)
     if found is None:
         return None
     reply, by = found
@@ -59,7 +59,7 @@ def review(
     return Reply(decision, why, by, _holds(reply))
 
 
-def answer(
+async def answer(
     run_context: RunContext,
     systems: Sequence[Path],
     document: Document,
@@ -77,7 +77,7 @@ def answer(
         "earlier": earlier or "nothing yet",
         "read": _numbered(read),
     }
-    found = _ask(run_context, systems, document, "answer", slots)
+    found = await _ask(run_context, systems, document, "answer", slots)
     if found is None:
         return None
     reply, by = found
@@ -109,7 +109,7 @@ def planned(document: Document) -> str:
     return "\n".join(filter(None, [document.text(2, "approach"), *lines, document.text(2, "work")]))
 
 
-def _ask(
+async def _ask(
     run_context: RunContext,
     systems: Sequence[Path],
     document: Document,
@@ -128,19 +128,19 @@ def _ask(
     )
     if not asking:
         return None
+    session = Session(run_context, document)
+    session.emit("ask_started", phase=prompt, step=0, rung=asking.rungs[0].name)
     before = asking.spent()
-    with ThreadPoolExecutor(1) as pool:  # an event loop runs in this thread
-        text = pool.submit(asking, prompt, slots).result()
+    text = await asyncio.to_thread(asking, prompt, slots)
     since, rung = asking.spent() - before, asking.rungs[0]
+    usd = None if since.unpriced else round(since.usd, 9)
     session = Session(run_context, run_context.store.load(document.meta.id))
-    figures: dict[str, Any] = {
-        "calls": since.calls,
-        "prompt": since.prompt_tokens,
-        "out": since.completion_tokens,
-    }
-    figures |= {"usd": None if since.unpriced else round(since.usd, 9)} if since.usd or since.unpriced else {}
-    session.answered(prompt, rung.name, model=rung.name, **figures)
+    used = {"prompt": since.prompt_tokens, "out": since.completion_tokens}
+    priced = {"usd": usd} if since.usd or since.unpriced else {}
+    session.answered(prompt, rung.name, model=rung.name, calls=since.calls, **used, **priced)
     session.save()
+    told = {"prompt_tokens": used["prompt"], "completion_tokens": used["out"], "usd": usd}
+    session.emit("ask_finished", phase=prompt, step=0, rung=rung.name, model=rung.name, **told)
     for trouble in asking.troubles:
         run_context.warn(f"oversight: {trouble}")
     if not text:

@@ -170,9 +170,9 @@ class Staging:
         for each in taught:
             by = Decider.read(each.data)
             with suppress(UsageError):  # it has a secret
-                new = self._add([each.text], f"run:{result.run}")[1]
+                ids, new = self._add([each.text], f"run:{result.run}")
                 if tier_of(by) == "human":
-                    for staged in new:
+                    for staged in self.memory.brain.shelf.pick(Staged, ids):
                         self._offer(staged, by)
                 else:
                     self._offer_by_gates(new)
@@ -234,7 +234,7 @@ class Staging:
             self._offer(each, Decider("policy", "gates"))
 
     def _offer(self, staged: Staged, by: Decider) -> None:
-        if not self.refusal(staged, by):
+        if not staged.approved and not self.refusal(staged, by):
             self._know(staged, by)
 
     def _know(self, staged: Staged, by: Decider) -> Staged:
