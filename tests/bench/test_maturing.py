@@ -6,7 +6,7 @@ from bench.maturing import LIFEFORCE, measure, table
 
 
 def test_a_task_that_code_proves_becomes_a_reflex_and_a_judged_one_keeps_one_call() -> None:
-    figures = measure(times=2, pace=0.0)
+    figures = measure(times=2, judged=2, pace=0.0)
     drive, judged, pens = figures.values()
     assert [each["calls"] for each in drive] == [3, 0]
     assert [each["lifeforce"] for each in drive] == [3 * LIFEFORCE + 2.5, 2.5]

@@ -254,7 +254,7 @@ def make(runs: Runs) -> MCPServer:
         kind: Reply = "answer",
         priority: Priority = "normal",
     ) -> Sent:
-        """Send a task to an agent (`to`) by `priority`, or reply to an open message by its id (`in_reply_to`).
+        """Send a task to an agent (`to`) by `priority`, or reply to an open message (`in_reply_to`: its id).
 
         The `kind` of a reply is answer, approve, nudge (plan again with this guidance), reject, or veto
         (cancel the run). Ask a person before you approve. A beat takes it up (`fractal beat`), or `resume`.

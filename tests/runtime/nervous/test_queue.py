@@ -25,7 +25,7 @@ from runtime.models.human import Human
 from runtime.models.ladder import Limited
 from runtime.models.scripted import Scripted
 from runtime.nervous.messages import Message
-from runtime.nervous.queue import Queued
+from runtime.nervous.queue import Priority, Queued
 
 BEGAN = datetime(2026, 11, 1, tzinfo=UTC)
 POOL = {"capacity": 1_000, "per_hour": 0}
@@ -100,7 +100,14 @@ def test_a_cheap_urgent_stream_starves_no_task() -> None:
 
 def test_a_beat_takes_tasks_by_priority_and_then_by_time(fractal: Make) -> None:
     one = fractal()
-    for text, priority in [("a", "low"), ("b", "normal"), ("c", "high"), ("d", "normal"), ("e", "high")]:
+    sent: list[tuple[str, Priority]] = [
+        ("a", "low"),
+        ("b", "normal"),
+        ("c", "high"),
+        ("d", "normal"),
+        ("e", "high"),
+    ]
+    for text, priority in sent:
         one.send(f"look at {text}", priority=priority)
     names = [each.priority for each in one.queue()]
     assert names == ["high", "high", "normal", "normal", "low"]
@@ -160,7 +167,7 @@ def test_a_run_that_waits_for_lifeforce_goes_on_while_beats_go_on(fractal: Make)
     assert statuses[0] == "waiting" and statuses[-1] == "unverified"
 
 
-SENT = [("look at a", "low"), ("look at b", "normal"), ("look at c", "high")]
+SENT: list[tuple[str, Priority]] = [("look at a", "low"), ("look at b", "normal"), ("look at c", "high")]
 ORDER = ["look at c", "look at b", "look at a"]
 
 
@@ -169,7 +176,7 @@ def test_a_beat_that_dies_at_any_write_keeps_the_order(fractal: Make, tmp_path: 
     settings: dict[str, Any] = {"store": "files", "learn": "off", "observe": []}
     kept = fractal(place="kept", **settings)
     for text, priority in SENT:
-        kept.send(text, priority=priority)  # pyright: ignore[reportArgumentType]
+        kept.send(text, priority=priority)
     at, died = 1, True
     while died:
         place = shutil.copytree(tmp_path / "kept", tmp_path / f"died{at}").name
@@ -191,7 +198,7 @@ def test_another_machine_that_takes_over_keeps_the_order(fractal: Make, tmp_path
 
     one = fractal()
     for text, priority in SENT:
-        one.send(text, priority=priority)  # pyright: ignore[reportArgumentType]
+        one.send(text, priority=priority)
     if not (other := os.fork()):
         beat(fractal(slow))
         os._exit(1)
