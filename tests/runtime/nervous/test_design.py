@@ -170,6 +170,7 @@ def test_a_requested_tool_is_designed_tested_refined_granted_and_used(place: Pla
     assert {each["rung"] for each in alone.root_document(used.run).meta.rungs} == {"worker"}
 
 
+ASKS = "urllib.request.urlopen('http://192.0.2.1/')"
 LOST = {**STATES, "broken": {"stop": "idle"}}
 
 
@@ -195,6 +196,15 @@ LOST = {**STATES, "broken": {"stop": "idle"}}
             "delete-everything",
         ),
         (
+            version(
+                f"import contextlib, urllib.request\nwith contextlib.suppress(OSError): {ASKS}\n{RIGHT}",
+                pattern(),
+            ),
+            version(RIGHT),
+            "effects",
+            "do without (connects to http://192.0.2.1/)",
+        ),
+        (
             version("open('log.txt', 'a').write('x')\n" + RIGHT, pattern()),
             version(RIGHT),
             "effects",
@@ -216,7 +226,11 @@ def test_each_gate_refuses_a_version_by_its_name(
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ("import urllib.request; urllib.request.urlopen('http://192.0.2.1/')", "it uses the network"),
+        (
+            # its text does not say so
+            "import urllib.request as it; getattr(it, 'url' + 'open')('http://192.0.2.1/')",
+            "it uses the network",
+        ),
         (
             "import contextlib\nwith contextlib.suppress(OSError): open('log.txt', 'a').write('x')",
             "it writes log.txt",
