@@ -6,14 +6,15 @@ finds the same order, and one that dies leaves none behind.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
+from itertools import chain
 from math import log
 from statistics import median
 from typing import Literal
 
-from kernel.document.model import root_id
 from kernel.errors import FractalError
 from runtime.memory.run_memory import RunMemory
 from runtime.nervous.messages import Message
@@ -60,29 +61,33 @@ class Queued:
 def ordered(tasks: Iterable[Message], memory: RunMemory, config: Config) -> list[Queued]:
     """Queued tasks, next first.
 
-    A task is expected to cost the median of the last runs of its agent with tasks of its type, else with any
-    tasks. It costs nothing where the agent has no pool of lifeforce.
+    A task is expected to cost the median of the last runs of its agent with tasks of its type, else of all
+    its runs. It costs nothing where the agent has no pool of lifeforce.
     """
     costs = cache(partial(_costs, memory, config))
     queue = [Queued(each, _expected(memory, each.text, costs(each.to))) for each in tasks]
     return sorted(queue, key=lambda each: (each.turn, each.message.at, each.message.id))
 
 
-def _costs(memory: RunMemory, config: Config, agent: str) -> Sequence[tuple[str, float]]:
-    """Type and lifeforce of each run of an agent, oldest first; none where it has no pool."""
+def _costs(memory: RunMemory, config: Config, agent: str) -> Mapping[str, float]:
+    """What a run of an agent costs by type of task, and under "" of any; empty if that is not known."""
     try:
         if config.pool_of(agent) is None:
-            return ()
-        runs = [each for each in memory.brain.episodes.all({"agent": agent}) if each.id == root_id(each.run)]
+            return {}
+        runs = memory.brain.episodes.all({"agent": agent, "level": "system"})  # no parts of runs
+        counted = [each for each in runs if each.lifeforce is not None]
     except FractalError:
-        return ()  # the run of the task says what is wrong
-    runs.sort(key=lambda each: each.at)
-    return [(each.type, each.lifeforce) for each in runs if each.lifeforce is not None]
+        return {}  # the run of the task says what is wrong
+    by_type: dict[str, list[float]] = {}
+    for each in sorted(counted, key=lambda each: each.at):
+        by_type.setdefault(each.type, []).append(each.lifeforce or 0.0)
+    costs = {type: median(each[-LAST:]) for type, each in by_type.items()}
+    return {**costs, "": median(chain(*by_type.values()))} if costs else {}
 
 
-def _expected(memory: RunMemory, task: str, costs: Sequence[tuple[str, float]]) -> float | None:
+def _expected(memory: RunMemory, task: str, costs: Mapping[str, float]) -> float | None:
     if not costs:
         return None
-    type = memory.brain.kinds.of(task)[0]
-    alike = [lifeforce for name, lifeforce in costs if name == type]
-    return median(alike[-LAST:] or [lifeforce for _, lifeforce in costs])
+    with suppress(FractalError):  # the embedder cannot be loaded
+        return costs.get(memory.brain.kinds.of(task)[0], costs[""])
+    return costs[""]
