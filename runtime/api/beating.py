@@ -133,16 +133,16 @@ class Beat:
         self._mark = mark
 
     def _in_order(self, threads: Sequence[OpenThread]) -> Sequence[OpenThread]:
-        """Tasks after everything else, those that have begun first, else as `ordered` says."""
-        tasks, places = [each for each in threads if each.type == "task"], dict[str, int]()
+        """By time, a task by its turn; tasks that have not begun come last."""
+        turns = {each.id: sent.timestamp() if (sent := moment(each.at)) else 0.0 for each in threads}
+        tasks = [each for each in threads if each.type == "task"]
         if len(tasks) > 1 and any(self._has_place(each.to) for each in tasks):  # else all wait on
             nerves = self.fractal.nerves
             found = nerves.messages.shelf.pick(Message, [each.id for each in tasks])
-            queue = ordered(found, nerves.memory, nerves.config)
-            places = {each.message.id: place for place, each in enumerate(queue)}
+            turns |= {each.message.id: each.turn for each in ordered(found, nerves.memory, nerves.config)}
         return sorted(
             threads,
-            key=lambda each: (each.type == "task", not each.taken, places.get(each.id, -1), each.at, each.id),
+            key=lambda each: (each.type == "task" and not each.taken, turns[each.id], each.at, each.id),
         )
 
     def _look(self, thread: OpenThread, glance: Glance) -> None:
@@ -250,7 +250,7 @@ class Beat:
             self._report(thread, FractalError(f"internal error in Fractal: {explained(error)}"))
         else:
             self.results.append(result)
-            self.say(f"run {run}: {result.status}")
+            self.say(f"run {run}: {result.status}{f' for {result.waiting}' if result.waiting else ''}")
             if result.status in ENDED:
                 self.fractal.nerves.ended(result)
             elif result.waiting == "lifeforce" and (pool := fractal.lifeforce) and pool.pool.per_hour:

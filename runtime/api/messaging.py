@@ -56,6 +56,11 @@ def queued(fractal: Fractal) -> list[Queued]:
     return ordered(messages.shelf.pick(Message, ids), fractal.memory, fractal.config)
 
 
+def places(fractal: Fractal) -> dict[str, str]:
+    """By the id of a queued task: its place, from 1, and what that is due to."""
+    return {each.message.id: f"{place}: {each}" for place, each in enumerate(queued(fractal), 1)}
+
+
 def send(fractal: Fractal, text: str, to: str, by: Decider, priority: str = "normal") -> Message:
     """Write a task for an agent, with what the sender's settings let wait for approval if it is a client."""
     from runtime.nervous.messages import tier_of

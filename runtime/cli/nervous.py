@@ -60,7 +60,7 @@ def messages(context: click.Context, run: str, only_open: bool, since: str, rend
     """
     if context.invoked_subcommand is not None:
         return
-    from runtime.api.messaging import listed
+    from runtime.api.messaging import listed, places
 
     fractal = opened()
     if render and fractal.memory.there:
@@ -70,9 +70,7 @@ def messages(context: click.Context, run: str, only_open: bool, since: str, rend
     found = listed(fractal, run=run, only_open=only_open, since=since)
     for fault in fractal.nerves.messages.shelf.faults.values() if fractal.memory.there else ():
         notify(f"skipped: {fault}", "yellow")
-    queued = {
-        each.message.id: f"{n}: {each}" for n, each in enumerate(fractal.queue() if only_open else (), 1)
-    }
+    queued = places(fractal) if only_open else {}
     emit([_as_json(each) | ({"queue": queued[each.id]} if each.id in queued else {}) for each in found])
     if not found:
         notify("no messages")

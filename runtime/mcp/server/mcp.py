@@ -19,7 +19,7 @@ from kernel.errors import FractalError, UsageError
 from kernel.loop.approval import Decider, plain_name
 from kernel.tools.tool import Tool
 from runtime import __version__
-from runtime.api.messaging import listed
+from runtime.api.messaging import listed, places
 from runtime.mcp.server.runs import WAIT, Runs, State
 
 if TYPE_CHECKING:
@@ -241,9 +241,9 @@ def make(runs: Runs) -> MCPServer:
     async def messages(run: str = "", only_open: bool = True, limit: int = 20) -> MessageList:
         """The messages (of one run) that wait for a reply or an outcome, queued tasks last; or the newest."""
         found, most = listed(runs.reading, run=run, only_open=only_open), max(limit, 1)
-        places = {each.message.id: f"{n}: {each}" for n, each in enumerate(runs.reading.queue(), 1)}
+        queued = places(runs.reading) if only_open else {}
         shown = found[:most] if only_open else found[-most:]
-        return MessageList(messages=[_sent(each, places.get(each.id, "")) for each in shown])
+        return MessageList(messages=[_sent(each, queued.get(each.id, "")) for each in shown])
 
     @tool(acts)
     async def send_message(
