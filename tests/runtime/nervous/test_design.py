@@ -227,8 +227,8 @@ def test_each_gate_refuses_a_version_by_its_name(
     ("line", "says"),
     [
         (
-            # its text does not say so
-            "import urllib.request as it; getattr(it, 'url' + 'open')('http://192.0.2.1/')",
+            # its text does not plainly use it
+            "import urllib.request; urllib.request.build_opener().open('http://192.0.2.1/')",
             "it uses the network",
         ),
         (
