@@ -222,6 +222,18 @@ def test_each_gate_refuses_a_version_by_its_name(
     assert "2 of 2 passed" in second
 
 
+def test_guidance_without_a_program_is_no_design(place: Place) -> None:
+    """Its cases could not be run, so nothing would show that it does what was requested."""
+    guidance = pattern(run=None, args=None, required=None, states=None, cases=None, effects=None)
+    tried = {"tool": "cells", "what": "prepare"}
+    bad = version("", guidance)
+    result, fractal = place.designed({**bad, "steps": [*bad["steps"], tried]}, version(RIGHT, pattern()))
+    assert result.exit == Exit.ACCEPTED, result.reason
+    first, second = reports(fractal)
+    assert "FAIL: schema: " in first and "run: a program" in first
+    assert "2 of 2 passed" in second
+
+
 @boxed
 @pytest.mark.parametrize(
     ("line", "says"),
