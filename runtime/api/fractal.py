@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from runtime.nervous.lifeforce import Lifeforce
     from runtime.nervous.messages import Message
     from runtime.nervous.nerves import Nerves
+    from runtime.nervous.queue import Priority, Queued
     from runtime.nervous.waiting import Waits
 
 MOST_LEFT_OUT = 3
@@ -571,9 +572,15 @@ class Fractal(Reader):
             self.nerves.told(document, kind, by, values)
         return working
 
-    def send(self, text: str, to: str = "", *, by: Decider = PROGRAM) -> Message:
+    def send(
+        self, text: str, to: str = "", *, priority: Priority = "normal", by: Decider = PROGRAM
+    ) -> Message:
         """Send a task to an agent (""; the default one): the beat starts a run and reports its outcome."""
-        return messaging.send(self, text, to, by)
+        return messaging.send(self, text, to, by, priority)
+
+    def queue(self) -> list[Queued]:
+        """The tasks that were sent and not taken up yet, next first, each with its priority and cost."""
+        return messaging.queued(self)
 
     def reply(self, message: str, kind: str, text: str = "", *, by: Decider = PROGRAM) -> Message:
         """Reply to an open message by its id, or the beginning of it: answer, approve, nudge, reject, veto.

@@ -118,4 +118,4 @@ def move_to(fractal: Fractal, run_context: RunContext, folder: Path, made: Workt
         enclosed=config.sandbox != "off" and not config.network,
     )
     run_context.kind = guard.kind
-    run_context.trials = partial(_trials, fractal, partial(trials, guard.program))
+    run_context.trials = partial(_trials, fractal, partial(trials, guard.program, guard.connects))
