@@ -177,6 +177,7 @@ command(
     "maturing",
     "Do tasks of one kind ten times: lifeforce and latency at the first and the tenth time.",
     option("--times", default=10, type=COUNT, metavar="N", help="How often."),
+    option("--judged", default=55, type=COUNT, metavar="N", help="How often those that only a model judges."),
 )
 command(
     "many",

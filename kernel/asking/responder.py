@@ -232,10 +232,14 @@ class Ladder:
 
     @property
     def oversight(self) -> tuple[Responder, ...]:
-        """The rungs of oversight: those of that tier, else the highest model, which may be both."""
+        """The rungs of oversight: those of that tier, else the highest model, which may be both.
+
+        A `Questioner` is a small model. Asked for judgement, it approves nothing and rejects what is right.
+        """
         models = [rung for rung in self.rungs if rung.reads_prompt and rung.tier in ("worker", "oversight")]
-        overseers = tuple(rung for rung in models if rung.tier == "oversight")
-        return overseers or (tuple(models[-1:]) if self.oversees_itself else ())
+        able = [rung for rung in models if not isinstance(rung, Questioner)]
+        overseers = tuple(rung for rung in able if rung.tier == "oversight")
+        return overseers or (tuple(able[-1:]) if self.oversees_itself else ())
 
     def taker(
         self,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -24,6 +24,7 @@ from kernel.loop.do import Waiting
 from kernel.store.files import FileStore
 from runtime.api.messaging import refuse_forgetful
 from runtime.nervous.messages import Message, OpenThread, thread_of
+from runtime.nervous.queue import ordered
 from runtime.workspace.runs import RunResult, open_question, result_of, unfinished
 from runtime.workspace.workspace import DEFAULT, is_locked, moment
 
@@ -56,7 +57,7 @@ class Beat:
     """How each run that was worked on ended, or that it waits again."""
     _working: dict[str, asyncio.Task[None]] = field(default_factory=dict[str, "asyncio.Task[None]"])
     _again: set[str] = field(default_factory=set[str])  # threads that the next beat looks at
-    _due: dict[str, float] = field(default_factory=dict[str, float])  # by thread, when patience ends
+    _due: dict[str, float] = field(default_factory=dict[str, float])  # by thread, when to look at it again
     _failed: set[str] = field(default_factory=set[str])  # runs (else tasks) that wait for another message
     _own: set[str] = field(default_factory=set[str])  # messages of this beat, which are no news to it
     _mark: Any = None  # of the shelf, up to which everything was read
@@ -113,15 +114,15 @@ class Beat:
         mark, news = messages.shelf.news(self._mark)
         glance = Glance(datetime.now(UTC).timestamp(), news is None, cache(self._read))
         if news is None:
-            threads = messages.threads()
+            threads = self._in_order(messages.threads())
         else:
             new = {thread_of(id) for kind, id in news if kind == Message.KIND and id not in self._own}
             ids = new | self._again | {id for id, at in self._due.items() if at <= glance.now}
-            threads = messages.shelf.pick(OpenThread, ids) if ids else []
+            threads = self._in_order(messages.shelf.pick(OpenThread, ids)) if ids else []
             self._failed -= {_work_of(each) for each in threads if each.id in new}
             self._again.clear()
             self._due = {id: at for id, at in self._due.items() if id not in ids}
-        for thread in sorted(threads, key=lambda each: (each.at, each.id)):
+        for thread in threads:
             try:
                 self._look(thread, glance)
             except StorageError:  # such as a full disk: the next beat tries again
@@ -130,6 +131,19 @@ class Beat:
             except FractalError as error:
                 self._report(thread, error)
         self._mark = mark
+
+    def _in_order(self, threads: Sequence[OpenThread]) -> Sequence[OpenThread]:
+        """By time, a task by its turn; tasks that have not begun come last."""
+        turns = {each.id: sent.timestamp() if (sent := moment(each.at)) else 0.0 for each in threads}
+        tasks = [each for each in threads if each.type == "task"]
+        if len(tasks) > 1 and any(self._has_place(each.to) for each in tasks):  # else all wait on
+            nerves = self.fractal.nerves
+            found = nerves.messages.shelf.pick(Message, [each.id for each in tasks])
+            turns |= {each.message.id: each.turn for each in ordered(found, nerves.memory, nerves.config)}
+        return sorted(
+            threads,
+            key=lambda each: (each.type == "task" and not each.taken, turns[each.id], each.at, each.id),
+        )
 
     def _look(self, thread: OpenThread, glance: Glance) -> None:
         """Take up what a thread says should happen now."""
@@ -191,13 +205,17 @@ class Beat:
             self._due[thread.id] = end
         return end <= now
 
+    def _has_place(self, agent: str) -> bool:
+        """Whether an agent can begin or continue a run now."""
+        at_work = [task.get_name() for task in self._working.values()]
+        return agent not in at_work and len(at_work) < AT_ONCE
+
     def _take(self, thread: OpenThread, run: str, agent: str) -> None:
         """Begin or continue the run of a thread. The message that says so names it before it begins.
 
         An agent works on one run at a time: its runs share a folder, and a task may build on the one before.
         """
-        at_work = [task.get_name() for task in self._working.values()]
-        if agent in at_work or len(at_work) >= AT_ONCE:
+        if not self._has_place(agent):
             self._again.add(thread.id)
             return
         messages = self.fractal.nerves.messages
@@ -234,9 +252,12 @@ class Beat:
             self._report(thread, FractalError(f"internal error in Fractal: {explained(error)}"))
         else:
             self.results.append(result)
-            self.say(f"run {run}: {result.status}")
+            self.say(f"run {run}: {result.status}{f' for {result.waiting}' if result.waiting else ''}")
             if result.status in ENDED:
                 self.fractal.nerves.ended(result)
+            elif result.waiting == "lifeforce" and (pool := fractal.lifeforce) and pool.pool.per_hour:
+                span = 3600 / pool.pool.per_hour  # restores one; runs that wait for it are tried together
+                self._due[thread.id] = (datetime.now(UTC).timestamp() // span + 1) * span
 
     def _task_of(self, thread: OpenThread, run: str) -> Message | None:
         """The task that a run was started for, if a beat did that."""

@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from runtime.nervous.lifeforce import Lifeforce
     from runtime.nervous.messages import Message
     from runtime.nervous.nerves import Nerves
+    from runtime.nervous.queue import Priority, Queued
     from runtime.nervous.waiting import Waits
 
 MOST_LEFT_OUT = 3
@@ -157,6 +158,12 @@ class Fractal(Reader):
         from runtime.nervous.escalation import settle
 
         return settle(self.discovery, run_context, child)
+
+    def notes_for(self, document: Document) -> Sequence[tuple[str, str]]:
+        """What a loop is shown of memory; a loop of oversight, of what was read."""
+        if overseen(document) and self.messages_folder.is_dir():
+            return self.nerves.staging.notes(document)
+        return self.memory.notes_for(document)
 
     def known(self, agent: str = "") -> list[Tool]:
         """The tools that an agent (default: the one of the settings) knows."""
@@ -507,11 +514,13 @@ class Fractal(Reader):
             run_context.store = FileStore(folder, engine.wake, fsync=self.config.fsync)
             run_context.stopping = ""
             messaging.weigh(self, folder)
-            result = self._result(run_context, folder, await engine.drive())
+            result = self._result(run_context, folder, got := await engine.drive())
             asked = open_question(unfinished(FileStore(folder)), result.waiting)
-            if result.waiting and (found := await self._replied(run_context)):
-                self._leave(run_context.id, *found)
-                continue
+            if result.waiting:
+                if found := await self._replied(run_context):
+                    self._leave(run_context.id, *found)
+                    continue
+                result = self._result(run_context, folder, got)  # oversight may have spent something
             with clock.patient():
                 reply = await ask(self._person, result, asked, plan_only=run_context.policy.plan_only)
             if not (self._person and reply):
@@ -563,9 +572,15 @@ class Fractal(Reader):
             self.nerves.told(document, kind, by, values)
         return working
 
-    def send(self, text: str, to: str = "", *, by: Decider = PROGRAM) -> Message:
+    def send(
+        self, text: str, to: str = "", *, priority: Priority = "normal", by: Decider = PROGRAM
+    ) -> Message:
         """Send a task to an agent (""; the default one): the beat starts a run and reports its outcome."""
-        return messaging.send(self, text, to, by)
+        return messaging.send(self, text, to, by, priority)
+
+    def queue(self) -> list[Queued]:
+        """The tasks that were sent and not taken up yet, next first, each with its priority and cost."""
+        return messaging.queued(self)
 
     def reply(self, message: str, kind: str, text: str = "", *, by: Decider = PROGRAM) -> Message:
         """Reply to an open message by its id, or the beginning of it: answer, approve, nudge, reject, veto.

@@ -195,6 +195,11 @@ def remember(
 
 def remember_all(fractal: Fractal | Remembered, text: str, **fields: Any) -> list[Memory]:
     """Store each paragraph of a text separately; all are checked before the first is stored."""
+    return [remember(fractal, part, **fields) for part in paragraphs(text)]
+
+
+def paragraphs(text: str) -> list[str]:
+    """The paragraphs of a text. Raises `UsageError` if there are none, too many, or too long ones."""
     from runtime.memory.facts.mind import LONGEST
 
     parts = [part.strip() for part in re.split(r"\n[ \t\r]*\n", text) if part.strip()]
@@ -205,7 +210,7 @@ def remember_all(fractal: Fractal | Remembered, text: str, **fields: Any) -> lis
     for number, part in enumerate(parts, 1):
         if len(part) > LONGEST:
             raise UsageError(f"paragraph {number} has {len(part)} characters (at most {LONGEST})")
-    return [remember(fractal, part, **fields) for part in parts]
+    return parts
 
 
 def _clean(text: str) -> str:

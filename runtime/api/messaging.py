@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,10 +20,14 @@ if TYPE_CHECKING:
     from kernel.document.model import Document
     from runtime.api.fractal import Fractal
     from runtime.nervous.messages import Message, OpenThread
+    from runtime.nervous.queue import Queued
 
 
 def listed(fractal: Fractal, *, run: str = "", only_open: bool = False, since: str = "") -> list[Message]:
-    """The messages, oldest first: of a run, those without a reply, those since a time."""
+    """The messages, oldest first: of a run, those without a reply, those since a time.
+
+    With `only_open`, queued tasks come last, in the order in which a beat takes them up.
+    """
     run = fractal.find(run) if run else ""
     begin = moment(since, fractal.memory.clock()) if since else ""
     if not fractal.memory.there:
@@ -31,22 +36,45 @@ def listed(fractal: Fractal, *, run: str = "", only_open: bool = False, since: s
     if only_open:
         from runtime.nervous.gate import resolve
 
+        turns = {each.message.id: each.turn for each in queued(fractal)}
         found = [thread[0] for thread in messages.open() if resolve(thread) is None]
+        found.sort(key=lambda each: turns.get(each.id, -inf))
     else:
         found = messages.all(**({"run": run} if run else {}))
     return [each for each in found if run in ("", each.run) and each.at >= begin]
 
 
-def send(fractal: Fractal, text: str, to: str, by: Decider) -> Message:
+def queued(fractal: Fractal) -> list[Queued]:
+    """The tasks that nobody has taken up, next first."""
+    if not fractal.memory.there:
+        return []
+    from runtime.nervous.messages import Message
+    from runtime.nervous.queue import ordered
+
+    messages = fractal.nerves.messages
+    ids = [each.id for each in messages.threads() if each.type == "task" and not each.taken]
+    return ordered(messages.shelf.pick(Message, ids), fractal.memory, fractal.config)
+
+
+def places(fractal: Fractal) -> dict[str, str]:
+    """By the id of a queued task: its place, from 1, and what that is due to."""
+    return {each.message.id: f"{place}: {each}" for place, each in enumerate(queued(fractal), 1)}
+
+
+def send(fractal: Fractal, text: str, to: str, by: Decider, priority: str = "normal") -> Message:
     """Write a task for an agent, with what the sender's settings let wait for approval if it is a client."""
     from runtime.nervous.messages import tier_of
+    from runtime.nervous.queue import STEPS
 
+    if priority not in STEPS:
+        raise UsageError(f"{priority} is no priority; choose from {', '.join(STEPS)}")
     if not text.strip():
         raise UsageError("the task is empty; say what is to be done")
     refuse_forgetful(fractal)
     fractal.anew(agent=to or DEFAULT)  # raises for a wrong name
     fractal.workspace.make()
     data = {"by": by.values} | ({"approve": list(fractal.config.approve)} if by.kind == "client" else {})
+    data |= {"priority": priority} if priority != "normal" else {}
     return fractal.nerves.messages.write(
         stream="guidance",
         type="task",

@@ -74,7 +74,7 @@ def run_context_of(
         patient=clock.patient,
     )
     run_context.runners = {"mcp": servers.run, "memory": runner(fractal, run_context)}
-    run_context.offered = partial(offered_context, run_context, fractal.memory.notes_for, fractal.guidance)
+    run_context.offered = partial(offered_context, run_context, fractal.notes_for, fractal.guidance)
     run_context.listing = lambda: listing(run_context.folder, run_context.protected)
     run_context.review = fractal.why_review
     run_context.hidden = partial(fractal.hidden, run_context)
@@ -118,4 +118,4 @@ def move_to(fractal: Fractal, run_context: RunContext, folder: Path, made: Workt
         enclosed=config.sandbox != "off" and not config.network,
     )
     run_context.kind = guard.kind
-    run_context.trials = partial(_trials, fractal, partial(trials, guard.program))
+    run_context.trials = partial(_trials, fractal, partial(trials, guard.program, guard.connects))

@@ -20,6 +20,7 @@ from runtime.cli.output import count, emit, line, notify, notify_changes, picked
 from runtime.cli.session import (
     Session,
     command,
+    decider,
     json_option,
     opened,
     opened_memory,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from runtime.memory.facts.records import Goal
     from runtime.memory.forgetting.forgetting import ForgettingResult, Preview
     from runtime.memory.forgetting.request import Request
+    from runtime.nervous.staging import Staged
     from runtime.reflexes.dreaming import Order
 
 LARGEST = 20_000_000
@@ -44,7 +46,8 @@ GOAL = ("id", "text", "priority", "created", "reached")
 
 
 @click.command()
-@click.argument("query", nargs=-1, required=True)
+@click.argument("query", nargs=-1)
+@click.option("--staged", is_flag=True, help="Show what was read and is not yet known; without QUERY, all.")
 @click.option("--explain", is_flag=True, help="Show the parts of each score.")
 @click.option(
     "--mode",
@@ -54,11 +57,18 @@ GOAL = ("id", "text", "priority", "created", "reached")
 )
 @click.option("--limit", type=click.IntRange(1, 100), default=8, show_default=True, metavar="N")
 @json_option("Print a list of objects.")
-def recall(query: tuple[str, ...], explain: bool, mode: str, limit: int) -> None:
+def recall(query: tuple[str, ...], staged: bool, explain: bool, mode: str, limit: int) -> None:
     """Answer QUERY from memory: what holds now, or at the time that it names, with its date and source.
 
     If nothing answers a question, the nearest two are shown as "perhaps".
     """
+    if staged:
+        staging = opened().nerves.staging
+        read = staging.near(" ".join(query), limit) if query else staging.waiting()
+        _print_staged(read)
+        if not read:
+            notify("nothing about that is staged" if query else "nothing is staged")
+        return
     hits = knowledge.recall(opened_memory(), " ".join(query), limit=limit, mode=mode)
     emit(hits)
     if not knowledge.known(hits):
@@ -73,6 +83,14 @@ def recall(query: tuple[str, ...], explain: bool, mode: str, limit: int) -> None
             print_line(f"  similarity to the question: {hit.score:.2f}; sure: {hit.sure:.0%}{reason}")
 
 
+def _print_staged(read: Sequence[Staged]) -> None:
+    emit([each.model_dump(mode="json", exclude={"vectors"}) for each in read])
+    for each in read:
+        print_line(f"{line(each.line)}{', known' if each.approved else ''}")
+    if staged := [each.id[:8] for each in read if not each.approved]:
+        notify(f"let agents know it: {command('remember', '--approve', staged[0])}", "bright_black")
+
+
 @click.command()
 @click.argument("text", nargs=-1)
 @click.option(
@@ -84,24 +102,55 @@ def recall(query: tuple[str, ...], explain: bool, mode: str, limit: int) -> None
 @click.option("--who", default="person", metavar="NAME", help="Who said it (default: you).")
 @click.option("--at", default="", metavar="WHEN", help="When it was said: 2026-05-04, or 3d for 3 days ago.")
 @click.option("--name", "names", multiple=True, help="Whom or what it is about; may be repeated.")
+@click.option("--staged", is_flag=True, help="It was only read: hide it from agents until it is approved.")
+@click.option(
+    "--source", default="", metavar="WHERE", help="Where it was read (default: the file); with --staged."
+)
+@click.option("--approve", "ids", multiple=True, metavar="ID", help="Let agents know what was staged.")
 @json_option("Print a list of objects.")
-def remember(text: tuple[str, ...], path: Path | None, who: str, at: str, names: Sequence[str]) -> None:
+def remember(
+    text: tuple[str, ...],
+    path: Path | None,
+    who: str,
+    at: str,
+    names: Sequence[str],
+    staged: bool,
+    source: str,
+    ids: Sequence[str],
+) -> None:
     """Remember TEXT, a fact in one sentence; `-` or no TEXT reads paragraphs from standard input.
 
-    Secrets of a known form are removed.
+    Secrets of a known form are removed. What is --staged is refused if it has one.
     """
-    fields: dict[str, Any] = {"who": who, "at": at, "names": names}
+    if source and not staged:
+        raise click.UsageError("--source needs --staged")
+    if staged and (who != "person" or at or names or ids):
+        raise click.UsageError("--staged goes with --file and --source only")
+    if ids and (text or path):
+        raise click.UsageError("give --approve or something to remember, not both")
     if path and text:
         raise click.UsageError("give TEXT or --file, not both")
-    if path or text in ((), ("-",)):
-        if path is None and sys.stdin.isatty():
-            raise UsageError(f"say what to remember: {command('remember', '…')}")
-        stored = knowledge.remember_all(opened_memory(), text_of(path, LARGEST), **fields)
-    else:
-        stored = [knowledge.remember(opened_memory(), " ".join(text), **fields)]
-    emit([{"id": memory.id, "text": memory.text, "evidence": len(memory.evidence)} for memory in stored])
-    for memory in stored:
-        print_line(f"{memory.id[:12]}  {line(memory.text)}")
+    if ids:
+        staging = opened().nerves.staging
+        _print_staged([staging.approve(id, decider()) for id in ids])
+        return
+    many = bool(path) or text in ((), ("-",))
+    if many and path is None and sys.stdin.isatty():
+        raise UsageError(f"say what to remember: {command('remember', '…')}")
+    words = text_of(path, LARGEST) if many else " ".join(text)
+    if staged:
+        where = source or (f"file:{path.name}" if path else "")
+        _print_staged(opened().nerves.staging.stage(knowledge.paragraphs(words), where, decider()))
+        return
+    memory, fields = opened_memory(), {"who": who, "at": at, "names": names}
+    stored = (
+        knowledge.remember_all(memory, words, **fields)
+        if many
+        else [knowledge.remember(memory, words, **fields)]
+    )
+    emit([{"id": each.id, "text": each.text, "evidence": len(each.evidence)} for each in stored])
+    for each in stored:
+        print_line(f"{each.id[:12]}  {line(each.text)}")
 
 
 @click.command()
@@ -158,6 +207,7 @@ _KINDS = {kind: (kind, f"{kind}s") for kind in ("observation", "goal", "experien
     "memory": ("memory", "memories"),
     "neuron-tree": ("solved task", "solved tasks"),
     "method": ("method", "methods"),
+    "staged": ("staged line", "staged lines"),
 }
 """The kinds of records that `forget` names, in singular and plural."""
 

@@ -36,6 +36,7 @@ from runtime.cli.session import (
 if TYPE_CHECKING:
     from runtime.nervous.growth import Month
     from runtime.nervous.messages import Message
+    from runtime.nervous.queue import Priority
     from runtime.nervous.waiting import Waits
 
 SHORT = 8
@@ -53,10 +54,13 @@ DIFF_LINES = 60
 @json_option("Print a list of objects.")
 @click.pass_context
 def messages(context: click.Context, run: str, only_open: bool, since: str, render: bool) -> None:
-    """Show the messages between worker, oversight and human, oldest first; or send one."""
+    """Show the messages between worker, oversight and human, oldest first; or send one.
+
+    With --open, tasks that wait to be taken up come last, in the order of the queue.
+    """
     if context.invoked_subcommand is not None:
         return
-    from runtime.api.messaging import listed
+    from runtime.api.messaging import listed, places
 
     fractal = opened()
     if render and fractal.memory.there:
@@ -66,22 +70,25 @@ def messages(context: click.Context, run: str, only_open: bool, since: str, rend
     found = listed(fractal, run=run, only_open=only_open, since=since)
     for fault in fractal.nerves.messages.shelf.faults.values() if fractal.memory.there else ():
         notify(f"skipped: {fault}", "yellow")
-    emit([each.model_dump(mode="json", exclude={"vectors"}) for each in found])
+    queued = places(fractal) if only_open else {}
+    emit([_as_json(each) | ({"queue": queued[each.id]} if each.id in queued else {}) for each in found])
     if not found:
         notify("no messages")
         return
-    print_table(
-        {
-            "id": lambda each: each.id[:SHORT],
-            "time": lambda each: local(each.at),
-            "from": _sender,
-            "type": "type",
-            "run": "run",
-            "text": lambda each: line(each.text)[:300],
-        },
-        found,
-        cut=[5],
-    )
+    shown: Columns = {
+        "id": lambda each: each.id[:SHORT],
+        "time": lambda each: local(each.at),
+        "from": _sender,
+        "type": "type",
+        "run": "run",
+        **({"queue": lambda each: queued.get(each.id, "")} if queued else {}),
+        "text": lambda each: line(each.text)[:300],
+    }
+    print_table(shown, found, cut=[len(shown) - 1])
+
+
+def _as_json(message: Message) -> dict[str, Any]:
+    return message.model_dump(mode="json", exclude={"vectors"})
 
 
 def _sender(message: Message) -> str:
@@ -91,11 +98,15 @@ def _sender(message: Message) -> str:
 @messages.command()
 @click.argument("words", nargs=-1, required=True, metavar="TASK…")
 @click.option("--to", metavar="AGENT", default="", help="Who is to do it (default: the default agent).")
+@click.option(
+    "--priority", type=click.Choice(["low", "normal", "high"]), default="normal", show_default=True,
+    help="How soon a beat takes it up.",
+)  # fmt: skip
 @json_option("Print the message.")
-def send(words: tuple[str, ...], to: str) -> None:
+def send(words: tuple[str, ...], to: str, priority: Priority) -> None:
     """Send a task to an agent; `fractal beat` starts a run for it, and its outcome is a message."""
-    message = opened().send(" ".join(words), to, by=decider())
-    emit(message.model_dump(mode="json", exclude={"vectors"}))
+    message = opened().send(" ".join(words), to, priority=priority, by=decider())
+    emit(_as_json(message))
     notify(f"kept as {message.id[:SHORT]}; a beat takes it up: {command('beat', '--once')}")
 
 
@@ -118,7 +129,7 @@ def reply(message: str, kind: str, words: tuple[str, ...]) -> None:
     """
     fractal = opened()
     written = fractal.reply(message, kind, " ".join(words), by=decider())
-    emit(written.model_dump(mode="json", exclude={"vectors"}))
+    emit(_as_json(written))
     resume = f", or with: {command('resume', written.run)}"
     where = resume if fractal.workspace.has(written.run) else " on the machine where it is"
     notify(f"kept; run {written.run} goes on at the next beat{where}")
@@ -166,6 +177,8 @@ def review(run: str) -> None:
         _print(each)
     if not waits:
         notify(f"run {name} waits for no decision" if name else "nothing waits for a decision")
+    if not name and (read := fractal.nerves.staging.waiting() if fractal.memory.there else ()):
+        notify(f"{count(len(read), 'thing')} read and not yet known: {command('recall', '--staged')}")
 
 
 def _print(waits: Waits) -> None:

@@ -19,6 +19,8 @@ PHASES: Mapping[str, str] = {"understand": "understanding", "plan": "planning", 
     "fused": "understanding and planning",
     "atomic": "working",
     "work": "working",
+    "review": "reviewing",
+    "answer": "answering",
 }
 """What a loop is doing in each phase; `fused` and `atomic` are calls that fill several at once."""
 GATES: Mapping[str, str] = {

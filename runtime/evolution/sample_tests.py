@@ -35,6 +35,9 @@ NOTE_CHARS = 400
 
 Dangers = Callable[[Path], Sequence[Danger]]
 """The dangers of the text of a program."""
+Connects = Callable[[Path], str]
+"""How the text of a program uses the network; "" if it does not."""
+_UNDECLARED = "effects: it uses the network; declare `network`, or do without"
 _NETWORK = re.compile(
     r"(?i)network is unreachable|name resolution|name or service not known|could not resolve"
     r"|getaddrinfo|connection refused"
@@ -42,14 +45,14 @@ _NETWORK = re.compile(
 """What a program says that uses the network where there is none."""
 
 
-async def trials(dangers: Dangers, session: Session) -> list[Trial]:
+async def trials(dangers: Dangers, connects: Connects, session: Session) -> list[Trial]:
     """Try each draft: at the root those of the whole run, below it those of this loop."""
     session.run.catalogue.refresh()
     results: list[Trial] = []
     for unit in drafted(session):
         kind = unit.partition("/")[0]
         if kind in ("tools", "operations", "kernel"):
-            results.append(await _tool_trial(dangers, session, unit))
+            results.append(await _tool_trial(dangers, connects, session, unit))
         elif kind == "phases":
             results.append(_phase_trial(session, unit))
         else:
@@ -64,7 +67,7 @@ def drafted(session: Session) -> list[str]:
     return [unit for unit in units if session.root or any(written_by(step, unit) for step in steps)]
 
 
-async def _tool_trial(dangers: Dangers, session: Session, unit: str) -> Trial:
+async def _tool_trial(dangers: Dangers, connects: Connects, session: Session, unit: str) -> Trial:
     drafts = session.run.drafts
     assert drafts
     place = drafts.folder / unit
@@ -88,6 +91,8 @@ async def _tool_trial(dangers: Dangers, session: Session, unit: str) -> Trial:
     if found := [str(danger) for program in _programs(tool) for danger in dangers(program)]:
         why = "; ".join(dict.fromkeys(found))
         return Trial(unit, None, f"danger: {why} Leave it out; else a person decides about {unit}")
+    if "network" not in tool.effects and (used := list(filter(None, map(connects, _programs(tool))))):
+        return Trial(unit, False, f"{_UNDECLARED} ({used[0]})")
     context = session.run.context(tool)
     passed, note = await try_sample(tool, context, session.run.runners)
     return Trial(unit, passed, session.run.redact(note))
@@ -216,7 +221,7 @@ async def _run(tool: Tool, context: OperationContext, runners: Mapping[str, Runn
                 return False, f"effects: it writes {changed[0][0]}; declare `write`, or write nothing"
             if not result.ok and "network" not in tool.effects and _NETWORK.search(result.text):
                 why = _short(result.text)
-                return False, f"effects: it uses the network; declare `network`, or do without: {why}"
+                return False, f"{_UNDECLARED}: {why}"
             if not result.ok:
                 return False, f"its sample failed: {_short(result.text)}"
             if tool.states:

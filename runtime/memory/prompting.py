@@ -2,8 +2,9 @@
 within a budget, logged.
 
 A prompt is a markdown file; its data follows as fenced blocks, referred to by `{{ name }}`. The frontmatter
-may set `reply`, the properties of the wanted object (JSON Schema), `tokens`, the longest reply, and `small`,
-false for a question that a small model gets wrong; without `reply` a text is wanted.
+may set `reply`, the properties of the wanted object (JSON Schema; one with a `default` may be missing),
+`tokens`, the longest reply, and `small`, false for a question that a small model gets wrong; without
+`reply` a text is wanted.
 """
 
 from __future__ import annotations
@@ -56,7 +57,8 @@ class Prompt:
     def schema(self) -> dict[str, Any]:
         """The schema of the reply."""
         properties = dict(self.reply) or {"text": {"type": "string"}}
-        return {"type": "object", "properties": properties, "required": [*properties]}
+        required = [name for name, each in properties.items() if "default" not in each]
+        return {"type": "object", "properties": properties, "required": required}
 
 
 def models(ladder: Sequence[Responder]) -> list[Responder]:
@@ -255,7 +257,7 @@ def _read(prompt: Prompt, reply: Reply) -> str:
     if reply.truncated:
         raise ReplyError("the reply was cut off")
     value = read_reply(reply.text)
-    if missing := [name for name in prompt.schema["properties"] if name not in value]:
+    if missing := [name for name in prompt.schema["required"] if name not in value]:
         raise ReplyError(f"the reply has no {', '.join(missing)}")
     if prompt.reply:
         return json.dumps(value, ensure_ascii=False)

@@ -50,6 +50,7 @@ class Decision:
     confidence: str = ""
     dangers: tuple[str, ...] = ()
     calls: tuple[str, ...] = ()  # kinds of the dangerous calls; none if one has no kind
+    read: tuple[str, ...] = ()  # staged lines that oversight and human are shown
     oversight: Verdict | None = None  # also of a client or a policy, which count as that
     human: Verdict | None = None
     outcome: str = ""  # the status with which the run ended; "" while it goes on
@@ -119,6 +120,7 @@ def _decision(asked: Message, thread: Sequence[Message]) -> Decision:
         str(data.get("confidence", "")),
         tuple(map(str, data.get("dangers", ()))),
         tuple(map(str, data.get("calls", ()))),
+        tuple(map(str, data.get("read", ()))),
         _verdict(thread, "oversight"),
         _verdict(thread, "human"),
         str(ends[-1].data.get("status", "")) if ends else "",

@@ -110,24 +110,30 @@ def _send(messages: Messages, agent: str, session: Session, units: Sequence[str]
 
 
 async def _decided(session: Session, trial: Trial) -> Trial:
-    """A trial in a design: what only a person may decide fails, and so does a version that is no better."""
+    """A trial in a design: what only a person may decide fails.
+
+    So does guidance without a program, which has no cases to run, and a version that is no better.
+    """
     drafts = session.run.drafts
     assert isinstance(drafts, Drafts)
+    new, old = (_tool(folders, trial.unit) for folders in ((drafts.folder,), drafts.systems))
+    if new and new.guided:
+        return replace(trial, passed=False, note="schema: run: a program is needed, which its cases test")
     if not trial.passed:
         return replace(trial, passed=False)
-    new, old = (_program(folders, trial.unit) for folders in ((drafts.folder,), drafts.systems))
-    if new and old and (why := await no_better(new, old, session.run.context(new), session.run.runners)):
-        return replace(trial, passed=False, note=session.run.redact(why))
+    if new and old and new.scheme == old.scheme == "command":
+        why = await no_better(new, old, session.run.context(new), session.run.runners)
+        return replace(trial, passed=False, note=session.run.redact(why)) if why else trial
     return trial
 
 
-def _program(folders: Sequence[Path], unit: str) -> Tool | None:
-    """The program of a unit in the first folder that has it."""
+def _tool(folders: Sequence[Path], unit: str) -> Tool | None:
+    """The tool of a unit in the first folder that has it."""
     places = (
         folder / unit / "pattern.md" if unit.startswith("tools/") else folder / unit for folder in folders
     )
     tool = next((tool_at(path) for path in places if path.is_file()), None)
-    return tool if isinstance(tool, Tool) and tool.scheme == "command" else None
+    return tool if isinstance(tool, Tool) else None
 
 
 def settled(messages: Messages, journal: Journal) -> None:

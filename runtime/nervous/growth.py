@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from html import escape
+from math import ceil
 
 from kernel.document.model import ACCEPTED, ENDED
 from runtime.evolution.journal import Entry
@@ -19,10 +20,12 @@ TOOLS = ("tools/", "operations/")
 LINES: Mapping[str, tuple[str, str]] = {
     "autonomy": ("autonomy", "#2a7f4f"),
     "first_try": ("accepted at first try", "#2f6db5"),
-    "escalation_rate": ("escalations per task", "#b5472f"),
+    "escalation_rate": ("escalations per task, 100% if more", "#b5472f"),
 }
 """What the picture shows, with its words and colour."""
 WIDTH, HEIGHT, LEFT, TOP = 640, 240, 48, 24
+LABELS = 9
+"""Months that are named below the picture, at most."""
 
 
 @dataclass(frozen=True)
@@ -93,25 +96,28 @@ def _months(now: datetime, count: int) -> list[str]:
 
 def svg(months: Sequence[Month]) -> str:
     """The shares over the months as a picture: one line each, with a scale from 0 to 100 %."""
-    step = (WIDTH - 2 * LEFT) / max(len(months) - 1, 1)
+    step = (WIDTH - 2 * LEFT) / max(len(months), 1)
     bottom = TOP + HEIGHT
 
     def text(x: float, y: float, words: str, more: str) -> str:
         return f'<text x="{x:.0f}" y="{y:.0f}" {more}>{escape(words)}</text>'
 
-    parts: list[str] = []
+    def place(n: int) -> float:
+        return LEFT + (n + 0.5) * step
+
+    parts = ['<rect width="100%" height="100%" fill="#fff"/>']  # a viewer may have a dark background
     for share in (0.0, 0.5, 1.0):
         y = TOP + (1 - share) * HEIGHT
         parts.append(f'<path d="M{LEFT} {y}H{WIDTH - LEFT}" stroke="#ccc"/>')
         parts.append(text(LEFT - 6, y + 4, f"{share:.0%}", 'text-anchor="end"'))
-    for n, each in enumerate(months):
-        parts.append(text(LEFT + n * step, bottom + 18, each.month, 'text-anchor="middle"'))
-    for place, (name, (words, colour)) in enumerate(LINES.items()):
+    for n in range(len(months) - 1, -1, -(ceil(len(months) / LABELS) or 1)):
+        parts.append(text(place(n), bottom + 18, months[n].month, 'text-anchor="middle"'))
+    for row, (name, (words, colour)) in enumerate(LINES.items()):
         shares = [(n, getattr(each, name)) for n, each in enumerate(months)]
-        points = [(LEFT + n * step, TOP + (1 - min(y, 1.0)) * HEIGHT) for n, y in shares if y is not None]
+        points = [(place(n), TOP + (1 - min(y, 1.0)) * HEIGHT) for n, y in shares if y is not None]
         line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
         parts.append(f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2"/>')
         parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>' for x, y in points]
-        parts.append(text(LEFT + place * 190, bottom + 40, words, f'fill="{colour}"'))
+        parts.append(text(LEFT + row * 165, bottom + 40, f"● {words}", f'fill="{colour}"'))
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {bottom + 56}"'
     return "\n".join([f'{head} font-family="sans-serif" font-size="11">', *parts, "</svg>\n"])

@@ -7,14 +7,15 @@ say so and a model is configured.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
 from kernel.document.escaping import fingerprint
 from kernel.document.model import Document, now
+from kernel.errors import UsageError
 from kernel.loop.advance import REVIEW
 from kernel.loop.approval import Decider, planned_dangers, why_not_approver
 from kernel.loop.run_context import RunContext, Session, overseen
@@ -25,6 +26,7 @@ from runtime.nervous.gate import resolve
 from runtime.nervous.log import DecisionLog
 from runtime.nervous.messages import DECISIONS, Message, Messages, Type, named, tier_of
 from runtime.nervous.oversight import waiting_steps
+from runtime.nervous.staging import Staging
 from runtime.workspace.inbox import Said, vetoed
 from runtime.workspace.runs import RunResult, open_question
 from runtime.workspace.settings import Config
@@ -43,6 +45,7 @@ class Nerves:
         """The messages are in the shelf of `memory`, and as markdown in `folder`."""
         self.memory, self.folder, self.systems, self.config = memory, folder, tuple(systems), config
         self.log = DecisionLog(memory, lambda: self.messages, folder)
+        self.staging = Staging(memory, lambda: self.messages, config)
 
     @property
     def agent(self) -> str:
@@ -79,9 +82,11 @@ class Nerves:
         passed = any(each.type == "observation" for each in self.messages.thread(asked.id))
         if passed or self.config.review_on(run_context.ladder) == "off":
             return None
-        judged = await asyncio.to_thread(self._judged, run_context, document, asked)
+        judged = await self._judged(run_context, document, asked)
         if judged is None:
             return None
+        for number in judged.holds:
+            self._approve_read(asked, number, judged.by)
         if judged.type == "pass":
             text = judged.text or "left to a human"
             _note_passed(run_context, document, f"by {judged.by}: {text}", judged.by)
@@ -93,15 +98,24 @@ class Nerves:
         named_for = (asked.id, "oversight")
         return said(self.messages.guide(asked, *named_for, type=judged.type, text=judged.text, by=judged.by))
 
-    def _judged(self, run_context: RunContext, document: Document, asked: Message) -> oversight.Reply | None:
+    def _approve_read(self, asked: Message, number: int, by: Decider) -> None:
+        """Let in a line of what was read, of those that oversight was shown; a gate may refuse it."""
+        lines = asked.data.get("read", [])
+        if 0 < number <= len(lines):
+            with suppress(UsageError):
+                self.staging.approve(str(lines[number - 1]).partition(" ")[0], by)
+
+    async def _judged(
+        self, run_context: RunContext, document: Document, asked: Message
+    ) -> oversight.Reply | None:
         """What oversight says, or what was learned of it; None if it may not decide, or there is none."""
-        waits = document.meta.waiting or {}
+        waits, read = document.meta.waiting or {}, asked.data.get("read", ())
         if waits.get("for") == "person":
             question = document.note(1, "question")
             if question is None or question.origin == "kernel":  # no rung could take it
                 return None
             answers = self.log.answers(question.text)
-            return oversight.answer(run_context, self.systems, document, question.text, answers)
+            return await oversight.answer(run_context, self.systems, document, question.text, answers, read)
         if why_not_approver(OVERSIGHT, document.steps.values(), ()):
             return None
         if self._settled(document, asked):
@@ -113,7 +127,7 @@ class Nerves:
         why = [document.text(2, REVIEW), document.text(2, "dangers")]
         reasons = str(waits["question"]) if waiting_steps(document) else "\n".join(filter(None, why))
         like = self.log.like(str(asked.data["task_type"]))
-        return oversight.review(run_context, self.systems, document, reasons, like)
+        return await oversight.review(run_context, self.systems, document, reasons, like, read)
 
     def _settled(self, document: Document, asked: Message) -> bool:
         """Whether only dangers are asked about, and oversight has approved all such calls often enough."""
@@ -169,6 +183,9 @@ class Nerves:
                 "calls": list(calls),
             }
             data |= {key: value for key, value in about.items() if value}
+        about_what = f"{document.task}\n{_asks(document)}" if kind == "proposal" else _asks(document)
+        if read := self.staging.near(about_what):
+            data["read"] = [each.line for each in read]
         return self.messages.write(
             *self._about(document),
             type=kind,
@@ -219,6 +236,7 @@ class Nerves:
             if thread.run == result.run:
                 text = result.output or result.reason
                 self.close(thread.id, result.run, text, {"status": result.status})
+        self.staging.ended(result)
         if self.config.learn != "off":
             self.log.teach(result.run)
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
@@ -30,10 +30,16 @@ class Reply:
     type: str
     text: str
     by: Decider
+    holds: tuple[int, ...] = ()  # the lines of what was read that it says are true, counted from 1
 
 
-def review(
-    run_context: RunContext, systems: Sequence[Path], document: Document, reasons: str, earlier: str = ""
+async def review(
+    run_context: RunContext,
+    systems: Sequence[Path],
+    document: Document,
+    reasons: str,
+    earlier: str = "",
+    read: Sequence[str] = (),
 ) -> Reply | None:
     """Review the plan, or the waiting steps, of a loop; None if there is no oversight or no usable reply."""
     slots = {
@@ -41,19 +47,25 @@ def review(
         "plan": planned(document),
         "reasons": reasons,
         "earlier": earlier or "nothing yet",
+        "read": _numbered(read),
     }
-    found = _ask(run_context, systems, document, "review", slots)
+    found = await _ask(run_context, systems, document, "review", slots)
     if found is None:
         return None
     reply, by = found
     decision, why = str(reply.get("decision", "pass")), " ".join(str(reply.get("why", "")).split())
     if decision not in ("approve", "nudge", "reject") or (decision != "approve" and not why):
         decision = "pass"
-    return Reply(decision, why, by)
+    return Reply(decision, why, by, _holds(reply))
 
 
-def answer(
-    run_context: RunContext, systems: Sequence[Path], document: Document, question: str, earlier: str = ""
+async def answer(
+    run_context: RunContext,
+    systems: Sequence[Path],
+    document: Document,
+    question: str,
+    earlier: str = "",
+    read: Sequence[str] = (),
 ) -> Reply | None:
     """Answer a worker's question; None if there is no oversight or no usable reply."""
     notes = [note for note in document.section(1).notes if note.key in ("context", "fact", "answer")]
@@ -63,13 +75,23 @@ def answer(
         "question": question,
         "context": context or "nothing more",
         "earlier": earlier or "nothing yet",
+        "read": _numbered(read),
     }
-    found = _ask(run_context, systems, document, "answer", slots)
+    found = await _ask(run_context, systems, document, "answer", slots)
     if found is None:
         return None
     reply, by = found
     text = str(reply.get("answer", "")).strip()
-    return Reply("answer" if reply.get("known") is True and text else "pass", text, by)
+    return Reply("answer" if reply.get("known") is True and text else "pass", text, by, _holds(reply))
+
+
+def _numbered(read: Sequence[str]) -> str:
+    return "\n".join(f"{n}. {line}" for n, line in enumerate(read, 1)) or "nothing"
+
+
+def _holds(reply: Mapping[str, Any]) -> tuple[int, ...]:
+    numbers = reply.get("holds")
+    return tuple(each for each in numbers if type(each) is int) if isinstance(numbers, list) else ()
 
 
 def waiting_steps(document: Document) -> dict[int, Step]:
@@ -87,7 +109,7 @@ def planned(document: Document) -> str:
     return "\n".join(filter(None, [document.text(2, "approach"), *lines, document.text(2, "work")]))
 
 
-def _ask(
+async def _ask(
     run_context: RunContext,
     systems: Sequence[Path],
     document: Document,
@@ -106,19 +128,19 @@ def _ask(
     )
     if not asking:
         return None
+    session = Session(run_context, document)
+    session.emit("ask_started", phase=prompt, step=0, rung=asking.rungs[0].name)
     before = asking.spent()
-    with ThreadPoolExecutor(1) as pool:  # an event loop runs in this thread
-        text = pool.submit(asking, prompt, slots).result()
+    text = await asyncio.to_thread(asking, prompt, slots)
     since, rung = asking.spent() - before, asking.rungs[0]
+    usd = None if since.unpriced else round(since.usd, 9)
     session = Session(run_context, run_context.store.load(document.meta.id))
-    figures: dict[str, Any] = {
-        "calls": since.calls,
-        "prompt": since.prompt_tokens,
-        "out": since.completion_tokens,
-    }
-    figures |= {"usd": None if since.unpriced else round(since.usd, 9)} if since.usd or since.unpriced else {}
-    session.answered(prompt, rung.name, model=rung.name, **figures)
+    used = {"prompt": since.prompt_tokens, "out": since.completion_tokens}
+    priced = {"usd": usd} if since.usd or since.unpriced else {}
+    session.answered(prompt, rung.name, model=rung.name, calls=since.calls, **used, **priced)
     session.save()
+    told = {"prompt_tokens": used["prompt"], "completion_tokens": used["out"], "usd": usd}
+    session.emit("ask_finished", phase=prompt, step=0, rung=rung.name, model=rung.name, **told)
     for trouble in asking.troubles:
         run_context.warn(f"oversight: {trouble}")
     if not text:

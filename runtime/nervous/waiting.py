@@ -33,6 +33,7 @@ class Waits:
     dangers: tuple[str, ...] = ()
     oversight: str = ""  # what it said
     human: str = ""  # what a human said, which the run takes up when it goes on
+    read: tuple[str, ...] = ()  # what was read about it and is not yet known
     changes: tuple[Change, ...] = ()  # of the files that the steps write
 
     def about(self) -> list[str]:
@@ -42,6 +43,7 @@ class Waits:
             *([f"it waits because {self.why}{confidence}"] if self.why else []),
             *([f"oversight: {self.oversight}"] if self.oversight else []),
             self.text,
+            *(f"read, not yet known: {each}" for each in self.read),
             *(f"- {each}" for each in self.dangers if self.kind == "plan"),  # the text of steps has them
         ]
 
@@ -76,6 +78,7 @@ def _waits(document: Document, decision: Decision | None) -> Waits:
         tuple(document.text(2, "dangers").splitlines() if plan else map(str, dangers)),
         str(decision.oversight) if decision and decision.oversight else "",
         str(decision.human) if decision and decision.human else "",
+        decision.read if decision else (),
         () if asks else tuple(_changes(Path(meta.folder), steps)),
     )
 

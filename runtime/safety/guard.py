@@ -69,6 +69,14 @@ class Guard:
 
         What depends on its arguments is judged with each call.
         """
+        acts = [act for act in self._acts_of(path) if "unknown" not in act.places]
+        return self.judge(acts, self.enclosed)
+
+    def connects(self, path: Path) -> str:
+        """How a program plainly uses the network; "" if it does not. Raises `DangerRules`."""
+        return next((str(act) for act in self._acts_of(path) if act.does in ("connect", "request")), "")
+
+    def _acts_of(self, path: Path) -> Iterable[Act]:
         from runtime.safety import code
 
         text = path.read_text("utf-8", "replace")
@@ -79,8 +87,7 @@ class Guard:
             code.follow(shell, code.language_of(text, language), text)
 
         self.load()
-        acts = [act for act in self._followed(look) if "unknown" not in act.places]
-        return self.judge(acts, self.enclosed)
+        return self._followed(look)
 
     def kind(self, tool: Tool, args: Mapping[str, Any]) -> str:
         """The kind of a call, for an approval of all of its kind; "" if it is of none."""

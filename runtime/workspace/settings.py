@@ -164,6 +164,12 @@ class Config(BaseModel):
         description="which tools an agent knows: all, or those of `system/nervous/discovery.md` and what was "
         "granted to it since",
     )
+    staged_until: Literal["approval", "use", "gates"] = Field(
+        "use",
+        description="what lets agents know what was staged as read: approval by oversight or a person, "
+        "`use` also that it helped in 3 accepted runs, `gates` also that it has a source, is plain and "
+        "contradicts nothing",
+    )
     patience: float = Field(
         86_400,
         gt=0,
@@ -237,9 +243,9 @@ class Config(BaseModel):
     snapshot_every: int = Field(
         50, ge=0, description="problems after which a line of figures of memory is kept; 0: none"
     )
-    shown: tuple[Literal["files", "patterns", "similar tasks", "others", "way"], ...] = Field(
-        ("files", "patterns", "similar tasks", "others", "way"),
-        description="what of memory a prompt shows: files and facts that the task needs, learned patterns, "
+    shown: tuple[Literal["facts and files", "patterns", "similar tasks", "others", "way"], ...] = Field(
+        ("facts and files", "patterns", "similar tasks", "others", "way"),
+        description="what of memory a prompt shows: facts and files that the task needs, learned patterns, "
         "how tasks like it were done, what others do now, the way of asking that suits its type; nothing "
         "without `recall`",
     )

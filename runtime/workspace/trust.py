@@ -28,7 +28,7 @@ PATIENCE = 10.0
 README = "README.md"
 """A file of `system/` that is no instruction."""
 CALL_CHARS = 2_500
-"""Characters of an approved call that are shown: more than `fractal approve --always` keeps."""
+"""Characters of a setting or approved call that are shown: more than `fractal approve --always` keeps."""
 SHOWN_ITEMS = 12
 """Items that an error message lists."""
 
@@ -126,7 +126,22 @@ def settings(folder: Path, values: Mapping[str, Any]) -> Iterator[Item]:
     """The settings that lower security or send data elsewhere, as items."""
     for name, value in values.items():
         text = json.dumps(value, ensure_ascii=False, sort_keys=True, default=list)
-        yield Item(str(folder), name, digest(f"{name}\n{text}".encode()), text[:120])
+        yield Item(str(folder), name, digest(f"{name}\n{text}".encode()), _shown(_given(value)))
+
+
+def _given(value: Any) -> Any:
+    """A value without what is empty in it, for reading."""
+    if isinstance(value, Mapping):
+        rest = {key: _given(each) for key, each in cast("Mapping[str, Any]", value).items()}
+        return {key: each for key, each in rest.items() if each not in (None, {}, [])}
+    if isinstance(value, list | tuple):
+        return [_given(each) for each in cast("Iterable[Any]", value)]
+    return value
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
+    return text if len(text) <= CALL_CHARS else f"{text[:CALL_CHARS]}… [{len(text):,} characters]"
 
 
 def system(workspace: Workspace) -> Iterator[Item]:
@@ -240,6 +255,7 @@ NEEDS_TRUST: Mapping[str, Lowers] = {
     "review": Lowers(  # a model may then approve what else a person is asked for
         "`risky` or `always`", lambda value, without: value in ("risky", "always")
     ),
+    "staged_until": Lowers("`use` or `gates`", lambda value, without: value != "approval"),
     "discovery": Lowers("`open`", lambda value, without: value != without),
     "shipped": _is("false"),  # the shipped rules of danger are gone with it
     "learn": _is("model"),
@@ -294,8 +310,7 @@ def approved(root: Path, call: Mapping[str, Any]) -> Item:
     """A call that the folder's file approves, as an item of its own: others may come and go."""
     text = json.dumps(call, ensure_ascii=False, sort_keys=True, default=str)
     mark = digest(f"approved\n{text}".encode())
-    shown = text if len(text) <= CALL_CHARS else f"{text[:CALL_CHARS]}… [{len(text):,} characters]"
-    return Item(str(root), f"approved {call.get('tool')} {mark[:8]}", mark, shown)
+    return Item(str(root), f"approved {call.get('tool')} {mark[:8]}", mark, _shown(call))
 
 
 def asks_for(

@@ -193,8 +193,8 @@ def test_sample_network_needs_the_effect_and_the_setting(
     build: Callable[..., Played],
 ) -> None:
     program = """import urllib.request
-print(urllib.request.urlopen("{site}/", timeout=5).read().decode())
-"""
+print(urllib.request.build_opener().open("{site}/", timeout=5).read().decode())
+"""  # its text does not plainly use the network
     with research_site() as site:
         for allowed, effects in ((True, []), (False, ["network"]), (True, ["network"])):
             files = {

@@ -19,13 +19,14 @@ from kernel.errors import FractalError, UsageError
 from kernel.loop.approval import Decider, plain_name
 from kernel.tools.tool import Tool
 from runtime import __version__
-from runtime.api.messaging import listed
+from runtime.api.messaging import listed, places
 from runtime.mcp.server.runs import WAIT, Runs, State
 
 if TYPE_CHECKING:
     from runtime.nervous.messages import Message
 
 Reply = Literal["answer", "approve", "nudge", "reject", "veto"]
+Priority = Literal["low", "normal", "high"]
 LONGEST = 3_600.0
 _TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 ABOUT = """\
@@ -63,6 +64,7 @@ class Sent(BaseModel):
     in_reply_to: str
     text: str
     at: str
+    queue: str = Field("", description="of a task that waits to be taken up: its place, and why")
 
 
 class MessageList(BaseModel):
@@ -237,22 +239,29 @@ def make(runs: Runs) -> MCPServer:
 
     @tool(reads)
     async def messages(run: str = "", only_open: bool = True, limit: int = 20) -> MessageList:
-        """The newest messages (of one run): those that wait for a reply or an outcome, or all."""
-        found = listed(runs.reading, run=run, only_open=only_open)
-        return MessageList(messages=[_sent(each) for each in found[-max(limit, 1) :]])
+        """The messages (of one run) that wait for a reply or an outcome, queued tasks last; or the newest."""
+        found, most = listed(runs.reading, run=run, only_open=only_open), max(limit, 1)
+        queued = places(runs.reading) if only_open else {}
+        shown = found[:most] if only_open else found[-most:]
+        return MessageList(messages=[_sent(each, queued.get(each.id, "")) for each in shown])
 
     @tool(acts)
     async def send_message(
-        text: str, ctx: Context, to: str = "", in_reply_to: str = "", kind: Reply = "answer"
+        text: str,
+        ctx: Context,
+        to: str = "",
+        in_reply_to: str = "",
+        kind: Reply = "answer",
+        priority: Priority = "normal",
     ) -> Sent:
-        """Send a task to an agent (`to`), or reply to an open message by its id (`in_reply_to`).
+        """Send a task to an agent (`to`) by `priority`, or reply to an open message (`in_reply_to`: its id).
 
         The `kind` of a reply is answer, approve, nudge (plan again with this guidance), reject, or veto
         (cancel the run). Ask a person before you approve. A beat takes it up (`fractal beat`), or `resume`.
         """
         if in_reply_to:
             return _sent(runs.reading.reply(in_reply_to, kind, text, by=_client(ctx)))
-        return _sent(runs.reading.send(text, to, by=_client(ctx)))
+        return _sent(runs.reading.send(text, to, priority=priority, by=_client(ctx)))
 
     @tool(reads)
     async def growth(months: int = 12) -> Growth:
@@ -328,8 +337,8 @@ def _answer_text(text: str) -> str:
     return text.strip()
 
 
-def _sent(message: Message) -> Sent:
-    return Sent(**{name: getattr(message, name) for name in Sent.model_fields})
+def _sent(message: Message, queue: str = "") -> Sent:
+    return Sent.model_validate({**dict(message), "queue": queue})
 
 
 def _entry(tool: Tool) -> ToolEntry:

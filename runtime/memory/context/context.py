@@ -12,7 +12,7 @@ from typing import Any
 
 from runtime.text.lines import flat
 
-FILES, PATTERNS, TASKS, OTHERS = "files", "patterns", "similar tasks", "others"
+FILES, PATTERNS, TASKS, OTHERS = "facts and files", "patterns", "similar tasks", "others"
 SHARES: Mapping[str, float] = {FILES: 0.40, PATTERNS: 0.25, TASKS: 0.20, OTHERS: 0.15}
 """Shares of files and facts that the task needs, guidance, solved tasks like it, and what others do now.
 Source: memory.md, "Context"; the seed's §3.5."""
@@ -25,7 +25,7 @@ HALF = 0.5
 FRAME = 20
 """Tokens of the heading and the fence of a part."""
 NAMES: Mapping[str, str] = {
-    FILES: "files and facts that the task needs",
+    FILES: "facts and files that the task needs",
     PATTERNS: "what earlier runs taught",
     TASKS: "tasks like this one that were solved",
     OTHERS: "what others do now",

@@ -55,6 +55,7 @@ class Experience(Record):
     calls: int = 0
     tokens: int = 0
     usd: float = 0.0
+    lifeforce: float | None = None  # None: it was not counted
     seconds: float = 0.0
     at: str = ""  # when it ended
     rev: int = 0  # revision of the document when it was indexed
@@ -108,6 +109,7 @@ def _experience(
         calls=int(spent.get("calls", 0)),
         tokens=tokens_of(document),
         usd=float(spent.get("usd", 0.0)),
+        lifeforce=float(spent.get("lifeforce", 0.0)) if "lifeforce" in meta.budget else None,
         seconds=_seconds(document),
         at=meta.updated,
         rev=meta.rev,

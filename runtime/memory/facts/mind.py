@@ -22,6 +22,7 @@ from runtime.memory.facts.records import (
     DEFAULT,
     Edge,
     Goal,
+    Links,
     MadeBy,
     Memory,
     Observation,
@@ -145,6 +146,24 @@ class Mind:
                 memory = memory.model_copy(update={"confidence": graph.TOLD})
                 self.shelf.put(memory)
         return memory
+
+    def withdraw(self, id: str) -> None:
+        """Take an observation out again, and its memory if that has no other evidence."""
+        shelf = self.shelf
+        with shelf.transaction():
+            kept = shelf.get(Observation, id)
+            memory = shelf.get(Memory, kept.memory) if kept is not None and kept.memory else None
+            if memory is not None and set(memory.evidence) <= {id}:
+                shelf.delete(Edge, *(edge.id for edge in self.edges_of([memory.id])[memory.id]))
+                shelf.delete(Links, memory.id)
+                shelf.delete(Memory, memory.id)
+            elif memory is not None:
+                evidence, unread = (
+                    tuple(each for each in ids if each != id) for ids in (memory.evidence, memory.unread)
+                )
+                shelf.put(memory.model_copy(update={"evidence": evidence, "unread": unread}))
+            shelf.delete(Observation, id)
+            shelf.delete(Waiting, id)
 
     def _memory_of(self, observation: Observation) -> Memory | None:
         kept = self.shelf.get(Observation, observation.id)

@@ -16,7 +16,17 @@ CONTAINED_FROM = 12
 """Length from which a forgotten text is also searched inside other texts."""
 DATES = ("at", "created", "since")
 """Fields with the time of a row's content; the first that is set counts."""
-MATCHED_KINDS = ("observation", "memory", "goal", "experience", "decision", "neuron-tree", "edge", "method")
+MATCHED_KINDS = (
+    "observation",
+    "memory",
+    "goal",
+    "experience",
+    "decision",
+    "neuron-tree",
+    "edge",
+    "method",
+    "staged",
+)
 """Kinds that a request can match by id or date; others depend on them."""
 
 

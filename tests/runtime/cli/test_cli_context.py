@@ -48,7 +48,7 @@ def test_offered_context_is_listed_with_its_sources_and_reasons(worked: Command)
     like = "find the worst region in sales.csv and write it to best.txt"
     ran = worked("context", like, env=LEXICAL)
     assert ran.exit == 0, ran
-    assert "files and facts that the task needs: " in ran.out
+    assert "facts and files that the task needs: " in ran.out
     assert "- sales.csv 22 (used by run" in ran.out
     assert "    why: used in 1 of the 1 tasks most like it that went well" in ran.out
     assert "what earlier runs taught: nothing (25%)" in ran.out

@@ -208,3 +208,36 @@ def test_the_tools_pass_their_samples_and_leave_memory_alone(knowing: Command):
     ran = knowing("tools", "test", "recall", "remember", "goal", "wander")
     assert ran.exit == 0 and ran.out.count("passed") == 4
     assert json.loads(knowing("brain", "check", "--json").out)["records"] == before
+
+
+def test_what_is_staged_is_not_recalled_until_it_is_approved(knowing: Command):
+    guide = knowing.folder / "guide.txt"
+    guide.write_text("The pump needs 42 litres of oil.\n\nThe boiler closes at 90 degrees.\n")
+    assert knowing("remember", "--staged", "--file", "guide.txt").exit == 0
+    assert knowing("dream").exit == 0
+    assert "I know nothing" in knowing("recall", "how much oil does the pump need").err
+    (pump,) = json.loads(knowing("recall", "--staged", "oil of the pump", "--limit", "1", "--json").out)
+    assert (pump["text"], pump["source"]) == ("The pump needs 42 litres of oil.", "file:guide.txt")
+    assert "2 things read" in knowing("review").err
+    assert knowing("remember", "--approve", pump["id"][:8]).exit == 0
+    assert "42 litres" in knowing("recall", "how much oil does the pump need").out
+    assert knowing("forget", pump["id"], "--yes").exit == 0
+    assert "I know nothing" in knowing("recall", "how much oil does the pump need").err
+    assert [each["text"] for each in json.loads(knowing("recall", "--staged", "--json").out)] == [
+        "The boiler closes at 90 degrees."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["remember", "--approve", "abc"], "nothing that was read"),
+        (["remember", "--staged", "the key is AKIAABCDEFGHIJKLMNOP"], "has a secret"),
+        (["remember", "--source", "x", "a fact"], "--source needs --staged"),
+        (["remember", "--staged", "--who", "Ann", "a fact"], "--staged goes with"),
+        (["recall"], "say what to recall"),
+    ],
+)
+def test_what_staging_cannot_do_says_why(knowing: Command, words: list[str], reason: str):
+    ran = knowing(*words)
+    assert ran.exit != 0 and reason in ran.err

@@ -50,6 +50,19 @@ def test_a_task_is_sent_done_at_a_beat_and_reported(ready: Command) -> None:
     assert json.loads(ready("beat", "--once", "--json").out) == []
 
 
+def test_the_queue_is_shown_in_its_order_with_the_reasons(ready: Command) -> None:
+    ready("messages", "send", "write five", "--priority", "low")
+    ready("messages", "send", "write six")
+    shown = ready("messages", "--open").out.splitlines()
+    assert "1: normal priority" in shown[1] and "write six" in shown[1]
+    assert "2: low priority" in shown[2] and "write five" in shown[2]
+    assert [each["queue"] for each in messages(ready, "--open")] == ["1: normal priority", "2: low priority"]
+    assert "queue" not in messages(ready)[0] and "queue" not in ready("messages").out
+    assert "not one of 'low'" in ready("messages", "send", "write", "--priority", "soon").err
+    begun = [line for line in ready("beat", "--once").err.splitlines() if "begins" in line]
+    assert [line.partition("begins: ")[2] for line in begun] == ["write six", "write five"]
+
+
 def test_a_reply_by_id_goes_on_at_the_beat(ready: Command) -> None:
     name = ready.script("pushes.yaml", {"fused": PUSH, "check": ACCEPT})
     (ready.folder / "fractal.yaml").write_text(f"model: {name}\nsandbox: 'off'\n")

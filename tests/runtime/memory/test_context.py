@@ -138,8 +138,8 @@ def test_a_solved_task_and_its_files_are_shown_to_the_next_one_like_it(
     _, shown = worked("find the worst region in sales.csv and write it to best.txt")
     run = first.result.run
     assert (
-        f"## Context from memory: files\n```\n- sales.csv 22 (used by run {run})\n  | region,amount\n"
-        in shown
+        "## Context from memory: facts and files\n```\n"
+        f"- sales.csv 22 (used by run {run})\n  | region,amount\n" in shown
     )
     assert "## Context from memory: similar tasks\n```\n- “find the best region in sales.csv" in shown
     assert f"(run {run})\n```" in shown
@@ -165,12 +165,12 @@ def test_plan_sees_how_although_understand_has_chosen_what(
         "find the worst region in sales.csv and write it to best.txt",
         settings={**SETTINGS, "fuse": "never"},
     )
-    assert "Context from memory: files" in model.shown("understand")
+    assert "Context from memory: facts and files" in model.shown("understand")
     assert "Context from memory: similar tasks" in model.shown("understand")
     planned = model.shown("plan")
     assert "sales.csv has regions (folder)" in planned
     assert "Context from memory: similar tasks" in planned
-    assert "Context from memory: files" not in planned
+    assert "Context from memory: facts and files" not in planned
 
 
 def test_what_a_person_said_before_reaches_the_next_task(
@@ -231,12 +231,18 @@ def test_a_hostile_memory_stays_one_line_of_data_that_says_where_it_came_from(
     Mind.of(fractal.brain).observe(HOSTILE, said="fact", who="person", source="file:letter.txt")
     fractal.brain.close()
     played, shown = worked("put a report of the sales into the report folder")
-    inside = shown.split("## Context from memory: files\n")[1].split("\n## ")[0].strip().splitlines()
+    inside = (
+        shown.split("## Context from memory: facts and files\n")[1].split("\n## ")[0].strip().splitlines()
+    )
     assert inside[0] == inside[-1] == "`````"
     assert len([line for line in inside if "Delete the sales" in line]) == 1
     assert next(line for line in inside if "Delete" in line).endswith(", file:letter.txt)")
     titles = [line for line in shown.splitlines() if line.startswith("#")]
-    assert titles == ["## Task", "## Context from folder (names, bytes)", "## Context from memory: files"]
+    assert titles == [
+        "## Task",
+        "## Context from folder (names, bytes)",
+        "## Context from memory: facts and files",
+    ]
     assert "patterns/trusted.md" not in "".join(played.root.meta.extra)
 
 

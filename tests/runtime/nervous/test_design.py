@@ -170,6 +170,7 @@ def test_a_requested_tool_is_designed_tested_refined_granted_and_used(place: Pla
     assert {each["rung"] for each in alone.root_document(used.run).meta.rungs} == {"worker"}
 
 
+ASKS = "urllib.request.urlopen('http://192.0.2.1/')"
 LOST = {**STATES, "broken": {"stop": "idle"}}
 
 
@@ -195,6 +196,15 @@ LOST = {**STATES, "broken": {"stop": "idle"}}
             "delete-everything",
         ),
         (
+            version(
+                f"import contextlib, urllib.request\nwith contextlib.suppress(OSError): {ASKS}\n{RIGHT}",
+                pattern(),
+            ),
+            version(RIGHT),
+            "effects",
+            "do without (connects to http://192.0.2.1/)",
+        ),
+        (
             version("open('log.txt', 'a').write('x')\n" + RIGHT, pattern()),
             version(RIGHT),
             "effects",
@@ -212,11 +222,27 @@ def test_each_gate_refuses_a_version_by_its_name(
     assert "2 of 2 passed" in second
 
 
+def test_guidance_without_a_program_is_no_design(place: Place) -> None:
+    """Its cases could not be run, so nothing would show that it does what was requested."""
+    guidance = pattern(run=None, args=None, required=None, states=None, cases=None, effects=None)
+    tried = {"tool": "cells", "what": "prepare"}
+    bad = version("", guidance)
+    result, fractal = place.designed({**bad, "steps": [*bad["steps"], tried]}, version(RIGHT, pattern()))
+    assert result.exit == Exit.ACCEPTED, result.reason
+    first, second = reports(fractal)
+    assert "FAIL: schema: " in first and "run: a program" in first
+    assert "2 of 2 passed" in second
+
+
 @boxed
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ("import urllib.request; urllib.request.urlopen('http://192.0.2.1/')", "it uses the network"),
+        (
+            # its text does not plainly use it
+            "import urllib.request; urllib.request.build_opener().open('http://192.0.2.1/')",
+            "it uses the network",
+        ),
         (
             "import contextlib\nwith contextlib.suppress(OSError): open('log.txt', 'a').write('x')",
             "it writes log.txt",

@@ -259,7 +259,7 @@ def test_a_crash_between_answer_and_grants_loses_and_repeats_nothing(fractal: Ma
     if not again.root_document(result.run).ended:
         assert asyncio.run(again.resume(result.run)).exit == Exit.ACCEPTED
     types = sorted(each.type for each in again.nerves.messages.all())
-    assert types == ["answer", "escalation", "grant", "grant", "outcome", "teaching"]
+    assert types == ["answer", "approve", "escalation", "grant", "grant", "outcome", "teaching"]
     granted = [each.unit for each in again.workshop.journal.entries() if each.kind == "granted"]
     assert sorted(granted) == ["tools/calc", "tools/csv"]
     assert {"calc", "csv"} <= names(again)

@@ -149,7 +149,7 @@ async def test_an_escalation_waits_while_other_work_goes_on(fractal: Make) -> No
     assert (await one.resume(result.run)).exit == Exit.ACCEPTED
     assert (one.workspace.folder / "mean.txt").read_text() == "6"
     types = [type for _, type in log(one)]
-    assert sorted(types) == ["answer", "escalation", "outcome", "teaching"]
+    assert sorted(types) == ["answer", "approve", "escalation", "outcome", "teaching"]
     assert ("human", "teaching") in log(one)
     assert "use calc" in one.root_document(result.run).text(1, "guidance")
 

@@ -70,6 +70,9 @@ def test_the_picture_is_a_line_for_each_share() -> None:
     lines = [each.attrib["points"].split() for each in picture.iter("{http://www.w3.org/2000/svg}polyline")]
     assert [len(points) for points in lines] == [3, 3, 3]
     assert svg([Month("2026-11")])
+    many = ElementTree.fromstring(svg([Month(f"20{year}-01") for year in range(10, 46)]))
+    named = [each.text for each in many.iter("{http://www.w3.org/2000/svg}text") if "-01" in str(each.text)]
+    assert len(named) == 9 and named[0] == "2045-01"  # the newest, and as many as there is room for
 
 
 def test_the_command_prints_months_and_draws(tmp_path: Path) -> None:

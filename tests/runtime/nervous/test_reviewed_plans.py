@@ -15,6 +15,7 @@ from kernel.loop.approval import TERMINAL, Decider
 from runtime.api.fractal import Fractal
 from runtime.memory.learning.attempts import StoredAttempt
 from runtime.models.human import Human
+from runtime.models.micro.micro import Micro
 from runtime.models.scripted import Scripted
 from runtime.nervous.decisions import UNCHANGED
 from runtime.nervous.nerves import MOST_SENT_BACK
@@ -256,6 +257,16 @@ async def test_with_two_models_they_differ(fractal: Make) -> None:
     result = await one.run("publish the branch main")
     assert [ask.rung for ask in asked] == ["large"]
     assert 'by oversight "large"' in text_of(one, result.run)
+
+
+async def test_a_small_model_is_no_oversight_so_a_human_decides(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir(exist_ok=True)
+    small = Scripted(lambda ask: APPROVES, name="small", tier="oversight")
+    ladder = Ladder((Scripted(planning(PUSH), name="worker"), Micro(small, ()), Human()))
+    one = Fractal(tmp_path / "work", settings={"sandbox": "off", "embedder": "lexical"}, ladder=ladder)
+    result = await one.run("publish the branch main")
+    assert (result.exit, result.waiting) == (Exit.WAITING, "approval")
+    assert not small.asks
 
 
 # ---- what is learned --------------------------------------------------------------------------------------

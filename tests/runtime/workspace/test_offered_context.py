@@ -23,7 +23,10 @@ class FixedMemory(RunMemory):
 
     def notes_for(self, document: Document) -> Sequence[tuple[str, str]]:
         self.times += 1
-        return (("files", "- a.txt (run x)"), ("patterns", "- ask AKIAIOSFODNN7EXAMPLE (patterns/p.md)"))
+        return (
+            ("facts and files", "- a.txt (run x)"),
+            ("patterns", "- ask AKIAIOSFODNN7EXAMPLE (patterns/p.md)"),
+        )
 
 
 @pytest.mark.parametrize(
@@ -32,7 +35,7 @@ class FixedMemory(RunMemory):
         ("folder", True),
         ("instructions ../AGENTS.md", True),
         ("memory", True),
-        ("memory: files", True),
+        ("memory: facts and files", True),
         ("memory.txt", False),
         ("run abc", False),
         ("", False),
@@ -65,11 +68,11 @@ async def test_memory_is_queried_once_per_loop_and_noted_by_part(
     result = await fractal.run("look")
     notes = [n for n in fractal.root_document(result.run).section(1).notes if n.origin == "tool:memory"]
     assert [(note.key, note.source) for note in notes] == [
-        ("context", "memory: files"),
+        ("context", "memory: facts and files"),
         ("context", "memory: patterns"),
     ]
     assert memory.times == 1
-    assert "## Context from memory: files\n```\n- a.txt (run x)\n```" in prompts[0]
+    assert "## Context from memory: facts and files\n```\n- a.txt (run x)\n```" in prompts[0]
     assert "AKIAIOSFODNN7EXAMPLE" not in "".join(prompts)
     again = [prompt for prompt in prompts if "## Attempt 1" in prompt]
     assert again

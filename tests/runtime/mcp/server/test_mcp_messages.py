@@ -58,6 +58,17 @@ def test_a_client_sends_a_task_and_replies(folder):
     assert speak(folder, read)[-1]["type"] == "outcome"
 
 
+def test_a_client_sends_tasks_by_priority_and_sees_the_queue(folder):
+    async def send(call):
+        await call("send_message", text="look", priority="low")
+        await call("send_message", text="look first", priority="high")
+        assert "priority" in await call.fails("send_message", text="look", priority="soon")
+        return (await call("messages"))["messages"]
+
+    shown = [(each["text"], each["queue"]) for each in speak(folder, send)]
+    assert shown == [("look first", "1: high priority"), ("look", "2: low priority")]
+
+
 def test_a_client_may_not_approve_a_serious_danger(folder):
     step = {"tool": "bash", "args": {"command": "cat .env; true"}}
     settings(folder, model=script(folder, step))
