@@ -219,6 +219,7 @@ class Discovery:
 
     def designed(self, tools: Mapping[str, Tool]) -> None:
         """Grant agents what they have built and the system has admitted; called again, it changes nothing."""
+        self.record()
         for entry in self.journal.entries():
             name = Path(entry.unit).stem
             if entry.kind == "admitted" and entry.agent and name in tools:

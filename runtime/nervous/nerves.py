@@ -17,6 +17,7 @@ from kernel.document.escaping import fingerprint
 from kernel.document.model import Document, now
 from kernel.loop.advance import REVIEW
 from kernel.loop.approval import Decider, planned_dangers, why_not_approver
+from kernel.loop.inbox import answers
 from kernel.loop.run_context import RunContext, Session, overseen
 from runtime.memory.run_memory import RunMemory
 from runtime.nervous import escalation, oversight
@@ -100,8 +101,8 @@ class Nerves:
             question = document.note(1, "question")
             if question is None or question.origin == "kernel":  # no rung could take it
                 return None
-            answers = self.log.answers(question.text)
-            return oversight.answer(run_context, self.systems, document, question.text, answers)
+            known = self.log.answers(question.text)
+            return oversight.answer(run_context, self.systems, document, question.text, known)
         if why_not_approver(OVERSIGHT, document.steps.values(), ()):
             return None
         if self._settled(document, asked):
@@ -145,8 +146,7 @@ class Nerves:
         if kind_of(document) == "escalation":
             return escalation.about(document.meta.run, document.meta.id)
         meta, question = document.meta, str((document.meta.waiting or {}).get("question", ""))
-        answers = sum(note.key == "answer" for note in document.section(1).notes)
-        said = [_asks(document), question, *([str(answers)] if answers else [])]
+        said = [_asks(document), question, *([str(n)] if (n := answers(document)) else [])]
         return meta.run, meta.id, str(meta.attempt), kind_of(document), fingerprint(said)
 
     def asked(self, document: Document, calls: Sequence[str] = ()) -> Message:
@@ -214,13 +214,16 @@ class Nerves:
         )
 
     def ended(self, result: RunResult) -> None:
-        """Close the threads of a run that has ended, with what came of it, and learn from what was said."""
+        """Learn from what was said in a run that has ended, and close its threads with what came of it.
+
+        An open thread tells the next beat that this is not done yet.
+        """
+        if self.config.learn != "off":
+            self.log.teach(result.run)
         for thread in self.messages.threads():
             if thread.run == result.run:
                 text = result.output or result.reason
                 self.close(thread.id, result.run, text, {"status": result.status})
-        if self.config.learn != "off":
-            self.log.teach(result.run)
 
     def close(self, thread: str, run: str, text: str, data: Mapping[str, Any]) -> None:
         """Close a thread with an outcome; once."""
