@@ -73,6 +73,11 @@ def drop(folder: Path, kind: str, **values: Any) -> Path:
         inbox.mkdir(exist_ok=True)
     number = max((int(each.name[:4]) for each in inbox.glob("[0-9][0-9][0-9][0-9]-*")), default=-1) + 1
     raw = json.dumps({"kind": kind, **values}).encode()
+    if len(raw) > MESSAGE_BYTES:
+        raise UsageError(
+            f"the text has {len(raw):,} bytes, and a message to a run at most {MESSAGE_BYTES:,}; "
+            "write it to a file, and say where that is"
+        )
     swept = 0
     while True:
         path = inbox / f"{number:04d}-{kind}.json"

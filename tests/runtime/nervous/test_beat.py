@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -184,6 +185,11 @@ def test_replies_that_do_not_fit_are_refused(fractal: Make) -> None:
             one.reply(id, kind, text)
     with pytest.raises(UsageError, match="no open message"):
         one.reply("ffffffffff", "approve")
+    for say in (one.send, partial(one.reply, id, "nudge")):
+        with pytest.raises(UsageError, match="write it to a file"):
+            say("x" * 50_001)
+    with pytest.raises(UsageError, match="write it to a file"):
+        one.tell(waiting(one).run, "nudge", why="x" * 1_000_001)
     with pytest.raises(UsageError, match="task is empty"):
         one.send("  ")
     assert beat(one) == []

@@ -116,7 +116,7 @@ def granted(make: Make) -> None:
     sent(make)
 
 
-REMEMBERED = ("experience", "tried", "decision", "observation", "waiting", "pattern")
+REMEMBERED = ("experience", "tried", "observation", "waiting", "pattern")
 """What memory keeps of a run; other kinds are computed when they are needed."""
 RANDOM = r"[0-9a-f]{12,}|\d{4}-\d\d-\d\dT[\d:.]+Z|\b\d+ ms"
 REPEATED = (
