@@ -360,7 +360,7 @@ class Fractal(Reader):
             go_back(run_context, root, limits, redo=redo)
             root = self.root_document(run)
             if root.ended:
-                return self._concluded(root)
+                return result_of(root, folder / f"{root.meta.id}.md", Waiting("nothing"))
             begin_session(run_context, root)
             self._emit_start(root)
             return await self._drive(run_context, folder, clock, servers, policy)
@@ -481,7 +481,7 @@ class Fractal(Reader):
             except asyncio.CancelledError as error:  # raised below, when everything is saved
                 stopped = error
                 result = self._result(run_context, folder, Outcome("interrupted", Exit.INTERRUPTED))
-        self._conclude(result)
+        self._after(result)
         for name, data in self.memory.happened(run_context.id) if result.status in ENDED else ():
             self.listener(Event("memory", run_context.id, data={"event": name, **data}))
         self.listener(Event("run_finished", run_context.id, result.id, data=event_data(result)))
@@ -494,15 +494,12 @@ class Fractal(Reader):
         with run_lock(self.workspace.runs / run):
             root = self.root_document(run)
             self._as(root)
-            return self._concluded(root)
+            self.workshop.open(but=run)
+            result = result_of(root, self.path(run), Waiting("nothing"))
+            self._after(result)
+            return result
 
-    def _concluded(self, root: Document) -> RunResult:
-        self.workshop.open(but=root.meta.run)
-        result = result_of(root, self.path(root.meta.run), Waiting("nothing"))
-        self._conclude(result)
-        return result
-
-    def _conclude(self, result: RunResult) -> None:
+    def _after(self, result: RunResult) -> None:
         """Do what is due after a run, or a part of it. Done again, it changes nothing."""
         run, ended, warn = result.run, result.status in ENDED, partial(self.warn, result.run)
         folder = self.workspace.runs / run
