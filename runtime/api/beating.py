@@ -221,10 +221,12 @@ class Beat:
             task, begun = self._task_of(thread, run), self.fractal.workspace.has(run)
             fractal, text = self.fractal.anew(**_settings(task)), task.text if task else ""
             self.say(f"run {run} {'goes on' if begun else f'begins: {text}'}")
-            if begun and self.fractal.root_document(run).ended:
+            if not begun:
+                result = await fractal.run(text, id=run)
+            elif self.fractal.root_document(run).ended:
                 result = fractal.conclude(run)
             else:
-                result = await (fractal.resume(run) if begun else fractal.run(text, id=run))
+                result = await fractal.resume(run)
         except RunLocked:
             self._again.add(thread.id)
         except FractalError as error:

@@ -25,12 +25,11 @@ from runtime.nervous.decisions import UNCHANGED
 from runtime.nervous.gate import resolve
 from runtime.nervous.log import DecisionLog
 from runtime.nervous.messages import DECISIONS, Message, Messages, Type, named, tier_of
-from runtime.nervous.oversight import waiting_steps
+from runtime.nervous.oversight import OVERSIGHT, waiting_steps
 from runtime.workspace.inbox import Said, vetoed
 from runtime.workspace.runs import RunResult, open_question
 from runtime.workspace.settings import Config
 
-OVERSIGHT = Decider("oversight")
 DANGEROUS = "it is dangerous"
 """The reason for which a plan with known dangers goes up."""
 MOST_SENT_BACK = 3
