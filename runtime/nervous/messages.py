@@ -56,7 +56,7 @@ class Message(Record):
     tier: Tier = "worker"
     to: str = ""  # an agent; "": whoever reads the stream
     category: str = ""  # of an escalation or grant: statistics, code, …
-    run: str = Field("", pattern=RUN)
+    run: str = Field(default="", pattern=RUN)
     loop: str = ""
     step: int = 0
     in_reply_to: str = ""
@@ -72,7 +72,7 @@ class OpenThread(Record):
 
     type: Type = "observation"
     to: str = ""
-    run: str = Field("", pattern=RUN)
+    run: str = Field(default="", pattern=RUN)
     taken: bool = False  # whether a beat has taken it up, with the run that works on it
     at: str = ""
     replies: list[str] = Field(default_factory=list[str])  # the ids of the messages that followed
