@@ -243,5 +243,5 @@ def test_a_cancelled_run_is_cancelled_after_a_kill(tmp_path: Path) -> None:
         beat(fractal)
 
     case = Case(cancelled, planning, passes, REVIEWED)
-    killed, different = Killed(tmp_path, case).differ(resume, 1 if SOAK else 7)
+    killed, different = Killed(tmp_path, case).differ(resume, 1 if SOAK else 8)
     assert killed and not different
