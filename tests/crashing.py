@@ -12,6 +12,7 @@ import re
 import shutil
 import signal
 import sys
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -38,13 +39,15 @@ UNSEEN = re.compile(r"(?!replace|rename|link).* .*(\.tmp|lock)|f(data)?sync .*")
 
 
 def forked(act: Callable[[], Any]) -> Any:
-    """What `act` returns in a fork of this process."""
+    """What `act` returns in a fork of this process. Raises `EOFError` if it fails there."""
     reading, writing = os.pipe()
     if not (child := os.fork()):
         try:
             os.close(reading)
             with os.fdopen(writing, "wb") as pipe:
                 pickle.dump(act(), pipe)
+        except BaseException:
+            traceback.print_exc()
         finally:
             os._exit(0)
     os.close(writing)
