@@ -1,7 +1,8 @@
 """A process that dies at a chosen call: calls of `os` that change files are counted, and one is the last.
 
 `install` wraps the functions before the program is imported. `arm` chooses the last call, and whether the
-process dies before it, half-way through what it writes, or after it. The program itself is unchanged.
+process dies before it, half-way through what it writes, or after it. `watch` lets the process live, and shows
+the files as each of these deaths would leave them. The program itself is unchanged.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ class _Fault:
     log: int = -1  # an open file for the names of all calls (`every`), or of the last one
     every: bool = False
     match: str = ""  # a regular expression for the calls that count; every call matches the empty one
+    look: Callable[[str, str], None] | None = None  # is called before and half-way through each call
     count: int = 0
     armed: bool = False
 
@@ -50,6 +52,26 @@ def arm(at: int, where: str, log: int, *, every: bool, match: str = "") -> None:
     """Count calls from now on; `log` is an open file for their names."""
     global _fault
     _fault = _Fault(at, where, log, every, match, armed=True)
+
+
+def watch(look: Callable[[str, str], None]) -> None:
+    """From now on, call `look` with the name and file of each call that changes files.
+
+    It is called before each call, and in the middle of a write, with the name `half`.
+    """
+    global _fault
+    _fault = _Fault(look=look, armed=True)
+
+
+def _look(name: str, path: str) -> None:
+    """Let somebody look at the files; what they change themselves is not counted."""
+    with _lock:
+        if _fault.look and _fault.armed:
+            _fault.armed = False
+            try:
+                _fault.look(name, path)
+            finally:
+                _fault.armed = True
 
 
 def install() -> None:
@@ -83,6 +105,8 @@ def _counted(name: str, path: Callable[[], str]) -> Iterator[bool]:
             _WRITE(fault.log, f"{name} {path()}\n".encode("utf-8", "surrogateescape"))
         if last and fault.where == "before":
             _EXIT(EXIT)
+        if counts:
+            _look(name, path())
     try:
         yield last
     finally:
@@ -105,6 +129,10 @@ def _by_handle(name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
         with _counted(name, lambda: _path(handle)) as last:
             if last and _fault.where == "half" and name in WRITES:
                 return plain(handle, bytes(args[0])[: len(args[0]) // 2], *args[1:])
+            if _fault.look and name == "write":
+                done = plain(handle, bytes(args[0])[: len(args[0]) // 2])
+                _look("half", _path(handle))
+                return done + plain(handle, bytes(args[0])[done:])
             return plain(handle, *args, **more)
 
     return call

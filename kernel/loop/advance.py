@@ -194,8 +194,10 @@ async def plan(session: Session) -> Waiting | None:
     session.run.catalogue.refresh()
     session.meta(status="running", waiting=None)
     taker = current_rung(session)
-    reads_prompt = taker is not None and session.run.ladder.rungs[taker].reads_prompt
-    if reads_prompt:
+    responder = None if taker is None else session.run.ladder.rungs[taker]
+    if responder:
+        session.meta(taker=responder.name)
+    if responder and responder.reads_prompt:
         session.offer_context()
         session.run.hear(session)
     session.save()

@@ -88,8 +88,7 @@ class Engine:
         """
         self._wake_unfinished()
         try:
-            if by := self._cancelled():
-                await self._stop("cancelled", by)
+            await self._cancel()
             self._apply_messages()
             while self._pending or self._tasks or self._wake_waiting():
                 self._start()
@@ -98,8 +97,8 @@ class Engine:
                 self._apply_messages()
                 if self._out_of_time():
                     await self._stop("exhausted")
-                elif by := self._cancelled():
-                    await self._stop("cancelled", by)
+                else:
+                    await self._cancel()
         except (asyncio.CancelledError, Exception):
             await self._stop("interrupted")
             raise
@@ -188,13 +187,13 @@ class Engine:
             for loop_id in listen(self.run_context, self.inbox, waiting):
                 self.wake(loop_id)
 
-    def _cancelled(self) -> str:
-        """Who cancelled the run, and why; "" if nobody did."""
+    async def _cancel(self) -> None:
+        """Stop if somebody has cancelled the run. The message is removed when the documents say so."""
         for path, message in self.inbox.messages(("cancel",), self.run_context.warn):
-            self.inbox.taken(path)
             why = str(message.get("why", ""))
-            return f"cancelled by {Decider.read(message)}{': ' if why else ''}{why}"
-        return ""
+            await self._stop("cancelled", f"cancelled by {Decider.read(message)}{': ' if why else ''}{why}")
+            self.inbox.taken(path)
+            return
 
     def _out_of_time(self) -> bool:
         limit = self.run_context.bounds.seconds

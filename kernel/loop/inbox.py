@@ -90,11 +90,18 @@ def _is_about(session: Session, message: Mapping[str, Any]) -> bool:
     if message["kind"] == "approve" and waits.get("question") == PLAN_WAITS and "plan" in message:
         same = same and message["plan"] == plan_digest(session.doc)
     kind = "person" if message["kind"] == "answer" else "approval"
+    now = answers(session.doc)
     return (
         same
+        and message.get("answers", now) == now
         and message.get("attempt", session.doc.meta.attempt) == session.doc.meta.attempt
         and waits.get("for") == kind
     )
+
+
+def answers(document: Document) -> int:
+    """How many questions of a loop were answered: it tells a question that is asked again from the first."""
+    return sum(note.key == "answer" for note in document.section(1).notes)
 
 
 def plan_digest(document: Document) -> str:
@@ -133,8 +140,8 @@ def _decide_plan(session: Session, kind: str, why: str, by: Decider) -> None:
         session.note(2, "approved", f"by {by}", by.origin)
         approve_planned(session, by)
         return
-    session.note(1, "guidance", why or "rejected", by.origin, str(by))
     if why:
+        session.note(1, "guidance", why, by.origin, str(by))
         word = "sent back" if kind == "nudge" else "rejected"
         learned = Note("learned", f"this plan was {word} by {by}: {why}", by.origin)
         review = session.doc.note(2, REVIEW)

@@ -20,12 +20,11 @@ from kernel import disk
 from kernel.document.model import ENDED, Document
 from kernel.errors import FractalError, RunLocked, StorageError, explained
 from kernel.loop.approval import serious
-from kernel.loop.do import Waiting
 from kernel.store.files import FileStore
 from runtime.api.messaging import refuse_forgetful
 from runtime.nervous.messages import Message, OpenThread, thread_of
 from runtime.nervous.queue import ordered
-from runtime.workspace.runs import RunResult, open_question, result_of, unfinished
+from runtime.workspace.runs import RunResult, open_question, unfinished
 from runtime.workspace.workspace import DEFAULT, is_locked, moment
 
 if TYPE_CHECKING:
@@ -167,9 +166,8 @@ class Beat:
     def _look_at_run(self, thread: OpenThread, glance: Glance) -> None:
         nerves, (root, waiting) = self.fractal.nerves, glance.read(thread.run)
         take = partial(self._take, thread, thread.run, str(root.meta.extra.get("agent", DEFAULT)))
-        if root.ended:
-            path = self.fractal.path(thread.run)
-            nerves.ended(result_of(root, path, Waiting("nothing")))
+        if root.ended:  # its process died before it could close this
+            take()
         elif waiting is None:
             if thread.taken:  # it was interrupted
                 take()
@@ -243,7 +241,12 @@ class Beat:
             task, begun = self._task_of(thread, run), self.fractal.workspace.has(run)
             fractal, text = self.fractal.anew(**_settings(task)), task.text if task else ""
             self.say(f"run {run} {'goes on' if begun else f'begins: {text}'}")
-            result = await (fractal.resume(run) if begun else fractal.run(text, id=run))
+            if not begun:
+                result = await fractal.run(text, id=run)
+            elif self.fractal.root_document(run).ended:
+                result = fractal.conclude(run)
+            else:
+                result = await fractal.resume(run)
         except RunLocked:
             self._again.add(thread.id)
         except FractalError as error:

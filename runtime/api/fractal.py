@@ -488,25 +488,41 @@ class Fractal(Reader):
             except asyncio.CancelledError as error:  # raised below, when everything is saved
                 stopped = error
                 result = self._result(run_context, folder, Outcome("interrupted", Exit.INTERRUPTED))
-        self.workshop.end(run_context, result)
-        if self.config.discovery == "progressive":
-            self.discovery.designed(self.catalogue().tools)
-        if self.messages_folder.is_dir():
-            from runtime.nervous.design import settled
-
-            settled(self.nerves.messages, self.workshop.journal)
-        for _, text in unheard(folder) if result.status in ENDED else ():
-            run_context.warn(f"{TOO_LATE}: {text}")
-        withdraw(self.workspace.state / "mailbox", run_context.id)
-        self.memory.end(folder, run_context.warn)
-        if result.status in ENDED and self.messages_folder.is_dir():
-            self.nerves.ended(result)
+        self._after(result)
         for name, data in self.memory.happened(run_context.id) if result.status in ENDED else ():
             self.listener(Event("memory", run_context.id, data={"event": name, **data}))
         self.listener(Event("run_finished", run_context.id, result.id, data=event_data(result)))
         if stopped:
             raise stopped
         return result
+
+    def conclude(self, run: str) -> RunResult:
+        """Do what is due after a run that has ended, if its process died before it could."""
+        with run_lock(self.workspace.runs / run):
+            root = self.root_document(run)
+            self._as(root)
+            self.workshop.open(but=run)
+            result = result_of(root, self.path(run), Waiting("nothing"))
+            self._after(result)
+            return result
+
+    def _after(self, result: RunResult) -> None:
+        """Do what is due after a run, or a part of it. Done again, it changes nothing."""
+        run, ended, warn = result.run, result.status in ENDED, partial(self.warn, result.run)
+        folder = self.workspace.runs / run
+        self.workshop.end(run, result.status)
+        if self.config.discovery == "progressive":
+            self.discovery.designed(self.catalogue().tools)
+        if self.messages_folder.is_dir():
+            from runtime.nervous.design import settled
+
+            settled(self.nerves.messages, self.workshop.journal)
+        for _, text in unheard(folder) if ended else ():
+            warn(f"{TOO_LATE}: {text}")
+        withdraw(self.workspace.state / "mailbox", run)
+        self.memory.end(folder, warn)
+        if ended and self.messages_folder.is_dir():
+            self.nerves.ended(result)
 
     async def _driven(self, run_context: RunContext, folder: Path, clock: Clock) -> RunResult:
         while True:

@@ -70,6 +70,7 @@ def send(fractal: Fractal, text: str, to: str, by: Decider, priority: str = "nor
         raise UsageError(f"{priority} is no priority; choose from {', '.join(STEPS)}")
     if not text.strip():
         raise UsageError("the task is empty; say what is to be done")
+    _refuse_long(text)
     refuse_forgetful(fractal)
     fractal.anew(agent=to or DEFAULT)  # raises for a wrong name
     fractal.workspace.make()
@@ -96,6 +97,7 @@ def reply(fractal: Fractal, message: str, kind: str, text: str, by: Decider) -> 
     thread = fractal.nerves.messages.find(message)
     if kind not in REPLIES:
         raise UsageError(f"{kind} is no reply; choose from {', '.join(REPLIES)}")
+    _refuse_long(text)
     if kind in ("answer", "nudge") and not text.strip():
         raise UsageError(f"the {kind} is empty; say what you mean")
     elsewhere = fractal.nerves.messages.is_elsewhere(thread)
@@ -139,6 +141,16 @@ def weigh(fractal: Fractal, folder: Path) -> None:
         leave(fractal, folder.name, said.kind, by, fractal.config.trusted_clients, said.values)
         for path, _ in mine:
             inbox.taken(path)
+
+
+def _refuse_long(text: str) -> None:
+    from runtime.nervous.messages import LONGEST
+
+    if len(text) > LONGEST:
+        raise UsageError(
+            f"the text has {len(text):,} characters, and a message at most {LONGEST:,}; "
+            "write it to a file, and say where that is"
+        )
 
 
 def refuse_forgetful(fractal: Fractal) -> None:

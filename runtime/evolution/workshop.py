@@ -28,7 +28,6 @@ from runtime.evolution.journal import MACHINE, PERSON, Entry, Journal
 from runtime.evolution.proposals import Proposal, Proposals
 from runtime.evolution.samples import ToolRecords
 from runtime.sandbox.sandbox import Sandbox
-from runtime.workspace.runs import RunResult
 from runtime.workspace.settings import Config
 from runtime.workspace.workspace import DEFAULT, Workspace, run_lock
 
@@ -75,14 +74,13 @@ class Workshop:
         run_context.admitted = partial(self.records.admitted, run_context)
         run_context.listener = self._watching(run_context, run_context.listener)
 
-    def end(self, run_context: RunContext, result: RunResult) -> None:
+    def end(self, run: str, status: str) -> None:
         """After a run: register what it built and note what it lacked; failures here are only warnings."""
-        run = run_context.id
         try:
             self._register(run)
         except (FractalError, OSError) as error:
             self._warn(run, f"what it built is not part of the system yet: {error}")
-        over = result.status not in ("waiting", "interrupted")
+        over = status not in ("waiting", "interrupted")
         if over and self.config.build != "never" and run in self._to_read:
             self._to_read.discard(run)
             try:

@@ -65,7 +65,7 @@ def decided(messages: Iterable[Message]) -> dict[str, Message]:
     """By tool, the grant or revocation that holds; a human's revocation is lifted by a human only."""
     held: dict[str, Message] = {}
     for message in sorted(messages, key=lambda each: (int(each.data.get("n", 0)), each.at, each.id)):
-        tool = str(message.data.get("tool", ""))
+        tool = str(message.data["tool"])
         last = held.get(tool)
         if last and last.type == "revoke" and last.tier == "human" and message.tier != "human":
             continue
@@ -107,16 +107,19 @@ class Discovery:
             self._decided = {}
         self._mark = mark
         if agent not in self._decided:
-            found = [*self.messages.all(type="grant", to=agent), *self.messages.all(type="revoke", to=agent)]
-            self._decided[agent] = decided(found)
+            self._decided[agent] = decided(self._changes(to=agent))
         return self._decided[agent]
+
+    def _changes(self, **where: Any) -> list[Message]:
+        """The grants and revocations of tools with these fields, oldest first."""
+        found = [each for type in ("grant", "revoke") for each in self.messages.all(type=type, **where)]
+        return sorted((each for each in found if "tool" in each.data), key=lambda each: each.at)
 
     def held(self, agent: str = "") -> list[Message]:
         """The grants and revocations that hold, of one agent or of all, oldest first."""
-        found = [*self.messages.all(type="grant"), *self.messages.all(type="revoke")]
-        agents = [agent] if agent else sorted({each.to for each in found})
+        agents = [agent] if agent else sorted({each.to for each in self._changes()})
         held = [each for name in agents for each in self.decided(name).values()]
-        return sorted(held, key=lambda each: (each.at, each.to, str(each.data.get("tool"))))
+        return sorted(held, key=lambda each: (each.at, each.to, str(each.data["tool"])))
 
     def knows(self, agent: str) -> set[str]:
         """The names that an agent knows where discovery is progressive."""
@@ -201,14 +204,14 @@ class Discovery:
 
     def record(self) -> None:
         """Write what the journal lacks of the grants and revocations: a process may have died before."""
-        found = [*self.messages.all(type="grant"), *self.messages.all(type="revoke")]
+        found = self._changes()
         with self.messages.shelf.transaction():  # one process at a time
             recorded = {entry.message for entry in self.journal.entries()}
-            for message in sorted(found, key=lambda each: each.at):
+            for message in found:
                 if message.id not in recorded:
                     self.journal.change(
                         "granted" if message.type == "grant" else "revoked",
-                        f"tools/{message.data.get('tool', '')}",
+                        f"tools/{message.data['tool']}",
                         {},
                         str(Decider.read(message.data)),
                         f"{message.to}, {message.data.get('via', '')}: {message.text}",
@@ -219,6 +222,7 @@ class Discovery:
 
     def designed(self, tools: Mapping[str, Tool]) -> None:
         """Grant agents what they have built and the system has admitted; called again, it changes nothing."""
+        self.record()
         for entry in self.journal.entries():
             name = Path(entry.unit).stem
             if entry.kind == "admitted" and entry.agent and name in tools:

@@ -10,7 +10,7 @@ from kernel.loop.approval import Decider
 from runtime.memory.run_memory import RunMemory
 from runtime.memory.store.record import parsed
 from runtime.nervous.decisions import REVIEW_AGAIN, Decision, Settled, decisions, settled
-from runtime.nervous.messages import Messages
+from runtime.nervous.messages import Messages, tier_of
 from runtime.text.lines import flat
 
 LATELY, FAILED = 5, 2
@@ -47,7 +47,7 @@ class DecisionLog:
         self._messages().write(
             stream="guidance",
             type="revoke",
-            tier="human",
+            tier=tier_of(by),
             sender=by.name or by.kind,
             text=f"calls in tasks of the type {task_type} are reviewed again",
             data={REVIEW_AGAIN: task_type, "by": by.values},

@@ -19,7 +19,9 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from kernel import disk
+from kernel.document.escaping import block, code_span
 from kernel.document.model import now
+from kernel.document.redaction import cut
 from kernel.errors import UsageError
 from kernel.loop.approval import Decider
 from runtime.memory.store import Record, Shelf
@@ -37,6 +39,10 @@ REPLIES: tuple[Type, ...] = (*DECISIONS, "answer")
 """Types that close the thread of a proposal, question or escalation."""
 ASKING: tuple[Type, ...] = ("proposal", "question", "escalation", "request_design")
 """Types of the worker that somebody has to reply to."""
+RUN = r"^[a-z0-9]{0,40}$"
+"""The id of a run, or of none: it is the name of a folder."""
+LONGEST = 50_000
+"""Characters of a message. A longer result is cut, a longer task or reply is refused."""
 
 
 class Message(Record):
@@ -50,7 +56,7 @@ class Message(Record):
     tier: Tier = "worker"
     to: str = ""  # an agent; "": whoever reads the stream
     category: str = ""  # of an escalation or grant: statistics, code, …
-    run: str = ""
+    run: str = Field(default="", pattern=RUN)
     place: str = ""  # the workspace that wrote it, where several share the messages
     loop: str = ""
     step: int = 0
@@ -67,7 +73,7 @@ class OpenThread(Record):
 
     type: Type = "observation"
     to: str = ""
-    run: str = ""
+    run: str = Field(default="", pattern=RUN)
     place: str = ""  # the workspace of the run, where several share the messages
     taken: bool = False  # whether a beat has taken it up, with the run that works on it
     at: str = ""
@@ -95,6 +101,7 @@ class Messages:
         A message to a message of a thread is one to the thread.
         """
         thread = fields["in_reply_to"] = thread_of(fields.get("in_reply_to", ""))
+        fields["text"] = cut(fields.get("text", ""), LONGEST, "the document of the run")
         id = ".".join(filter(None, (thread, named(*about) if about else os.urandom(12).hex())))
         if about and (known := self.get(id)):
             return known
@@ -150,7 +157,8 @@ class Messages:
 
     def find(self, name: str) -> OpenThread:
         """The open thread that a name means: its id, or the beginning of it. Raises `UsageError`."""
-        found = [each for each in self.threads() if name and each.id.startswith(thread_of(name))]
+        start = thread_of(name)
+        found = [each for each in self.threads() if start and each.id.startswith(start)]
         if len(found) == 1:
             return found[0]
         if found:
@@ -203,15 +211,11 @@ def rendered(message: Message) -> str:
     who = f"{message.tier}{f' {message.sender}' if message.sender else ''}"
     what = f"{message.type}{f' ({message.category})' if message.category else ''}"
     about = [f"`{message.id}`", place, f"in reply to `{message.in_reply_to}`" if message.in_reply_to else ""]
-    body = "\n".join(f"> {line}".rstrip() for line in message.text.splitlines())
+    body = "\n".join(block(message.text)) if message.text else ""
     shown = {key: value for key, value in message.data.items() if key not in ("by", "taken")}
-    data = "\n".join(f"- {key}: {_in_words(value)}" for key, value in shown.items())
-    head = flat(f"## {message.at[11:19]} {who}: {what}")
+    data = "\n".join(f"- {key}: {code_span(value)}" for key, value in shown.items())
+    head = "".join(filter(str.isprintable, flat(f"## {message.at[11:19]} {who}: {what}")))
     return "".join(f"\n{part}\n" for part in (head, ", ".join(filter(None, about)), body, data) if part)
-
-
-def _in_words(value: Any) -> str:
-    return flat("; ".join(map(str, value)) if isinstance(value, list | tuple) else str(value))
 
 
 def tier_of(by: Decider) -> Tier:

@@ -18,6 +18,7 @@ from kernel.document.model import Document, now
 from kernel.errors import UsageError
 from kernel.loop.advance import REVIEW
 from kernel.loop.approval import Decider, planned_dangers, why_not_approver
+from kernel.loop.inbox import answers
 from kernel.loop.run_context import RunContext, Session, overseen
 from runtime.memory.run_memory import RunMemory
 from runtime.nervous import escalation, oversight
@@ -25,13 +26,12 @@ from runtime.nervous.decisions import UNCHANGED
 from runtime.nervous.gate import resolve
 from runtime.nervous.log import DecisionLog
 from runtime.nervous.messages import DECISIONS, Message, Messages, Type, named, tier_of
-from runtime.nervous.oversight import waiting_steps
+from runtime.nervous.oversight import OVERSIGHT, waiting_steps
 from runtime.nervous.staging import Staging
 from runtime.workspace.inbox import Said, vetoed
 from runtime.workspace.runs import RunResult, open_question
 from runtime.workspace.settings import Config
 
-OVERSIGHT = Decider("oversight")
 DANGEROUS = "it is dangerous"
 """The reason for which a plan with known dangers goes up."""
 MOST_SENT_BACK = 3
@@ -114,8 +114,8 @@ class Nerves:
             question = document.note(1, "question")
             if question is None or question.origin == "kernel":  # no rung could take it
                 return None
-            answers = self.log.answers(question.text)
-            return await oversight.answer(run_context, self.systems, document, question.text, answers, read)
+            known = self.log.answers(question.text)
+            return await oversight.answer(run_context, self.systems, document, question.text, known, read)
         if why_not_approver(OVERSIGHT, document.steps.values(), ()):
             return None
         if self._settled(document, asked):
@@ -159,8 +159,7 @@ class Nerves:
         if kind_of(document) == "escalation":
             return escalation.about(document.meta.run, document.meta.id)
         meta, question = document.meta, str((document.meta.waiting or {}).get("question", ""))
-        answers = sum(note.key == "answer" for note in document.section(1).notes)
-        said = [_asks(document), question, *([str(answers)] if answers else [])]
+        said = [_asks(document), question, *([str(n)] if (n := answers(document)) else [])]
         return meta.run, meta.id, str(meta.attempt), kind_of(document), fingerprint(said)
 
     def asked(self, document: Document, calls: Sequence[str] = ()) -> Message:
@@ -231,14 +230,17 @@ class Nerves:
         )
 
     def ended(self, result: RunResult) -> None:
-        """Close the threads of a run that has ended, with what came of it, and learn from what was said."""
+        """Learn from what was said in a run that has ended, and close its threads with what came of it.
+
+        An open thread tells the next beat that this is not done yet.
+        """
+        self.staging.ended(result)
+        if self.config.learn != "off":
+            self.log.teach(result.run)
         for thread in self.messages.threads():
             if thread.run == result.run:
                 text = result.output or result.reason
                 self.close(thread.id, result.run, text, {"status": result.status})
-        self.staging.ended(result)
-        if self.config.learn != "off":
-            self.log.teach(result.run)
 
     def close(self, thread: str, run: str, text: str, data: Mapping[str, Any]) -> None:
         """Close a thread with an outcome; once."""

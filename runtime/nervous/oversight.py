@@ -17,8 +17,9 @@ from kernel.document.redaction import redactor
 from kernel.loop.approval import Decider
 from kernel.loop.budget import Amount, Bounds
 from kernel.loop.run_context import RunContext, Session
-from runtime.memory.prompting import Asking
+from runtime.memory.prompting import LONGEST, Asking
 
+OVERSIGHT = Decider("oversight")
 SHOWN = 12
 """Notes of context that a question shows."""
 
@@ -41,10 +42,16 @@ async def review(
     earlier: str = "",
     read: Sequence[str] = (),
 ) -> Reply | None:
-    """Review the plan, or the waiting steps, of a loop; None if there is no oversight or no usable reply."""
+    """Review the plan, or the waiting steps, of a loop; None if there is no oversight or no usable reply.
+
+    A plan that a prompt would show only in part is left to a human.
+    """
+    plan = planned(document)
+    if len(plan) > LONGEST and run_context.ladder.oversight:
+        return Reply("pass", f"{len(plan):,} characters: too long to be shown to oversight", OVERSIGHT)
     slots = {
         "task": document.task,
-        "plan": planned(document),
+        "plan": plan,
         "reasons": reasons,
         "earlier": earlier or "nothing yet",
         "read": _numbered(read),

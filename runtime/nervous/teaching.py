@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from runtime.memory.learning.distiller import is_plain
 from runtime.memory.learning.patterns import MOST_SOURCES, Pattern, named
 from runtime.nervous.decisions import Decision
+from runtime.nervous.messages import tier_of
 from runtime.text.lines import flat
 
 ALIKE = 3
@@ -21,7 +22,8 @@ def agreed(
 ) -> Pattern | None:
     """The pattern that the newest guidance for a task type makes with two like it, of other runs.
 
-    Words of oversight are words of a model: they have to be plain advice, with nothing to run or to open.
+    Words of oversight are words of a model or a client: they have to be plain advice, with nothing to run or
+    to open. What a policy says is no advice.
     """
     said = [each for each in decisions if each.task_type == task_type and _usable(each)]
     if not said:
@@ -31,7 +33,7 @@ def agreed(
     by_run = {each.run: each for each in alike}
     if len(by_run) < ALIKE:
         return None
-    of_human = [each for each in alike if each.guidance and each.guidance.by.kind != "oversight"]
+    of_human = [each for each in alike if each.guidance and tier_of(each.guidance.by) == "human"]
     words = _pattern(of_human[-1] if of_human else said[-1])
     return Pattern(
         words.name,
@@ -49,7 +51,9 @@ def agreed(
 
 def _usable(decision: Decision) -> bool:
     said = decision.guidance
-    return said is not None and (said.by.kind != "oversight" or is_plain(flat(said.text), set()))
+    if said is None or said.by.kind == "policy":
+        return False
+    return tier_of(said.by) == "human" or is_plain(flat(said.text), set())
 
 
 def _by(decision: Decision) -> str:

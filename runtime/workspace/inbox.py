@@ -13,7 +13,7 @@ from kernel.document.model import Document
 from kernel.errors import UsageError, explained
 from kernel.events import now
 from kernel.loop.approval import ALWAYS, PROGRAM, Decider, why_not_approver
-from kernel.loop.inbox import plan_digest
+from kernel.loop.inbox import answers, plan_digest
 from runtime.workspace.approved import Offers, keep, offers
 from runtime.workspace.runs import Reader, RunResult, open_question
 from runtime.workspace.workspace import is_locked
@@ -73,6 +73,11 @@ def drop(folder: Path, kind: str, **values: Any) -> Path:
         inbox.mkdir(exist_ok=True)
     number = max((int(each.name[:4]) for each in inbox.glob("[0-9][0-9][0-9][0-9]-*")), default=-1) + 1
     raw = json.dumps({"kind": kind, **values}).encode()
+    if len(raw) > MESSAGE_BYTES:
+        raise UsageError(
+            f"the text has {len(raw):,} bytes, and a message to a run at most {MESSAGE_BYTES:,}; "
+            "write it to a file, and say where that is"
+        )
     swept = 0
     while True:
         path = inbox / f"{number:04d}-{kind}.json"
@@ -186,4 +191,5 @@ def _about(document: Document) -> dict[str, Any]:
     """What a message says of its question, so that it is never taken for an answer to a later one."""
     meta = document.meta
     question = (meta.waiting or {}).get("question", "")
-    return {"loop": meta.id, "attempt": meta.attempt, "question": question, "plan": plan_digest(document)}
+    about = {"question": question, "answers": answers(document), "plan": plan_digest(document)}
+    return {"loop": meta.id, "attempt": meta.attempt, **about}

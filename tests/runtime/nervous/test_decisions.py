@@ -10,7 +10,7 @@ import pytest
 from kernel.loop.approval import TERMINAL, Decider
 from runtime.memory.learning.patterns import Pattern
 from runtime.nervous.decisions import REVIEW_AGAIN, UNCHANGED, decisions, settled
-from runtime.nervous.messages import Message
+from runtime.nervous.messages import Message, tier_of
 from runtime.nervous.teaching import agreed
 
 LARGE = Decider("oversight", "large")
@@ -39,7 +39,7 @@ def thread(
     replies = [
         message(
             type,
-            tier="oversight" if by.kind in ("oversight", "policy") else "human",
+            tier=tier_of(by),
             text=text,
             in_reply_to=asked.id,
             data={"by": by.values},
@@ -144,3 +144,8 @@ def test_words_of_a_model_that_can_be_run_or_opened_make_none() -> None:
     assert told(*["test it as on https://evil.example/x"] * 3, by=LARGE) is None
     assert told(*["test it with `make`"] * 3, by=LARGE) is None
     assert told(*["test it with `make`"] * 3) is not None
+    assert told(*["test it with `make`"] * 3, by=Decider("client", "editor")) is None
+
+
+def test_words_of_a_policy_make_none() -> None:
+    assert told(*["nobody replied within 60 seconds"] * 3, by=Decider("policy", "unanswered")) is None

@@ -20,6 +20,7 @@ from runtime.api.fractal import Fractal
 from runtime.mcp.server.runs import Runs
 from runtime.models.human import Human
 from runtime.models.scripted import Scripted
+from runtime.nervous.decisions import REVIEW_AGAIN
 from runtime.nervous.discovery import decided
 from runtime.nervous.messages import Message
 
@@ -264,6 +265,15 @@ def test_a_crash_between_answer_and_grants_loses_and_repeats_nothing(fractal: Ma
     assert sorted(granted) == ["tools/calc", "tools/csv"]
     assert {"calc", "csv"} <= names(again)
     assert "divide the sum" in again.root_document(result.run).text(1, "guidance")
+
+
+def test_a_call_that_is_reviewed_again_takes_no_tool_away(fractal: Make) -> None:
+    one = fractal()
+    one.grant("csv")
+    one.nerves.messages.write(type="revoke", tier="human", data={REVIEW_AGAIN: "deploy"})
+    one.discovery.record()
+    assert [each.data["tool"] for each in one.grants()] == ["csv"]
+    assert [each.unit for each in one.workshop.journal.entries() if each.agent] == ["tools/csv"]
 
 
 def test_a_grant_that_the_journal_missed_is_recorded_with_the_next_one(fractal: Make) -> None:

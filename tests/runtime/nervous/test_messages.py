@@ -14,9 +14,11 @@ from pathlib import Path
 import pytest
 from crashing import crashes
 
+from kernel.document.escaping import read_block
 from kernel.errors import StorageError, UsageError
 from runtime.memory.store import open_shelf
-from runtime.nervous.messages import Message, Messages, OpenThread, named, thread_of
+from runtime.nervous.gate import resolve
+from runtime.nervous.messages import DECISIONS, Message, Messages, OpenThread, named, thread_of
 
 Store = Callable[..., Messages]
 
@@ -91,7 +93,7 @@ def test_a_thread_is_found_by_the_first_letters_of_its_id(store: Store) -> None:
     messages = store()
     asked = ask(messages, "one")
     assert messages.find(asked.id[:8]).id == messages.find(f"{asked.id}.reply").id == asked.id
-    for name, why in (("", "no open message"), ("zz", "fractal messages --open")):
+    for name, why in (("", "no open message"), (".", "no open message"), ("zz", "fractal messages --open")):
         with pytest.raises(UsageError, match=why):
             messages.find(name)
     others = [ask(messages, str(number)) for number in range(40)]
@@ -149,6 +151,58 @@ def test_two_processes_write_at_once(store: Store, tmp_path: Path) -> None:
     )
     shown = "".join(path.read_text() for path in messages.folder.glob("*.md"))
     assert all(shown.count(f"`{each.id}`, ") + shown.count(f"`{each.id}`\n") >= 1 for each in messages.all())
+
+
+REPLIES = {
+    ("terminal", ""): ("approve", "veto", "approve", "approve"),
+    ("page", ""): ("reject", "approve", "approve", "nudge"),
+    ("oversight", "large"): ("approve", "approve", "reject", "veto"),
+}
+"""What two humans and oversight reply to every first, second … of four threads."""
+HELD = ("reject", "veto", "approve", "nudge")
+WRITER = """
+import sys
+from pathlib import Path
+from kernel.loop.approval import Decider
+from runtime.memory.store import open_shelf
+from runtime.nervous.messages import Messages
+folder, by, kinds = Path(sys.argv[1]), Decider(*sys.argv[2:4]), sys.argv[4:]
+messages = Messages(open_shelf('sqlite', folder / 'memory', fsync=False), folder / 'messages')
+print('ready', flush=True)
+sys.stdin.readline()
+for thread in messages.threads()[:: -1 if by.name else 1]:
+    first = messages.get(thread.id)
+    kind = kinds[int(first.text) % len(kinds)]
+    messages.guide(first, type=kind, text=str(by), by=by)
+    messages.write(first.id, 'once', type='observation', in_reply_to=first.id, text='once')
+"""
+
+
+def test_two_humans_and_oversight_write_at_once_in_200_threads(store: Store, tmp_path: Path) -> None:
+    messages = store()
+    asked = [messages.write(type="proposal", text=str(n), status="open") for n in range(200)]
+    command = [sys.executable, "-c", WRITER, str(tmp_path)]
+    writers = [
+        subprocess.Popen([*command, *by, *kinds], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        for by, kinds in REPLIES.items()
+    ]
+    for each in writers:
+        assert each.stdout and each.stdout.readline()
+    for each in writers:
+        assert each.stdin
+        each.stdin.write(b"\n")
+        each.stdin.flush()
+    assert [each.wait(60) for each in writers] == [0, 0, 0]
+    for n, first in enumerate(asked):
+        thread = messages.thread(first.id)
+        said = [(each.tier, each.type) for each in thread if each.type in DECISIONS]
+        replied = [kinds[n % len(kinds)] for kinds in REPLIES.values()]
+        assert sorted(said) == sorted(zip(("human", "human", "oversight"), replied, strict=True))
+        assert sum(each.text == "once" for each in thread) == 1
+        held = resolve(thread)
+        assert held and (held.tier, held.type) == ("human", HELD[n % len(HELD)])
+    (shown,) = (path.read_text() for path in messages.folder.glob("*.md"))
+    assert all(f"`{each.id}`" in shown for each in messages.all())
 
 
 def test_what_a_crash_leaves_is_repaired(store: Store) -> None:
@@ -238,4 +292,24 @@ def test_hostile_text_stays_text_in_the_markdown(store: Store) -> None:
     (undated, path) = sorted(messages.render(), key=lambda each: each.name != "undated.md")
     assert undated.parent == path.parent == messages.folder and "\n# b" not in undated.read_text()
     text = path.read_text("utf-8")
-    assert "\n# Messages of 2000" not in text and "> # Messages" in text
+    assert "~~~text esc\ndo\n# Messages of 2000-01-01\n\\u{d800}\n~~~" in text
+
+
+@pytest.mark.parametrize("text", ["a\x1b[31mb\x00", "<img src=x>", "~~~\n# b", "a\u202eb", "a\x0b# b"])
+def test_markdown_shows_any_text_as_it_is(store: Store, text: str) -> None:
+    messages = store()
+    said = messages.write(type="proposal", text=text, sender=text, data={"task": text}, status="open")
+    (path,) = messages.folder.glob("*.md")
+    lines = path.read_text("utf-8").split("\n")
+    assert all(map(str.isprintable, lines))
+    start = next(n for n, line in enumerate(lines) if line.startswith("~~~"))
+    assert read_block(lines, start, "messages") == (text, len(lines) - 3)
+    assert messages.get(said.id) == said and said.text == text
+
+
+@pytest.mark.parametrize("run", ["../..", "a\x00b", "a" * 5_000])
+def test_a_message_whose_run_is_no_name_of_a_folder_is_refused(store: Store, run: str) -> None:
+    messages = store()
+    with pytest.raises(ValueError, match="run"):
+        ask(messages, run=run)
+    assert messages.all() == []

@@ -69,6 +69,14 @@ def text_of(fractal: Fractal, run: str) -> str:
     return fractal.path(run).read_text("utf-8")
 
 
+async def test_oversight_does_not_approve_what_it_cannot_see(fractal: Make) -> None:
+    oversight, asked = replying(APPROVES)
+    one = fractal(planning(write("a.sh", "true\n" * 3_000)), oversight, review="always")
+    result = await one.run("write the script")
+    assert (result.exit, asked) == (Exit.WAITING, [])
+    assert "too long to be shown to oversight" in text_of(one, result.run)
+
+
 # ---- when a plan goes up ----------------------------------------------------------------------------------
 
 
