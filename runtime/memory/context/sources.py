@@ -207,7 +207,7 @@ def facts(brain: Brain, task: str, now: datetime | None = None) -> list[Line]:
     answers = answers_of(retrieval, task, MOST_ANSWERS, scope=Scope(keep=_is_fact), now=now)
     asks = answers.wanted.asks
     for found in answers.near if asks else answers.lines:
-        if (asks or found.share >= SHARE) and found.likeness >= FACT_LIKE:
+        if asks or (found.share >= SHARE and found.likeness >= FACT_LIKE):
             why = f"{found.hit.why or 'like the task'} ({found.likeness:.2f})"
             lines.setdefault(flat(found.text), Line(found.text, found.source, why))
     if not (asks and lines):

@@ -31,8 +31,6 @@ from runtime.text.inflection import regular_stem as stem
 
 WIDE = 60
 """Records that are ranked again."""
-LIKE = 0.3
-"""The least likeness of a line that is shown as an answer or as "perhaps"."""
 BESIDE = 0.01
 """The least score, relative to the best, of one that only an edge leads to."""
 DOUBTFUL = ("may", "wants", "example")
@@ -76,11 +74,12 @@ class Weights:
     shared: float = 0.4  # what a rare word in common adds to it
     lost: float = 0.05  # the share of its own lower nearness that such a record loses
     recent: float = 2.5  # against old records
+    like: float = 0.3  # the least likeness of a line that is shown as an answer or as "perhaps"
     sure: tuple[float, float, float] = (9.0, 0.0, 0.0)  # of `_probability`: a bias, and the two measures
 
 
 BY_EMBEDDER: Mapping[str, Weights] = {
-    "minilm": Weights(6.0, 5.0, 0.3, 1.0, sure=(-1.4, 1.0, 3.7)),
+    "minilm": Weights(6.0, 5.0, 0.3, 1.0, like=0.2, sure=(-1.4, 1.0, 3.7)),
     "lexical": Weights(3.8, 0.0, 3.8, 2.5, sure=(-0.7, 0.8, 3.7)),
 }
 
@@ -170,7 +169,7 @@ def answers_of(
     fitting = [
         each
         for each in found
-        if _shown(each, wanted, today) and (_near(each, best) or _near(origin(each), best))
+        if _shown(each, wanted, today) and any(_near(some, best, weights) for some in (each, origin(each)))
     ]
     fitting.sort(key=lambda each: (-round(each.score, 6), each.hit.id))
     made_of = {each.hit.id: each.record.evidence for each in fitting if isinstance(each.record, Memory)}
@@ -371,9 +370,9 @@ def _shown(each: _Candidate, wanted: Wanted, today: int) -> bool:
     return wanted.past and not each.standing.over(first)
 
 
-def _near(each: _Candidate, best: float) -> bool:
+def _near(each: _Candidate, best: float, weights: Weights) -> bool:
     joined = "spread" in each.hit.parts and each.hit.score >= BESIDE * best
-    return joined or each.hit.likeness >= LIKE
+    return joined or each.hit.likeness >= weights.like
 
 
 def _compare_words(retrieval: Retrieval, query: str, wanted: Wanted, found: Sequence[_Candidate]) -> None:
