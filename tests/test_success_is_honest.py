@@ -18,7 +18,7 @@ from kernel.document.markdown import render
 from kernel.document.model import Document, Meta, Note, Section, Step
 from kernel.loop.check import unrepaired
 from runtime.api.fractal import Fractal
-from runtime.mcp.server.runs import Runs
+from runtime.api.live_runs import Runs
 from runtime.memory.episodes.experience import experiences_of
 
 MISSING: dict[str, Any] = {"tool": "read", "args": {"path": "missing.txt"}, "needs": []}

@@ -65,6 +65,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "Services": {
         "acp": ("acp", "Serve editors that speak the Agent Client Protocol."),
         "mcp": ("mcp", "Serve runs, documents and tools to MCP clients."),
+        "serve": ("serve", "Serve runs, memory and a page over HTTP."),
     },
     "System": {
         "brain": ("brain", "Move, check and repair memory; report its decisions."),

@@ -12,15 +12,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from kernel.errors import ConfigurationError, UsageError
+from runtime.cli.listening import bound, shown
 from runtime.cli.mcp_install import install
 from runtime.cli.output import notify
 from runtime.cli.session import folder, require
 
 if TYPE_CHECKING:
-    from runtime.mcp.server.runs import Runs
-
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
+    from runtime.api.live_runs import Runs
 
 
 @click.group(invoke_without_command=True)
@@ -39,7 +37,7 @@ def mcp(context: click.Context, address: str | None, token: str | None, model: s
         return
     require("mcp", "the MCP SDK")
     token = token or os.environ.get("FRACTAL_TOKEN", "")
-    listening = _listening(address, token) if address else None
+    listening = bound("--http", address, token) if address else None
     settings = {"model": model} if model else {}
     asyncio.run(_serve(settings, listening, token))
 
@@ -47,28 +45,10 @@ def mcp(context: click.Context, address: str | None, token: str | None, model: s
 mcp.add_command(install)
 
 
-def _listening(address: str, token: str) -> socket.socket:
-    """The bound socket; without a token, only on the loopback interface."""
-    host, colon, number = address.rpartition(":")
-    host = host.strip("[]") or "127.0.0.1"
-    if not colon or not number.isdecimal() or int(number) > 65_535:
-        raise UsageError(f"--http {address}: not HOST:PORT, such as 127.0.0.1:8765")
-    if host not in LOOPBACK and not token:
-        raise UsageError(
-            f"--http {address}: anyone who can reach {host} could run commands here; set FRACTAL_TOKEN, "
-            "or listen on 127.0.0.1"
-        )
-    try:
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        return socket.create_server((host, int(number)), family=family)
-    except OSError as error:
-        raise ConfigurationError(f"--http {address}: {error.strerror}; choose another port") from None
-
-
 async def _serve(settings: dict[str, Any], listening: socket.socket | None, token: str) -> None:
     """Serve until the client disconnects and its runs end, or until a signal."""
+    from runtime.api.live_runs import Runs
     from runtime.mcp.server.mcp import application, make
-    from runtime.mcp.server.runs import Runs
 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -79,10 +59,8 @@ async def _serve(settings: dict[str, Any], listening: socket.socket | None, toke
     serving = server.run_stdio_async()
     if listening is not None:
         serving.close()
-        host, port = listening.getsockname()[:2]
-        address = f"[{host}]" if ":" in host else host
-        serving = _http(application(server, host, token), listening)
-        notify(f"MCP at http://{address}:{port}/mcp" + ("" if token else ", local connections only"))
+        serving = _http(application(server, listening.getsockname()[0], token), listening)
+        notify(f"MCP at {shown(listening)}/mcp" + ("" if token else ", local connections only"))
     await _until_the_end(serving, runs, stop)
 
 

@@ -100,12 +100,14 @@ def allow(items: Sequence[Item], *, sure: bool = False) -> bool:
     return False
 
 
-def require(package: str, title: str) -> None:
-    """Raise `ConfigurationError` without a package that the extra of the same name installs."""
+def require(package: str, title: str, extra: str = "") -> None:
+    """Raise `ConfigurationError` without a package, which an extra (default: of its name) installs."""
     from kernel.errors import ConfigurationError
 
     if find_spec(package) is None:
-        raise ConfigurationError(f"{title} is not installed; pip install 'fractal-runtime[{package}]'")
+        raise ConfigurationError(
+            f"{title} is not installed; pip install 'fractal-runtime[{extra or package}]'"
+        )
 
 
 def text_of(path: Path | None, limit: int) -> str:

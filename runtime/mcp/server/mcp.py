@@ -19,8 +19,8 @@ from kernel.errors import FractalError, UsageError
 from kernel.loop.approval import Decider, plain_name
 from kernel.tools.tool import Tool
 from runtime import __version__
+from runtime.api.live_runs import WAIT, Runs, State
 from runtime.api.messaging import listed, places
-from runtime.mcp.server.runs import WAIT, Runs, State
 
 if TYPE_CHECKING:
     from runtime.nervous.messages import Message

@@ -17,7 +17,7 @@ from kernel.asking.responder import Ask, Ladder
 from kernel.errors import Exit, UsageError
 from kernel.loop.approval import TERMINAL, Decider
 from runtime.api.fractal import Fractal
-from runtime.mcp.server.runs import Runs
+from runtime.api.live_runs import Runs
 from runtime.models.human import Human
 from runtime.models.scripted import Scripted
 from runtime.nervous.decisions import REVIEW_AGAIN

@@ -18,8 +18,8 @@ from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from playing import ACCEPT, plan
 
+from runtime.api.live_runs import Runs
 from runtime.mcp.server.mcp import make
-from runtime.mcp.server.runs import Runs
 
 COMMAND = [sys.executable, "-m", "runtime.cli"]
 

@@ -10,7 +10,7 @@ import yaml
 from mcp_client import settings, speak, trusting
 
 from runtime.api.fractal import Fractal
-from runtime.mcp.server.runs import Runs
+from runtime.api.live_runs import Runs
 
 WRITE = {"tool": "write", "args": {"path": "a.txt", "content": "a"}}
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

@@ -43,8 +43,8 @@ def test_a_snippet_is_json_and_its_command_is_a_server_of_the_folder(client, tmp
 
 
 def test_the_table_of_tools_names_every_tool_and_no_other(tmp_path):
+    from runtime.api.live_runs import Runs
     from runtime.mcp.server.mcp import make
-    from runtime.mcp.server.runs import Runs
 
     async def names():
         return {tool.name for tool in await make(Runs(tmp_path)).list_tools()}

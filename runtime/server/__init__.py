@@ -1,0 +1,1 @@
+"""The service: memory, runs and a page over HTTP, for `fractal serve`."""

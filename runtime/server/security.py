@@ -1,0 +1,106 @@
+"""What every request passes first: who may ask, from where, how much; and the headers of every response."""
+
+from __future__ import annotations
+
+import hmac
+import json
+from collections.abc import Awaitable, Callable, Collection, MutableMapping
+from typing import Any
+
+LARGEST = 1_000_000
+"""Bytes of a body. Source: server.md."""
+HEADERS: dict[str, str] = {
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self' data:; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cache-control": "no-store",
+}
+"""Headers of every response; no script or style but the page's own files."""
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+
+class Guarded:
+    """An ASGI application that answers only requests for a known host, with the token if there is one.
+
+    The host is checked so that a page of another site cannot reach a server on loopback by a name of its own.
+    """
+
+    def __init__(self, app: Any, hosts: Collection[str], token: str = "") -> None:
+        self.app, self.hosts, self.token = app, frozenset(hosts), token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one connection."""
+        if scope["type"] == "lifespan":
+            await self.app(scope, receive, send)
+            return
+        headers = {name.lower(): value.decode("latin-1") for name, value in scope["headers"]}
+        if problem := self._problem(scope["type"], headers):
+            await _refuse(scope, send, *problem)
+            return
+        await self.app(scope, _limited(receive), _with_headers(send))
+
+    def _problem(self, kind: str, headers: dict[bytes, str]) -> tuple[int, str] | None:
+        host = headers.get(b"host", "")
+        name = host[1:].partition("]")[0] if host.startswith("[") else host.rpartition(":")[0] or host
+        if name.lower() not in self.hosts:
+            return (
+                421,
+                f"this server is not {name or 'a host without a name'}; ask for {sorted(self.hosts)[0]}",
+            )
+        origin = headers.get(b"origin", "")
+        if origin and origin.partition("://")[2] != host:
+            return 403, f"requests from pages of {origin} are not accepted"
+        given = headers.get(b"authorization", "").removeprefix("Bearer ").encode("latin-1")
+        if self.token and not hmac.compare_digest(given, self.token.encode()):
+            return 401, "the bearer token is missing or wrong; it is FRACTAL_TOKEN of the server"
+        size = headers.get(b"content-length", "0")
+        if size.isdecimal() and int(size) > LARGEST:
+            return 413, f"the body has {int(size):,} bytes; at most {LARGEST:,} are accepted"
+        return None
+
+
+async def _refuse(scope: Scope, send: Send, status: int, why: str) -> None:
+    if scope["type"] == "websocket":
+        await send({"type": "websocket.close", "code": 1008, "reason": why[:120]})
+        return
+    body = json.dumps({"error": why}).encode()
+    named = {**HEADERS, "content-type": "application/json", "content-length": str(len(body))}
+    if status == 401:
+        named["www-authenticate"] = "Bearer"
+    headers = [(name.encode(), value.encode()) for name, value in named.items()]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+class TooLarge(Exception):
+    """A body without a length went on beyond `LARGEST`."""
+
+
+def _limited(receive: Receive) -> Receive:
+    read = 0
+
+    async def limited() -> MutableMapping[str, Any]:
+        nonlocal read
+        message = await receive()
+        read += len(message.get("body", b"")) if message["type"] == "http.request" else 0
+        if read > LARGEST:
+            raise TooLarge
+        return message
+
+    return limited
+
+
+def _with_headers(send: Send) -> Send:
+    async def sent(message: MutableMapping[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            given = {name.lower() for name, _ in message["headers"]}
+            own = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+            message["headers"] = [*message["headers"], *(each for each in own if each[0] not in given)]
+        await send(message)
+
+    return sent
