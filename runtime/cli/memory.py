@@ -343,7 +343,7 @@ def _print_forgotten(result: ForgettingResult) -> None:
 def context(task: tuple[str, ...], room: int | None) -> None:
     """Show what memory would add to the prompt for TASK: each line, its source, and why.
 
-    Of the room, 40 % is for files and facts that the task needs, 25 % for learned patterns (at most 500
+    Of the room, 40 % is for facts and files that the task needs, 25 % for learned patterns (at most 500
     tokens), 20 % for similar solved tasks, 15 % for what others do now. What a part leaves goes to the next.
     """
     from runtime.memory.context.context import NAMES, Context, room_for

@@ -14,7 +14,7 @@ from runtime.text.lines import flat
 
 FILES, PATTERNS, TASKS, OTHERS = "facts and files", "patterns", "similar tasks", "others"
 SHARES: Mapping[str, float] = {FILES: 0.40, PATTERNS: 0.25, TASKS: 0.20, OTHERS: 0.15}
-"""Shares of files and facts that the task needs, guidance, solved tasks like it, and what others do now.
+"""Shares of facts and files that the task needs, guidance, solved tasks like it, and what others do now.
 Source: memory.md, "Context"; the seed's §3.5."""
 GUIDANCE = 500
 """Tokens of patterns in one prompt. Source: learning.md, "Budget"."""

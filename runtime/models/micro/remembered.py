@@ -8,6 +8,7 @@ from datetime import date
 
 from kernel.asking.prompt import MEMORY
 from kernel.document.model import Document
+from runtime.memory.context.context import FILES
 from runtime.memory.facts.terms import names_of
 from runtime.models.micro.kinds import Kinds
 from runtime.models.micro.task import Task
@@ -27,7 +28,7 @@ _THE = re.compile(r"(?i)\b(?:the|this|that) ([\w-]+(?: [\w-]+)?)")
 def offered(document: Document) -> list[str]:
     """The day, then the facts that §1 has from memory, the best first, each with its date."""
     notes = [note for note in document.section(1).notes if note.key == "context"]
-    texts = [note.text for note in notes if note.source == f"{MEMORY}: files"]
+    texts = [note.text for note in notes if note.source == f"{MEMORY}: {FILES}"]
     lines = [line for text in texts for line in text.splitlines() if line.startswith("- ")]
     return [_dated(line) for line in lines if _USED not in line][:MOST]
 

@@ -70,6 +70,6 @@ def test_doctor_does_not_wait_long_for_mute_servers(fractal, tmp_path):
     (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
     began = time.monotonic()
     checks = json.loads(fractal("doctor", "--json").stdout)
-    assert time.monotonic() - began < 20, "one wait for all, and the other checks"
+    assert time.monotonic() - began < 3 * PATIENCE, "one wait for all, and the other checks"
     found = {each["name"]: each["found"] for each in checks if each["name"].startswith("mcp ")}
     assert len(found) == 3 and all(f"did not answer within {PATIENCE:g} s" in text for text in found.values())

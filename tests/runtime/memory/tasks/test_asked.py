@@ -169,7 +169,7 @@ def test_where_nothing_failed_or_it_is_switched_off_a_prompt_says_nothing_of_way
     ask: Callable[..., tuple[Played, str]],
 ) -> None:
     assert ask("write code", "amber")[1] == ONE_SHOT
-    assert ask("write code", "birch", shown=("files", "similar tasks"))[1] == ONE_SHOT
+    assert ask("write code", "birch", shown=("facts and files", "similar tasks"))[1] == ONE_SHOT
     assert ask("write code", "cedar", recall=False)[1] == ONE_SHOT
     assert ask("write code", "delta")[1] != ONE_SHOT
 
