@@ -15,7 +15,7 @@ from kernel.document.markdown import render
 from kernel.document.model import Document
 from kernel.store.files import FileStore
 from runtime.api.fractal import Fractal
-from runtime.api.run_view import FIGURES, costs, loop_ids, plain, status_of, tree_of
+from runtime.api.run_view import FIGURES, as_object, costs, loop_ids, plain, status_of, tree_of
 from runtime.api.trajectory import trajectory_of
 from runtime.cli.diffs import print_changes
 from runtime.cli.output import (
@@ -110,7 +110,7 @@ def show(name: str, raw: bool, only_path: bool, atif: bool) -> None:
     In a pipe, the file is printed unchanged.
     """
     fractal = opened()
-    emit(lambda: _as_object(fractal.document(name)))
+    emit(lambda: as_object(fractal.document(name)))
     path = fractal.path(name)
     if atif:
         print_json(trajectory_of(fractal.documents(name), path.stem))
@@ -124,19 +124,6 @@ def show(name: str, raw: bool, only_path: bool, atif: bool) -> None:
         sys.stdout.buffer.write(data)
         return
     _render(safe(data.decode("utf-8", "replace")))
-
-
-def _as_object(document: Document) -> dict[str, Any]:
-    """A document as plain values, without empty ones."""
-
-    def full(value: Any) -> Any:
-        return {key: each for key, each in asdict(value).items() if each not in ("", (), {}, None)}
-
-    sections: dict[str, Any] = {}
-    for number, section in sorted(document.sections.items()):
-        parts = {"notes": section.notes, "folds": section.folds, "steps": section.steps.values()}
-        sections[str(number)] = {key: [full(each) for each in found] for key, found in parts.items() if found}
-    return {"meta": asdict(document.meta), "sections": sections}
 
 
 def _render(text: str) -> None:
