@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kernel.errors import UsageError
 from kernel.events import now
 from kernel.tools.operations import Result
+from runtime.evolution.trials import Trials
 from runtime.memory.learning.patterns import Pattern, read_practice
 from runtime.memory.learning.report import Best, Report, Side
 from runtime.memory.learning.report import report as reported
@@ -67,6 +68,11 @@ async def attempts(
             fresh.undo(result.run)
     after = fractal.anew().memory.library.all()
     return [each for each in after if before.get(each.name) != each]
+
+
+def trials_of(fractal: Fractal) -> Trials:
+    """The trials of a workspace."""
+    return Trials(fractal.workspace.state / "memory" / "trials")
 
 
 def report(fractal: Fractal) -> Report:

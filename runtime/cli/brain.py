@@ -6,8 +6,7 @@ import sys
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
-from datetime import UTC, datetime
+from contextlib import AbstractContextManager, closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ import click
 
 from kernel import disk
 from kernel.errors import FractalError, StorageError, UsageError
+from runtime.api import brain_report
 from runtime.cli.output import (
     OUTCOMES,
     Columns,
@@ -36,10 +36,7 @@ from runtime.cli.output import (
     width,
 )
 from runtime.cli.session import command, json_option, opened, run_argument
-from runtime.cli.system import trials_of
 from runtime.memory.embed.lexical import Lexical
-from runtime.memory.learning.library import Library
-from runtime.memory.mechanisms import mechanisms
 from runtime.memory.store import Fault, Shelf, open_shelf
 from runtime.memory.store.files import FilesKeeper
 from runtime.memory.store.moving import rows, source, take
@@ -51,7 +48,7 @@ from runtime.memory.tasks.decisions import Decision, Difference, Point
 from runtime.memory.tasks.exemplar import exemplar, reporting
 from runtime.memory.tasks.merging import tree_by
 from runtime.memory.tasks.methods import Listed, Methods
-from runtime.memory.tasks.snapshots import Snapshot, all_of
+from runtime.memory.tasks.snapshots import Snapshot
 from runtime.memory.tasks.trees import NeuronTree
 from runtime.memory.tasks.types import ProblemType
 from runtime.memory.tasks.words import words_of
@@ -91,12 +88,9 @@ def shelf_of_workspace(*, required: bool = True) -> Shelf:
     return open_shelf(config.store, folder, fsync=config.fsync)
 
 
-@contextmanager
-def shelf_or_empty() -> Iterator[Shelf]:
+def shelf_or_empty() -> AbstractContextManager[Shelf]:
     """The store of this workspace; where nothing is remembered, an empty one that is not kept."""
-    exists = brain_exists(opened().config.store, memory_folder())
-    with closing(shelf_of_workspace() if exists else open_shelf("memory", Path())) as shelf:
-        yield shelf
+    return brain_report.shelf_or_empty(opened())
 
 
 @brain.command("export")
@@ -262,19 +256,12 @@ def _percent(share: float | None) -> str:
 @json_option("Print the figures as an object.")
 def report(last: int) -> None:
     """Report how tasks were answered, how often correctly, and how many model calls that saved."""
-    with shelf_or_empty() as shelf:
-        decisions = figures.in_order(shelf)
-        totals = figures.report(decisions, shelf.scan(NeuronTree))
-        patterns = Library(memory_folder() / "patterns").all()
-        found = mechanisms(shelf, decisions, patterns, datetime.now(UTC))
-        taken = all_of(shelf)
-    if trials := trials_of(opened()).all():
-        found["trials"] = dict(Counter(each.did.partition(" ")[0] or "undecided" for each in trials))
-    totals["mechanisms"] = found
+    found = brain_report.report_of(opened())
+    totals, decisions, taken = found.totals, found.decisions, found.snapshots
     newest = decisions[: -last - 1 : -1] if last else []
     shots = [each.model_dump(exclude={"id", "text", "vectors"}) for each in taken]
     emit({**totals, "snapshots": shots, "last": _objects(newest)})
-    if decisions or found:
+    if decisions or totals["mechanisms"]:
         _print_report(totals, newest, taken)
     else:
         _say_why_nothing()
@@ -295,7 +282,8 @@ def _print_report(totals: Mapping[str, Any], newest: Sequence[Decision], taken: 
         print_line(textwrap.fill(text, _room()))
     _print_groups("ANSWERED BY", totals["paths"])
     if set(totals["types"]) - {""}:
-        _print_groups("PROBLEM TYPE", _named(totals["types"]))
+        with shelf_or_empty() as shelf:
+            _print_groups("PROBLEM TYPE", brain_report.named(shelf, totals["types"]))
     trees = totals["trees"]
     quarantined = trees["quarantined"]
     stored = count(trees["count"], "solved task")
@@ -354,17 +342,6 @@ def _print_groups(head: str, groups: Mapping[str, Mapping[str, int]]) -> None:
     }
     print_line("")
     print_table(shown, [{"name": name, **each} for name, each in groups.items()], right=range(1, 6))
-
-
-def _named(types: Mapping[str, Mapping[str, int]]) -> dict[str, Mapping[str, int]]:
-    """Figures by the names of problem types, not by their ids; the end of an id tells equal names apart."""
-    with shelf_or_empty() as shelf:
-        labels = {each.id: each.label for each in shelf.pick(ProblemType, types)}
-    named: dict[str, Mapping[str, int]] = {}
-    for id, counts in types.items():
-        name = labels.get(id, id)
-        named[f"{name} ({id[-4:]})" if name in named else name] = counts
-    return named
 
 
 @brain.command("explain")

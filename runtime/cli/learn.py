@@ -12,6 +12,7 @@ import click
 from kernel.errors import ConfigurationError, UsageError
 from runtime.api import learning
 from runtime.api.fractal import Fractal
+from runtime.api.learning import trials_of
 from runtime.api.sample_runs import sample_tasks
 from runtime.catalogue.exporting import skill_text, write_skill
 from runtime.cli.output import (
@@ -28,7 +29,7 @@ from runtime.cli.output import (
 )
 from runtime.cli.progress import PHASES
 from runtime.cli.session import Session, budget_option, command, json_option, opened, run_argument
-from runtime.cli.system import adoption_of, sample_reporter, trials_of
+from runtime.cli.system import adoption_of, sample_reporter
 from runtime.evolution.adoption import ChangeTrials
 from runtime.evolution.trials import Trial
 from runtime.memory.context import awareness

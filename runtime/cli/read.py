@@ -12,10 +12,10 @@ from typing import Any
 import click
 
 from kernel.document.markdown import render
-from kernel.document.model import Document, Step
-from kernel.errors import DocumentError
+from kernel.document.model import Document
 from kernel.store.files import FileStore
 from runtime.api.fractal import Fractal
+from runtime.api.run_view import FIGURES, as_object, costs, loop_ids, plain, status_of, tree_of
 from runtime.api.trajectory import trajectory_of
 from runtime.cli.diffs import print_changes
 from runtime.cli.output import (
@@ -52,15 +52,13 @@ from runtime.cli.session import (
     step_of_newest,
 )
 from runtime.workspace.runs import RunSummary
-from runtime.workspace.undo import APPLY, acted, in_effect, undone, undone_steps
-from runtime.workspace.workspace import is_locked
+from runtime.workspace.undo import APPLY, acted, in_effect, undone
 from runtime.workspace.worktrees import Worktree
 
 NEWEST = 20
 """Runs that `ls` lists without `--all`."""
 RENDERED = 300_000
 """Bytes up to which a document is rendered on a terminal."""
-FIGURES = ("calls", "prompt_tokens", "instruction_tokens", "completion_tokens", "usd")
 
 
 @click.command()
@@ -92,25 +90,11 @@ def ls(everything: bool) -> None:
         notify(f"… and {len(ids) - NEWEST} more; list all: fractal ls --all")
 
 
-def _loops(fractal: Fractal, run: str) -> list[str]:
-    return FileStore(fractal.workspace.runs / run).list()
-
-
-def _status(fractal: Fractal, run: str, status: str) -> str:
-    """The status on disk, or `interrupted` where no process works on the run."""
-    if status not in ("running", "ready"):
-        return status
-    try:
-        return status if is_locked(fractal.workspace.runs / run) else "interrupted"
-    except OSError:
-        return status
-
-
 def _summary(fractal: Fractal, run: RunSummary) -> dict[str, Any]:
     return asdict(run) | {
-        "status": _status(fractal, run.run, run.status),
+        "status": status_of(fractal, run.run, run.status),
         "spent": dict(run.spent),
-        "loops": len(_loops(fractal, run.run)),
+        "loops": len(loop_ids(fractal, run.run)),
     }
 
 
@@ -126,7 +110,7 @@ def show(name: str, raw: bool, only_path: bool, atif: bool) -> None:
     In a pipe, the file is printed unchanged.
     """
     fractal = opened()
-    emit(lambda: _as_object(fractal.document(name)))
+    emit(lambda: as_object(fractal.document(name)))
     path = fractal.path(name)
     if atif:
         print_json(trajectory_of(fractal.documents(name), path.stem))
@@ -140,23 +124,6 @@ def show(name: str, raw: bool, only_path: bool, atif: bool) -> None:
         sys.stdout.buffer.write(data)
         return
     _render(safe(data.decode("utf-8", "replace")))
-
-
-def _as_object(document: Document) -> dict[str, Any]:
-    """A document as plain values, without empty ones."""
-
-    def full(value: Any) -> Any:
-        return {key: each for key, each in asdict(value).items() if each not in ("", (), {}, None)}
-
-    sections: dict[str, Any] = {}
-    for number, section in sorted(document.sections.items()):
-        parts = {"notes": section.notes, "folds": section.folds, "steps": section.steps.values()}
-        sections[str(number)] = {key: [full(each) for each in found] for key, found in parts.items() if found}
-    return {"meta": asdict(document.meta), "sections": sections}
-
-
-_LINK = re.compile(r"\[([^\[\]]+)\]\(\1\)")
-_FOLD = re.compile(r"(?m)^<details>\n<summary>(.*)</summary>$")
 
 
 def _render(text: str) -> None:
@@ -176,8 +143,7 @@ def _render(text: str) -> None:
     if number := re.search(r'"changes": ([1-9]\d*)', values.get("worktree", "")):
         console.print(Text(f"changed files to apply: {number[1]}", "yellow"))
     console.print(Text("all of META: fractal show --raw", "dim"))
-    body = _FOLD.sub(r"*\1*", body).replace("\n</details>\n", "\n")
-    console.print(Markdown(_LINK.sub(r"\1", body), hyperlinks=False))
+    console.print(Markdown(plain(body), hyperlinks=False))
 
 
 @click.command()
@@ -185,60 +151,12 @@ def _render(text: str) -> None:
 @json_option("Print the loops as nested objects: id, status, task, spent, steps.")
 def tree(run: str) -> None:
     """Show the loops and steps of a run (default: the newest), each with its status and file."""
-    fractal = opened()
-    name = fractal.find(run)
-    documents = _readable(fractal, name)
-    root = next((key for key in documents if key.startswith("system-")), "")
-    top = documents.get(root, "")
-    stopped = not isinstance(top, str) and _status(fractal, name, top.meta.status) == "interrupted"
-    loop = _loop(documents, root, stopped)
-    emit(loop)
-    for text in _rows(loop, "", ""):
+    found = tree_of(opened(), run)
+    emit(found.root)
+    for text in _rows(found.root, "", ""):
         click.echo(text)
-    readable = [document for document in documents.values() if not isinstance(document, str)]
-    linked = {step.link.removesuffix(".md") for document in readable for step in _steps(document).values()}
-    for stray in [key for key in documents if key not in linked | {root}]:
+    for stray in found.strays:
         print_line(f"not linked by any step: {stray}.md")
-
-
-def _steps(document: Document) -> dict[int, Step]:
-    return dict(sorted({**document.planned, **document.steps}.items()))
-
-
-def _loop(documents: Mapping[str, Document | str], key: str, stopped: bool) -> dict[str, Any]:
-    """A loop with its steps; a step that is a loop contains it. In a `stopped` run nothing is running."""
-
-    def shown(state: str) -> str:
-        return "interrupted" if stopped and state in ("running", "ready") else state
-
-    document = documents.get(key, "the document is missing")
-    if isinstance(document, str):
-        return {"id": key, "status": "broken", "error": document}
-    meta = document.meta
-    loop = {"id": key, "type": meta.type, "level": meta.level, "status": shown(meta.status)}
-    loop |= {"unverified": True} if meta.unverified else {}
-    undone = undone_steps(document)
-    steps: list[dict[str, Any]] = []
-    for n, step in _steps(document).items():
-        each = {"n": n, "tool": step.tool, "what": step.what, "args": step.args}
-        each |= {"state": shown(step.state), "document": step.link, "share": step.share}
-        each |= {"undone": True} if n in undone else {}
-        child = step.link.removesuffix(".md")
-        if child and (child in documents or step.share is not None):
-            each["loop"] = _loop(documents, child, stopped)
-        steps.append({name: value for name, value in each.items() if value not in ("", None)})
-    return {**loop, "task": document.text(1, "task"), "spent": dict(meta.spent), "steps": steps}
-
-
-def _readable(fractal: Fractal, run: str) -> dict[str, Document | str]:
-    """The documents of a run by id; for one that cannot be read, its error."""
-    documents: dict[str, Document | str] = {}
-    for loop_id in _loops(fractal, run):
-        try:
-            documents[loop_id] = fractal.document(loop_id)
-        except DocumentError as error:
-            documents[loop_id] = str(error)
-    return documents
 
 
 def _rows(loop: Mapping[str, Any], guide: str, under: str) -> Iterator[str]:
@@ -285,7 +203,7 @@ def cost(run: str) -> None:
     Instruction tokens are part of the prompt tokens.
     """
     documents = opened().documents(run)
-    rows = list(_costs(documents))
+    rows = list(costs(documents))
     charged = dict(documents[0].meta.spent)
     total = {name: round(sum(row[name] or 0 for row in rows), 9) for name in FIGURES}
     unpriced = sum(row["usd"] is None for row in rows)
@@ -307,22 +225,6 @@ def cost(run: str) -> None:
     if charged.get("calls", 0) > total["calls"] or charged.get("usd", 0) > total["usd"] + 1e-9:
         calls = count(charged.get("calls", 0), "call")
         click.echo(f"charged in total: {calls}, {cost_of(charged)} (with failed calls)")
-
-
-def _costs(documents: list[Document]) -> Iterator[dict[str, Any]]:
-    keys = {"prompt_tokens": "prompt", "instruction_tokens": "instr", "completion_tokens": "out"}
-    for document in documents:
-        for entry in document.meta.rungs:
-            if entry.get("passed") and not entry.get("calls"):
-                continue
-            figures = {name: entry.get(keys.get(name, name), 0) for name in FIGURES}
-            yield {
-                "loop": document.meta.id,
-                "attempt": entry.get("attempt", 1),
-                "phase": str(entry.get("phase", "")),
-                "rung": str(entry.get("model") or entry.get("rung", "")),
-                **figures,
-            }
 
 
 def _phase(row: Mapping[str, Any]) -> str:

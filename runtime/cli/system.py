@@ -13,6 +13,7 @@ import click
 from kernel.errors import UsageError
 from runtime.api.building import build
 from runtime.api.fractal import Fractal
+from runtime.api.learning import trials_of
 from runtime.api.sample_runs import sample_tasks
 from runtime.cli.output import (
     OUTCOMES,
@@ -36,7 +37,6 @@ from runtime.evolution.files import read
 from runtime.evolution.journal import Entry, Journal, counts, difference
 from runtime.evolution.proposals import Proposal
 from runtime.evolution.samples import Tested
-from runtime.evolution.trials import Trials
 
 
 @click.group()
@@ -281,11 +281,6 @@ def adoption_of(fractal: Fractal, proposal: Proposal, quiet: bool) -> Adoption:
     return Adoption(
         workshop.journal, workshop.proposals, proposal, tasks, workshop.context, fractal.has_model
     )
-
-
-def trials_of(fractal: Fractal) -> Trials:
-    """The trials of a workspace."""
-    return Trials(fractal.workspace.state / "memory" / "trials")
 
 
 def sample_reporter(quiet: bool) -> Callable[[Tested, str], None]:

@@ -26,6 +26,8 @@ LINES: Mapping[str, tuple[str, str]] = {
 WIDTH, HEIGHT, LEFT, TOP = 640, 240, 48, 24
 LABELS = 9
 """Months that are named below the picture, at most."""
+DOTS = 40
+"""Points of a line up to which each is a dot."""
 
 
 @dataclass(frozen=True)
@@ -95,8 +97,16 @@ def _months(now: datetime, count: int) -> list[str]:
 
 
 def svg(months: Sequence[Month]) -> str:
-    """The shares over the months as a picture: one line each, with a scale from 0 to 100 %."""
-    step = (WIDTH - 2 * LEFT) / max(len(months), 1)
+    """The shares over the months as a picture."""
+    lines = {
+        words: (colour, [getattr(each, name) for each in months]) for name, (words, colour) in LINES.items()
+    }
+    return picture([each.month for each in months], lines)
+
+
+def picture(labels: Sequence[str], lines: Mapping[str, tuple[str, Sequence[float | None]]]) -> str:
+    """Shares as a picture in SVG: a line for each name, of a colour, with a scale from 0 to 100 %."""
+    step = (WIDTH - 2 * LEFT) / max(len(labels), 1)
     bottom = TOP + HEIGHT
 
     def text(x: float, y: float, words: str, more: str) -> str:
@@ -110,14 +120,14 @@ def svg(months: Sequence[Month]) -> str:
         y = TOP + (1 - share) * HEIGHT
         parts.append(f'<path d="M{LEFT} {y}H{WIDTH - LEFT}" stroke="#ccc"/>')
         parts.append(text(LEFT - 6, y + 4, f"{share:.0%}", 'text-anchor="end"'))
-    for n in range(len(months) - 1, -1, -(ceil(len(months) / LABELS) or 1)):
-        parts.append(text(place(n), bottom + 18, months[n].month, 'text-anchor="middle"'))
-    for row, (name, (words, colour)) in enumerate(LINES.items()):
-        shares = [(n, getattr(each, name)) for n, each in enumerate(months)]
-        points = [(place(n), TOP + (1 - min(y, 1.0)) * HEIGHT) for n, y in shares if y is not None]
+    for n in range(len(labels) - 1, -1, -(ceil(len(labels) / LABELS) or 1)):
+        parts.append(text(place(n), bottom + 18, labels[n], 'text-anchor="middle"'))
+    for row, (words, (colour, shares)) in enumerate(lines.items()):
+        points = [(place(n), TOP + (1 - min(y, 1.0)) * HEIGHT) for n, y in enumerate(shares) if y is not None]
         line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
         parts.append(f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2"/>')
-        parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>' for x, y in points]
+        if len(points) <= DOTS:
+            parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>' for x, y in points]
         parts.append(text(LEFT + row * 165, bottom + 40, f"● {words}", f'fill="{colour}"'))
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {bottom + 56}"'
     return "\n".join([f'{head} font-family="sans-serif" font-size="11">', *parts, "</svg>\n"])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
@@ -11,8 +12,13 @@ from typing import Annotated, Any, cast
 from fastapi import Depends
 from starlette.requests import HTTPConnection
 
+from kernel.events import Event
 from runtime.api.fractal import Fractal
 from runtime.api.live_runs import Runs
+from runtime.server.hub import Hub
+from runtime.server.persons import Persons
+from runtime.server.run_list import RunList
+from runtime.server.watching import Watcher, watch
 
 
 @dataclass
@@ -21,19 +27,44 @@ class Service:
 
     folder: Path
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    token: bool = False  # whether each client has shown the server's token
+    announce: Callable[[str], None] | None = None  # shows a person the code for the page, and nobody else
     began: float = field(default_factory=monotonic)
+    events: Hub = field(default_factory=Hub)
     runs: Runs = field(init=False)
+    persons: Persons = field(init=False)
+    listing: RunList = field(init=False)
+    _watcher: Watcher = field(init=False)
+    _watching: asyncio.Task[None] = field(init=False)
+    _reading: asyncio.Task[Any] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.runs = Runs(self.folder, settings=self.settings)
+        self.runs = Runs(self.folder, settings=self.settings, on_event=self._hear)
+        self._watcher = Watcher(self.runs.reading.workspace.runs)
+        self.persons = Persons(self.announce)
+        self.listing = RunList(self.runs.reading)
 
     @property
     def fractal(self) -> Fractal:
         """The workspace for reading, and for what needs no run."""
         return self.runs.reading
 
+    def _hear(self, event: Event) -> None:
+        self.events.hear(event)
+        if event.kind == "run_finished":
+            self._watcher.know(event.run)
+
+    def start(self) -> None:
+        """Begin what goes on in the background."""
+        self._watcher.begin()  # before any client has seen the runs
+        self._watching = asyncio.create_task(watch(self._watcher, self.runs, self.events))
+        self._reading = asyncio.create_task(asyncio.to_thread(self.listing.page, 1))
+
     async def close(self) -> None:
         """Stop all runs; they are saved and can be resumed."""
+        self.events.close()
+        self._watching.cancel()
+        self._reading.cancel()
         await self.runs.close()
 
 

@@ -1,0 +1,65 @@
+"""The figures of `fractal brain report`: what memory decided, how often correctly, and what it holds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from runtime.api.fractal import Fractal
+from runtime.api.learning import trials_of
+from runtime.memory.learning.library import Library
+from runtime.memory.mechanisms import mechanisms
+from runtime.memory.store import Shelf, open_shelf
+from runtime.memory.tasks import decisions as figures
+from runtime.memory.tasks.decisions import Decision
+from runtime.memory.tasks.snapshots import Snapshot, all_of
+from runtime.memory.tasks.trees import NeuronTree
+from runtime.memory.tasks.types import ProblemType
+from runtime.workspace.workspace import brain_exists
+
+
+@dataclass(frozen=True)
+class BrainReport:
+    """The figures in all, and what they are made of, oldest first."""
+
+    totals: Mapping[str, Any]  # as `figures.report` returns them, with the `mechanisms`
+    decisions: Sequence[Decision]
+    snapshots: Sequence[Snapshot]
+
+
+@contextmanager
+def shelf_or_empty(fractal: Fractal) -> Iterator[Shelf]:
+    """The store of a workspace; where nothing is remembered, an empty one that is not kept."""
+    config, folder = fractal.memory.config, fractal.workspace.state / "memory"
+    there = brain_exists(config.store, folder)
+    opened = open_shelf(config.store, folder, fsync=config.fsync) if there else open_shelf("memory", Path())
+    with closing(opened) as shelf:
+        yield shelf
+
+
+def report_of(fractal: Fractal) -> BrainReport:
+    """The figures of a workspace."""
+    with shelf_or_empty(fractal) as shelf:
+        decisions = figures.in_order(shelf)
+        totals = figures.report(decisions, shelf.scan(NeuronTree))
+        patterns = Library(fractal.workspace.state / "memory" / "patterns").all()
+        found = mechanisms(shelf, decisions, patterns, datetime.now(UTC))
+        taken = all_of(shelf)
+    if trials := trials_of(fractal).all():
+        found["trials"] = dict(Counter(each.did.partition(" ")[0] or "undecided" for each in trials))
+    return BrainReport({**totals, "mechanisms": found}, decisions, taken)
+
+
+def named(shelf: Shelf, types: Mapping[str, Mapping[str, int]]) -> dict[str, Mapping[str, int]]:
+    """Figures by the names of problem types, not by their ids; the end of an id tells equal names apart."""
+    labels = {each.id: each.label for each in shelf.pick(ProblemType, types)}
+    named: dict[str, Mapping[str, int]] = {}
+    for id, counts in types.items():
+        name = labels.get(id, id)
+        named[f"{name} ({id[-4:]})" if name in named else name] = counts
+    return named
