@@ -13,6 +13,7 @@ from starlette.requests import HTTPConnection
 
 from runtime.api.fractal import Fractal
 from runtime.api.live_runs import Runs
+from runtime.server.outcomes import Outcomes
 
 
 @dataclass
@@ -23,17 +24,24 @@ class Service:
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
     began: float = field(default_factory=monotonic)
     runs: Runs = field(init=False)
+    outcomes: Outcomes = field(init=False)
 
     def __post_init__(self) -> None:
         self.runs = Runs(self.folder, settings=self.settings)
+        self.outcomes = Outcomes(self.fractal)
 
     @property
     def fractal(self) -> Fractal:
         """The workspace for reading, and for what needs no run."""
         return self.runs.reading
 
+    def start(self) -> None:
+        """Begin what goes on in the background."""
+        self.outcomes.start()
+
     async def close(self) -> None:
-        """Stop all runs; they are saved and can be resumed."""
+        """Stop all runs, which are saved and can be resumed, and the work on outcomes, which wait."""
+        await self.outcomes.close()
         await self.runs.close()
 
 

@@ -146,11 +146,22 @@ def profiles(
 
 
 def best(agents: Iterable[Profile], type: str) -> tuple[str, Record] | None:
-    """The best agent for tasks of a type, with its record in all spaces; None if nobody has done one."""
+    """The best agent for tasks of a type, with its record in all spaces; None if nobody has done one.
+
+    One with too few samples is named only if there is no other.
+    """
+    records = totals(agents, type)
+    ranked = {name: (record.samples >= FEW, record.score, name) for name, record in records.items()}
+    return max(records.items(), key=lambda each: ranked[each[0]], default=None)
+
+
+def totals(agents: Iterable[Profile], type: str) -> dict[str, Record]:
+    """The records of agents for tasks of a type, in all spaces."""
     records: dict[str, Record] = {}
     for profile in agents:
         if record := profile.by_type.get(type):
             total = records.setdefault(profile.agent, Record())
             total.successes += record.successes
             total.failures += record.failures
-    return max(records.items(), key=lambda each: (each[1].score, each[0]), default=None)
+            total.seconds += record.seconds
+    return records

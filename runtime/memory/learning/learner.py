@@ -69,10 +69,13 @@ class Learning:
 
         `verdicts` maps run ids to a person's verdict. Repeating the call changes nothing.
         """
-        shelf = self.brain.shelf
-        attempts = stored_attempts(documents, self.kinds, verdicts or {})
         owner = {"agent": self.library.agent, "space": self.space}
-        attempts = [each.model_copy(update=owner) for each in attempts]
+        attempts = stored_attempts(documents, self.kinds, verdicts or {})
+        return self.take([each.model_copy(update=owner) for each in attempts], ask)
+
+    def take(self, attempts: Sequence[StoredAttempt], ask: Ask | None = None) -> list[Pattern]:
+        """Store attempts and learn from them, of whichever agent; repeating the call changes nothing."""
+        shelf = self.brain.shelf
         stored = {each.id: each for each in shelf.pick(StoredAttempt, [each.id for each in attempts])}
         new = [each for each in attempts if _outcome(stored.get(each.id)) != _outcome(each)]
         if not new:
@@ -82,14 +85,24 @@ class Learning:
             if earlier is not None and earlier.said is not None and attempt.said is None:
                 new[at] = attempt.judged(by_person(earlier.said), earlier.said)
         shelf.put(*(self._credit(each, stored.get(each.id)) for each in new))
-        learned = self.distiller.take([each for each in new if each.accepted and each.last])
-        added = [self.add(each) for each in learned if not self._covered_by_rule(each)]
+        added = self._habitual([each for each in new if each.accepted and each.last])
         compared = [
             pattern
             for each in {each.type: each for each in new}.values()
             for pattern in self.learn(each, ask)
         ]
-        return [*filter(None, added), *compared]
+        return [*added, *compared]
+
+    def distil(self, attempts: Sequence[StoredAttempt]) -> list[Pattern]:
+        """Take only the habits of new attempts, which are not compared; returns the patterns they make."""
+        stored = {each.id for each in self.brain.shelf.pick(StoredAttempt, [each.id for each in attempts])}
+        new = [each for each in attempts if each.id not in stored]
+        self.brain.shelf.put(*new)
+        return self._habitual(new)
+
+    def _habitual(self, attempts: Sequence[StoredAttempt]) -> list[Pattern]:
+        learned = (each for each in self.distiller.take(attempts) if not self._covered_by_rule(each))
+        return [added for each in learned if (added := self.add(each))]
 
     def feedback(self, run: str, good: bool) -> list[Pattern]:
         """Apply a person's verdict to the last attempt of a run and to the patterns that it was shown."""

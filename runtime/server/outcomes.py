@@ -1,0 +1,184 @@
+"""Outcomes that clients report: on disk before they are accepted, then taken into memory in batches.
+
+The journal is in `outcomes/` of the memory: `accepted.jsonl` grows, `taking.jsonl` is being taken in, and
+`unreadable.jsonl` keeps lines that are no outcome. Several servers may share it. What is taken in again after
+a crash changes nothing, because an outcome has an id.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Generator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import cached_property
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from kernel import disk
+from kernel.errors import FractalError, StorageError, UsageError
+from runtime.api.fractal import Fractal
+from runtime.memory.learning.outcomes import Outcome, take_in
+
+BATCH = 64
+"""Outcomes that are embedded and stored together."""
+LARGEST = 64_000_000
+"""Bytes of outcomes that wait, at most."""
+PATIENCE = 10.0
+"""Seconds to wait for another server that writes the journal."""
+AGAIN = 15.0
+"""Seconds until what could not be taken in is tried again."""
+
+
+class Journal:
+    """The outcomes of one memory that are accepted and not taken in. Its methods block."""
+
+    def __init__(self, folder: Path, *, fsync: bool = True) -> None:
+        self.folder, self.fsync = folder, fsync
+        self.accepted, self.taking = folder / "accepted.jsonl", folder / "taking.jsonl"
+
+    def append(self, lines: Sequence[str]) -> None:
+        """Put lines on disk. Raises `StorageError`."""
+        with self._lock(), disk.writing_state(self.accepted):
+            size = self.accepted.stat().st_size if self.accepted.exists() else 0
+            if size > LARGEST:
+                raise StorageError(
+                    f"{self.accepted}: {size:,} bytes of outcomes wait to be taken in; try later"
+                )
+            raw = "".join(f"{line}\n" for line in lines).encode("utf-8")
+            if size and not self._ends_well():
+                raw = b"\n" + raw  # a killed process left half a line
+            disk.append(self.accepted, raw, fsync=self.fsync, make=True)
+            if not size:
+                disk.sync(self.folder)
+
+    def _ends_well(self) -> bool:
+        with disk.opened(self.accepted) as file:
+            file.seek(-1, 2)
+            return file.read(1) == b"\n"
+
+    @contextmanager
+    def taken(self) -> Generator[list[Outcome]]:
+        """What was accepted so far; it is removed after the block, unless that raises an error.
+
+        Only one process at a time gets any.
+        """
+        with disk.lock_file(self.folder / ".taking") as handle:
+            if not disk.try_lock(handle):
+                yield []
+                return
+            with self._lock(), disk.writing_state(self.taking):
+                if not self.taking.exists() and self.accepted.exists():
+                    disk.move(self.accepted, self.taking)
+                raw = disk.read(self.taking) if self.taking.exists() else b""
+            lines = raw.decode("utf-8", "replace").split("\n")
+            outcomes, unreadable = _parsed(lines)
+            yield outcomes
+            with disk.writing_state(self.taking):
+                if unreadable:
+                    raw = "".join(f"{line}\n" for line in unreadable).encode("utf-8")
+                    disk.append(self.folder / "unreadable.jsonl", raw, make=True)
+                disk.remove(self.taking)
+
+    def count(self) -> int:
+        """The number of outcomes that wait."""
+        waiting = 0
+        for path in (self.accepted, self.taking):
+            with suppress(OSError):
+                waiting += disk.read(path).count(b"\n")
+        return waiting
+
+    def _lock(self) -> AbstractContextManager[None]:
+        busy = StorageError(
+            f"{self.folder}: another process has been writing for {PATIENCE:.0f} seconds; try again"
+        )
+        return disk.lock(self.folder / ".lock", PATIENCE, lambda: busy)
+
+
+def _parsed(lines: Sequence[str]) -> tuple[list[Outcome], list[str]]:
+    outcomes: list[Outcome] = []
+    unreadable: list[str] = []
+    for line in filter(None, lines):
+        try:
+            outcomes.append(Outcome.model_validate_json(line))
+        except ValidationError:
+            unreadable.append(line)
+    return outcomes, unreadable
+
+
+class Outcomes:
+    """Accepts outcomes and takes them into memory in the background. Belongs to one event loop."""
+
+    def __init__(self, fractal: Fractal) -> None:
+        self.fractal = fractal
+        self.trouble = ""
+        self._arriving: list[tuple[str, asyncio.Future[None]]] = []
+        self._arrived, self._on_disk = asyncio.Event(), asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    @cached_property
+    def journal(self) -> Journal:
+        """The journal of this memory."""
+        memory = self.fractal.memory
+        return Journal(memory.folder / "outcomes", fsync=memory.config.fsync)
+
+    def start(self) -> None:
+        """Begin to work, first at what an earlier process has left."""
+        self._on_disk.set()
+        self._tasks = [asyncio.create_task(self._write()), asyncio.create_task(self._take())]
+
+    async def close(self) -> None:
+        """Stop; what is accepted and not taken in waits for the next server."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def accept(self, outcome: Outcome) -> None:
+        """Return when the outcome is on disk. Raises `FractalError` if it is not accepted."""
+        if not self.fractal.config.remember:
+            raise UsageError("this workspace remembers nothing (remember: false), so it takes no outcomes")
+        written = asyncio.get_running_loop().create_future()
+        self._arriving.append((outcome.model_dump_json(), written))
+        self._arrived.set()
+        await written
+
+    async def _write(self) -> None:
+        """Write what arrived meanwhile with one fsync."""
+        while True:
+            await self._arrived.wait()
+            self._arrived.clear()
+            arriving, self._arriving = self._arriving, []
+            try:
+                await asyncio.to_thread(self.journal.append, [line for line, _ in arriving])
+            except FractalError as error:
+                _each(arriving, lambda future, error=error: future.set_exception(error))
+            else:
+                _each(arriving, lambda future: future.set_result(None))
+                self._on_disk.set()
+
+    async def _take(self) -> None:
+        while True:
+            await self._on_disk.wait()
+            self._on_disk.clear()
+            try:
+                await asyncio.to_thread(self._take_in)
+                self.trouble = ""
+            except Exception as error:  # whatever it is, the outcomes stay in the journal
+                self.trouble = str(error) if isinstance(error, FractalError) else f"internal error: {error!r}"
+                await asyncio.sleep(AGAIN)
+                self._on_disk.set()
+
+    def _take_in(self) -> None:
+        memory = self.fractal.memory
+        with self.journal.taken() as outcomes:
+            for start in range(0, len(outcomes), BATCH):
+                learning = memory.learning if memory.config.learn != "off" else None
+                take_in(memory.brain, learning, outcomes[start : start + BATCH])
+
+
+def _each(
+    arriving: Sequence[tuple[str, asyncio.Future[None]]], settle: Callable[[asyncio.Future[None]], None]
+) -> None:
+    for _, future in arriving:
+        if not future.done():  # the client may be gone
+            settle(future)
