@@ -54,7 +54,7 @@ def create_app(
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncGenerator[None]:
-    app.state.service.start()
+    await app.state.service.start()
     try:
         yield
     finally:

@@ -8,6 +8,7 @@ a crash changes nothing, because an outcome has an id.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cached_property
@@ -18,6 +19,7 @@ from pydantic import ValidationError
 from kernel import disk
 from kernel.errors import FractalError, StorageError, UsageError
 from runtime.api.fractal import Fractal
+from runtime.memory.learning.attempts import StoredAttempt
 from runtime.memory.learning.outcomes import Outcome, take_in
 
 BATCH = 64
@@ -26,8 +28,12 @@ LARGEST = 64_000_000
 """Bytes of outcomes that wait, at most."""
 PATIENCE = 10.0
 """Seconds to wait for another server that writes the journal."""
+GATHER = 0.5
+"""Seconds in which outcomes gather, to be stored together."""
+REST = 20
+"""Comparing attempts pauses so many times as long as it has worked: requests come first."""
 AGAIN = 15.0
-"""Seconds until what could not be taken in is tried again."""
+"""Seconds until the journal is looked at again, also after it could not be taken in."""
 
 
 class Journal:
@@ -58,21 +64,23 @@ class Journal:
             return file.read(1) == b"\n"
 
     @contextmanager
-    def taken(self) -> Generator[list[Outcome]]:
-        """What was accepted so far; it is removed after the block, unless that raises an error.
+    def taken(self) -> Generator[list[Outcome] | None]:
+        """Outcomes that were accepted; they are removed after the block, unless that raises an error.
 
-        Only one process at a time gets any.
+        None if there are none, or if another process is taking them.
         """
         with disk.lock_file(self.folder / ".taking") as handle:
             if not disk.try_lock(handle):
-                yield []
+                yield None
                 return
             with self._lock(), disk.writing_state(self.taking):
                 if not self.taking.exists() and self.accepted.exists():
                     disk.move(self.accepted, self.taking)
                 raw = disk.read(self.taking) if self.taking.exists() else b""
-            lines = raw.decode("utf-8", "replace").split("\n")
-            outcomes, unreadable = _parsed(lines)
+            if not raw:
+                yield None
+                return
+            outcomes, unreadable = _parsed(raw.decode("utf-8", "replace").split("\n"))
             yield outcomes
             with disk.writing_state(self.taking):
                 if unreadable:
@@ -114,6 +122,7 @@ class Outcomes:
         self.trouble = ""
         self._arriving: list[tuple[str, asyncio.Future[None]]] = []
         self._arrived, self._on_disk = asyncio.Event(), asyncio.Event()
+        self._uncompared: dict[str, StoredAttempt] = {}  # the last new attempt of each type
         self._tasks: list[asyncio.Task[None]] = []
 
     @cached_property
@@ -125,7 +134,7 @@ class Outcomes:
     def start(self) -> None:
         """Begin to work, first at what an earlier process has left."""
         self._on_disk.set()
-        self._tasks = [asyncio.create_task(self._write()), asyncio.create_task(self._take())]
+        self._tasks = [asyncio.create_task(each()) for each in (self._write, self._take, self._compare)]
 
     async def close(self) -> None:
         """Stop; what is accepted and not taken in waits for the next server."""
@@ -158,22 +167,42 @@ class Outcomes:
 
     async def _take(self) -> None:
         while True:
-            await self._on_disk.wait()
+            with suppress(TimeoutError):  # another server may have left some meanwhile
+                await asyncio.wait_for(self._on_disk.wait(), AGAIN)
+            await asyncio.sleep(GATHER)
             self._on_disk.clear()
             try:
                 await asyncio.to_thread(self._take_in)
                 self.trouble = ""
             except Exception as error:  # whatever it is, the outcomes stay in the journal
-                self.trouble = str(error) if isinstance(error, FractalError) else f"internal error: {error!r}"
+                self.trouble = _in_words(error)
                 await asyncio.sleep(AGAIN)
-                self._on_disk.set()
 
     def _take_in(self) -> None:
-        memory = self.fractal.memory
-        with self.journal.taken() as outcomes:
-            for start in range(0, len(outcomes), BATCH):
-                learning = memory.learning if memory.config.learn != "off" else None
-                take_in(memory.brain, learning, outcomes[start : start + BATCH])
+        memory, more = self.fractal.memory, True
+        while more:
+            with self.journal.taken() as outcomes:
+                more = outcomes is not None
+                for start in range(0, len(outcomes or ()), BATCH):
+                    learning = memory.learning if memory.config.learn != "off" else None
+                    new = take_in(memory.brain, learning, (outcomes or [])[start : start + BATCH])
+                    self._uncompared.update({each.type: each for each in new})
+
+    async def _compare(self) -> None:
+        """Compare the attempts of each type that has new ones, in a small share of the time."""
+        while True:
+            await asyncio.sleep(GATHER)
+            for type in list(self._uncompared):
+                began = time.monotonic()
+                try:
+                    await asyncio.to_thread(self.fractal.memory.learning.learn, self._uncompared.pop(type))
+                except Exception as error:  # the next outcome of the type compares them all
+                    self.trouble = _in_words(error)
+                await asyncio.sleep(REST * (time.monotonic() - began))
+
+
+def _in_words(error: Exception) -> str:
+    return str(error) if isinstance(error, FractalError) else f"internal error: {error!r}"
 
 
 def _each(

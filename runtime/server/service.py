@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
@@ -11,9 +13,14 @@ from typing import Annotated, Any, cast
 from fastapi import Depends
 from starlette.requests import HTTPConnection
 
+from kernel.errors import FractalError
 from runtime.api.fractal import Fractal
 from runtime.api.live_runs import Runs
+from runtime.memory.episodes.figures import Figures
 from runtime.server.outcomes import Outcomes
+
+WARM = "what is there to do"
+"""A task whose search loads the vectors and the embedder."""
 
 
 @dataclass
@@ -35,9 +42,17 @@ class Service:
         """The workspace for reading, and for what needs no run."""
         return self.runs.reading
 
-    def start(self) -> None:
-        """Begin what goes on in the background."""
+    async def start(self) -> None:
+        """Load memory, so that the first requests do not wait for it, and begin to work in the background."""
+        with suppress(FractalError):  # each request says what is wrong
+            await asyncio.to_thread(self._load)
         self.outcomes.start()
+
+    def _load(self) -> None:
+        memory = self.fractal.memory
+        if memory.there:
+            memory.brain.episodes.similar(WARM, 1)
+            Figures.of(memory.brain.shelf).all()
 
     async def close(self) -> None:
         """Stop all runs, which are saved and can be resumed, and the work on outcomes, which wait."""

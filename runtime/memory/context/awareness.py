@@ -141,6 +141,7 @@ def profiles(
         profile.tools.update(experience.tools)
         profile.recent = [*profile.recent, experience.text][-RECENT:]
         profile.last_seen = max(profile.last_seen, experience.at)
+    for profile in by_agent.values():
         profile.by_type = dict(sorted(profile.by_type.items()))
     return [by_agent[key] for key in sorted(by_agent)]
 

@@ -138,11 +138,9 @@ class ContextSources:
             yield Line(text, "a learned method", "the method for tasks like it")
 
     def _others(self, run: str) -> list[Line]:
-        from runtime.memory.context.announced import Announced, at_work
+        from runtime.memory.context.announced import at_work
 
         lines = runs_at_work(self.runs, but=run, space=self.space)
-        if Announced.KIND not in self.brain.shelf.kinds():
-            return lines
         now = self.now or datetime.now(UTC)
         for other in at_work(self.brain.shelf, now, self.space, self.agent)[: awareness.SHOWN]:
             task = f": {flat(other.recent[-1])[:LONGEST_LINE]}" if other.recent else " is at work"
@@ -232,7 +230,7 @@ def facts(brain: Brain, task: str, now: datetime | None = None) -> list[Line]:
     from runtime.memory.facts.records import Memory, Observation
     from runtime.memory.facts.retrieval import Scope, answers_of, retrieval_of
 
-    if not {Memory.KIND, Observation.KIND} & set(brain.shelf.kinds()):
+    if not (brain.shelf.has(Memory) or brain.shelf.has(Observation)):
         return []
     Mind.of(brain).take_in()
     lines: dict[str, Line] = {}

@@ -202,7 +202,7 @@ class Episodes:
         """The experiences with the most similar tasks, each with its cosine."""
         self.catch_up()
         shelf, embedder = self.brain.shelf, self.brain.embedder
-        if not shelf.count(Experience):
+        if not shelf.has(Experience):
             return []
         self._embed()
         (vector,) = embedder.embed([task])

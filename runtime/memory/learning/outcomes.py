@@ -24,7 +24,7 @@ from runtime.memory.episodes.experience import (
     files_of,
 )
 from runtime.memory.learning.attempts import VALUES, StoredAttempt
-from runtime.memory.learning.patterns import DEFAULT, GENERAL, Pattern
+from runtime.memory.learning.patterns import DEFAULT, GENERAL
 from runtime.memory.learning.trajectories import habits, trajectory_of
 from runtime.memory.store import pack
 
@@ -80,10 +80,11 @@ def signal_for(success: bool, named: str) -> Signal:
     return "no_errors" if success else "escalation"
 
 
-def take_in(brain: Brain, learning: Learning | None, outcomes: Sequence[Outcome]) -> list[Pattern]:
-    """Store outcomes and learn from them, unless `learning` is None; returns new and changed patterns.
+def take_in(brain: Brain, learning: Learning | None, outcomes: Sequence[Outcome]) -> list[StoredAttempt]:
+    """Store outcomes, and what can be learned of them unless `learning` is None; returns the new attempts.
 
-    Repeating the call changes nothing. Raises `FractalError` if memory cannot be written.
+    They are compared by `Learning.learn`, which takes longer. Repeating the call changes nothing. Raises
+    `FractalError` if memory cannot be written.
     """
     redact = redactor(os.environ)
     outcomes = [
@@ -103,8 +104,8 @@ def take_in(brain: Brain, learning: Learning | None, outcomes: Sequence[Outcome]
     )
     if learning is None:
         return []
-    learned = learning.distil([_attempt(each) for each in outcomes if each.habits])
-    return [*learned, *learning.take([_attempt(each) for each in tried.values() if each.acts])]
+    learning.distil([_attempt(each) for each in outcomes if each.habits])
+    return learning.store([_attempt(each) for each in tried.values() if each.acts])[0]
 
 
 def _type(brain: Brain, outcome: Outcome) -> str:
