@@ -28,7 +28,17 @@ from runtime.server import schemas
 from runtime.server.service import Served, Service
 from runtime.workspace.workspace import DEFAULT
 
-router = APIRouter(tags=["brain"])
+REFUSALS: Mapping[int | str, dict[str, Any]] = {
+    status: {"model": schemas.Problem, "description": why}
+    for status, why in (
+        (400, "no JSON, or not possible with the settings"),
+        (401, "the token is missing or wrong"),
+        (413, "too large"),
+        (422, "a field is wrong"),
+        (503, "the disk or the store fails"),
+    )
+}
+router = APIRouter(tags=["brain"], responses=dict(REFUSALS))
 
 KEYS: Mapping[str, str] = {FILES: "memory", PATTERNS: "patterns", TASKS: "experiences", OTHERS: "swarm"}
 """The parts of a context as the API names them. Source: the seed's §3.5."""

@@ -48,6 +48,12 @@ Id = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}
 Seconds = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
 
 
+class Problem(BaseModel):
+    """Why a request was not served."""
+
+    error: str
+
+
 # ---- context and patterns ----
 
 
@@ -58,13 +64,13 @@ class Request(BaseModel):
     @classmethod
     def _is_text(cls, values: Any) -> Any:
         """Refuse halves of characters, which no file can hold. A field that is null has its default."""
+        if not isinstance(values, dict):
+            return values
         try:
             json.dumps(values, ensure_ascii=False).encode("utf-8")
         except UnicodeEncodeError:
             raise ValueError("has half of a character (a lone surrogate)") from None
-        if isinstance(values, dict):
-            return {key: value for key, value in values.items() if value is not None}  # type: ignore[misc]
-        return values
+        return {key: value for key, value in values.items() if value is not None}  # type: ignore[misc]
 
 
 class ContextRequest(Request):
@@ -131,20 +137,19 @@ class _Reported(Request):
     """What all reports of an outcome have."""
 
     id: Id | None = None
-    agent_type: Name = DEFAULT
     swarm_name: Name = DEFAULT
-    task_type: TaskType | None = None
 
-    def outcome(self, **fields: Any) -> Outcome:
+    def outcome(self, agent: str, type: str | None, **fields: Any) -> Outcome:
         """The outcome with these fields, now."""
-        own = {"agent": self.agent_type, "space": self.swarm_name, "type": self.task_type or ""}
-        kind = "habits" if fields.get("habits") else "outcome"
-        return Outcome(id=f"{kind}-{self.id or secrets.token_hex(8)}", at=now(), **own, **fields)
+        id = f"{'habits' if fields.get('habits') else 'outcome'}-{self.id or secrets.token_hex(8)}"
+        return Outcome(id=id, space=self.swarm_name, agent=agent, type=type or "", at=now(), **fields)
 
 
 class LearnRequest(_Reported):
     """What came of a task. Each act of the trajectory has an `action` and its `params`."""
 
+    agent_type: Name = DEFAULT
+    task_type: TaskType | None = None
     task_prompt: Task
     success: bool
     outcome_signal: Annotated[str, StringConstraints(max_length=300)] = Field(
@@ -170,6 +175,8 @@ class LearnRequest(_Reported):
     def to_outcome(self) -> Outcome:
         """As memory takes it."""
         return self.outcome(
+            self.agent_type,
+            self.task_type,
             task=self.task_prompt,
             success=self.success,
             signal=self.outcome_signal,
@@ -183,6 +190,8 @@ class LearnRequest(_Reported):
 class DistillRequest(_Reported):
     """What an agent answered and which tools it called; only a success teaches."""
 
+    agent_type: Name = DEFAULT
+    task_type: TaskType | None = None
     task_prompt: Task
     response: Annotated[str, StringConstraints(max_length=500_000)] = ""
     tool_calls: list[dict[str, Any] | str] = Field(default_factory=list[Any], max_length=MOST_ACTS)
@@ -191,7 +200,12 @@ class DistillRequest(_Reported):
     def to_outcome(self) -> Outcome:
         """As memory takes it."""
         return self.outcome(
-            task=self.task_prompt, acts=acts_of(self.tool_calls), result=self.response, habits=True
+            self.agent_type,
+            self.task_type,
+            task=self.task_prompt,
+            acts=acts_of(self.tool_calls),
+            result=self.response,
+            habits=True,
         )
 
 
@@ -205,7 +219,7 @@ class TaskCompleteRequest(_Reported):
 
     def to_outcome(self) -> Outcome:
         """As memory takes it."""
-        return self.outcome(success=self.success, seconds=self.duration)
+        return self.outcome(self.agent_type, self.task_type, success=self.success, seconds=self.duration)
 
 
 class Accepted(BaseModel):

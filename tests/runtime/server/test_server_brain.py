@@ -15,6 +15,8 @@ from serving import in_thread, served
 from kernel.document.model import Meta
 from kernel.loop.budget import estimate_tokens
 from runtime.api.fractal import Fractal
+from runtime.memory.forgetting.forgetting import Forgetting
+from runtime.memory.forgetting.request import Request
 from runtime.memory.learning.patterns import Pattern, read_practice
 from runtime.server.client import Brain, BrainError
 
@@ -254,6 +256,22 @@ def test_secrets_of_an_outcome_are_not_stored(tmp_path: Path) -> None:
     assert stored == []
 
 
+def test_a_reported_outcome_can_be_forgotten(tmp_path: Path) -> None:
+    with in_thread(tmp_path, embedder="lexical") as url, Brain(url) as brain:
+        brain.learn("Call zebedee about the garden", True, trajectory=[act("Read", "zebedee.txt")])
+        brain.learn("Write to the baker", True)
+        learned(brain, 2)
+        fractal = Fractal(tmp_path, settings={"embedder": "lexical"})
+        Forgetting(fractal.brain, fractal.workspace.state).do(Request("zebedee"), with_documents=False)
+        fractal.brain.close()
+        assert [each.task_prompt for each in brain.search("Call zebedee").experiences] == [
+            "Write to the baker"
+        ]
+        assert brain.stats().total_experiences == 1
+    files = [path for path in tmp_path.rglob("*") if path.is_file() and b"zebedee" in path.read_bytes()]
+    assert files == []
+
+
 def test_a_workspace_that_remembers_nothing_takes_no_outcome(tmp_path: Path) -> None:
     with served(tmp_path, env={"FRACTAL_REMEMBER": "false"}) as server, Brain(server.url) as brain:
         with pytest.raises(BrainError, match="remembers nothing") as refused:
@@ -421,6 +439,13 @@ def test_a_body_that_is_no_proper_json_is_refused(http: httpx.Client, raw: bytes
     answered = http.post("/brain/learn", content=raw, headers={"content-type": "application/json"})
     assert answered.status_code in (400, 422)
     assert answered.json()["error"]
+
+
+def test_a_body_that_is_not_said_to_be_json_is_refused(http: httpx.Client) -> None:
+    answered = http.post(
+        "/brain/learn", content=b'{"task_prompt": "x"}', headers={"content-type": "text/plain"}
+    )
+    assert answered.status_code == 422
 
 
 def test_a_hostile_text_stays_one_line_of_a_context(brain: Brain) -> None:
