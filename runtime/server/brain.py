@@ -91,7 +91,8 @@ def _context(service: Service, asked: schemas.ContextRequest) -> tuple[Context, 
             sources = memory.sources(fractal.workspace.folder)
             parts = [each for each in sources.parts if not left_out.get(each)]
             sources = replace(sources, library=library, parts=parts, agent=agent, space=space)
-            return sources.context(asked.task_prompt, room), ""
+            with service.recalling:
+                return sources.context(asked.task_prompt, room), ""
     except StorageError as error:
         why = f"the store cannot be used, so this is of markdown files alone: {error}"
     runs = fractal.workspace.runs

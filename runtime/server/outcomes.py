@@ -69,6 +69,9 @@ class Journal:
 
         None if there are none, or if another process is taking them.
         """
+        if not (self.accepted.exists() or self.taking.exists()):
+            yield None
+            return
         with disk.lock_file(self.folder / ".taking") as handle:
             if not disk.try_lock(handle):
                 yield None
@@ -159,7 +162,7 @@ class Outcomes:
             arriving, self._arriving = self._arriving, []
             try:
                 await asyncio.to_thread(self.journal.append, [line for line, _ in arriving])
-            except FractalError as error:
+            except Exception as error:  # each client is told, and the next ones are served
                 _each(arriving, lambda future, error=error: future.set_exception(error))
             else:
                 _each(arriving, lambda future: future.set_result(None))

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Lock
 from time import monotonic
 from typing import Annotated, Any, cast
 
@@ -30,6 +31,7 @@ class Service:
     folder: Path
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
     began: float = field(default_factory=monotonic)
+    recalling: Lock = field(default_factory=Lock)  # what recalls solved tasks is not made for threads
     runs: Runs = field(init=False)
     outcomes: Outcomes = field(init=False)
 

@@ -125,12 +125,16 @@ class ContextSources:
         """What was learned for such tasks, without habits that only other tasks have."""
         if self.library is None:
             return []
-        alike = {each.document for each, score in near if score >= LIKE and each.success}
+        alike = {each.document for each, score in near if score >= LIKE and each.success and each.document}
         fitting = self.library.relevant(self.brain.kinds.of(task), ALL_PATTERNS)
         return _as_lines(
             each
             for each in fitting
-            if not alike or each.origin != "distilled" or each.fixed or alike & {*each.sources}
+            if not alike
+            or each.origin != "distilled"
+            or each.fixed
+            or not each.sources  # agents that leave no documents taught it
+            or alike & {*each.sources}
         )
 
     def _guided(self, task: str) -> Iterator[Line]:
