@@ -185,6 +185,16 @@ command(
     numbers("--runs", "sizes", "100,1000", "The numbers of runs at once."),
 )
 command(
+    "service",
+    "Load the server with clients that think: milliseconds by request, errors, lost outcomes.",
+    option("--experiences", default=10_000, type=COUNT, metavar="N", help="In memory at the beginning."),
+    option("--clients", default=200, type=COUNT, metavar="N", help="Clients at once."),
+    option("--seconds", default=60.0, metavar="S", help="Length of the load."),
+    option("--think", default=5.0, metavar="S", help="Mean time between two requests of a client."),
+    flag("--kill", "Kill the server in the middle, and start it again."),
+    SEED,
+)
+command(
     "store",
     "Milliseconds to put, get, find the nearest and search, and memory, by number of records.",
     numbers("--records", "sizes", "1000,10000,100000", "The numbers of records."),

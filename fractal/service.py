@@ -1,5 +1,6 @@
 """Clients of a server (`fractal serve`), for programs of your own."""
 
+from runtime.server.client import Brain, BrainError
 from runtime.server.run_client import RunClient, RunError
 
-__all__ = ["RunClient", "RunError"]
+__all__ = ["Brain", "BrainError", "RunClient", "RunError"]

@@ -1,4 +1,4 @@
-"""Writes what the docs take from the code: settings, events, operations, commands, the example run.
+"""Writes what the docs take from the code: settings, events, operations, commands, the API, the example run.
 
 A page marks such a place with `<!-- generated: name -->` and `<!-- end: name -->`; the rest of it is prose
 that nobody generates. `--check` writes nothing and fails when a place is stale.
@@ -289,6 +289,18 @@ PLACES: Mapping[str, Callable[[], str]] = {
 }
 
 
+OPENAPI = ROOT / "docs" / "openapi.json"
+
+
+def openapi() -> str:
+    """The description of the service's endpoints."""
+    import json
+
+    from runtime.server.app import create_app
+
+    return json.dumps(create_app(ROOT).app.openapi(), indent=1, ensure_ascii=False) + "\n"
+
+
 def fill(text: str) -> str:
     """A page with its generated places filled anew."""
     return _PLACE.sub(lambda place: f"{place[1]}\n{PLACES[place['name']]()}\n\n{place[3]}", text)
@@ -314,6 +326,11 @@ def stale(*, write: bool) -> list[str]:
             path.write_bytes(fresh[name])
         elif write:
             path.unlink()
+    described = openapi()
+    if not OPENAPI.is_file() or OPENAPI.read_text("utf-8") != described:
+        found.append(str(OPENAPI.relative_to(ROOT)))
+        if write:
+            OPENAPI.write_text(described, "utf-8")
     for page in pages():
         text = page.read_text("utf-8")
         filled = fill(text)

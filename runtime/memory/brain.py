@@ -70,7 +70,7 @@ class Brain(Stored):
     @property
     def empty(self) -> bool:
         """Whether no solved task is stored."""
-        return not (self.there and self.shelf.count(NeuronTree))
+        return not (self.there and self.shelf.has(NeuronTree))
 
     def close(self) -> None:
         """Close the store."""

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from runtime.memory.brain import Brain
     from runtime.memory.context.awareness import Profile
     from runtime.memory.context.context import Context
+    from runtime.memory.context.sources import ContextSources
     from runtime.memory.dream.dreamer import Dreamer
     from runtime.memory.dream.stages import Ask
     from runtime.memory.facts.records import Observation
@@ -70,11 +71,15 @@ class RunMemory:
     @cached_property
     def library(self) -> Library:
         """The learned patterns; files are read when needed."""
+        return self.library_of(self.config.agent)
+
+    def library_of(self, agent: str) -> Library:
+        """The patterns that an agent is shown."""
         from runtime.memory.learning.library import Library
 
         state = self._workspace.state
         above = [] if self.config.space == DEFAULT else [space_of(state, DEFAULT) / "patterns"]
-        options = {"agent": self.config.agent, "above": above, "systems": self._systems, "state": state}
+        options = {"agent": agent, "above": above, "systems": self._systems, "state": state}
         return Library(self.patterns, **options, fsync=self.config.fsync)
 
     @cached_property
@@ -151,14 +156,17 @@ class RunMemory:
 
     def context(self, task: str, room: int, folder: Path, run: str = "") -> Context:
         """What memory has for a task within `room` tokens, and why. Raises `FractalError`."""
+        return self.sources(folder).context(task, room, run=run)
+
+    def sources(self, folder: Path) -> ContextSources:
+        """What the context of a task in that folder is made of."""
         from runtime.memory.context.sources import ContextSources
 
         workspace = self._workspace
         hidden = (*workspace.protected, *workspace.private)
-        sources = ContextSources(
+        return ContextSources(
             self.brain, folder, workspace.runs, hidden, self.library, self.config.shown, self.clock()
         )
-        return sources.context(task, room, run=run)
 
     def end(self, folder: Path, warn: Callable[[str], None]) -> None:
         """After a run, or a part of it: keep what its loops taught; `warn` of what prevents that."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kernel import disk
 from runtime.memory.embed.choosing import Deferred, resolve_embedder
 from runtime.memory.store import Shelf, share_shelf
 from runtime.memory.store.record import FORMAT
@@ -37,17 +39,20 @@ class Stored:
     def __init__(self, settings: Settings) -> None:
         self.settings, self.config = settings, settings.config
         self._shelf: Shelf | None = None
+        self._opening = threading.Lock()  # threads of a server ask for it at once
 
     @property
     def shelf(self) -> Shelf:
         """The shelf, created if missing. Raises `FractalError` when it cannot be opened."""
-        if self._shelf is None:
-            self.settings.folder.mkdir(parents=True, exist_ok=True)
-            shelf = share_shelf(self.config.store, self.settings.folder, fsync=self.config.fsync)
-            if shelf.keeper.version() < FORMAT:
-                self._migrate(shelf)
-            self._shelf = shelf
-        return self._shelf
+        with self._opening:
+            if self._shelf is None:
+                with disk.writing_state(self.settings.folder):
+                    self.settings.folder.mkdir(parents=True, exist_ok=True)
+                shelf = share_shelf(self.config.store, self.settings.folder, fsync=self.config.fsync)
+                if shelf.keeper.version() < FORMAT:
+                    self._migrate(shelf)
+                self._shelf = shelf
+            return self._shelf
 
     def _migrate(self, shelf: Shelf) -> None:
         from runtime.memory.facts.migration import settle_all

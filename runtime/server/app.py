@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 
 from kernel.errors import ConfigurationError, FractalError, RunLocked, StorageError, UsageError
 from runtime import __version__
-from runtime.server import deciding, events, runs
+from runtime.server import brain, deciding, events, runs
 from runtime.server.security import LARGEST, Guarded, TooLarge
 from runtime.server.service import Service
 
@@ -44,6 +44,8 @@ def create_app(
     service = Service(Path(folder), settings or {}, bool(token), announce)
     app = FastAPI(title="Fractal", version=__version__, lifespan=_lifespan, docs_url=None, redoc_url=None)
     app.state.service = service
+    app.include_router(brain.router, prefix="/brain")
+    app.include_router(brain.router, prefix="/api/brain", include_in_schema=False)
     app.add_exception_handler(FractalError, _failed)
     app.add_exception_handler(HTTPException, _refused)
     app.add_exception_handler(RequestValidationError, _invalid)
@@ -55,7 +57,7 @@ def create_app(
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncGenerator[None]:
-    app.state.service.start()
+    await app.state.service.start()
     try:
         yield
     finally:

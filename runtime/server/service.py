@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Lock
 from time import monotonic
 from typing import Annotated, Any, cast
 
 from fastapi import Depends
 from starlette.requests import HTTPConnection
 
+from kernel.errors import FractalError
 from kernel.events import Event
 from runtime.api.fractal import Fractal
 from runtime.api.live_runs import Runs
+from runtime.memory.episodes.figures import Figures
 from runtime.server.hub import Hub
+from runtime.server.outcomes import Outcomes
 from runtime.server.persons import Persons
 from runtime.server.run_list import RunList
 from runtime.server.watching import Watcher, watch
+
+WARM = "what is there to do"
+"""A task whose search loads the vectors and the embedder."""
 
 
 @dataclass
@@ -31,7 +39,9 @@ class Service:
     announce: Callable[[str], None] | None = None  # shows a person the code for the page, and nobody else
     began: float = field(default_factory=monotonic)
     events: Hub = field(default_factory=Hub)
+    recalling: Lock = field(default_factory=Lock)  # what recalls solved tasks is not made for threads
     runs: Runs = field(init=False)
+    outcomes: Outcomes = field(init=False)
     persons: Persons = field(init=False)
     listing: RunList = field(init=False)
     _watcher: Watcher = field(init=False)
@@ -40,9 +50,10 @@ class Service:
 
     def __post_init__(self) -> None:
         self.runs = Runs(self.folder, settings=self.settings, on_event=self._hear)
-        self._watcher = Watcher(self.runs.reading.workspace.runs)
+        self.outcomes = Outcomes(self.fractal)
+        self._watcher = Watcher(self.fractal.workspace.runs)
         self.persons = Persons(self.announce)
-        self.listing = RunList(self.runs.reading)
+        self.listing = RunList(self.fractal)
 
     @property
     def fractal(self) -> Fractal:
@@ -54,17 +65,27 @@ class Service:
         if event.kind == "run_finished":
             self._watcher.know(event.run)
 
-    def start(self) -> None:
-        """Begin what goes on in the background."""
+    async def start(self) -> None:
+        """Load memory, so that the first requests do not wait for it, and begin to work in the background."""
         self._watcher.begin()  # before any client has seen the runs
+        with suppress(FractalError):  # each request says what is wrong
+            await asyncio.to_thread(self._load)
+        self.outcomes.start()
         self._watching = asyncio.create_task(watch(self._watcher, self.runs, self.events))
         self._reading = asyncio.create_task(asyncio.to_thread(self.listing.page, 1))
 
+    def _load(self) -> None:
+        memory = self.fractal.memory
+        if memory.there:
+            memory.brain.episodes.similar(WARM, 1)
+            Figures.of(memory.brain.shelf).all()
+
     async def close(self) -> None:
-        """Stop all runs; they are saved and can be resumed."""
+        """Stop all runs, which are saved and can be resumed, and the work on outcomes, which wait."""
         self.events.close()
         self._watching.cancel()
         self._reading.cancel()
+        await self.outcomes.close()
         await self.runs.close()
 
 

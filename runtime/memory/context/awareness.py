@@ -141,16 +141,28 @@ def profiles(
         profile.tools.update(experience.tools)
         profile.recent = [*profile.recent, experience.text][-RECENT:]
         profile.last_seen = max(profile.last_seen, experience.at)
+    for profile in by_agent.values():
         profile.by_type = dict(sorted(profile.by_type.items()))
     return [by_agent[key] for key in sorted(by_agent)]
 
 
 def best(agents: Iterable[Profile], type: str) -> tuple[str, Record] | None:
-    """The best agent for tasks of a type, with its record in all spaces; None if nobody has done one."""
+    """The best agent for tasks of a type, with its record in all spaces; None if nobody has done one.
+
+    One with too few samples is named only if there is no other.
+    """
+    records = totals(agents, type)
+    ranked = {name: (record.samples >= FEW, record.score, name) for name, record in records.items()}
+    return max(records.items(), key=lambda each: ranked[each[0]], default=None)
+
+
+def totals(agents: Iterable[Profile], type: str) -> dict[str, Record]:
+    """The records of agents for tasks of a type, in all spaces."""
     records: dict[str, Record] = {}
     for profile in agents:
         if record := profile.by_type.get(type):
             total = records.setdefault(profile.agent, Record())
             total.successes += record.successes
             total.failures += record.failures
-    return max(records.items(), key=lambda each: (each[1].score, each[0]), default=None)
+            total.seconds += record.seconds
+    return records

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from runtime.memory.brain import Brain
     from runtime.memory.episodes.experience import Experience
     from runtime.memory.learning.library import Library
+    from runtime.memory.learning.patterns import Pattern
 
 
 LIKE = 0.5
@@ -65,6 +66,8 @@ class ContextSources:
     library: Library | None = None
     parts: Collection[str] = tuple(SHARES)  # that are shown
     now: datetime | None = None
+    space: str = ""  # whose agents are shown; "" for all
+    agent: str = ""  # that asks, unless it is a run
 
     def context(self, task: str, room: int, *, run: str = "", count: Count = estimate_tokens) -> Context:
         """What is shown for a task within `room` tokens; `run` is the asking run."""
@@ -122,27 +125,60 @@ class ContextSources:
         """What was learned for such tasks, without habits that only other tasks have."""
         if self.library is None:
             return []
-        alike = {each.document for each, score in near if score >= LIKE and each.success}
+        alike = {each.document for each, score in near if score >= LIKE and each.success and each.document}
         fitting = self.library.relevant(self.brain.kinds.of(task), ALL_PATTERNS)
-        return [
-            Line(
-                each.line()[2:], each.source, f"for {', '.join(each.types)}; confidence {each.confidence:.2f}"
-            )
+        return _as_lines(
+            each
             for each in fitting
-            if not alike or each.origin != "distilled" or each.fixed or alike & {*each.sources}
-        ]
+            if not alike
+            or each.origin != "distilled"
+            or each.fixed
+            or not each.sources  # agents that leave no documents taught it
+            or alike & {*each.sources}
+        )
 
     def _guided(self, task: str) -> Iterator[Line]:
         if text := self.brain.guided(task):
             yield Line(text, "a learned method", "the method for tasks like it")
 
     def _others(self, run: str) -> list[Line]:
-        lines: list[Line] = []
-        for other in awareness.active(self.runs, but=run):
+        from runtime.memory.context.announced import at_work
+
+        lines = runs_at_work(self.runs, but=run, space=self.space)
+        now = self.now or datetime.now(UTC)
+        for other in at_work(self.brain.shelf, now, self.space, self.agent)[: awareness.SHOWN]:
+            task = f": {flat(other.recent[-1])[:LONGEST_LINE]}" if other.recent else " is at work"
+            lines.append(Line(f"{other.agent}{task}", "announced", f"seen {other.seconds(now)} s ago"))
+        return lines
+
+
+def runs_at_work(runs: Path, *, but: str = "", space: str = "") -> list[Line]:
+    """The runs that are active now, of one space or (by "") of all; `but` is left out."""
+    lines: list[Line] = []
+    for other in awareness.active(runs, but=but):
+        if space in ("", other.space):
             who = "" if other.agent == awareness.DEFAULT else f"{other.agent}: "
             task = f"{who}{' '.join(other.task.split())[:LONGEST_LINE]} (in {other.phase.upper()})"
             lines.append(Line(task, f"run {other.run}", f"it wrote {other.seconds} s ago"))
-        return lines
+    return lines
+
+
+def from_files(
+    library: Library, systems: tuple[Path, ...], runs: Path, task: str, room: int, space: str = ""
+) -> Context:
+    """What is known without the store: the patterns, which are markdown, and the active runs."""
+    from runtime.memory.learning.kinds import kinds_of
+
+    patterns = library.relevant(kinds_of(systems, None).of(task), ALL_PATTERNS)
+    offers = {PATTERNS: _as_lines(patterns), OTHERS: runs_at_work(runs, space=space)}
+    return synthesized(offers, room, estimate_tokens)
+
+
+def _as_lines(patterns: Iterable[Pattern]) -> list[Line]:
+    return [
+        Line(each.line()[2:], each.source, f"for {', '.join(each.types)}; confidence {each.confidence:.2f}")
+        for each in patterns
+    ]
 
 
 def _best(near: Sequence[tuple[Experience, float]]) -> list[Line]:
@@ -198,7 +234,7 @@ def facts(brain: Brain, task: str, now: datetime | None = None) -> list[Line]:
     from runtime.memory.facts.records import Memory, Observation
     from runtime.memory.facts.retrieval import Scope, answers_of, retrieval_of
 
-    if not {Memory.KIND, Observation.KIND} & set(brain.shelf.kinds()):
+    if not (brain.shelf.has(Memory) or brain.shelf.has(Observation)):
         return []
     Mind.of(brain).take_in()
     lines: dict[str, Line] = {}

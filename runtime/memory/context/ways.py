@@ -108,6 +108,8 @@ def _one_of_each_run(near: Iterable[tuple[Experience, float]]) -> list[tuple[Exp
 
 def _document(experience: Experience, state: Path) -> Document | None:
     """The document of an experience; None where it is gone or cannot be read."""
+    if not experience.document:
+        return None  # somebody else's agent reported it
     path = state / experience.document
     with suppress(FractalError, OSError):
         return FileStore(path.parent).peek(path.stem)

@@ -202,7 +202,7 @@ class Episodes:
         """The experiences with the most similar tasks, each with its cosine."""
         self.catch_up()
         shelf, embedder = self.brain.shelf, self.brain.embedder
-        if not shelf.count(Experience):
+        if not shelf.has(Experience):
             return []
         self._embed()
         (vector,) = embedder.embed([task])
@@ -215,7 +215,7 @@ class Episodes:
         shelf, name = self.brain.shelf, self.brain.embedder.name
         index = shelf.get(ExperienceIndex, "experiences")
         if index is None or index.made_by != name:
-            missing = [each.id for each in shelf.scan(Experience) if name not in each.vectors]
+            missing = [each.id for each in shelf.scan(Experience) if each.text and name not in each.vectors]
             shelf.embed(Experience, missing, self.brain.embedder)
             shelf.put(ExperienceIndex(id="experiences", made_by=name))
         waiting = [each.id for each in shelf.scan(Unembedded)]

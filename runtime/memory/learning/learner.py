@@ -69,27 +69,39 @@ class Learning:
 
         `verdicts` maps run ids to a person's verdict. Repeating the call changes nothing.
         """
-        shelf = self.brain.shelf
-        attempts = stored_attempts(documents, self.kinds, verdicts or {})
         owner = {"agent": self.library.agent, "space": self.space}
-        attempts = [each.model_copy(update=owner) for each in attempts]
-        stored = {each.id: each for each in shelf.pick(StoredAttempt, [each.id for each in attempts])}
-        new = [each for each in attempts if _outcome(stored.get(each.id)) != _outcome(each)]
-        if not new:
-            return []
-        for at, attempt in enumerate(new):  # a person's earlier verdict stands unless there is a new one
-            earlier = stored.get(attempt.id)
-            if earlier is not None and earlier.said is not None and attempt.said is None:
-                new[at] = attempt.judged(by_person(earlier.said), earlier.said)
-        shelf.put(*(self._credit(each, stored.get(each.id)) for each in new))
-        learned = self.distiller.take([each for each in new if each.accepted and each.last])
-        added = [self.add(each) for each in learned if not self._covered_by_rule(each)]
+        attempts = stored_attempts(documents, self.kinds, verdicts or {})
+        new, habits = self.store([each.model_copy(update=owner) for each in attempts])
         compared = [
             pattern
             for each in {each.type: each for each in new}.values()
             for pattern in self.learn(each, ask)
         ]
-        return [*filter(None, added), *compared]
+        return [*habits, *compared]
+
+    def store(self, attempts: Sequence[StoredAttempt]) -> tuple[list[StoredAttempt], list[Pattern]]:
+        """Store attempts of any agent; returns the new and changed ones, and patterns of their habits."""
+        shelf = self.brain.shelf
+        stored = {each.id: each for each in shelf.pick(StoredAttempt, [each.id for each in attempts])}
+        new = [each for each in attempts if _outcome(stored.get(each.id)) != _outcome(each)]
+        for at, attempt in enumerate(new):  # a person's earlier verdict stands unless there is a new one
+            earlier = stored.get(attempt.id)
+            if earlier is not None and earlier.said is not None and attempt.said is None:
+                new[at] = attempt.judged(by_person(earlier.said), earlier.said)
+        shelf.put(*(self._credit(each, stored.get(each.id)) for each in new))
+        return new, self._habits([each for each in new if each.accepted and each.last])
+
+    def distil(self, attempts: Sequence[StoredAttempt]) -> list[Pattern]:
+        """Take only the habits of new attempts, which are not compared; returns the patterns they make."""
+        stored = {each.id for each in self.brain.shelf.pick(StoredAttempt, [each.id for each in attempts])}
+        new = [each for each in attempts if each.id not in stored]
+        self.brain.shelf.put(*new)
+        return self._habits(new)
+
+    def _habits(self, attempts: Sequence[StoredAttempt]) -> list[Pattern]:
+        learned = self.distiller.take(attempts) if attempts else ()
+        added = (self.add(each) for each in learned if not self._covered_by_rule(each))
+        return [each for each in added if each is not None]
 
     def feedback(self, run: str, good: bool) -> list[Pattern]:
         """Apply a person's verdict to the last attempt of a run and to the patterns that it was shown."""

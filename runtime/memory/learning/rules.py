@@ -156,7 +156,7 @@ class RuleText:
 
     def pattern(self, sources: Iterable[str], **fields: Any) -> Pattern:
         """A pattern with these words; of its sources the first ones are listed."""
-        listed = tuple(dict.fromkeys(sources))[:MOST_SOURCES]
+        listed = tuple(dict.fromkeys(filter(None, sources)))[:MOST_SOURCES]
         words = {"title": self.title, "guidance": self.do, "avoid": self.avoid}
         return Pattern(name=named(self.title), **words, sources=listed, **fields)
 

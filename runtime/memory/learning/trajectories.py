@@ -132,6 +132,11 @@ def trajectories(document: Document) -> Mapping[int, Trajectory]:
     return by_attempt
 
 
+def trajectory_of(steps: Sequence[Step]) -> Trajectory:
+    """The trajectory of steps that no document has."""
+    return Trajectory(tuple(_acts(steps, {})))
+
+
 def _folded(document: Document, fold: Fold) -> Trajectory:
     """The trajectory of a fold, which has a line per step; §3 has the started steps."""
     listing = next((note.text for note in fold.notes if note.key == "steps then"), "")
@@ -225,15 +230,21 @@ _INDENT = re.compile(r"(?m)^(\t| +)\S")
 
 def habits_of(document: Document) -> list[tuple[str, ...]]:
     """The habits of a loop's last attempt, each as a kind and its words."""
-    habits: dict[tuple[str, ...], None] = {}
-    for step in document.steps.values():
-        if step.n in document.planned and step.state == "done" and step.tool == "write":
-            habits |= dict.fromkeys(_of_file(step, document.text(1, "task")))
-    result = document.text(5, "result").strip()
+    steps = [step for step in document.steps.values() if step.n in document.planned]
+    return habits(steps, document.text(1, "task"), document.text(5, "result"))
+
+
+def habits(steps: Iterable[Step], task: str, result: str) -> list[tuple[str, ...]]:
+    """The habits in the files that steps wrote for a task, and in its result."""
+    found: dict[tuple[str, ...], None] = {}
+    for step in steps:
+        if step.state == "done" and step.tool == "write":
+            found |= dict.fromkeys(_of_file(step, task))
+    result = result.strip()
     if len(result.split()) >= WORDS:
         short = "\n" not in result and len(result) <= ONE_LINE
-        habits["answer", "one line" if short else "several lines"] = None
-    return list(habits)
+        found["answer", "one line" if short else "several lines"] = None
+    return list(found)
 
 
 def _of_file(step: Step, task: str) -> Iterator[tuple[str, ...]]:

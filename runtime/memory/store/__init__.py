@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
@@ -25,6 +26,7 @@ def open_shelf(store: str, folder: Path, *, fsync: bool = True) -> Shelf:
     return Shelf(_keeper(store, folder, fsync))
 
 
+_sharing = threading.Lock()
 _shared: WeakValueDictionary[tuple[object, ...], Shelf] = WeakValueDictionary()
 
 
@@ -33,11 +35,12 @@ def share_shelf(store: str, folder: Path, *, fsync: bool = True) -> Shelf:
 
     Each caller closes it; the last one to do so closes the files.
     """
-    shelf = _shared.get(_key(store, folder, fsync))
-    if shelf is None or not shelf.share():
-        shelf = open_shelf(store, folder, fsync=fsync)
-        _shared[_key(store, folder, fsync)] = shelf
-    return shelf
+    with _sharing:
+        shelf = _shared.get(_key(store, folder, fsync))
+        if shelf is None or not shelf.share():
+            shelf = open_shelf(store, folder, fsync=fsync)
+            _shared[_key(store, folder, fsync)] = shelf
+        return shelf
 
 
 def _key(store: str, folder: Path, fsync: bool) -> tuple[object, ...]:

@@ -1,14 +1,21 @@
-"""Runs `fractal serve` as a process of its own on a free port of loopback."""
+"""Runs the server on a free port of loopback: as a process (`fractal serve`), or in a thread."""
 
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import uvicorn
+
+from runtime.server.app import create_app
 
 COMMAND = [sys.executable, "-c", "from runtime.cli import main; main()", "serve", "--address", "127.0.0.1:0"]
 REPOSITORY = Path(__file__).parents[3]
@@ -53,3 +60,18 @@ def served(folder: Path, *words: str, env: Mapping[str, str] | None = None) -> G
     finally:
         process.terminate()
         process.communicate(timeout=60)
+
+
+@contextmanager
+def in_thread(folder: Path, **settings: Any) -> Generator[str]:
+    """The address of a server of this folder in this process, which starts faster."""
+    config = uvicorn.Config(create_app(folder, settings=settings), log_level="warning")
+    server = uvicorn.Server(config)
+    listening = socket.create_server(("127.0.0.1", 0))
+    thread = threading.Thread(target=server.run, args=([listening],))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join(60)
