@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 
 from kernel.errors import ConfigurationError, FractalError, RunLocked, StorageError, UsageError
 from runtime import __version__
+from runtime.server.page import brain, nerves, runs
 from runtime.server.security import LARGEST, Guarded, TooLarge
 from runtime.server.service import Service
 
@@ -42,6 +43,8 @@ def create_app(
     service = Service(Path(folder), settings or {})
     app = FastAPI(title="Fractal", version=__version__, lifespan=_lifespan, docs_url=None, redoc_url=None)
     app.state.service = service
+    for views in (runs, brain, nerves):
+        app.include_router(views.router)
     app.add_exception_handler(FractalError, _failed)
     app.add_exception_handler(HTTPException, _refused)
     app.add_exception_handler(RequestValidationError, _invalid)
