@@ -139,6 +139,9 @@ def _as_object(document: Document) -> dict[str, Any]:
     return {"meta": asdict(document.meta), "sections": sections}
 
 
+_LINK = re.compile(r"\[([^\[\]]+)\]\(\1\)")
+
+
 def _render(text: str) -> None:
     """Print a document on a terminal: META in three lines, the rest as rendered markdown."""
     from rich.console import Console
@@ -156,7 +159,7 @@ def _render(text: str) -> None:
     if number := re.search(r'"changes": ([1-9]\d*)', values.get("worktree", "")):
         console.print(Text(f"changed files to apply: {number[1]}", "yellow"))
     console.print(Text("all of META: fractal show --raw", "dim"))
-    console.print(Markdown(plain(body), hyperlinks=False))
+    console.print(Markdown(_LINK.sub(r"\1", plain(body)), hyperlinks=False))
 
 
 @click.command()

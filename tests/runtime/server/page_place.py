@@ -52,14 +52,13 @@ def full(folder: Path) -> dict[str, str]:
     write = {"tool": "write", "args": {"path": "notes.md", "content": "# Notes\n\nThe shop opens at ten.\n"}}
     done = {"fused": plan(write, task="Correct the hours in notes.md"), "check": ACCEPT}
     asks = {"fused": {"task": "Write it", "question": "Which file should I write?"}}
+    refused = {**ACCEPT, "validation": "fail", "decision": "ESCALATE", "learned": "the invoices are pictures"}
     runs = {
         "done": ran(folder, "correct the opening hours in notes.md", done),
         "asks": ran(folder, "write the report", asks),
         "waits": ran(folder, "remove the old notes", {"fused": plan(write)}, approve=["write"]),
-        "failed": ran(folder, "add up the invoices", {"fused": plan(write), "check": {**ACCEPT} | {
-            "validation": "fail", "decision": "ESCALATE", "output": "", "learned": "the invoices are pictures",
-        }}),
-    }  # fmt: skip
+        "failed": ran(folder, "add up the invoices", {"fused": plan(write), "check": refused}),
+    }
     fractal = Fractal(folder)
     knowledge.remember(fractal, "the shop opens at nine", at="2025-03-01")
     knowledge.remember(fractal, "the shop opens at ten", at="2025-04-01")
@@ -113,7 +112,7 @@ def _written(fractal: Fractal) -> str:
         extra={"agent": EVIL},
     )  # fmt: skip
     section = Section((Fold(1, "retry", (note,)),), (note, Note("task", EVIL), Note("diff", f"+{EVIL}")))
-    document = Document(meta, {n: section for n in (1, 2, 4, 5)} | {3: Section(steps={1: step})})
+    document = Document(meta, dict.fromkeys((1, 2, 4, 5), section) | {3: Section(steps={1: step})})
     path = fractal.workspace.runs / run / f"{meta.id}.md"
     path.parent.mkdir(parents=True)
     path.write_bytes(render(document, 1))
