@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,8 @@ def ran(folder: Path, task: str, answers: Mapping[str, Any], **settings: Any) ->
 
     given = {"sandbox": "off", "check": "always", "embedder": "lexical", **settings}
     fractal = Fractal(folder, settings=given, ladder=Ladder((Scripted(answer),)))
-    return asyncio.run(fractal.run(task)).run
+    with ThreadPoolExecutor(1) as thread:  # playwright has a loop of its own in this one
+        return thread.submit(asyncio.run, fractal.run(task)).result().run
 
 
 def full(folder: Path) -> dict[str, str]:
