@@ -1,6 +1,6 @@
 """Takes the pictures of docs/page.md: serves a small workspace and lets a headless Chromium look at it.
 
-Needs Chromium (Debian's package) and playwright (`pip install -e '.[dev]'`): python scripts/make_page_pictures.py
+Needs Chromium, which is a package of Debian, and playwright, which is a dependency of development.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from runtime.server.app import create_app
 
 PICTURES = Path(__file__).resolve().parent.parent / "docs" / "page"
 ACCEPT = {"validation": "pass", "issues": [], "decision": "ACCEPT", "output": "done"}
+FOLDER = "document.querySelectorAll('.about small').forEach(each => each.textContent = '/home/me/shop')"
+"""Shows another folder than the temporary one."""
 HOURS = "# Hours\n\nOpen from nine to six.\n"
 FACTS = (
     ("the shop opens at nine", "2025-03-01"),
@@ -75,13 +77,16 @@ def run(folder: Path, task: str, answer: Mapping[str, Any], **settings: Any) -> 
 def take(base: str, views: Mapping[str, str]) -> None:
     """Take a picture of each view."""
     with sync_playwright() as playwright:
-        flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+        flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-lcd-text"]
         program = shutil.which("chromium")
         page = playwright.chromium.launch(executable_path=program, args=flags).new_page(
-            viewport={"width": 880, "height": 640}
+            viewport={"width": 840, "height": 600}
         )
         for name, path in views.items():
             page.goto(base + path)
+            page.evaluate(
+                "document.querySelectorAll('.about small').forEach(e => e.textContent = '/home/me/shop')"
+            )
             page.screenshot(path=PICTURES / f"{name}.png")
 
 

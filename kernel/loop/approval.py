@@ -23,7 +23,7 @@ _WORDS = {
     "page": "person at page",
     "command": "command without terminal",
     "program": "program",
-    "client": "MCP client",
+    "client": "client",
     "oversight": "oversight",
     "policy": "policy",
     "file": "message file",
@@ -32,7 +32,7 @@ _WORDS = {
 
 @dataclass(frozen=True)
 class Decider:
-    """Who answers, approves or rejects. `name` is that of the MCP client, program or policy."""
+    """Who answers, approves or rejects. `name` is that of the client, program or policy."""
 
     kind: str
     name: str = ""
@@ -91,7 +91,7 @@ def serious(steps: Iterable[Step]) -> list[str]:
 def why_not_approver(by: Decider, steps: Iterable[Step], trusted: Iterable[str]) -> str:
     """Why this decider may not approve the waiting steps; "" if it may.
 
-    A serious danger requires a person at a terminal or page, or an MCP client that the settings trust. An
+    A serious danger requires a person at a terminal or page, or a client that the settings trust. An
     effect for which the settings ask a person requires one.
     """
     waiting = [step for step in steps if step.state == "waiting"]
@@ -103,7 +103,7 @@ def why_not_approver(by: Decider, steps: Iterable[Step], trusted: Iterable[str])
     dangers = serious(waiting)
     if not dangers:
         return ""
-    who = f"{ {'client': 'an ', 'oversight': '', 'policy': 'the '}.get(by.kind, 'a ') }{by}"
+    who = f"{ {'oversight': '', 'policy': 'the '}.get(by.kind, 'a ') }{by}"
     return f"a serious danger needs a person's approval at a terminal, not that of {who}: {dangers[0]}"
 
 

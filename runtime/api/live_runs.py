@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,10 +14,10 @@ from pydantic import BaseModel, Field
 
 from kernel.asking.responder import Ask, Ladder, Reply
 from kernel.document.escaping import to_json
-from kernel.document.model import Document
+from kernel.document.model import ENDED, Document, root_id
 from kernel.document.references import escaped
-from kernel.errors import Declined, FractalError, RunLocked, UsageError
-from kernel.events import Event
+from kernel.errors import Declined, Exit, FractalError, RunLocked, UsageError
+from kernel.events import Event, Listener, silent
 from kernel.loop.approval import Decider
 from kernel.loop.do import Waiting
 from kernel.tools.tool import Tool
@@ -34,6 +35,9 @@ WAIT = 50.0
 
 APPROVE = ("shell", "write")
 """Effects of a client's run that wait for approval by default."""
+REMEMBERED = 200
+"""Ended runs whose progress is kept for clients that ask late."""
+_TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 
 
 class State(BaseModel):
@@ -47,6 +51,7 @@ class State(BaseModel):
     question: str = Field(default="", description="the question to a person, while it waits")
     waits_for: str = Field(default="", description="answer or approval, while it waits")
     reason: str = Field(default="", description="why it did not complete")
+    exit: int | None = Field(default=None, description="the exit code of `fractal run`; null while it runs")
     doing: str = Field(default="", description="what happened last, while it runs")
     next: str = Field(default="", description="the next call to make")
     task: str = ""
@@ -61,6 +66,7 @@ class Live:
     settings: Mapping[str, Any]
     ladder: Ladder | None = None
     run: str = ""
+    ended: bool = False
     failure: FractalError | None = None
     task: asyncio.Task[None] | None = None
     progress: list[str] = field(default_factory=list[str])
@@ -91,23 +97,30 @@ class Live:
 class Runs:
     """All runs of one workspace, served by one process. Belongs to one event loop."""
 
-    def __init__(self, folder: str | Path, *, settings: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        folder: str | Path,
+        *,
+        settings: Mapping[str, Any] | None = None,
+        on_event: Listener = silent,
+    ) -> None:
         self.folder = folder
         self._settings = dict(settings or {})
+        self._listener = on_event
         self._live: dict[str, Live] = {}
         self.reading = self.fractal()
 
     def fractal(self, settings: Mapping[str, Any] | None = None, **more: Any) -> Fractal:
         """A Fractal with the settings of this server and the given ones."""
         given = {**self._settings, **(settings or {})}
-        return Fractal(self.folder, settings={"approve": self._approve(), **given}, **more)
+        return Fractal(self.folder, settings={"approve": self._approve(given), **given}, **more)
 
-    def _approve(self) -> list[str] | None:
+    def _approve(self, settings: Mapping[str, Any]) -> list[str] | None:
         """The effects that a client's run asks for: `APPROVE` and what the folder's file adds.
 
         None where the user's own settings decide.
         """
-        fractal = Fractal(self.folder, settings=self._settings)
+        fractal = Fractal(self.folder, settings=settings)
         root, source = fractal.workspace.root, fractal.sources["approve"]
         of_folder = any(f"{source}:".startswith(f"{path}:") for path in settings_files(root))
         if "approve" in read(user_file(), root) or not (of_folder or source == "default"):
@@ -123,11 +136,16 @@ class Runs:
             return catalogue.without(catalogue.tools.keys() - self.reading.discovery.known(catalogue.tools))
 
     async def start(
-        self, task: str, *, model: str | None = None, after: str | None = None, trace: str = ""
+        self,
+        task: str,
+        *,
+        model: str | None = None,
+        settings: Mapping[str, Any] | None = None,
+        **options: Any,
     ) -> str:
-        """Start a run and return its id as soon as it has one."""
-        live = Live({"model": model} if model else {})
-        return await self._begin(live, lambda fractal: fractal.run(task, after=after, trace=trace))
+        """Start a run and return its id as soon as it has one; `options` are those of `Fractal.run`."""
+        live = Live({**(settings or {}), **({"model": model} if model else {})})
+        return await self._begin(live, lambda fractal: fractal.run(task, **options))
 
     async def call(self, tool: str, args: Mapping[str, Any], *, trace: str = "") -> str:
         """Start a run that makes one call of a tool, and return its id."""
@@ -146,14 +164,17 @@ class Runs:
         live = Live({}, Ladder((one, *others)))
         return await self._begin(live, lambda fractal: fractal.run(one.task, trace=trace))
 
-    async def resume(self, run: str) -> str:
+    async def resume(self, run: str, *, model: str | None = None) -> str:
         """Continue a run in this process unless it is running already; return its id."""
         run = self.reading.find(run)
         before = self._live.get(run)
         if before and before.at_work:
             return run
-        live = Live(before.settings if before else {}, before.ladder if before else None, run)
-        await self._begin(live, lambda fractal: fractal.resume(run))
+        agent = self.reading.root_document(run).meta.extra.get("agent")  # what it asks for holds here too
+        settings = dict(before.settings if before else {"agent": agent} if agent else {})
+        settings |= {"model": model} if model else {}
+        live = self._live[run] = Live(settings, before.ladder if before else None)
+        await self._begin(live, lambda fractal: fractal.resume(run), run)
         if isinstance(live.failure, RunLocked):  # another process is running it
             del self._live[run]
         elif live.failure and not live.at_work:
@@ -166,24 +187,45 @@ class Runs:
         delivered = self.reading.tell(run, kind, by=by, **values)
         return run if delivered else await self.resume(run)
 
-    async def _begin(self, live: Live, work: Callable[[Fractal], Coroutine[Any, Any, RunResult]]) -> str:
-        fractal = self.fractal(live.settings, ladder=live.ladder, on_event=live.hear)
+    async def _begin(
+        self, live: Live, work: Callable[[Fractal], Coroutine[Any, Any, RunResult]], run: str = ""
+    ) -> str:
+        """Start the work; return its run, which `run` names, as soon as it has begun."""
+
+        def hear(event: Event) -> None:
+            live.hear(event)
+            self._listener(event)
+
+        fractal = self.fractal(live.settings, ladder=live.ladder, on_event=hear)
         live.task = asyncio.create_task(self._watched(live, work(fractal)))
         while live.at_work and not live.run:
             await live.next_event()
+        live.run = live.run or run
         if not live.run:
             raise live.failure or FractalError("the run was stopped before it started")
         self._live[live.run] = live
+        ended = [name for name, each in self._live.items() if each.ended and not each.at_work]
+        for old in ended[:-REMEMBERED]:
+            del self._live[old]
         return live.run
 
     async def _watched(self, live: Live, work: Coroutine[Any, Any, RunResult]) -> None:
         """Do the work; store an error for the next client, because none may be waiting."""
         try:
-            await work
+            live.ended = (await work).status in ENDED
         except FractalError as error:
             live.failure = error
         except Exception as error:
             live.failure = FractalError(f"internal error in Fractal: {type(error).__name__}: {error}")
+        # whoever follows its events would wait for ever; what another process works on has not stopped
+        if live.failure and live.run and not isinstance(live.failure, RunLocked):
+            data = {"status": "interrupted", "exit": int(live.failure.exit), "reason": str(live.failure)}
+            self._listener(Event("run_finished", live.run, root_id(live.run), data=data))
+
+    @property
+    def at_work(self) -> set[str]:
+        """The ids of the runs that this process works on."""
+        return {run for run, live in self._live.items() if live.at_work}
 
     async def follow(self, run: str, seconds: float) -> AsyncIterator[str]:
         """Progress lines that no client has got yet, until the run stops, for at most that many seconds."""
@@ -210,11 +252,12 @@ class Runs:
         live = self._live.get(run)
         result = result_of(root, path, self._waits(run, root))
         state = State(run=run, status=result.status, result=result.output, reason=result.reason)
+        state.exit = int(result.exit)
         state.task, state.document, state.spent = root.text(1, "task"), result.id, dict(result.spent)
         if root.ended:
             state.question = result.question
         elif (live and live.at_work) or is_locked(path.parent):
-            state.status = "running"
+            state.status, state.exit = "running", None
             state.doing = live.progress[-1] if live and live.progress else ""
             state.next = f'status(run="{run}", wait={WAIT:g})'
         elif result.waiting == "person":
@@ -228,6 +271,7 @@ class Runs:
         else:
             state.status, state.next = "interrupted", f'resume(run="{run}")'
             state.reason = str(live.failure) if live and live.failure else result.reason
+            state.exit = int(live.failure.exit if live and live.failure else Exit.INTERRUPTED)
         return state
 
     def _waits(self, run: str, root: Document) -> Waiting:
@@ -250,6 +294,11 @@ class Runs:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def traceparent(value: object) -> str:
+    """A W3C `traceparent` as a caller gave it; "" for none, or a malformed one."""
+    return value if isinstance(value, str) and _TRACEPARENT.fullmatch(value) else ""
 
 
 def in_words(event: Event) -> str:

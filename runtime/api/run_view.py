@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from kernel.document.model import Document, Step
@@ -46,6 +46,19 @@ def plain(body: str) -> str:
     """The body of a document as plain markdown, without HTML."""
     folds = _FOLD.sub(r"*\1*", body).replace("\n</details>\n", "\n")
     return _COMMIT.sub("", folds)
+
+
+def as_object(document: Document) -> dict[str, Any]:
+    """A document as plain values, without empty ones."""
+
+    def full(value: Any) -> Any:
+        return {key: each for key, each in asdict(value).items() if each not in ("", (), {}, None)}
+
+    sections: dict[str, Any] = {}
+    for number, section in sorted(document.sections.items()):
+        parts = {"notes": section.notes, "folds": section.folds, "steps": section.steps.values()}
+        sections[str(number)] = {key: [full(each) for each in found] for key, found in parts.items() if found}
+    return {"meta": asdict(document.meta), "sections": sections}
 
 
 def status_of(fractal: Fractal, run: str, status: str) -> str:

@@ -78,7 +78,7 @@ def reasons(documents: Sequence[Document], loop: str, step: int | None = None) -
 def _who(origin: str) -> str:
     """An origin, as used in a sentence."""
     if origin.startswith("client:"):
-        return f'the MCP client "{origin.removeprefix("client:")}"'
+        return f'the client "{origin.removeprefix("client:")}"'
     return {"person": "a person", "kernel": "the kernel"}.get(origin, origin.removeprefix("model:"))
 
 
@@ -138,7 +138,7 @@ def _step(document: Document, n: int, by_id: Mapping[str, Document], *, full: bo
     if asked := step.evidence.get("asked"):
         lines.append(f"its arguments were filled in when it was reached, by {_who(str(asked))}")
     if approved := step.evidence.get("approved"):
-        article = "" if str(approved).startswith("policy") else "an " if str(approved)[:1] == "M" else "a "
+        article = "" if str(approved).startswith("policy") else "a "
         lines.append(f"approved by {article}{approved}")
     if same := step.evidence.get("same as"):
         lines.append(f"its result is that of step {same}, the same call in the plan before a person's edit")

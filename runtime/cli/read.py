@@ -17,7 +17,7 @@ from kernel.document.markdown import render
 from kernel.document.model import Document
 from kernel.store.files import FileStore
 from runtime.api.fractal import Fractal
-from runtime.api.run_view import FIGURES, costs, loop_ids, plain, status_of, tree_of
+from runtime.api.run_view import FIGURES, as_object, costs, loop_ids, plain, status_of, tree_of
 from runtime.api.trajectory import trajectory_of
 from runtime.cli.diffs import print_changes
 from runtime.cli.output import (
@@ -120,7 +120,7 @@ def show(name: str, raw: bool, only_path: bool, atif: bool, page: Path | None) -
     In a pipe, the file is printed unchanged.
     """
     fractal = opened()
-    emit(lambda: _as_object(fractal.document(name)))
+    emit(lambda: as_object(fractal.document(name)))
     if page:
         _write_page(fractal, name, page)
         return
@@ -147,19 +147,6 @@ def _write_page(fractal: Fractal, run: str, file: Path) -> None:
     with disk.writing_state(file):
         disk.put(file, as_file(fractal, run).encode("utf-8", "replace"))
     notify(f"written to {file}")
-
-
-def _as_object(document: Document) -> dict[str, Any]:
-    """A document as plain values, without empty ones."""
-
-    def full(value: Any) -> Any:
-        return {key: each for key, each in asdict(value).items() if each not in ("", (), {}, None)}
-
-    sections: dict[str, Any] = {}
-    for number, section in sorted(document.sections.items()):
-        parts = {"notes": section.notes, "folds": section.folds, "steps": section.steps.values()}
-        sections[str(number)] = {key: [full(each) for each in found] for key, found in parts.items() if found}
-    return {"meta": asdict(document.meta), "sections": sections}
 
 
 _LINK = re.compile(r"\[([^\[\]]+)\]\(\1\)")

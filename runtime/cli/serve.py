@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 
 import click
 
@@ -23,16 +24,24 @@ def serve(address: str, hosts: tuple[str, ...], token: str | None, model: str | 
     Any address but loopback needs a token. When this process ends, its runs can be resumed like any other.
     """
     require("fastapi", "the web server", "server")
-    import uvicorn
-
     from runtime.server.app import create_app
+    from runtime.server.serving import serving
 
     token = token or os.environ.get("FRACTAL_TOKEN", "")
     listening = bound("--address", address, token)
     names = {*LOOPBACK, *hosts, listening.getsockname()[0], socket.gethostname()}
-    app = create_app(folder(), settings={"model": model} if model else {}, token=token, hosts=names)
-    notify(f"Fractal at {shown(listening)}" + ("" if token else ", local connections only"))
-    config = uvicorn.Config(
-        app, log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=5
+    place = shown(listening)
+
+    def announce(code: str) -> None:
+        notify(f"to approve serious dangers at the page, open once: {place}/#person={code}")
+
+    terminal = sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
+    notify(f"Fractal at {place}" + ("" if token else ", local connections only"))
+    app = create_app(
+        folder(),
+        settings={"model": model} if model else {},
+        token=token,
+        hosts=names,
+        announce=announce if terminal else None,
     )
-    uvicorn.Server(config).run(sockets=[listening])
+    serving(app).run(sockets=[listening])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Collection, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,8 @@ from starlette.exceptions import HTTPException
 
 from kernel.errors import ConfigurationError, FractalError, RunLocked, StorageError, UsageError
 from runtime import __version__
-from runtime.server.page import brain, nerves, runs
+from runtime.server import deciding, events, runs
+from runtime.server.page.routes import router as page
 from runtime.server.security import LARGEST, Guarded, TooLarge
 from runtime.server.service import Service
 
@@ -34,26 +35,29 @@ def create_app(
     settings: Mapping[str, Any] | None = None,
     token: str = "",
     hosts: Collection[str] = LOOPBACK,
+    announce: Callable[[str], None] | None = None,
 ) -> Guarded:
     """The ASGI application that serves the workspace of a folder.
 
     `token` is the bearer token that each request needs, "" for none. `hosts` are the names, without a port,
-    under which a client may ask for it.
+    under which a client may ask for it. `announce` shows the code for the page to a person (`Persons`).
     """
-    service = Service(Path(folder), settings or {})
+    service = Service(Path(folder), settings or {}, bool(token), announce)
     app = FastAPI(title="Fractal", version=__version__, lifespan=_lifespan, docs_url=None, redoc_url=None)
     app.state.service = service
-    for views in (runs, brain, nerves):
-        app.include_router(views.router)
     app.add_exception_handler(FractalError, _failed)
     app.add_exception_handler(HTTPException, _refused)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(TooLarge, _too_large)
+    for each in (runs, deciding, events):
+        app.include_router(each.router)
+    app.include_router(page)
     return Guarded(app, hosts, token)
 
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncGenerator[None]:
+    app.state.service.start()
     try:
         yield
     finally:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
@@ -13,6 +14,10 @@ from starlette.requests import HTTPConnection
 
 from runtime.api.fractal import Fractal
 from runtime.api.live_runs import Runs
+from runtime.server.hub import Hub
+from runtime.server.persons import Persons
+from runtime.server.run_list import RunList
+from runtime.server.watching import watch
 
 
 @dataclass
@@ -21,19 +26,33 @@ class Service:
 
     folder: Path
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    token: bool = False  # whether each client has shown the server's token
+    announce: Callable[[str], None] | None = None  # shows a person the code for the page, and nobody else
     began: float = field(default_factory=monotonic)
+    events: Hub = field(default_factory=Hub)
     runs: Runs = field(init=False)
+    persons: Persons = field(init=False)
+    listing: RunList = field(init=False)
+    _watching: asyncio.Task[None] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.runs = Runs(self.folder, settings=self.settings)
+        self.runs = Runs(self.folder, settings=self.settings, on_event=self.events.hear)
+        self.persons = Persons(self.announce)
+        self.listing = RunList(self.runs.reading)
 
     @property
     def fractal(self) -> Fractal:
         """The workspace for reading, and for what needs no run."""
         return self.runs.reading
 
+    def start(self) -> None:
+        """Begin what goes on in the background."""
+        self._watching = asyncio.create_task(watch(self.runs, self.events))
+
     async def close(self) -> None:
         """Stop all runs; they are saved and can be resumed."""
+        self.events.close()
+        self._watching.cancel()
         await self.runs.close()
 
 

@@ -141,7 +141,7 @@ async def ask(
 def leave(
     reader: Reader, run: str, kind: str, by: Decider, trusted: Iterable[str], values: Mapping[str, Any]
 ) -> bool:
-    """Leave a message for a run; True when a process works on it. `trusted`: MCP clients that may do more."""
+    """Leave a message for a run; True when a process works on it. `trusted`: clients that may do more."""
     folder = reader.workspace.runs / run
     root = reader.root_document(run)
     if root.ended:

@@ -185,7 +185,7 @@ class Config(BaseModel):
         (), description="exact calls that need no further approval; `fractal approve --always` adds them"
     )
     trusted_clients: tuple[str, ...] = Field(
-        (), description="MCP clients, by the names that they give, that may approve of serious dangers"
+        (), description="clients, by the names that they give, that may approve of serious dangers"
     )
     max_depth: int = Field(
         _DEFAULTS.max_depth, ge=0, le=8, description="from this depth on a loop is one operation"

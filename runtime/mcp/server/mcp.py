@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import hmac
 import inspect
-import re
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Literal
@@ -19,7 +18,7 @@ from kernel.errors import FractalError, UsageError
 from kernel.loop.approval import Decider, plain_name
 from kernel.tools.tool import Tool
 from runtime import __version__
-from runtime.api.live_runs import WAIT, Runs, State
+from runtime.api.live_runs import WAIT, Runs, State, traceparent
 from runtime.api.messaging import listed, places
 
 if TYPE_CHECKING:
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 Reply = Literal["answer", "approve", "nudge", "reject", "veto"]
 Priority = Literal["low", "normal", "high"]
 LONGEST = 3_600.0
-_TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 ABOUT = """\
 Fractal does a task in a folder: it plans, acts, checks the evidence, and records every step in markdown.
 `run` starts a task, waits for a while and returns the run's id. If it is still `running`, call `status`.
@@ -327,8 +325,7 @@ def _client(ctx: Any) -> Decider:
 
 def _trace(ctx: Context) -> str:
     """The W3C `traceparent` in the request's `_meta`; "" if there is none, or a malformed one."""
-    value = (ctx.request_context.meta or {}).get("traceparent")
-    return value if isinstance(value, str) and _TRACEPARENT.fullmatch(value) else ""
+    return traceparent((ctx.request_context.meta or {}).get("traceparent"))
 
 
 def _answer_text(text: str) -> str:

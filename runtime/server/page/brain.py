@@ -23,7 +23,7 @@ from runtime.memory.tasks import decisions as figures
 from runtime.memory.tasks.methods import Method
 from runtime.memory.tasks.types import ProblemType
 from runtime.server.page import charts
-from runtime.server.page.forms import form_of
+from runtime.server.page.forms import Fields
 from runtime.server.page.views import HEADERS, View, html, seen
 from runtime.server.service import Served
 
@@ -143,10 +143,9 @@ def _line(replaced: Mapping[str, Sequence[Memory]], id: str) -> list[Memory]:
 
 
 @router.post("/facts/{id}/correct")
-async def correct(request: Request, served: Served, id: str) -> Response:
+def correct(served: Served, id: str, fields: Fields) -> Response:
     """Say what holds instead of a fact."""
-    text = (await form_of(request)).get("text", "")
-    knowledge.correct(served.fractal, id, text)
+    knowledge.correct(served.fractal, id, fields.get("text", ""))
     return seen("/brain")
 
 
@@ -160,9 +159,8 @@ def preview(
 
 
 @router.post("/facts/forget")
-async def forget(request: Request, served: Served) -> Response:
+def forget(served: Served, fields: Fields) -> Response:
     """Forget it for good."""
-    fields = await form_of(request)
     _forgetting(served.fractal).do(Forget(fields.get("words", ""), fields.get("id", "")))
     return seen("/brain")
 
@@ -194,9 +192,8 @@ def export(served: Served) -> Response:
 
 
 @router.post("/patterns/{name}/{switch}")
-async def switch(request: Request, served: Served, name: str, switch: str) -> Response:
+def switch(served: Served, name: str, switch: str, fields: Fields) -> Response:
     """Switch a pattern on or off."""
-    await form_of(request)
     if switch not in ("on", "off"):
         raise HTTPException(404, f"a pattern is switched on or off, not {switch}")
     status = "active" if switch == "on" else "off"

@@ -1,26 +1,20 @@
-"""The forms of the page: who sent one, and that it was sent by this page and no other."""
+"""The forms of the page: what one says, and that this page and no other has sent it."""
 
 from __future__ import annotations
 
 import hmac
 import secrets
 from collections.abc import Mapping
+from typing import Annotated
 from urllib.parse import parse_qsl
 
-from fastapi import HTTPException, Request
+from fastapi import Depends, HTTPException, Request
 from starlette.responses import Response
-
-from kernel.loop.approval import Decider
 
 COOKIE = "fractal-form"
 FIELD = "form"
 """The field of every form that repeats the cookie."""
 MOST_FIELDS = 20
-
-
-def decider_of(request: Request) -> Decider:
-    """Who decides through the page."""
-    return Decider("client", "page")
 
 
 def token_of(request: Request) -> str:
@@ -55,3 +49,7 @@ async def form_of(request: Request) -> Mapping[str, str]:
     if not kept or not hmac.compare_digest(given.encode(), kept.encode()):
         raise HTTPException(403, "the form is outdated; reload the page and send it again")
     return fields
+
+
+Fields = Annotated[Mapping[str, str], Depends(form_of)]
+"""The parameter of an endpoint that takes a form of the page."""

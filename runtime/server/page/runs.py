@@ -12,8 +12,9 @@ from starlette.responses import Response
 
 from runtime.api.fractal import Fractal
 from runtime.api.run_view import loop_ids, status_of
+from runtime.server.deciding import By, refuse_unproven
 from runtime.server.page.export import as_file
-from runtime.server.page.forms import decider_of, form_of
+from runtime.server.page.forms import Fields
 from runtime.server.page.rendering import Link
 from runtime.server.page.run_page import as_markdown, as_text, run_page
 from runtime.server.page.views import HEADERS, View, html, seen
@@ -102,28 +103,28 @@ def export(served: Served, run: str) -> Response:
 
 
 @router.post("/runs/{run}/fork")
-async def fork(request: Request, served: Served, run: str) -> Response:
+def fork(served: Served, run: str, fields: Fields) -> Response:
     """Copy a run up to a step of its root; show the copy."""
-    step = (await form_of(request)).get("step", "").strip()
+    step = fields.get("step", "").strip()
     if step and not step.isdecimal():
         raise HTTPException(400, f"{step} is no number of a step")
     return seen(f"/runs/{served.fractal.fork(run, int(step) if step else None)}")
 
 
 @router.post("/runs/{run}/resume")
-async def resume(request: Request, served: Served, run: str) -> Response:
+async def resume(served: Served, run: str, fields: Fields) -> Response:
     """Continue a run."""
-    await form_of(request)
     return seen(f"/runs/{await served.runs.resume(run)}")
 
 
 @router.post("/runs/{run}/{decision}")
-async def decide(request: Request, served: Served, run: str, decision: str) -> Response:
+async def decide(served: Served, run: str, decision: str, fields: Fields, by: By) -> Response:
     """Answer, approve, reject or stop a run, and continue it."""
-    fields = await form_of(request)
     if decision not in DECISIONS:
         raise HTTPException(404, f"nothing is called {decision}")
     values = {name: fields.get(name, "").strip() for name in [FIELDS[decision]]} if decision in FIELDS else {}
     if decision == "answer" and not values["text"]:
         raise HTTPException(400, "the answer is empty")
-    return seen(f"/runs/{await served.runs.send(run, decision, decider_of(request), **values)}")
+    if decision == "approve":
+        refuse_unproven(by, served, run)
+    return seen(f"/runs/{await served.runs.send(run, decision, by, **values)}")

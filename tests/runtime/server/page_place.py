@@ -46,20 +46,32 @@ def ran(folder: Path, task: str, answers: Mapping[str, Any], **settings: Any) ->
         return thread.submit(asyncio.run, fractal.run(task)).result().run
 
 
+WRITE = {"tool": "write", "args": {"path": "notes.md", "content": "# Notes\n\nThe shop opens at ten.\n"}}
+
+
+def asking(folder: Path) -> str:
+    """A run that asks a question."""
+    question = {"task": "Write it", "question": "Which file should I write?"}
+    return ran(folder, "write the report", {"fused": question})
+
+
+def waiting(folder: Path) -> str:
+    """A run that waits for approval."""
+    return ran(folder, "correct the notes", {"fused": plan(WRITE)}, approve=["write"])
+
+
 def full(folder: Path) -> dict[str, str]:
     """Make a workspace with a run of every kind, facts, a pattern, messages and a runner; runs by kind."""
     folder.mkdir(exist_ok=True)
-    (folder / "fractal.yaml").write_text("embedder: lexical\nlifeforce: {capacity: 100, per_hour: 20}\n")
+    (folder / "fractal.yaml").write_text("embedder: lexical\nlifeforce: {capacity: 100, per_hour: 20, per_run: 5}\n")
     (folder / "notes.md").write_text("# Notes\n\nThe shop opens at nine.\n")
-    write = {"tool": "write", "args": {"path": "notes.md", "content": "# Notes\n\nThe shop opens at ten.\n"}}
-    done = {"fused": plan(write, task="Correct the hours in notes.md"), "check": ACCEPT}
-    asks = {"fused": {"task": "Write it", "question": "Which file should I write?"}}
+    done = {"fused": plan(WRITE, task="Correct the hours in notes.md"), "check": ACCEPT}
     refused = {**ACCEPT, "validation": "fail", "decision": "ESCALATE", "learned": "the invoices are pictures"}
     runs = {
         "done": ran(folder, "correct the opening hours in notes.md", done),
-        "asks": ran(folder, "write the report", asks),
-        "waits": ran(folder, "remove the old notes", {"fused": plan(write)}, approve=["write"]),
-        "failed": ran(folder, "add up the invoices", {"fused": plan(write), "check": refused}),
+        "asks": asking(folder),
+        "waits": waiting(folder),
+        "failed": ran(folder, "add up the invoices", {"fused": plan(WRITE), "check": refused}),
     }
     fractal = Fractal(folder)
     knowledge.remember(fractal, "the shop opens at nine", at="2025-03-01")

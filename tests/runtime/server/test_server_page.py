@@ -13,8 +13,8 @@ from pathlib import Path
 import httpx
 import pytest
 import yaml
-from page_place import ACCEPT, EVIL, full, hostile, plan, ran
-from serving import served
+from page_place import ACCEPT, EVIL, asking, full, hostile, plan, ran, waiting
+from page_serving import served
 
 from kernel.document.markdown import render
 from kernel.document.model import Document, Meta, Note, Section
@@ -34,6 +34,7 @@ class Visitor:
 
     http: httpx.Client
     base: str
+    proof: str = ""
 
     def get(self, path: str) -> str:
         response = self.http.get(path)
@@ -44,7 +45,12 @@ class Visitor:
         if not self.http.cookies:
             self.get("/")
         fields["form"] = self.http.cookies["fractal-form"]
-        return self.http.post(path, data=fields, headers={"origin": self.base})
+        headers = {"origin": self.base, "x-fractal-person": self.proof}
+        return self.http.post(path, data=fields, headers=headers)
+
+    def open_link(self, code: str) -> None:
+        """Show that a person sits here, as the script of the page does with the link of the terminal."""
+        self.proof = self.http.post("/api/person", json={"code": code}).json()["proof"]
 
 
 @dataclass
@@ -52,27 +58,34 @@ class Place:
     folder: Path
     runs: dict[str, str]
     visitor: Visitor
+    codes: list[str]  # of the links at the terminal
 
     @property
     def fractal(self) -> Fractal:
         return Fractal(self.folder)
 
-    def ended(self, kind: str) -> Document:
+    def ended(self, run: str) -> Document:
         """The root of a run when it has ended."""
         until = time.monotonic() + 60
-        while not (root := self.fractal.root_document(self.runs[kind])).ended and time.monotonic() < until:
+        while not (root := self.fractal.root_document(run)).ended and time.monotonic() < until:
             time.sleep(0.05)
         return root
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    """A served workspace; a test that decides about a run makes that run."""
+    tmp_path = tmp_path_factory.mktemp("page")
     runs = full(tmp_path / "work")
     script = tmp_path / "answers.yaml"
     script.write_text(yaml.safe_dump({"fused": AGAIN, "plan": AGAIN, "check": ACCEPT}))
     settings = {"model": f"scripted:{script}", "sandbox": "off", "check": "always"}
-    with served(tmp_path / "work", **settings) as base, httpx.Client(base_url=base, timeout=60) as http:
-        yield Place(tmp_path / "work", runs, Visitor(http, base))
+    codes: list[str] = []
+    with (
+        served(tmp_path / "work", announce=codes.append, **settings) as base,
+        httpx.Client(base_url=base, timeout=60) as http,
+    ):
+        yield Place(tmp_path / "work", runs, Visitor(http, base), codes)
 
 
 def test_every_view_shows_what_there_is(place: Place) -> None:
@@ -110,33 +123,40 @@ def test_an_empty_folder_says_how_to_begin(tmp_path: Path) -> None:
 
 
 def test_an_answer_continues_the_run(place: Place) -> None:
-    assert place.visitor.send(f"/runs/{place.runs['asks']}/answer", text=" ").status_code == 400
-    assert place.visitor.send(f"/runs/{place.runs['asks']}/answer", text="report.md").status_code == 303
-    root = place.ended("asks")
+    run = asking(place.folder)
+    assert place.visitor.send(f"/runs/{run}/answer", text=" ").status_code == 400
+    assert place.visitor.send(f"/runs/{run}/answer", text="report.md").status_code == 303
+    root = place.ended(run)
     assert root.meta.word == "unverified"
     assert root.text(1, "answer") == "report.md"
 
 
-def test_an_approved_step_is_carried_out(place: Place) -> None:
+def test_a_step_is_carried_out_when_a_person_approves_it(place: Place) -> None:
     (place.folder / "notes.md").write_text("# Notes\n\nThe shop opens at nine.\n")
-    assert "-The shop opens at nine." in place.visitor.get(f"/runs/{place.runs['waits']}")
-    assert place.visitor.send(f"/runs/{place.runs['waits']}/approve").status_code == 303
-    assert place.ended("waits").meta.word == "unverified"
+    run = waiting(place.folder)
+    assert "-The shop opens at nine." in place.visitor.get(f"/runs/{run}")
+    refused = place.visitor.send(f"/runs/{run}/approve")
+    assert refused.status_code == 403 and "fractal approve" in refused.text
+    person = Visitor(place.visitor.http, place.visitor.base)
+    person.open_link(place.codes[-1])
+    assert person.send(f"/runs/{run}/approve").status_code == 303
+    assert place.ended(run).steps[1].evidence["approved"] == "person at page"
     assert "ten" in (place.folder / "notes.md").read_text()
 
 
 def test_a_rejected_step_is_not_carried_out_and_the_model_reads_why(place: Place) -> None:
-    before = (place.folder / "notes.md").read_text()
-    sent = place.visitor.send(f"/runs/{place.runs['waits']}/reject", why="the notes are needed")
-    assert sent.status_code == 303
-    root = place.ended("waits")
-    assert root.steps[1].state == "failed" and "the notes are needed" in str(root.steps[1].result)
-    assert (place.folder / "notes.md").read_text() == before
+    (place.folder / "notes.md").write_text("as it was")
+    run = waiting(place.folder)
+    assert place.visitor.send(f"/runs/{run}/reject", why="the notes are needed").status_code == 303
+    step = place.ended(run).steps[1]
+    assert step.state == "failed" and "the notes are needed" in str(step.result)
+    assert (place.folder / "notes.md").read_text() == "as it was"
 
 
 def test_stop_ends_a_run(place: Place) -> None:
-    assert place.visitor.send(f"/runs/{place.runs['waits']}/cancel").status_code == 303
-    assert place.ended("waits").meta.status == "cancelled"
+    run = waiting(place.folder)
+    assert place.visitor.send(f"/runs/{run}/cancel").status_code == 303
+    assert place.ended(run).meta.status == "cancelled"
 
 
 def test_a_fork_is_a_run_of_its_own(place: Place) -> None:
@@ -148,9 +168,9 @@ def test_a_fork_is_a_run_of_its_own(place: Place) -> None:
 
 
 def test_what_cannot_be_done_is_told_as_a_page(place: Place) -> None:
-    sent = place.visitor.send(f"/runs/{place.runs['done']}/approve")
+    sent = place.visitor.send(f"/runs/{place.runs['done']}/cancel")
     assert sent.status_code == 400
-    assert "That did not work" in sent.text and "there is nothing to approve" in sent.text
+    assert "That did not work" in sent.text and "there is nothing to cancel" in sent.text
     assert place.visitor.http.get("/runs/nosuch").status_code == 400
     assert place.visitor.http.get(f"/runs/{place.runs['done']}?doc=../../x").status_code == 404
     assert place.visitor.http.get("/assets/..%2frendering.py").status_code == 404
@@ -197,12 +217,14 @@ def test_a_form_of_another_page_changes_nothing(place: Place) -> None:
     assert "samesite=strict" in cookie and "httponly" in cookie
 
 
-def test_a_serious_danger_is_shown_and_not_approved_here(place: Place) -> None:
+def test_a_serious_danger_is_shown_and_needs_a_person(place: Place) -> None:
     remove = {"tool": "bash", "args": {"command": "rm -rf /"}}
     run = ran(place.folder, "clean up", {"fused": plan(remove)}, approve=["shell"])
     assert "serious:" in place.visitor.get(f"/runs/{run}")
     sent = place.visitor.send(f"/runs/{run}/approve")
-    assert sent.status_code == 400 and "fractal approve" in sent.text
+    assert sent.status_code == 403 and "fractal approve" in sent.text
+    guessing = Visitor(place.visitor.http, place.visitor.base, "guessed")
+    assert guessing.send(f"/runs/{run}/approve").status_code == 403
     assert place.fractal.root_document(run).meta.status == "waiting"
 
 

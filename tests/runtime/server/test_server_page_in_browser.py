@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 from chromium import browser, with_browser
-from page_place import ACCEPT, full, hostile, plan
-from serving import served
+from page_place import ACCEPT, full, hostile, plan, ran
+from page_serving import served
 
 from runtime.api import knowledge
 from runtime.api.fractal import Fractal
@@ -44,15 +44,16 @@ def visitor(chromium: Any) -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict[str, str], str]]:
-    """A folder, its runs and the address at which it is served."""
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict[str, Any], str]]:
+    """A folder, its runs, and the address at which it is served, with the newest link's code behind it."""
     work = tmp_path_factory.mktemp("page")
     runs = full(work / "work")
     again = plan({"tool": "read", "args": {"path": "notes.md"}})
     (work / "answers.yaml").write_text(yaml.safe_dump({"fused": again, "plan": again, "check": ACCEPT}))
     settings = {"model": f"scripted:{work / 'answers.yaml'}", "sandbox": "off", "check": "always"}
-    with served(work / "work", **settings) as base:
-        yield work / "work", runs, base
+    codes: list[str] = []
+    with served(work / "work", announce=codes.append, **settings) as base:
+        yield work / "work", runs | {"codes": codes}, base
 
 
 def unharmed(page: Any, base: str) -> None:
@@ -104,19 +105,28 @@ def test_a_refresh_keeps_what_is_open_typed_and_focused(visitor: Any, place: tup
     unharmed(visitor, base)
 
 
-def test_an_event_of_the_server_refreshes_the_view(visitor: Any, place: tuple[Any, Any, str]) -> None:
+def test_what_another_process_does_appears_by_itself(visitor: Any, place: tuple[Any, Any, str]) -> None:
     folder, _, base = place
-    happened: list[Any] = []
+    visitor.goto(base)
+    with visitor.expect_response("**/api/events"):
+        pass
+    run = ran(folder, "sort the shelves", {"fused": {"task": "Sort", "question": "Which shelf?"}})
+    visitor.locator(f"#run-{run}").wait_for()
+    unharmed(visitor, base)
 
-    def stream(route: Any) -> None:
-        text = "retry: 200\n\n" + ('data: {"kind": "run_started"}\n\n' if happened else "")
-        route.fulfill(content_type="text/event-stream", body=text)
 
-    visitor.route("**/api/events", stream)
-    visitor.goto(base + "/brain")
-    knowledge.remember(Fractal(folder), "the attic is full")
-    happened.append(True)
-    visitor.locator("summary", has_text="the attic is full").wait_for()
+def test_who_opened_the_link_of_the_terminal_may_approve(visitor: Any, place: tuple[Any, Any, str]) -> None:
+    _, runs, base = place
+    visitor.goto(f"{base}/runs/{runs['waits']}")
+    visitor.get_by_role("button", name="Approve").click()
+    visitor.get_by_role("alert").filter(has_text="needs the person at the page").wait_for()
+    visitor.goto(f"{base}/#person={runs['codes'][-1]}")
+    visitor.get_by_text("This tab may approve").wait_for()
+    assert visitor.url == f"{base}/"
+    visitor.goto(f"{base}/runs/{runs['waits']}")
+    visitor.get_by_role("button", name="Approve").click()
+    visitor.get_by_role("heading", name="unverified").wait_for()
+    unharmed(visitor, base)
 
 
 def test_a_question_is_answered_with_the_keyboard_alone(visitor: Any, place: tuple[Any, Any, str]) -> None:
@@ -144,7 +154,7 @@ def test_no_view_is_wider_than_a_small_window(chromium: Any, place: tuple[Any, A
     for scheme in ("light", "dark"):
         context = chromium.new_context(viewport={"width": 400, "height": 800}, color_scheme=scheme)
         page = context.new_page()
-        for path in (*VIEWS, *(f"/runs/{run}" for run in runs.values())):
+        for path in (*VIEWS, *(f"/runs/{runs[each]}" for each in ("done", "asks", "waits", "failed"))):
             page.goto(base + path)
             page.evaluate(OPEN_ALL)
             assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path

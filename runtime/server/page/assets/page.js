@@ -1,9 +1,11 @@
 "use strict";
 // Keeps the view up to date: after an event of the server, or every few seconds where there are no events,
 // the view is read again and morphed. What a person has opened, typed or focused stays as it is.
+// Forms are sent with the proof that a person sits here, if the link of the terminal was opened in this tab.
 (() => {
   const PAUSE = 300; // milliseconds in which several events become one refresh
   const POLL = 5000; // milliseconds between two looks while there is no stream of events
+  const PROOF = "fractal-person";
   let due = 0;
   let busy = false;
 
@@ -16,6 +18,44 @@
     beforeAttributeUpdated: (name, node) => !(name === "open" && node.tagName === "DETAILS"),
   };
 
+  const morph = (text) => {
+    const read = new DOMParser().parseFromString(text, "text/html");
+    document.title = read.title;
+    Idiomorph.morph(document.querySelector("main"), read.querySelector("main"),
+      { ignoreActiveValue: true, callbacks });
+  };
+
+  const say = (text) => { document.querySelector("#said").textContent = text; };
+
+  const admit = async () => {
+    const code = /^#person=(.+)$/.exec(location.hash)?.[1];
+    if (!code) return;
+    history.replaceState(null, "", location.pathname + location.search);
+    const response = await fetch("/api/person", { method: "POST", body: JSON.stringify({ code }),
+      headers: { "content-type": "application/json" } });
+    const told = await response.json();
+    if (response.ok) sessionStorage.setItem(PROOF, told.proof);
+    say(response.ok ? "This tab may approve what needs a person." : told.error);
+  };
+
+  const submit = async (event) => {
+    const form = event.target;
+    if (form.method !== "post") return;
+    event.preventDefault();
+    say("");
+    const proof = sessionStorage.getItem(PROOF);
+    const response = await fetch(form.action, { method: "POST", body: new URLSearchParams(new FormData(form)),
+      headers: { accept: "text/html", ...(proof && { "x-fractal-person": proof }) } });
+    const text = await response.text();
+    if (!response.ok) {
+      const read = new DOMParser().parseFromString(text, "text/html");
+      return say(read.querySelector(".problem")?.textContent ?? text);
+    }
+    form.reset();
+    if (response.url !== location.href) history.pushState(null, "", response.url);
+    morph(text);
+  };
+
   const refresh = async () => {
     due = 0;
     if (document.hidden) return; // it is read when it is shown again
@@ -23,11 +63,7 @@
     busy = true;
     try {
       const response = await fetch(location.href, { headers: { accept: "text/html" } });
-      if (response.ok) {
-        const read = new DOMParser().parseFromString(await response.text(), "text/html");
-        Idiomorph.morph(document.querySelector("main"), read.querySelector("main"),
-          { ignoreActiveValue: true, callbacks });
-      }
+      if (response.ok) morph(await response.text());
     } catch {
       // the server is away; the next event or look tries again
     } finally {
@@ -49,6 +85,9 @@
   };
 
   document.addEventListener("visibilitychange", later);
+  document.addEventListener("submit", submit);
+  window.addEventListener("popstate", later);
+  admit();
   const main = document.querySelector("main");
   if (main.dataset.refresh) poll(1000 * Number(main.dataset.refresh));
   else if (main.dataset.live) listen();

@@ -507,4 +507,4 @@ def test_a_client_approves_by_its_name_and_of_nothing_serious(folder):
 
     done, refused = speak(folder, work)
     approved = Fractal(folder).document(done["run"]).steps[1].evidence["approved"]
-    assert approved.startswith('MCP client "') and approved in refused
+    assert approved.startswith('client "') and approved in refused
