@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
+from pydantic import BaseModel, Field
 
 from runtime.api.fractal import Fractal
 from runtime.api.messaging import listed
@@ -50,15 +49,30 @@ def runners(request: Request, served: Served) -> HTMLResponse:
     return html(request, "runners.html", runners=[*_runners(served.fractal)], refresh=REFRESH)
 
 
-def _runners(fractal: Fractal) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The name and the report of each runner; a file that is none has the fault as its status."""
+class Report(BaseModel):
+    """What a runner said of itself last."""
+
+    status: str = ""
+    at: str = ""
+    suite: str = ""
+    model: str = ""
+    done: int = 0
+    total: int = 0
+    accuracy: float = 0.0
+    topology: dict[str, int] = Field(default_factory=dict[str, int])
+    """By kind of record: how many its memory holds."""
+    cpu_seconds: float = 0.0
+    memory_mb: float = 0.0
+    error: str = ""
+
+
+def _runners(fractal: Fractal) -> Iterator[tuple[str, Report]]:
+    """The name and the last report of each runner; a file that is none has the fault as its error."""
     for path in sorted((fractal.workspace.state / "runners").glob("*.json")):
         try:
-            report = json.loads(path.read_bytes())
-            if not isinstance(report, dict):
-                raise ValueError("no JSON object")
-        except (OSError, ValueError, RecursionError) as error:
-            report = {"status": f"cannot be read: {error}"}
+            report = Report.model_validate_json(path.read_bytes())
+        except (OSError, ValueError) as error:  # of pydantic, too
+            report = Report(status="broken", error=str(error))
         yield path.stem, report
 
 

@@ -63,7 +63,9 @@ def waiting(folder: Path) -> str:
 def full(folder: Path) -> dict[str, str]:
     """Make a workspace with a run of every kind, facts, a pattern, messages and a runner; runs by kind."""
     folder.mkdir(exist_ok=True)
-    (folder / "fractal.yaml").write_text("embedder: lexical\nlifeforce: {capacity: 100, per_hour: 20, per_run: 5}\n")
+    (folder / "fractal.yaml").write_text(
+        "embedder: lexical\nlifeforce: {capacity: 100, per_hour: 20, per_run: 5}\n"
+    )
     (folder / "notes.md").write_text("# Notes\n\nThe shop opens at nine.\n")
     done = {"fused": plan(WRITE, task="Correct the hours in notes.md"), "check": ACCEPT}
     refused = {**ACCEPT, "validation": "fail", "decision": "ESCALATE", "learned": "the invoices are pictures"}
@@ -79,7 +81,9 @@ def full(folder: Path) -> dict[str, str]:
     knowledge.remember(fractal, "Mara runs the shop in Bern")
     fractal.memory.library.add(pattern("read-first", "Read a file before you change it."))
     fractal.send("count the invoices", by=Decider("client", "editor"))
-    runner(fractal, "lab", {"status": "at work", "progress": "12 of 50", "cpu": "71 %", "memory": "2.1 GB"})
+    report = {"status": "running", "at": now(), "suite": "arithmetic", "model": "ollama/qwen3", "done": 12}
+    report |= {"total": 50, "accuracy": 0.75, "cpu_seconds": 81.2, "memory_mb": 512.0}
+    runner(fractal, "lab", {**report, "topology": {"trees": 9, "types": 3}})
     return runs
 
 
@@ -111,7 +115,8 @@ def hostile(folder: Path) -> str:
     shown = "".join(sign for sign in EVIL if sign.isprintable())  # a pattern refuses other signs
     fractal.memory.library.add(pattern("evil", shown))
     fractal.send(EVIL, by=Decider("client", EVIL[:50]))
-    runner(fractal, "evil", {EVIL: EVIL, "status": EVIL})
+    runner(fractal, "evil", {"status": EVIL, "model": EVIL, "at": EVIL, "topology": {EVIL: 1}, "error": EVIL})
+    runner(fractal, "broken", {"status": [EVIL], "done": EVIL})
     return _written(fractal)
 
 

@@ -251,8 +251,9 @@ def test_no_view_has_script_or_style_of_its_own(tmp_path: Path) -> None:
             response = http.get(path)
             assert response.status_code == 200
             assert "unsafe" not in response.headers["content-security-policy"]
-            tags = re.findall(r"<[a-z][^>]*>", response.text)
-            assert not [each for each in tags if re.search(r"\s(on\w+|style)=|javascript:|<img|<style", each)]
+            assert not re.search(r'href="\s*javascript:', response.text, re.IGNORECASE)
+            bare = re.sub(r'="[^"]*"', "=", response.text)  # a quote in a value is escaped
+            assert not re.search(r"<[^>]*\s(on\w+|style)=|<img|<style", bare)
             assert response.text.count("<script") == 2
             assert "\u202e" not in response.text and "\x1b" not in response.text
 
