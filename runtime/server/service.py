@@ -12,12 +12,25 @@ from typing import Annotated, Any, cast
 from fastapi import Depends
 from starlette.requests import HTTPConnection
 
+from kernel.errors import ConfigurationError, FractalError, RunLocked, StorageError, UsageError
 from runtime.api.fractal import Fractal
 from runtime.api.live_runs import Runs
 from runtime.server.hub import Hub
 from runtime.server.persons import Persons
 from runtime.server.run_list import RunList
 from runtime.server.watching import watch
+
+STATUS: Mapping[type[FractalError], int] = {
+    RunLocked: 409,
+    UsageError: 400,
+    ConfigurationError: 400,
+    StorageError: 503,
+}
+
+
+def status_of(error: Exception) -> int:
+    """The HTTP status of an error; 500 for any that is not in `STATUS`."""
+    return next((code for kind, code in STATUS.items() if isinstance(error, kind)), 500)
 
 
 @dataclass

@@ -15,6 +15,7 @@ from starlette.responses import RedirectResponse, Response
 from kernel.errors import FractalError
 from runtime.server.page.forms import FIELD, keep_token, token_of
 from runtime.server.page.rendering import render
+from runtime.server.service import status_of
 
 HEADERS = {"referrer-policy": "same-origin"}
 """With `no-referrer`, a browser sends forms with the origin `null`, and they could not be told apart."""
@@ -41,13 +42,10 @@ class View(APIRoute):
         handle = super().get_route_handler()
 
         async def handled(request: Request) -> Response:
-            from runtime.server.app import STATUS  # which imports the routes of the page
-
             try:
                 return await handle(request)
             except FractalError as error:
-                status = next((code for kind, code in STATUS.items() if isinstance(error, kind)), 500)
-                return html(request, "error.html", status, message=str(error))
+                return html(request, "error.html", status_of(error), message=str(error))
             except HTTPException as error:
                 return html(request, "error.html", error.status_code, message=str(error.detail))
             except RequestValidationError:
