@@ -18,6 +18,7 @@ from runtime.server.page.forms import Fields
 from runtime.server.page.rendering import Link
 from runtime.server.page.run_page import as_markdown, as_text, run_page
 from runtime.server.page.views import HEADERS, View, html, seen
+from runtime.server.runs import Room
 from runtime.server.service import Served
 from runtime.workspace.runs import RunSummary
 
@@ -111,7 +112,7 @@ def fork(served: Served, run: str, fields: Fields) -> Response:
     return seen(f"/runs/{served.fractal.fork(run, int(step) if step else None)}")
 
 
-@router.post("/runs/{run}/resume")
+@router.post("/runs/{run}/resume", dependencies=[Room])
 async def resume(served: Served, run: str, fields: Fields) -> Response:
     """Continue a run."""
     return seen(f"/runs/{await served.runs.resume(run)}")

@@ -85,7 +85,7 @@
   };
 
   document.addEventListener("visibilitychange", later);
-  document.addEventListener("submit", submit);
+  document.addEventListener("submit", (event) => submit(event).catch(() => say("The server does not answer.")));
   window.addEventListener("popstate", later);
   admit();
   const main = document.querySelector("main");
