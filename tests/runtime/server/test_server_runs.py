@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from playing import ACCEPT, plan
-from serving import served
+from serving import REPOSITORY, served
 
+from kernel.document.markdown import render
+from kernel.document.model import Document, Meta, Note, Section
 from runtime.api.fractal import Fractal
 from runtime.server.run_client import RunClient, RunError
 from runtime.server.run_schemas import Seen
