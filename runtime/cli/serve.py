@@ -33,7 +33,7 @@ def serve(address: str, hosts: tuple[str, ...], token: str | None, model: str | 
     place = shown(listening)
 
     def announce(code: str) -> None:
-        notify(f"to approve serious dangers at the page, open once: {place}/#person={code}")
+        notify(f"to approve at the page, open once: {place}/#person={code}")
 
     terminal = sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
     notify(f"Fractal at {place}" + ("" if token else ", local connections only"))

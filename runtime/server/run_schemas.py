@@ -37,19 +37,21 @@ class NewRun(Given):
     """A run to start."""
 
     task: Text = Field(description="the task in words")
-    model: str | None = Field(None, description="replaces the configured model")
-    agent: str | None = Field(None, pattern=NAME.pattern, description="whose settings and patterns are used")
-    space: str | None = Field(None, pattern=NAME.pattern, description="the memory that is used")
-    after: str | None = Field(None, description="the earlier run that this one follows up")
-    plan_only: bool = Field(False, description="stop after the plan, and wait for its approval")
-    worktree: bool = Field(False, description="work in a folder of its own")
+    model: str | None = Field(default=None, description="replaces the configured model")
+    agent: str | None = Field(
+        default=None, pattern=NAME.pattern, description="whose settings and patterns are used"
+    )
+    space: str | None = Field(default=None, pattern=NAME.pattern, description="the memory that is used")
+    after: str | None = Field(default=None, description="the earlier run that this one follows up")
+    plan_only: bool = Field(default=False, description="stop after the plan, and wait for its approval")
+    worktree: bool = Field(default=False, description="work in a folder of its own")
 
 
 class Answer(Given):
     """The answer to a question."""
 
     text: Text
-    question: str = Field("", description="as it was shown; another one by now is not answered")
+    question: str = Field(default="", description="as it was shown; another one by now is not answered")
 
 
 class Saying(Given):
@@ -61,9 +63,9 @@ class Saying(Given):
 class Approval(Given):
     """An approval of what a run waits for."""
 
-    question: str = Field("", description="as it was shown; another one by now is not approved")
+    question: str = Field(default="", description="as it was shown; another one by now is not approved")
     scope: Literal["kind", "always"] | None = Field(
-        None,
+        default=None,
         description="also all of this kind in this run, or this exact call from now on; "
         "only a person can say so",
     )
@@ -91,10 +93,12 @@ class Feedback(Given):
 class Fork(Given):
     """A copy of a run, up to a step of its root."""
 
-    step: int | None = Field(None, ge=0, description="null: the last one that has ended; 0: before the first")
-    worktree: bool = Field(False, description="start from the files as they were after that step")
-    start: bool = Field(True, description="whether the copy goes on at once")
-    model: str | None = Field(None, description="replaces the configured model")
+    step: int | None = Field(
+        default=None, ge=0, description="null: the last one that has ended; 0: before the first"
+    )
+    worktree: bool = Field(default=False, description="start from the files as they were after that step")
+    start: bool = Field(default=True, description="whether the copy goes on at once")
+    model: str | None = Field(default=None, description="replaces the configured model")
 
 
 class Listed(BaseModel):
@@ -138,14 +142,14 @@ class Loop(BaseModel):
 
     id: str
     status: str
-    error: str = Field("", description="why its document cannot be read")
+    error: str = Field(default="", description="why its document cannot be read")
     type: str = ""
     level: str = ""
     unverified: bool = False
     task: str = ""
-    phase: str = Field("", description="the phase that it is in")
+    phase: str = Field(default="", description="the phase that it is in")
     attempt: int = 1
-    waiting: dict[str, Any] | None = Field(None, description="what it waits for, and its question")
+    waiting: dict[str, Any] | None = Field(default=None, description="what it waits for, and its question")
     phases: list[PhaseCost] = Field(default_factory=list[PhaseCost])
     spent: dict[str, Any] = Field(default_factory=dict)
     steps: list[LoopStep] = Field(default_factory=list["LoopStep"])
@@ -156,11 +160,11 @@ class LoopStep(BaseModel):
 
     n: int
     state: str
-    tool: str = Field("", description='"" for a subtask')
+    tool: str = Field(default="", description='"" for a subtask')
     what: str = ""
     args: dict[str, Any] | None = None
-    document: str = Field("", description="the file of its loop or operation")
-    share: dict[str, Any] | None = Field(None, description="of the budget, for a loop")
+    document: str = Field(default="", description="the file of its loop or operation")
+    share: dict[str, Any] | None = Field(default=None, description="of the budget, for a loop")
     undone: bool = False
     loop: Loop | None = None
 

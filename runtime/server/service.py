@@ -13,12 +13,13 @@ from fastapi import Depends
 from starlette.requests import HTTPConnection
 
 from kernel.errors import ConfigurationError, FractalError, RunLocked, StorageError, UsageError
+from kernel.events import Event
 from runtime.api.fractal import Fractal
 from runtime.api.live_runs import Runs
 from runtime.server.hub import Hub
 from runtime.server.persons import Persons
 from runtime.server.run_list import RunList
-from runtime.server.watching import watch
+from runtime.server.watching import Watcher, watch
 
 STATUS: Mapping[type[FractalError], int] = {
     RunLocked: 409,
@@ -46,10 +47,13 @@ class Service:
     runs: Runs = field(init=False)
     persons: Persons = field(init=False)
     listing: RunList = field(init=False)
+    _watcher: Watcher = field(init=False)
     _watching: asyncio.Task[None] = field(init=False)
+    _reading: asyncio.Task[Any] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.runs = Runs(self.folder, settings=self.settings, on_event=self.events.hear)
+        self.runs = Runs(self.folder, settings=self.settings, on_event=self._hear)
+        self._watcher = Watcher(self.runs.reading.workspace.runs)
         self.persons = Persons(self.announce)
         self.listing = RunList(self.runs.reading)
 
@@ -58,14 +62,22 @@ class Service:
         """The workspace for reading, and for what needs no run."""
         return self.runs.reading
 
+    def _hear(self, event: Event) -> None:
+        self.events.hear(event)
+        if event.kind == "run_finished":
+            self._watcher.know(event.run)
+
     def start(self) -> None:
         """Begin what goes on in the background."""
-        self._watching = asyncio.create_task(watch(self.runs, self.events))
+        self._watcher.begin()  # before any client has seen the runs
+        self._watching = asyncio.create_task(watch(self._watcher, self.runs, self.events))
+        self._reading = asyncio.create_task(asyncio.to_thread(self.listing.page, 1))
 
     async def close(self) -> None:
         """Stop all runs; they are saved and can be resumed."""
         self.events.close()
         self._watching.cancel()
+        self._reading.cancel()
         await self.runs.close()
 
 

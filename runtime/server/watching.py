@@ -42,6 +42,7 @@ class Watcher:
         self._folder_time = -1
         self._seen: dict[str, int] = {}  # by run, when names in its folder last changed
         self._at_work: dict[str, Shape] = {}  # by run that a process works on
+        self._told: dict[str, int] = {}  # as `_seen`, for runs whose changes are known by other ways
 
     def begin(self) -> None:
         """Take what is there as known."""
@@ -51,8 +52,16 @@ class Watcher:
             if (shape := self._shape(run))[0]:
                 self._at_work[run] = shape
 
+    def know(self, run: str) -> None:
+        """Take what the folder of a run holds now as known. Any thread may call this."""
+        self._told[run] = self._time(run)
+
     def look(self) -> list[str]:
         """The runs that changed since they were last looked at: new, other documents, started, stopped."""
+        while self._told:
+            run, time = self._told.popitem()
+            self._seen[run] = time
+            self._at_work.pop(run, None)
         changed = self._names()
         for run in changed:
             if run in self._seen:
@@ -113,16 +122,16 @@ class Watcher:
         return locked, count, newest, size
 
 
-async def watch(runs: Runs, hub: Hub) -> None:
-    """Publish `run_changed` for runs that this process does not work on, while somebody follows."""
-    watcher = Watcher(runs.reading.workspace.runs)
-    await asyncio.to_thread(watcher.begin)
-    own: set[str] = set()
+async def watch(watcher: Watcher, runs: Runs, hub: Hub) -> None:
+    """Publish `run_changed` for runs that this process does not work on, while somebody follows.
+
+    What changes while nobody follows is published to the next client.
+    """
     while True:
         await hub.listened.wait()
-        before, own = own, runs.at_work
+        own = runs.at_work
         for run in await asyncio.to_thread(watcher.look):
-            if run not in own | before | runs.at_work:
+            if run not in own | runs.at_work:
                 hub.publish(await asyncio.to_thread(_changed, runs.reading, run))
         await asyncio.sleep(TICK)
 

@@ -27,15 +27,20 @@ class Served:
         self.process.wait()
 
 
+def variables(more: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a command of a test, with these variables."""
+    kept = {key: os.environ[key] for key in ("PATH", "HOME", "LANG", "FRACTAL_TRUST") if key in os.environ}
+    own = {"PYTHONPATH": str(REPOSITORY), "XDG_CONFIG_HOME": "/nonexistent", "FRACTAL_EMBEDDER": "lexical"}
+    return {**kept, **own, **more}
+
+
 @contextmanager
 def served(folder: Path, *words: str, env: Mapping[str, str] | None = None) -> Generator[Served]:
     """A server of this folder, with these options and variables; it is stopped after the block."""
-    kept = {key: os.environ[key] for key in ("PATH", "HOME", "LANG", "FRACTAL_TRUST") if key in os.environ}
-    own = {"PYTHONPATH": str(REPOSITORY), "XDG_CONFIG_HOME": "/nonexistent", "FRACTAL_EMBEDDER": "lexical"}
     process = subprocess.Popen(
         [*COMMAND, *words],
         cwd=folder,
-        env={**kept, **own, **(env or {})},
+        env=variables(env or {}),
         stdin=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,

@@ -1,73 +1,18 @@
-"""Runs over HTTP: started, followed, decided about, listed; a real `fractal serve`, and real clients."""
+"""Runs over HTTP: started, followed, decided about; a real `fractal serve`, and real clients."""
 
 from __future__ import annotations
 
+import http.client
 import json
-import subprocess
-import sys
-from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
-import httpx
 import pytest
-from playing import ACCEPT, plan
-from serving import REPOSITORY, served
+from run_place import TOKEN, WRITE, ended, script
 
-from kernel.document.markdown import render
-from kernel.document.model import Document, Meta, Note, Section
 from runtime.api.fractal import Fractal
 from runtime.server.run_client import RunClient, RunError
-from runtime.server.run_schemas import Seen
-
-TOKEN = "a-token-of-the-tests"
-WRITE = {"tool": "write", "args": {"path": "a.txt", "content": "new\n"}}
-SECRET = {"tool": "read", "args": {"path": ".env"}}
-
-
-@pytest.fixture
-def work(tmp_path: Path) -> Path:
-    """A workspace without approvals of its own, so that those of clients hold."""
-    place = tmp_path / "work"
-    place.mkdir()
-    settings(place)
-    return place
-
-
-def settings(folder: Path, **values: Any) -> None:
-    (folder / "fractal.yaml").write_text(json.dumps({"sandbox": "off", **values}), "utf-8")
-
-
-def script(folder: Path, *steps: Mapping[str, Any], **more: Any) -> str:
-    """A scripted model that plans these steps and accepts; returns its name."""
-    entries = [
-        {"phase": "fused", "reply": plan(*steps, **more)},
-        {"phase": "plan", "reply": plan(*steps, **more)},
-        {"phase": "understand", "reply": {"task": "as it stands", "context": [], "open": []}},
-        {"phase": "check", "reply": ACCEPT},
-    ]
-    path = folder / "script.json"
-    path.write_text(json.dumps(entries), "utf-8")
-    return f"scripted:{path}"
-
-
-@pytest.fixture
-def client(work: Path) -> Iterator[RunClient]:
-    with (
-        served(work, env={"FRACTAL_TOKEN": TOKEN}) as server,
-        RunClient(server.url, name="tests/1.0", token=TOKEN) as runs,
-    ):
-        yield runs
-
-
-def ended(runs: RunClient, seen: Seen, after: str = "", until: str = "") -> list[tuple[str, dict[str, Any]]]:
-    """The events of a run since a response, or an id, up to an id (default: until it stops)."""
-    found: list[tuple[str, dict[str, Any]]] = []
-    for id, event in runs.events(seen.run, after or seen.after):
-        found.append((id, event))
-        if id == until or (not until and event["kind"] == "run_finished"):
-            return found
-    raise AssertionError(f"the stream ended: {found}")
 
 
 def test_a_run_is_followed_from_its_start_to_an_approval_to_its_end(work: Path, client: RunClient) -> None:
@@ -152,3 +97,112 @@ def test_a_run_whose_model_fails_ends_its_stream_with_the_reason(work: Path, cli
     assert (state.status, state.exit) == ("interrupted", 4)
     assert "no reply is left" in state.reason == last["data"]["reason"]
     assert state.next == f"POST /api/runs/{begun.run}/resume"
+
+
+def test_documents_are_read_as_markdown_and_as_objects(work: Path, client: RunClient) -> None:
+    begun = client.start("what is 2 + 2")
+    ended(client, begun)
+    root = f"system-{begun.run}"
+    path = Fractal(work).path(begun.run)
+    assert client.document(begun.run, root) == path.read_text("utf-8")
+    status, body = ask(client, "GET", f"/api/runs/{begun.run}/documents")
+    assert (status, body[0]) == (200, root)
+    status, body = ask(client, "GET", f"/api/runs/{begun.run}/documents/{root}?format=json")
+    assert (status, body["meta"]["id"], body["meta"]["status"]) == (200, root, "complete")
+    assert body["sections"]["1"]["notes"][0]["text"] == "what is 2 + 2"
+
+
+def ask(
+    client: RunClient, method: str, target: str, body: bytes | str = b"", **headers: str
+) -> tuple[int, Any]:
+    """The status and the JSON of a request that is sent exactly as it stands."""
+    place = urlsplit(str(client._http.base_url))
+    connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=60)
+    try:
+        given = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json", **headers}
+        connection.request(method, target, body, given)
+        response = connection.getresponse()
+        return response.status, json.loads(response.read() or b"null")
+    finally:
+        connection.close()
+
+
+def test_wrong_requests_are_refused_with_a_reason_and_start_nothing(work: Path, client: RunClient) -> None:
+    done = client.start("what is 2 + 2")
+    ended(client, done)
+    run, place = done.run, f"/api/runs/{done.run}"
+    wrong = [
+        ("POST", "/api/runs", "", 422, "body"),
+        ("POST", "/api/runs", "{", 422, "JSON"),
+        ("POST", "/api/runs", "[]", 422, ""),
+        ("POST", "/api/runs", b"\xff\xfe", 422, ""),
+        ("POST", "/api/runs", '{"task": " "}', 422, "task"),
+        ("POST", "/api/runs", '{"task": 7}', 422, "task"),
+        ("POST", "/api/runs", '{"task": "x", "yes": true}', 422, "yes"),
+        ("POST", "/api/runs", '{"task": "x", "agent": "../up"}', 422, "agent"),
+        ("POST", "/api/runs", '{"task": "\\ud800"}', 422, "task"),
+        ("POST", "/api/runs", '{"task": "x", "after": "nosuch"}', 400, "there is no run nosuch"),
+        ("POST", "/api/runs", json.dumps({"task": "x" * 1_000_001}), 413, "1,000,000"),
+        ("GET", "/api/runs?limit=0", "", 422, "limit"),
+        ("GET", "/api/runs?limit=1001", "", 422, "limit"),
+        ("GET", "/api/runs?status=odd", "", 422, "status"),
+        ("GET", "/api/runs?before=nosuch", "", 404, "there is no run nosuch"),
+        ("GET", "/api/runs/nosuch", "", 404, "there is no run nosuch"),
+        ("GET", f"/api/runs/{run[:3]}", "", 404, "there is no run"),
+        ("GET", f"{place}/documents/none", "", 404, f"GET {place}/documents"),
+        ("GET", f"{place}/documents/system-{run}?format=html", "", 422, "format"),
+        ("DELETE", place, "", 405, ""),
+        ("POST", f"{place}/answer", "{}", 422, "text"),
+        ("POST", f"{place}/nudge", '{"why": "  "}', 422, "why"),
+        ("POST", f"{place}/approve", '{"scope": "all"}', 422, "scope"),
+        ("POST", f"{place}/fork", '{"step": -1}', 422, "step"),
+        ("POST", f"{place}/feedback", '{"good": "perhaps"}', 422, "good"),
+        ("POST", "/api/person", '{"code": "guess"}', 403, "not started at a terminal"),
+        *[
+            ("POST", f"{place}/{what}", body, 400, f"run {run} has ended (complete)")
+            for what, body in (
+                ("approve", ""),
+                ("reject", ""),
+                ("veto", ""),
+                ("cancel", ""),
+                ("say", '{"text": "more"}'),
+                ("answer", '{"text": "4"}'),
+                ("nudge", '{"why": "more"}'),
+            )
+        ],
+    ]
+    for method, target, body, status, text in wrong:
+        got = ask(client, method, target, body)
+        assert got[0] == status, (target, body[:80], got)
+        assert list(got[1]) == ["error"] and text in got[1]["error"], (target, got)
+    assert [each.run for each in client.runs().runs] == [run]
+
+
+def test_hostile_names_reach_no_file(work: Path, client: RunClient) -> None:
+    done = client.start("what is 2 + 2")
+    ended(client, done)
+    (work / "state" / "secret.md").write_text("secret")
+    names = (
+        "..",
+        ".",
+        "%2e%2e",
+        "..%2f..%2fetc",
+        "..%5c..",
+        "%00",
+        "a%00b",
+        "system-x.md",
+        "%ff",
+        "*",
+        "%0d%0aX:y",
+    )
+    for name in names:
+        for target in (
+            f"/api/runs/{name}",
+            f"/api/runs/{name}/documents",
+            f"/api/runs/{done.run}/documents/{name}",
+        ):
+            status, body = ask(client, "GET", target)
+            assert status == 404 or target.endswith(("/.", "/..")), (target, status, body)
+            assert "secret" not in json.dumps(body)
+    for name in ("../../secret", "..%2f..%2fsecret", "..%2f..%2fsecret.md", "lock", "calls.jsonl"):
+        assert ask(client, "GET", f"/api/runs/{done.run}/documents/{name}")[0] == 404

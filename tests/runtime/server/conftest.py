@@ -1,0 +1,31 @@
+"""A workspace, and a server of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from run_place import TOKEN, settings
+from serving import served
+
+from runtime.server.run_client import RunClient
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    """A workspace in which what clients start waits for approval."""
+    place = tmp_path / "work"
+    place.mkdir()
+    settings(place)
+    return place
+
+
+@pytest.fixture
+def client(work: Path) -> Iterator[RunClient]:
+    """A client with the token of a server of `work`."""
+    with (
+        served(work, env={"FRACTAL_TOKEN": TOKEN}) as server,
+        RunClient(server.url, name="tests/1.0", token=TOKEN) as runs,
+    ):
+        yield runs
