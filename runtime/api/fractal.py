@@ -187,11 +187,11 @@ class Fractal(Reader):
             return ""  # nothing of the nervous system is imported
         return self.nerves.why_review(session, confidence)
 
-    def review(self) -> list[Waits]:
-        """What waits for a decision, over all runs: plans, calls and questions."""
+    def review(self, run: str = "") -> list[Waits]:
+        """What waits for a decision, over all runs or in one: plans, calls and questions."""
         from runtime.nervous.waiting import waiting
 
-        return waiting(self, lambda run: self.nerves.log.decisions(run=run))
+        return waiting(self, lambda run: self.nerves.log.decisions(run=run), self.find(run) if run else "")
 
     def decisions(self, task_type: str = "") -> list[Decision]:
         """What workers chose, what oversight and humans said, and what came of it; oldest first."""

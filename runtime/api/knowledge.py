@@ -193,6 +193,23 @@ def remember(
     return mind_of(fractal).remember(_clean(text), who=who, at=when, source=source, **fields)
 
 
+def correct(fractal: Fractal | Remembered, id: str, text: str) -> Memory:
+    """Store what a person says holds instead of a memory, which it supersedes.
+
+    Raises `UsageError` if there is no such memory, or for an invalid text.
+    """
+    from runtime.memory.facts.agreement import Agreement
+    from runtime.memory.facts.records import Memory
+
+    mind = mind_of(fractal)
+    if not fractal.memory.there or mind.shelf.get(Memory, id) is None:
+        raise UsageError(f"there is no memory {id}")
+    memory = remember(fractal, text)
+    if memory.id != id:
+        mind.settle(memory.id, id, Agreement("contrary", "a person corrected it"))
+    return memory
+
+
 def remember_all(fractal: Fractal | Remembered, text: str, **fields: Any) -> list[Memory]:
     """Store each paragraph of a text separately; all are checked before the first is stored."""
     return [remember(fractal, part, **fields) for part in paragraphs(text)]

@@ -16,8 +16,8 @@ from runtime.workspace.workspace import is_locked
 
 FIGURES = ("calls", "prompt_tokens", "instruction_tokens", "completion_tokens", "usd")
 """What a call costs, as `costs` names it."""
-_LINK = re.compile(r"\[([^\[\]]+)\]\(\1\)")
 _FOLD = re.compile(r"(?m)^<details>\n<summary>(.*)</summary>$")
+_COMMIT = re.compile(r"(?m)^<!-- rev \d+ -->$")
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,9 @@ def tree_of(fractal: Fractal, run: str) -> Tree:
 
 
 def plain(body: str) -> str:
-    """The body of a document as plain markdown: without HTML, and without links to its own names."""
-    return _LINK.sub(r"\1", _FOLD.sub(r"*\1*", body).replace("\n</details>\n", "\n"))
+    """The body of a document as plain markdown, without HTML."""
+    folds = _FOLD.sub(r"*\1*", body).replace("\n</details>\n", "\n")
+    return _COMMIT.sub("", folds)
 
 
 def as_object(document: Document) -> dict[str, Any]:

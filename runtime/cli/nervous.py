@@ -169,7 +169,7 @@ def review(run: str) -> None:
     """
     fractal = opened()
     name = fractal.find(run) if run else ""
-    waits = [each for each in fractal.review() if name in ("", each.run)]
+    waits = fractal.review(name)
     emit(waits)
     for number, each in enumerate(waits):
         if number:

@@ -7,10 +7,12 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 import click
 
+from kernel import disk
 from kernel.document.markdown import render
 from kernel.document.model import Document
 from kernel.store.files import FileStore
@@ -46,6 +48,7 @@ from runtime.cli.session import (
     command,
     json_option,
     opened,
+    require,
     run_argument,
     say_to_apply,
     step_number,
@@ -103,14 +106,24 @@ def _summary(fractal: Fractal, run: RunSummary) -> dict[str, Any]:
 @click.option("--raw", is_flag=True, help="Print the file unchanged, with all of META, on a terminal too.")
 @click.option("--path", "only_path", is_flag=True, help="Print only the path of the document.")
 @click.option("--atif", is_flag=True, help="Print the loop and those below it as an ATIF trajectory (JSON).")
+@click.option(
+    "--html",
+    "page",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write the run to FILE, as one HTML page to send to somebody.",
+)
 @json_option("Print the document as an object: meta, and each section with its notes and steps.")
-def show(name: str, raw: bool, only_path: bool, atif: bool) -> None:
+def show(name: str, raw: bool, only_path: bool, atif: bool, page: Path | None) -> None:
     """Show the root document of a run (default: the newest), or any document by id or path.
 
     In a pipe, the file is printed unchanged.
     """
     fractal = opened()
     emit(lambda: as_object(fractal.document(name)))
+    if page:
+        _write_page(fractal, name, page)
+        return
     path = fractal.path(name)
     if atif:
         print_json(trajectory_of(fractal.documents(name), path.stem))
@@ -124,6 +137,19 @@ def show(name: str, raw: bool, only_path: bool, atif: bool) -> None:
         sys.stdout.buffer.write(data)
         return
     _render(safe(data.decode("utf-8", "replace")))
+
+
+def _write_page(fractal: Fractal, run: str, file: Path) -> None:
+    for package in ("jinja2", "markdown_it"):
+        require(package, package, "server")
+    from runtime.server.page.export import as_file
+
+    with disk.writing_state(file):
+        disk.put(file, as_file(fractal, run).encode("utf-8", "replace"))
+    notify(f"written to {file}")
+
+
+_LINK = re.compile(r"\[([^\[\]]+)\]\(\1\)")
 
 
 def _render(text: str) -> None:
@@ -143,7 +169,7 @@ def _render(text: str) -> None:
     if number := re.search(r'"changes": ([1-9]\d*)', values.get("worktree", "")):
         console.print(Text(f"changed files to apply: {number[1]}", "yellow"))
     console.print(Text("all of META: fractal show --raw", "dim"))
-    console.print(Markdown(plain(body), hyperlinks=False))
+    console.print(Markdown(_LINK.sub(r"\1", plain(body)), hyperlinks=False))
 
 
 @click.command()

@@ -48,10 +48,13 @@ class Waits:
         ]
 
 
-def waiting(reader: Reader, decided: Callable[[str], Iterable[Decision]]) -> list[Waits]:
-    """Everything that waits, newest run first; `decided` returns what is known of a run's decisions."""
+def waiting(reader: Reader, decided: Callable[[str], Iterable[Decision]], run: str = "") -> list[Waits]:
+    """Everything that waits, newest run first, or what waits in a `run`.
+
+    `decided` returns what is known of a run's decisions.
+    """
     found: list[Waits] = []
-    for summary in reader.runs():
+    for summary in reader.runs([run] if run else None):
         if summary.status in ENDED | {"broken"}:
             continue
         for document in unfinished(FileStore(reader.workspace.runs / summary.run)):

@@ -12,20 +12,14 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from kernel.errors import ConfigurationError, FractalError, RunLocked, StorageError, UsageError
+from kernel.errors import FractalError
 from runtime import __version__
 from runtime.server import brain, deciding, events, runs
+from runtime.server.page.routes import router as page
 from runtime.server.security import LARGEST, Guarded, TooLarge
-from runtime.server.service import Service
+from runtime.server.service import Service, status_of
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-STATUS: Mapping[type[FractalError], int] = {
-    RunLocked: 409,
-    UsageError: 400,
-    ConfigurationError: 400,
-    StorageError: 503,
-}
-"""The status of an error; 500 for any other."""
 
 
 def create_app(
@@ -52,6 +46,7 @@ def create_app(
     app.add_exception_handler(TooLarge, _too_large)
     for each in (runs, deciding, events):
         app.include_router(each.router)
+    app.include_router(page)
     return Guarded(app, hosts, token)
 
 
@@ -65,8 +60,7 @@ async def _lifespan(app: FastAPI) -> AsyncGenerator[None]:
 
 
 async def _failed(request: Request, error: Exception) -> JSONResponse:
-    status = next((code for kind, code in STATUS.items() if isinstance(error, kind)), 500)
-    return JSONResponse({"error": str(error)}, status)
+    return JSONResponse({"error": str(error)}, status_of(error))
 
 
 async def _refused(request: Request, error: Exception) -> JSONResponse:

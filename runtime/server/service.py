@@ -14,7 +14,7 @@ from typing import Annotated, Any, cast
 from fastapi import Depends
 from starlette.requests import HTTPConnection
 
-from kernel.errors import FractalError
+from kernel.errors import ConfigurationError, FractalError, RunLocked, StorageError, UsageError
 from kernel.events import Event
 from runtime.api.fractal import Fractal
 from runtime.api.live_runs import Runs
@@ -27,6 +27,18 @@ from runtime.server.watching import Watcher, watch
 
 WARM = "what is there to do"
 """A task whose search loads the vectors and the embedder."""
+
+STATUS: Mapping[type[FractalError], int] = {
+    RunLocked: 409,
+    UsageError: 400,
+    ConfigurationError: 400,
+    StorageError: 503,
+}
+
+
+def status_of(error: Exception) -> int:
+    """The HTTP status of an error; 500 for any that is not in `STATUS`."""
+    return next((code for kind, code in STATUS.items() if isinstance(error, kind)), 500)
 
 
 @dataclass

@@ -22,6 +22,7 @@ class Reader:
 
     def __init__(self, workspace: Workspace) -> None:
         self.workspace = workspace
+        self._known: dict[str, tuple[tuple[int, int], RunSummary]] = {}  # by run, with its file's version
 
     def find(self, name: str) -> str:
         """The run that a name means: its id, a document's id or path, a unique beginning; "": the newest."""
@@ -69,8 +70,21 @@ class Reader:
         return [each for each in summaries if each.status != "broken" or self.workspace.has(each.run)]
 
     def _summary(self, run: str) -> RunSummary:
+        """The line of a run; one whose file has not changed is not read again."""
+        path = self.workspace.runs / run / f"{root_id(run)}.md"
         try:
-            meta, task = read_head(self.workspace.runs / run / f"{root_id(run)}.md")
+            stat = path.stat()
+        except OSError:
+            return self._read(run, path)
+        version = stat.st_mtime_ns, stat.st_size
+        known = self._known.get(run)
+        if known is None or known[0] != version:
+            known = self._known[run] = version, self._read(run, path)
+        return known[1]
+
+    def _read(self, run: str, path: Path) -> RunSummary:
+        try:
+            meta, task = read_head(path)
         except DocumentError as error:
             return RunSummary(run, root_id(run), "broken", str(error), "", "", {}, "")
         fields = (

@@ -143,9 +143,10 @@ class Workspace:
     def run_ids(self) -> list[str]:
         """All runs, newest first."""
         born: dict[str, float] = {}
-        for name in os.listdir(self.runs) if self.runs.is_dir() else ():  # noqa: PTH208 (thousands of them)
+        runs = self.runs
+        for name in os.listdir(runs) if runs.is_dir() else ():  # noqa: PTH208 (thousands of them)
             with suppress(FileNotFoundError, NotADirectoryError):  # it is no run, or was archived meanwhile
-                born[name] = _born(f"{self.runs}/{name}/{root_id(name)}.md")
+                born[name] = _born(f"{runs}/{name}/{root_id(name)}.md")
         return sorted(born, key=born.__getitem__, reverse=True)
 
     def has(self, run: str) -> bool:

@@ -1,0 +1,131 @@
+"""The views of runs: the list, one run with its documents, and the forms that decide about it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Annotated
+
+from fastapi import APIRouter, HTTPException, Query, Request
+from fastapi.responses import HTMLResponse
+from starlette.responses import Response
+
+from runtime.api.fractal import Fractal
+from runtime.api.run_view import loop_ids, status_of
+from runtime.server.deciding import By, refuse_unproven
+from runtime.server.page.export import as_file
+from runtime.server.page.forms import Fields
+from runtime.server.page.rendering import Link
+from runtime.server.page.run_page import as_markdown, as_text, run_page
+from runtime.server.page.views import HEADERS, View, html, seen
+from runtime.server.runs import Room
+from runtime.server.service import Served
+from runtime.workspace.runs import RunSummary
+
+router = APIRouter(route_class=View, include_in_schema=False)
+ON_A_PAGE = 50
+"""Runs that the list shows at once."""
+DECISIONS = ("answer", "approve", "reject", "cancel")
+"""What a form tells a run, as `Fractal.tell` names it."""
+FIELDS = {"answer": "text", "reject": "why"}
+"""The field of the form that goes with it."""
+
+
+@router.get("/")
+def runs(
+    request: Request,
+    served: Served,
+    text: Annotated[str, Query(max_length=200)] = "",
+    status: Annotated[str, Query(max_length=20)] = "",
+    page: Annotated[int, Query(ge=1)] = 1,
+) -> HTMLResponse:
+    """The list of runs, newest first; with `text` in their task or id, and with this status."""
+    fractal = served.fractal
+    ids = fractal.workspace.run_ids()
+    first = (page - 1) * ON_A_PAGE
+    if text or status:
+        found = [each for each in _with_status(fractal, fractal.runs(ids)) if _fits(each, text, status)]
+        total, shown = len(found), found[first : first + ON_A_PAGE]
+    else:
+        total, shown = len(ids), _with_status(fractal, fractal.runs(ids[first : first + ON_A_PAGE]))
+    loops = {each.run: len(loop_ids(fractal, each.run)) for each in shown}
+    last = max(1, -(-total // ON_A_PAGE))
+    values = {"text": text, "status": status, "page": page, "last": last, "total": total, "all": len(ids)}
+    return html(request, "runs.html", runs=shown, loops=loops, **values)
+
+
+def _with_status(fractal: Fractal, found: list[RunSummary]) -> list[RunSummary]:
+    return [replace(each, status=status_of(fractal, each.run, each.status)) for each in found]
+
+
+def _fits(run: RunSummary, text: str, status: str) -> bool:
+    words = f"{run.run} {run.task}".casefold()
+    return status in ("", run.status) and all(each in words for each in text.casefold().split())
+
+
+@router.get("/runs/{run}")
+def show(
+    request: Request, served: Served, run: str, doc: str = "", text: bool = False, prompt: bool = False
+) -> HTMLResponse:
+    """A run, and beside it one of its documents: rendered, as `text`, or the `prompt` of its next call."""
+    fractal = served.fractal
+    shown = run_page(fractal, run)
+    chosen = doc or str(shown.root["id"])
+    if chosen not in shown.documents:
+        raise HTTPException(404, f"run {shown.run} has no document {chosen}")
+    source = as_text(fractal, chosen)
+    return html(
+        request,
+        "run.html",
+        page=shown,
+        waits=fractal.review(shown.run),
+        doc=chosen,
+        source=source,
+        body=None if text or prompt else as_markdown(source, _links(shown.run, shown.documents)),
+        prompt=fractal.prompt(chosen) if prompt else None,
+    )
+
+
+def _links(run: str, documents: Collection[str]) -> Link:
+    def link(target: str) -> str:
+        id = target.removesuffix(".md")
+        return f"/runs/{run}?doc={id}" if id in documents else ""
+
+    return link
+
+
+@router.get("/runs/{run}/export.html")
+def export(served: Served, run: str) -> Response:
+    """A run as one file."""
+    fractal = served.fractal
+    name = fractal.find(run)
+    headers = {**HEADERS, "content-disposition": f'attachment; filename="run-{name}.html"'}
+    return HTMLResponse(as_file(fractal, name), headers=headers)
+
+
+@router.post("/runs/{run}/fork")
+def fork(served: Served, run: str, fields: Fields) -> Response:
+    """Copy a run up to a step of its root; show the copy."""
+    step = fields.get("step", "").strip()
+    if step and not step.isdecimal():
+        raise HTTPException(400, f"{step} is no number of a step")
+    return seen(f"/runs/{served.fractal.fork(run, int(step) if step else None)}")
+
+
+@router.post("/runs/{run}/resume", dependencies=[Room])
+async def resume(served: Served, run: str, fields: Fields) -> Response:
+    """Continue a run."""
+    return seen(f"/runs/{await served.runs.resume(run)}")
+
+
+@router.post("/runs/{run}/{decision}")
+async def decide(served: Served, run: str, decision: str, fields: Fields, by: By) -> Response:
+    """Answer, approve, reject or stop a run, and continue it."""
+    if decision not in DECISIONS:
+        raise HTTPException(404, f"nothing is called {decision}")
+    values = {name: fields.get(name, "").strip() for name in [FIELDS[decision]]} if decision in FIELDS else {}
+    if decision == "answer" and not values["text"]:
+        raise HTTPException(400, "the answer is empty")
+    if decision == "approve":
+        refuse_unproven(by, served, run)
+    return seen(f"/runs/{await served.runs.send(run, decision, by, **values)}")

@@ -1,0 +1,30 @@
+"""A server of the page on loopback, in a thread: a test sees the link that a person gets at the terminal."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from runtime.server.app import create_app
+from runtime.server.serving import serving
+
+
+@contextmanager
+def served(folder: Path, *, announce: Callable[[str], None] | None = None, **settings: Any) -> Iterator[str]:
+    """Serve a folder on a free port; gives the address, such as http://127.0.0.1:41234."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        server = serving(create_app(folder, settings=settings, announce=announce))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        try:
+            while not server.started and thread.is_alive():
+                time.sleep(0.01)
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join(30)

@@ -1,0 +1,309 @@
+"""The page without a browser: its views, its forms, and who may send them."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+import yaml
+from page_place import ACCEPT, EVIL, asking, full, hostile, plan, ran, waiting
+from page_serving import served
+
+from kernel.document.markdown import render
+from kernel.document.model import Document, Meta, Note, Section
+from kernel.errors import Exit
+from runtime.api.fractal import Fractal
+from runtime.server.page.rendering import ASSETS, markdown
+
+VIEWS = ("/", "/brain", "/patterns", "/runners", "/nerves")
+AGAIN = plan({"tool": "read", "args": {"path": "notes.md"}})
+"""What the model of the served runs plans."""
+REPOSITORY = Path(__file__).parents[3]
+
+
+@dataclass
+class Visitor:
+    """A browser as the server sees it: it keeps cookies, and sends the origin with forms."""
+
+    http: httpx.Client
+    base: str
+    proof: str = ""
+
+    def get(self, path: str) -> str:
+        response = self.http.get(path)
+        assert response.status_code == 200, response.text
+        return response.text
+
+    def send(self, path: str, **fields: str) -> httpx.Response:
+        if not self.http.cookies:
+            self.get("/")
+        fields["form"] = self.http.cookies["fractal-form"]
+        headers = {"origin": self.base, "x-fractal-person": self.proof}
+        return self.http.post(path, data=fields, headers=headers)
+
+    def open_link(self, code: str) -> None:
+        """Show that a person sits here, as the script of the page does with the link of the terminal."""
+        self.proof = self.http.post("/api/person", json={"code": code}).json()["proof"]
+
+
+@dataclass
+class Place:
+    folder: Path
+    runs: dict[str, str]
+    visitor: Visitor
+    codes: list[str]  # of the links at the terminal
+
+    @property
+    def fractal(self) -> Fractal:
+        return Fractal(self.folder)
+
+    def ended(self, run: str) -> Document:
+        """The root of a run when it has ended."""
+        until = time.monotonic() + 60
+        while not (root := self.fractal.root_document(run)).ended and time.monotonic() < until:
+            time.sleep(0.05)
+        return root
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    """A served workspace; a test that decides about a run makes that run."""
+    tmp_path = tmp_path_factory.mktemp("page")
+    runs = full(tmp_path / "work")
+    script = tmp_path / "answers.yaml"
+    script.write_text(yaml.safe_dump({"fused": AGAIN, "plan": AGAIN, "check": ACCEPT}))
+    settings = {"model": f"scripted:{script}", "sandbox": "off", "check": "always"}
+    codes: list[str] = []
+    with (
+        served(tmp_path / "work", announce=codes.append, **settings) as base,
+        httpx.Client(base_url=base, timeout=60) as http,
+    ):
+        yield Place(tmp_path / "work", runs, Visitor(http, base), codes)
+
+
+def test_every_view_shows_what_there_is(place: Place) -> None:
+    views = {path: place.visitor.get(path) for path in VIEWS}
+    for run in place.runs.values():
+        assert f'href="/runs/{run}"' in views["/"]
+    assert "the shop opens at ten" in views["/brain"] and ">the shop opens at nine\n" not in views["/brain"]
+    assert "Read a file before you change it." in views["/patterns"]
+    assert "12 of 50" in views["/runners"]
+    assert "count the invoices" in views["/nerves"] and "Which file should I write?" in views["/nerves"]
+
+
+def test_a_run_shows_its_phases_steps_replies_costs_and_diff(place: Place) -> None:
+    text = place.visitor.get(f"/runs/{place.runs['done']}")
+    for part in ("Understand", "Plan", "Do", "Check", "Output", "Reply of", "Evidence", "1 call"):
+        assert part in text
+    assert '<span class="removed">-The shop opens at nine.\n</span>' in text
+    assert '<span class="added">+The shop opens at ten.\n</span>' in text
+    written = place.visitor.get(f"/runs/{place.runs['done']}?text=true")
+    assert "### task · person" in written
+    assert f"?doc=op-write-{place.runs['done']}-1" in text
+
+
+def test_runs_are_filtered_by_words_and_status(place: Place) -> None:
+    found = place.visitor.get("/?text=INVOICES+up&status=escalated")
+    assert place.runs["failed"] in found and place.runs["done"] not in found
+    assert "No run fits" in place.visitor.get("/?text=nothing")
+
+
+def test_an_empty_folder_says_how_to_begin(tmp_path: Path) -> None:
+    with served(tmp_path) as base:
+        for path, hint in zip(VIEWS, ("run", "remember", "learn", "runner", "lifeforce"), strict=True):
+            text = httpx.get(base + path).text
+            assert hint in text and 'class="empty"' in text
+
+
+def test_an_answer_continues_the_run(place: Place) -> None:
+    run = asking(place.folder)
+    assert place.visitor.send(f"/runs/{run}/answer", text=" ").status_code == 400
+    assert place.visitor.send(f"/runs/{run}/answer", text="report.md").status_code == 303
+    root = place.ended(run)
+    assert root.meta.word == "unverified"
+    assert root.text(1, "answer") == "report.md"
+
+
+def test_a_step_is_carried_out_when_a_person_approves_it(place: Place) -> None:
+    (place.folder / "notes.md").write_text("# Notes\n\nThe shop opens at nine.\n")
+    run = waiting(place.folder)
+    assert "-The shop opens at nine." in place.visitor.get(f"/runs/{run}")
+    refused = place.visitor.send(f"/runs/{run}/approve")
+    assert refused.status_code == 403 and "fractal approve" in refused.text
+    person = Visitor(place.visitor.http, place.visitor.base)
+    person.open_link(place.codes[-1])
+    assert person.send(f"/runs/{run}/approve").status_code == 303
+    assert place.ended(run).steps[1].evidence["approved"] == "person at page"
+    assert "ten" in (place.folder / "notes.md").read_text()
+
+
+def test_a_rejected_step_is_not_carried_out_and_the_model_reads_why(place: Place) -> None:
+    (place.folder / "notes.md").write_text("as it was")
+    run = waiting(place.folder)
+    assert place.visitor.send(f"/runs/{run}/reject", why="the notes are needed").status_code == 303
+    step = place.ended(run).steps[1]
+    assert step.state == "failed" and "the notes are needed" in str(step.result)
+    assert (place.folder / "notes.md").read_text() == "as it was"
+
+
+def test_stop_ends_a_run(place: Place) -> None:
+    run = waiting(place.folder)
+    assert place.visitor.send(f"/runs/{run}/cancel").status_code == 303
+    assert place.ended(run).meta.status == "cancelled"
+
+
+def test_a_fork_is_a_run_of_its_own(place: Place) -> None:
+    sent = place.visitor.send(f"/runs/{place.runs['failed']}/fork", step="1")
+    run = sent.headers["location"].removeprefix("/runs/")
+    assert run not in place.runs.values()
+    assert "Resume" in place.visitor.get(f"/runs/{run}")
+    assert place.visitor.send(f"/runs/{place.runs['failed']}/fork", step="x").status_code == 400
+
+
+def test_what_cannot_be_done_is_told_as_a_page(place: Place) -> None:
+    sent = place.visitor.send(f"/runs/{place.runs['done']}/cancel")
+    assert sent.status_code == 400
+    assert "That did not work" in sent.text and "there is nothing to cancel" in sent.text
+    assert place.visitor.http.get("/runs/nosuch").status_code == 400
+    assert place.visitor.http.get(f"/runs/{place.runs['done']}?doc=../../x").status_code == 404
+    assert place.visitor.http.get("/assets/..%2frendering.py").status_code == 404
+
+
+def test_a_correction_supersedes_the_fact_and_keeps_it(place: Place) -> None:
+    id = re.findall(r'id="fact-([^"]+)"', place.visitor.get("/brain?query=when+does+the+shop+open"))[0]
+    assert place.visitor.send(f"/facts/{id}/correct", text="the shop opens at eleven").status_code == 303
+    text = place.visitor.get("/brain")
+    assert "the shop opens at eleven" in text
+    history = text.partition("<h3>Before</h3>")[2].partition("</ol>")[0]
+    assert history.index("at ten") < history.index("at nine")
+    assert place.visitor.send("/facts/nosuch/correct", text="x").status_code == 400
+
+
+def test_forgetting_shows_first_what_would_go(place: Place) -> None:
+    assert "Mara runs the shop in Bern" in place.visitor.get("/facts/forget?words=Mara")
+    assert "Mara" in place.visitor.get("/brain")
+    assert place.visitor.send("/facts/forget", words="Mara").status_code == 303
+    assert "Mara" not in place.visitor.get("/brain")
+
+
+def test_a_pattern_is_switched_off_and_on(place: Place) -> None:
+    library = place.fractal.memory.library
+    for switch, active in (("off", False), ("on", True)):
+        assert place.visitor.send(f"/patterns/read-first/{switch}").status_code == 303
+        assert [each.active for each in library.all()] == [active]
+    assert "Read a file before you change it." in place.visitor.get("/patterns.md")
+
+
+def test_a_form_of_another_page_changes_nothing(place: Place) -> None:
+    visitor, path = place.visitor, "/patterns/read-first/off"
+    visitor.get("/")
+    token = visitor.http.cookies["fractal-form"]
+    for origin in ("http://evil.example", "http://127.0.0.1:1", "null", ""):
+        sent = visitor.http.post(path, data={"form": token}, headers={"origin": origin} if origin else {})
+        assert sent.status_code == 403
+    for fields in ({}, {"form": "x"}, {"form": ""}):
+        assert visitor.http.post(path, data=fields, headers={"origin": visitor.base}).status_code == 403
+    bare = httpx.post(visitor.base + path, data={"form": token}, headers={"origin": visitor.base})
+    assert bare.status_code == 403
+    assert place.fractal.memory.library.all()[0].active
+    cookie = httpx.get(visitor.base).headers["set-cookie"].lower()
+    assert "samesite=strict" in cookie and "httponly" in cookie
+
+
+def test_a_serious_danger_is_shown_and_needs_a_person(place: Place) -> None:
+    remove = {"tool": "bash", "args": {"command": "rm -rf /"}}
+    run = ran(place.folder, "clean up", {"fused": plan(remove)}, approve=["shell"])
+    assert "serious:" in place.visitor.get(f"/runs/{run}")
+    sent = place.visitor.send(f"/runs/{run}/approve")
+    assert sent.status_code == 403 and "fractal approve" in sent.text
+    guessing = Visitor(place.visitor.http, place.visitor.base, "guessed")
+    assert guessing.send(f"/runs/{run}/approve").status_code == 403
+    assert place.fractal.root_document(run).meta.status == "waiting"
+
+
+def test_markdown_has_no_html_images_or_scripts() -> None:
+    evil = f"{EVIL}\n\n[a](JaVaScRiPt:alert(1)) [b](data:text/html,x) [c](//evil.example) <a href='x'>d</a>\n"
+    shown = str(markdown(evil + "[e](https://example.org/) [f](system-a.md)", lambda target: ""))
+    assert re.findall(r'href="([^"]*)"', shown) == [
+        "http://127.0.0.1:9/x.png",  # an image is a link
+        "https://example.org/",
+    ]
+    assert not re.search(r"<(script|img|style|iframe)", shown)
+
+
+def test_the_assets_are_small() -> None:
+    assert sum(each.stat().st_size for each in ASSETS.iterdir()) <= 60_000
+
+
+def test_no_view_has_script_or_style_of_its_own(tmp_path: Path) -> None:
+    hostile(tmp_path / "work")
+    with served(tmp_path / "work") as base, httpx.Client(base_url=base, timeout=60) as http:
+        runs = [f"/runs/{each}" for each in Fractal(tmp_path / "work").workspace.run_ids()]
+        assert len(runs) == 4
+        for path in (*VIEWS, *runs, *(f"{each}?text=true" for each in runs), "/?text=<script>&status=x"):
+            response = http.get(path)
+            assert response.status_code == 200
+            assert "unsafe" not in response.headers["content-security-policy"]
+            assert not re.search(r'href="\s*javascript:', response.text, re.IGNORECASE)
+            bare = re.sub(r'="[^"]*"', "=", response.text)  # a quote in a value is escaped
+            assert not re.search(r"<[^>]*\s(on\w+|style)=|<img|<style", bare)
+            assert response.text.count("<script") == 2
+            assert "\u202e" not in response.text and "\x1b" not in response.text
+
+
+@pytest.mark.slow
+def test_ten_thousand_runs_are_listed_at_once(tmp_path: Path) -> None:
+    """Measured: 0.2 s; the aim is 1 s, and the limit here is generous."""
+    runs = tmp_path / "state" / "runs"
+    (tmp_path / "fractal.yaml").touch()
+    for n in range(10_000):
+        run = f"r{n:05d}"
+        meta = Meta(f"system-{run}", run, status="complete", created="2026-01-01T00:00:00Z")
+        (runs / run).mkdir(parents=True)
+        document = Document(meta, {1: Section(notes=(Note("task", f"task {n}", "person"),))})
+        (runs / run / f"{meta.id}.md").write_bytes(render(document, 1))
+    with served(tmp_path) as base, httpx.Client(base_url=base, timeout=60) as http:
+        http.get("/")
+        began = time.perf_counter()
+        text = http.get("/").text
+        assert time.perf_counter() - began < 10
+    assert "10000 runs" in text and text.count('<tr id="run-') == 50
+
+
+def show(folder: Path, *words: str, without: str = "") -> subprocess.CompletedProcess[str]:
+    """`fractal show` in a process of its own, in which a package is not installed."""
+    code = f"""
+import importlib.util as util
+found = util.find_spec
+util.find_spec = lambda name, *more: None if name == {without!r} else found(name, *more)
+from runtime.cli import main
+main()
+"""
+    command = [sys.executable, "-c", code, "show", *words]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, env=ENVIRONMENT, timeout=60)
+
+
+ENVIRONMENT = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(REPOSITORY), "FRACTAL_TRUST": "all"}
+
+
+def test_a_run_is_exported_as_one_file_without_script(tmp_path: Path) -> None:
+    run = hostile(tmp_path / "work")
+    done = show(tmp_path / "work", run, "--html", "run.html")
+    assert done.returncode == 0, done.stderr
+    text = (tmp_path / "work" / "run.html").read_text("utf-8")
+    assert "<script" not in text and "style-src &#39;sha256-" in text
+    assert not re.search(r'(?:src|href)="(?!#)(?!data:)', text)
+
+
+def test_the_export_names_the_extra_that_it_needs(tmp_path: Path) -> None:
+    run = hostile(tmp_path / "work")
+    done = show(tmp_path / "work", run, "--html", "run.html", without="jinja2")
+    assert done.returncode == Exit.CONFIGURATION, done.stderr
+    assert "pip install 'fractal-runtime[server]'" in done.stderr

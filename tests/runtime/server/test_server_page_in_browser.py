@@ -1,0 +1,171 @@
+"""The page in a real browser: nothing hostile runs, the keyboard suffices, and a refresh disturbs nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from chromium import browser, with_browser
+from page_place import ACCEPT, full, hostile, plan, ran
+from page_serving import served
+
+from runtime.api import knowledge
+from runtime.api.fractal import Fractal
+from runtime.server.page.export import as_file
+
+pytestmark = with_browser
+VIEWS = ("/", "/brain", "/patterns", "/runners", "/nerves")
+OPEN_ALL = "document.querySelectorAll('details').forEach(each => each.open = true)"
+REFRESH = "document.dispatchEvent(new Event('visibilitychange'))"
+"""As if the tab were shown again: the view is read and morphed."""
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    with browser() as launched:
+        yield launched
+
+
+@pytest.fixture
+def visitor(chromium: Any) -> Iterator[Any]:
+    """A page of a fresh visitor, which collects what it asks for and what goes wrong."""
+    context = chromium.new_context()
+    page = context.new_page()
+    page.asked, page.wrong = [], []
+    page.on("request", lambda request: page.asked.append(request.url))
+    page.on("pageerror", lambda error: page.wrong.append(str(error)))
+    page.on("dialog", lambda dialog: (page.wrong.append(dialog.message), dialog.dismiss()))
+    page.on("console", lambda said: page.wrong.append(said.text) if "Content Security" in said.text else None)
+    yield page
+    context.close()
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict[str, Any], str]]:
+    """A folder, its runs, and the address at which it is served, with the newest link's code behind it."""
+    work = tmp_path_factory.mktemp("page")
+    runs = full(work / "work")
+    again = plan({"tool": "read", "args": {"path": "notes.md"}})
+    (work / "answers.yaml").write_text(yaml.safe_dump({"fused": again, "plan": again, "check": ACCEPT}))
+    settings = {"model": f"scripted:{work / 'answers.yaml'}", "sandbox": "off", "check": "always"}
+    codes: list[str] = []
+    with served(work / "work", announce=codes.append, **settings) as base:
+        yield work / "work", runs | {"codes": codes}, base
+
+
+def unharmed(page: Any, base: str) -> None:
+    assert page.evaluate("window.hit") is None
+    assert page.wrong == []
+    assert [url for url in page.asked if not url.startswith((base, "data:"))] == []
+
+
+def test_hostile_text_runs_nowhere(tmp_path: Path, visitor: Any) -> None:
+    hostile(tmp_path / "work")
+    fractal = Fractal(tmp_path / "work")
+    runs = fractal.workspace.run_ids()
+    with served(tmp_path / "work") as base:
+        for path in (*VIEWS, *(f"/runs/{run}" for run in runs), *(f"/runs/{run}?text=true" for run in runs)):
+            visitor.goto(base + path)
+            visitor.evaluate(OPEN_ALL)
+            for element in visitor.locator("main a, main summary, main pre").all()[:60]:
+                element.dispatch_event("mouseover")
+            visitor.evaluate(REFRESH)
+            with visitor.expect_response(base + path):
+                pass
+            unharmed(visitor, base)
+    for run in runs:
+        file = tmp_path / f"{run}.html"
+        file.write_text(as_file(fractal, run), "utf-8")
+        visitor.goto(file.as_uri())
+        visitor.evaluate(OPEN_ALL)
+        assert visitor.evaluate("getComputedStyle(document.querySelector('pre')).whiteSpace") == "pre-wrap"
+        assert visitor.evaluate("window.hit") is None and visitor.wrong == []
+
+
+def test_a_refresh_keeps_what_is_open_typed_and_focused(visitor: Any, place: tuple[Any, Any, str]) -> None:
+    folder, _, base = place
+    visitor.goto(base + "/brain")
+    fact = visitor.locator("details.fact", has_text="Mara runs the shop")
+    fact.locator("summary").click()
+    field = fact.get_by_label("What holds instead")
+    field.fill("Mara runs the shop in Basel")
+    visitor.mouse.wheel(0, 300)
+    visitor.wait_for_timeout(100)
+    scrolled = visitor.evaluate("scrollY")
+    knowledge.remember(Fractal(folder), "the cellar is dry")
+    visitor.evaluate(REFRESH)
+    visitor.locator("summary", has_text="the cellar is dry").wait_for()
+    assert fact.evaluate("each => each.open")
+    assert field.input_value() == "Mara runs the shop in Basel"
+    assert field.evaluate("each => each === document.activeElement")
+    assert abs(visitor.evaluate("scrollY") - scrolled) < 60
+    unharmed(visitor, base)
+
+
+def test_what_another_process_does_appears_by_itself(visitor: Any, place: tuple[Any, Any, str]) -> None:
+    folder, _, base = place
+    visitor.goto(base)
+    with visitor.expect_response("**/api/events"):
+        pass
+    run = ran(folder, "sort the shelves", {"fused": {"task": "Sort", "question": "Which shelf?"}})
+    visitor.locator(f"#run-{run}").wait_for()
+    unharmed(visitor, base)
+
+
+def test_who_opened_the_link_of_the_terminal_may_approve(visitor: Any, place: tuple[Any, Any, str]) -> None:
+    _, runs, base = place
+    visitor.goto(f"{base}/runs/{runs['waits']}")
+    visitor.get_by_role("button", name="Approve").click()
+    visitor.get_by_role("alert").filter(has_text="needs the person at the page").wait_for()
+    visitor.goto(f"{base}/#person={runs['codes'][-1]}")
+    visitor.get_by_text("This tab may approve").wait_for()
+    assert visitor.url == f"{base}/"
+    visitor.goto(f"{base}/runs/{runs['waits']}")
+    visitor.get_by_role("button", name="Approve").click()
+    visitor.get_by_role("heading", name="unverified").wait_for()
+    unharmed(visitor, base)
+
+
+def test_a_question_is_answered_with_the_keyboard_alone(visitor: Any, place: tuple[Any, Any, str]) -> None:
+    _, runs, base = place
+    visitor.goto(f"{base}/runs/{runs['asks']}")
+    visitor.keyboard.press("Tab")
+    assert visitor.evaluate("document.activeElement.className") == "skip"
+    visitor.keyboard.press("Enter")
+    visitor.keyboard.press("Tab")
+    assert visitor.evaluate("document.activeElement.name") == "text"
+    visitor.keyboard.type("report.md")
+    visitor.keyboard.press("Tab")
+    visitor.keyboard.press("Enter")
+    visitor.get_by_role("heading", name="unverified").wait_for()
+    assert visitor.get_by_label("Answer").count() == 0
+    summary = visitor.locator("summary", has_text="Understand").first
+    summary.focus()
+    visitor.keyboard.press("Enter")
+    visitor.get_by_text("report.md").first.wait_for()
+    unharmed(visitor, base)
+
+
+def test_no_view_is_wider_than_a_small_window(chromium: Any, place: tuple[Any, Any, str]) -> None:
+    _, runs, base = place
+    for scheme in ("light", "dark"):
+        context = chromium.new_context(viewport={"width": 400, "height": 800}, color_scheme=scheme)
+        page = context.new_page()
+        for path in (*VIEWS, *(f"/runs/{runs[each]}" for each in ("done", "asks", "waits", "failed"))):
+            page.goto(base + path)
+            page.evaluate(OPEN_ALL)
+            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
+            paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
+            assert (paper == "rgb(255, 255, 255)") == (scheme == "light")
+        context.close()
+
+
+def test_the_first_paint_is_quick(visitor: Any, place: tuple[Any, Any, str]) -> None:
+    """Measured: 0.2 s; the aim is 0.7 s, and the limit here is generous."""
+    visitor.goto(place[2])
+    paint = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
+    visitor.wait_for_timeout(200)
+    assert visitor.evaluate(paint) < 7_000
