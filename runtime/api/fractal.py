@@ -708,8 +708,7 @@ class Fractal(Reader):
         """Move runs that ended more than `keep_days` ago to `state/archive/`; returns their ids."""
         if not dry_run:
             self.memory.catch_up()  # it cannot read the documents afterwards
-        kept = [each for each in self.runs() if not worktrees.unapplied(self, each)]
-        runs = [(each.run, each.status, each.updated) for each in kept]
+        runs = [each for each in self.runs() if not worktrees.unapplied(self, each)]
         archived = put_away(self.workspace.state, runs, keep_days, dry_run=dry_run)
         if not dry_run:
             sweep(self.workspace)

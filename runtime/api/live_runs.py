@@ -16,7 +16,7 @@ from kernel.document.escaping import to_json
 from kernel.document.model import Document
 from kernel.document.references import escaped
 from kernel.errors import Declined, FractalError, RunLocked, UsageError
-from kernel.events import Event
+from kernel.events import Event, Listener, silent
 from kernel.loop.approval import Decider
 from kernel.loop.do import Waiting
 from kernel.tools.tool import Tool
@@ -91,9 +91,16 @@ class Live:
 class Runs:
     """All runs of one workspace, served by one process. Belongs to one event loop."""
 
-    def __init__(self, folder: str | Path, *, settings: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        folder: str | Path,
+        *,
+        settings: Mapping[str, Any] | None = None,
+        on_event: Listener = silent,
+    ) -> None:
         self.folder = folder
         self._settings = dict(settings or {})
+        self._listener = on_event
         self._live: dict[str, Live] = {}
         self.reading = self.fractal()
 
@@ -167,7 +174,11 @@ class Runs:
         return run if delivered else await self.resume(run)
 
     async def _begin(self, live: Live, work: Callable[[Fractal], Coroutine[Any, Any, RunResult]]) -> str:
-        fractal = self.fractal(live.settings, ladder=live.ladder, on_event=live.hear)
+        def hear(event: Event) -> None:
+            live.hear(event)
+            self._listener(event)
+
+        fractal = self.fractal(live.settings, ladder=live.ladder, on_event=hear)
         live.task = asyncio.create_task(self._watched(live, work(fractal)))
         while live.at_work and not live.run:
             await live.next_event()

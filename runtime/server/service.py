@@ -13,6 +13,7 @@ from starlette.requests import HTTPConnection
 
 from runtime.api.fractal import Fractal
 from runtime.api.live_runs import Runs
+from runtime.server.figures import Figures
 
 
 @dataclass
@@ -23,9 +24,11 @@ class Service:
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
     began: float = field(default_factory=monotonic)
     runs: Runs = field(init=False)
+    figures: Figures = field(init=False)
 
     def __post_init__(self) -> None:
-        self.runs = Runs(self.folder, settings=self.settings)
+        self.runs = Runs(self.folder, settings=self.settings, on_event=lambda event: self.figures.hear(event))
+        self.figures = Figures(self.fractal)
 
     @property
     def fractal(self) -> Fractal:
