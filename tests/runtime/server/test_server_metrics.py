@@ -174,3 +174,24 @@ def test_ten_thousand_runs_are_read_once(folder: Path) -> None:
         took.append(time.monotonic() - began)
         assert samples["fractal_runs_total complete"] == 10_001
     assert took[1] < took[0] / 4
+
+
+def test_the_dashboard_has_every_figure_and_no_other() -> None:
+    dashboard = json.loads((ROOT / "docs" / "telemetry" / "grafana.json").read_text())
+    suffixes = {"counter": ["_total"], "gauge": [""], "summary": ["_sum", "_count"]}
+    suffixes["histogram"] = ["_bucket", "_sum", "_count"]
+    families = text_string_to_metric_families(Figures(Fractal(ROOT / "docs")).text().decode())
+    kinds = {each.name: each.type for each in families}
+    kinds |= {"fractal_recall": "counter", "fractal_surprise": "summary"}  # no memory is there
+    kinds |= {"fractal_recognition_ratio": "gauge", "fractal_methods": "gauge"}
+    assert set(kinds) == NAMES
+    owner = {name + suffix: name for name, kind in kinds.items() for suffix in suffixes[kind]}
+    shown = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    found = [set(re.findall(r"fractal_\w+", expression)) for expression in shown]
+    assert all(found) and set().union(*found) <= set(owner)
+    assert {owner[each] for each in set().union(*found)} == NAMES
+    page = (ROOT / "docs" / "telemetry.md").read_text()
+    listed = re.findall(r"^\| `(fractal_\w+)` \| (\w+)", page, re.M)
+    assert dict(listed) == {
+        name + ("_total" if kind == "counter" else ""): kind for name, kind in kinds.items()
+    }
