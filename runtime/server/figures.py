@@ -133,11 +133,11 @@ class Figures:
     ) -> None:
         """Count a run as its META is now; `was` is how it counted before."""
         status, spent = meta["status"], meta.get("spent", {})
-        counted: Counter[str] = Counter({name: spent.get(name) or 0 for name in _SPENT})
+        counted: Counter[str] = Counter({name: float(spent.get(name) or 0) for name in _SPENT})
         if status in ENDED:
             counted[status] = 1
             if meta.get("type") == DREAM:
-                counted.update({"dreams": 1, "dream_seconds": spent.get("seconds", 0)})
+                counted.update({"dreams": 1, "dream_seconds": float(spent.get("seconds", 0))})
         if was.get(RESUMABLE) and status != RESUMABLE:  # it goes on; that it was exhausted stays counted
             self._finished[RESUMABLE] += 1
         self._unfinished.pop(run, None)

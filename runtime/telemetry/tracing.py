@@ -12,7 +12,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -112,26 +112,35 @@ def _processor(otel: str) -> BatchSpanProcessor:
             return result
 
     address = None
-    mine: dict[str, str] = {}
+    others: dict[str, str] = {}
     if otel != ENVIRONMENT:  # then headers and keys of the environment are meant for somebody else
         address = otel if otel.endswith("/v1/traces") else f"{otel.rstrip('/')}/v1/traces"
-        mine = {name: os.environ.pop(name) for name in [*os.environ] if _VARIABLES.match(name)}
+        others = {name: os.environ.pop(name) for name in [*os.environ] if _VARIABLES.match(name)}
     try:
         exporter = Exporter(endpoint=address, timeout=TIMEOUT)
     finally:
-        os.environ.update(mine)
+        os.environ.update(others)
     processor = BatchSpanProcessor(exporter, max_queue_size=QUEUE)
 
-    def end() -> None:
+    def finish() -> None:
         processor.shutdown()
         if exporter.failed:
             where = address or "the collector of OTEL_EXPORTER_OTLP_ENDPOINT"
-            print(
-                f"warning: {exporter.failed} spans were not sent: {where} does not take them", file=sys.stderr
-            )
+            text = f"warning: {exporter.failed} spans were not sent: {where} does not take them"
+            print(text, file=sys.stderr)
 
-    atexit.register(end)
+    _finish.append(finish)
     return processor
+
+
+_finish: list[Callable[[], None]] = []
+
+
+@atexit.register
+def finish() -> None:
+    """Send what is left, before the process ends; a program that leaves by `os._exit` calls it itself."""
+    while _finish:
+        _finish.pop()()
 
 
 def spans(folder: Path, *, content: bool) -> list[ReadableSpan]:
@@ -291,7 +300,7 @@ class _Spans:
         *,
         client: bool = False,
     ) -> ReadableSpan:
-        from opentelemetry.sdk.trace import ReadableSpan
+        from opentelemetry.sdk.trace import ReadableSpan  # a tracer would give random ids
         from opentelemetry.trace import SpanKind, Status, StatusCode
 
         start, end = map(_nanoseconds, times)

@@ -7,13 +7,12 @@ import json
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
+from collector import Collector
 from playing import ACCEPT, plan, write
 from processes import TASK, command, environment, root_of, script, stopped_in_child, until
 
@@ -27,55 +26,11 @@ pytest.importorskip("opentelemetry.sdk")
 CALLER = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
-class Collector:
-    """What an OTLP collector was sent: spans by id, with the name of each parent."""
-
-    def __init__(self) -> None:
-        from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-
-        received: list[Any] = []
-        self.headers: list[dict[str, str]] = []
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(handler) -> None:
-                body = handler.rfile.read(int(handler.headers["content-length"]))
-                self.headers.append({**handler.headers})
-                request = ExportTraceServiceRequest.FromString(body)
-                for resource in request.resource_spans:
-                    for scope in resource.scope_spans:
-                        received.extend(scope.spans)
-                handler.send_response(200)
-                handler.send_header("content-length", "0")
-                handler.end_headers()
-
-            def log_message(handler, *args: Any) -> None:
-                pass
-
-        self.spans = received
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-
-    def tree(self) -> list[tuple[str, str]]:
-        """The name of each span with that of its parent; "-" for one that was not sent."""
-        named = {span.span_id: span.name for span in self.spans}
-        return [(named.get(span.parent_span_id, "-"), span.name) for span in self.spans]
-
-    def attributes(self, name: str) -> list[dict[str, Any]]:
-        return [
-            {each.key: getattr(each.value, each.value.WhichOneof("value")) for each in span.attributes}
-            for span in self.spans
-            if span.name == name
-        ]
-
-
 @pytest.fixture
 def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
     monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "50")
-    made = Collector()
-    yield made
-    made.server.shutdown()
-    made.server.server_close()
+    with Collector().running() as made:
+        yield made
 
 
 def ran(folder: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
@@ -155,6 +110,12 @@ def test_a_run_joins_the_trace_of_its_caller(tmp_path: Path, collector: Collecto
     assert asked["gen_ai.provider.name"] == "openai"
     assert asked["gen_ai.usage.input_tokens"] > 0
     assert Fractal(tmp_path / "work").document(run).meta.extra["trace"] == CALLER
+
+
+def test_a_fork_is_no_part_of_the_trace_of_its_original(tmp_path: Path, collector: Collector) -> None:
+    run = write_a(tmp_path / "work", collector, trace=CALLER)
+    fractal = Fractal(tmp_path / "work")
+    assert "trace" not in fractal.document(fractal.fork(run)).meta.extra
 
 
 def test_a_trace_that_its_caller_does_not_sample_is_not_sent(tmp_path: Path, collector: Collector) -> None:
