@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import hashlib
 import json
+import logging
 import os
 import re
 import sys
@@ -120,6 +121,7 @@ def _processor(otel: str) -> BatchSpanProcessor:
         exporter = Exporter(endpoint=address, timeout=TIMEOUT)
     finally:
         os.environ.update(others)
+    logging.getLogger("opentelemetry").addHandler(logging.NullHandler())  # else retries are shown
     processor = BatchSpanProcessor(exporter, max_queue_size=QUEUE)
 
     def finish() -> None:
@@ -198,8 +200,7 @@ class _Spans:
         for document in self.documents.values():
             yield self._of_operation(document) if document.meta.operation else self._of_loop(document)
         yield from self._of_plans()
-        for number, call in enumerate(self.calls):
-            yield self._of_call(call, number)
+        yield from map(self._of_call, self.calls)
 
     def _of_run(self) -> ReadableSpan:
         meta = self.root.meta
@@ -223,7 +224,7 @@ class _Spans:
         meta = document.meta
         found: dict[str, Any] = {names.TOOL_NAME: meta.type}
         if self.content:
-            found[names.TOOL_ARGUMENTS] = document.text(1, "task")
+            found[names.TOOL_ARGUMENTS] = document.text(1, "task").removeprefix(f"{meta.type} ")
             found[names.TOOL_RESULT] = document.text(5, "result") or document.text(5, "error")
         times = (meta.created, meta.updated)
         return self._span(
@@ -248,7 +249,7 @@ class _Spans:
                 made[-1].why and "failed",
             )
 
-    def _of_call(self, call: Call, number: int) -> ReadableSpan:
+    def _of_call(self, call: Call) -> ReadableSpan:
         model = call.model or call.rung
         usage = call.usage or {}
         found: dict[str, Any] = {
@@ -267,7 +268,7 @@ class _Spans:
             found[names.OUTPUT_MESSAGES] = _message("assistant", self.redact(call.text))
         failure = "interrupted" if call.end is None else "failed" if call.why else ""
         parent = (call.loop, "plan", call.attempt) if _plans(call) else self._loop(call.loop)
-        what, times = (call.key, number), (call.start, call.end or call.start)
+        what, times = (call.key, call.start), (call.start, call.end or call.start)
         return self._span(names.CHAT, model, what, parent, times, found, failure, client=True)
 
     def _loop(self, loop: str) -> tuple[object, ...]:
