@@ -149,9 +149,8 @@ class Figures:
 
     def _of_memory(self) -> Iterator[Metric]:
         config, memory = self.fractal.config, self.fractal.memory
-        if not memory.there:
-            return
-        with closing(open_shelf(config.store, memory.folder, fsync=config.fsync)) as shelf:
+        place = config.store if memory.there else "memory"  # reading creates no store
+        with closing(open_shelf(place, memory.folder, fsync=config.fsync)) as shelf:
             met = problems(shelf)
             stages = Counter(each.stage for each in shelf.scan(Method))
         recalled = CounterMetricFamily("fractal_recall", "Problems, by how they were met", labels=["type"])

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 ENVIRONMENT = "env"
 """The value of the setting `otel` that leaves address and headers to the standard `OTEL_EXPORTER_OTLP_*`."""
 _VARIABLES = re.compile("OTEL_(PYTHON_)?EXPORTER_OTLP_")
-TIMEOUT = 5.0
+TIMEOUT = 3.0
 """Seconds that an export may take, retries included; the process waits so long for it when it ends."""
 QUEUE = 100_000
 """Spans that wait to be sent; a run of thousands of calls hands over all of its spans at once."""
