@@ -104,7 +104,11 @@ class Fractal(Reader):
         return self._ladder
 
     def _ladder_of(self, type: str) -> Ladder:
-        """The rungs for a root of that type; memory itself plans a dream."""
+        """The rungs for a root of that type; memory itself plans a dream. Raises for a wrong setting."""
+        if self.config.otel:
+            from runtime.telemetry import tracing
+
+            tracing.require()
         return dreaming.ladder_of(self) if type == DREAM else self.ladder
 
     @cached_property
@@ -321,7 +325,7 @@ class Fractal(Reader):
             extra: dict[str, Any] = self._meta_names(group, thread)
             extra |= {"plan_only": True} if plan_only else {}
             extra |= {"worktree": made.noted} if made else {}
-            extra |= {"trace": trace} if trace else {}
+            extra |= {"trace": found} if (found := self._trace(document, trace)) else {}
             if self.sources["skills"] == "flag":  # they are used again when the run is resumed
                 extra["with_skills"] = [str(place) for place in self._named_skills()]
             document = document.having(extra=extra)
@@ -371,6 +375,14 @@ class Fractal(Reader):
             begin_session(run_context, root)
             self._emit_start(root)
             return await self._drive(run_context, folder, clock, servers, policy)
+
+    def _trace(self, document: Document, given: str) -> str:
+        """The `traceparent` of a new run: the caller's, or one of its own if it is traced; "" for none."""
+        if not self.config.otel:
+            return given
+        from runtime.telemetry.tracing import traceparent
+
+        return traceparent(document.meta, given)
 
     def _policy(self, **decided: Any) -> Policy:
         """The policy of a run, with the calls that are approved for the folder that it acts in."""
@@ -523,6 +535,13 @@ class Fractal(Reader):
         self.memory.end(folder, warn)
         if ended and self.messages_folder.is_dir():
             self.nerves.ended(result)
+        if ended and self.config.otel:
+            from runtime.telemetry import tracing
+
+            try:
+                tracing.send(folder, self.config.otel, content=self.config.otel_content)
+            except (FractalError, OSError) as error:
+                warn(f"its trace is not sent: {error}")
 
     async def _driven(self, run_context: RunContext, folder: Path, clock: Clock) -> RunResult:
         while True:
@@ -689,8 +708,7 @@ class Fractal(Reader):
         """Move runs that ended more than `keep_days` ago to `state/archive/`; returns their ids."""
         if not dry_run:
             self.memory.catch_up()  # it cannot read the documents afterwards
-        kept = [each for each in self.runs() if not worktrees.unapplied(self, each)]
-        runs = [(each.run, each.status, each.updated) for each in kept]
+        runs = [each for each in self.runs() if not worktrees.unapplied(self, each)]
         archived = put_away(self.workspace.state, runs, keep_days, dry_run=dry_run)
         if not dry_run:
             sweep(self.workspace)

@@ -96,24 +96,27 @@ def shelf_or_empty() -> AbstractContextManager[Shelf]:
 @brain.command("export")
 @click.argument("path", default="-", type=click.Path(allow_dash=True))
 @click.option("--files", is_flag=True, help="Write a folder of JSON files, one per record.")
+@click.option("--sqlite", is_flag=True, help="Write tables for analysis instead; see docs/telemetry.md.")
 @click.option(
     "--kind", "kinds", multiple=True, metavar="KIND", help="Only records of this kind; may be repeated."
 )
 @json_option("Print how many records of each kind were written.")
-def export(path: str, files: bool, kinds: Sequence[str]) -> int:
+def export(path: str, files: bool, sqlite: bool, kinds: Sequence[str]) -> int:
     """Write all records to PATH as JSON lines; without PATH, to standard output.
 
     The folder of an earlier export is updated. Records that cannot be read are reported, with exit code 1.
     """
-    if path == "-" and (files or wants_json()):
-        raise UsageError("--files and --json need a PATH")
+    if path == "-" and (files or sqlite or wants_json()):
+        raise UsageError("--files, --sqlite and --json need a PATH")
+    if sqlite and (files or kinds):
+        raise UsageError("--sqlite writes three tables into one file; leave out --files and --kind")
     with closing(shelf_of_workspace()) as shelf:
-        counts = _write(shelf, path, files, list(kinds) or None)
+        counts = _write_tables(shelf, path) if sqlite else _write(shelf, path, files, list(kinds) or None)
         faults = list(shelf.faults.values())
     emit({"records": counts, "faults": faults}, 1 if faults else 0)
     _print_faults(faults)
     if path != "-":
-        notify(f"wrote {count(counts.total(), 'record')} to {path}")
+        notify(f"wrote {count(counts.total(), 'row' if sqlite else 'record')} to {path}")
     return 1 if faults else 0
 
 
@@ -147,6 +150,20 @@ def _write(shelf: Shelf, path: str, files: bool, kinds: list[str] | None) -> Cou
             finally:
                 temporary.unlink(missing_ok=True)
     return counts
+
+
+def _write_tables(shelf: Shelf, path: str) -> Counter[str]:
+    """Write the tables to a file, in the place of an earlier one; returns the rows of each."""
+    from runtime.telemetry.tables import write
+
+    temporary = disk.temporary_path(Path(path))
+    with disk.writing_state(Path(path)):
+        try:
+            counts = write(shelf, temporary)
+            disk.move(temporary, Path(path))
+        finally:
+            temporary.unlink(missing_ok=True)
+    return Counter(counts)
 
 
 @brain.command("import")

@@ -89,6 +89,9 @@ async def _until_the_end(serving: Coroutine[Any, Any, None], runs: Runs, stop: a
 
 def _end(code: int) -> NoReturn:
     """Exit at once: everything is saved, and the thread that reads standard input cannot be stopped."""
+    from runtime.telemetry import tracing
+
+    tracing.finish()
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

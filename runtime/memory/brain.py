@@ -5,6 +5,7 @@ A run only records its solved task; neurons and vectors are made before the next
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -126,7 +127,10 @@ class Brain(Stored):
             return
         if not (self.empty and self.ways.empty):
             memory = self.memory  # with what the last runs taught
-            self._recognised[task] = self.types.recognise(task, memory.embedder.embed([task])[0])
+            began = time.perf_counter()
+            found = self.types.recognise(task, memory.embedder.embed([task])[0])
+            ms = round((time.perf_counter() - began) * 1000, 3)
+            self._recognised[task] = replace(found, ms=ms)
 
     def way(self, task: str, possible: Sequence[str]) -> str:
         """The best of the possible ways to ask a model about a recognised task."""
@@ -288,7 +292,7 @@ class Brain(Stored):
                 self._settle(decision.id, good, judge)
             fresh = [each for each, _, _ in decisions if each.id not in stored]
             if fresh:
-                snapshots.count(self.shelf, len(fresh), self.config.snapshot_every, at)
+                snapshots.count(self.shelf, fresh, self.config.snapshot_every, at)
         self.happened += [("NeuronTreeBuilt", {"tree": each.id, "task": each.text}) for each in new]
         self.happened += [
             ("NeuronRecalled", {"tree": each.tree, "method": each.method, "recall": each.path})
@@ -350,7 +354,8 @@ class Brain(Stored):
         if recognition is None:
             return decision
         self.types.used(recognition, decision.text, at=at)
-        return decision.model_copy(update={"type": recognition.type, "recognition": recognition.kind})
+        changes = {"type": recognition.type, "recognition": recognition.kind}
+        return decision.model_copy(update={**changes, "ms": {**decision.ms, "recognise": recognition.ms}})
 
     def _with_method(self, decision: Decision, attempt: Attempt) -> Decision:
         """With the learned methods that planned an attempt, and the calls they save."""

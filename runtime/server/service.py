@@ -18,7 +18,8 @@ from kernel.errors import ConfigurationError, FractalError, RunLocked, StorageEr
 from kernel.events import Event
 from runtime.api.fractal import Fractal
 from runtime.api.live_runs import Runs
-from runtime.memory.episodes.figures import Figures
+from runtime.memory.episodes import figures as experience_figures
+from runtime.server.figures import Figures
 from runtime.server.hub import Hub
 from runtime.server.outcomes import Outcomes
 from runtime.server.persons import Persons
@@ -54,6 +55,7 @@ class Service:
     recalling: Lock = field(default_factory=Lock)  # what recalls solved tasks is not made for threads
     runs: Runs = field(init=False)
     outcomes: Outcomes = field(init=False)
+    figures: Figures = field(init=False)
     persons: Persons = field(init=False)
     listing: RunList = field(init=False)
     _watcher: Watcher = field(init=False)
@@ -62,7 +64,7 @@ class Service:
 
     def __post_init__(self) -> None:
         self.runs = Runs(self.folder, settings=self.settings, on_event=self._hear)
-        self.outcomes = Outcomes(self.fractal)
+        self.outcomes, self.figures = Outcomes(self.fractal), Figures(self.fractal)
         self._watcher = Watcher(self.fractal.workspace.runs)
         self.persons = Persons(self.announce)
         self.listing = RunList(self.fractal)
@@ -74,6 +76,7 @@ class Service:
 
     def _hear(self, event: Event) -> None:
         self.events.hear(event)
+        self.figures.hear(event)
         if event.kind == "run_finished":
             self._watcher.know(event.run)
 
@@ -90,7 +93,7 @@ class Service:
         memory = self.fractal.memory
         if memory.there:
             memory.brain.episodes.similar(WARM, 1)
-            Figures.of(memory.brain.shelf).all()
+            experience_figures.Figures.of(memory.brain.shelf).all()
 
     async def close(self) -> None:
         """Stop all runs, which are saved and can be resumed, and the work on outcomes, which wait."""

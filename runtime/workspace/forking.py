@@ -12,7 +12,17 @@ from typing import Any
 from kernel.document.model import PHASES, Document, Section, Step
 from kernel.errors import UsageError
 
-_LEFT_BEHIND = ("undone", "applied", "approved", "worktree", "plan_only", "group", "faults", "forked_from")
+_LEFT_BEHIND = (
+    "undone",
+    "applied",
+    "approved",
+    "worktree",
+    "plan_only",
+    "group",
+    "faults",
+    "forked_from",
+    "trace",
+)
 _OF_THE_ORIGINAL = ("tree_before", "tree_after", "spent", "deleted")
 """Evidence of a step about its files, and what it cost: both are the original's."""
 _FIGURES = ("calls", "prompt", "instr", "out", "usd")

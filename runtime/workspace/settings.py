@@ -306,6 +306,15 @@ class Config(BaseModel):
         description="files of guidance for models: the first one in the folder, else in the nearest folder "
         "above it in its git repository; empty: none",
     )
+    otel: str | None = Field(
+        None,
+        description="where traces of runs are sent: the address of an OTLP collector such as "
+        "`http://localhost:4318`, or `env`, which takes it from `OTEL_EXPORTER_OTLP_ENDPOINT`; null: nowhere "
+        "(docs/telemetry.md)",
+    )
+    otel_content: bool = Field(
+        False, description="whether traces have the texts of tasks, replies, calls and results"
+    )
     operations: dict[str, dict[str, Any]] = Field(
         default_factory=dict,
         description="settings of operations, by name, such as `fetch: {allow_private: true}`",
@@ -332,6 +341,13 @@ class Config(BaseModel):
         raise ValueError(
             f"{value!r} is not sqlite, files, memory or postgres:NAME (small letters, digits, hyphens)"
         )
+
+    @field_validator("otel")
+    @classmethod
+    def _address(cls, value: str | None) -> str | None:
+        if value in (None, "env") or re.fullmatch(r"https?://[^\s/?#]+[^\s?#]*", value or ""):
+            return value
+        raise ValueError(f"{value!r} is not env and no address such as http://localhost:4318")
 
     @field_validator("sandbox", "review", mode="before")
     @classmethod

@@ -262,6 +262,8 @@ NEEDS_TRUST: Mapping[str, Lowers] = {
     "embedder": _foreign,
     "embedder_folder": _always,
     "store": Lowers("`postgres:NAME`", lambda value, without: value.startswith(POSTGRES)),
+    "otel": _always,  # what runs do is sent there
+    "otel_content": _is("true"),
     "admit": _is("auto"),
     "build": _is("auto"),
     "skills": _always,

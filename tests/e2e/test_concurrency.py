@@ -42,6 +42,7 @@ from kernel.store.files import FileStore
 from runtime.api.fractal import Fractal
 from runtime.memory.context.sources import READ
 from runtime.models.scripted import Scripted
+from runtime.workspace.archive import FIGURES
 from runtime.workspace.inbox import Inbox, drop
 from runtime.workspace.workspace import is_locked, run_lock
 
@@ -409,4 +410,4 @@ def test_old_runs_are_archived_once_during_a_run(
     assert fractal(work, "resume", mine, "--model", model).returncode == Exit.ACCEPTED
     assert outcome_of(work) == expected
     archive = work / ".fractal" / "state" / "archive"
-    assert {each.name for each in archive.iterdir()} == {f"{run}.tar.gz" for run in old}
+    assert {each.name for each in archive.iterdir()} == {f"{run}.tar.gz" for run in old} | {FIGURES}

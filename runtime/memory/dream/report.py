@@ -117,7 +117,11 @@ def happened(shelf: Shelf, dream: str) -> list[tuple[str, dict[str, Any]]]:
     record = shelf.get(DreamRecord, dream)
     if record is None:
         return []
-    named = (("OrganismMitosis", "mitosis"), ("OrganismFusion", "fusion"))
+    named = (
+        ("OrganismMitosis", "mitosis"),
+        ("OrganismFusion", "fusion"),
+        ("OrganismEdgeFormed", "connect"),
+    )
     stages = ((name, record.stages.get(stage)) for name, stage in named)
     events: list[tuple[str, dict[str, Any]]] = [
         (name, {"did": list(each.did)}) for name, each in stages if each and each.changed

@@ -38,7 +38,8 @@ class Decision(Record):
     tree: str = ""  # what was replayed; on the path `novel`, what was learned
     method: str = ""
     way: str = ""  # the way in which a model was asked
-    candidates: int = 0
+    similar: int | None = None  # stored tasks like it
+    candidates: int = 0  # the best of them, which it was compared with
     near: tuple[tuple[str, str], ...] = ()  # trees that came near, and why each was refused
     rivals: dict[str, str] = Field(default_factory=dict[str, str])
     # trees that matched and were not used: the `deed` of each
@@ -81,6 +82,7 @@ def of_recall(id: str, task: str, found: Recall) -> Decision:
         text=task,
         path=found.kind,
         tree=found.tree.id if found.tree else "",
+        similar=found.similar,
         candidates=found.candidates,
         near=found.refused[:NEAR] if found.kind == "novel" else (),
         rivals=dict(found.rivals),

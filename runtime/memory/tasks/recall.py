@@ -53,7 +53,8 @@ class Recall:
     steps: tuple[dict[str, Any], ...] = ()
     success: tuple[dict[str, Any], ...] = ()
     output: str = ""
-    candidates: int = 0
+    similar: int = 0  # stored tasks like it
+    candidates: int = 0  # the best of them, which it was compared with
     changed: tuple[tuple[str, str], ...] = ()  # (stored, new) values
     refused: tuple[tuple[str, str], ...] = field(default=())  # (tree, why)
     ms: Mapping[str, float] = field(default_factory=dict[str, float])  # embed, find, align, bind
@@ -157,7 +158,8 @@ class ProceduralMemory:
             read = Reading.read(task, self.words)
             vector = self._vector(task, read)
         with _timed(ms, "find"):
-            ids = self._near(task, vector)
+            near = self._near(task, vector)
+            ids = list(near.candidates)
             fields = self.shelf.fields(Outline, ids, ("task", "leaves"))
             outlines = {
                 id: fields[id] for id in ids if id in fields and isinstance(fields[id].get("task"), str)
@@ -166,7 +168,7 @@ class ProceduralMemory:
             aligned = self._aligned(outlines, read, refused)
         with _timed(ms, "bind"):
             found = self._bound(aligned, refused)
-        novel = Recall("novel", candidates=len(ids), refused=tuple(refused), ms=ms)
+        novel = Recall("novel", similar=near.found, candidates=len(ids), refused=tuple(refused), ms=ms)
         return self._chosen(task, found, novel) if found else novel
 
     def _chosen(self, task: str, found: Sequence[_Match], novel: Recall) -> Recall:
@@ -207,12 +209,12 @@ class ProceduralMemory:
 
     def candidates(self, task: str) -> list[str]:
         """The trees that a task is compared with, the most similar first."""
-        return self._near(task, self._vector(task, Reading.read(task, self.words)))
+        return list(self._near(task, self._vector(task, Reading.read(task, self.words))).candidates)
 
     def _vector(self, task: str, read: Reading) -> Any:
         return shape(read, self.words) if self.parts.fingerprints else self.embedder.embed([task])[0]
 
-    def _near(self, task: str, vector: Any) -> list[str]:
+    def _near(self, task: str, vector: Any) -> WorkingMemory:
         """The candidates for a task; fewer if the nearest shape is close."""
         if self.parts.fingerprints:
             near = self.shelf.nearest(Outline, NAME, vector, max(WIDTH.values()))
@@ -223,7 +225,7 @@ class ProceduralMemory:
             worded = self.shelf.search(NeuronTree, task, NEAREST)
             memory = WorkingMemory(task, Recognition("novel"))
             memory.take((hit.id, -float(place)) for place, hit in enumerate((*near, *worded)))
-        return list(memory.candidates)
+        return memory
 
     def _aligned(
         self, outlines: Mapping[str, Mapping[str, Any]], read: Reading, refused: list[tuple[str, str]]

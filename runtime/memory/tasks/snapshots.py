@@ -6,7 +6,8 @@ Dreams delete old decisions, so these figures cannot be computed later. Source: 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 from typing import ClassVar
 
 from pydantic import Field
@@ -40,25 +41,56 @@ class Snapshot(Record):
 
 
 class Problems(Record):
-    """How many problems there were; one record, `problems`."""
+    """How many problems there were since the beginning, and how they were met; one record, `problems`."""
 
     KIND: ClassVar[str] = "problems"
 
     n: int = 0
+    paths: dict[str, int] = Field(default_factory=dict[str, int])
+    recognitions: dict[str, int] = Field(default_factory=dict[str, int])
+    surprises: int = 0  # problems whose outcome was known at once, and predicted
+    surprise: float = 0.0  # the sum of these
+
+    def plus(self, decisions: Sequence[Decision]) -> Problems:
+        """With the decisions on more problems."""
+        paths, recognitions = Counter(self.paths), Counter(self.recognitions)
+        paths.update(each.path for each in decisions)
+        recognitions.update(each.recognition for each in decisions if each.path != "direct")
+        surprises = [each.surprise for each in decisions if each.surprise is not None]
+        return Problems(
+            id=self.id,
+            n=self.n + len(decisions),
+            paths=dict(paths),
+            recognitions=dict(recognitions),
+            surprises=self.surprises + len(surprises),
+            surprise=round(self.surprise + sum(surprises), 6),
+        )
 
 
-def count(shelf: Shelf, new: int, every: int, at: str) -> Snapshot | None:
-    """Count `new` problems whose decisions are stored; returns the snapshot that is due (0: never one)."""
+def problems(shelf: Shelf, without: Collection[str] = ()) -> Problems:
+    """The problems so far, without these decisions; where they were not counted yet, what is left of them."""
     known = shelf.get(Problems, "problems")
-    before = known.n if known else shelf.count(Decision) - new
-    shelf.put(Problems(id="problems", n=before + new))
-    if not every or (before + new) // every == before // every:
+    if known and known.paths:
+        return known
+    left = [each for each in shelf.scan(Decision) if each.id not in without]
+    forgotten = known.n - len(left) if known else 0  # an earlier version counted only how many there were
+    return Problems(id="problems", n=max(forgotten, 0)).plus(left)
+
+
+def count(shelf: Shelf, new: Sequence[Decision], every: int, at: str) -> Snapshot | None:
+    """Count problems whose decisions are stored; returns the snapshot that is due (`every` 0: never one)."""
+    ids = [each.id for each in new]
+    known = problems(shelf, ids)
+    counted_now = known.plus(shelf.pick(Decision, ids))
+    shelf.put(counted_now)
+    before, n = known.n, counted_now.n
+    if not every or n // every == before // every:
         return None
     decisions = in_order(shelf)[-every:]
     sizes, totals = shelf.kinds(), counted(decisions)
     snapshot = Snapshot(
-        id=f"{before + new:08}",
-        n=before + new,
+        id=f"{n:08}",
+        n=n,
         at=at,
         sizes={name: sizes.get(kind, 0) for name, kind in KINDS.items()},
         answered=round(sum(map(free, decisions)) / len(decisions), 4),

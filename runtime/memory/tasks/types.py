@@ -109,6 +109,7 @@ class Recognition:
     type: str = ""
     membership: float = 0.0
     distance: float = math.inf
+    ms: float = 0.0  # milliseconds that it took
 
     @property
     def width(self) -> int:
@@ -123,11 +124,13 @@ class WorkingMemory:
     task: str
     recognition: Recognition
     candidates: dict[str, float] = field(default_factory=dict[str, float])
+    found: int = 0  # before the best ones were taken
 
     def take(self, found: Iterable[tuple[str, float]]) -> None:
         """Add candidates with their scores; the better score of a repeated one counts."""
         for id, score in found:
             self.candidates[id] = max(score, self.candidates.get(id, -math.inf))
+        self.found = len(self.candidates)
         best = sorted(self.candidates.items(), key=lambda each: (-each[1], each[0]))
         self.candidates = dict(best[: self.recognition.width])
 

@@ -13,7 +13,7 @@ from kernel.errors import Exit
 from runtime.cli.brain import plot
 from runtime.memory.store import Shelf, open_shelf
 from runtime.memory.tasks import snapshots
-from runtime.memory.tasks.decisions import Decision, Point, curve
+from runtime.memory.tasks.decisions import Decision, Point, curve, in_order
 from runtime.memory.tasks.exemplar import Exemplar
 from runtime.memory.tasks.rewards import settle
 from runtime.memory.tasks.trees import NeuronTree
@@ -224,9 +224,10 @@ def test_a_person_takes_a_tree_out_of_quarantine(fractal: Command, shelf: Shelf)
 
 
 def test_a_report_shows_the_mechanisms_and_compares_snapshots(fractal: Command, shelf: Shelf) -> None:
-    snapshots.count(shelf, 5, 6, "2025-03-05")
-    snapshots.count(shelf, 6, 6, "2025-03-11")
-    snapshots.count(shelf, 1, 6, "2025-03-12")
+    decisions = in_order(shelf)
+    snapshots.count(shelf, decisions[:5], 6, "2025-03-05")
+    snapshots.count(shelf, decisions[:6], 6, "2025-03-11")
+    snapshots.count(shelf, decisions[:1], 6, "2025-03-12")
     out = fractal("brain", "report").out
     rows = [line.split() for line in out.splitlines()]
     head = rows.index(["PROBLEMS", "ANSWERED", "RIGHT", "CALLS", "TREES", "TYPES", "METHODS", "MEMORIES"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,12 @@ from playing import ACCEPT, REVERSE, Play, plan
 from kernel.events import Event
 from runtime.api.dreaming import dream
 from runtime.api.fractal import Fractal
+from runtime.memory.dream.report import happened
+from runtime.memory.dream.stages import DreamRecord, StageRecord
 from runtime.memory.facts.mind import Mind
 from runtime.memory.facts.records import Observation
 from runtime.memory.mechanisms import ADVICE, mechanisms
+from runtime.memory.store import open_shelf
 from runtime.memory.tasks.decisions import in_order
 from runtime.memory.tasks.snapshots import all_of
 from runtime.reflexes.dreaming import Order
@@ -127,3 +131,13 @@ def test_reflections_that_no_longer_surprise_give_the_advice(play: Play) -> None
     assert state == {"reflection": 12, "mean surprise": 0.0833, "trend": "unknown", "advice": ADVICE}
     output = asyncio.run(dream(fractal, Order(phases=("b",)))).output
     assert "Nothing surprises default about itself any more: challenge what it believes." in output
+
+
+def test_a_dream_that_connects_memories_says_so() -> None:
+    with closing(open_shelf("memory", Path())) as shelf:
+        stages = {"connect": StageRecord(changed=1, did=("“a” and “b”: both",)), "mitosis": StageRecord()}
+        shelf.put(DreamRecord(id="system-x", stages=stages))
+        assert happened(shelf, "system-x") == [
+            ("OrganismEdgeFormed", {"did": ["“a” and “b”: both"]}),
+            ("DreamCycleCompleted", {"stages": 2, "changed": 1}),
+        ]

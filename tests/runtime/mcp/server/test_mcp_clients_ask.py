@@ -7,6 +7,7 @@ import sys
 
 import pytest
 import yaml
+from collector import Collector
 from mcp_client import settings, speak, trusting
 
 from runtime.api.fractal import Fractal
@@ -118,3 +119,17 @@ def test_a_trace_reads_back_from_the_document(folder):
 
     head = speak(folder, work)["markdown"].split("---")[1]
     assert yaml.safe_load(head)["trace"] == TRACE
+
+
+def test_a_run_is_a_part_of_the_trace_of_its_client(folder, tmp_path):
+    trusting(tmp_path / "config")
+    with Collector().running() as collector:
+        settings(folder, otel=collector.url)
+
+        async def work(call):
+            return await call.client.call_tool("run", {"task": "what is 2 + 2"}, meta={"traceparent": TRACE})
+
+        speak(folder, work, "stdio")
+    _, trace, parent, _ = TRACE.split("-")
+    (whole,) = [span for span in collector.spans if span.name == "invoke_workflow"]
+    assert (whole.trace_id.hex(), whole.parent_span_id.hex()) == (trace, parent)
