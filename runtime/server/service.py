@@ -59,8 +59,7 @@ class Service:
     persons: Persons = field(init=False)
     listing: RunList = field(init=False)
     _watcher: Watcher = field(init=False)
-    _watching: asyncio.Task[None] = field(init=False)
-    _reading: asyncio.Task[Any] = field(init=False)
+    _background: list[asyncio.Task[Any]] = field(default_factory=list[asyncio.Task[Any]])
 
     def __post_init__(self) -> None:
         self.runs = Runs(self.folder, settings=self.settings, on_event=self._hear)
@@ -86,8 +85,8 @@ class Service:
         with suppress(FractalError):  # each request says what is wrong
             await asyncio.to_thread(self._load)
         self.outcomes.start()
-        self._watching = asyncio.create_task(watch(self._watcher, self.runs, self.events))
-        self._reading = asyncio.create_task(asyncio.to_thread(self.listing.page, 1))
+        going_on = watch(self._watcher, self.runs, self.events), asyncio.to_thread(self.listing.page, 1)
+        self._background = [asyncio.create_task(each) for each in going_on]
 
     def _load(self) -> None:
         memory = self.fractal.memory
@@ -98,8 +97,8 @@ class Service:
     async def close(self) -> None:
         """Stop all runs, which are saved and can be resumed, and the work on outcomes, which wait."""
         self.events.close()
-        self._watching.cancel()
-        self._reading.cancel()
+        for task in self._background:
+            task.cancel()
         await self.outcomes.close()
         await self.runs.close()
 
