@@ -43,7 +43,7 @@ PAGES = [
     ROOT / "skills/fractal/SKILL.md",
 ]
 RUN = make_docs.RUN
-NOT_RUN = 11  # the most blocks that may be shown without being run
+NOT_RUN = 10  # the most blocks that may be shown without being run
 
 
 @dataclass(frozen=True)

@@ -234,7 +234,7 @@ class Ladder:
     def oversight(self) -> tuple[Responder, ...]:
         """The rungs of oversight: those of that tier, else the highest model, which may be both.
 
-        A `Questioner` is a small model. Asked for judgement, it approves nothing and rejects what is right.
+        A `Questioner`, a small model, is none: in a trial it approved no plan and rejected right ones.
         """
         models = [rung for rung in self.rungs if rung.reads_prompt and rung.tier in ("worker", "oversight")]
         able = [rung for rung in models if not isinstance(rung, Questioner)]

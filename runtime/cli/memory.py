@@ -125,7 +125,9 @@ def remember(
     if source and not staged:
         raise click.UsageError("--source needs --staged")
     if staged and (who != "person" or at or names or ids):
-        raise click.UsageError("--staged goes with --file and --source only")
+        raise click.UsageError(
+            "--staged goes with TEXT, --file and --source, not with --who, --at, --name or --approve"
+        )
     if ids and (text or path):
         raise click.UsageError("give --approve or something to remember, not both")
     if path and text:

@@ -39,8 +39,8 @@ async def review(
     systems: Sequence[Path],
     document: Document,
     reasons: str,
-    earlier: str = "",
-    read: Sequence[str] = (),
+    earlier: str,
+    read: Sequence[str],
 ) -> Reply | None:
     """Review the plan, or the waiting steps, of a loop; None if there is no oversight or no usable reply.
 
@@ -49,14 +49,8 @@ async def review(
     plan = planned(document)
     if len(plan) > LONGEST and run_context.ladder.oversight:
         return Reply("pass", f"{len(plan):,} characters: too long to be shown to oversight", OVERSIGHT)
-    slots = {
-        "task": document.task,
-        "plan": plan,
-        "reasons": reasons,
-        "earlier": earlier or "nothing yet",
-        "read": _numbered(read),
-    }
-    found = await _ask(run_context, systems, document, "review", slots)
+    slots = {"plan": plan, "reasons": reasons}
+    found = await _ask(run_context, systems, document, "review", slots, earlier, read)
     if found is None:
         return None
     reply, by = found
@@ -71,29 +65,19 @@ async def answer(
     systems: Sequence[Path],
     document: Document,
     question: str,
-    earlier: str = "",
-    read: Sequence[str] = (),
+    earlier: str,
+    read: Sequence[str],
 ) -> Reply | None:
     """Answer a worker's question; None if there is no oversight or no usable reply."""
     notes = [note for note in document.section(1).notes if note.key in ("context", "fact", "answer")]
     context = "\n".join(f"- {note.text} ({note.source or note.origin})" for note in notes[:SHOWN])
-    slots = {
-        "task": document.task,
-        "question": question,
-        "context": context or "nothing more",
-        "earlier": earlier or "nothing yet",
-        "read": _numbered(read),
-    }
-    found = await _ask(run_context, systems, document, "answer", slots)
+    slots = {"question": question, "context": context or "nothing more"}
+    found = await _ask(run_context, systems, document, "answer", slots, earlier, read)
     if found is None:
         return None
     reply, by = found
     text = str(reply.get("answer", "")).strip()
     return Reply("answer" if reply.get("known") is True and text else "pass", text, by, _holds(reply))
-
-
-def _numbered(read: Sequence[str]) -> str:
-    return "\n".join(f"{n}. {line}" for n, line in enumerate(read, 1)) or "nothing"
 
 
 def _holds(reply: Mapping[str, Any]) -> tuple[int, ...]:
@@ -122,8 +106,12 @@ async def _ask(
     document: Document,
     prompt: str,
     slots: Mapping[str, str],
+    earlier: str,
+    read: Sequence[str],
 ) -> tuple[Mapping[str, Any], Decider] | None:
     """The typed reply to a prompt of `system/nervous/`, at the cost of the run; META lists the call."""
+    lines = "\n".join(f"{n}. {line}" for n, line in enumerate(read, 1))
+    slots = {"task": document.task, **slots, "earlier": earlier or "nothing yet", "read": lines or "nothing"}
     asking = Asking(
         run_context.ladder.oversight,
         systems,
@@ -142,12 +130,13 @@ async def _ask(
     since, rung = asking.spent() - before, asking.rungs[0]
     usd = None if since.unpriced else round(since.usd, 9)
     session = Session(run_context, run_context.store.load(document.meta.id))
-    used = {"prompt": since.prompt_tokens, "out": since.completion_tokens}
+    used = {"calls": since.calls, "prompt": since.prompt_tokens, "out": since.completion_tokens}
     priced = {"usd": usd} if since.usd or since.unpriced else {}
-    session.answered(prompt, rung.name, model=rung.name, calls=since.calls, **used, **priced)
+    session.answered(prompt, rung.name, model=rung.name, **used, **priced)
     session.save()
     told = {"prompt_tokens": used["prompt"], "completion_tokens": used["out"], "usd": usd}
-    session.emit("ask_finished", phase=prompt, step=0, rung=rung.name, model=rung.name, **told)
+    names, reused = {"rung": rung.name, "model": rung.name}, not since.calls
+    session.emit("ask_finished", phase=prompt, step=0, reused=reused, **names, **told)
     for trouble in asking.troubles:
         run_context.warn(f"oversight: {trouble}")
     if not text:

@@ -493,7 +493,8 @@ def _check(source: str, layer: Mapping[str, Any]) -> None:
             near = _near(name)
             hint = f"; did you mean {near[0]}?" if near else "; `fractal config` lists all"
             raise ConfigurationError(f"{source}: there is no setting {name}{hint}") from None
-        raise ConfigurationError(f"{source}: {name}: {first['msg']}") from None
+        why = first["msg"].removeprefix("Value error, ")  # pydantic's words before those of a validator
+        raise ConfigurationError(f"{source}: {name}: {why}") from None
 
 
 def _near(name: str) -> list[str]:

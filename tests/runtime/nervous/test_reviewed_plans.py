@@ -11,6 +11,7 @@ from playing import ACCEPT, bash, plan, write
 
 from kernel.asking.responder import Ask, Ladder
 from kernel.errors import Exit, UsageError
+from kernel.events import Event
 from kernel.loop.approval import TERMINAL, Decider
 from runtime.api.fractal import Fractal
 from runtime.memory.learning.attempts import StoredAttempt
@@ -265,6 +266,23 @@ async def test_with_two_models_they_differ(fractal: Make) -> None:
     result = await one.run("publish the branch main")
     assert [ask.rung for ask in asked] == ["large"]
     assert 'by oversight "large"' in text_of(one, result.run)
+
+
+async def test_the_calls_of_oversight_count_in_a_run_that_waits_and_are_told_as_they_happen(
+    fractal: Make,
+) -> None:
+    oversight, _ = replying({"decision": "pass", "why": "ask the person"})
+    one = fractal(planning(PUSH), oversight)
+    events: list[Event] = []
+    one.listener = events.append
+    result = await one.run("publish the branch main")
+    assert (result.exit, result.spent["calls"]) == (Exit.WAITING, 2)
+    asked = [each for each in events if each.data.get("phase") == "review"]
+    assert [(each.kind, each.data["rung"]) for each in asked] == [
+        ("ask_started", "large"),
+        ("ask_finished", "large"),
+    ]
+    assert asked[1].data["reused"] is False
 
 
 async def test_a_small_model_is_no_oversight_so_a_human_decides(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from kernel.asking.responder import Ladder
+from kernel.errors import ConfigurationError
 from runtime.api.fractal import Fractal, shipped_system
 from runtime.models.ladder import rungs
 from runtime.reflexes.reflex import Reflex
@@ -29,6 +30,12 @@ def test_the_model_of_a_flag_holds_before_the_ladder_of_a_file(tmp_path: Path) -
     assert _models(tmp_path) == ["mailbox"]
     assert _models(tmp_path, model="openai/x") == ["reflex", "openai/x", "person"]
     assert load(tmp_path, {"model": "openai/x"})[1]["ladder"] == "default"
+
+
+def test_a_store_of_an_unknown_form_is_refused_in_plain_words(tmp_path: Path) -> None:
+    (tmp_path / "fractal.yaml").write_text("store: postgres:Shop_X\n")
+    with pytest.raises(ConfigurationError, match=r"store: 'postgres:Shop_X' is not sqlite, files, memory or"):
+        load(tmp_path, {})
 
 
 def test_a_model_in_the_environment_holds_before_the_ladder_of_a_file(

@@ -131,6 +131,14 @@ def test_a_harmless_setting_needs_no_trust(folder: Path, name: str, value: Any) 
     assert names(folder) == []
 
 
+def test_each_model_of_a_ladder_is_shown_before_it_is_allowed(folder: Path) -> None:
+    models = [f"ollama/model-{n}" for n in range(12)]
+    settings(folder, ladder=[{"model": name} for name in models])
+    with pytest.raises(Untrusted) as refused:
+        run(folder)
+    assert [name for name in models if f'"model": "{name}"' not in str(refused.value)] == []
+
+
 def test_settings_looser_than_the_users_own_need_trust(folder: Path, tmp_path: Path) -> None:
     mine = tmp_path / "config" / "fractal" / "fractal.yaml"
     mine.parent.mkdir(parents=True)
