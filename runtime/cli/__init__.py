@@ -69,6 +69,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     },
     "System": {
         "brain": ("brain", "Move, check and repair memory; report its decisions."),
+        "bench": ("bench", "Measure a model on a suite of problems, and what memory adds."),
         "tools": ("tools", "List, show, check, create, test and retire tools."),
         "system": ("system", "Edit system/; review, revert and adopt changes of it."),
         "trust": ("setup", "Show what a folder's own files ask for, and allow it."),
