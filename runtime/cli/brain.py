@@ -748,3 +748,39 @@ def substrates(archived: bool, bench_run: str | None) -> None:
         "LAST USE": lambda each: each.used or "never",
     }
     print_list(types, shown, "no problem types learned here yet")
+
+
+@brain.command("checkpoint")
+@click.argument("action", type=click.Choice(["make", "ls", "restore"]), default="make")
+@click.argument("name", required=False)
+@json_option("Print the checkpoint, the list, or what a restore changed, as objects.")
+def checkpoint(action: str, name: str | None) -> None:
+    """Copy memory to state/checkpoints/; list the copies (`ls`); go back to one (`restore NAME`).
+
+    A copy of the present state is made before a restore. The settings `checkpoints` and `checkpoint_hours`
+    say how many are kept, and how often `fractal serve` makes one.
+    """
+    from runtime.api import checkpointing
+
+    if (action == "restore") != (name is not None):
+        raise click.UsageError("a NAME is for restore; `fractal brain checkpoint ls` lists them")
+    fields = ("name", "at", "why", "records")
+    if action == "ls":
+        made = checkpointing.listed(opened())
+        emit([picked(each, *fields) for each in made])
+        shown: Columns = {
+            "NAME": "name",
+            "MADE": lambda each: local(each.at),
+            "WHY": "why",
+            "RECORDS": lambda each: sum(each.records.values()),
+        }
+        print_list(made, shown, f"no checkpoints yet; make one: {command('brain', 'checkpoint')}", right=(3,))
+    elif name is None:
+        one = checkpointing.make(opened(), "on demand")
+        emit(picked(one, *fields))
+        print_line(f"{one.name}: {count(sum(one.records.values()), 'record')}")
+    else:
+        before, moved, removed = checkpointing.restore(opened(), name)
+        emit({**picked(moved, "new", "changed", "same"), "removed": removed, "before": before.name})
+        print_line(f"{moved.new} new, {moved.changed} changed, {moved.same} unchanged, {removed} removed")
+        notify(f"to go back: {command('brain', 'checkpoint', 'restore', before.name)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Collection, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,6 +15,7 @@ from starlette.exceptions import HTTPException
 
 from kernel.errors import ConfigurationError, FractalError, RunLocked, StorageError, UsageError
 from runtime import __version__
+from runtime.api.checkpointing import keep_making
 from runtime.server.security import LARGEST, Guarded, TooLarge
 from runtime.server.service import Service
 
@@ -51,9 +53,11 @@ def create_app(
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncGenerator[None]:
+    copying = asyncio.create_task(keep_making(app.state.service.fractal))
     try:
         yield
     finally:
+        copying.cancel()
         await app.state.service.close()
 
 
