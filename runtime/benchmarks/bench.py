@@ -54,6 +54,7 @@ class Plan:
     data: str = ""
     brain: str = ""
     model: str | None = None
+    job: str = ""  # of a server's queue
 
     def header(self) -> dict[str, Any]:
         """The plan as the first line of a log has it."""

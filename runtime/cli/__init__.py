@@ -66,6 +66,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "acp": ("acp", "Serve editors that speak the Agent Client Protocol."),
         "mcp": ("mcp", "Serve runs, documents and tools to MCP clients."),
         "serve": ("serve", "Serve runs, memory and a page over HTTP."),
+        "runner": ("runner", "Take bench runs from a server, and do them here."),
     },
     "System": {
         "brain": ("brain", "Move, check and repair memory; report its decisions."),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ from runtime.cli.session import command, json_option, opened, until_signal
 
 if TYPE_CHECKING:
     from runtime.benchmarks.bench import Bench
+    from runtime.benchmarks.reporting import Reporter
 
 
 @click.group()
@@ -74,6 +76,7 @@ def run(
         name: str(Path(path).resolve()) if path else "" for name, path in (("data", data), ("brain", brain))
     }
     name = str(Path(suite).resolve()) if Path(suite).suffix else suite
+    reporter = _reporter(dashboard) if dashboard else None
     if resume:
         started = Bench.resume(opened(), resume)
     else:
@@ -82,20 +85,21 @@ def run(
     notify(f"bench run {started.log.id}")
     started.heard = _say
     try:
-        asyncio.run(until_signal(_watched(started, dashboard)))
+        asyncio.run(until_signal(_watched(started, reporter)))
     except FractalError as error:
         error.add_note(f"what is done is kept; {_how_to_go_on(started.log.id)}")
         raise
     return report_of(started.log.summary(), started.log.id)
 
 
-async def _watched(bench: Bench, dashboard: str | None) -> None:
-    if not dashboard:
-        await bench.play()
-        return
+def _reporter(dashboard: str) -> Reporter:
     from runtime.benchmarks.reporting import Reporter
 
-    async with Reporter(dashboard, notify).following(bench):
+    return Reporter(dashboard, notify)
+
+
+async def _watched(bench: Bench, reporter: Reporter | None) -> None:
+    async with reporter.following(bench) if reporter else nullcontext():
         await bench.play()
 
 

@@ -16,6 +16,7 @@ from starlette.exceptions import HTTPException
 from kernel.errors import ConfigurationError, FractalError, RunLocked, StorageError, UsageError
 from runtime import __version__
 from runtime.api.checkpointing import keep_making
+from runtime.server import runners
 from runtime.server.security import LARGEST, Guarded, TooLarge
 from runtime.server.service import Service
 
@@ -48,6 +49,7 @@ def create_app(
     app.add_exception_handler(HTTPException, _refused)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(TooLarge, _too_large)
+    app.include_router(runners.router)
     return Guarded(app, hosts, token)
 
 
