@@ -15,6 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from kernel import disk
 from kernel.document.model import ACCEPTED, ENDED
 from kernel.errors import UsageError
 from kernel.events import now
@@ -110,7 +111,6 @@ class Bench:
         with self.log.held():
             self.lines = self.log.lines()
             self.problems = load(plan.suite, Path(plan.data) if plan.data else None, plan.limit, plan.seed)
-            (self.brain / ".fractal" / "state").mkdir(parents=True, exist_ok=True)
             await self._consolidate()
             for problem in self.problems[len(self.done) :]:
                 await self._solve(problem)
@@ -126,6 +126,9 @@ class Bench:
     @cached_property
     def opened(self) -> Fractal:
         """The brain's workspace."""
+        state = self.brain / ".fractal" / "state"
+        with disk.writing_state(state):
+            state.mkdir(parents=True, exist_ok=True)
         return Fractal(self.brain, settings=self._settings())
 
     def _in(self, folder: Path) -> Fractal:

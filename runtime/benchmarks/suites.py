@@ -133,4 +133,5 @@ def _problem(where: str, record: Any, id: str, folder: Path | None = None) -> Pr
     for name, files in texts.items():
         if not isinstance(files, Mapping) or not all(isinstance(each, str) for each in files.values()):
             raise UsageError(f"{where}: {name} is not an object of texts by path")
-    return Problem(**{**found, "id": found["id"] or id}, **texts, folder=folder)
+    found["id"] = found["id"] or id
+    return Problem(**found, files=texts["files"], checks=texts["checks"], folder=folder)

@@ -14,6 +14,7 @@ import click
 from kernel.errors import FractalError, UsageError
 from runtime.cli.output import (
     Columns,
+    count,
     emit,
     notify,
     print_line,
@@ -45,7 +46,13 @@ def bench() -> None:
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most N problems.")
 @click.option("--seed", type=int, default=1, show_default=True, help="Decides the problems and their order.")
 @click.option(
-    "--snapshot-every", "every", type=click.IntRange(min=0), default=50, show_default=True, metavar="N"
+    "--snapshot-every",
+    "every",
+    type=click.IntRange(min=0),
+    default=50,
+    show_default=True,
+    metavar="N",
+    help="Keep the figures of every N problems; 0: of none.",
 )
 @click.option("--dream", is_flag=True, help="Dream after each snapshot.")
 @click.option("--brain", metavar="DIR", help="The folder with the memory to use; default: a new one.")
@@ -78,10 +85,13 @@ def run(
     name = str(Path(suite).resolve()) if Path(suite).suffix else suite
     reporter = _reporter(dashboard) if dashboard else None
     if resume:
+        _refuse_others()
         started = Bench.resume(opened(), resume)
     else:
         plan = Plan(name, limit, seed, every, dream, not no_feedback, model=model, **place)
         started = Bench.start(opened(), plan)
+        if not started.opened.has_model:
+            notify("no model is named (-m), so only code answers", "yellow")
     notify(f"bench run {started.log.id}")
     started.heard = _say
     try:
@@ -90,6 +100,19 @@ def run(
         error.add_note(f"what is done is kept; {_how_to_go_on(started.log.id)}")
         raise
     return report_of(started.log.summary(), started.log.id)
+
+
+def _refuse_others() -> None:
+    """Refuse options beside --resume that would not take effect."""
+    context = click.get_current_context()
+    given = [
+        name
+        for name in context.params
+        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+        and name not in ("resume", "dashboard")
+    ]
+    if given:
+        raise click.UsageError(f"--resume keeps the settings of the bench run; leave out {', '.join(given)}")
 
 
 def _reporter(dashboard: str) -> Reporter:
@@ -105,10 +128,12 @@ async def _watched(bench: Bench, reporter: Reporter | None) -> None:
 
 def _say(bench: Bench) -> None:
     """One line for each problem, on standard error."""
+    from runtime.benchmarks.log import is_free
+
     last, size = bench.done[-1], len(bench.problems)
     mark, colour = ("✓", "green") if last["right"] else ("✗", "red")
-    calls = f"{last['calls']} calls" if last["calls"] else "no model"
-    notify(f"{mark} {last['n']}/{size}  {last['family'] or last['problem']}  {calls}", colour)
+    by = count(last["calls"], "call") if last["calls"] else "no model" if is_free(last) else "no answer"
+    notify(f"{mark} {last['n']}/{size}  {last['family'] or last['problem']}  {by}", colour)
 
 
 def report_of(figures: Mapping[str, Any], id: str) -> int:
@@ -140,7 +165,7 @@ SHOWN: Columns = {
 
 def print_figures(figures: Mapping[str, Any]) -> None:
     """The whole, the learning curve by snapshots, and the families."""
-    print_line(f"{figures['bench']}: {figures['suite']} with {figures['model'] or 'no model'}\n")
+    print_line(f"{figures['bench']}: {Path(figures['suite']).name} with {figures['model'] or 'no model'}\n")
     print_table(SHOWN, [figures], right=range(len(SHOWN)))
     if len(figures["snapshots"]) > 1:
         sizes = ("trees", "types", "methods", "memories")
