@@ -57,10 +57,6 @@ class Plan:
     model: str | None = None
     job: str = ""  # of a server's queue
 
-    def header(self) -> dict[str, Any]:
-        """The plan as the first line of a log has it."""
-        return {**vars(self)}
-
 
 def folder_of(fractal: Fractal) -> Path:
     """Where the logs of a workspace are."""
@@ -85,7 +81,7 @@ class Bench:
             raise UsageError(f"--brain {plan.brain}: it is a file; give a folder, which is made if missing")
         load(plan.suite, Path(plan.data) if plan.data else None, plan.limit, plan.seed)
         _ = fractal.ladder  # what the folder asks for is trusted, and the model is known
-        header = plan.header() | {"model": plan.model or fractal.config.model}
+        header = {**vars(plan), "model": plan.model or fractal.config.model}
         return Bench.resume(fractal, BenchLog.create(folder_of(fractal), header).id)
 
     @staticmethod
@@ -112,7 +108,10 @@ class Bench:
             self.lines = self.log.lines()
             self.problems = load(plan.suite, Path(plan.data) if plan.data else None, plan.limit, plan.seed)
             await self._consolidate()
-            for problem in self.problems[len(self.done) :]:
+            done = {each["problem"] for each in self.done}
+            for problem in self.problems:
+                if problem.id in done:
+                    continue
                 await self._solve(problem)
                 self.heard(self)
                 await self._consolidate()
@@ -141,17 +140,13 @@ class Bench:
         outer = self.fractal
         given = [name for name, where in outer.sources.items() if where != "default"]
         own = {name: getattr(outer.config, name) for name in given if name not in OF_FOLDER}
-        ladder = [each.model_dump() for each in own.pop("ladder", ())]
-        settings = {
-            **own,
-            **({"ladder": ladder} if ladder else {}),
-            "snapshot_every": self.plan.every,
-            **ALONE,
-        }
+        settings = {**own, "snapshot_every": self.plan.every, **ALONE}
         return settings | ({"model": self.plan.model, "ladder": None} if self.plan.model else {})
 
     async def _solve(self, problem: Problem) -> None:
-        started = self.lines[-1].get("started", "")
+        started = {each["problem"]: each["started"] for each in self.lines if "started" in each}.get(
+            problem.id
+        )
         run = started or self.opened.workspace.new_run()
         folder = self.brain / "problems" / run
         if not started:
@@ -252,7 +247,10 @@ async def _judged(fractal: Fractal, problem: Problem, folder: Path, result: RunR
     if not problem.test:
         right = result.status in ACCEPTED and answers.is_right(result.output, problem.answer)
         return right, "" if right else result.reason or result.question
-    problem.restore_checks(folder)
+    try:
+        problem.restore_checks(folder)
+    except OSError as error:
+        return False, f"{error.filename}: the checks cannot be written: {error.strerror}"
     config = fractal.config
     sandbox = Sandbox(config.sandbox, config.network, config.limits())
     private = fractal.workspace.private

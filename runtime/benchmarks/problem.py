@@ -30,24 +30,35 @@ class Problem:
     def lay_out(self, place: Path) -> None:
         """Write the files to an empty folder."""
         place.mkdir(parents=True, exist_ok=True)
-        _write(place, self.files)
-        self._copy("repository", place)
+        if self.folder and (self.folder / "repository").is_dir():
+            shutil.copytree(self.folder / "repository", place, dirs_exist_ok=True, symlinks=True)
+        for name, text in self.files.items():
+            _write(place, name, text.encode())
         self.restore_checks(place)
 
     def restore_checks(self, place: Path) -> None:
-        """Write the checks again, as they were before anybody changed them."""
-        _write(place, self.checks)
-        self._copy("checks", place)
+        """Write the checks again, as they were before anybody changed them. Raises `OSError`."""
+        for name, text in self.checks.items():
+            _write(place, name, text.encode())
+        checks = self.folder / "checks" if self.folder else None
+        for path in checks.rglob("*") if checks else ():
+            if path.is_file():
+                _write(place, str(path.relative_to(checks)), path.read_bytes())
 
-    def _copy(self, name: str, place: Path) -> None:
-        if self.folder and (self.folder / name).is_dir():
-            shutil.copytree(self.folder / name, place, dirs_exist_ok=True, symlinks=True)
 
-
-def _write(place: Path, files: Mapping[str, str]) -> None:
-    for name, text in files.items():
-        path = place / name
-        if not path.resolve().is_relative_to(place.resolve()):
-            raise UsageError(f"{name}: the path leads out of the problem's folder")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, "utf-8")
+def _write(place: Path, name: str, raw: bytes) -> None:
+    """Write a file in the place of whatever is there; no link that a run has left is followed."""
+    parts = Path(name).parts
+    if Path(name).is_absolute() or ".." in parts or not parts:
+        raise UsageError(f"{name}: the path leads out of the problem's folder")
+    path = place
+    for part in parts[:-1]:
+        path /= part
+        if path.is_symlink() or path.is_file():
+            path.unlink()
+        path.mkdir(exist_ok=True)
+    path /= parts[-1]
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    path.unlink(missing_ok=True)
+    path.write_bytes(raw)

@@ -78,11 +78,12 @@ def run(
     Results are in state/benchmarks/ID.jsonl of the workspace. Ctrl-C saves; so does a crash.
     """
     from runtime.benchmarks.bench import Bench, Plan
+    from runtime.benchmarks.suites import GIVEN, SHIPPED
 
     place = {
         name: str(Path(path).resolve()) if path else "" for name, path in (("data", data), ("brain", brain))
     }
-    name = str(Path(suite).resolve()) if Path(suite).suffix else suite
+    name = suite if suite in (*SHIPPED, *GIVEN) else str(Path(suite).resolve())
     reporter = _reporter(dashboard) if dashboard else None
     if resume:
         _refuse_others()
@@ -165,7 +166,8 @@ SHOWN: Columns = {
 
 def print_figures(figures: Mapping[str, Any]) -> None:
     """The whole, the learning curve by snapshots, and the families."""
-    print_line(f"{figures['bench']}: {Path(figures['suite']).name} with {figures['model'] or 'no model'}\n")
+    model = f" with {figures['model']}" if figures["model"] else ""
+    print_line(f"{figures['bench']}: {Path(figures['suite']).name}{model}\n")
     print_table(SHOWN, [figures], right=range(len(SHOWN)))
     if len(figures["snapshots"]) > 1:
         sizes = ("trees", "types", "methods", "memories")

@@ -54,6 +54,24 @@ def test_a_folder_of_repositories_is_laid_out(tmp_path: Path) -> None:
     assert (work / "test_a.py").read_text("utf-8") == "import a\n"
 
 
+def test_checks_are_restored_through_no_link(tmp_path: Path) -> None:
+    line = {"task": "x", "test": "true", "checks": {"tests/a.py": "mine", "b.py": "mine"}}
+    (tmp_path / "own.jsonl").write_text(json.dumps(line), "utf-8")
+    (problem,) = load(str(tmp_path / "own.jsonl"), None, None, 1)
+    work, outside = tmp_path / "work", tmp_path / "outside"
+    problem.lay_out(work)
+    outside.mkdir()
+    (outside / "a.py").write_text("theirs", "utf-8")
+    (work / "tests" / "a.py").unlink()
+    (work / "tests").rmdir()
+    (work / "tests").symlink_to(outside)
+    (work / "b.py").unlink()
+    (work / "b.py").symlink_to(outside / "a.py")
+    problem.restore_checks(work)
+    assert (outside / "a.py").read_text("utf-8") == "theirs"
+    assert (work / "tests" / "a.py").read_text("utf-8") == (work / "b.py").read_text("utf-8") == "mine"
+
+
 @pytest.mark.parametrize(
     ("name", "raw", "why"),
     [
