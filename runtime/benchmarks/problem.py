@@ -40,10 +40,10 @@ class Problem:
         """Write the checks again, as they were before anybody changed them. Raises `OSError`."""
         for name, text in self.checks.items():
             _write(place, name, text.encode())
-        checks = self.folder / "checks" if self.folder else None
-        for path in checks.rglob("*") if checks else ():
-            if path.is_file():
-                _write(place, str(path.relative_to(checks)), path.read_bytes())
+        if self.folder:
+            own = self.folder / "checks"
+            for path in filter(Path.is_file, own.rglob("*")):
+                _write(place, str(path.relative_to(own)), path.read_bytes())
 
 
 def _write(place: Path, name: str, raw: bytes) -> None:
