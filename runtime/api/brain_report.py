@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -42,10 +42,10 @@ def shelf_or_empty(fractal: Fractal) -> Iterator[Shelf]:
         yield shelf
 
 
-def report_of(fractal: Fractal) -> BrainReport:
-    """The figures of a workspace."""
+def report_of(fractal: Fractal, runs: Collection[str] | None = None) -> BrainReport:
+    """The figures of a workspace; with `runs`, of the decisions of these only."""
     with shelf_or_empty(fractal) as shelf:
-        decisions = figures.in_order(shelf)
+        decisions = figures.in_order(shelf, runs)
         totals = figures.report(decisions, shelf.scan(NeuronTree))
         patterns = Library(fractal.workspace.state / "memory" / "patterns").all()
         found = mechanisms(shelf, decisions, patterns, datetime.now(UTC))

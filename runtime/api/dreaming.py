@@ -10,6 +10,7 @@ from kernel.asking.responder import Ladder
 from kernel.document.model import ENDED
 from kernel.errors import Exit, FractalError, UsageError
 from kernel.tools.operations import Result
+from runtime.api import checkpointing
 from runtime.api.spans import moment
 from runtime.memory.prompting import Asking
 from runtime.reflexes.dreaming import KIND, Order
@@ -46,6 +47,7 @@ async def dream(fractal: Fractal, order: Order) -> RunResult:
     dreamer = fractal.memory.dreamer
     dreamer.hold("a dream that begins")
     dreamer.release()
+    checkpointing.make_if_due(fractal, "before a dream")
     try:
         return await _with_time_limit(fractal).run(order.task, tool=KIND, yes=True)
     finally:

@@ -66,9 +66,11 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "acp": ("acp", "Serve editors that speak the Agent Client Protocol."),
         "mcp": ("mcp", "Serve runs, documents and tools to MCP clients."),
         "serve": ("serve", "Serve runs, memory and a page over HTTP."),
+        "runner": ("runner", "Take bench runs from a server, and do them here."),
     },
     "System": {
         "brain": ("brain", "Move, check and repair memory; report its decisions."),
+        "bench": ("bench", "Measure a model on a suite of problems, and what memory adds."),
         "tools": ("tools", "List, show, check, create, test and retire tools."),
         "system": ("system", "Edit system/; review, revert and adopt changes of it."),
         "trust": ("setup", "Show what a folder's own files ask for, and allow it."),

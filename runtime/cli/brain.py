@@ -16,6 +16,7 @@ import click
 from kernel import disk
 from kernel.errors import FractalError, StorageError, UsageError
 from runtime.api import brain_report
+from runtime.cli import bench
 from runtime.cli.output import (
     OUTCOMES,
     Columns,
@@ -59,6 +60,9 @@ from runtime.workspace.workspace import brain_exists, brain_place
 NEWEST = 10
 """Decisions that a report lists."""
 COLUMNS = 80
+BENCH = click.option(
+    "--run", "bench_run", metavar="ID", help="Of a bench run; `fractal bench ls` lists them."
+)
 HEIGHT = 12
 """Lines of a plot."""
 SHOTS = 5
@@ -270,14 +274,20 @@ def _percent(share: float | None) -> str:
 @click.option(
     "-n", "--last", type=click.IntRange(min=0), default=NEWEST, show_default=True, metavar="N", help="List N."
 )
+@BENCH
 @json_option("Print the figures as an object.")
-def report(last: int) -> None:
+def report(last: int, bench_run: str | None) -> None:
     """Report how tasks were answered, how often correctly, and how many model calls that saved."""
-    found = brain_report.report_of(opened())
+    benched = bench.enter(bench_run) if bench_run else None
+    found = brain_report.report_of(opened(), benched.runs if benched else None)
     totals, decisions, taken = found.totals, found.decisions, found.snapshots
     newest = decisions[: -last - 1 : -1] if last else []
     shots = [each.model_dump(exclude={"id", "text", "vectors"}) for each in taken]
-    emit({**totals, "snapshots": shots, "last": _objects(newest)})
+    of_bench = {"bench": benched.figures} if benched else {}
+    emit({**totals, **of_bench, "snapshots": shots, "last": _objects(newest)})
+    if benched:
+        bench.print_figures(benched.figures)
+        print_line("")
     if decisions or totals["mechanisms"]:
         _print_report(totals, newest, taken)
     else:
@@ -363,12 +373,20 @@ def _print_groups(head: str, groups: Mapping[str, Mapping[str, int]]) -> None:
 
 @brain.command("explain")
 @run_argument()
+@BENCH
 @json_option("Print a list of the decisions.")
-def explain(run: str) -> None:
+def explain(run: str, bench_run: str | None) -> None:
     """Explain each decision of a run (default: the newest): what was asked, what was near, and why.
 
     Where memory did not answer, it says how the nearest solved task differs, and what would be answered.
+    With `--run`, RUN is a problem of the bench run (default: the last one).
     """
+    if bench_run:
+        problem = bench.enter(bench_run).problem(run)
+        run = problem["run"]
+        judged = "right" if problem["right"] else f"wrong, expected {elide(problem['expected'], 60)}"
+        answer = elide(problem["answer"] or "no answer", 60)
+        notify(f"problem {problem['problem']}, run {run}: {answer}; {judged}")
     with shelf_or_empty() as shelf:
         name = _run(run, shelf)
         decisions = sorted(shelf.scan(Decision, {"run": name}), key=lambda d: (d.at, d.id))
@@ -429,9 +447,16 @@ def _wrapped(text: str) -> str:
 
 @brain.command("curve")
 @click.option("--window", type=click.IntRange(min=1), metavar="N", help="Decisions averaged together.")
+@BENCH
 @json_option("Print a list of points: n, answered, right.")
-def curve(window: int | None) -> None:
-    """Plot over time the share answered without a model, and the share of memory's answers that was right."""
+def curve(window: int | None, bench_run: str | None) -> None:
+    """Plot over time the share answered without a model, and the share of memory's answers that was right.
+
+    Of a bench run, the share of all its answers that was right.
+    """
+    if bench_run:
+        _bench_curve(bench.read(bench_run).done, window)
+        return
     with shelf_or_empty() as shelf:
         decisions = figures.in_order(shelf)
     points = figures.curve(decisions, window)
@@ -448,8 +473,31 @@ def curve(window: int | None) -> None:
     )
 
 
-def plot(points: Sequence[Point], room: int = COLUMNS) -> list[str]:
-    """The curve as text: `*` answered without a model, `o` right of those, `@` both."""
+def _bench_curve(done: Sequence[Mapping[str, Any]], window: int | None) -> None:
+    from runtime.benchmarks.log import shares
+
+    size = min(window or max(figures.WINDOWS, len(done) // figures.WINDOWS), len(done))
+    parts = (shares(done[max(end - size, 0) : end]) for end in range(1, len(done) + 1))
+    points = [Point(n, each["without_model"], each["accuracy"]) for n, each in enumerate(parts, 1)]
+    emit(points)
+    if not points:
+        notify("this bench run has done no problem yet")
+        return
+    put("\n".join(plot(points, _room(), "right, of all answers", "problem")))
+    last = points[-1]
+    put(
+        f"over the last {size} of {len(points)}: {_percent(last.answered)} without a model, "
+        f"{_percent(last.right)} right"
+    )
+
+
+def plot(
+    points: Sequence[Point],
+    room: int = COLUMNS,
+    right: str = "right, of memory's answers",
+    of: str = "decision",
+) -> list[str]:
+    """The curve as text: `*` answered without a model, `o` right, `@` both."""
     cells = max(min(room - 7, len(points)), 1)
     sampled = [points[round(at * (len(points) - 1) / max(cells - 1, 1))] for at in range(cells)]
     rows = [[" "] * cells for _ in range(HEIGHT + 1)]
@@ -458,12 +506,12 @@ def plot(points: Sequence[Point], room: int = COLUMNS) -> list[str]:
             if share is not None:
                 row = rows[HEIGHT - round(share * HEIGHT)]
                 row[at] = mark if row[at] in (" ", mark) else "@"
-    lines = ["* answered without a model   o right, of memory's answers   @ both"]
+    lines = [f"* answered without a model   o {right}   @ both"]
     for number, row in enumerate(rows):
         level = 100 * (HEIGHT - number) / HEIGHT
         scale = f"{level:3.0f} %" if number % 3 == 0 else "     "
         lines.append(f"{scale} |{''.join(row)}".rstrip())
-    last = f"decision {len(points)}"
+    last = f"{of} {len(points)}"
     return [*lines, f"      +{'-' * cells}", f"       1{last.rjust(max(cells - 1, len(last) + 1))}"]
 
 
@@ -480,15 +528,21 @@ FIGURES: Sequence[tuple[str, Callable[[Mapping[str, Any]], str]]] = (
 
 
 @brain.command("compare")
-@click.argument("first", metavar="A", type=click.Path(exists=True, path_type=Path))
-@click.argument("second", metavar="B", type=click.Path(exists=True, path_type=Path))
-@json_option("Print an object: kinds, first, second.")
-def compare(first: Path, second: Path) -> None:
+@click.argument("first", metavar="A", required=False, type=click.Path(exists=True, path_type=Path))
+@click.argument("second", metavar="B", required=False, type=click.Path(exists=True, path_type=Path))
+@click.option("--runs", metavar="ID,ID", help="Compare bench runs instead; `fractal bench ls` lists them.")
+@json_option("Print an object: kinds, first, second; of bench runs a list of their figures.")
+def compare(first: Path | None, second: Path | None, runs: str | None) -> None:
     """Compare two memories: which records differ, and the outcome of the decisions of each.
 
     A and B are each an export (JSON lines, or a folder of files), a store (brain.sqlite3, or its folder), or
     a workspace.
     """
+    if runs and not first:
+        _compare_bench_runs([bench.read(id.strip()).figures for id in runs.split(",")])
+        return
+    if runs or first is None or second is None:
+        raise click.UsageError("give two memories, A and B, or bench runs with --runs ID,ID")
     with _source(first) as one, _source(second) as two:
         kinds = figures.differences(one, two)
         totals = [figures.report(figures.in_order(each), each.scan(NeuronTree)) for each in (one, two)]
@@ -505,6 +559,24 @@ def compare(first: Path, second: Path) -> None:
         "B": lambda row: row[1](totals[1]),
     }
     print_table(shown, FIGURES, right=(1, 2))
+
+
+def _compare_bench_runs(found: Sequence[Mapping[str, Any]]) -> None:
+    emit(found)
+    shown = {"ID": "bench", "MODEL": lambda each: elide(each["model"] or "", 30), **bench.SHOWN}
+    print_table(shown, found, right=range(2, len(shown)))
+    names = dict.fromkeys(name for each in found for name in each["families"])
+    if len(names) > 1:
+        ids = [each["bench"] for each in found]
+        rows = [(name, *(each["families"].get(name) for each in found)) for name in names]
+        cells: Columns = {"RIGHT, BY FAMILY": lambda row: row[0] or "(none)"}
+        cells |= {id: partial(_accuracy, at) for at, id in enumerate(ids, 1)}
+        print_line("")
+        print_table(cells, rows, right=range(1, len(cells)))
+
+
+def _accuracy(at: int, row: Sequence[Any]) -> str:
+    return f"{row[at]['accuracy']:.1%} of {row[at]['problems']}" if row[at] else "–"
 
 
 def _print_differences(kinds: Sequence[Difference]) -> None:
@@ -635,11 +707,16 @@ def _print_methods(methods: Sequence[Listed]) -> None:
 
 @brain.command("substrates")
 @click.option("--all", "archived", is_flag=True, help="Include archived ones.")
+@BENCH
 @json_option("Print a list of objects: id, label, origin, members, uses, scope, temperature, used.")
-def substrates(archived: bool) -> None:
+def substrates(archived: bool, bench_run: str | None) -> None:
     """List the learned problem types, most used first."""
+    benched = bench.enter(bench_run) if bench_run else None
     with shelf_or_empty() as shelf:
         types = [each for each in shelf.scan(ProblemType) if archived or each.origin != "archived"]
+        if benched:
+            met = {each.type for each in figures.in_order(shelf, benched.runs)}
+            types = [each for each in types if each.id in met]
         examples = {each.id: explaining.example_of(shelf, each.id) for each in types}
     types.sort(key=lambda each: (-each.uses, -each.members, each.id))
     names = ("id", "label", "origin", "members", "uses", "scope", "temperature", "created", "updated", "used")
@@ -660,3 +737,39 @@ def substrates(archived: bool) -> None:
         "LAST USE": lambda each: each.used or "never",
     }
     print_list(types, shown, "no problem types learned here yet")
+
+
+@brain.command("checkpoint")
+@click.argument("action", type=click.Choice(["make", "ls", "restore"]), default="make")
+@click.argument("name", required=False)
+@json_option("Print the checkpoint, the list, or what a restore changed, as objects.")
+def checkpoint(action: str, name: str | None) -> None:
+    """Copy memory to state/checkpoints/; list the copies (`ls`); go back to one (`restore NAME`).
+
+    A copy of the present state is made before a restore. The settings `checkpoints` and `checkpoint_hours`
+    say how many are kept, and how often `fractal serve` makes one.
+    """
+    from runtime.api import checkpointing
+
+    if (action == "restore") != (name is not None):
+        raise click.UsageError("a NAME is for restore; `fractal brain checkpoint ls` lists them")
+    fields = ("name", "at", "why", "records")
+    if action == "ls":
+        made = checkpointing.listed(opened())
+        emit([picked(each, *fields) for each in made])
+        shown: Columns = {
+            "NAME": "name",
+            "MADE": lambda each: local(each.at),
+            "WHY": "why",
+            "RECORDS": lambda each: sum(each.records.values()),
+        }
+        print_list(made, shown, f"no checkpoints yet; make one: {command('brain', 'checkpoint')}", right=(3,))
+    elif name is None:
+        one = checkpointing.make(opened(), "on demand")
+        emit(picked(one, *fields))
+        print_line(f"{one.name}: {count(sum(one.records.values()), 'record')}")
+    else:
+        before, moved, removed = checkpointing.restore(opened(), name)
+        emit({**picked(moved, "new", "changed", "same"), "removed": removed, "before": before.name})
+        print_line(f"{moved.new} new, {moved.changed} changed, {moved.same} unchanged, {removed} removed")
+        notify(f"to go back: {command('brain', 'checkpoint', 'restore', before.name)}")

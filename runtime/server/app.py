@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 
 from kernel.errors import FractalError
 from runtime import __version__
-from runtime.server import brain, deciding, events, metrics, runs
+from runtime.server import brain, deciding, events, metrics, runners, runs
 from runtime.server.page.routes import router as page
 from runtime.server.security import LARGEST, Guarded, TooLarge
 from runtime.server.service import Service, status_of
@@ -44,7 +44,7 @@ def create_app(
     app.add_exception_handler(HTTPException, _refused)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(TooLarge, _too_large)
-    for each in (runs, deciding, events, metrics):
+    for each in (runs, deciding, events, metrics, runners):
         app.include_router(each.router)
     app.include_router(page)
     return Guarded(app, hosts, token)

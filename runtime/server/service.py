@@ -16,6 +16,7 @@ from starlette.requests import HTTPConnection
 
 from kernel.errors import ConfigurationError, FractalError, RunLocked, StorageError, UsageError
 from kernel.events import Event
+from runtime.api.checkpointing import keep_making
 from runtime.api.fractal import Fractal
 from runtime.api.live_runs import Runs
 from runtime.memory.episodes import figures as experience_figures
@@ -85,7 +86,11 @@ class Service:
         with suppress(FractalError):  # each request says what is wrong
             await asyncio.to_thread(self._load)
         self.outcomes.start()
-        going_on = watch(self._watcher, self.runs, self.events), asyncio.to_thread(self.listing.page, 1)
+        going_on = (
+            watch(self._watcher, self.runs, self.events),
+            keep_making(self.fractal),
+            asyncio.to_thread(self.listing.page, 1),
+        )
         self._background = [asyncio.create_task(each) for each in going_on]
 
     def _load(self) -> None:

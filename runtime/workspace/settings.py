@@ -243,6 +243,17 @@ class Config(BaseModel):
     snapshot_every: int = Field(
         50, ge=0, description="problems after which a line of figures of memory is kept; 0: none"
     )
+    checkpoints: int = Field(
+        5,
+        ge=0,
+        description="copies of memory that are kept in `state/checkpoints/`; 0: none are made by itself",
+    )
+    checkpoint_hours: float = Field(
+        6,
+        ge=0,
+        allow_inf_nan=False,
+        description="hours after which `fractal serve` makes one where memory has changed; 0: never",
+    )
     shown: tuple[Literal["facts and files", "patterns", "similar tasks", "others", "way"], ...] = Field(
         ("facts and files", "patterns", "similar tasks", "others", "way"),
         description="what of memory a prompt shows: facts and files that the task needs, learned patterns, "

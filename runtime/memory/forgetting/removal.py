@@ -21,6 +21,7 @@ from runtime.memory.store import Shelf, pack
 from runtime.memory.store.migration import backups
 from runtime.memory.store.record import Row, parsed
 from runtime.memory.tasks.types import Stamp
+from runtime.workspace.workspace import state_of
 
 METHODS, PATTERNS, LISTING = "methods", "patterns", ".known"
 LOCKS = (".lock", "dream.lock")
@@ -136,10 +137,15 @@ def _texts(image: BeforeImage) -> Iterator[str]:
         yield from strings(parsed(body))
 
 
+def checkpoints(memory: Path) -> list[Path]:
+    """The checkpoints of this state; they may be of several spaces."""
+    return sorted((state_of(memory) / "checkpoints").glob("[0-9]*"))
+
+
 def strays(memory: Path, store: Path, affected: Affected) -> list[Path]:
     """What else in the memory folder contains removed text: quarantined files, old copies, all backups."""
     changes = affected.removed or affected.reworded or affected.mentioning
-    chosen = backups(store) if changes else []
+    chosen = [*backups(store), *checkpoints(memory)] if changes else []
     searched = {memory / METHODS, memory / PATTERNS, store, *backups(store)}
     for path in sorted(memory.rglob("*")):
         inside = {path, *path.parents} & searched and "quarantine" not in path.parts

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
@@ -115,9 +115,10 @@ class Difference:
     only_second: tuple[str, ...]
 
 
-def in_order(shelf: Shelf) -> list[Decision]:
-    """All decisions, the oldest first."""
-    return sorted(shelf.scan(Decision), key=lambda each: (each.at, each.id))
+def in_order(shelf: Shelf, runs: Collection[str] | None = None) -> list[Decision]:
+    """All decisions, the oldest first; with `runs`, only theirs."""
+    found = (each for each in shelf.scan(Decision) if runs is None or each.run in runs)
+    return sorted(found, key=lambda each: (each.at, each.id))
 
 
 def counted(decisions: Iterable[Decision]) -> dict[str, Any]:

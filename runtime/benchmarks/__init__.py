@@ -1,0 +1,1 @@
+"""Benchmarks that users run: suites of problems, each a run of Fractal, with one memory over all of them."""

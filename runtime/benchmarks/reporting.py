@@ -1,0 +1,102 @@
+"""Reports the progress of bench runs to a server, and asks it for the next one."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import socket
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+
+from kernel.errors import FractalError, UsageError
+from runtime.benchmarks.bench import Bench, machine
+
+EVERY = 5.0
+"""Seconds between two heartbeats, and between two questions for work."""
+
+
+def default_id() -> str:
+    """What this machine calls itself as a runner."""
+    return re.sub(r"[^a-z0-9]+", "-", socket.gethostname().lower()).strip("-")[:40] or "runner"
+
+
+class Reporter:
+    """Talks to a server as a runner. A server that is away is said once, and disturbs nothing."""
+
+    def __init__(self, server: str, say: Callable[[str], object], id: str = "") -> None:
+        """`server` is its URL; the bearer token is FRACTAL_TOKEN. Raises `UsageError` for a wrong URL."""
+        self.id, self._say, self._said = id or default_id(), say, ""
+        token = os.environ.get("FRACTAL_TOKEN", "")
+        headers = {"authorization": f"Bearer {token}"} if token else {}
+        try:
+            url = httpx.URL(server)
+        except httpx.InvalidURL as error:
+            raise UsageError(f"{server}: not a URL: {error}") from None
+        if url.scheme not in ("http", "https") or not url.host:
+            raise UsageError(f"{server}: not a URL such as http://127.0.0.1:8421")
+        self._http = httpx.AsyncClient(base_url=url, headers=headers, timeout=10)
+
+    async def beat(self, values: Mapping[str, Any]) -> None:
+        """Send a heartbeat."""
+        await self._post(f"/api/runners/{self.id}", values)
+
+    async def idle(self) -> None:
+        """Send a heartbeat of a runner that has no work."""
+        await self.beat({"status": "idle", **machine()})
+
+    async def next(self) -> dict[str, Any] | None:
+        """The next job; None if there is none, or the server is away."""
+        answer = await self._post(f"/api/runners/{self.id}/next")
+        return answer.json() if answer and answer.status_code == 200 else None
+
+    async def _post(self, path: str, values: Mapping[str, Any] | None = None) -> httpx.Response | None:
+        said = ""
+        answer = None
+        try:
+            answer = await self._http.post(path, json=values)
+            answer.raise_for_status()
+        except httpx.HTTPStatusError as error:
+            said = f"{self._http.base_url}: {_error_of(error.response)}"
+            answer = None
+        except httpx.HTTPError as error:
+            said = f"{self._http.base_url}: {error or type(error).__name__}"
+        if said and said != self._said:
+            self._say(f"the server does not answer as it should: {said}")
+        self._said = said
+        return answer
+
+    @asynccontextmanager
+    async def following(self, bench: Bench, job: str = "") -> AsyncGenerator[None]:
+        """Send heartbeats of a bench run while it is at work, and its figures at the end."""
+
+        async def beating() -> None:
+            while True:
+                await self.beat(bench.heartbeat("running") | {"job": job})
+                await asyncio.sleep(EVERY)
+
+        beats = asyncio.create_task(beating())
+        status, error = "stopped", ""
+        try:
+            yield
+            status = "done"
+        except FractalError as failure:
+            status, error = "failed", str(failure)[:500]
+            raise
+        finally:
+            beats.cancel()
+            await asyncio.gather(beats, return_exceptions=True)
+            figures = bench.log.summary() if status == "done" else None
+            last = bench.heartbeat(status) | {"job": job, "figures": figures, "error": error}
+            await asyncio.shield(self.beat(last))
+
+
+def _error_of(answer: httpx.Response) -> str:
+    try:
+        return f"{answer.status_code}: {answer.json()['error']}"
+    except (json.JSONDecodeError, KeyError, TypeError):
+        return f"status {answer.status_code}"
