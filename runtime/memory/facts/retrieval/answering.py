@@ -168,20 +168,18 @@ def answers_of(
         """The record whose rank it has: mostly itself."""
         return everything.get(each.origin, each)
 
-    fitting = [
-        each
-        for each in found
-        if _shown(each, wanted, today) and any(_near(some, best, weights.like) for some in (each, origin(each)))
-    ]
+    def near(each: _Candidate, least: float) -> bool:
+        return any(_near(some, best, least) for some in (each, origin(each)))
+
+    fitting = [each for each in found if _shown(each, wanted, today) and near(each, weights.like)]
     fitting.sort(key=lambda each: (-round(each.score, 6), each.hit.id))
     made_of = {each.hit.id: each.record.evidence for each in fitting if isinstance(each.record, Memory)}
     kept = [everything[hit.id] for hit in once([each.hit for each in fitting], made_of)]
     lines = [_line(each, origin(each), weights, wanted, today) for each in kept[:limit]]
     known = bool(lines) and (not wanted.asks or lines[0].sure >= 0.5)
     certain = known and _certain(retrieval, kept[0], found, wanted, today)
-    beside = {each.hit.id for each in kept if any(_near(some, best, LIKE) for some in (each, origin(each)))}
-    shown = [line for line in lines if line is lines[0] or line.hit.id in beside] if known else lines[:PERHAPS]
-    return Answers(shown, known, wanted, lines, certain)
+    beside = [line for each, line in zip(kept[1:], lines[1:], strict=False) if near(each, LIKE)]
+    return Answers([*lines[:1], *beside] if known else lines[:PERHAPS], known, wanted, lines, certain)
 
 
 def _certain(
