@@ -57,6 +57,8 @@ RARE = 0.6
 """How rare such a word is at least."""
 PERHAPS = 2
 """Lines that are shown when nothing is known."""
+LIKE = 0.3
+"""The least likeness of a line that is shown beside an answer."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ class Weights:
     shared: float = 0.4  # what a rare word in common adds to it
     lost: float = 0.05  # the share of its own lower nearness that such a record loses
     recent: float = 2.5  # against old records
-    like: float = 0.3  # the least likeness of a line that is shown as an answer or as "perhaps"
+    like: float = 0.3  # the least likeness of an answer, of a line that is shown as "perhaps" or to a reader
     sure: tuple[float, float, float] = (9.0, 0.0, 0.0)  # of `_probability`: a bias, and the two measures
 
 
@@ -109,7 +111,7 @@ class Answers:
     lines: Sequence[Line]
     known: bool
     wanted: Wanted
-    near: Sequence[Line] = ()  # also those that are not shown if nothing is known, for one who reads
+    near: Sequence[Line] = ()  # also those that are not shown, for one who reads
     certain: bool = False  # the first line can stand alone
 
 
@@ -166,18 +168,18 @@ def answers_of(
         """The record whose rank it has: mostly itself."""
         return everything.get(each.origin, each)
 
-    fitting = [
-        each
-        for each in found
-        if _shown(each, wanted, today) and any(_near(some, best, weights) for some in (each, origin(each)))
-    ]
+    def near(each: _Candidate, least: float) -> bool:
+        return any(_near(some, best, least) for some in (each, origin(each)))
+
+    fitting = [each for each in found if _shown(each, wanted, today) and near(each, weights.like)]
     fitting.sort(key=lambda each: (-round(each.score, 6), each.hit.id))
     made_of = {each.hit.id: each.record.evidence for each in fitting if isinstance(each.record, Memory)}
     kept = [everything[hit.id] for hit in once([each.hit for each in fitting], made_of)]
     lines = [_line(each, origin(each), weights, wanted, today) for each in kept[:limit]]
     known = bool(lines) and (not wanted.asks or lines[0].sure >= 0.5)
     certain = known and _certain(retrieval, kept[0], found, wanted, today)
-    return Answers(lines if known else lines[:PERHAPS], known, wanted, lines, certain)
+    beside = [line for each, line in zip(kept[1:], lines[1:], strict=False) if near(each, LIKE)]
+    return Answers([*lines[:1], *beside] if known else lines[:PERHAPS], known, wanted, lines, certain)
 
 
 def _certain(
@@ -370,9 +372,9 @@ def _shown(each: _Candidate, wanted: Wanted, today: int) -> bool:
     return wanted.past and not each.standing.over(first)
 
 
-def _near(each: _Candidate, best: float, weights: Weights) -> bool:
+def _near(each: _Candidate, best: float, least: float) -> bool:
     joined = "spread" in each.hit.parts and each.hit.score >= BESIDE * best
-    return joined or each.hit.likeness >= weights.like
+    return joined or each.hit.likeness >= least
 
 
 def _compare_words(retrieval: Retrieval, query: str, wanted: Wanted, found: Sequence[_Candidate]) -> None:
