@@ -108,7 +108,7 @@ class Service:
         await self.runs.close()
 
 
-def _service(connection: HTTPConnection) -> Service:
+async def _service(connection: HTTPConnection) -> Service:
     return cast(Service, connection.app.state.service)
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import socket
+import sys
 
 import uvicorn
 
 from runtime.server.hub import Hub
 from runtime.server.security import LARGEST, Guarded
 
+TURN = 0.0005
+"""Seconds that a thread computes before another may; Python's own 5 ms would delay each answer by several."""
 PATIENCE = 5
 """Seconds that requests may take to end when the server stops."""
 
@@ -24,7 +27,8 @@ class _Server(uvicorn.Server):
 
 
 def serving(app: Guarded) -> uvicorn.Server:
-    """The server for an application."""
+    """The server for an application. Its threads then take turns often, so that quick requests wait less."""
+    sys.setswitchinterval(TURN)
     config = uvicorn.Config(
         app,
         log_level="warning",
