@@ -11,7 +11,7 @@ from serving import served
 from kernel.document.markdown import render
 from kernel.document.model import Document, Meta, Note, Section
 from runtime.api.fractal import Fractal
-from runtime.server.run_client import RunClient, RunError
+from runtime.server.client import Client, ServerError
 from runtime.server.run_list import RunList
 
 MANY = 10_000
@@ -79,7 +79,7 @@ def test_ten_thousand_runs_are_listed_and_filtered_quickly(work: Path) -> None:
         (folder / f"system-r{n:05d}.md").write_text(
             own if n % 1000 == 0 else own.replace("waiting", "complete")
         )
-    with served(work) as server, RunClient(server.url) as client:
+    with served(work) as server, Client(server.url) as client:
         seconds: list[float] = []
         for query in ({}, {}, {"status": "waiting"}, {"before": "r05000"}):
             began = time.monotonic()
@@ -89,6 +89,6 @@ def test_ten_thousand_runs_are_listed_and_filtered_quickly(work: Path) -> None:
         assert len(page.runs[0].task) == 500
         waiting = [f"r{n:05d}" for n in range(9_000, -1, -1_000)]
         assert [each.run for each in client.runs(status="waiting").runs] == waiting
-        with pytest.raises(RunError, match="there is no run"):
+        with pytest.raises(ServerError, match="there is no run"):
             client.runs(before="nosuch")
         assert max(seconds) < 10 and max(seconds[1:]) < 5, seconds
