@@ -14,7 +14,6 @@ from kernel.document.escaping import to_json
 from kernel.document.model import Document
 from kernel.loop.approval import Decider
 from kernel.store.files import FileStore
-from runtime.api.live_runs import traceparent
 from runtime.api.run_view import as_object, costs, tree_of
 from runtime.server.deciding import By, refuse_unproven
 from runtime.server.run_schemas import (
@@ -84,8 +83,7 @@ async def start(
 ) -> Seen:
     """Start a run. A `traceparent` is kept in its META. Commands and changes of files wait for approval."""
     own = {name: value for name in ("agent", "space") if (value := getattr(body, name))}
-    options: dict[str, Any] = {"after": body.after, "plan_only": body.plan_only, "worktree": body.worktree}
-    options["trace"] = traceparent(trace)
+    options = {"after": body.after, "plan_only": body.plan_only, "worktree": body.worktree, "trace": trace}
     after = served.events.newest
     run = await served.runs.start(body.task, model=body.model, settings=own, **options)
     response.headers["location"] = f"{router.prefix}/{run}"

@@ -125,6 +125,16 @@ def ask(client: Client, method: str, target: str, body: bytes | str = b"", **hea
         connection.close()
 
 
+def test_the_trace_of_a_request_is_kept_in_meta(work: Path, client: Client) -> None:
+    for sent, kept in ((TRACE, TRACE), ("nonsense", None), (TRACE.replace("ab", "00"), None)):
+        status, begun = ask(client, "POST", "/api/runs", '{"task": "what is 2 + 2"}', traceparent=sent)
+        assert status == 202
+        assert Fractal(work).document(begun["run"]).meta.extra.get("trace") == kept
+
+
+TRACE = f"00-{'ab' * 16}-{'ab' * 8}-01"
+
+
 def test_wrong_requests_are_refused_with_a_reason_and_start_nothing(work: Path, client: Client) -> None:
     done = client.start("what is 2 + 2")
     ended(client, done)
