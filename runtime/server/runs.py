@@ -68,13 +68,14 @@ def list_runs(
     limit: Annotated[int, Query(ge=1, le=1_000)] = 50,
     before: str = "",
     status: Status | None = None,
+    text: Annotated[str, Query(max_length=200, description="words of the task or the id")] = "",
 ) -> RunPage:
     """Runs, newest first, by META alone."""
-    page = served.listing.page(limit, before, status or "")
+    page = served.listing.page(limit, before=before, status=status or "", text=text)
     if page is None:
         raise HTTPException(404, f"there is no run {before}; begin again without `before`")
-    found = [Listed(**{**asdict(each), "task": each.task[:TASK_CHARS]}) for each in page[0]]
-    return RunPage(runs=found, more=page[1])
+    found = [Listed(**{**asdict(each), "task": each.task[:TASK_CHARS]}) for each in page.runs]
+    return RunPage(runs=found, more=max(page.total - limit, 0))
 
 
 @router.post("", status_code=202, dependencies=[Room])
