@@ -1,6 +1,5 @@
-"""Clients of a server (`fractal serve`), for programs of your own."""
+"""The client of a server (`fractal serve`), for programs of your own."""
 
-from runtime.server.client import Brain, BrainError
-from runtime.server.run_client import RunClient, RunError
+from runtime.server.client import Client, ServerError
 
-__all__ = ["Brain", "BrainError", "RunClient", "RunError"]
+__all__ = ["Client", "ServerError"]

@@ -301,7 +301,7 @@ def remove_all(folder: Path) -> None:
     os.rmdir(folder)  # noqa: PTH106
 
 
-def signature(path: Path | int) -> tuple[int, int, int]:
+def signature(path: Path | str | int) -> tuple[int, int, int]:
     """Modification time in ns, size and inode of a file or descriptor, which change when it is written."""
     info = os.stat(path)  # noqa: PTH116
     return info.st_mtime_ns, info.st_size, info.st_ino

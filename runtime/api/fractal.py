@@ -378,11 +378,11 @@ class Fractal(Reader):
 
     def _trace(self, document: Document, given: str) -> str:
         """The `traceparent` of a new run: the caller's, or one of its own if it is traced; "" for none."""
-        if not self.config.otel:
-            return given
-        from runtime.telemetry.tracing import traceparent
+        if not (given or self.config.otel):
+            return ""
+        from runtime.telemetry.tracing import own_traceparent, valid_traceparent
 
-        return traceparent(document.meta, given)
+        return valid_traceparent(given) or (own_traceparent(document.meta) if self.config.otel else "")
 
     def _policy(self, **decided: Any) -> Policy:
         """The policy of a run, with the calls that are approved for the folder that it acts in."""

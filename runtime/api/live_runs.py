@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,7 +36,6 @@ APPROVE = ("shell", "write")
 """Effects of a client's run that wait for approval by default."""
 REMEMBERED = 200
 """Ended runs whose progress is kept for clients that ask late."""
-_TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 
 
 class State(BaseModel):
@@ -294,11 +292,6 @@ class Runs:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def traceparent(value: object) -> str:
-    """A W3C `traceparent` as a caller gave it; "" for none, or a malformed one."""
-    return value if isinstance(value, str) and _TRACEPARENT.fullmatch(value) else ""
 
 
 def in_words(event: Event) -> str:

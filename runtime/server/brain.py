@@ -21,7 +21,7 @@ from runtime.memory.context.announced import Announced, announce
 from runtime.memory.context.context import FILES, OTHERS, PATTERNS, SHARES, TASKS, Context
 from runtime.memory.context.sources import from_files
 from runtime.memory.episodes.experience import Experience
-from runtime.memory.episodes.figures import Figures
+from runtime.memory.episodes.experience_table import ExperienceTable
 from runtime.memory.learning.patterns import Pattern, named, write_practice
 from runtime.memory.run_memory import RunMemory
 from runtime.server import schemas
@@ -239,7 +239,7 @@ def _past(memory: RunMemory) -> Sequence[Experience]:
     if not memory.there:
         return ()
     memory.brain.episodes.catch_up()
-    return Figures.of(memory.brain.shelf).all()
+    return ExperienceTable.of(memory.brain.shelf).all()
 
 
 def _counts(names: Any) -> dict[str, int]:

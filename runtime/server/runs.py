@@ -14,7 +14,6 @@ from kernel.document.escaping import to_json
 from kernel.document.model import Document
 from kernel.loop.approval import Decider
 from kernel.store.files import FileStore
-from runtime.api.live_runs import traceparent
 from runtime.api.run_view import as_object, costs, tree_of
 from runtime.server.deciding import By, refuse_unproven
 from runtime.server.run_schemas import (
@@ -69,13 +68,14 @@ def list_runs(
     limit: Annotated[int, Query(ge=1, le=1_000)] = 50,
     before: str = "",
     status: Status | None = None,
+    text: Annotated[str, Query(max_length=200, description="words of the task or the id")] = "",
 ) -> RunPage:
     """Runs, newest first, by META alone."""
-    page = served.listing.page(limit, before, status or "")
+    page = served.listing.page(limit, before=before, status=status or "", text=text)
     if page is None:
         raise HTTPException(404, f"there is no run {before}; begin again without `before`")
-    found = [Listed(**{**asdict(each), "task": each.task[:TASK_CHARS]}) for each in page[0]]
-    return RunPage(runs=found, more=page[1])
+    found = [Listed(**{**asdict(each), "task": each.task[:TASK_CHARS]}) for each in page.runs]
+    return RunPage(runs=found, more=max(page.total - limit, 0))
 
 
 @router.post("", status_code=202, dependencies=[Room])
@@ -84,8 +84,7 @@ async def start(
 ) -> Seen:
     """Start a run. A `traceparent` is kept in its META. Commands and changes of files wait for approval."""
     own = {name: value for name in ("agent", "space") if (value := getattr(body, name))}
-    options: dict[str, Any] = {"after": body.after, "plan_only": body.plan_only, "worktree": body.worktree}
-    options["trace"] = traceparent(trace)
+    options = {"after": body.after, "plan_only": body.plan_only, "worktree": body.worktree, "trace": trace}
     after = served.events.newest
     run = await served.runs.start(body.task, model=body.model, settings=own, **options)
     response.headers["location"] = f"{router.prefix}/{run}"

@@ -81,10 +81,13 @@ def require() -> None:
         raise ConfigurationError("otel: OpenTelemetry is not installed; pip install 'fractal-runtime[otel]'")
 
 
-def traceparent(meta: Meta, given: str = "") -> str:
-    """The W3C `traceparent` for META of a new run: the caller's, or else that of the run's own span."""
-    if _TRACEPARENT.fullmatch(given):
-        return given
+def valid_traceparent(given: str) -> str:
+    """A caller's W3C `traceparent`; "" for none, or a malformed one."""
+    return given if _TRACEPARENT.fullmatch(given) else ""
+
+
+def own_traceparent(meta: Meta) -> str:
+    """The W3C `traceparent` of a run's own span."""
     trace = Trace(int(_digest(meta.run, meta.created)[:32], 16), 0, True)
     return f"00-{trace.id:032x}-{trace.span(meta.run):016x}-01"
 
@@ -329,7 +332,8 @@ class _Spans:
 
 def _trace(meta: Meta) -> Trace:
     """The trace of the run with this META: one that was started without traces has an id of its own, too."""
-    parts = _TRACEPARENT.fullmatch(traceparent(meta, str(meta.extra.get("trace", ""))))
+    kept = valid_traceparent(str(meta.extra.get("trace", "")))
+    parts = _TRACEPARENT.fullmatch(kept or own_traceparent(meta))
     assert parts
     id, span, flags = (int(each, 16) for each in parts.groups())
     trace = Trace(id, span, bool(flags & 1))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kernel import disk
 from kernel.document.model import ENDED, Document, Meta, root_id
 from kernel.document.parser import read_head
 from kernel.errors import DocumentError, Exit, UsageError
@@ -22,7 +23,7 @@ class Reader:
 
     def __init__(self, workspace: Workspace) -> None:
         self.workspace = workspace
-        self._known: dict[str, tuple[tuple[int, int], RunSummary]] = {}  # by run, with its file's version
+        self._known: dict[str, tuple[tuple[int, ...], RunSummary]] = {}  # by run, with its file's signature
 
     def find(self, name: str) -> str:
         """The run that a name means: its id, a document's id or path, a unique beginning; "": the newest."""
@@ -73,13 +74,12 @@ class Reader:
         """The line of a run; one whose file has not changed is not read again."""
         path = self.workspace.runs / run / f"{root_id(run)}.md"
         try:
-            stat = path.stat()
+            signature = disk.signature(path)
         except OSError:
             return self._read(run, path)
-        version = stat.st_mtime_ns, stat.st_size
         known = self._known.get(run)
-        if known is None or known[0] != version:
-            known = self._known[run] = version, self._read(run, path)
+        if known is None or known[0] != signature:
+            known = self._known[run] = signature, self._read(run, path)
         return known[1]
 
     def _read(self, run: str, path: Path) -> RunSummary:

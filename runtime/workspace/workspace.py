@@ -23,7 +23,9 @@ from kernel.errors import ConfigurationError, FractalError, RunLocked, StorageEr
 _ALPHABET = (
     "23456789bcdfghjkmnpqrstvwxz"  # no vowels, no look-alikes: ids are read aloud and never spell a word
 )
-_CREATED = re.compile(rb'(?m)^created: "?([^"\r\n]*)')
+_KEY = re.compile(rb'(?m)^(created|status|unverified): "?([^"\r\n]*)')
+_LONG = 100_000
+"""Bytes that are read of a META that is longer than `HEAD`: that of a run with many calls."""
 GLANCE = 0.2
 """Seconds to retry the lock: another process may only be checking whether it is held."""
 
@@ -146,7 +148,7 @@ class Workspace:
         runs = self.runs
         for name in os.listdir(runs) if runs.is_dir() else ():  # noqa: PTH208 (thousands of them)
             with suppress(FileNotFoundError, NotADirectoryError):  # it is no run, or was archived meanwhile
-                born[name] = _born(f"{runs}/{name}/{root_id(name)}.md")
+                born[name] = born_and_status(f"{runs}/{name}/{root_id(name)}.md")[0]
         return sorted(born, key=born.__getitem__, reverse=True)
 
     def has(self, run: str) -> bool:
@@ -178,13 +180,24 @@ def moment(text: str) -> datetime | None:
     return None
 
 
-def _born(root: str) -> float:
-    """When a run began: from the head of its root document, else its modification time."""
+def born_and_status(root: str) -> tuple[float, str]:
+    """When a run began, in seconds since 1970, and its status: from the head of its root, without its checks.
+
+    Where there is no time, it is when the file was modified; where there is no status, it is `broken`.
+    Raises `OSError` if there is no such file.
+    """
+    values: dict[bytes, str] = {}
     with suppress(OSError), open(root, "rb", buffering=0) as file:  # noqa: PTH123
-        hit = _CREATED.search(file.read(HEAD).partition(b"\n---")[0])
-        if hit and (time := moment(hit[1].decode("ascii", "replace"))):
-            return time.timestamp()
-    return os.stat(root).st_mtime  # noqa: PTH116
+        raw = file.read(HEAD)
+        if b"\n---" not in raw:
+            raw += file.read(_LONG)
+        values = {
+            key: value.decode("ascii", "replace") for key, value in _KEY.findall(raw.partition(b"\n---")[0])
+        }
+    time, status = moment(values.get(b"created", "")), values.get(b"status", "broken")
+    if status == "complete" and values.get(b"unverified") == "true":
+        status = "unverified"
+    return (time.timestamp() if time else os.stat(root).st_mtime), status  # noqa: PTH116
 
 
 def settings_files(root: Path) -> tuple[Path, ...]:

@@ -18,7 +18,7 @@ from kernel.errors import FractalError, UsageError
 from kernel.loop.approval import Decider, plain_name
 from kernel.tools.tool import Tool
 from runtime import __version__
-from runtime.api.live_runs import WAIT, Runs, State, traceparent
+from runtime.api.live_runs import WAIT, Runs, State
 from runtime.api.messaging import listed, places
 
 if TYPE_CHECKING:
@@ -324,8 +324,8 @@ def _client(ctx: Any) -> Decider:
 
 
 def _trace(ctx: Context) -> str:
-    """The W3C `traceparent` in the request's `_meta`; "" if there is none, or a malformed one."""
-    return traceparent((ctx.request_context.meta or {}).get("traceparent"))
+    """The `traceparent` in the request's `_meta`; "" if there is none."""
+    return str((ctx.request_context.meta or {}).get("traceparent", ""))
 
 
 def _answer_text(text: str) -> str:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
 from typing import Annotated
 
 from fastapi import APIRouter, HTTPException, Query, Request
 from fastapi.responses import HTMLResponse
 from starlette.responses import Response
 
-from runtime.api.fractal import Fractal
-from runtime.api.run_view import loop_ids, status_of
+from runtime.api.run_view import loop_ids
 from runtime.server.deciding import By, refuse_unproven
 from runtime.server.page.export import as_file
 from runtime.server.page.forms import Fields
@@ -20,7 +18,6 @@ from runtime.server.page.run_page import as_markdown, as_text, run_page
 from runtime.server.page.views import HEADERS, View, html, seen
 from runtime.server.runs import Room
 from runtime.server.service import Served
-from runtime.workspace.runs import RunSummary
 
 router = APIRouter(route_class=View, include_in_schema=False)
 ON_A_PAGE = 50
@@ -40,27 +37,19 @@ def runs(
     page: Annotated[int, Query(ge=1)] = 1,
 ) -> HTMLResponse:
     """The list of runs, newest first; with `text` in their task or id, and with this status."""
-    fractal = served.fractal
-    ids = fractal.workspace.run_ids()
-    first = (page - 1) * ON_A_PAGE
-    if text or status:
-        found = [each for each in _with_status(fractal, fractal.runs(ids)) if _fits(each, text, status)]
-        total, shown = len(found), found[first : first + ON_A_PAGE]
-    else:
-        total, shown = len(ids), _with_status(fractal, fractal.runs(ids[first : first + ON_A_PAGE]))
-    loops = {each.run: len(loop_ids(fractal, each.run)) for each in shown}
-    last = max(1, -(-total // ON_A_PAGE))
-    values = {"text": text, "status": status, "page": page, "last": last, "total": total, "all": len(ids)}
-    return html(request, "runs.html", runs=shown, loops=loops, **values)
-
-
-def _with_status(fractal: Fractal, found: list[RunSummary]) -> list[RunSummary]:
-    return [replace(each, status=status_of(fractal, each.run, each.status)) for each in found]
-
-
-def _fits(run: RunSummary, text: str, status: str) -> bool:
-    words = f"{run.run} {run.task}".casefold()
-    return status in ("", run.status) and all(each in words for each in text.casefold().split())
+    found = served.listing.page(ON_A_PAGE, skip=(page - 1) * ON_A_PAGE, status=status, text=text)
+    assert found is not None  # only `before` may name no run
+    loops = {each.run: len(loop_ids(served.fractal, each.run)) for each in found.runs}
+    last = max(1, -(-found.total // ON_A_PAGE))
+    values = {
+        "text": text,
+        "status": status,
+        "page": page,
+        "last": last,
+        "total": found.total,
+        "all": found.all,
+    }
+    return html(request, "runs.html", runs=found.runs, loops=loops, **values)
 
 
 @router.get("/runs/{run}")

@@ -9,7 +9,7 @@ import pytest
 from run_place import TOKEN, settings
 from serving import served
 
-from runtime.server.run_client import RunClient
+from runtime.server.client import Client
 
 
 @pytest.fixture
@@ -22,10 +22,10 @@ def work(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def client(work: Path) -> Iterator[RunClient]:
+def client(work: Path) -> Iterator[Client]:
     """A client with the token of a server of `work`."""
     with (
         served(work, env={"FRACTAL_TOKEN": TOKEN}) as server,
-        RunClient(server.url, name="tests/1.0", token=TOKEN) as runs,
+        Client(server.url, name="tests/1.0", token=TOKEN) as runs,
     ):
         yield runs

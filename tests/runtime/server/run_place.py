@@ -9,7 +9,7 @@ from typing import Any
 
 from playing import ACCEPT, plan
 
-from runtime.server.run_client import RunClient
+from runtime.server.client import Client
 from runtime.server.run_schemas import Seen
 
 TOKEN = "a-token-of-the-tests"
@@ -35,7 +35,7 @@ def script(folder: Path, *steps: Mapping[str, Any], **more: Any) -> str:
     return f"scripted:{path}"
 
 
-def ended(runs: RunClient, seen: Seen, after: str = "", until: str = "") -> list[tuple[str, dict[str, Any]]]:
+def ended(runs: Client, seen: Seen, after: str = "", until: str = "") -> list[tuple[str, dict[str, Any]]]:
     """The events of a run since a response, or an id, up to an id (default: until it stops)."""
     found: list[tuple[str, dict[str, Any]]] = []
     for id, event in runs.events(seen.run, after or seen.after):

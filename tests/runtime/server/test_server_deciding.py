@@ -19,8 +19,8 @@ from run_place import SECRET, TOKEN, WRITE, ended, script, settings
 from serving import COMMAND, served, variables
 
 from runtime.api.fractal import Fractal
+from runtime.server.client import Client, ServerError
 from runtime.server.persons import MOST_PAGES, Persons
-from runtime.server.run_client import RunClient, RunError
 
 LINK = re.compile(r"open once: (http://127\.0\.0\.1:\d+)/#person=(\S+)")
 
@@ -58,7 +58,7 @@ def at_terminal(folder: Path, **env: str) -> Iterator[Terminal]:
         os.close(handle)
 
 
-def waiting_with(client: RunClient, model: str, task: str = "do the work") -> str:
+def waiting_with(client: Client, model: str, task: str = "do the work") -> str:
     begun = client.start(task, model=model)
     ended(client, begun)
     assert client.state(begun.run).waits_for == "approval"
@@ -67,9 +67,9 @@ def waiting_with(client: RunClient, model: str, task: str = "do the work") -> st
 
 def test_without_a_token_no_client_approves_anything(work: Path) -> None:
     """A command of the worker that reaches this machine's network is such a client."""
-    with served(work) as server, RunClient(server.url, name="claude-code") as client:
+    with served(work) as server, Client(server.url, name="claude-code") as client:
         run = waiting_with(client, script(work, WRITE))
-        with pytest.raises(RunError, match=f"at a terminal: fractal approve {run}") as refused:
+        with pytest.raises(ServerError, match=f"at a terminal: fractal approve {run}") as refused:
             client.approve(run)
         assert refused.value.status == 403
         assert client.state(run).waits_for == "approval"
@@ -91,20 +91,20 @@ def test_with_the_token_only_a_trusted_client_approves_a_serious_danger(work: Pa
     settings(work, **({"trusted_clients": ["deployer"]} if trusted else {}))
     with (
         served(work, env={"FRACTAL_TOKEN": TOKEN}) as server,
-        RunClient(server.url, name="deployer/2.1", token=TOKEN) as client,
-        RunClient(server.url, name="other", token=TOKEN) as other,
+        Client(server.url, name="deployer/2.1", token=TOKEN) as client,
+        Client(server.url, name="other", token=TOKEN) as other,
     ):
         run = waiting_with(client, script(work, SECRET))
-        with pytest.raises(RunError, match="needs a person's approval"):
+        with pytest.raises(ServerError, match="needs a person's approval"):
             other.approve(run)
         if trusted:
             ended(client, client.approve(run))
             assert Fractal(work).document(run).steps[1].evidence["approved"] == 'client "deployer"'
         else:
-            with pytest.raises(RunError, match="needs a person's approval"):
+            with pytest.raises(ServerError, match="needs a person's approval"):
                 client.approve(run)
-        with pytest.raises(RunError, match="the bearer token is missing or wrong"):
-            RunClient(server.url).approve(run)
+        with pytest.raises(ServerError, match="the bearer token is missing or wrong"):
+            Client(server.url).approve(run)
         other_run = waiting_with(client, script(work, WRITE), "renew a.txt")
         answer = httpx.post(
             f"{server.url}/api/runs/{other_run}/approve",
@@ -118,7 +118,7 @@ def test_the_person_who_opens_the_link_of_the_terminal_approves(work: Path) -> N
     (work / ".env").write_text("KEY=1\n")
     with at_terminal(work) as terminal:
         ((url, code),) = terminal.links(1)
-        with RunClient(url) as client, httpx.Client(base_url=url) as page:
+        with Client(url) as client, httpx.Client(base_url=url) as page:
             run = waiting_with(client, script(work, SECRET))
             assert page.get("/api/person").json() == {"person": False, "possible": True}
             assert page.post("/api/person", json={"code": code[:-1]}).status_code == 403
@@ -158,7 +158,7 @@ def test_only_so_many_pages_are_remembered() -> None:
 def test_a_clients_run_asks_for_what_its_agent_asks_for_too(work: Path) -> None:
     agents = {"careful": {"approve": ["network", "write"]}}
     settings(work, agents=agents)
-    with served(work) as server, RunClient(server.url) as client:
+    with served(work) as server, Client(server.url) as client:
         begun = client.start("what is 2 + 2", agent="careful", space="own")
         ended(client, begun)
         meta = Fractal(work).document(begun.run).meta

@@ -24,8 +24,8 @@ from websockets.sync.client import connect
 
 from kernel.events import Event
 from runtime.api.fractal import Fractal
+from runtime.server.client import Client, ServerError
 from runtime.server.hub import MOST_CLIENTS, Hub, Sent
-from runtime.server.run_client import RunClient, RunError
 from runtime.server.serving import PATIENCE
 from runtime.server.watching import Watcher
 from runtime.workspace.workspace import run_lock
@@ -102,11 +102,11 @@ async def test_one_run_is_selected_and_pieces_of_replies_are_left_out() -> None:
 
 
 def test_after_a_restart_a_client_is_told_to_reload(work: Path) -> None:
-    with served(work) as server, RunClient(server.url) as client:
+    with served(work) as server, Client(server.url) as client:
         begun = client.start("what is 2 + 2")
         id = ended(client, begun)[-1][0]
         server.kill()
-    with served(work) as server, RunClient(server.url) as client:
+    with served(work) as server, Client(server.url) as client:
         headers = {"Last-Event-ID": id}
         with httpx.stream("GET", f"{server.url}/api/events?after=ignored", headers=headers) as response:
             assert response.headers["content-type"].startswith("text/event-stream")
@@ -129,8 +129,8 @@ def test_two_servers_and_a_command_work_on_one_workspace(work: Path) -> None:
     with (
         served(work) as one,
         served(work) as two,
-        RunClient(one.url) as first,
-        RunClient(two.url) as second,
+        Client(one.url) as first,
+        Client(two.url) as second,
     ):
         earlier = first.start("what is 1 + 1")
         ended(first, earlier)
@@ -162,7 +162,7 @@ def test_two_servers_and_a_command_work_on_one_workspace(work: Path) -> None:
 def test_a_run_that_another_process_works_on_is_told_and_is_not_started_twice(work: Path) -> None:
     sleep = {"tool": "bash", "args": {"command": "sleep 5; echo done > late.txt"}}
     settings(work, model=script(work, sleep, success=[{"file": "late.txt"}]), approve=[])
-    with served(work) as server, RunClient(server.url) as client:
+    with served(work) as server, Client(server.url) as client:
         command = [sys.executable, "-m", "runtime.cli", "-C", str(work), "run", "--json", "wait, then write"]
         with subprocess.Popen(command, env=variables({}), stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout
@@ -179,7 +179,7 @@ def test_a_run_that_another_process_works_on_is_told_and_is_not_started_twice(wo
 
 
 def test_the_same_events_come_over_a_websocket(work: Path) -> None:
-    with served(work) as server, RunClient(server.url) as client:
+    with served(work) as server, Client(server.url) as client:
         url = server.url.replace("http", "ws") + "/api/brain/events"
         with connect(url) as socket_:
             begun = client.start("what is 2 + 2")
@@ -196,7 +196,7 @@ def test_the_same_events_come_over_a_websocket(work: Path) -> None:
 
 
 def test_clients_that_do_not_read_or_are_too_many_hold_up_nobody(work: Path) -> None:
-    with served(work) as server, RunClient(server.url) as client, ExitStack() as streams:
+    with served(work) as server, Client(server.url) as client, ExitStack() as streams:
         place = urlsplit(server.url)
 
         def stream() -> socket.socket:
@@ -207,7 +207,7 @@ def test_clients_that_do_not_read_or_are_too_many_hold_up_nobody(work: Path) -> 
         idle = [streams.enter_context(stream()) for _ in range(MOST_CLIENTS)]
         for each in idle:
             assert each.recv(12) == b"HTTP/1.1 200"
-        with pytest.raises(RunError, match="clients follow already") as refused:
+        with pytest.raises(ServerError, match="clients follow already") as refused:
             next(client.events())
         assert refused.value.status == 503
         begun = client.start("what is 2 + 2")
@@ -215,7 +215,7 @@ def test_clients_that_do_not_read_or_are_too_many_hold_up_nobody(work: Path) -> 
         streams.close()
 
         def followed() -> bool:
-            with suppress(RunError):
+            with suppress(ServerError):
                 return ended(client, begun)[-1][1]["data"]["status"] == "complete"
             return False
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from serving import served
@@ -11,8 +12,8 @@ from serving import served
 from kernel.document.markdown import render
 from kernel.document.model import Document, Meta, Note, Section
 from runtime.api.fractal import Fractal
-from runtime.server.run_client import RunClient, RunError
-from runtime.server.run_list import RunList
+from runtime.server.client import Client, ServerError
+from runtime.server.run_list import Page, RunList
 
 MANY = 10_000
 
@@ -39,24 +40,37 @@ def test_pages_are_complete_and_in_order_and_follow_what_changes(work: Path) -> 
     (work / "state" / "runs" / "file").touch()
     reader = RunList(Fractal(work))
 
-    def listed(limit: int = 100, before: str = "", status: str = "") -> list[str]:
-        page = reader.page(limit, before, status)
-        assert page is not None
-        return [each.run for each in page[0]]
+    def page(limit: int = 100, **query: Any) -> Page:
+        found = reader.page(limit, **query)
+        assert found is not None
+        return found
+
+    def listed(limit: int = 100, **query: Any) -> list[str]:
+        return [each.run for each in page(limit, **query).runs]
 
     newest = [f"r{n:05d}" for n in range(19, -1, -1)]
     assert listed() == ["broken", "unsure", *newest], "one without a time is as old as its file"
     pages, before = list[str](), ""
-    while page := listed(7, before):
-        pages += page
-        before = page[-1]
-    assert pages == listed()
-    assert reader.page(5, "r00003") is not None and reader.page(5, "r00003")[1] == 0  # type: ignore[index]
-    assert reader.page(5, "nosuch") is None
+    while some := listed(7, before=before):
+        pages += some
+        before = some[-1]
+    assert pages == listed() == [*listed(7), *listed(skip=7)]
+    assert (page(5, before="r00003").total, page(5, skip=30).total, page(5).all) == (3, 22, 22)
+    assert reader.page(5, before="nosuch") is None
     assert listed(status="waiting") == [f"r{n:05d}" for n in (17, 13, 9, 5, 1)]
     assert listed(status="unverified") == ["unsure"]
     assert listed(status="running") == [], "no process works on them"
     assert len(listed(status="interrupted")) == 5
+
+    put(work, "sorted", "waiting", task="Sort\nthe LISTE der Straße", minute=9)
+    for text in ("sort liste", "STRASSE", "sorted", " the  sort "):
+        assert listed(text=text) == ["sorted"]
+        assert listed(text=text, status="waiting", before="r00010") == ["sorted"]
+        assert listed(text=text, status="failed") == listed(text=text, before="r00009") == []
+    assert page(3, text="do it").total == 21, "words of the task; one is broken"
+    assert listed(text="r0001") == [f"r{n:05d}" for n in range(19, 9, -1)]
+    (work / "state" / "runs" / "sorted" / "system-sorted.md").unlink()
+    assert listed(text="sort") == []
 
     put(work, "r00001", "cancelled", minute=1)
     put(work, "zzzzzz", "waiting", minute=60)
@@ -79,9 +93,9 @@ def test_ten_thousand_runs_are_listed_and_filtered_quickly(work: Path) -> None:
         (folder / f"system-r{n:05d}.md").write_text(
             own if n % 1000 == 0 else own.replace("waiting", "complete")
         )
-    with served(work) as server, RunClient(server.url) as client:
+    with served(work) as server, Client(server.url) as client:
         seconds: list[float] = []
-        for query in ({}, {}, {"status": "waiting"}, {"before": "r05000"}):
+        for query in ({}, {}, {"status": "waiting"}, {"text": "r049 word"}, {"before": "r05000"}):
             began = time.monotonic()
             page = client.runs(**query)
             seconds.append(time.monotonic() - began)
@@ -89,6 +103,6 @@ def test_ten_thousand_runs_are_listed_and_filtered_quickly(work: Path) -> None:
         assert len(page.runs[0].task) == 500
         waiting = [f"r{n:05d}" for n in range(9_000, -1, -1_000)]
         assert [each.run for each in client.runs(status="waiting").runs] == waiting
-        with pytest.raises(RunError, match="there is no run"):
+        with pytest.raises(ServerError, match="there is no run"):
             client.runs(before="nosuch")
         assert max(seconds) < 10 and max(seconds[1:]) < 5, seconds

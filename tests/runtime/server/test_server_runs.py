@@ -12,10 +12,10 @@ import pytest
 from run_place import TOKEN, WRITE, ended, script
 
 from runtime.api.fractal import Fractal
-from runtime.server.run_client import RunClient, RunError
+from runtime.server.client import Client, ServerError
 
 
-def test_a_run_is_followed_from_its_start_to_an_approval_to_its_end(work: Path, client: RunClient) -> None:
+def test_a_run_is_followed_from_its_start_to_an_approval_to_its_end(work: Path, client: Client) -> None:
     model = script(work, WRITE, success=[{"file": "a.txt"}])
     begun = client.start("renew a.txt", model=model)
     first = ended(client, begun)
@@ -28,7 +28,7 @@ def test_a_run_is_followed_from_its_start_to_an_approval_to_its_end(work: Path, 
     assert asked.after == first[-1][0]
     assert not (work / "a.txt").exists()
 
-    with pytest.raises(RunError, match="asks something else by now") as stale:
+    with pytest.raises(ServerError, match="asks something else by now") as stale:
         client.approve(begun.run, "another question")
     assert stale.value.status == 409
     rest = ended(client, client.approve(begun.run, asked.question))
@@ -49,19 +49,19 @@ def test_a_run_is_followed_from_its_start_to_an_approval_to_its_end(work: Path, 
         assert again == both[at + 1 :], "nothing is lost or repeated"
 
 
-def test_a_question_is_answered(client: RunClient) -> None:
+def test_a_question_is_answered(client: Client) -> None:
     asked = client.start("compose a hymn to the sea", model="reflex")
     ended(client, asked)
     state = client.state(asked.run)
     assert (state.status, state.waits_for) == ("waiting", "answer")
     ended(client, client.answer(asked.run, "what is 3 * 3", state.question))
     assert client.state(asked.run).result == "9"
-    with pytest.raises(RunError, match=r"has ended \(complete\)"):
+    with pytest.raises(ServerError, match=r"has ended \(complete\)"):
         client.answer(asked.run, "again")
 
 
 @pytest.mark.parametrize("decide", ["reject", "veto", "cancel"])
-def test_a_plan_that_waits_is_ended(work: Path, client: RunClient, decide: str) -> None:
+def test_a_plan_that_waits_is_ended(work: Path, client: Client, decide: str) -> None:
     begun = client.start("renew a.txt", model=script(work, WRITE), plan_only=True)
     ended(client, begun)
     ended(client, getattr(client, decide)(begun.run))
@@ -70,7 +70,7 @@ def test_a_plan_that_waits_is_ended(work: Path, client: RunClient, decide: str) 
     assert not (work / "a.txt").exists()
 
 
-def test_a_plan_is_sent_back_forked_and_rated(work: Path, client: RunClient) -> None:
+def test_a_plan_is_sent_back_forked_and_rated(work: Path, client: Client) -> None:
     begun = client.start("renew a.txt", model=script(work, WRITE), plan_only=True)
     ended(client, begun)
     assert client.state(begun.run).waits_for == "approval"
@@ -83,12 +83,12 @@ def test_a_plan_is_sent_back_forked_and_rated(work: Path, client: RunClient) -> 
     ended(client, client.resume(copy.run))
     client.feedback(begun.run, False, "too much")
     assert "too much" in next((work / "state/runs" / begun.run / "inbox").glob("*-feedback.json")).read_text()
-    with pytest.raises(RunError, match="has done no step 9") as wrong:
+    with pytest.raises(ServerError, match="has done no step 9") as wrong:
         client.fork(begun.run, 9)
     assert wrong.value.status == 400
 
 
-def test_a_run_whose_model_fails_ends_its_stream_with_the_reason(work: Path, client: RunClient) -> None:
+def test_a_run_whose_model_fails_ends_its_stream_with_the_reason(work: Path, client: Client) -> None:
     begun = client.start("renew a.txt", model=script(work, WRITE))
     ended(client, begun)
     last = ended(client, client.reject(begun.run))[-1][1]  # the script has nothing for what follows
@@ -99,7 +99,7 @@ def test_a_run_whose_model_fails_ends_its_stream_with_the_reason(work: Path, cli
     assert state.next == f"POST /api/runs/{begun.run}/resume"
 
 
-def test_documents_are_read_as_markdown_and_as_objects(work: Path, client: RunClient) -> None:
+def test_documents_are_read_as_markdown_and_as_objects(work: Path, client: Client) -> None:
     begun = client.start("what is 2 + 2")
     ended(client, begun)
     root = f"system-{begun.run}"
@@ -112,9 +112,7 @@ def test_documents_are_read_as_markdown_and_as_objects(work: Path, client: RunCl
     assert body["sections"]["1"]["notes"][0]["text"] == "what is 2 + 2"
 
 
-def ask(
-    client: RunClient, method: str, target: str, body: bytes | str = b"", **headers: str
-) -> tuple[int, Any]:
+def ask(client: Client, method: str, target: str, body: bytes | str = b"", **headers: str) -> tuple[int, Any]:
     """The status and the JSON of a request that is sent exactly as it stands."""
     place = urlsplit(str(client._http.base_url))
     connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=60)
@@ -127,7 +125,17 @@ def ask(
         connection.close()
 
 
-def test_wrong_requests_are_refused_with_a_reason_and_start_nothing(work: Path, client: RunClient) -> None:
+def test_the_trace_of_a_request_is_kept_in_meta(work: Path, client: Client) -> None:
+    for sent, kept in ((TRACE, TRACE), ("nonsense", None), (TRACE.replace("ab", "00"), None)):
+        status, begun = ask(client, "POST", "/api/runs", '{"task": "what is 2 + 2"}', traceparent=sent)
+        assert status == 202
+        assert Fractal(work).document(begun["run"]).meta.extra.get("trace") == kept
+
+
+TRACE = f"00-{'ab' * 16}-{'ab' * 8}-01"
+
+
+def test_wrong_requests_are_refused_with_a_reason_and_start_nothing(work: Path, client: Client) -> None:
     done = client.start("what is 2 + 2")
     ended(client, done)
     run, place = done.run, f"/api/runs/{done.run}"
@@ -178,7 +186,7 @@ def test_wrong_requests_are_refused_with_a_reason_and_start_nothing(work: Path, 
     assert [each.run for each in client.runs().runs] == [run]
 
 
-def test_hostile_names_reach_no_file(work: Path, client: RunClient) -> None:
+def test_hostile_names_reach_no_file(work: Path, client: Client) -> None:
     done = client.start("what is 2 + 2")
     ended(client, done)
     (work / "state" / "secret.md").write_text("secret")

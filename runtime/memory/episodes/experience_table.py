@@ -1,4 +1,4 @@
-"""The outcomes of all experiences, held in memory and kept up to date by the store's log of changes.
+"""A table of all experiences, held in memory and kept up to date by the store's log of changes.
 
 Reading ten thousand records takes a second; statistics of them are wanted at any time.
 """
@@ -15,7 +15,7 @@ from runtime.memory.store import Shelf
 _FIELDS = ("text", "type", "agent", "space", "success", "tools", "seconds", "at")
 
 
-class Figures:
+class ExperienceTable:
     """The experiences of a shelf without vectors and details: see `_FIELDS`. Safe for threads."""
 
     def __init__(self, shelf: Shelf) -> None:
@@ -26,8 +26,8 @@ class Figures:
         self._lock = threading.Lock()
 
     @classmethod
-    def of(cls, shelf: Shelf) -> Figures:
-        """The one of a shelf."""
+    def of(cls, shelf: Shelf) -> ExperienceTable:
+        """The table of a shelf."""
         return shelf.beside.setdefault(cls, cls(shelf))
 
     def all(self) -> Sequence[Experience]:
