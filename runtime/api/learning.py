@@ -88,10 +88,10 @@ def report(fractal: Fractal) -> Report:
 
 def best_agents(profiles: Sequence[Profile]) -> list[Best]:
     """The best agent of each task type that some agent has tried often enough."""
-    from runtime.memory.context.awareness import FEW, best
+    from runtime.memory.context.awareness import FEW, best, totals
 
     types = sorted({name for each in profiles for name in each.by_type})
-    ranked = [(name, *entry) for name in types if (entry := best(profiles, name))]
+    ranked = [(name, *entry) for name in types if (entry := best(totals(profiles, name)))]
     return [
         Best(name, agent, round(record.score, 4), record.samples)
         for name, agent, record in ranked

@@ -290,7 +290,7 @@ def agents() -> None:
     profiles = fractal.memory.profiles()
     active = awareness.active(fractal.workspace.runs)
     types = sorted({name for each in profiles for name in each.by_type})
-    best = {name: found for name in types if (found := awareness.best(profiles, name))}
+    best = {name: found for name in types if (found := awareness.best(awareness.totals(profiles, name)))}
     scores = {name: {"agent": each[0], "score": round(each[1].score, 4)} for name, each in best.items()}
     emit({"agents": profiles, "best": scores, "active": active})
     if not profiles and not active:

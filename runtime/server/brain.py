@@ -5,7 +5,8 @@ Endpoints that read the store are plain functions, which run in threads; the she
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from time import monotonic, perf_counter
 from typing import Annotated, Any, Literal
@@ -21,7 +22,7 @@ from runtime.memory.context.announced import Announced, announce
 from runtime.memory.context.context import FILES, OTHERS, PATTERNS, SHARES, TASKS, Context
 from runtime.memory.context.sources import from_files
 from runtime.memory.episodes.experience import Experience
-from runtime.memory.episodes.experience_table import ExperienceTable
+from runtime.memory.episodes.tally import Tally
 from runtime.memory.learning.patterns import Pattern, named, write_practice
 from runtime.memory.run_memory import RunMemory
 from runtime.server import schemas
@@ -224,32 +225,23 @@ def _experience(experience: Experience, score: float) -> schemas.ExperienceInfo:
 def stats(service: Served) -> schemas.StatsResponse:
     """How many experiences there are, of whom and of what, and how often they went well."""
     memory = service.fractal.memory
-    past = _past(memory)
-    known = [each for each in past if each.success is not None]
+    tally = _tally(memory)
+    agents, types, ended = (tally.agents, tally.types, tally.ended) if tally else (Counter(),) * 3
     return schemas.StatsResponse(
-        total_experiences=len(past),
-        by_agent=_counts(each.agent for each in past),
-        by_task_type=_counts(each.type for each in past),
-        success_rate=round(sum(map(_succeeded, known)) / len(known), 4) if known else None,
+        total_experiences=agents.total(),
+        by_agent=dict(agents.most_common()),
+        by_task_type=dict(types.most_common()),
+        success_rate=round(ended[True] / ended.total(), 4) if ended.total() else None,
         patterns_learned=len(memory.library.patterns()),
     )
 
 
-def _past(memory: RunMemory) -> Sequence[Experience]:
+def _tally(memory: RunMemory) -> Tally | None:
+    """Counts of the experiences; None where nothing is remembered."""
     if not memory.there:
-        return ()
+        return None
     memory.brain.episodes.catch_up()
-    return ExperienceTable.of(memory.brain.shelf).all()
-
-
-def _counts(names: Any) -> dict[str, int]:
-    from collections import Counter
-
-    return dict(Counter(names).most_common())
-
-
-def _succeeded(experience: Experience) -> bool:
-    return bool(experience.success)
+    return Tally.of(memory.brain.shelf)
 
 
 # ---- swarm ----
@@ -274,12 +266,10 @@ def agent_active(report: schemas.AgentActiveRequest, service: Served) -> schemas
 @router.get("/swarm/recommend-agent")
 def recommend_agent(task_type: schemas.TaskType, service: Served) -> schemas.AgentRecommendation:
     """Who does tasks of a type best, with the evidence. With fewer than three samples nobody is named."""
-    past = _past(service.fractal.memory)
-    types = [each for each in _types(service, task_type) if any(one.type == each for one in past)]
-    type = next(iter(types), task_type)
-    profiles = awareness.profiles(each for each in past if each.type == type)
-    best = awareness.best(profiles, type)
-    candidates = awareness.totals(profiles, type)
+    tally = _tally(service.fractal.memory)
+    by_type = {type: tally.records(type) if tally else {} for type in _types(service, task_type)}
+    type, candidates = next((each for each in by_type.items() if each[1]), (task_type, {}))
+    best = awareness.best(candidates)
     samples = sum(each.samples for each in candidates.values())
     agent, record = best if best and best[1].samples >= awareness.FEW else (None, None)
     why = f"no agent has done {awareness.FEW} tasks of type {type}"

@@ -19,7 +19,7 @@ from kernel.events import Event
 from runtime.api.checkpointing import keep_making
 from runtime.api.fractal import Fractal
 from runtime.api.live_runs import Runs
-from runtime.memory.episodes.experience_table import ExperienceTable
+from runtime.memory.episodes.tally import Tally
 from runtime.server.figures import Figures
 from runtime.server.hub import Hub
 from runtime.server.outcomes import Outcomes
@@ -97,7 +97,7 @@ class Service:
         memory = self.fractal.memory
         if memory.there:
             memory.brain.episodes.similar(WARM, 1)
-            ExperienceTable.of(memory.brain.shelf).all()
+            Tally.of(memory.brain.shelf)
 
     async def close(self) -> None:
         """Stop all runs, which are saved and can be resumed, and the work on outcomes, which wait."""

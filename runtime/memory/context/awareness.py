@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -146,12 +146,11 @@ def profiles(
     return [by_agent[key] for key in sorted(by_agent)]
 
 
-def best(agents: Iterable[Profile], type: str) -> tuple[str, Record] | None:
-    """The best agent for tasks of a type, with its record in all spaces; None if nobody has done one.
+def best(records: Mapping[str, Record]) -> tuple[str, Record] | None:
+    """The agent with the best record; None if there is none.
 
     One with too few samples is named only if there is no other.
     """
-    records = totals(agents, type)
     ranked = {name: (record.samples >= FEW, record.score, name) for name, record in records.items()}
     return max(records.items(), key=lambda each: ranked[each[0]], default=None)
 

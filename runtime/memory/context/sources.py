@@ -185,7 +185,8 @@ def _best(near: Sequence[tuple[Experience, float]]) -> list[Line]:
     """Which agent does tasks like this one best, where more than one has done some."""
     alike = [each for each, score in near if score >= LIKE]
     profiles = awareness.profiles(alike, lambda each: "")
-    best = awareness.best(profiles, "") if len({each.agent for each in profiles}) > 1 else None
+    records = awareness.totals(profiles, "")
+    best = awareness.best(records) if len(records) > 1 else None
     if best is None or best[1].samples < awareness.FEW:
         return []
     agent, record = best

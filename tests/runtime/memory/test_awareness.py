@@ -10,7 +10,7 @@ import pytest
 
 from kernel.document.model import Document, Meta, Note, Section, root_id
 from kernel.store.files import FileStore
-from runtime.memory.context.awareness import active, best, profiles
+from runtime.memory.context.awareness import active, best, profiles, totals
 from runtime.memory.episodes.experience import Experience
 from runtime.workspace.workspace import run_lock
 
@@ -75,10 +75,10 @@ def test_the_best_agent_is_by_type_of_task_and_over_all_spaces() -> None:
     past += [experience(n, "bo", "data", True) for n in range(4)]
     past += [experience(99, "bo", "data", None)]  # cancelled
     known = profiles(past)
-    found = {name: best(known, name) for name in ("edit", "data")}
+    found = {name: best(totals(known, name)) for name in ("edit", "data")}
     scores = {name: (each[0], each[1].score) for name, each in found.items() if each}
     assert scores == {"edit": ("ada", pytest.approx(0.4)), "data": ("bo", pytest.approx(0.2))}
-    assert best(known, "code") is None
+    assert best(totals(known, "code")) is None
     bo = next(each for each in known if each.agent == "bo")
     assert bo.by_type["data"].samples == 4
     assert len(bo.recent) == 10
