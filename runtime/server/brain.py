@@ -229,8 +229,8 @@ def stats(service: Served) -> schemas.StatsResponse:
     agents, types, ended = (tally.agents, tally.types, tally.ended) if tally else (Counter(),) * 3
     return schemas.StatsResponse(
         total_experiences=agents.total(),
-        by_agent=dict(agents.most_common()),
-        by_task_type=dict(types.most_common()),
+        by_agent=dict((+agents).most_common()),
+        by_task_type=dict((+types).most_common()),
         success_rate=round(ended[True] / ended.total(), 4) if ended.total() else None,
         patterns_learned=len(memory.library.patterns()),
     )

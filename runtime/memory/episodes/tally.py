@@ -35,7 +35,7 @@ class Tally:
 
     def _clear(self) -> None:
         self._rows: dict[str, tuple[Any, ...]] = {}  # by id, what was counted
-        self.agents: Counter[str] = Counter()
+        self.agents: Counter[str] = Counter()  # may count 0 of one
         self.types: Counter[str] = Counter()
         self.ended: Counter[bool] = Counter()  # by success, where it is known
         self._records: defaultdict[str, dict[str, Record]] = defaultdict(dict)
