@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,8 +17,8 @@ from kernel.errors import FractalError
 from runtime import __version__
 from runtime.server import brain, deciding, events, metrics, runners, runs
 from runtime.server.page.routes import router as page
-from runtime.server.security import LARGEST, Guarded, TooLarge
-from runtime.server.service import Service, status_of
+from runtime.server.security import Guarded
+from runtime.server.service import Service, http_status
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -36,18 +37,34 @@ def create_app(
     under which a client may ask for it. `announce` shows the code for the page to a person (`Persons`).
     """
     service = Service(Path(folder), settings or {}, bool(token), announce)
-    app = FastAPI(title="Fractal", version=__version__, lifespan=_lifespan, docs_url=None, redoc_url=None)
+    app = FastAPI(
+        title="Fractal",
+        version=__version__,
+        lifespan=_lifespan,
+        docs_url=None,
+        redoc_url=None,
+        default_response_class=Json,
+    )
     app.state.service = service
     app.include_router(brain.router, prefix="/brain")
     app.include_router(brain.router, prefix="/api/brain", include_in_schema=False)
     app.add_exception_handler(FractalError, _failed)
     app.add_exception_handler(HTTPException, _refused)
     app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(TooLarge, _too_large)
+    app.add_exception_handler(Exception, _broken)
     for each in (runs, deciding, events, metrics, runners):
         app.include_router(each.router)
     app.include_router(page)
     return Guarded(app, hosts, token)
+
+
+class Json(JSONResponse):
+    """JSON with a ? for half of a character, which texts of models and names of files may hold."""
+
+    def render(self, content: Any) -> bytes:
+        """The bytes of a value."""
+        text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        return text.encode("utf-8", "replace")
 
 
 @asynccontextmanager
@@ -60,20 +77,21 @@ async def _lifespan(app: FastAPI) -> AsyncGenerator[None]:
 
 
 async def _failed(request: Request, error: Exception) -> JSONResponse:
-    return JSONResponse({"error": str(error)}, status_of(error))
+    return Json({"error": str(error)}, http_status(error))
 
 
 async def _refused(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
-    return JSONResponse({"error": str(error.detail)}, error.status_code, error.headers)
+    return Json({"error": str(error.detail)}, error.status_code, error.headers)
 
 
 async def _invalid(request: Request, error: Exception) -> JSONResponse:
     """Name each field that is wrong, and why."""
     assert isinstance(error, RequestValidationError)
     faults = [f"{'.'.join(map(str, each['loc'][1:])) or 'body'}: {each['msg']}" for each in error.errors()]
-    return JSONResponse({"error": "; ".join(faults)}, 422)
+    return Json({"error": "; ".join(faults)}, 422)
 
 
-async def _too_large(request: Request, error: Exception) -> JSONResponse:
-    return JSONResponse({"error": f"at most {LARGEST:,} bytes are accepted"}, 413)
+async def _broken(request: Request, error: Exception) -> JSONResponse:
+    """An error of ours; the server's log has where it occurred."""
+    return Json({"error": f"internal error in Fractal: {type(error).__name__}: {error}"}, 500)

@@ -11,18 +11,21 @@ from dataclasses import replace
 from time import monotonic, perf_counter
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Depends, Query
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 
-from kernel.errors import FractalError, StorageError
+from kernel.errors import FractalError, StorageError, UsageError
 from kernel.events import now
 from runtime import __version__
 from runtime.memory.context import awareness
 from runtime.memory.context.announced import Announced, announce
 from runtime.memory.context.context import FILES, OTHERS, PATTERNS, SHARES, TASKS, Context
 from runtime.memory.context.sources import from_files
+from runtime.memory.dream.stages import DreamRecord
 from runtime.memory.episodes.experience import Experience
 from runtime.memory.episodes.tally import Tally
+from runtime.memory.learning.attempts import StoredAttempt
+from runtime.memory.learning.kinds import kinds_of
 from runtime.memory.learning.patterns import Pattern, named, write_practice
 from runtime.memory.run_memory import RunMemory
 from runtime.server import schemas
@@ -52,6 +55,15 @@ HEADINGS: Mapping[str, str] = {
 MEDIUM = 8
 """Samples from which a recommendation is of medium confidence."""
 PATTERNS_SHOWN = 5
+
+
+async def _remembers(service: Served) -> None:
+    if not service.fractal.config.remember:
+        raise UsageError("this workspace remembers nothing (remember: false), so it takes no reports")
+
+
+Remembers = Depends(_remembers)
+"""What an endpoint needs that writes to memory."""
 
 
 @router.post("/context")
@@ -141,8 +153,6 @@ def _pattern(pattern: Pattern) -> schemas.PatternInfo:
 
 def _types(service: Service, task_type: str) -> list[str]:
     """A client's task type, and those of ours that its words mean: `code-change` is also `code`."""
-    from runtime.memory.learning.kinds import kinds_of
-
     kinds = kinds_of(service.fractal.systems, None)
     return [task_type] if task_type in kinds.types else [task_type, *kinds.of(task_type.replace("-", " "))]
 
@@ -150,14 +160,14 @@ def _types(service: Service, task_type: str) -> list[str]:
 # ---- outcomes ----
 
 
-@router.post("/learn", status_code=202)
-@router.post("/experience", status_code=202)
+@router.post("/learn", status_code=202, dependencies=[Remembers])
+@router.post("/experience", status_code=202, dependencies=[Remembers])
 async def learn(report: schemas.LearnRequest, service: Served) -> schemas.Accepted:
     """Take what came of a task: it becomes an experience and is compared with others in the background."""
     return await _accept(service, report)
 
 
-@router.post("/distill", status_code=202)
+@router.post("/distill", status_code=202, dependencies=[Remembers])
 async def distill(report: schemas.DistillRequest, service: Served) -> schemas.Distilled:
     """Take the habits of a successful task: which tools follow each other, how its files are written."""
     if report.outcome_name != "success":
@@ -166,7 +176,7 @@ async def distill(report: schemas.DistillRequest, service: Served) -> schemas.Di
     return schemas.Distilled(id=accepted.id, processed=True)
 
 
-@router.post("/swarm/task-complete", status_code=202)
+@router.post("/swarm/task-complete", status_code=202, dependencies=[Remembers])
 async def task_complete(report: schemas.TaskCompleteRequest, service: Served) -> schemas.Accepted:
     """Count a task for its agent. What was reported to /brain/learn is counted already."""
     return await _accept(service, report)
@@ -198,7 +208,7 @@ def search(asked: schemas.SearchRequest, service: Served) -> schemas.SearchRespo
 def search_by_query(
     asked: Annotated[schemas.SearchRequest, Query()], service: Served
 ) -> schemas.SearchResponse:
-    """The same."""
+    """The experiences with the tasks that are most like the query, which is in the address."""
     return search(asked, service)
 
 
@@ -247,7 +257,7 @@ def _tally(memory: RunMemory) -> Tally | None:
 # ---- swarm ----
 
 
-@router.post("/swarm/agent-active")
+@router.post("/swarm/agent-active", dependencies=[Remembers])
 def agent_active(report: schemas.AgentActiveRequest, service: Served) -> schemas.Recorded:
     """Say who is at work; others are shown it for five minutes."""
     space = report.swarm_name or DEFAULT
@@ -305,9 +315,6 @@ def _confidence(samples: int) -> str:
 @router.get("/health")
 def health(service: Served) -> schemas.HealthResponse:
     """Whether memory works, what it holds, and which outcomes wait."""
-    from runtime.memory.dream.stages import DreamRecord
-    from runtime.memory.learning.attempts import StoredAttempt
-
     memory = service.fractal.memory
     trouble, dreamed = "", ""
     counts: dict[str, int] = {"patterns": len(memory.library.patterns())}

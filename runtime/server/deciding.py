@@ -11,9 +11,10 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Header, HTTPException
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from kernel.loop.approval import PAGE, Decider, plain_name
+from runtime.server.request import StrictRequest
 from runtime.server.service import Served
 
 NO_TERMINAL = "no person can be recognised at the page: `fractal serve` was not started at a terminal"
@@ -22,10 +23,9 @@ STALE = "this page is not recognised any more; open the newest link that `fracta
 router = APIRouter(prefix="/api/person", tags=["person"])
 
 
-class Code(BaseModel):
+class Code(StrictRequest):
     """The code of a link."""
 
-    model_config = ConfigDict(extra="forbid")
     code: str = Field(max_length=100)
 
 

@@ -75,8 +75,8 @@ class Hub:
 
     def publish(self, event: Mapping[str, Any]) -> None:
         """Add an event, which has at least `kind`, and `run` if it is about one."""
-        text = json.dumps(event, ensure_ascii=False, default=str)
-        self._ring.append((str(event.get("run", "")), str(event["kind"]), text))
+        raw = json.dumps(event, ensure_ascii=False, default=str).encode("utf-8", "replace")
+        self._ring.append((str(event.get("run", "")), str(event["kind"]), raw.decode()))
         self._count += 1
         self._wake()
 

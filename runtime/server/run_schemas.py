@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, Field, StringConstraints
 
 from kernel.document.frontmatter import NAME
 from runtime.api.live_runs import State
+from runtime.server.request import StrictRequest
 
 Status = Literal[
     "ready",
@@ -27,13 +28,7 @@ Status = Literal[
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
 
-class Given(BaseModel):
-    """The base of bodies: what is not known is an error."""
-
-    model_config = ConfigDict(extra="forbid")
-
-
-class NewRun(Given):
+class NewRun(StrictRequest):
     """A run to start."""
 
     task: Text = Field(description="the task in words")
@@ -47,20 +42,20 @@ class NewRun(Given):
     worktree: bool = Field(default=False, description="work in a folder of its own")
 
 
-class Answer(Given):
+class Answer(StrictRequest):
     """The answer to a question."""
 
     text: Text
     question: str = Field(default="", description="as it was shown; another one by now is not answered")
 
 
-class Saying(Given):
+class Saying(StrictRequest):
     """Something for a run to hear while it works."""
 
     text: Text
 
 
-class Approval(Given):
+class Approval(StrictRequest):
     """An approval of what a run waits for."""
 
     question: str = Field(default="", description="as it was shown; another one by now is not approved")
@@ -71,26 +66,26 @@ class Approval(Given):
     )
 
 
-class Why(Given):
+class Why(StrictRequest):
     """A reason, which may be empty."""
 
     why: str = ""
 
 
-class Guidance(Given):
+class Guidance(StrictRequest):
     """What to do differently."""
 
     why: Text
 
 
-class Feedback(Given):
+class Feedback(StrictRequest):
     """Whether a result was good."""
 
     good: bool
     why: str = ""
 
 
-class Fork(Given):
+class Fork(StrictRequest):
     """A copy of a run, up to a step of its root."""
 
     step: int | None = Field(

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from kernel.document.frontmatter import NAME
 from runtime.benchmarks.queue import Queue
+from runtime.server.request import StrictRequest
 from runtime.server.service import Served, Service
 
 router = APIRouter(prefix="/api", tags=["benchmarks"])
@@ -16,10 +17,8 @@ Runner = Annotated[str, Path(pattern=NAME.pattern, max_length=64)]
 Text = Annotated[str, Field(max_length=500)]
 
 
-class Heartbeat(BaseModel):
+class Heartbeat(StrictRequest):
     """What a runner says of itself every few seconds. `topology` counts what its memory holds."""
-
-    model_config = ConfigDict(extra="forbid")
 
     status: Literal["idle", "running", "stopped", "done", "failed"]
     job: Text = ""
@@ -37,10 +36,8 @@ class Heartbeat(BaseModel):
     error: Text = ""
 
 
-class Job(BaseModel):
+class Job(StrictRequest):
     """A bench run to queue. `suite` is a name: arithmetic, swe, or what is in the runner's folder of data."""
-
-    model_config = ConfigDict(extra="forbid")
 
     suite: str = Field("arithmetic", pattern=r"^[\w][\w.-]{0,100}$")
     model: str | None = Field(None, max_length=500)

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Depends, Header, HTTPException, Query, Response
 from fastapi.responses import PlainTextResponse
 from starlette.concurrency import run_in_threadpool
 
+from kernel import disk
 from kernel.document.escaping import to_json
 from kernel.document.model import Document
 from kernel.loop.approval import Decider
@@ -115,7 +116,8 @@ def document(
         raise HTTPException(404, f"run {run} has no document {doc}; GET /api/runs/{run}/documents lists them")
     if format == "json":
         return Response(to_json(as_object(store.peek(doc))), media_type="application/json")
-    return PlainTextResponse(store.path(doc).read_bytes(), media_type="text/markdown; charset=utf-8")
+    with disk.reading_state(path := store.path(doc)):
+        return PlainTextResponse(path.read_bytes(), media_type="text/markdown; charset=utf-8")
 
 
 @router.post("/{run}/answer")

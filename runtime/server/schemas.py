@@ -1,8 +1,7 @@
-"""Requests and responses of /brain. Unknown fields of a request are ignored."""
+"""Requests and responses of /brain."""
 
 from __future__ import annotations
 
-import json
 import re
 import secrets
 from collections.abc import Mapping
@@ -22,6 +21,7 @@ from kernel.events import now
 from runtime.memory.learning.attempts import VALUES
 from runtime.memory.learning.outcomes import Act, Outcome
 from runtime.memory.learning.patterns import named
+from runtime.server.request import Request
 from runtime.workspace.workspace import DEFAULT
 
 MOST_ACTS = 2_000
@@ -55,22 +55,6 @@ class Problem(BaseModel):
 
 
 # ---- context and patterns ----
-
-
-class Request(BaseModel):
-    """The base of all requests."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _is_text(cls, values: Any) -> Any:
-        """Refuse halves of characters, which no file can hold. A field that is null has its default."""
-        if not isinstance(values, dict):
-            return values
-        try:
-            json.dumps(values, ensure_ascii=False).encode("utf-8")
-        except UnicodeEncodeError:
-            raise ValueError("has half of a character (a lone surrogate)") from None
-        return {key: value for key, value in values.items() if value is not None}  # type: ignore[misc]
 
 
 class ContextRequest(Request):

@@ -7,6 +7,8 @@ import json
 from collections.abc import Awaitable, Callable, Collection, MutableMapping
 from typing import Any
 
+from starlette.exceptions import HTTPException
+
 LARGEST = 1_000_000
 """Bytes of a body. Source: server.md."""
 HEADERS: dict[str, str] = {
@@ -39,24 +41,25 @@ class Guarded:
             await self.app(scope, receive, send)
             return
         headers = {name.lower(): value.decode("latin-1") for name, value in scope["headers"]}
-        if problem := self._problem(scope["type"], headers):
+        if sum(name.lower() == b"host" for name, _ in scope["headers"]) > 1:
+            headers[b"host"] = ""  # whoever reads the first and whoever reads the last would disagree
+        if problem := self._problem(headers):
             await _refuse(scope, send, *problem)
             return
         await self.app(scope, _limited(receive), _with_headers(send))
 
-    def _problem(self, kind: str, headers: dict[bytes, str]) -> tuple[int, str] | None:
+    def _problem(self, headers: dict[bytes, str]) -> tuple[int, str] | None:
         host = headers.get(b"host", "")
         name = host[1:].partition("]")[0] if host.startswith("[") else host.rpartition(":")[0] or host
         if name.lower() not in self.hosts:
-            return (
-                421,
-                f"this server is not {name or 'a host without a name'}; ask for {sorted(self.hosts)[0]}",
-            )
+            wrong = name or "a host without a name, or with two"
+            return 421, f"this server is not {wrong}; ask for {sorted(self.hosts)[0]}"
         origin = headers.get(b"origin", "")
         if origin and origin.partition("://")[2] != host:
             return 403, f"requests from pages of {origin} are not accepted"
-        given = headers.get(b"authorization", "").removeprefix("Bearer ").encode("latin-1")
-        if self.token and not hmac.compare_digest(given, self.token.encode()):
+        scheme, _, given = headers.get(b"authorization", "").partition(" ")
+        right = hmac.compare_digest(given.strip().encode("latin-1"), self.token.encode())
+        if self.token and not (right and scheme.lower() == "bearer"):
             return 401, "the bearer token is missing or wrong; it is FRACTAL_TOKEN of the server"
         size = headers.get(b"content-length", "0")
         if size.isdecimal() and int(size) > LARGEST:
@@ -77,10 +80,6 @@ async def _refuse(scope: Scope, send: Send, status: int, why: str) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
-class TooLarge(Exception):
-    """A body without a length went on beyond `LARGEST`."""
-
-
 def _limited(receive: Receive) -> Receive:
     read = 0
 
@@ -89,7 +88,7 @@ def _limited(receive: Receive) -> Receive:
         message = await receive()
         read += len(message.get("body", b"")) if message["type"] == "http.request" else 0
         if read > LARGEST:
-            raise TooLarge
+            raise HTTPException(413, f"at most {LARGEST:,} bytes are accepted")
         return message
 
     return limited

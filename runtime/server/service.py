@@ -14,7 +14,15 @@ from typing import Annotated, Any, cast
 from fastapi import Depends
 from starlette.requests import HTTPConnection
 
-from kernel.errors import ConfigurationError, FractalError, RunLocked, StorageError, UsageError
+from kernel.errors import (
+    ConfigurationError,
+    DocumentError,
+    ForeignEdit,
+    FractalError,
+    RunLocked,
+    StorageError,
+    UsageError,
+)
 from kernel.events import Event
 from runtime.api.checkpointing import keep_making
 from runtime.api.fractal import Fractal
@@ -34,11 +42,13 @@ STATUS: Mapping[type[FractalError], int] = {
     RunLocked: 409,
     UsageError: 400,
     ConfigurationError: 400,
+    DocumentError: 409,
+    ForeignEdit: 409,
     StorageError: 503,
 }
 
 
-def status_of(error: Exception) -> int:
+def http_status(error: Exception) -> int:
     """The HTTP status of an error; 500 for any that is not in `STATUS`."""
     return next((code for kind, code in STATUS.items() if isinstance(error, kind)), 500)
 

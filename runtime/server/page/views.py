@@ -15,7 +15,7 @@ from starlette.responses import RedirectResponse, Response
 from kernel.errors import FractalError
 from runtime.server.page.forms import FIELD, keep_token, token_of
 from runtime.server.page.rendering import render
-from runtime.server.service import status_of
+from runtime.server.service import http_status
 
 HEADERS = {"referrer-policy": "same-origin"}
 """With `no-referrer`, a browser sends forms with the origin `null`, and they could not be told apart."""
@@ -45,7 +45,7 @@ class View(APIRoute):
             try:
                 return await handle(request)
             except FractalError as error:
-                return html(request, "error.html", status_of(error), message=str(error))
+                return html(request, "error.html", http_status(error), message=str(error))
             except HTTPException as error:
                 return html(request, "error.html", error.status_code, message=str(error.detail))
             except RequestValidationError:

@@ -272,11 +272,18 @@ def test_a_reported_outcome_can_be_forgotten(tmp_path: Path) -> None:
     assert files == []
 
 
-def test_a_workspace_that_remembers_nothing_takes_no_outcome(tmp_path: Path) -> None:
+def test_a_workspace_that_remembers_nothing_takes_no_report(tmp_path: Path) -> None:
     with served(tmp_path, env={"FRACTAL_REMEMBER": "false"}) as server, Client(server.url) as brain:
-        with pytest.raises(ServerError, match="remembers nothing") as refused:
-            brain.learn("Fix it", True)
-        assert refused.value.status == 400
+        for report in (
+            lambda: brain.learn("Fix it", True),
+            lambda: brain.distill("Fix it"),
+            lambda: brain.task_complete("Ada", task_type="code", success=True),
+            lambda: brain.agent_active("Ada"),
+        ):
+            with pytest.raises(ServerError, match="remembers nothing") as refused:
+                report()
+            assert refused.value.status == 400
+    assert not list(tmp_path.rglob("*.sqlite3"))
 
 
 # ---- agents ------------------------------------------------------------------------------------------------
