@@ -91,7 +91,7 @@ def run(
     else:
         plan = Plan(name, limit, seed, every, dream, not no_feedback, model=model, **place)
         started = Bench.start(opened(), plan)
-        if not started.opened.has_model:
+        if model != "reflex" and not started.opened.has_model:
             notify("no model is named (-m), so only code answers", "yellow")
     notify(f"bench run {started.log.id}")
     started.heard = _say

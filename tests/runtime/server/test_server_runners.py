@@ -16,6 +16,8 @@ import httpx
 import pytest
 from serving import in_thread
 
+from runtime.benchmarks.reporting import runner_lock
+
 sys.path.insert(0, str(Path(__file__).parents[1] / "cli"))
 from bench_model import reckoner
 from command_line import COMMAND, Command, environment
@@ -83,6 +85,9 @@ def test_a_runner_that_was_killed_goes_on_with_its_job(client: httpx.Client, mac
     (running,) = client.get("/api/benchmarks").json()
     assert (running["status"], running["runner"]) == ("running", "one")
     assert client.post("/api/runners/two/next").status_code == 204
+    with runner_lock(machine.folder / ".fractal" / "state"):
+        second = machine(*words(client, "--once"), env={**SETTINGS, "FRACTAL_TOKEN": TOKEN})
+    assert (second.exit, "another runner works in this folder" in second.err) == (1, True)
     machine(*words(client, "--once"), env={**SETTINGS, "FRACTAL_TOKEN": TOKEN})
     (ended,) = client.get("/api/benchmarks").json()
     assert (ended["id"], ended["status"], ended["figures"]["problems"]) == (job, "done", 8)
@@ -111,6 +116,13 @@ def test_a_server_that_refuses_or_is_away_disturbs_no_bench_run(
         assert why in done.err.lower()
     wrong = machine("bench", "run", "--limit", "2", "-m", model, "--dashboard", "somewhere", env=SETTINGS)
     assert (wrong.exit, "not a URL" in wrong.err) == (2, True)
+
+
+def test_a_runner_that_cannot_ask_for_work_says_so(client: httpx.Client, machine: Command) -> None:
+    refused = machine(*words(client, "--once"), env=SETTINGS)
+    assert (refused.exit, "401" in refused.err) == (1, True)
+    name = machine("runner", "--server", str(client.base_url), "--id", "My Mac", "--once", env=SETTINGS)
+    assert (name.exit, "small letters" in name.err) == (2, True)
 
 
 @pytest.mark.parametrize(
