@@ -29,6 +29,11 @@ if TYPE_CHECKING:
     from runtime.benchmarks.bench import Bench
     from runtime.benchmarks.reporting import Reporter
 
+run_option = click.option(
+    "--run", "bench_run", metavar="ID", help="Of a bench run; `fractal bench ls` lists them."
+)
+"""Of commands that read a bench run."""
+
 
 @click.group()
 def bench() -> None:
@@ -78,18 +83,17 @@ def run(
     Results are in state/benchmarks/ID.jsonl of the workspace. Ctrl-C saves; so does a crash.
     """
     from runtime.benchmarks.bench import Bench, Plan
+    from runtime.benchmarks.reporting import Reporter
     from runtime.benchmarks.suites import GIVEN, SHIPPED
 
-    place = {
-        name: str(Path(path).resolve()) if path else "" for name, path in (("data", data), ("brain", brain))
-    }
-    name = suite if suite in (*SHIPPED, *GIVEN) else str(Path(suite).resolve())
-    reporter = _reporter(dashboard) if dashboard else None
+    reporter = Reporter(dashboard, notify) if dashboard else None
     if resume:
         _refuse_others()
         started = Bench.resume(opened(), resume)
     else:
-        plan = Plan(name, limit, seed, every, dream, not no_feedback, model=model, **place)
+        name = suite if suite in (*SHIPPED, *GIVEN) else str(Path(suite).resolve())
+        places = [str(Path(path).resolve()) if path else "" for path in (data, brain)]
+        plan = Plan(name, limit, seed, every, dream, not no_feedback, *places, model)
         started = Bench.start(opened(), plan)
         if model != "reflex" and not started.opened.has_model:
             notify("no model is named (-m), so only code answers", "yellow")
@@ -114,12 +118,6 @@ def _refuse_others() -> None:
     ]
     if given:
         raise click.UsageError(f"--resume keeps the settings of the bench run; leave out {', '.join(given)}")
-
-
-def _reporter(dashboard: str) -> Reporter:
-    from runtime.benchmarks.reporting import Reporter
-
-    return Reporter(dashboard, notify)
 
 
 async def _watched(bench: Bench, reporter: Reporter | None) -> None:
