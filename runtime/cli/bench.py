@@ -92,8 +92,8 @@ def run(
         started = Bench.resume(opened(), resume)
     else:
         name = suite if suite in (*SHIPPED, *GIVEN) else str(Path(suite).resolve())
-        places = [str(Path(path).resolve()) if path else "" for path in (data, brain)]
-        plan = Plan(name, limit, seed, every, dream, not no_feedback, *places, model)
+        data, brain = (str(Path(path).resolve()) if path else "" for path in (data, brain))
+        plan = Plan(name, limit, seed, every, dream, not no_feedback, data, brain, model)
         started = Bench.start(opened(), plan)
         if model != "reflex" and not started.opened.has_model:
             notify("no model is named (-m), so only code answers", "yellow")
