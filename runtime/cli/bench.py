@@ -197,10 +197,11 @@ def ls() -> None:
 
 @dataclass(frozen=True)
 class Benched:
-    """A bench run that another command reads: its figures, and its problems that are done."""
+    """A bench run that another command reads: figures, problems that are done, the folder with its memory."""
 
     figures: Mapping[str, Any]
     done: Sequence[Mapping[str, Any]]
+    brain: Path
 
     @property
     def runs(self) -> Collection[str]:
@@ -217,20 +218,16 @@ class Benched:
 
 def read(id: str) -> Benched:
     """A bench run by its id, or a beginning of it. Raises `UsageError`."""
-    return _read(id)[0]
-
-
-def enter(id: str) -> Benched:
-    """The same; this command then works in the folder with its memory, as with `-C`."""
-    found, brain = _read(id)
-    click.get_current_context().find_root().ensure_object(dict)["folder"] = str(brain)
-    return found
-
-
-def _read(id: str) -> tuple[Benched, Path]:
     from runtime.benchmarks.bench import brain_of, folder_of
     from runtime.benchmarks.log import BenchLog, results
 
     log = BenchLog.find(folder_of(opened()), id)
     lines = log.lines()
-    return Benched(log.summary(), results(lines)), brain_of(log, lines[0])
+    return Benched(log.summary(), results(lines), brain_of(log, lines[0]))
+
+
+def enter(id: str) -> Benched:
+    """The same; this command then works in the folder with its memory, as with `-C`."""
+    found = read(id)
+    click.get_current_context().find_root().ensure_object(dict)["folder"] = str(found.brain)
+    return found
