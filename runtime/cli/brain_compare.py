@@ -27,15 +27,15 @@ NAMED = 5
 """Differing records of which a comparison names the ids."""
 
 
-FIGURES: Sequence[tuple[str, Callable[[Mapping[str, Any]], str]]] = (
-    ("decisions", lambda t: str(t["decisions"])),
+FIGURES: Sequence[tuple[str, Callable[[Mapping[str, Any]], object]]] = (
+    ("decisions", lambda t: t["decisions"]),
     ("answered without a model", lambda t: percent(t["answered"])),
     ("right of memory's answers", lambda t: percent(t["right_of_answered"])),
-    ("model calls made", lambda t: str(t["calls"])),
-    ("model calls saved", lambda t: str(t["calls_saved"])),
+    ("model calls made", lambda t: t["calls"]),
+    ("model calls saved", lambda t: t["calls_saved"]),
     ("mean surprise", lambda t: percent(t["surprise"])),
-    ("solved tasks stored", lambda t: str(t["trees"]["count"])),
-    ("of them in quarantine", lambda t: str(len(t["trees"]["quarantined"]))),
+    ("solved tasks stored", lambda t: t["trees"]["count"]),
+    ("of them in quarantine", lambda t: len(t["trees"]["quarantined"])),
 )
 
 
