@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from runtime.api.fractal import Fractal
@@ -20,7 +19,6 @@ from runtime.memory.tasks.decisions import Decision
 from runtime.memory.tasks.snapshots import Snapshot, all_of
 from runtime.memory.tasks.trees import NeuronTree
 from runtime.memory.tasks.types import ProblemType
-from runtime.workspace.workspace import brain_exists
 
 
 @dataclass(frozen=True)
@@ -35,10 +33,9 @@ class BrainReport:
 @contextmanager
 def shelf_or_empty(fractal: Fractal) -> Iterator[Shelf]:
     """The store of a workspace; where nothing is remembered, an empty one that is not kept."""
-    config, folder = fractal.memory.config, fractal.workspace.state / "memory"
-    there = brain_exists(config.store, folder)
-    opened = open_shelf(config.store, folder, fsync=config.fsync) if there else open_shelf("memory", Path())
-    with closing(opened) as shelf:
+    memory = fractal.memory
+    store = memory.config.store if memory.there else "memory"
+    with closing(open_shelf(store, memory.folder, fsync=memory.config.fsync)) as shelf:
         yield shelf
 
 
@@ -47,7 +44,7 @@ def report_of(fractal: Fractal, runs: Collection[str] | None = None) -> BrainRep
     with shelf_or_empty(fractal) as shelf:
         decisions = figures.in_order(shelf, runs)
         totals = figures.report(decisions, shelf.scan(NeuronTree))
-        patterns = Library(fractal.workspace.state / "memory" / "patterns").all()
+        patterns = Library(fractal.memory.folder / "patterns").all()
         found = mechanisms(shelf, decisions, patterns, datetime.now(UTC))
         taken = all_of(shelf)
     if trials := trials_of(fractal).all():

@@ -13,7 +13,7 @@ _NUMBER = re.compile(
     rf"(?P<sign>[-+−]?)\s*[$€£]?\s*(?:(?P<whole>\d++)\s+(?=\d+\s*/\s*\d))?"
     rf"(?P<top>{_DIGITS})(?:\s*/\s*(?P<bottom>{_DIGITS}))?"
 )
-_FRACTION = re.compile(r"(\d*)\s*\\[dt]?frac\s*(?:\{([^{}]*)\}|(\d))\s*(?:\{([^{}]*)\}|(\d))")
+_FRACTION = re.compile(r"(?<!\d)(\d*+) ?\\[dt]?frac\s*(?:\{([^{}]*)\}|(\d))\s*(?:\{([^{}]*)\}|(\d))")
 _PLAIN = (
     (re.compile(r"\\(?:text|textbf|mathrm|mathbf|mbox)\s*\{([^{}]*)\}"), r" \1 "),
     (re.compile(r"\\(?:left|right|displaystyle|[,;:! ])|\\[()\[\]]|(?<!\\)\$|\^\{?\\circ\}?|°"), " "),
@@ -21,7 +21,6 @@ _PLAIN = (
     (re.compile(r"\\\$"), " "),
     (re.compile(r"\\%"), "%"),
     (re.compile(r"\*\*|`"), " "),
-    (re.compile(r"\s+\^"), "^"),
     (re.compile("²"), "^2"),
     (re.compile("³"), "^3"),
 )
@@ -65,6 +64,7 @@ def _plain(text: str) -> str:
     """The text without the layout of LaTeX; fractions as a/b."""
     for pattern, by in _PLAIN:
         text = pattern.sub(by, text)
+    text = " ".join(text.split()).replace(" ^", "^")
     text = _FRACTION.sub(lambda hit: f"{hit[1]} {hit[2] or hit[3] or ''}/{hit[4] or hit[5] or ''}", text)
     return re.sub(r"^[a-zA-Z]\s*=", "", " ".join(text.split()).rstrip(" .")).strip()
 

@@ -13,16 +13,7 @@ NAMES = ("Ida", "Ben", "Mia", "Tom", "Eva", "Max", "Lea", "Jan", "Ana", "Kai", "
 THINGS = ("pens", "apples", "cards", "stamps", "shells", "marbles", "eggs", "books", "coins", "tickets")
 
 
-@dataclass(frozen=True)
-class Family:
-    """Problems of one form. The numbers `a`, `b`, `c` are drawn; `ab` is a·b. The result is whole."""
-
-    name: str
-    text: str
-    expression: str
-
-
-_FORMS: Mapping[str, tuple[str, str]] = {
+FAMILIES: Mapping[str, tuple[str, str]] = {
     "boxes": (
         "{name} buys {a} boxes with {b} {things} each and gives {c} {things} away. "
         "How many {things} are left?",
@@ -77,25 +68,16 @@ _FORMS: Mapping[str, tuple[str, str]] = {
         "{a} * {b} * {c}",
     ),
 }
-FAMILIES = tuple(Family(name, *form) for name, form in _FORMS.items())
+"""By name, a text and what calculates its whole answer. `a`, `b`, `c` are drawn; `ab` is a·b."""
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """A family with numbers and words."""
+    """A problem of a family, and the expression that calculates its answer."""
 
-    family: Family
-    values: Mapping[str, str | int]
-
-    @property
-    def text(self) -> str:
-        """The problem."""
-        return self.family.text.format(**self.values)
-
-    @property
-    def expression(self) -> str:
-        """What calculates its answer."""
-        return self.family.expression.format(**self.values)
+    family: str
+    text: str
+    expression: str
 
 
 def drawn(limit: int, seed: int) -> list[Drawn]:
@@ -107,18 +89,14 @@ def drawn(limit: int, seed: int) -> list[Drawn]:
 def _draw(random: Random) -> Drawn:
     a, b, c = random.randint(4, 30), random.randint(4, 30), random.randint(2, 15)
     words = {"name": random.choice(NAMES), "things": random.choice(THINGS)}
-    return Drawn(random.choice(FAMILIES), {"a": a, "b": b, "c": c, "ab": a * b, **words})
+    family, forms = random.choice(tuple(FAMILIES.items()))
+    return Drawn(family, *(form.format(a=a, b=b, c=c, ab=a * b, **words) for form in forms))
 
 
 def generate(limit: int, seed: int) -> list[Problem]:
-    """The suite: problems with their answers."""
-    return [
-        Problem(str(number), each.text, _calculated(each), each.family.name)
-        for number, each in enumerate(drawn(limit, seed), 1)
-    ]
-
-
-def _calculated(each: Drawn) -> str:
-    """The answer, by the operation calc."""
-    (result,) = calculated([{"tool": "calc", "args": {"expression": each.expression}}]) or ("",)
-    return result
+    """The suite: problems with their answers, which the operation calc calculates."""
+    problems: list[Problem] = []
+    for number, each in enumerate(drawn(limit, seed), 1):
+        (answer,) = calculated([{"tool": "calc", "args": {"expression": each.expression}}]) or ("",)
+        problems.append(Problem(str(number), each.text, answer, each.family))
+    return problems

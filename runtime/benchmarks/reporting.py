@@ -8,11 +8,14 @@ import os
 import re
 import socket
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx
 
+from kernel import disk
+from kernel.document.frontmatter import NAME
 from kernel.errors import FractalError, UsageError
 from runtime.benchmarks.bench import Bench, machine
 
@@ -20,17 +23,30 @@ EVERY = 5.0
 """Seconds between two heartbeats, and between two questions for work."""
 
 
-def default_id() -> str:
-    """What this machine calls itself as a runner."""
+def runner_lock(state: Path) -> AbstractContextManager[None]:
+    """Hold the only place of a runner in a workspace; raises `FractalError` if it is taken.
+
+    Another one with the same id would be given the same job.
+    """
+    busy = FractalError("another runner works in this folder; give each one a folder and an --id of its own")
+    return disk.lock(state / "runner.lock", 0.5, lambda: busy)
+
+
+def _machine() -> str:
     return re.sub(r"[^a-z0-9]+", "-", socket.gethostname().lower()).strip("-")[:40] or "runner"
 
 
 class Reporter:
-    """Talks to a server as a runner. A server that is away is said once, and disturbs nothing."""
+    """Talks to a server as a runner. A server that is away is said once, and disturbs nothing.
+
+    `fault` says what was wrong with the last request, "" for nothing.
+    """
 
     def __init__(self, server: str, say: Callable[[str], object], id: str = "") -> None:
-        """`server` is its URL; the bearer token is FRACTAL_TOKEN. Raises `UsageError` for a wrong URL."""
-        self.id, self._say, self._said = id or default_id(), say, ""
+        """`server` is its URL; the bearer token is FRACTAL_TOKEN. Raises `UsageError` for wrong values."""
+        self.id, self.fault, self._say = id or _machine(), "", say
+        if not NAME.fullmatch(self.id):
+            raise UsageError(f"{self.id}: an id has small letters, digits and hyphens, at most 40")
         token = os.environ.get("FRACTAL_TOKEN", "")
         headers = {"authorization": f"Bearer {token}"} if token else {}
         try:
@@ -55,19 +71,16 @@ class Reporter:
         return answer.json() if answer and answer.status_code == 200 else None
 
     async def _post(self, path: str, values: Mapping[str, Any] | None = None) -> httpx.Response | None:
-        said = ""
-        answer = None
+        fault, answer = "", None
         try:
-            answer = await self._http.post(path, json=values)
-            answer.raise_for_status()
+            answer = (await self._http.post(path, json=values)).raise_for_status()
         except httpx.HTTPStatusError as error:
-            said = f"{self._http.base_url}: {_error_of(error.response)}"
-            answer = None
+            fault = f"{self._http.base_url}: {_error_of(error.response)}"
         except httpx.HTTPError as error:
-            said = f"{self._http.base_url}: {error or type(error).__name__}"
-        if said and said != self._said:
-            self._say(f"the server does not answer as it should: {said}")
-        self._said = said
+            fault = f"{self._http.base_url}: {error or type(error).__name__}"
+        if fault and fault != self.fault:
+            self._say(f"the server does not answer as it should: {fault}")
+        self.fault = fault
         return answer
 
     @asynccontextmanager

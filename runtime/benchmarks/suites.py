@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from pathlib import Path
+from pathlib import Path, PurePath
 from random import Random
 from typing import Any
 
@@ -33,6 +34,8 @@ _NAMES: Mapping[str, tuple[str, ...]] = {
 def load(suite: str, data: Path | None, limit: int | None, seed: int) -> list[Problem]:
     """The problems of a suite, in an order that the seed decides. Raises `UsageError` with the place."""
     if suite == "arithmetic":
+        if data:
+            raise UsageError("the problems of arithmetic are generated; leave out --data")
         return arithmetic.generate(limit or DEFAULT_LIMIT, seed)
     place = SWE if suite == "swe" and data is None else data or Path(suite)
     if suite in GIVEN and data is None:
@@ -41,11 +44,10 @@ def load(suite: str, data: Path | None, limit: int | None, seed: int) -> list[Pr
         known = ", ".join((*SHIPPED, *GIVEN))
         raise UsageError(f"{place}: there is no such file or folder; a suite is {known} or a path")
     problems = list(_read(place))
-    ids = [each.id for each in problems]
     if not problems:
-        raise UsageError(f"{place}: it holds no problems; expected .jsonl, .json, .csv or */task.yaml")
-    if twice := next((id for id in ids if ids.count(id) > 1), ""):
-        raise UsageError(f"{place}: two problems have the id {twice}")
+        raise UsageError(f"{place}: it holds no problems; expected {', '.join(_READERS)} or */task.yaml")
+    if twice := [id for id, times in Counter(each.id for each in problems).items() if times > 1]:
+        raise UsageError(f"{place}: two problems have the id {twice[0]}")
     Random(f"suite {seed}").shuffle(problems)
     return problems[:limit]
 
@@ -83,55 +85,69 @@ def _of_lines(path: Path) -> Iterator[tuple[str, Any]]:
                 yield f"{path}:{number}", _parsed(f"{path}:{number}", line)
 
 
-def _of_json(path: Path) -> Iterator[tuple[str, Any]]:
-    value = _parsed(str(path), path.read_text("utf-8-sig"))
-    yield from ((str(path), each) for each in (value if isinstance(value, list) else [value]))
-
-
 def _of_csv(path: Path) -> Iterator[tuple[str, Any]]:
     with path.open(encoding="utf-8-sig", newline="") as file:
         rows = csv.DictReader(file)
-        yield from ((f"{path}:{rows.line_num}", row) for row in rows)
+        try:
+            yield from ((f"{path}:{rows.line_num}", row) for row in rows)
+        except csv.Error as error:
+            raise UsageError(f"{path}:{rows.line_num + 1}: not valid CSV: {error}") from None
 
 
-def _of_yaml(path: Path) -> Iterator[tuple[str, Any]]:
-    import yaml
-
-    try:
-        value = yaml.safe_load(path.read_text("utf-8"))
-    except yaml.YAMLError as error:
-        raise UsageError(f"{path}: not valid YAML: {error}") from None
+def _whole(path: Path) -> Iterator[tuple[str, Any]]:
+    """The records of a file of JSON or YAML: a list of them, or one."""
+    value = _parsed(str(path), path.read_text("utf-8-sig"), yaml=path.suffix == ".yaml")
     yield from ((str(path), each) for each in (value if isinstance(value, list) else [value]))
 
 
-_READERS = {".jsonl": _of_lines, ".json": _of_json, ".csv": _of_csv, ".yaml": _of_yaml}
+_READERS = {".jsonl": _of_lines, ".json": _whole, ".csv": _of_csv, ".yaml": _whole}
 
 
-def _parsed(where: str, text: str) -> Any:
+def _parsed(where: str, text: str, *, yaml: bool = False) -> Any:
+    from yaml import YAMLError, safe_load
+
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"{where}: not valid JSON: {error}") from None
+        return safe_load(text) if yaml else json.loads(text)
+    except (ValueError, YAMLError, RecursionError) as error:
+        raise UsageError(f"{where}: not valid {'YAML' if yaml else 'JSON'}: {error}") from None
 
 
 def _problem(where: str, record: Any, id: str, folder: Path | None = None) -> Problem:
     if not isinstance(record, Mapping):
         raise UsageError(f"{where}: expected an object with a task and an answer")
     lower = {str(key).lower(): value for key, value in record.items()}
-    found = {
-        field: str(next((lower[name] for name in names if lower.get(name) not in (None, "")), ""))
-        for field, names in _NAMES.items()
-    }
+    found = {field: _text(where, field, lower) for field in _NAMES}
     found["answer"] = found["answer"] or boxed(str(lower.get("solution", ""))) or ""
+    found["id"] = found["id"] or id
     if not found["task"].strip():
         raise UsageError(f"{where}: there is no task; it is called {', '.join(_NAMES['task'])}")
     if not (found["answer"] or found["test"]):
         raise UsageError(
             f"{where}: there is nothing to judge by: an answer, a solution with \\boxed{{…}}, or a test"
         )
-    texts = {name: lower.get(name) or {} for name in ("files", "checks")}
-    for name, files in texts.items():
-        if not isinstance(files, Mapping) or not all(isinstance(each, str) for each in files.values()):
-            raise UsageError(f"{where}: {name} is not an object of texts by path")
-    found["id"] = found["id"] or id
-    return Problem(**found, files=texts["files"], checks=texts["checks"], folder=folder)
+    files, checks = (_files(where, name, lower.get(name) or {}) for name in ("files", "checks"))
+    try:
+        json.dumps([found, files, checks], ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise UsageError(f"{where}: a text holds half a character, such as \\ud800") from None
+    return Problem(**found, files=files, checks=checks, folder=folder)
+
+
+def _text(where: str, field: str, lower: Mapping[str, Any]) -> str:
+    """The text or number of a field, under the first of its names that is there; else ""."""
+    value = next((lower[name] for name in _NAMES[field] if lower.get(name) not in (None, "")), "")
+    if not isinstance(value, str | int | float):
+        raise UsageError(f"{where}: {field} is not a text")
+    return str(value)
+
+
+def _files(where: str, name: str, files: Any) -> Mapping[str, str]:
+    """Texts by path; raises `UsageError` for a path that leads out of the problem's folder."""
+    if not isinstance(files, Mapping) or not all(
+        isinstance(each, str) for pair in files.items() for each in pair
+    ):
+        raise UsageError(f"{where}: {name} is not an object of texts by path")
+    for path in map(PurePath, files):
+        if path.is_absolute() or ".." in path.parts or not path.parts:
+            raise UsageError(f"{where}: {path} leads out of the problem's folder")
+    return files

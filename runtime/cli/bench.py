@@ -29,6 +29,11 @@ if TYPE_CHECKING:
     from runtime.benchmarks.bench import Bench
     from runtime.benchmarks.reporting import Reporter
 
+run_option = click.option(
+    "--run", "bench_run", metavar="ID", help="Of a bench run; `fractal bench ls` lists them."
+)
+"""Of commands that read a bench run."""
+
 
 @click.group()
 def bench() -> None:
@@ -78,20 +83,19 @@ def run(
     Results are in state/benchmarks/ID.jsonl of the workspace. Ctrl-C saves; so does a crash.
     """
     from runtime.benchmarks.bench import Bench, Plan
+    from runtime.benchmarks.reporting import Reporter
     from runtime.benchmarks.suites import GIVEN, SHIPPED
 
-    place = {
-        name: str(Path(path).resolve()) if path else "" for name, path in (("data", data), ("brain", brain))
-    }
-    name = suite if suite in (*SHIPPED, *GIVEN) else str(Path(suite).resolve())
-    reporter = _reporter(dashboard) if dashboard else None
+    reporter = Reporter(dashboard, notify) if dashboard else None
     if resume:
         _refuse_others()
         started = Bench.resume(opened(), resume)
     else:
-        plan = Plan(name, limit, seed, every, dream, not no_feedback, model=model, **place)
+        name = suite if suite in (*SHIPPED, *GIVEN) else str(Path(suite).resolve())
+        data, brain = (str(Path(path).resolve()) if path else "" for path in (data, brain))
+        plan = Plan(name, limit, seed, every, dream, not no_feedback, data, brain, model)
         started = Bench.start(opened(), plan)
-        if not started.opened.has_model:
+        if model != "reflex" and not started.opened.has_model:
             notify("no model is named (-m), so only code answers", "yellow")
     notify(f"bench run {started.log.id}")
     started.heard = _say
@@ -114,12 +118,6 @@ def _refuse_others() -> None:
     ]
     if given:
         raise click.UsageError(f"--resume keeps the settings of the bench run; leave out {', '.join(given)}")
-
-
-def _reporter(dashboard: str) -> Reporter:
-    from runtime.benchmarks.reporting import Reporter
-
-    return Reporter(dashboard, notify)
 
 
 async def _watched(bench: Bench, reporter: Reporter | None) -> None:
@@ -199,10 +197,11 @@ def ls() -> None:
 
 @dataclass(frozen=True)
 class Benched:
-    """A bench run that another command reads: its figures, and its problems that are done."""
+    """A bench run that another command reads: figures, problems that are done, the folder with its memory."""
 
     figures: Mapping[str, Any]
     done: Sequence[Mapping[str, Any]]
+    brain: Path
 
     @property
     def runs(self) -> Collection[str]:
@@ -219,20 +218,16 @@ class Benched:
 
 def read(id: str) -> Benched:
     """A bench run by its id, or a beginning of it. Raises `UsageError`."""
-    return _read(id)[0]
-
-
-def enter(id: str) -> Benched:
-    """The same; this command then works in the folder with its memory, as with `-C`."""
-    found, brain = _read(id)
-    click.get_current_context().find_root().ensure_object(dict)["folder"] = str(brain)
-    return found
-
-
-def _read(id: str) -> tuple[Benched, Path]:
     from runtime.benchmarks.bench import brain_of, folder_of
     from runtime.benchmarks.log import BenchLog, results
 
     log = BenchLog.find(folder_of(opened()), id)
     lines = log.lines()
-    return Benched(log.summary(), results(lines)), brain_of(log, lines[0])
+    return Benched(log.summary(), results(lines), brain_of(log, lines[0]))
+
+
+def enter(id: str) -> Benched:
+    """The same; this command then works in the folder with its memory, as with `-C`."""
+    found = read(id)
+    click.get_current_context().find_root().ensure_object(dict)["folder"] = str(found.brain)
+    return found

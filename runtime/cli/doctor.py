@@ -21,9 +21,9 @@ from kernel.errors import FractalError
 from kernel.loop.ask import unpriced
 from kernel.tools.tool import Fault
 from runtime import plugins
+from runtime.api.brain_report import shelf_or_empty
 from runtime.api.fractal import Fractal
 from runtime.catalogue.plugged import operations
-from runtime.cli.brain import shelf_or_empty
 from runtime.cli.output import emit, notify, safe
 from runtime.cli.progress import on_terminal
 from runtime.cli.session import json_option, opened
@@ -226,7 +226,7 @@ def _embedder(fractal: Fractal) -> Found:
 
 def _memory(fractal: Fractal) -> Found:
     """Open the store, if there is one."""
-    with shelf_or_empty() as shelf:
+    with shelf_or_empty(opened()) as shelf:
         records = sum(shelf.kinds().values())
         if not records:
             return GOOD, f"{fractal.config.store}, nothing is remembered yet"

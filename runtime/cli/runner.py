@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kernel.errors import FractalError, UsageError
 from runtime.cli.output import notify
 from runtime.cli.session import opened, until_signal
 
@@ -28,10 +29,12 @@ def runner(server: str, id: str | None, data: str | None, once: bool) -> None:
 
     The token of the server is in FRACTAL_TOKEN. A bench run that was interrupted goes on at the next start.
     """
-    from runtime.benchmarks.reporting import Reporter
+    from runtime.benchmarks.reporting import Reporter, runner_lock
 
-    work = _work(Reporter(server, notify, id or ""), opened(), Path(data).resolve() if data else None, once)
-    asyncio.run(until_signal(work))
+    fractal, reporter = opened(), Reporter(server, notify, id or "")
+    with runner_lock(fractal.workspace.state):
+        work = _work(reporter, fractal, Path(data).resolve() if data else None, once)
+        asyncio.run(until_signal(work))
 
 
 async def _work(reporter: Reporter, fractal: Fractal, data: Path | None, once: bool) -> None:
@@ -44,6 +47,8 @@ async def _work(reporter: Reporter, fractal: Fractal, data: Path | None, once: b
             await _do(reporter, fractal, data, job)
             continue
         await reporter.idle()
+        if once and reporter.fault:
+            raise FractalError("no bench run was asked for; see above")
         if once:
             return
         await asyncio.sleep(EVERY)
@@ -51,8 +56,6 @@ async def _work(reporter: Reporter, fractal: Fractal, data: Path | None, once: b
 
 async def _do(reporter: Reporter, fractal: Fractal, data: Path | None, job: Mapping[str, Any]) -> None:
     """Do one job; what is wrong with it is reported, and the next one follows."""
-    from kernel.errors import FractalError
-
     try:
         bench = _bench(fractal, data, job)
     except FractalError as error:
@@ -70,7 +73,6 @@ async def _do(reporter: Reporter, fractal: Fractal, data: Path | None, job: Mapp
 
 def _bench(fractal: Fractal, data: Path | None, job: Mapping[str, Any]) -> Bench:
     """The bench run of a job: the one that was begun for it, else a new one."""
-    from kernel.errors import UsageError
     from runtime.benchmarks.bench import Bench, Plan, folder_of
     from runtime.benchmarks.log import BenchLog
     from runtime.benchmarks.suites import SHIPPED

@@ -11,7 +11,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -23,8 +23,8 @@ from kernel.document.frontmatter import head
 from kernel.document.model import ENDED, root_id
 from kernel.errors import FractalError
 from kernel.events import Event
+from runtime.api.brain_report import shelf_or_empty
 from runtime.api.fractal import Fractal
-from runtime.memory.store import open_shelf
 from runtime.memory.tasks.decisions import PATHS
 from runtime.memory.tasks.ledger import STAGES
 from runtime.memory.tasks.methods import Method
@@ -148,9 +148,7 @@ class Figures:
             self._unfinished[run] = (version, counted)
 
     def _of_memory(self) -> Iterator[Metric]:
-        config, memory = self.fractal.config, self.fractal.memory
-        place = config.store if memory.there else "memory"  # reading creates no store
-        with closing(open_shelf(place, memory.folder, fsync=config.fsync)) as shelf:
+        with shelf_or_empty(self.fractal) as shelf:
             met = problems(shelf)
             stages = Counter(each.stage for each in shelf.scan(Method))
         recalled = CounterMetricFamily("fractal_recall", "Problems, by how they were met", labels=["type"])

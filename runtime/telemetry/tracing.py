@@ -208,9 +208,7 @@ class _Spans:
     def _of_run(self) -> ReadableSpan:
         meta = self.root.meta
         found = {**self._amounts(meta), "fractal.agent": meta.extra.get("agent", "default")}
-        return self._span(
-            names.INVOKE_WORKFLOW, "", (self.run,), None, (meta.created, meta.updated), found, _failure(meta)
-        )
+        return self._of_meta(names.INVOKE_WORKFLOW, "", (self.run,), None, meta, found)
 
     def _of_loop(self, document: Document) -> ReadableSpan:
         meta = document.meta
@@ -220,8 +218,7 @@ class _Spans:
         if self.content:
             found[names.INPUT_MESSAGES] = _message("user", document.text(1, "task"))
             found[names.OUTPUT_MESSAGES] = _message("assistant", document.text(5, "result"))
-        times = (meta.created, meta.updated)
-        return self._span(names.INVOKE_AGENT, meta.type, (meta.id,), parent, times, found, _failure(meta))
+        return self._of_meta(names.INVOKE_AGENT, meta.type, (meta.id,), parent, meta, found)
 
     def _of_operation(self, document: Document) -> ReadableSpan:
         meta = document.meta
@@ -229,28 +226,30 @@ class _Spans:
         if self.content:
             found[names.TOOL_ARGUMENTS] = document.text(1, "task").removeprefix(f"{meta.type} ")
             found[names.TOOL_RESULT] = document.text(5, "result") or document.text(5, "error")
-        times = (meta.created, meta.updated)
-        return self._span(
-            names.EXECUTE_TOOL, meta.type, (meta.id,), (meta.parent,), times, found, _failure(meta)
-        )
+        return self._of_meta(names.EXECUTE_TOOL, meta.type, (meta.id,), (meta.parent,), meta, found)
+
+    def _of_meta(
+        self,
+        operation: str,
+        of: str,
+        what: tuple[object, ...],
+        parent: tuple[object, ...] | None,
+        meta: Meta,
+        found: Mapping[str, Any],
+    ) -> ReadableSpan:
+        failure = "" if meta.status in ACCEPTED else meta.status
+        return self._span(operation, of, what, parent, (meta.created, meta.updated), found, failure)
 
     def _of_plans(self) -> Iterator[ReadableSpan]:
         planned: dict[tuple[str, int], list[Call]] = {}
         for call in self.calls:
-            if _plans(call):
+            if call.phase in PLANS:
                 planned.setdefault((call.loop, call.attempt), []).append(call)
         for (loop, attempt), made in planned.items():
             times = (min(each.start for each in made), max(each.end or each.start for each in made))
-            found = {"fractal.attempt": attempt}
-            yield self._span(
-                names.PLAN,
-                "",
-                (loop, "plan", attempt),
-                self._loop(loop),
-                times,
-                found,
-                made[-1].why and "failed",
-            )
+            found, failure = {"fractal.attempt": attempt}, made[-1].why and "failed"
+            what = (loop, "plan", attempt)
+            yield self._span(names.PLAN, "", what, self._loop(loop), times, found, failure)
 
     def _of_call(self, call: Call) -> ReadableSpan:
         model = call.model or call.rung
@@ -270,7 +269,7 @@ class _Spans:
         if self.content and call.text:
             found[names.OUTPUT_MESSAGES] = _message("assistant", self.redact(call.text))
         failure = "interrupted" if call.end is None else "failed" if call.why else ""
-        parent = (call.loop, "plan", call.attempt) if _plans(call) else self._loop(call.loop)
+        parent = (call.loop, "plan", call.attempt) if call.phase in PLANS else self._loop(call.loop)
         what, times = (call.key, call.start), (call.start, call.end or call.start)
         return self._span(names.CHAT, model, what, parent, times, found, failure, client=True)
 
@@ -339,15 +338,6 @@ def _trace(meta: Meta) -> Trace:
     trace = Trace(id, span, bool(flags & 1))
     own = trace.span(meta.run) == span
     return Trace(id, 0 if own else span, trace.sampled)
-
-
-def _plans(call: Call) -> bool:
-    return call.phase in PLANS
-
-
-def _failure(meta: Meta) -> str:
-    """The kind of error that a loop or operation ended with; "" for none."""
-    return "" if meta.status in ACCEPTED else meta.status
 
 
 def _message(role: str, text: str) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, get_args
 
 from pydantic import Field
 
@@ -18,6 +18,7 @@ Recognition = Literal["recognized", "familiar", "novel"]
 Path = Literal["direct", "exact", "variation", "method", "novel"]
 PATHS: tuple[str, ...] = get_args(Path)
 """The ways to meet a task, the cheapest first."""
+Item = TypeVar("Item")
 PERSON = "person"
 NEAR = 3
 """Trees that were refused, of which a decision keeps the reason."""
@@ -189,12 +190,21 @@ def grouped(
 
 def curve(decisions: Sequence[Decision], window: int | None = None) -> list[Point]:
     """A point for each decision, over the last `window` decisions."""
-    size = window or max(WINDOWS, len(decisions) // WINDOWS)
-    parts = (decisions[max(end - size, 0) : end] for end in range(1, len(decisions) + 1))
     return [
         Point(end, _share(part) or 0.0, rightness(each for each in part if each.replayed))
-        for end, part in enumerate(parts, 1)
+        for end, part in enumerate(windows(decisions, window), 1)
     ]
+
+
+def windows(items: Sequence[Item], size: int | None = None) -> Iterator[Sequence[Item]]:
+    """For each item, the last items up to it over which a learning curve is averaged."""
+    size = window_of(len(items), size)
+    return (items[max(end - size, 0) : end] for end in range(1, len(items) + 1))
+
+
+def window_of(count: int, size: int | None = None) -> int:
+    """How many of `count` items a point of a learning curve averages."""
+    return min(size or max(WINDOWS, count // WINDOWS), count)
 
 
 def _share(decisions: Sequence[Decision]) -> float | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -84,6 +83,13 @@ def test_checks_are_restored_through_no_link(tmp_path: Path) -> None:
         ("a.jsonl", b"", "it holds no problems"),
         ("a.csv", b"Question,Answer\n,1\n", "a.csv:2: there is no task"),
         ("a.yaml", b"a: [", "not valid YAML"),
+        ("a.yaml", b"[" * 999, "not valid YAML"),
+        ("a.csv", b'task,answer\n"%b",1\n' % (b"x" * 200_000), "a.csv:2: not valid CSV"),
+        ("a.jsonl", b'{"task": ["x"], "answer": "1"}\n', "a.jsonl:1: task is not a text"),
+        ("a.jsonl", b'{"task": "\\ud800", "answer": "1"}\n', "a.jsonl:1: .* half a character"),
+        ("a.jsonl", b'{"task": "x", "test": "t", "files": {"a": "\\ud800"}}\n', "half a character"),
+        ("a.jsonl", b'{"task": "x", "test": "t", "files": {"../a": ""}}\n', "a.jsonl:1: ../a leads out"),
+        ("a.jsonl", b'{"task": "x", "test": "t", "checks": {"/a": ""}}\n', "a.jsonl:1: /a leads out"),
         ("a.txt", b"x", "its name ends in none of"),
         (
             "a.jsonl",
@@ -103,12 +109,5 @@ def test_a_suite_that_is_not_there_is_named(tmp_path: Path) -> None:
         load("aime", None, None, 1)
     with pytest.raises(UsageError, match="no such file"):
         load("nothing.jsonl", None, None, 1)
-
-
-def test_no_file_of_a_suite_leaves_its_folder(tmp_path: Path) -> None:
-    line: Mapping[str, object] = {"task": "x", "test": "true", "files": {"../out.txt": "x"}}
-    (tmp_path / "own.jsonl").write_text(json.dumps(line), "utf-8")
-    (problem,) = load(str(tmp_path / "own.jsonl"), None, None, 1)
-    with pytest.raises(UsageError, match="leads out"):
-        problem.lay_out(tmp_path / "work")
-    assert not (tmp_path / "out.txt").exists()
+    with pytest.raises(UsageError, match="leave out --data"):
+        load("arithmetic", tmp_path, None, 1)

@@ -10,7 +10,7 @@ import pytest
 from command_line import Command
 
 from kernel.errors import Exit
-from runtime.cli.brain import plot
+from runtime.cli.brain_figures import plot
 from runtime.memory.store import Shelf, open_shelf
 from runtime.memory.tasks import snapshots
 from runtime.memory.tasks.decisions import Decision, Point, curve, in_order

@@ -16,6 +16,8 @@ from runtime.memory.store import open_shelf
 from runtime.memory.tasks.decisions import Decision
 from runtime.memory.tasks.snapshots import Problems
 
+QUICK = {"FRACTAL_EMBEDDER": "lexical", "FRACTAL_FSYNC": "false"}
+
 
 def rows(path: Path, query: str) -> list[tuple[Any, ...]]:
     with closing(sqlite3.connect(path)) as base:
@@ -26,7 +28,7 @@ def run(fractal: Command) -> None:
     """A task that a model solves the first time, and memory later."""
     put(fractal.folder, "notes.md", "one\ntwo\n")
     model = fractal.script("model.yaml", {"fused": REVERSE})
-    env = {"FRACTAL_CHECK": "auto", "FRACTAL_SNAPSHOT_EVERY": "2"}
+    env = {**QUICK, "FRACTAL_CHECK": "auto", "FRACTAL_SNAPSHOT_EVERY": "2"}
     ran = fractal("run", "--model", model, "Mirror the lines of notes.md into back.md", env=env)
     assert ran.exit == 0, ran.err
 
@@ -34,7 +36,7 @@ def run(fractal: Command) -> None:
 def test_runs_and_a_dream_are_read_with_sql(tmp_path: Path, fractal: Command) -> None:
     for _ in range(3):
         run(fractal)
-    assert fractal("dream").exit == 0
+    assert fractal("dream", env=QUICK).exit == 0
     path = tmp_path / "brain.sqlite3"
     for _ in range(2):  # the second time in the place of the first
         ran = fractal("brain", "export", "--sqlite", str(path))

@@ -43,6 +43,16 @@ def test_nothing_is_made_where_nothing_is_remembered(fractal: Command) -> None:
     assert not memory(fractal).exists()
 
 
+def test_the_memory_of_a_space_is_the_one_of_its_settings(fractal: Command, shelf: Shelf) -> None:
+    space = {"FRACTAL_SPACE": "kitchen", "FRACTAL_EMBEDDER": "lexical"}
+    assert "there is no" in fractal("brain", "check", env=space).err
+    fractal("remember", "the oven is new", env=space)
+    kinds = json.loads(fractal("brain", "check", "--json", env=space).out)["records"]
+    assert "note" not in kinds
+    assert fractal("brain", "report", env=space).exit == 0
+    assert json.loads(fractal("brain", "check", "--json").out)["records"]["note"] == 3
+
+
 def test_an_export_is_one_record_a_line(fractal: Command, shelf: Shelf) -> None:
     ran = fractal("brain", "export")
     assert ran.exit == 0

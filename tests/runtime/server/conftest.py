@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from run_place import TOKEN, settings
-from serving import served
+from serving import in_thread
 
 from runtime.server.client import Client
 
@@ -24,8 +24,5 @@ def work(tmp_path: Path) -> Path:
 @pytest.fixture
 def client(work: Path) -> Iterator[Client]:
     """A client with the token of a server of `work`."""
-    with (
-        served(work, env={"FRACTAL_TOKEN": TOKEN}) as server,
-        Client(server.url, name="tests/1.0", token=TOKEN) as runs,
-    ):
+    with in_thread(work, token=TOKEN) as url, Client(url, name="tests/1.0", token=TOKEN) as runs:
         yield runs

@@ -36,8 +36,8 @@ def until(holds: Callable[[], Any]) -> Any:
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a server for tests that need no memory of their own."""
-    with served(tmp_path_factory.mktemp("shared")) as server:
-        yield server.url
+    with in_thread(tmp_path_factory.mktemp("shared")) as url:
+        yield url
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def http(shared: str) -> Generator[httpx.Client]:
 @pytest.fixture
 def brain(tmp_path: Path) -> Generator[Client]:
     """A client of a server with an empty memory."""
-    with in_thread(tmp_path, embedder="lexical") as url, Client(url) as client:
+    with in_thread(tmp_path) as url, Client(url) as client:
         yield client
 
 
@@ -220,10 +220,10 @@ def test_what_separates_successes_from_failures_becomes_a_pattern(brain: Client)
 def test_the_export_is_a_file_that_can_be_imported(tmp_path: Path) -> None:
     library = Fractal(tmp_path).memory.library
     library.add(Pattern("read-first", "Read a file before you edit it.", title="Read first", types=("code",)))
-    with served(tmp_path) as server, Client(server.url) as brain:
+    with in_thread(tmp_path) as url, Client(url) as brain:
         exported = tmp_path / "practice.md"
         exported.write_text(brain.export_patterns(), "utf-8")
-        by_type = httpx.get(f"{server.url}/brain/patterns/export?format=json").json()
+        by_type = httpx.get(f"{url}/brain/patterns/export?format=json").json()
     (pattern,) = read_practice(exported)
     assert (pattern.guidance, pattern.types) == ("Read a file before you edit it.", ("code",))
     assert [each["name"] for each in by_type["code"]] == ["read-first"]
@@ -245,9 +245,10 @@ def test_habits_of_successful_answers_become_patterns(brain: Client) -> None:
     assert brain.experience_stats().total_experiences == 0
 
 
-def test_secrets_of_an_outcome_are_not_stored(tmp_path: Path) -> None:
+def test_secrets_of_an_outcome_are_not_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     secret = "sk-verysecret1234567890abcdef"
-    with served(tmp_path, env={"OPENAI_API_KEY": secret}) as server, Client(server.url) as brain:
+    monkeypatch.setenv("OPENAI_API_KEY", secret)
+    with in_thread(tmp_path) as url, Client(url) as brain:
         brain.learn(f"Use the key {secret} to log in", True, files_touched=[f"{secret}.txt"])
         learned(brain, 1)
         (one,) = brain.search_experiences("log in").experiences
@@ -257,7 +258,7 @@ def test_secrets_of_an_outcome_are_not_stored(tmp_path: Path) -> None:
 
 
 def test_a_reported_outcome_can_be_forgotten(tmp_path: Path) -> None:
-    with in_thread(tmp_path, embedder="lexical") as url, Client(url) as brain:
+    with in_thread(tmp_path) as url, Client(url) as brain:
         brain.learn("Call zebedee about the garden", True, trajectory=[act("Read", "zebedee.txt")])
         brain.learn("Write to the baker", True)
         learned(brain, 2)
@@ -273,7 +274,7 @@ def test_a_reported_outcome_can_be_forgotten(tmp_path: Path) -> None:
 
 
 def test_a_workspace_that_remembers_nothing_takes_no_report(tmp_path: Path) -> None:
-    with served(tmp_path, env={"FRACTAL_REMEMBER": "false"}) as server, Client(server.url) as brain:
+    with in_thread(tmp_path, remember=False) as url, Client(url) as brain:
         for report in (
             lambda: brain.learn("Fix it", True),
             lambda: brain.distill("Fix it"),
@@ -365,7 +366,7 @@ def test_without_the_store_a_context_has_the_patterns_and_says_so(tmp_path: Path
     fractal.memory.library.add(Pattern("read-first", "Read a file before you edit it.", types=("code",)))
     store = fractal.memory.folder / "brain.sqlite3"
     store.write_bytes(b"this is no database" * 100)
-    with served(tmp_path) as server, Client(server.url) as brain:
+    with in_thread(tmp_path) as url, Client(url) as brain:
         found = brain.context("Fix the bug in the function add")
         assert "Read a file before you edit it." in found.context
         assert str(store) in found.degraded
@@ -376,7 +377,7 @@ def test_without_the_store_a_context_has_the_patterns_and_says_so(tmp_path: Path
         until(lambda: brain.health().learning.trouble)
         assert brain.health().learning.queue == 1
     store.unlink()
-    with served(tmp_path) as server, Client(server.url) as brain:
+    with in_thread(tmp_path) as url, Client(url) as brain:
         learned(brain, 1)
         assert brain.search_experiences("Fix the bug").experiences[0].id == accepted.id
 
@@ -471,7 +472,7 @@ def test_what_does_not_exist_is_not_found(http: httpx.Client) -> None:
 
 
 def test_a_large_body_a_foreign_host_and_a_missing_token_are_refused(tmp_path: Path) -> None:
-    with served(tmp_path, "--token", "geheim") as server, httpx.Client(base_url=server.url) as http:
+    with in_thread(tmp_path, token="geheim") as url, httpx.Client(base_url=url) as http:
         for method, path in (("GET", "/brain/health"), ("POST", "/api/brain/learn")):
             assert http.request(method, path).status_code == 401
             own = {"authorization": "Bearer geheim"}
@@ -482,9 +483,9 @@ def test_a_large_body_a_foreign_host_and_a_missing_token_are_refused(tmp_path: P
             )
         large = http.post("/brain/learn", content=b"x" * 1_000_001, headers=own)
         assert large.status_code == 413
-        with Client(server.url, token="geheim") as brain:
+        with Client(url, token="geheim") as brain:
             assert brain.health().status == "healthy"
-        with Client(server.url) as brain, pytest.raises(ServerError, match="token"):
+        with Client(url) as brain, pytest.raises(ServerError, match="token"):
             brain.health()
 
 
@@ -493,11 +494,12 @@ def test_a_large_body_a_foreign_host_and_a_missing_token_are_refused(tmp_path: P
 
 def test_an_accepted_outcome_survives_a_kill_and_is_taken_in_once(tmp_path: Path) -> None:
     for round in range(2):
-        with served(tmp_path) as server, Client(server.url) as brain:
+        server_of = served(tmp_path, env={"FRACTAL_TOKEN": "geheim"})
+        with server_of as server, Client(server.url, token="geheim") as brain:
             for n in range(8):
                 brain.learn(f"Fix the page {round} {n}", True, id=f"{round}-{n}", trajectory=[act("Read")])
             server.kill()
-    with served(tmp_path) as server, Client(server.url) as brain:
+    with in_thread(tmp_path) as url, Client(url) as brain:
         learned(brain, 16)
         assert brain.health().counts["attempts"] == 16
 
@@ -508,7 +510,7 @@ def test_half_a_line_that_a_crash_left_harms_no_other(tmp_path: Path) -> None:
     line = '{"id":"outcome-one","task":"Fix the page","success":true,"at":"2026-01-01T00:00:00.000Z"}'
     (folder / "taking.jsonl").write_text(f"{line}\n{line[:30]}", "utf-8")
     (folder / "accepted.jsonl").write_text(line[:40], "utf-8")
-    with served(tmp_path) as server, Client(server.url) as brain:
+    with in_thread(tmp_path) as url, Client(url) as brain:
         brain.learn("Fix another page", True)
         learned(brain, 2)
     assert (folder / "unreadable.jsonl").read_text("utf-8").splitlines() == [line[:30], line[:40]]
@@ -516,10 +518,10 @@ def test_half_a_line_that_a_crash_left_harms_no_other(tmp_path: Path) -> None:
 
 def test_two_servers_and_the_command_line_share_one_memory(tmp_path: Path) -> None:
     with (
-        served(tmp_path) as one,
-        served(tmp_path) as two,
-        Client(one.url) as first,
-        Client(two.url) as second,
+        served(tmp_path, "--token", "geheim") as one,
+        in_thread(tmp_path) as two,
+        Client(one.url, token="geheim") as first,
+        Client(two) as second,
     ):
         for n in range(10):
             first.learn(f"Fix the page {n}", True)

@@ -16,7 +16,7 @@ from pathlib import Path
 import httpx
 import pytest
 from run_place import SECRET, TOKEN, WRITE, ended, script, settings
-from serving import COMMAND, served, variables
+from serving import COMMAND, in_thread, variables
 
 from runtime.api.fractal import Fractal
 from runtime.server.client import Client, ServerError
@@ -67,19 +67,19 @@ def waiting_with(client: Client, model: str, task: str = "do the work") -> str:
 
 def test_without_a_token_no_client_approves_anything(work: Path) -> None:
     """A command of the worker that reaches this machine's network is such a client."""
-    with served(work) as server, Client(server.url, name="claude-code") as client:
+    with in_thread(work) as url, Client(url, name="claude-code") as client:
         run = waiting_with(client, script(work, WRITE))
         with pytest.raises(ServerError, match=f"at a terminal: fractal approve {run}") as refused:
             client.approve(run)
         assert refused.value.status == 403
         assert client.state(run).waits_for == "approval"
         for proof in ("guess", "", "None", "0" * 43):
-            approved = httpx.post(f"{server.url}/api/runs/{run}/approve", headers={"X-Fractal-Person": proof})
+            approved = httpx.post(f"{url}/api/runs/{run}/approve", headers={"X-Fractal-Person": proof})
             assert approved.status_code == 403
         for origin in ("http://127.0.0.1:3000", "http://evil.example", "null"):
-            crossed = httpx.post(f"{server.url}/api/runs/{run}/reject", headers={"Origin": origin})
+            crossed = httpx.post(f"{url}/api/runs/{run}/reject", headers={"Origin": origin})
             assert crossed.status_code == 403
-        rebound = httpx.post(f"{server.url}/api/runs/{run}/reject", headers={"Host": "evil.example"})
+        rebound = httpx.post(f"{url}/api/runs/{run}/reject", headers={"Host": "evil.example"})
         assert rebound.status_code == 421
         assert not (work / "a.txt").exists()
         client.reject(run)  # what ends or holds back needs no proof
@@ -90,9 +90,9 @@ def test_with_the_token_only_a_trusted_client_approves_a_serious_danger(work: Pa
     (work / ".env").write_text("KEY=1\n")
     settings(work, **({"trusted_clients": ["deployer"]} if trusted else {}))
     with (
-        served(work, env={"FRACTAL_TOKEN": TOKEN}) as server,
-        Client(server.url, name="deployer/2.1", token=TOKEN) as client,
-        Client(server.url, name="other", token=TOKEN) as other,
+        in_thread(work, token=TOKEN) as url,
+        Client(url, name="deployer/2.1", token=TOKEN) as client,
+        Client(url, name="other", token=TOKEN) as other,
     ):
         run = waiting_with(client, script(work, SECRET))
         with pytest.raises(ServerError, match="needs a person's approval"):
@@ -104,10 +104,10 @@ def test_with_the_token_only_a_trusted_client_approves_a_serious_danger(work: Pa
             with pytest.raises(ServerError, match="needs a person's approval"):
                 client.approve(run)
         with pytest.raises(ServerError, match="the bearer token is missing or wrong"):
-            Client(server.url).approve(run)
+            Client(url).approve(run)
         other_run = waiting_with(client, script(work, WRITE), "renew a.txt")
         answer = httpx.post(
-            f"{server.url}/api/runs/{other_run}/approve",
+            f"{url}/api/runs/{other_run}/approve",
             headers={"Authorization": f"Bearer {TOKEN}"},
             json={"scope": "always"},
         )
@@ -158,7 +158,7 @@ def test_only_so_many_pages_are_remembered() -> None:
 def test_a_clients_run_asks_for_what_its_agent_asks_for_too(work: Path) -> None:
     agents = {"careful": {"approve": ["network", "write"]}}
     settings(work, agents=agents)
-    with served(work) as server, Client(server.url) as client:
+    with in_thread(work) as url, Client(url) as client:
         begun = client.start("what is 2 + 2", agent="careful", space="own")
         ended(client, begun)
         meta = Fractal(work).document(begun.run).meta

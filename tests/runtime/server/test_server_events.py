@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from run_place import ended, script, settings
-from serving import served, variables
+from serving import in_thread, served, variables
 from websockets.sync.client import connect
 
 from kernel.events import Event
@@ -106,9 +106,9 @@ def test_after_a_restart_a_client_is_told_to_reload(work: Path) -> None:
         begun = client.start("what is 2 + 2")
         id = ended(client, begun)[-1][0]
         server.kill()
-    with served(work) as server, Client(server.url) as client:
+    with in_thread(work) as url, Client(url) as client:
         headers = {"Last-Event-ID": id}
-        with httpx.stream("GET", f"{server.url}/api/events?after=ignored", headers=headers) as response:
+        with httpx.stream("GET", f"{url}/api/events?after=ignored", headers=headers) as response:
             assert response.headers["content-type"].startswith("text/event-stream")
             lines = response.iter_lines()
             assert [next(lines) for _ in range(3)][1:] == ["event: reload", 'data: {"kind": "reload"}']
@@ -128,9 +128,9 @@ def test_two_servers_and_a_command_work_on_one_workspace(work: Path) -> None:
     settings(work, model=script(work, write, success=[{"file": "a.txt"}]))
     with (
         served(work) as one,
-        served(work) as two,
+        in_thread(work) as two,
         Client(one.url) as first,
-        Client(two.url) as second,
+        Client(two) as second,
     ):
         earlier = first.start("what is 1 + 1")
         ended(first, earlier)
@@ -162,7 +162,7 @@ def test_two_servers_and_a_command_work_on_one_workspace(work: Path) -> None:
 def test_a_run_that_another_process_works_on_is_told_and_is_not_started_twice(work: Path) -> None:
     sleep = {"tool": "bash", "args": {"command": "sleep 5; echo done > late.txt"}}
     settings(work, model=script(work, sleep, success=[{"file": "late.txt"}]), approve=[])
-    with served(work) as server, Client(server.url) as client:
+    with in_thread(work) as url, Client(url) as client:
         command = [sys.executable, "-m", "runtime.cli", "-C", str(work), "run", "--json", "wait, then write"]
         with subprocess.Popen(command, env=variables({}), stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout
@@ -179,8 +179,8 @@ def test_a_run_that_another_process_works_on_is_told_and_is_not_started_twice(wo
 
 
 def test_the_same_events_come_over_a_websocket(work: Path) -> None:
-    with served(work) as server, Client(server.url) as client:
-        url = server.url.replace("http", "ws") + "/api/brain/events"
+    with in_thread(work) as address, Client(address) as client:
+        url = address.replace("http", "ws") + "/api/brain/events"
         with connect(url) as socket_:
             begun = client.start("what is 2 + 2")
             expected = ended(client, begun)

@@ -14,7 +14,7 @@ import pytest
 from in_process import in_process
 from playing import REVERSE, put
 from prometheus_client.parser import text_string_to_metric_families
-from serving import served
+from serving import in_thread
 
 from kernel.document.model import ENDED
 from kernel.events import Event
@@ -66,12 +66,12 @@ def solve(folder: Path, **settings: object) -> str:
 def test_a_server_counts_what_other_processes_do(folder: Path) -> None:
     pool = {"lifeforce": {"capacity": 100, "per_hour": 0.001}}
     put(folder, "fractal.yaml", json.dumps(pool))
-    with served(folder) as server:
-        names, before = read(httpx.get(f"{server.url}/metrics").raise_for_status().text)
+    with in_thread(folder) as url:
+        names, before = read(httpx.get(f"{url}/metrics").raise_for_status().text)
         assert before["fractal_runs_total complete"] == before["fractal_calls_total"] == 0
         first, _ = solve(folder), solve(folder)
         assert in_process(folder, ["dream"], {**os.environ, "FRACTAL_EMBEDDER": "lexical"}).exit == 0
-        answer = httpx.get(f"{server.url}/metrics")
+        answer = httpx.get(f"{url}/metrics")
     assert answer.headers["content-type"].startswith("text/plain; version=")
     names, after = read(answer.text)
     assert names == NAMES
@@ -160,19 +160,19 @@ def test_a_memory_that_cannot_be_read_leaves_the_other_figures(folder: Path) -> 
 
 
 @pytest.mark.alone
-def test_ten_thousand_runs_are_read_once(folder: Path) -> None:
+def test_runs_that_have_ended_are_read_once(folder: Path) -> None:
     run = solve(folder)
     fractal = Fractal(folder)
     text = fractal.path(run).read_text()
-    for number in range(10_000):
-        name = f"r{number:05}"
+    for number in range(2_000):
+        name = f"r{number:04}"
         put(fractal.workspace.runs, f"{name}/system-{name}.md", text.replace(run, name))
     figures, took = Figures(fractal), []
     for _ in range(2):
         began = time.monotonic()
         _, samples = read(figures.text())
         took.append(time.monotonic() - began)
-        assert samples["fractal_runs_total complete"] == 10_001
+        assert samples["fractal_runs_total complete"] == 2_001
     assert took[1] < took[0] / 4
 
 

@@ -16,6 +16,8 @@ import httpx
 import pytest
 from serving import in_thread
 
+from runtime.benchmarks.reporting import runner_lock
+
 sys.path.insert(0, str(Path(__file__).parents[1] / "cli"))
 from bench_model import reckoner
 from command_line import COMMAND, Command, environment
@@ -69,8 +71,8 @@ def test_a_runner_does_what_is_queued_and_reports(client: httpx.Client, machine:
 
 
 def test_a_runner_that_was_killed_goes_on_with_its_job(client: httpx.Client, machine: Command) -> None:
-    model = machine.script("reckoner.yaml", reckoner(8, 1, 1))
-    job = queue(client, limit=8, model=model)
+    model = machine.script("reckoner.yaml", reckoner(4, 1, 1))
+    job = queue(client, limit=4, model=model)
     env = environment(**SETTINGS, FRACTAL_TOKEN=TOKEN)
     started = [*COMMAND, *words(client, "--once")]
     process = subprocess.Popen(started, cwd=machine.folder, env=env)
@@ -83,9 +85,12 @@ def test_a_runner_that_was_killed_goes_on_with_its_job(client: httpx.Client, mac
     (running,) = client.get("/api/benchmarks").json()
     assert (running["status"], running["runner"]) == ("running", "one")
     assert client.post("/api/runners/two/next").status_code == 204
+    with runner_lock(machine.folder / ".fractal" / "state"):
+        second = machine(*words(client, "--once"), env={**SETTINGS, "FRACTAL_TOKEN": TOKEN})
+    assert (second.exit, "another runner works in this folder" in second.err) == (1, True)
     machine(*words(client, "--once"), env={**SETTINGS, "FRACTAL_TOKEN": TOKEN})
     (ended,) = client.get("/api/benchmarks").json()
-    assert (ended["id"], ended["status"], ended["figures"]["problems"]) == (job, "done", 8)
+    assert (ended["id"], ended["status"], ended["figures"]["problems"]) == (job, "done", 4)
     assert len(list(logs.glob("*.jsonl"))) == 1
 
 
@@ -113,9 +118,15 @@ def test_a_server_that_refuses_or_is_away_disturbs_no_bench_run(
     assert (wrong.exit, "not a URL" in wrong.err) == (2, True)
 
 
-@pytest.mark.parametrize(
-    ("path", "body"),
-    [
+def test_a_runner_that_cannot_ask_for_work_says_so(client: httpx.Client, machine: Command) -> None:
+    refused = machine(*words(client, "--once"), env=SETTINGS)
+    assert (refused.exit, "401" in refused.err) == (1, True)
+    name = machine("runner", "--server", str(client.base_url), "--id", "My Mac", "--once", env=SETTINGS)
+    assert (name.exit, "small letters" in name.err) == (2, True)
+
+
+def test_hostile_requests_are_refused(client: httpx.Client) -> None:
+    requests: list[tuple[str, dict[str, Any]]] = [
         ("/api/runners/..%2Fx", {"status": "idle"}),
         ("/api/runners/UP", {"status": "idle"}),
         ("/api/runners/one", {"status": "asleep"}),
@@ -124,10 +135,9 @@ def test_a_server_that_refuses_or_is_away_disturbs_no_bench_run(
         ("/api/benchmarks", {"suite": "../secret"}),
         ("/api/benchmarks", {"limit": 0}),
         ("/api/benchmarks", {"data": "/etc"}),
-    ],
-)
-def test_hostile_requests_are_refused(client: httpx.Client, path: str, body: dict[str, Any]) -> None:
-    assert client.post(path, json=body).status_code in (404, 422)
+    ]
+    for path, body in requests:
+        assert client.post(path, json=body).status_code in (404, 422), (path, body)
     assert client.get("/api/runners").json() == client.get("/api/benchmarks").json() == []
 
 

@@ -1,4 +1,4 @@
-"""Runs over HTTP: started, followed, decided about; a real `fractal serve`, and real clients."""
+"""Runs over HTTP: started, followed, decided about; a real server, and real clients."""
 
 from __future__ import annotations
 
