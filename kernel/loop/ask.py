@@ -39,7 +39,7 @@ from kernel.loop.budget import (
     shortage,
     with_lifeforce,
 )
-from kernel.loop.run_context import Session, overseen
+from kernel.loop.run_context import Session, keep_none, overseen
 
 REASON_CHARS = 1_000
 """Maximum characters of the reason why a reply was refused."""
@@ -369,6 +369,9 @@ async def _reply(session: Session, responder: Responder, request: Ask) -> tuple[
         return earlier, True
     most = _reserve(session, responder, request)
     log.asked(key, responder.name, most, request.form.kind)
+    if problem := session.run.keep_prompt(request):
+        session.emit("warning", message=problem)
+        session.run.keep_prompt = keep_none  # that is said once
     try:
         patient = getattr(responder, "patient", False)  # a person answers: pause the run's clock
         with session.run.patient() if patient else nullcontext(), raised_as(ProviderError):

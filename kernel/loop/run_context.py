@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from kernel.asking.prompt import found_by_itself
 from kernel.asking.replies import Parse, parse_strictly
-from kernel.asking.responder import Ladder
+from kernel.asking.responder import Ask, Ladder
 from kernel.document.model import Document, Fold, Note, Step, now, root_id
 from kernel.document.redaction import redact_forms
 from kernel.document.references import in_shell, problem_in, references, substitute
@@ -140,6 +140,11 @@ async def admit_all(tool: Tool) -> str:
     return ""
 
 
+def keep_none(ask: Ask) -> str:
+    """The default: no prompt is kept."""
+    return ""
+
+
 @dataclass(frozen=True)
 class ApprovedCall:
     """One exact call that a person has approved for good, with the effects and dangers that it had then."""
@@ -211,6 +216,8 @@ class RunContext:
     listener: Listener = silent
     redact: Callable[[str], str] = lambda text: text  # for text that is shown
     redact_values: Callable[[str], str] = lambda text: text  # known secrets only, for text that is applied
+    keep_prompt: Callable[[Ask], str] = keep_none
+    """Keeps what an ask sends to a model, for people; returns why that failed, or ""."""
     seconds: Callable[[], float] = lambda: 0.0  # of activity
     patient: Callable[[], AbstractContextManager[None]] = nullcontext  # pauses the clock
     limit: Amount = UNLIMITED  # of the whole run, from its root's document

@@ -164,7 +164,8 @@ class FileStore:
     def sweep(self) -> None:
         """Remove the temporary files of a dead process. Only the run's writer may call this."""
         # a process that is writing a message into the inbox retries
-        for name in ("", "artifacts", "artifacts/args", "artifacts/kept", "artifacts/left", "inbox"):
+        artifacts = ("artifacts", "artifacts/args", "artifacts/kept", "artifacts/left")
+        for name in ("", *artifacts, "inbox", "prompts"):
             disk.sweep(self.folder / name)
 
     def load(self, loop_id: str) -> Document:

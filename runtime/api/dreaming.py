@@ -142,8 +142,16 @@ def asking(fractal: Fractal, run_context: RunContext, id: str) -> Asking | None:
         rungs = list(fractal.ladder)
     except FractalError:
         return None
-    bounds, redact = run_context.bounds, run_context.redact
-    return Asking(rungs, fractal.systems, run_context.log, bounds, id, redact=redact) or None
+    found = Asking(
+        rungs,
+        fractal.systems,
+        run_context.log,
+        run_context.bounds,
+        id,
+        redact=run_context.redact,
+        keep_prompt=run_context.keep_prompt,
+    )
+    return found or None
 
 
 def summary(result: StageRecord) -> str:

@@ -660,8 +660,8 @@ class Fractal(Reader):
             worktrees.counted(self, store, self.root_document(run))
             return lines
 
-    def diffs(self, run: str = "", step: int | None = None) -> list[Change]:
-        """What a run, or a step of its root, changed in its folder, with the diffs of texts."""
+    def diffs(self, run: str = "", step: int | None = None, *, loop: str = "") -> list[Change]:
+        """What a run, a step of its root, or an operation of a `loop` changed, with the diffs of texts."""
         documents = self.documents(self.find(run))
         if made := Worktree.owned(self.workspace, documents[0]):
             snapshots = made.snapshots(self.workspace)
@@ -669,7 +669,7 @@ class Fractal(Reader):
                 return applying.worktree_diffs(snapshots, documents)
         else:
             snapshots = self.snapshots(self._folder_of(documents[0]))
-        return undo.diffs(snapshots, documents, step)
+        return undo.diffs(snapshots, documents, step, loop)
 
     def apply(self, run: str = "", *, force: bool = False) -> list[str]:
         """Bring what a run (the newest by default) changed in its worktree to the user's folder.

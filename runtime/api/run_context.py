@@ -16,6 +16,7 @@ from kernel.loop.engine import Clock
 from kernel.loop.run_context import RunContext, Session, Trial, Trials
 from kernel.store.call_log import ReplyLog
 from kernel.store.files import FileStore
+from kernel.store.prompts import keep_prompt
 from runtime.api.memory_tools import runner
 from runtime.evolution.drafts import Drafts
 from runtime.evolution.sample_tests import drafted, trials
@@ -73,6 +74,8 @@ def run_context_of(
         seconds=clock.seconds,
         patient=clock.patient,
     )
+    if config.keep_prompts:
+        run_context.keep_prompt = partial(keep_prompt, folder, run_context.redact)
     run_context.runners = {"mcp": servers.run, "memory": runner(fractal, run_context)}
     run_context.offered = partial(offered_context, run_context, fractal.notes_for, fractal.guidance)
     run_context.listing = lambda: listing(run_context.folder, run_context.protected)

@@ -15,7 +15,9 @@ import click
 from kernel import disk
 from kernel.document.markdown import render
 from kernel.document.model import Document
+from kernel.errors import UsageError
 from kernel.store.files import FileStore
+from kernel.store.prompts import kept_prompt
 from runtime.api.fractal import Fractal
 from runtime.api.run_view import FIGURES, as_object, costs, loop_ids, plain, status_of, tree_of
 from runtime.api.trajectory import trajectory_of
@@ -320,12 +322,16 @@ def _edited(store: FileStore, loop_id: str) -> str:
 @click.command()
 @run_argument("doc")
 @click.option("--step", type=int, default=0, help="The step to fill in, in the phase Do.")
+@click.option("--call", "number", type=int, help="Print what this call sent; 1: the first, -1: the last.")
 @json_option("Print the messages and the tokens of each part as an object.")
-def prompt(doc: str, step: int) -> None:
-    """Print the prompt of the next call for a document (default: the newest run's root).
+def prompt(doc: str, step: int, number: int | None) -> None:
+    """Print the prompt of the next call for a document (default: the newest run's root), or of a past one.
 
     The tokens of each part go to standard error.
     """
+    if number is not None:
+        _print_sent(doc, number)
+        return
     phase, built = opened().prompt(doc, step)
     parts = [{"part": name, "tokens": count} for name, count in built.parts]
     value = {"phase": phase, **picked(built, "system", "user"), "parts": parts}
@@ -335,3 +341,26 @@ def prompt(doc: str, step: int) -> None:
     rows = [[name, str(count)] for name, count in built.parts]
     rows += [["instructions", str(built.instruction_tokens)], ["total", f"{total} ({tokens(total)})"]]
     notify(f"\n{phase_name(phase)}, tokens by part:\n" + "\n".join(table(rows)))
+
+
+def _print_sent(name: str, number: int) -> None:
+    """Print what a call of a document sent, and which one it was to standard error."""
+    from runtime.telemetry.tracing import calls
+
+    fractal = opened()
+    folder = fractal.workspace.runs / fractal.find(name)
+    made = list(calls(folder / "calls.jsonl"))
+    loop = name if any(each.loop == name for each in made) else fractal.path(name).stem  # or of oversight
+    own = [each for each in made if each.loop == loop]
+    phases = [phase_name(each.phase) for each in own]
+    place = number - 1 if number > 0 else len(own) + number
+    if not number or place not in range(len(own)):
+        listed = ", ".join(f"{n} {phase}" for n, phase in enumerate(phases, 1)) or "none"
+        raise UsageError(f"{loop} has no call {number}; its calls: {listed}")
+    call = own[place]
+    text = kept_prompt(folder, call.key)
+    if not text:
+        raise UsageError(f"call {place + 1} of {loop}: its prompt is not kept; see the setting keep_prompts")
+    emit({**picked(call, "key", "phase", "attempt", "rung"), "text": text})
+    put(text)
+    notify(f"\ncall {place + 1} of {len(own)}: {phases[place]}, attempt {call.attempt}, {call.rung}")

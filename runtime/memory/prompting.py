@@ -30,6 +30,7 @@ from kernel.errors import (
     raised_as,
 )
 from kernel.loop.budget import Amount, Bounds, shortage, with_lifeforce
+from kernel.loop.run_context import keep_none
 from kernel.store.call_log import ReplyLog, Totals
 from runtime.text.json_reader import read_reply
 
@@ -122,8 +123,9 @@ class Asking:
         *,
         redact: Callable[[str], str] = lambda text: text,
         folder: str = "memory",
+        keep_prompt: Callable[[Ask], str] = keep_none,
     ) -> None:
-        self.folder = folder
+        self.folder, self._keep_prompt = folder, keep_prompt
         self.rungs, self.systems, self.log, self.bounds, self.loop = models(rungs), systems, log, bounds, loop
         self.redact = redact
         self.troubles: list[str] = []
@@ -197,6 +199,8 @@ class Asking:
         most = with_lifeforce(rung, rung.estimate(ask), self._limit)
         self._reserve(most)
         self.log.asked(ask.key, rung.name, most)
+        if problem := self._keep_prompt(ask):
+            self._trouble(problem)
         try:
             with raised_as(ProviderError):
                 reply = asyncio.run(rung.answer(ask))

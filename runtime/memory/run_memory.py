@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,6 @@ from runtime.workspace.workspace import DEFAULT, Workspace, brain_exists, space_
 
 if TYPE_CHECKING:
     from kernel.asking.responder import Responder
-    from kernel.loop.budget import Bounds
     from runtime.memory.brain import Brain
     from runtime.memory.context.awareness import Profile
     from runtime.memory.context.context import Context
@@ -216,7 +215,7 @@ class RunMemory:
         """What learning may ask; None if the settings allow no model."""
         if self.config.learn != "model" or self.ladder is None:
             return None
-        return asking(self.ladder, self._systems, self._workspace.runs / run, self.config.bounds())
+        return asking(self.ladder, self._systems, self._workspace.runs / run, self.config)
 
     def catch_up(self) -> None:
         """Take in the runs that were noted; errors are ignored."""
@@ -282,7 +281,7 @@ class RunMemory:
 
 
 def asking(
-    ladder: Callable[[], Sequence[Responder]], systems: Sequence[Path], run: Path, bounds: Bounds
+    ladder: Callable[[], Sequence[Responder]], systems: Sequence[Path], run: Path, config: Config
 ) -> Ask:
     """Asks the models of a ladder from any thread; replies are logged in the run's folder."""
 
@@ -290,11 +289,21 @@ def asking(
         from concurrent.futures import ThreadPoolExecutor
 
         from kernel.document.redaction import redactor
+        from kernel.loop.run_context import keep_none
         from kernel.store.call_log import ReplyLog
+        from kernel.store.prompts import keep_prompt
         from runtime.memory.prompting import Asking
 
-        log = ReplyLog(run / "learning.jsonl")
-        asking = Asking(ladder(), systems, log, bounds, f"learning-{run.name}", redact=redactor(os.environ))
+        redact = redactor(os.environ)
+        asking = Asking(
+            ladder(),
+            systems,
+            ReplyLog(run / "learning.jsonl"),
+            config.bounds(),
+            f"learning-{run.name}",
+            redact=redact,
+            keep_prompt=partial(keep_prompt, run, redact) if config.keep_prompts else keep_none,
+        )
         with ThreadPoolExecutor(1) as pool:  # an event loop may run in this thread
             return pool.submit(asking, name, slots).result()
 

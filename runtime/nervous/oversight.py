@@ -120,6 +120,7 @@ async def _ask(
         f"oversight-{run_context.id}-0",
         redact=redactor(os.environ),
         folder="nervous",
+        keep_prompt=run_context.keep_prompt,
     )
     if not asking:
         return None

@@ -95,13 +95,13 @@ class Snapshots:
                     self.shadow.held = ()
 
     @contextmanager
-    def alone(self) -> Generator[None]:
-        """As `turn`, outside an event loop. Raises `RunLocked` after `PATIENCE` seconds."""
+    def alone(self, patience: float = PATIENCE) -> Generator[None]:
+        """As `turn`, outside an event loop. Raises `RunLocked` after `patience` seconds."""
 
         def busy() -> RunLocked:
             return RunLocked(f"a run is changing {self.folder}; wait until its command has ended")
 
-        with disk.lock(self.home / "lock", PATIENCE, busy):
+        with disk.lock(self.home / "lock", patience, busy):
             yield
 
     def sweep(self) -> None:

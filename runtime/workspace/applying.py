@@ -9,7 +9,7 @@ from typing import Any
 from kernel import disk
 from kernel.document.model import Document
 from kernel.document.redaction import shown_name
-from kernel.errors import UsageError
+from kernel.errors import RunLocked, UsageError
 from kernel.events import now
 from kernel.store.files import Store
 from runtime.sandbox.changes import Change, changes, kind_of, notable
@@ -124,15 +124,22 @@ def _last_tree(work: Snapshots, documents: Sequence[Document]) -> str:
     assert made is not None
     if made.discarded:
         return made.discarded
-    if made.folder.is_dir():
-        return work.take(documents[0].meta.run)
+    return work.take(documents[0].meta.run) if made.folder.is_dir() else _last_known(documents)
+
+
+def _last_known(documents: Sequence[Document]) -> str:
+    """The snapshot of a worktree after the last step that has ended."""
     trees = [each.step.evidence.get("tree_after") for each in acted(documents)]
-    return next((tree for tree in reversed(trees) if tree), made.base)
+    base = documents[0].meta.extra["worktree"]["base"]
+    return next((tree for tree in reversed(trees) if tree), base)
 
 
 def worktree_diffs(work: Snapshots, documents: Sequence[Document]) -> list[Change]:
-    """All that a run, and whoever edited its worktree, changed there."""
-    with work.alone():
-        last = _last_tree(work, documents)
+    """All that a run, and whoever edited its worktree, changed there; while a command works, until then."""
+    try:
+        with work.alone(patience=0):
+            last = _last_tree(work, documents)
+    except RunLocked:
+        last = _last_known(documents)
     moved = work.trees.changes(documents[0].meta.extra["worktree"]["base"], last)
     return changes(work.trees, moved, around=AROUND, most=DIFF_CHARS)

@@ -227,6 +227,9 @@ class Config(BaseModel):
     )
     same_failure: int = Field(_DEFAULTS.same_failure, ge=1, description="times that the same call may fail")
     fsync: bool = Field(True, description="whether every write reaches the disk before the run goes on")
+    keep_prompts: bool = Field(
+        True, description="whether each prompt sent to a model is kept in `prompts/` of its run, for people"
+    )
     shipped: bool = Field(
         True, description="whether the shipped instructions stand behind the workspace's own `system/`"
     )

@@ -257,6 +257,7 @@ NEEDS_TRUST: Mapping[str, Lowers] = {
     ),
     "staged_until": Lowers("`use` or `gates`", lambda value, without: value != "approval"),
     "discovery": Lowers("`open`", lambda value, without: value != without),
+    "keep_prompts": _is("true"),
     "shipped": _is("false"),  # the shipped rules of danger are gone with it
     "learn": _is("model"),
     "embedder": _foreign,
@@ -276,7 +277,7 @@ HARMLESS = frozenset(
         *("profile", "fuse", "check", "max_depth", "retries", "turns", "questions", "seconds", "timeout"),
         *("context_system", "context_tool", "context_operation", "min_context", "side_by_side", "repairs"),
         *("reply_tokens", "result_chars", "same_failure", "fsync", "recall", "remember", "observe", "shown"),
-        "snapshot_every",
+        *("snapshot_every", "checkpoints", "checkpoint_hours"),
         *("patience", "unanswered"),
         *("agent", "agents", "space", "quarantine_after"),  # an agent's settings are checked apart
         *("skill_folders", "instructions"),  # what is found there is checked itself

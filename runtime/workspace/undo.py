@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kernel.document.model import Document, Step
-from kernel.errors import UsageError
+from kernel.errors import RunLocked, UsageError
 from kernel.events import now
 from kernel.store.files import Store
 from runtime.sandbox.changes import Change, changes
@@ -26,11 +27,12 @@ APPLY = 0
 
 @dataclass(frozen=True)
 class Acted:
-    """A step that may have changed files: when it began, the step of the root that it belongs to."""
+    """A step that may have changed files: when it began, the root's step and the loop that it belongs to."""
 
     began: str
     top: int
     step: Step
+    loop: str
 
 
 def acted(documents: Sequence[Document], top: int | None = None) -> list[Acted]:
@@ -44,7 +46,12 @@ def acted(documents: Sequence[Document], top: int | None = None) -> list[Acted]:
         gone |= {step.link.removesuffix(".md") for step in undone if step.share is not None}
     began = {document.meta.id: document.meta.created for document in documents}
     acts = [
-        Acted(began.get(step.link.removesuffix(".md"), document.meta.updated), document.top(step.n), step)
+        Acted(
+            began.get(step.link.removesuffix(".md"), document.meta.updated),
+            document.top(step.n),
+            step,
+            document.meta.id,
+        )
         for document in documents
         for step in document.steps.values()
         if "tree_before" in step.evidence and document.meta.id not in gone and not _is_undone(step)
@@ -153,13 +160,23 @@ def _note(store: Store, loop_id: str, entries: list[dict[str, Any]]) -> None:
     store.save(root.having(extra=extra | ({"undone": entries} if entries else {})))
 
 
-def diffs(snapshots: Snapshots, documents: Sequence[Document], step: int | None) -> list[Change]:
-    """What a run, or one step of its root with what is below it, has changed in the end."""
-    acts = acted(documents, step)
-    if not acts:
+def diffs(
+    snapshots: Snapshots, documents: Sequence[Document], step: int | None, loop: str = ""
+) -> list[Change]:
+    """What a run, one step of its root with what is below it, or an operation of a `loop` has changed.
+
+    While a command works in the folder, an operation that has not ended is left out.
+    """
+    acts = acted(documents, None if loop else step)
+    if loop:
+        acts = [each for each in acts if (each.loop, each.step.n) == (loop, step)]
+    ended = [each for each in acts if "tree_after" in each.step.evidence]
+    pairs = pairs_of((each.step for each in ended), "")
+    if len(ended) < len(acts):
+        with suppress(RunLocked), snapshots.alone(patience=0):
+            pairs = _pairs(snapshots, documents[0].meta.run, acts)
+    if not pairs:
         return []
-    with snapshots.alone():
-        pairs = _pairs(snapshots, documents[0].meta.run, acts)
     return changes(snapshots.trees, net_changes(snapshots, pairs), around=AROUND, most=DIFF_CHARS)
 
 

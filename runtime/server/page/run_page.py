@@ -2,35 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+from kernel import disk
+from kernel.asking.responder import Usage
 from kernel.document.model import NAMES, PHASES, Document, Fold, Note, Step
 from kernel.errors import FractalError
-from kernel.store.call_log import ReplyLog
+from kernel.store.prompts import FOLDER, kept_prompt, prompt_path
 from runtime.api.fractal import Fractal
 from runtime.api.run_view import costs, plain, status_of, tree_of
 from runtime.sandbox.changes import Change
 from runtime.server.page.rendering import MARKDOWN_CHARS, Link, markdown
+from runtime.telemetry.tracing import calls
 
 _SECTION = {**PHASES, "fused": 2, "atomic": 3, "work": 3}
 """The section in which an answer to an ask of this phase is shown; § 2 for what oversight was asked."""
 
 
 @dataclass(frozen=True)
-class Replied:
-    """What a model replied to one ask."""
+class Called:
+    """One call of a model: its place, its reply or why it failed, and whether its prompt is kept."""
 
+    key: str
     phase: str
-    attempt: str
+    attempt: int
     step: str
     model: str
     text: str
-    prompt_tokens: int
-    completion_tokens: int
-    usd: float | None
+    why: str
+    usage: Usage | None  # None: the call has not ended
+    kept: bool
 
 
 @dataclass(frozen=True)
@@ -43,7 +48,7 @@ class Phase:
     folds: Sequence[Fold] = ()
     steps: Sequence[Step] = ()
     costs: Sequence[Mapping[str, Any]] = ()
-    replies: Sequence[Replied] = ()
+    calls: Sequence[Called] = ()
 
     @property
     def spent(self) -> dict[str, Any]:
@@ -71,45 +76,59 @@ class RunPage:
     strays: Sequence[str] = ()
     problem: str = ""  # why the changes are not shown
     meta: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    folder: Path = Path()
+
+    def prompt(self, key: str) -> str:
+        """What a call sent; "" if the run has no such call, or its prompt is not kept."""
+        made = (call for parts in self.phases.values() for part in parts for call in part.calls)
+        return kept_prompt(self.folder, key) if any(each.kept and each.key == key for each in made) else ""
 
 
 def run_page(fractal: Fractal, name: str) -> RunPage:
     """What is shown of a run. Raises `UsageError` if there is none of that name."""
     run = fractal.find(name)
     tree = tree_of(fractal, run)
-    replies = _replies(fractal, run)
     readable = {key: each for key, each in tree.documents.items() if isinstance(each, Document)}
-    phases = {key: _phases(each, replies.get(key, ())) for key, each in readable.items()}
-    changes, problem = _changes(fractal, run)
-    root = readable.get(str(tree.root["id"]))
+    folder, top = fractal.workspace.runs / run, str(tree.root["id"])
+    made: dict[str, list[Called]] = {}
+    for loop, call in _calls(folder):
+        made.setdefault(loop if loop in readable else top, []).append(call)  # the root has those of oversight
+    phases = {key: _phases(each, made.get(key, ())) for key, each in readable.items()}
+    changes, problem = changes_of(fractal, run)
+    root = readable.get(top)
     status = status_of(fractal, run, root.meta.word) if root else "broken"
     meta: dict[str, Any] = {}
     if root:
         meta = {name: getattr(root.meta, name) for name in ("created", "folder", "spent")}
         meta["agent"] = root.meta.extra.get("agent", "")
-    return RunPage(run, status, tree.root, tree.documents, phases, changes, tree.strays, problem, meta)
+    return RunPage(
+        run, status, tree.root, tree.documents, phases, changes, tree.strays, problem, meta, folder
+    )
 
 
-def _changes(fractal: Fractal, run: str) -> tuple[Sequence[Change], str]:
+def changes_of(
+    fractal: Fractal, run: str, step: int | None = None, loop: str = ""
+) -> tuple[Sequence[Change], str]:
+    """What a run, or a step of a loop, changed; or why that cannot be shown."""
     try:
-        return fractal.diffs(run), ""
+        return fractal.diffs(run, step, loop=loop), ""
     except FractalError as error:  # a document is broken, or the folder is gone
         return (), str(error)
 
 
-def _replies(fractal: Fractal, run: str) -> dict[str, list[Replied]]:
-    """The replies of models by loop, from the log of calls."""
-    found: dict[str, list[Replied]] = {}
-    with suppress(FractalError):
-        for key, reply in ReplyLog(fractal.workspace.runs / run / "calls.jsonl").replies.items():
-            loop, attempt, phase, step, *_ = [*key.split("/"), "", "", ""]
-            usage = reply.usage
-            tokens = usage.prompt_tokens, usage.completion_tokens, usage.usd
-            found.setdefault(loop, []).append(Replied(phase, attempt, step, reply.model, reply.text, *tokens))
-    return found
+def _calls(folder: Path) -> Iterator[tuple[str, Called]]:
+    """The calls of models, each with its loop, from the log."""
+    there = set(disk.matching(folder / FOLDER, "*.md"))
+    with suppress(OSError):
+        for call in calls(folder / "calls.jsonl"):
+            step = [*call.key.split("/"), "", "", "", ""][3]
+            usage = None if call.usage is None else Usage(**call.usage)
+            kept = prompt_path(folder, call.key).name in there
+            texts = call.model or call.rung, call.text, call.why
+            yield call.loop, Called(call.key, call.phase, call.attempt, step, *texts, usage, kept)
 
 
-def _phases(document: Document, replies: Sequence[Replied]) -> list[Phase]:
+def _phases(document: Document, made: Sequence[Called]) -> list[Phase]:
     """The sections of a document that have something in them."""
     paid = list(costs([document]))
     found: list[Phase] = []
@@ -122,9 +141,9 @@ def _phases(document: Document, replies: Sequence[Replied]) -> list[Phase]:
             section.folds,
             tuple(section.steps.values()),
             tuple(each for each in paid if _SECTION.get(each["phase"], 2) == number),
-            tuple(each for each in replies if _SECTION.get(each.phase, 2) == number),
+            tuple(each for each in made if _SECTION.get(each.phase, 2) == number),
         )
-        if section.notes or section.folds or section.steps or phase.costs or phase.replies:
+        if section.notes or section.folds or section.steps or phase.costs or phase.calls:
             found.append(phase)
     return found
 

@@ -14,7 +14,7 @@ from runtime.server.deciding import By, refuse_unproven
 from runtime.server.page.export import as_file
 from runtime.server.page.forms import Fields
 from runtime.server.page.rendering import Link
-from runtime.server.page.run_page import as_markdown, as_text, run_page
+from runtime.server.page.run_page import as_markdown, as_text, changes_of, run_page
 from runtime.server.page.views import HEADERS, View, html, seen
 from runtime.server.runs import Room
 from runtime.server.service import Served
@@ -54,15 +54,29 @@ def runs(
 
 @router.get("/runs/{run}")
 def show(
-    request: Request, served: Served, run: str, doc: str = "", text: bool = False, prompt: bool = False
+    request: Request,
+    served: Served,
+    run: str,
+    doc: str = "",
+    text: bool = False,
+    prompt: bool = False,
+    call: str = "",
+    step: int | None = None,
 ) -> HTMLResponse:
-    """A run, and beside it one of its documents: rendered, as `text`, or the `prompt` of its next call."""
+    """A run, and beside it one of its documents: rendered, or as `text`.
+
+    Instead of it the `prompt` of its next call, what an earlier `call` sent, or what a `step` changed.
+    """
     fractal = served.fractal
     shown = run_page(fractal, run)
     chosen = doc or str(shown.root["id"])
     if chosen not in shown.documents:
         raise HTTPException(404, f"run {shown.run} has no document {chosen}")
+    sent = shown.prompt(call) if call else ""
+    if call and not sent:
+        raise HTTPException(404, f"run {shown.run} keeps no prompt of a call {call}")
     source = as_text(fractal, chosen)
+    rendered = not (text or prompt or call or step is not None)
     return html(
         request,
         "run.html",
@@ -70,8 +84,12 @@ def show(
         waits=fractal.review(shown.run),
         doc=chosen,
         source=source,
-        body=None if text or prompt else as_markdown(source, _links(shown.run, shown.documents)),
+        body=as_markdown(source, _links(shown.run, shown.documents)) if rendered else None,
         prompt=fractal.prompt(chosen) if prompt else None,
+        call=call,
+        sent=sent,
+        step=step,
+        changed=None if step is None else changes_of(fractal, shown.run, step, chosen),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 from pathlib import Path
@@ -321,6 +322,21 @@ def test_the_next_prompt_of_a_run_that_waits_is_printed_with_its_tokens(fractal:
     parts = json.loads(fractal("prompt", run, "--json", env={"FRACTAL_MODEL": model}).out)
     tokens = [each["tokens"] for each in parts["parts"] if not each["part"].startswith("work")]
     assert parts["instruction_tokens"] == sum(tokens) > 0
+
+
+def test_the_prompt_of_a_past_call_is_printed(fractal: Command) -> None:
+    fractal("run", "-q", "-m", fractal.script("m.yaml", {"fused": PLAN, "check": ACCEPT}), "frobnicate it")
+    run = _run(fractal)
+    first, last = fractal("prompt", run, "--call", "1"), fractal("prompt", "--call", "-1")
+    assert first.out.startswith("<!-- system -->") and "frobnicate it" in first.out
+    assert "call 1 of 2: Understand and Plan, attempt 1, scripted" in first.err and "call 2 of 2" in last.err
+    found = json.loads(fractal("prompt", run, "--call", "1", "--json").out)
+    assert found["text"].strip() == first.out.strip() and found["key"].startswith(f"system-{run}/1/fused/")
+    for number in ("0", "3", "-3"):
+        wrong = fractal("prompt", run, "--call", number)
+        assert wrong.exit == 2 and "its calls: 1 Understand and Plan, 2 Check" in wrong.err
+    shutil.rmtree(fractal.folder / ".fractal" / "state" / "runs" / run / "prompts")
+    assert "keep_prompts" in fractal("prompt", run, "--call", "1").err
 
 
 def test_a_run_that_is_at_work_elsewhere_is_left_alone(fractal: Command) -> None:

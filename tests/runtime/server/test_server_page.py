@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from html import unescape
 from pathlib import Path
 
 import httpx
@@ -107,6 +108,31 @@ def test_a_run_shows_its_phases_steps_replies_costs_and_diff(place: Place) -> No
     written = place.visitor.get(f"/runs/{place.runs['done']}?text=true")
     assert "### task · person" in written
     assert f"?doc=op-write-{place.runs['done']}-1" in text
+
+
+def test_the_prompt_of_a_call_opens_beside_its_reply(place: Place) -> None:
+    run = place.runs["done"]
+    text = place.visitor.get(f"/runs/{run}")
+    assert "You fill in one phase" not in text, "it is read when it is asked for"
+    links = [unescape(each) for each in re.findall(r'href="([^"]+)">Its prompt', text)]
+    assert len(links) == text.count("Reply of") == 2
+    for link in links:
+        assert "You fill in one phase" in place.visitor.get(link)
+    assert place.visitor.http.get(f"/runs/{run}?call=../calls.jsonl").status_code == 404
+    exported = place.visitor.get(f"/runs/{run}/export.html")
+    assert (
+        exported.count("<details><summary>Its prompt</summary>")
+        == exported.count("You fill in one phase")
+        == 2
+    )
+
+
+def test_what_a_step_changed_opens_beside_it(place: Place) -> None:
+    text = place.visitor.get(f"/runs/{place.runs['done']}")
+    (link,) = map(unescape, re.findall(r'href="([^"]+)">What it changed', text))
+    shown = place.visitor.get(link).partition('<section aria-label="Document"')[2]
+    assert '<span class="added">+The shop opens at ten.\n</span>' in shown
+    assert "There are no known changes" in place.visitor.get(f"/runs/{place.runs['done']}?step=99")
 
 
 def test_runs_are_filtered_by_words_and_status(place: Place) -> None:

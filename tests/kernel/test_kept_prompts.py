@@ -1,0 +1,119 @@
+"""The prompts that calls sent are kept for people: whole, redacted, and never needed by a run."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playing import ACCEPT, Play, Played, doing, write
+
+from kernel.asking.responder import Ask
+from kernel.errors import ProviderError
+from kernel.store.prompts import FOLDER, keep_prompt, kept_prompt
+from runtime.memory.forgetting.documents import runs_containing
+from runtime.models.scripted import Scripted
+from runtime.workspace.inbox import drop
+
+TOOL = {"type": "function", "function": {"name": "read", "description": "reads", "parameters": {}}}
+
+
+def phase_of(path: Path) -> str:
+    return path.name.split("_")[2]
+
+
+def kept(played: Played) -> list[Path]:
+    return sorted((played.folder / FOLDER).iterdir())
+
+
+def test_each_prompt_that_was_sent_is_kept_as_it_was_sent(play: Play) -> None:
+    asks: list[Ask] = []
+    answer = doing(write("a", "x"))
+
+    def model(ask: Ask) -> Any:
+        asks.append(ask)
+        return answer(ask)
+
+    played = play(model)
+    assert len(kept(played)) == len(asks) == 2
+    for ask in asks:
+        text = kept_prompt(played.folder, ask.key)
+        assert text == f"<!-- system -->\n\n{ask.system}\n\n<!-- user -->\n\n{ask.user}\n"
+    assert {stat.S_IMODE(path.stat().st_mode) for path in kept(played)} == {0o600}
+
+
+def test_a_refused_reply_and_a_failed_call_have_their_prompts_too(play: Play) -> None:
+    def fails(ask: Ask) -> Any:
+        raise ProviderError("it is down")
+
+    def repeats(ask: Ask) -> Any:
+        return doing(write("a", "x"))(ask) if ask.turn else "no object"
+
+    played = play([Scripted(fails, name="one"), Scripted(repeats, name="two")])
+    assert [phase_of(path) for path in kept(played)] == ["check"] * 2 + ["fused"] * 3
+    assert sum("no object" in path.read_text("utf-8") for path in kept(played)) == 2
+
+
+def test_a_resumed_run_needs_no_prompt_and_keeps_only_those_that_it_sends(play: Play) -> None:
+    first = play(doing(write("a", "x")), plan_only=True)
+    (plan_prompt,) = kept(first)
+    plan_prompt.unlink()
+    drop(first.folder, "approve")
+    again = play(doing(), resume=first.result.run)
+    assert again.root.meta.status == "complete"
+    assert [phase_of(path) for path in kept(again)] == ["check"]
+
+
+def test_secrets_are_redacted_in_them(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_API_KEY", "the-value-of-the-key")
+    task = "copy the-value-of-the-key to postgres://app:password@db"
+    played = play(doing(write("a", "x")), task)
+    texts = [path.read_text("utf-8") for path in kept(played)]
+    assert any("[redacted MY_API_KEY]" in each and "[redacted password]" in each for each in texts)
+    assert not any("the-value-of-the-key" in each or "password@" in each for each in texts)
+
+
+def test_tools_of_native_calls_are_kept(tmp_path: Path, play: Play) -> None:
+    asks: list[Ask] = []
+
+    def model(ask: Ask) -> Any:
+        asks.append(ask)
+        return doing()(ask)
+
+    play(model)
+    ask = Ask(**{**vars(asks[0]), "tools": (TOOL, TOOL)})
+    assert keep_prompt(tmp_path, str, ask) == ""
+    assert kept_prompt(tmp_path, ask.key).count('"name": "read"') == 2
+
+
+def test_a_prompt_that_cannot_be_kept_does_not_fail_the_run(play: Play) -> None:
+    first = play(doing(write("a", "x")), plan_only=True)
+    (first.folder / FOLDER).rename(first.folder / "aside")
+    (first.folder / FOLDER).write_text("in the way")
+    drop(first.folder, "approve")
+    again = play(lambda ask: ACCEPT if ask.turn else "no object", resume=first.result.run)
+    assert again.root.meta.status == "complete"
+    warnings = [each.data["message"] for each in again.events if each.kind == "warning"]
+    assert sum("prompts are not kept" in each for each in warnings) == 1, warnings
+
+
+def test_no_prompt_is_kept_where_the_settings_say_so(play: Play) -> None:
+    played = play(doing(write("a", "x")), settings={"keep_prompts": False})
+    assert not (played.folder / FOLDER).exists()
+
+
+def test_they_are_archived_forgotten_and_left_by_a_fork_like_the_log_of_calls(
+    play: Play,
+) -> None:
+    played = play(doing(write("a", "x")))
+    state, run = played.fractal.workspace.state, played.result.run
+
+    def found() -> list[str]:
+        return runs_containing(state, (), lambda text: "You fill in one phase" in text, words=True)
+
+    assert found() == [run], "these words are in no other file"
+    copy = played.fractal.fork(run)
+    assert not (played.folder.with_name(copy) / FOLDER).exists()
+    played.fractal.gc(keep_days=-1)
+    assert found() == [run] and not played.folder.exists()
