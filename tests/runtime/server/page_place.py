@@ -16,7 +16,13 @@ from kernel.events import now
 from kernel.loop.approval import Decider
 from runtime.api import knowledge
 from runtime.api.fractal import Fractal
+from runtime.benchmarks.bench import folder_of
+from runtime.benchmarks.log import BenchLog
+from runtime.benchmarks.queue import Queue
+from runtime.memory.dream.stages import DreamRecord, StageRecord
 from runtime.memory.learning.patterns import Pattern
+from runtime.memory.tasks.decisions import Decision
+from runtime.memory.tasks.types import ProblemType
 from runtime.models.scripted import Scripted
 
 EVIL = (
@@ -34,7 +40,9 @@ def plan(*steps: Mapping[str, Any], **more: Any) -> dict[str, Any]:
     return {"task": "do the work", **fields, "steps": list(steps), **more}
 
 
-def ran(folder: Path, task: str, answers: Mapping[str, Any], **settings: Any) -> str:
+def ran(
+    folder: Path, task: str, answers: Mapping[str, Any], *, plan_only: bool = False, **settings: Any
+) -> str:
     """The id of a run of a scripted model that gives these answers by phase."""
 
     def answer(ask: Ask) -> Any:
@@ -43,7 +51,7 @@ def ran(folder: Path, task: str, answers: Mapping[str, Any], **settings: Any) ->
     given = {"sandbox": "off", "check": "always", "embedder": "lexical", **settings}
     fractal = Fractal(folder, settings=given, ladder=Ladder((Scripted(answer),)))
     with ThreadPoolExecutor(1) as thread:  # playwright has a loop of its own in this one
-        return thread.submit(asyncio.run, fractal.run(task)).result().run
+        return thread.submit(asyncio.run, fractal.run(task, plan_only=plan_only)).result().run
 
 
 WRITE = {"tool": "write", "args": {"path": "notes.md", "content": "# Notes\n\nThe shop opens at ten.\n"}}
@@ -115,8 +123,22 @@ def hostile(folder: Path) -> str:
     shown = "".join(sign for sign in EVIL if sign.isprintable())  # a pattern refuses other signs
     fractal.memory.library.add(pattern("evil", shown))
     fractal.send(EVIL, by=Decider("client", EVIL[:50]))
-    runner(fractal, "evil", {"status": EVIL, "model": EVIL, "at": EVIL, "topology": {EVIL: 1}, "error": EVIL})
+    runner(
+        fractal,
+        "evil",
+        {"id": EVIL, "status": EVIL, "model": EVIL, "at": EVIL, "topology": {EVIL: 1}, "error": EVIL},
+    )
     runner(fractal, "broken", {"status": [EVIL], "done": EVIL})
+    queue = Queue(fractal.workspace.state)
+    queue.put({"suite": EVIL, "model": EVIL})
+    queue.put({"suite": EVIL, "model": {EVIL: EVIL}})
+    BenchLog.create(folder_of(fractal), {"suite": shown.replace("/", ""), "model": EVIL})
+    fractal.brain.shelf.put(
+        ProblemType(id="evil", text=EVIL, members=1),
+        Decision(id="evil", text=EVIL, run=EVIL, at=now(), type="evil", path="exact", outcome=True),
+        DreamRecord(id="evil", at=EVIL, stages={EVIL: StageRecord(did=(EVIL,), trouble=(EVIL,))}),
+    )
+
     return _written(fractal)
 
 

@@ -13,13 +13,16 @@ from pathlib import Path
 import httpx
 import pytest
 import yaml
-from page_place import ACCEPT, EVIL, asking, full, hostile, plan, ran, waiting
+from page_place import ACCEPT, EVIL, WRITE, asking, full, hostile, plan, ran, runner, waiting
 from page_serving import served
 
 from kernel.document.markdown import render
 from kernel.document.model import Document, Meta, Note, Section
 from kernel.errors import Exit
 from runtime.api.fractal import Fractal
+from runtime.benchmarks.bench import folder_of
+from runtime.benchmarks.log import BenchLog
+from runtime.benchmarks.queue import Queue
 from runtime.server.page.rendering import ASSETS, markdown
 
 VIEWS = ("/", "/brain", "/patterns", "/runners", "/nerves")
@@ -151,6 +154,61 @@ def test_a_rejected_step_is_not_carried_out_and_the_model_reads_why(place: Place
     step = place.ended(run).steps[1]
     assert step.state == "failed" and "the notes are needed" in str(step.result)
     assert (place.folder / "notes.md").read_text() == "as it was"
+
+
+def test_a_plan_that_is_sent_back_is_made_again_with_the_guidance(place: Place) -> None:
+    (place.folder / "notes.md").write_text("as it was")
+    run = ran(place.folder, "correct the notes", {"fused": plan(WRITE), "plan": plan(WRITE)}, plan_only=True)
+    assert "This plan waits for approval" in place.visitor.get(f"/runs/{run}")
+    assert place.visitor.send(f"/runs/{run}/nudge", why=" ").status_code == 400
+    assert place.visitor.send(f"/runs/{run}/nudge", why="only read the notes").status_code == 303
+    until = time.monotonic() + 60
+    while "only read the notes" not in (text := place.visitor.get(f"/runs/{run}?text=true")):
+        assert time.monotonic() < until
+    assert "<strong>read</strong>" in text
+    assert (place.folder / "notes.md").read_text() == "as it was"
+
+
+def test_a_veto_ends_a_run_and_is_kept_as_a_decision(place: Place) -> None:
+    run = waiting(place.folder)
+    assert place.visitor.send(f"/runs/{run}/veto", why="never touch the notes").status_code == 303
+    assert place.ended(run).meta.status == "cancelled"
+    assert "never touch the notes" in str([each for each in place.fractal.decisions() if each.run == run])
+
+
+def test_a_decision_about_another_question_than_the_one_shown_is_refused(place: Place) -> None:
+    run, other = asking(place.folder), waiting(place.folder)
+    asked = {
+        each: re.findall('name="asked" value="([^"]+)"', place.visitor.get(f"/runs/{each}"))[0]
+        for each in (run, other)
+    }
+    stale = place.visitor.send(f"/runs/{run}/answer", text="report.md", asked=asked[other])
+    assert stale.status_code == 409 and "asks something else" in stale.text
+    assert place.visitor.send(f"/runs/{run}/answer", text="report.md", asked=asked[run]).status_code == 303
+    place.visitor.send(f"/runs/{other}/veto", asked=asked[other])
+    place.ended(other)
+
+
+def test_bench_runs_and_the_queue_are_shown_with_their_curves(tmp_path: Path) -> None:
+    shots = [{"snapshot": n, "accuracy": 0.75, "without_model": n / 100} for n in (20, 40)]
+    figures = {"problems": 40, "accuracy": 0.75, "without_model": 0.3, "calls": 28, "tokens": 9_000}
+    fractal = Fractal(tmp_path)
+    queue = Queue(fractal.workspace.state)
+    queue.put({"suite": "arithmetic", "model": "ollama/llama3.2"})
+    queue.put({"suite": "swe", "model": None})
+    job = queue.take("lab")
+    assert job
+    queue.beat("lab", {"status": "done", "job": job["id"], "figures": {**figures, "snapshots": shots}})
+    queue.beat("gone", {"status": "running"})
+    silent = {"id": "gone", "at": "2025-01-01T00:00:00Z", "status": "running"}
+    runner(fractal, "gone", silent)
+    log = BenchLog.create(folder_of(fractal), {"suite": "/data/aime.jsonl", "model": None})
+    (folder_of(fractal) / "torn.jsonl").write_text("{}\n")
+    with served(tmp_path) as base:
+        text = httpx.get(f"{base}/runners").text
+    assert text.count('aria-label="learning curve"') == 1
+    for part in ("ollama/llama3.2", "75%", "30%", "queued", "lost", "aime.jsonl", log.id, "torn.jsonl:1"):
+        assert part in text, part
 
 
 def test_stop_ends_a_run(place: Place) -> None:

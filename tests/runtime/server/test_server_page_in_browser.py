@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import yaml
-from chromium import browser, with_browser
-from page_place import ACCEPT, full, hostile, plan, ran
+from chromium import browser, contrasts, with_browser
+from page_place import ACCEPT, asking, full, hostile, plan, ran, waiting
 from page_serving import served
 
 from runtime.api import knowledge
@@ -19,6 +21,8 @@ from runtime.server.page.export import as_file
 pytestmark = with_browser
 VIEWS = ("/", "/brain", "/patterns", "/runners", "/nerves")
 OPEN_ALL = "document.querySelectorAll('details').forEach(each => each.open = true)"
+READABLE = 4.5
+"""The least contrast of a text. Source: WCAG 2.2, 1.4.3."""
 REFRESH = "document.dispatchEvent(new Event('visibilitychange'))"
 """As if the tab were shown again: the view is read and morphed."""
 
@@ -129,6 +133,75 @@ def test_who_opened_the_link_of_the_terminal_may_approve(visitor: Any, place: tu
     unharmed(visitor, base)
 
 
+def test_a_run_is_followed_from_its_start_through_an_approval_to_its_end(
+    visitor: Any, place: tuple[Any, Any, str]
+) -> None:
+    """In one tab, without a reload of it."""
+    folder, runs, base = place
+    visitor.goto(f"{base}/#person={runs['codes'][-1]}")
+    visitor.get_by_text("This tab may approve").wait_for()
+    visitor.evaluate("window.kept = 1")
+    script = folder.parent / "writes.json"
+    writes = plan({"tool": "write", "args": {"path": "hours.md", "content": "from ten\n"}})
+    script.write_text(json.dumps({"fused": writes, "plan": writes, "check": ACCEPT}))
+    task = {"task": "write the hours", "model": f"scripted:{script}"}
+    run = httpx.post(f"{base}/api/runs", json=task, timeout=60).json()["run"]
+    row = visitor.locator(f"#run-{run}", has_text="waiting")
+    row.wait_for()
+    visitor.evaluate(f"document.querySelector('#run-{run} a').click()")
+    visitor.get_by_role("heading", name="These steps wait").wait_for()
+    assert visitor.locator(".decide .added").inner_text().strip() == "+from ten"
+    visitor.evaluate("window.kept = 1")
+    visitor.get_by_role("button", name="Approve").click()
+    visitor.get_by_role("heading", name="unverified").wait_for()
+    visitor.locator(".steps .done").wait_for()
+    visitor.locator("summary", has_text="Output").wait_for()
+    assert visitor.get_by_role("button", name="Approve").count() == 0
+    assert (folder / "hours.md").read_text() == "from ten\n"
+    assert visitor.evaluate("window.kept") == 1
+    unharmed(visitor, base)
+
+
+def test_the_page_goes_on_by_itself_when_the_server_was_restarted(tmp_path: Path, visitor: Any) -> None:
+    with served(tmp_path) as base:
+        visitor.goto(base)
+        visitor.get_by_text("No runs yet").wait_for()
+    run = asking(tmp_path)
+    port = int(base.rpartition(":")[2])
+    with served(tmp_path, port=port):
+        visitor.locator(f"#run-{run}").wait_for()
+        later = asking(tmp_path)
+        visitor.locator(f"#run-{later}").wait_for()
+    unharmed(visitor, base)
+
+
+def test_a_person_signs_in_with_the_keyboard_and_out_again(tmp_path: Path, visitor: Any) -> None:
+    codes: list[str] = []
+    run = waiting(tmp_path)
+    with served(tmp_path, token="s3cret ü", announce=codes.append) as base:
+        visitor.goto(f"{base}/runs/{run}?text=true#person={codes[0]}")
+        visitor.keyboard.type("wrong")
+        visitor.keyboard.press("Enter")
+        visitor.get_by_text("not the token").wait_for()
+        visitor.keyboard.type("s3cret ü")
+        with visitor.expect_response("**/api/events") as stream:
+            visitor.keyboard.press("Enter")
+        assert stream.value.status == 200
+        visitor.get_by_text("This tab may approve").wait_for()
+        assert visitor.url == f"{base}/runs/{run}?text=true"
+        ran(tmp_path, "sort", {"fused": {"task": "Sort", "question": "Which?"}})
+        visitor.get_by_role("link", name="Runs").click()
+        visitor.locator("tr", has_text="sort").wait_for()
+        visitor.get_by_role("button", name="Sign out").click()
+        visitor.get_by_label("Token").wait_for()
+        unharmed(visitor, base)
+        visitor.get_by_label("Token").fill("s3cret ü")
+        visitor.keyboard.press("Enter")
+        visitor.locator("tr", has_text="sort").wait_for()
+    with served(tmp_path, token="s3cret ü", port=int(base.rpartition(":")[2])):
+        visitor.get_by_label("Token").wait_for()
+
+
 def test_a_question_is_answered_with_the_keyboard_alone(visitor: Any, place: tuple[Any, Any, str]) -> None:
     _, runs, base = place
     visitor.goto(f"{base}/runs/{runs['asks']}")
@@ -160,6 +233,7 @@ def test_no_view_is_wider_than_a_small_window(chromium: Any, place: tuple[Any, A
             assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
             paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
             assert (paper == "rgb(255, 255, 255)") == (scheme == "light")
+            assert [each for each in contrasts(page) if each[0] < READABLE] == [], (path, scheme)
         context.close()
 
 

@@ -27,6 +27,11 @@
 
   const say = (text) => { document.querySelector("#said").textContent = text; };
 
+  const signIn = () => { // the session has ended; a reload shows the form
+    if ([...document.forms].some(edited)) say("You are signed out. Reload this page to sign in.");
+    else location.reload();
+  };
+
   const admit = async () => {
     const code = /^#person=(.+)$/.exec(location.hash)?.[1];
     if (!code) return;
@@ -43,10 +48,13 @@
     if (form.method !== "post") return;
     event.preventDefault();
     say("");
+    if (form.id === "sign-out") sessionStorage.clear();
     const proof = sessionStorage.getItem(PROOF);
-    const response = await fetch(form.action, { method: "POST", body: new URLSearchParams(new FormData(form)),
+    const place = event.submitter?.hasAttribute("formaction") ? event.submitter.formAction : form.action;
+    const response = await fetch(place, { method: "POST", body: new URLSearchParams(new FormData(form)),
       headers: { accept: "text/html", ...(proof && { "x-fractal-person": proof }) } });
     const text = await response.text();
+    if (response.status === 401) return signIn();
     if (!response.ok) {
       const read = new DOMParser().parseFromString(text, "text/html");
       return say(read.querySelector(".problem")?.textContent ?? text);
@@ -64,6 +72,7 @@
     try {
       const response = await fetch(location.href, { headers: { accept: "text/html" } });
       if (response.ok) morph(await response.text());
+      else if (response.status === 401) signIn();
     } catch {
       // the server is away; the next event or look tries again
     } finally {
