@@ -105,7 +105,7 @@ def runner(fractal: Fractal, name: str, report: Mapping[str, Any]) -> None:
     """Write the report of a remote runner."""
     path = fractal.workspace.state / "runners" / f"{name}.json"
     path.parent.mkdir(exist_ok=True)
-    path.write_text(json.dumps(report), "utf-8")
+    path.write_text(json.dumps({"id": name, **report}), "utf-8")
 
 
 def hostile(folder: Path) -> str:
@@ -138,7 +138,10 @@ def hostile(folder: Path) -> str:
         Decision(id="evil", text=EVIL, run=EVIL, at=now(), type="evil", path="exact", outcome=True),
         DreamRecord(id="evil", at=EVIL, stages={EVIL: StageRecord(did=(EVIL,), trouble=(EVIL,))}),
     )
-
+    fractal.nerves.staging.stage([EVIL], EVIL)
+    broken = fractal.workspace.runs / "evil88" / "system-evil88.md"
+    broken.parent.mkdir()
+    broken.write_text(f"---\nid: {EVIL}\n---\n{EVIL}", "utf-8")
     return _written(fractal)
 
 
@@ -150,7 +153,7 @@ def _written(fractal: Fractal) -> str:
     meta = Meta(
         f"system-{run}", run, type=EVIL, status="complete", phase="output", created=EVIL, folder=EVIL,
         rungs=({"attempt": 1, "phase": "plan", "rung": EVIL, "model": EVIL, "calls": 1, "prompt": 8},),
-        extra={"agent": "evil", "more": EVIL},
+        extra={"agent": EVIL, "space": EVIL, "more": EVIL},
     )  # fmt: skip
     section = Section((Fold(1, "retry", (note,)),), (note, Note("task", EVIL), Note("diff", f"+{EVIL}")))
     document = Document(meta, dict.fromkeys((1, 2, 4, 5), section) | {3: Section(steps={1: step})})

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from kernel.document.markdown import render
 from kernel.document.model import Document, Meta, Note, Section
 from kernel.errors import Exit
 from runtime.api.fractal import Fractal
+from runtime.benchmarks.arithmetic import drawn
 from runtime.benchmarks.bench import folder_of
 from runtime.benchmarks.log import BenchLog
 from runtime.benchmarks.queue import Queue
@@ -211,6 +213,32 @@ def test_bench_runs_and_the_queue_are_shown_with_their_curves(tmp_path: Path) ->
         assert part in text, part
 
 
+def test_a_bench_run_shows_its_learning_curve_and_what_its_memory_learned(tmp_path: Path) -> None:
+    script = tmp_path / "script.json"
+    success = [{"step": 1, "has": "[0-9]"}]
+    solved = [
+        {
+            "task": f"^{re.escape(each.text)}$",
+            "phase": ["fused", "plan"],
+            "reply": plan({"tool": "calc", "args": {"expression": each.expression}}, success=success),
+        }
+        for each in drawn(12, 1)
+    ]
+    accept = {"phase": "check", "reply": {**ACCEPT, "output": "{{ steps[1].result }}"}}
+    script.write_text(json.dumps([*solved, accept]))
+    words = ["--suite", "arithmetic", "--limit", "12", "--snapshot-every", "4", "-m", f"scripted:{script}"]
+    env = {**ENVIRONMENT, "FRACTAL_EMBEDDER": "lexical", "FRACTAL_FSYNC": "false"}
+    done = fractal_command(tmp_path, "bench", "run", *words, env=env)
+    assert done.returncode == 0, done.stderr
+    ((log, folder),) = [(each, each.with_suffix("")) for each in folder_of(Fractal(tmp_path)).glob("*.jsonl")]
+    with served(tmp_path) as base:
+        text = httpx.get(f"{base}/runners", timeout=60).text
+    assert log.stem in text and "<polyline" in text
+    with served(folder) as base:
+        text = httpx.get(f"{base}/brain", timeout=60).text
+    assert "12 decisions" in text and "<polyline" in text
+
+
 def test_stop_ends_a_run(place: Place) -> None:
     run = waiting(place.folder)
     assert place.visitor.send(f"/runs/{run}/cancel").status_code == 303
@@ -304,7 +332,7 @@ def test_no_view_has_script_or_style_of_its_own(tmp_path: Path) -> None:
     hostile(tmp_path / "work")
     with served(tmp_path / "work") as base, httpx.Client(base_url=base, timeout=60) as http:
         runs = [f"/runs/{each}" for each in Fractal(tmp_path / "work").workspace.run_ids()]
-        assert len(runs) == 4
+        assert len(runs) == 5
         for path in (*VIEWS, *runs, *(f"{each}?text=true" for each in runs), "/?text=<script>&status=x"):
             response = http.get(path)
             assert response.status_code == 200
@@ -335,8 +363,10 @@ def test_ten_thousand_runs_are_listed_at_once(tmp_path: Path) -> None:
     assert "10000 runs" in text and text.count('<tr id="run-') == 50
 
 
-def show(folder: Path, *words: str, without: str = "") -> subprocess.CompletedProcess[str]:
-    """`fractal show` in a process of its own, in which a package is not installed."""
+def fractal_command(
+    folder: Path, *words: str, without: str = "", env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """`fractal` in a process of its own, in which a package is not installed."""
     code = f"""
 import importlib.util as util
 found = util.find_spec
@@ -344,8 +374,10 @@ util.find_spec = lambda name, *more: None if name == {without!r} else found(name
 from runtime.cli import main
 main()
 """
-    command = [sys.executable, "-c", code, "show", *words]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, env=ENVIRONMENT, timeout=60)
+    command = [sys.executable, "-c", code, *words]
+    return subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, env=env or ENVIRONMENT, timeout=60
+    )
 
 
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(REPOSITORY), "FRACTAL_TRUST": "all"}
@@ -353,7 +385,7 @@ ENVIRONMENT = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(REPOSITORY), "FRACTAL_
 
 def test_a_run_is_exported_as_one_file_without_script(tmp_path: Path) -> None:
     run = hostile(tmp_path / "work")
-    done = show(tmp_path / "work", run, "--html", "run.html")
+    done = fractal_command(tmp_path / "work", "show", run, "--html", "run.html")
     assert done.returncode == 0, done.stderr
     text = (tmp_path / "work" / "run.html").read_text("utf-8")
     assert "<script" not in text and "style-src &#39;sha256-" in text
@@ -362,6 +394,6 @@ def test_a_run_is_exported_as_one_file_without_script(tmp_path: Path) -> None:
 
 def test_the_export_names_the_extra_that_it_needs(tmp_path: Path) -> None:
     run = hostile(tmp_path / "work")
-    done = show(tmp_path / "work", run, "--html", "run.html", without="jinja2")
+    done = fractal_command(tmp_path / "work", "show", run, "--html", "run.html", without="jinja2")
     assert done.returncode == Exit.CONFIGURATION, done.stderr
     assert "pip install 'fractal-runtime[server]'" in done.stderr
