@@ -345,8 +345,8 @@ def test_no_view_has_script_or_style_of_its_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_ten_thousand_runs_are_listed_at_once(tmp_path: Path) -> None:
-    """Measured: 0.2 s; the aim is 1 s, and the limit here is generous."""
+def test_ten_thousand_runs_are_listed_and_one_of_them_shown_at_once(tmp_path: Path) -> None:
+    """Measured: 0.2 s and 0.02 s; the aim is 1 s, and the limit here is generous."""
     runs = tmp_path / "state" / "runs"
     (tmp_path / "fractal.yaml").touch()
     for n in range(10_000):
@@ -359,6 +359,7 @@ def test_ten_thousand_runs_are_listed_at_once(tmp_path: Path) -> None:
         http.get("/")
         began = time.perf_counter()
         text = http.get("/").text
+        assert "task 77" in http.get("/runs/r00077").text
         assert time.perf_counter() - began < 10
     assert "10000 runs" in text and text.count('<tr id="run-') == 50
 
