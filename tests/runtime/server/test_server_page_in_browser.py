@@ -168,15 +168,25 @@ def test_a_run_is_followed_from_its_start_through_an_approval_to_its_end(
 
 
 def test_the_page_goes_on_by_itself_when_the_server_was_restarted(tmp_path: Path, visitor: Any) -> None:
-    with served(tmp_path) as base:
-        visitor.goto(base)
+    codes: list[str] = []
+    with served(tmp_path, announce=codes.append) as base:
+        visitor.goto(f"{base}/#person={codes[-1]}")
+        visitor.get_by_text("This tab may approve").wait_for()
         visitor.get_by_text("No runs yet").wait_for()
     run = asking(tmp_path)
-    port = int(base.rpartition(":")[2])
-    with served(tmp_path, port=port):
+    script = tmp_path / "script.json"
+    reads = plan({"tool": "read", "args": {"path": "script.json"}})
+    script.write_text(json.dumps({"fused": reads, "plan": reads, "check": ACCEPT}))
+    port, model = int(base.rpartition(":")[2]), f"scripted:{script}"
+    with served(tmp_path, port=port, announce=codes.append, model=model, sandbox="off", check="always"):
         visitor.locator(f"#run-{run}").wait_for()
         later = asking(tmp_path)
         visitor.locator(f"#run-{later}").wait_for()
+        with visitor.expect_response("**/api/person"):  # the tab does not count as a person's any more
+            visitor.locator(f"#run-{run} a").click()
+        visitor.get_by_label("Answer").fill("report.md")
+        visitor.get_by_role("button", name="Answer").click()
+        visitor.get_by_role("heading", name="unverified").wait_for()
     unharmed(visitor, base)
 
 

@@ -32,9 +32,16 @@
     else location.reload();
   };
 
+  const forget = async () => { // a proof ends with the server; without one, answers are still accepted
+    const proof = sessionStorage.getItem(PROOF);
+    if (!proof) return;
+    const response = await fetch("/api/person", { headers: { "x-fractal-person": proof } });
+    if (response.ok && !(await response.json()).person) sessionStorage.removeItem(PROOF);
+  };
+
   const admit = async () => {
     const code = /^#person=(.+)$/.exec(location.hash)?.[1];
-    if (!code) return;
+    if (!code) return forget();
     history.replaceState(null, "", location.pathname + location.search);
     const response = await fetch("/api/person", { method: "POST", body: JSON.stringify({ code }),
       headers: { "content-type": "application/json" } });
@@ -96,7 +103,7 @@
   document.addEventListener("visibilitychange", later);
   document.addEventListener("submit", (event) => submit(event).catch(() => say("The server does not answer.")));
   window.addEventListener("popstate", later);
-  admit();
+  admit().catch(() => {}); // the server is away
   const main = document.querySelector("main");
   if (main.dataset.refresh) poll(1000 * Number(main.dataset.refresh));
   else if (main.dataset.live) listen();
