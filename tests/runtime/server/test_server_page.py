@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -84,7 +85,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     runs = full(tmp_path / "work")
     script = tmp_path / "answers.yaml"
     script.write_text(yaml.safe_dump({"fused": AGAIN, "plan": AGAIN, "check": ACCEPT}))
-    settings = {"model": f"scripted:{script}", "sandbox": "off", "check": "always"}
+    settings: dict[str, Any] = {"model": f"scripted:{script}", "sandbox": "off", "check": "always"}
     codes: list[str] = []
     with (
         served(tmp_path / "work", announce=codes.append, **settings) as base,

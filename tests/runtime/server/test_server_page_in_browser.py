@@ -61,7 +61,11 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict
     runs = full(work / "work")
     again = plan({"tool": "read", "args": {"path": "notes.md"}})
     (work / "answers.yaml").write_text(yaml.safe_dump({"fused": again, "plan": again, "check": ACCEPT}))
-    settings = {"model": f"scripted:{work / 'answers.yaml'}", "sandbox": "off", "check": "always"}
+    settings: dict[str, Any] = {
+        "model": f"scripted:{work / 'answers.yaml'}",
+        "sandbox": "off",
+        "check": "always",
+    }
     codes: list[str] = []
     with served(work / "work", announce=codes.append, **settings) as base:
         yield work / "work", runs | {"codes": codes}, base

@@ -15,6 +15,7 @@ from runtime.api.fractal import Fractal
 from runtime.server.signing_in import PAUSE
 
 TOKEN = "a-token-of-the-tests-ü"
+BEARER = {b"authorization": f"Bearer {TOKEN}".encode()}
 BROWSER = {"accept": "text/html,*/*;q=0.8"}
 
 
@@ -52,8 +53,7 @@ def test_a_browser_sees_a_form_and_a_client_an_error(browser: httpx.Client) -> N
     for path in ("/api/runs", "/brain/health", "/"):
         told = browser.get(path, headers={"accept": "application/json"})
         assert told.status_code == 401 and "FRACTAL_TOKEN" in told.json()["error"]
-    bearer = {"authorization": f"Bearer {TOKEN}".encode()}
-    assert browser.get("/api/runs", headers=bearer).status_code == 200
+    assert browser.get("/api/runs", headers=BEARER).status_code == 200
     assert browser.get("/assets/page.css").status_code == 200
     assert browser.get("/assets/%2e%2e/rendering.py").status_code == 404
 
@@ -143,7 +143,5 @@ def test_who_has_signed_in_does_not_count_as_a_client_with_the_token(
     approved = browser.post(f"/runs/{run}/approve", data=form)
     assert (approved.status_code, "needs the person at the page" in approved.text) == (403, True)
     assert Fractal(folder).root_document(run).meta.status == "waiting"
-    client = httpx.post(
-        f"{browser.base_url}/api/runs/{run}/approve", headers={"authorization": f"Bearer {TOKEN}".encode()}
-    )
+    client = httpx.post(f"{browser.base_url}/api/runs/{run}/approve", headers=BEARER)
     assert client.status_code == 200, client.text

@@ -32,7 +32,7 @@
     else location.reload();
   };
 
-  const forget = async () => { // a proof ends with the server; without one, answers are still accepted
+  const dropStale = async () => { // a proof ends with the server; without one, answers are still accepted
     const proof = sessionStorage.getItem(PROOF);
     if (!proof) return;
     const response = await fetch("/api/person", { headers: { "x-fractal-person": proof } });
@@ -41,7 +41,7 @@
 
   const admit = async () => {
     const code = /^#person=(.+)$/.exec(location.hash)?.[1];
-    if (!code) return forget();
+    if (!code) return dropStale();
     history.replaceState(null, "", location.pathname + location.search);
     const response = await fetch("/api/person", { method: "POST", body: JSON.stringify({ code }),
       headers: { "content-type": "application/json" } });
