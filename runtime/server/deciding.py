@@ -79,7 +79,17 @@ def refuse_unproven(by: Decider, served: Served, run: str) -> None:
 
     Without a token of the server that may be a command of the worker itself.
     """
-    if by.kind == "client" and not served.token:
+    if not served.token:
+        refuse_client(by, run)
+
+
+def refuse_client(by: Decider, run: str) -> None:
+    """Raise an error for an approval by anybody but the person at the page.
+
+    Forms of the page are checked by this: who has signed in with the token counts as a client without it,
+    because the cookie may be in other hands.
+    """
+    if by.kind == "client":
         raise HTTPException(
             403,
             "an approval over HTTP needs the person at the page, or a client with the server's token "

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import hmac
 import json
 from collections.abc import Awaitable, Callable, Collection, MutableMapping
 from typing import Any
 
 from starlette.exceptions import HTTPException
 
+from runtime.server.signing_in import Door, Receive, Scope
+
 LARGEST = 1_000_000
 """Bytes of a body. Source: server.md."""
+NO_TOKEN = "the bearer token is missing or wrong; it is FRACTAL_TOKEN of the server"
 HEADERS: dict[str, str] = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "img-src 'self' data:; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
@@ -21,8 +23,6 @@ HEADERS: dict[str, str] = {
 }
 """Headers of every response; no script or style but the page's own files."""
 
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
@@ -33,7 +33,8 @@ class Guarded:
     """
 
     def __init__(self, app: Any, hosts: Collection[str], token: str = "") -> None:
-        self.app, self.hosts, self.token = app, frozenset(hosts), token
+        self.app, self.hosts = app, frozenset(hosts)
+        self._door = Door(token) if token else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection."""
@@ -45,8 +46,12 @@ class Guarded:
             headers[b"host"] = ""  # whoever reads the first and whoever reads the last would disagree
         if problem := self._problem(headers):
             await _refuse(scope, send, *problem)
-            return
-        await self.app(scope, _limited(receive), _with_headers(send))
+        elif self._door is None or await self._door.opens(scope):
+            await self.app(scope, _limited(receive), _with_headers(send))
+        elif response := await self._door.answer(scope, receive):
+            await response(scope, receive, _with_headers(send))
+        else:
+            await _refuse(scope, send, 401, NO_TOKEN)
 
     def _problem(self, headers: dict[bytes, str]) -> tuple[int, str] | None:
         host = headers.get(b"host", "")
@@ -57,10 +62,6 @@ class Guarded:
         origin = headers.get(b"origin", "")
         if origin and origin.partition("://")[2] != host:
             return 403, f"requests from pages of {origin} are not accepted"
-        scheme, _, given = headers.get(b"authorization", "").partition(" ")
-        right = hmac.compare_digest(given.strip().encode("latin-1"), self.token.encode())
-        if self.token and not (right and scheme.lower() == "bearer"):
-            return 401, "the bearer token is missing or wrong; it is FRACTAL_TOKEN of the server"
         size = headers.get(b"content-length", "0")
         if size.isdecimal() and int(size) > LARGEST:
             return 413, f"the body has {int(size):,} bytes; at most {LARGEST:,} are accepted"

@@ -30,6 +30,8 @@ class Reader:
         if self.workspace.has(name):
             return name
         stem = Path(name).stem
+        if len(named := [part for part in stem.split("-")[1:] if self.workspace.has(part)]) == 1:
+            return named[0]  # by a document's id, without a look at all runs
         runs = self.workspace.run_ids()
         if not name:
             if not runs:

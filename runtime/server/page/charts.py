@@ -37,6 +37,15 @@ def curve(points: Sequence[Point]) -> Markup:
     return _markup(picture([str(each.n) for each in chosen], lines), "learning curve")
 
 
+def shots(found: Sequence[Mapping[str, float]]) -> Markup:
+    """The learning curve of a bench run: shares right and without a model, by snapshots."""
+    lines = {
+        "without a model": ("#2f6db5", [each["without_model"] for each in found]),
+        "right": ("#2a7f4f", [each["accuracy"] for each in found]),
+    }
+    return _markup(picture([f"{each['snapshot']:g}" for each in found], lines), "learning curve")
+
+
 def accuracy(kinds: Mapping[str, Mapping[str, int]]) -> Markup:
     """A bar for each kind of task: the share of right ones among those whose outcome is known."""
     rows = [(name, each["right"], each["wrong"]) for name, each in kinds.items()]

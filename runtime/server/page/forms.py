@@ -27,7 +27,8 @@ def token_of(request: Request) -> str:
 def keep_token(request: Request, response: Response) -> None:
     """Send the token to the browser, which sends it back only with requests of this site."""
     if request.cookies.get(COOKIE) != token_of(request):
-        response.set_cookie(COOKIE, token_of(request), httponly=True, samesite="strict")
+        secure = request.url.scheme == "https"
+        response.set_cookie(COOKIE, token_of(request), httponly=True, samesite="strict", secure=secure)
 
 
 async def form_of(request: Request) -> Mapping[str, str]:

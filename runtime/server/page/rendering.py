@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from jinja2 import Environment
     from markdown_it import MarkdownIt
     from markupsafe import Markup
+
+    from runtime.nervous.waiting import Waits
 
 HERE = Path(__file__).parent
 ASSETS = HERE / "assets"
@@ -45,6 +48,7 @@ def _environment() -> Environment:
         "cost": shown.cost_of,
         "count": shown.count,
         "diff": diff_lines,
+        "fingerprint": fingerprint,
         "local": shown.local,
         "money": shown.money,
         "one_line": shown.elide,
@@ -76,6 +80,11 @@ def _mark(status: str) -> str:
 def percent(share: float | None) -> str:
     """A share in percent; "–" where there is nothing to count."""
     return "–" if share is None else f"{share:.0%}"
+
+
+def fingerprint(waits: Waits) -> str:
+    """What tells a question or plan from the one that the same run asks later."""
+    return sha256(f"{waits.loop}\n{waits.text}".encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def diff_lines(text: str) -> list[tuple[str, str]]:

@@ -10,10 +10,10 @@ from fastapi.responses import HTMLResponse
 from starlette.responses import Response
 
 from runtime.api.run_view import loop_ids
-from runtime.server.deciding import By, refuse_unproven
+from runtime.server.deciding import By, refuse_client
 from runtime.server.page.export import as_file
 from runtime.server.page.forms import Fields
-from runtime.server.page.rendering import Link
+from runtime.server.page.rendering import Link, fingerprint
 from runtime.server.page.run_page import as_markdown, as_text, changes_of, run_page
 from runtime.server.page.views import HEADERS, View, html, seen
 from runtime.server.runs import Room
@@ -22,10 +22,8 @@ from runtime.server.service import Served
 router = APIRouter(route_class=View, include_in_schema=False)
 ON_A_PAGE = 50
 """Runs that the list shows at once."""
-DECISIONS = ("answer", "approve", "reject", "cancel")
-"""What a form tells a run, as `Fractal.tell` names it."""
-FIELDS = {"answer": "text", "reject": "why"}
-"""The field of the form that goes with it."""
+FIELDS = {"answer": "text", "approve": "", "reject": "why", "nudge": "why", "veto": "why", "cancel": ""}
+"""What a form tells a run, as `Fractal.tell` names it, and the field that goes with it."""
 
 
 @router.get("/")
@@ -127,12 +125,16 @@ async def resume(served: Served, run: str, fields: Fields) -> Response:
 
 @router.post("/runs/{run}/{decision}")
 async def decide(served: Served, run: str, decision: str, fields: Fields, by: By) -> Response:
-    """Answer, approve, reject or stop a run, and continue it."""
-    if decision not in DECISIONS:
+    """Answer, approve, reject, send back, veto or stop a run, and continue it."""
+    if decision not in FIELDS:
         raise HTTPException(404, f"nothing is called {decision}")
-    values = {name: fields.get(name, "").strip() for name in [FIELDS[decision]]} if decision in FIELDS else {}
+    field = FIELDS[decision]
+    values = {field: fields.get(field, "").strip()} if field else {}
     if decision == "answer" and not values["text"]:
         raise HTTPException(400, "the answer is empty")
     if decision == "approve":
-        refuse_unproven(by, served, run)
+        refuse_client(by, run)
+    asked = fields.get("asked", "")
+    if asked and asked not in map(fingerprint, served.fractal.review(run)):
+        raise HTTPException(409, f"run {run} asks something else by now; look at it again")
     return seen(f"/runs/{await served.runs.send(run, decision, by, **values)}")

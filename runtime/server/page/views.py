@@ -24,6 +24,7 @@ HEADERS = {"referrer-policy": "same-origin"}
 def html(request: Request, template: str, code: int = 200, **values: Any) -> HTMLResponse:
     """A view of the page."""
     values |= {"path": request.url.path, "form_field": FIELD, "form_token": token_of(request)}
+    values["signed_in"] = hasattr(request.state, "sign_out")
     response = HTMLResponse(render(template, **values), code, HEADERS)
     keep_token(request, response)
     return response

@@ -35,3 +35,42 @@ def browser() -> Iterator[Any]:
             yield launched
         finally:
             launched.close()
+
+
+CONTRASTS = """() => {
+  const pixel = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
+  const rgb = (colour) => {
+    pixel.clearRect(0, 0, 1, 1);
+    pixel.fillStyle = colour;
+    pixel.fillRect(0, 0, 1, 1);
+    return [...pixel.getImageData(0, 0, 1, 1).data];
+  };
+  const light = (colour) => colour.slice(0, 3).map((each) => each / 255)
+    .map((each) => each <= 0.04045 ? each / 12.92 : ((each + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, each, n) => sum + each * [0.2126, 0.7152, 0.0722][n], 0);
+  const behind = (element) => {
+    for (let each = element; each; each = each.parentElement) {
+      const found = rgb(getComputedStyle(each).backgroundColor);
+      if (found[3] > 0) return found;
+    }
+    return rgb(getComputedStyle(document.body).backgroundColor);
+  };
+  const paint = (element) => {
+    const style = getComputedStyle(element);
+    return element.matches("polyline") ? style.stroke : element.closest("svg") ? style.fill : style.color;
+  };
+  const says = (element) => element.matches("polyline, rect:not([width='100%'])") ||
+    [...element.childNodes].some((node) => node.nodeType === Node.TEXT_NODE && node.data.trim());
+  return [...document.querySelectorAll("body *")]
+    .filter((each) => each.checkVisibility() && says(each))
+    .map((each) => {
+      const [more, less] = [light(rgb(paint(each))), light(behind(each))].sort((a, b) => b - a);
+      const what = `${each.tagName} ${paint(each)} ${each.textContent.slice(0, 40)}`;
+      return [(more + 0.05) / (less + 0.05), what];
+    });
+}"""
+
+
+def contrasts(page: Any) -> list[tuple[float, str]]:
+    """The contrast of each visible text and line of a chart with what is behind it, by WCAG; its name."""
+    return page.evaluate(CONTRASTS)

@@ -16,7 +16,13 @@ from kernel.events import now
 from kernel.loop.approval import Decider
 from runtime.api import knowledge
 from runtime.api.fractal import Fractal
+from runtime.benchmarks.bench import folder_of
+from runtime.benchmarks.log import BenchLog
+from runtime.benchmarks.queue import Queue
+from runtime.memory.dream.stages import DreamRecord, StageRecord
 from runtime.memory.learning.patterns import Pattern
+from runtime.memory.tasks.decisions import Decision
+from runtime.memory.tasks.types import ProblemType
 from runtime.models.scripted import Scripted
 
 EVIL = (
@@ -34,7 +40,9 @@ def plan(*steps: Mapping[str, Any], **more: Any) -> dict[str, Any]:
     return {"task": "do the work", **fields, "steps": list(steps), **more}
 
 
-def ran(folder: Path, task: str, answers: Mapping[str, Any], **settings: Any) -> str:
+def ran(
+    folder: Path, task: str, answers: Mapping[str, Any], *, plan_only: bool = False, **settings: Any
+) -> str:
     """The id of a run of a scripted model that gives these answers by phase."""
 
     def answer(ask: Ask) -> Any:
@@ -43,7 +51,7 @@ def ran(folder: Path, task: str, answers: Mapping[str, Any], **settings: Any) ->
     given = {"sandbox": "off", "check": "always", "embedder": "lexical", **settings}
     fractal = Fractal(folder, settings=given, ladder=Ladder((Scripted(answer),)))
     with ThreadPoolExecutor(1) as thread:  # playwright has a loop of its own in this one
-        return thread.submit(asyncio.run, fractal.run(task)).result().run
+        return thread.submit(asyncio.run, fractal.run(task, plan_only=plan_only)).result().run
 
 
 WRITE = {"tool": "write", "args": {"path": "notes.md", "content": "# Notes\n\nThe shop opens at ten.\n"}}
@@ -97,7 +105,7 @@ def runner(fractal: Fractal, name: str, report: Mapping[str, Any]) -> None:
     """Write the report of a remote runner."""
     path = fractal.workspace.state / "runners" / f"{name}.json"
     path.parent.mkdir(exist_ok=True)
-    path.write_text(json.dumps(report), "utf-8")
+    path.write_text(json.dumps({"id": name, **report}), "utf-8")
 
 
 def hostile(folder: Path) -> str:
@@ -115,8 +123,25 @@ def hostile(folder: Path) -> str:
     shown = "".join(sign for sign in EVIL if sign.isprintable())  # a pattern refuses other signs
     fractal.memory.library.add(pattern("evil", shown))
     fractal.send(EVIL, by=Decider("client", EVIL[:50]))
-    runner(fractal, "evil", {"status": EVIL, "model": EVIL, "at": EVIL, "topology": {EVIL: 1}, "error": EVIL})
+    runner(
+        fractal,
+        "evil",
+        {"id": EVIL, "status": EVIL, "model": EVIL, "at": EVIL, "topology": {EVIL: 1}, "error": EVIL},
+    )
     runner(fractal, "broken", {"status": [EVIL], "done": EVIL})
+    queue = Queue(fractal.workspace.state)
+    queue.put({"suite": EVIL, "model": EVIL})
+    queue.put({"suite": EVIL, "model": {EVIL: EVIL}})
+    BenchLog.create(folder_of(fractal), {"suite": shown.replace("/", ""), "model": EVIL})
+    fractal.brain.shelf.put(
+        ProblemType(id="evil", text=EVIL, members=1),
+        Decision(id="evil", text=EVIL, run=EVIL, at=now(), type="evil", path="exact", outcome=True),
+        DreamRecord(id="evil", at=EVIL, stages={EVIL: StageRecord(did=(EVIL,), trouble=(EVIL,))}),
+    )
+    fractal.nerves.staging.stage([EVIL], EVIL)
+    broken = fractal.workspace.runs / "evil88" / "system-evil88.md"
+    broken.parent.mkdir()
+    broken.write_text(f"---\nid: {EVIL}\n---\n{EVIL}", "utf-8")
     return _written(fractal)
 
 
@@ -128,7 +153,7 @@ def _written(fractal: Fractal) -> str:
     meta = Meta(
         f"system-{run}", run, type=EVIL, status="complete", phase="output", created=EVIL, folder=EVIL,
         rungs=({"attempt": 1, "phase": "plan", "rung": EVIL, "model": EVIL, "calls": 1, "prompt": 8},),
-        extra={"agent": "evil", "more": EVIL},
+        extra={"agent": EVIL, "space": EVIL, "more": EVIL},
     )  # fmt: skip
     section = Section((Fold(1, "retry", (note,)),), (note, Note("task", EVIL), Note("diff", f"+{EVIL}")))
     document = Document(meta, dict.fromkeys((1, 2, 4, 5), section) | {3: Section(steps={1: step})})

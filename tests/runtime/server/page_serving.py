@@ -15,10 +15,17 @@ from runtime.server.serving import serving
 
 
 @contextmanager
-def served(folder: Path, *, announce: Callable[[str], None] | None = None, **settings: Any) -> Iterator[str]:
-    """Serve a folder on a free port; gives the address, such as http://127.0.0.1:41234."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        server = serving(create_app(folder, settings=settings, announce=announce))
+def served(
+    folder: Path,
+    *,
+    announce: Callable[[str], None] | None = None,
+    token: str = "",
+    port: int = 0,
+    **settings: Any,
+) -> Iterator[str]:
+    """Serve a folder on this port, or a free one; gives the address, such as http://127.0.0.1:41234."""
+    with socket.create_server(("127.0.0.1", port)) as listening:
+        server = serving(create_app(folder, settings=settings, token=token, announce=announce))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()
         try:

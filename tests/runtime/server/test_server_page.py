@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from html import unescape
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 import yaml
-from page_place import ACCEPT, EVIL, asking, full, hostile, plan, ran, waiting
+from page_place import ACCEPT, EVIL, WRITE, asking, full, hostile, plan, ran, runner, waiting
 from page_serving import served
 
 from kernel.document.markdown import render
 from kernel.document.model import Document, Meta, Note, Section
 from kernel.errors import Exit
 from runtime.api.fractal import Fractal
+from runtime.benchmarks.arithmetic import drawn
+from runtime.benchmarks.bench import folder_of
+from runtime.benchmarks.log import BenchLog
+from runtime.benchmarks.queue import Queue
 from runtime.server.page.rendering import ASSETS, markdown
 
 VIEWS = ("/", "/brain", "/patterns", "/runners", "/nerves")
@@ -80,7 +86,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     runs = full(tmp_path / "work")
     script = tmp_path / "answers.yaml"
     script.write_text(yaml.safe_dump({"fused": AGAIN, "plan": AGAIN, "check": ACCEPT}))
-    settings = {"model": f"scripted:{script}", "sandbox": "off", "check": "always"}
+    settings: dict[str, Any] = {"model": f"scripted:{script}", "sandbox": "off", "check": "always"}
     codes: list[str] = []
     with (
         served(tmp_path / "work", announce=codes.append, **settings) as base,
@@ -179,6 +185,87 @@ def test_a_rejected_step_is_not_carried_out_and_the_model_reads_why(place: Place
     assert (place.folder / "notes.md").read_text() == "as it was"
 
 
+def test_a_plan_that_is_sent_back_is_made_again_with_the_guidance(place: Place) -> None:
+    (place.folder / "notes.md").write_text("as it was")
+    run = ran(place.folder, "correct the notes", {"fused": plan(WRITE), "plan": plan(WRITE)}, plan_only=True)
+    assert "This plan waits for approval" in place.visitor.get(f"/runs/{run}")
+    assert place.visitor.send(f"/runs/{run}/nudge", why=" ").status_code == 400
+    assert place.visitor.send(f"/runs/{run}/nudge", why="only read the notes").status_code == 303
+    until = time.monotonic() + 60
+    while "only read the notes" not in (text := place.visitor.get(f"/runs/{run}?text=true")):
+        assert time.monotonic() < until
+    assert "<strong>read</strong>" in text
+    assert (place.folder / "notes.md").read_text() == "as it was"
+
+
+def test_a_veto_ends_a_run_and_is_kept_as_a_decision(place: Place) -> None:
+    run = waiting(place.folder)
+    assert place.visitor.send(f"/runs/{run}/veto", why="never touch the notes").status_code == 303
+    assert place.ended(run).meta.status == "cancelled"
+    assert "never touch the notes" in str([each for each in place.fractal.decisions() if each.run == run])
+
+
+def test_a_decision_about_another_question_than_the_one_shown_is_refused(place: Place) -> None:
+    run, other = asking(place.folder), waiting(place.folder)
+    asked = {
+        each: re.findall('name="asked" value="([^"]+)"', place.visitor.get(f"/runs/{each}"))[0]
+        for each in (run, other)
+    }
+    stale = place.visitor.send(f"/runs/{run}/answer", text="report.md", asked=asked[other])
+    assert stale.status_code == 409 and "asks something else" in stale.text
+    assert place.visitor.send(f"/runs/{run}/answer", text="report.md", asked=asked[run]).status_code == 303
+    place.visitor.send(f"/runs/{other}/veto", asked=asked[other])
+    place.ended(other)
+
+
+def test_bench_runs_and_the_queue_are_shown_with_their_curves(tmp_path: Path) -> None:
+    shots = [{"snapshot": n, "accuracy": 0.75, "without_model": n / 100} for n in (20, 40)]
+    figures = {"problems": 40, "accuracy": 0.75, "without_model": 0.3, "calls": 28, "tokens": 9_000}
+    fractal = Fractal(tmp_path)
+    queue = Queue(fractal.workspace.state)
+    queue.put({"suite": "arithmetic", "model": "ollama/llama3.2"})
+    queue.put({"suite": "swe", "model": None})
+    job = queue.take("lab")
+    assert job
+    queue.beat("lab", {"status": "done", "job": job["id"], "figures": {**figures, "snapshots": shots}})
+    queue.beat("gone", {"status": "running"})
+    silent = {"id": "gone", "at": "2025-01-01T00:00:00Z", "status": "running"}
+    runner(fractal, "gone", silent)
+    log = BenchLog.create(folder_of(fractal), {"suite": "/data/aime.jsonl", "model": None})
+    (folder_of(fractal) / "torn.jsonl").write_text("{}\n")
+    with served(tmp_path) as base:
+        text = httpx.get(f"{base}/runners").text
+    assert text.count('aria-label="learning curve"') == 1
+    for part in ("ollama/llama3.2", "75%", "30%", "queued", "lost", "aime.jsonl", log.id, "torn.jsonl:1"):
+        assert part in text, part
+
+
+def test_a_bench_run_shows_its_learning_curve_and_what_its_memory_learned(tmp_path: Path) -> None:
+    script = tmp_path / "script.json"
+    success = [{"step": 1, "has": "[0-9]"}]
+    solved = [
+        {
+            "task": f"^{re.escape(each.text)}$",
+            "phase": ["fused", "plan"],
+            "reply": plan({"tool": "calc", "args": {"expression": each.expression}}, success=success),
+        }
+        for each in drawn(12, 1)
+    ]
+    accept = {"phase": "check", "reply": {**ACCEPT, "output": "{{ steps[1].result }}"}}
+    script.write_text(json.dumps([*solved, accept]))
+    words = ["--suite", "arithmetic", "--limit", "12", "--snapshot-every", "4", "-m", f"scripted:{script}"]
+    env = {**ENVIRONMENT, "FRACTAL_EMBEDDER": "lexical", "FRACTAL_FSYNC": "false"}
+    done = fractal_command(tmp_path, "bench", "run", *words, env=env)
+    assert done.returncode == 0, done.stderr
+    ((log, folder),) = [(each, each.with_suffix("")) for each in folder_of(Fractal(tmp_path)).glob("*.jsonl")]
+    with served(tmp_path) as base:
+        text = httpx.get(f"{base}/runners", timeout=60).text
+    assert log.stem in text and "<polyline" in text
+    with served(folder) as base:
+        text = httpx.get(f"{base}/brain", timeout=60).text
+    assert "12 decisions" in text and "<polyline" in text
+
+
 def test_stop_ends_a_run(place: Place) -> None:
     run = waiting(place.folder)
     assert place.visitor.send(f"/runs/{run}/cancel").status_code == 303
@@ -272,7 +359,7 @@ def test_no_view_has_script_or_style_of_its_own(tmp_path: Path) -> None:
     hostile(tmp_path / "work")
     with served(tmp_path / "work") as base, httpx.Client(base_url=base, timeout=60) as http:
         runs = [f"/runs/{each}" for each in Fractal(tmp_path / "work").workspace.run_ids()]
-        assert len(runs) == 4
+        assert len(runs) == 5
         for path in (*VIEWS, *runs, *(f"{each}?text=true" for each in runs), "/?text=<script>&status=x"):
             response = http.get(path)
             assert response.status_code == 200
@@ -285,8 +372,8 @@ def test_no_view_has_script_or_style_of_its_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_ten_thousand_runs_are_listed_at_once(tmp_path: Path) -> None:
-    """Measured: 0.2 s; the aim is 1 s, and the limit here is generous."""
+def test_ten_thousand_runs_are_listed_and_one_of_them_shown_at_once(tmp_path: Path) -> None:
+    """Measured: 0.2 s and 0.02 s; the aim is 1 s, and the limit here is generous."""
     runs = tmp_path / "state" / "runs"
     (tmp_path / "fractal.yaml").touch()
     for n in range(10_000):
@@ -299,12 +386,15 @@ def test_ten_thousand_runs_are_listed_at_once(tmp_path: Path) -> None:
         http.get("/")
         began = time.perf_counter()
         text = http.get("/").text
+        assert "task 77" in http.get("/runs/r00077").text
         assert time.perf_counter() - began < 10
     assert "10000 runs" in text and text.count('<tr id="run-') == 50
 
 
-def show(folder: Path, *words: str, without: str = "") -> subprocess.CompletedProcess[str]:
-    """`fractal show` in a process of its own, in which a package is not installed."""
+def fractal_command(
+    folder: Path, *words: str, without: str = "", env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """`fractal` in a process of its own, in which a package is not installed."""
     code = f"""
 import importlib.util as util
 found = util.find_spec
@@ -312,8 +402,10 @@ util.find_spec = lambda name, *more: None if name == {without!r} else found(name
 from runtime.cli import main
 main()
 """
-    command = [sys.executable, "-c", code, "show", *words]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, env=ENVIRONMENT, timeout=60)
+    command = [sys.executable, "-c", code, *words]
+    return subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, env=env or ENVIRONMENT, timeout=60
+    )
 
 
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(REPOSITORY), "FRACTAL_TRUST": "all"}
@@ -321,7 +413,7 @@ ENVIRONMENT = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(REPOSITORY), "FRACTAL_
 
 def test_a_run_is_exported_as_one_file_without_script(tmp_path: Path) -> None:
     run = hostile(tmp_path / "work")
-    done = show(tmp_path / "work", run, "--html", "run.html")
+    done = fractal_command(tmp_path / "work", "show", run, "--html", "run.html")
     assert done.returncode == 0, done.stderr
     text = (tmp_path / "work" / "run.html").read_text("utf-8")
     assert "<script" not in text and "style-src &#39;sha256-" in text
@@ -330,6 +422,6 @@ def test_a_run_is_exported_as_one_file_without_script(tmp_path: Path) -> None:
 
 def test_the_export_names_the_extra_that_it_needs(tmp_path: Path) -> None:
     run = hostile(tmp_path / "work")
-    done = show(tmp_path / "work", run, "--html", "run.html", without="jinja2")
+    done = fractal_command(tmp_path / "work", "show", run, "--html", "run.html", without="jinja2")
     assert done.returncode == Exit.CONFIGURATION, done.stderr
     assert "pip install 'fractal-runtime[server]'" in done.stderr

@@ -27,9 +27,21 @@
 
   const say = (text) => { document.querySelector("#said").textContent = text; };
 
+  const signIn = () => { // the session has ended; a reload shows the form
+    if ([...document.forms].some(edited)) say("You are signed out. Reload this page to sign in.");
+    else location.reload();
+  };
+
+  const dropStale = async () => { // a proof ends with the server; without one, answers are still accepted
+    const proof = sessionStorage.getItem(PROOF);
+    if (!proof) return;
+    const response = await fetch("/api/person", { headers: { "x-fractal-person": proof } });
+    if (response.ok && !(await response.json()).person) sessionStorage.removeItem(PROOF);
+  };
+
   const admit = async () => {
     const code = /^#person=(.+)$/.exec(location.hash)?.[1];
-    if (!code) return;
+    if (!code) return dropStale();
     history.replaceState(null, "", location.pathname + location.search);
     const response = await fetch("/api/person", { method: "POST", body: JSON.stringify({ code }),
       headers: { "content-type": "application/json" } });
@@ -43,10 +55,13 @@
     if (form.method !== "post") return;
     event.preventDefault();
     say("");
+    if (form.id === "sign-out") sessionStorage.clear();
     const proof = sessionStorage.getItem(PROOF);
-    const response = await fetch(form.action, { method: "POST", body: new URLSearchParams(new FormData(form)),
+    const place = event.submitter?.hasAttribute("formaction") ? event.submitter.formAction : form.action;
+    const response = await fetch(place, { method: "POST", body: new URLSearchParams(new FormData(form)),
       headers: { accept: "text/html", ...(proof && { "x-fractal-person": proof }) } });
     const text = await response.text();
+    if (response.status === 401) return signIn();
     if (!response.ok) {
       const read = new DOMParser().parseFromString(text, "text/html");
       return say(read.querySelector(".problem")?.textContent ?? text);
@@ -64,6 +79,7 @@
     try {
       const response = await fetch(location.href, { headers: { accept: "text/html" } });
       if (response.ok) morph(await response.text());
+      else if (response.status === 401) signIn();
     } catch {
       // the server is away; the next event or look tries again
     } finally {
@@ -87,7 +103,7 @@
   document.addEventListener("visibilitychange", later);
   document.addEventListener("submit", (event) => submit(event).catch(() => say("The server does not answer.")));
   window.addEventListener("popstate", later);
-  admit();
+  admit().catch(() => {}); // the server is away
   const main = document.querySelector("main");
   if (main.dataset.refresh) poll(1000 * Number(main.dataset.refresh));
   else if (main.dataset.live) listen();
