@@ -49,7 +49,8 @@ class Door:
     async def opens(self, scope: Scope) -> bool:
         """Whether a request is let in. One with a session gets `state.sign_out`, which ends it."""
         connection = HTTPConnection(scope)
-        scheme, _, given = connection.headers.get("authorization", "").partition(" ")
+        given = ", ".join(connection.headers.getlist("authorization"))  # two of them are none
+        scheme, _, given = given.partition(" ")
         if scheme.lower() == "bearer":
             return await self._is_token(given.strip().encode("latin-1"))
         if _is_form(connection):  # also in a tab whose browser has signed in meanwhile
