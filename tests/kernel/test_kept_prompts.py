@@ -68,6 +68,16 @@ def test_what_oversight_is_asked_is_kept_too(play: Play) -> None:
     assert [call.kept for part in shown for call in part.calls] == [True] * len(kept(played))
 
 
+def test_a_log_of_a_newer_version_is_shown(play: Play) -> None:
+    played = play(doing(write("a", "x")))
+    log = played.folder / "calls.jsonl"
+    log.write_text(
+        log.read_text("utf-8").replace('"usage": {', '"usage": {"of_a_newer_version": 1, '), "utf-8"
+    )
+    shown = run_page(played.fractal, played.result.run).phases[played.result.id]
+    assert [call.phase for part in shown for call in part.calls] == ["fused", "check"]
+
+
 def test_a_resumed_run_needs_no_prompt_and_keeps_only_those_that_it_sends(play: Play) -> None:
     first = play(doing(write("a", "x")), plan_only=True)
     (plan_prompt,) = kept(first)
