@@ -14,6 +14,7 @@ from kernel.errors import ProviderError
 from kernel.store.prompts import FOLDER, keep_prompt, kept_prompt
 from runtime.memory.forgetting.documents import runs_containing
 from runtime.models.scripted import Scripted
+from runtime.server.page.run_page import run_page
 from runtime.workspace.inbox import drop
 
 TOOL = {"type": "function", "function": {"name": "read", "description": "reads", "parameters": {}}}
@@ -53,6 +54,28 @@ def test_a_refused_reply_and_a_failed_call_have_their_prompts_too(play: Play) ->
     played = play([Scripted(fails, name="one"), Scripted(repeats, name="two")])
     assert [phase_of(path) for path in kept(played)] == ["check"] * 2 + ["fused"] * 3
     assert sum("no object" in path.read_text("utf-8") for path in kept(played)) == 2
+
+
+def test_what_oversight_is_asked_is_kept_too(play: Play) -> None:
+    def oversees(ask: Ask) -> Any:
+        return {"decision": "approve", "why": "it is harmless"}
+
+    models = [Scripted(doing(write("a", "x")), name="one"), Scripted(oversees, name="two", tier="oversight")]
+    played = play(models, settings={"review": "always"})
+    asked = [path for path in kept(played) if path.name.startswith("oversight-")]
+    assert asked and "<!-- user -->" in asked[0].read_text("utf-8")
+    shown = run_page(played.fractal, played.result.run).phases[played.result.id]
+    assert [call.kept for part in shown for call in part.calls] == [True] * len(kept(played))
+
+
+def test_a_log_of_a_newer_version_is_shown(play: Play) -> None:
+    played = play(doing(write("a", "x")))
+    log = played.folder / "calls.jsonl"
+    log.write_text(
+        log.read_text("utf-8").replace('"usage": {', '"usage": {"of_a_newer_version": 1, '), "utf-8"
+    )
+    shown = run_page(played.fractal, played.result.run).phases[played.result.id]
+    assert [call.phase for part in shown for call in part.calls] == ["fused", "check"]
 
 
 def test_a_resumed_run_needs_no_prompt_and_keeps_only_those_that_it_sends(play: Play) -> None:

@@ -23,6 +23,10 @@ _SECTION = {**PHASES, "fused": 2, "atomic": 3, "work": 3}
 """The section in which an answer to an ask of this phase is shown; § 2 for what oversight was asked."""
 
 
+_FIGURES = Usage.__dataclass_fields__
+"""What the page knows of a call's cost; the log of a newer version may have more."""
+
+
 @dataclass(frozen=True)
 class Called:
     """One call of a model: its place, its reply or why it failed, and whether its prompt is kept."""
@@ -122,10 +126,21 @@ def _calls(folder: Path) -> Iterator[tuple[str, Called]]:
     with suppress(OSError):
         for call in calls(folder / "calls.jsonl"):
             step = [*call.key.split("/"), "", "", "", ""][3]
-            usage = None if call.usage is None else Usage(**call.usage)
-            kept = prompt_path(folder, call.key).name in there
-            texts = call.model or call.rung, call.text, call.why
-            yield call.loop, Called(call.key, call.phase, call.attempt, step, *texts, usage, kept)
+            figures = {name: each for name, each in (call.usage or {}).items() if name in _FIGURES}
+            yield (
+                call.loop,
+                Called(
+                    call.key,
+                    call.phase,
+                    call.attempt,
+                    step,
+                    call.model or call.rung,
+                    call.text,
+                    call.why,
+                    None if call.end is None else Usage(**figures),
+                    prompt_path(folder, call.key).name in there,
+                ),
+            )
 
 
 def _phases(document: Document, made: Sequence[Called]) -> list[Phase]:
