@@ -23,7 +23,7 @@ class Request(BaseModel):
         fields = cast(dict[str, Any], values)
         if problem := _problem(fields):
             name = next(name for name, value in fields.items() if _problem({name: value}))
-            raise ValueError(f"{name} has {problem}")
+            raise ValueError(f"{name!a} has {problem}")
         return {name: value for name, value in fields.items() if value is not None}
 
 

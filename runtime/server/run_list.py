@@ -10,6 +10,7 @@ from threading import Lock
 
 from kernel import disk
 from kernel.document.model import root_id
+from kernel.errors import UsageError
 from runtime.api.fractal import Fractal
 from runtime.api.run_view import status_of
 from runtime.workspace.runs import RunSummary
@@ -42,19 +43,18 @@ class RunList:
         self._known: dict[str, _Known] = {}
         self._lock = Lock()
 
-    def page(
-        self, limit: int, *, skip: int = 0, before: str = "", status: str = "", text: str = ""
-    ) -> Page | None:
-        """At most `limit` runs after the first `skip` of those that fit; None if there is no run `before`.
+    def page(self, limit: int, *, skip: int = 0, before: str = "", status: str = "", text: str = "") -> Page:
+        """At most `limit` runs after the first `skip` of those that fit.
 
         A run fits if it is older than the run `before`, has this `status`, and has all words of `text` in its
-        id or task; "" stands for any. The first call with `text` reads the heads of all runs in full.
+        id or task; "" stands for any. The first call with `text` reads the heads of all runs in full. Raises
+        `UsageError` if there is no run `before`.
         """
         with self._lock:
             self._known = self._read()
             known = self._known
         if before and before not in known:
-            return None
+            raise UsageError(f"there is no run {before}; begin again without `before`")
         ids = sorted(known, key=lambda run: known[run].born, reverse=True)
         fitting = ids[ids.index(before) + 1 :] if before else ids
         if status:

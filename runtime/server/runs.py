@@ -73,8 +73,6 @@ def list_runs(
 ) -> RunPage:
     """Runs, newest first, by META alone."""
     page = served.listing.page(limit, before=before, status=status or "", text=text)
-    if page is None:
-        raise HTTPException(404, f"there is no run {before}; begin again without `before`")
     found = [Listed(**{**asdict(each), "task": each.task[:TASK_CHARS]}) for each in page.runs]
     return RunPage(runs=found, more=max(page.total - limit, 0))
 

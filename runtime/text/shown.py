@@ -136,7 +136,7 @@ def local(stamp: str, now: datetime | None = None) -> str:
     """A UTC time stamp in local time: 14:03 today, 3 May 14:03 this year, else the date."""
     try:
         when = datetime.fromisoformat(stamp).astimezone()
-    except ValueError:
+    except (ValueError, OverflowError):
         return stamp
     now = now or datetime.now().astimezone()
     if when.date() == now.date():

@@ -36,18 +36,10 @@ def runs(
 ) -> HTMLResponse:
     """The list of runs, newest first; with `text` in their task or id, and with this status."""
     found = served.listing.page(ON_A_PAGE, skip=(page - 1) * ON_A_PAGE, status=status, text=text)
-    assert found is not None  # only `before` may name no run
     loops = {each.run: len(loop_ids(served.fractal, each.run)) for each in found.runs}
     last = max(1, -(-found.total // ON_A_PAGE))
-    values = {
-        "text": text,
-        "status": status,
-        "page": page,
-        "last": last,
-        "total": found.total,
-        "all": found.all,
-    }
-    return html(request, "runs.html", runs=found.runs, loops=loops, **values)
+    values = {"text": text, "status": status, "page": page, "last": last, "loops": loops}
+    return html(request, "runs.html", runs=found.runs, total=found.total, all=found.all, **values)
 
 
 @router.get("/runs/{run}")

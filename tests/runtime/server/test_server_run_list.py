@@ -11,9 +11,10 @@ from serving import served
 
 from kernel.document.markdown import render
 from kernel.document.model import Document, Meta, Note, Section
+from kernel.errors import UsageError
 from runtime.api.fractal import Fractal
 from runtime.server.client import Client, ServerError
-from runtime.server.run_list import Page, RunList
+from runtime.server.run_list import RunList
 
 MANY = 10_000
 
@@ -40,13 +41,8 @@ def test_pages_are_complete_and_in_order_and_follow_what_changes(work: Path) -> 
     (work / "state" / "runs" / "file").touch()
     reader = RunList(Fractal(work))
 
-    def page(limit: int = 100, **query: Any) -> Page:
-        found = reader.page(limit, **query)
-        assert found is not None
-        return found
-
     def listed(limit: int = 100, **query: Any) -> list[str]:
-        return [each.run for each in page(limit, **query).runs]
+        return [each.run for each in reader.page(limit, **query).runs]
 
     newest = [f"r{n:05d}" for n in range(19, -1, -1)]
     assert listed() == ["broken", "unsure", *newest], "one without a time is as old as its file"
@@ -55,8 +51,9 @@ def test_pages_are_complete_and_in_order_and_follow_what_changes(work: Path) -> 
         pages += some
         before = some[-1]
     assert pages == listed() == [*listed(7), *listed(skip=7)]
-    assert (page(5, before="r00003").total, page(5, skip=30).total, page(5).all) == (3, 22, 22)
-    assert reader.page(5, before="nosuch") is None
+    assert (reader.page(5, before="r00003").total, reader.page(5, skip=30).total) == (3, 22)
+    with pytest.raises(UsageError, match="there is no run nosuch"):
+        reader.page(5, before="nosuch")
     assert listed(status="waiting") == [f"r{n:05d}" for n in (17, 13, 9, 5, 1)]
     assert listed(status="unverified") == ["unsure"]
     assert listed(status="running") == [], "no process works on them"
@@ -67,7 +64,7 @@ def test_pages_are_complete_and_in_order_and_follow_what_changes(work: Path) -> 
         assert listed(text=text) == ["sorted"]
         assert listed(text=text, status="waiting", before="r00010") == ["sorted"]
         assert listed(text=text, status="failed") == listed(text=text, before="r00009") == []
-    assert page(3, text="do it").total == 21, "words of the task; one is broken"
+    assert reader.page(3, text="do it").total == 21, "words of the task; one is broken"
     assert listed(text="r0001") == [f"r{n:05d}" for n in range(19, 9, -1)]
     (work / "state" / "runs" / "sorted" / "system-sorted.md").unlink()
     assert listed(text="sort") == []
@@ -83,7 +80,7 @@ def test_pages_are_complete_and_in_order_and_follow_what_changes(work: Path) -> 
 @pytest.mark.slow
 @pytest.mark.alone
 def test_ten_thousand_runs_are_listed_and_filtered_quickly(work: Path) -> None:
-    """0.6 s of CPU where no head is known yet, 0.1 s afterwards."""
+    """0.4 s of CPU where no head is known yet, 0.1 s afterwards; by words 1.7 s and 0.3 s."""
     text = put(work, "r00000", "waiting", minute=0, task="word " * 300).read_text()
     for n in range(1, MANY):
         minute = f"2026-01-{1 + n // 1440:02d}T{n // 60 % 24:02d}:{n % 60:02d}:00Z"
@@ -95,7 +92,8 @@ def test_ten_thousand_runs_are_listed_and_filtered_quickly(work: Path) -> None:
         )
     with served(work) as server, Client(server.url) as client:
         seconds: list[float] = []
-        for query in ({}, {}, {"status": "waiting"}, {"text": "r049 word"}, {"before": "r05000"}):
+        words = {"text": "r049 word"}
+        for query in ({}, words, {}, words, {"status": "waiting"}, {"before": "r05000"}):
             began = time.monotonic()
             page = client.runs(**query)
             seconds.append(time.monotonic() - began)
@@ -105,4 +103,4 @@ def test_ten_thousand_runs_are_listed_and_filtered_quickly(work: Path) -> None:
         assert [each.run for each in client.runs(status="waiting").runs] == waiting
         with pytest.raises(ServerError, match="there is no run"):
             client.runs(before="nosuch")
-        assert max(seconds) < 10 and max(seconds[1:]) < 5, seconds
+        assert max(seconds[:2]) < 20 and max(seconds[2:]) < 5, seconds
