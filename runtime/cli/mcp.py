@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from runtime.cli.listening import bound, shown
+from runtime.api.listening import bound, shown
 from runtime.cli.mcp_install import install
 from runtime.cli.output import notify
 from runtime.cli.session import folder, require

@@ -8,7 +8,7 @@ import sys
 
 import click
 
-from runtime.cli.listening import LOOPBACK, bound, shown
+from runtime.api.listening import LOOPBACK, bound, shown
 from runtime.cli.output import notify
 from runtime.cli.session import folder, require
 

@@ -15,12 +15,11 @@ from starlette.exceptions import HTTPException
 
 from kernel.errors import FractalError
 from runtime import __version__
+from runtime.api.listening import LOOPBACK
 from runtime.server import brain, deciding, events, metrics, runners, runs
 from runtime.server.page.routes import router as page
 from runtime.server.security import Guarded
 from runtime.server.service import Service, http_status
-
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 def create_app(
