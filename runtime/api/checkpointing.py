@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kernel import disk
 from kernel.errors import FractalError, UsageError
-from runtime.workspace.workspace import is_locked
+from runtime.workspace.workspace import POSTGRES, is_locked
 
 if TYPE_CHECKING:
     from runtime.api.fractal import Fractal
@@ -45,10 +45,12 @@ def make_if_due(fractal: Fractal, why: str) -> Checkpoint | None:
 
 
 def _has_changed(fractal: Fractal) -> bool:
-    made = listed(fractal)
-    files = (f"{place}/{name}" for place, _, names in os.walk(fractal.memory.folder) for name in names)
+    memory, made = fractal.memory, listed(fractal)
+    if not made or memory.config.store.startswith(POSTGRES):  # no file says what has changed there
+        return True
+    files = (f"{place}/{name}" for place, _, names in os.walk(memory.folder) for name in names)
     versions = (disk.version(path) for path in files if not path.endswith(("-shm", ".lock")))
-    since = made[-1].path.stat().st_mtime_ns if made else 0
+    since = made[-1].path.stat().st_mtime_ns
     return any(each and each[0] > since for each in versions)
 
 
