@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from pathlib import Path
+import os
 from typing import TYPE_CHECKING
 
+from kernel import disk
 from kernel.errors import FractalError, UsageError
-from runtime.workspace.workspace import is_locked
+from runtime.workspace.workspace import POSTGRES, is_locked
 
 if TYPE_CHECKING:
     from runtime.api.fractal import Fractal
@@ -44,13 +45,13 @@ def make_if_due(fractal: Fractal, why: str) -> Checkpoint | None:
 
 
 def _has_changed(fractal: Fractal) -> bool:
-    made = listed(fractal)
-    files = (path for path in fractal.memory.folder.rglob("*") if _is_content(path))
-    return not made or any(path.stat().st_mtime > made[-1].path.stat().st_mtime for path in files)
-
-
-def _is_content(path: Path) -> bool:
-    return path.is_file() and not path.name.endswith(("-shm", ".lock"))
+    memory, made = fractal.memory, listed(fractal)
+    if not made or memory.config.store.startswith(POSTGRES):  # no file says what has changed there
+        return True
+    files = (f"{place}/{name}" for place, _, names in os.walk(memory.folder) for name in names)
+    versions = (disk.version(path) for path in files if not path.endswith(("-shm", ".lock")))
+    since = made[-1].path.stat().st_mtime_ns
+    return any(each and each[0] > since for each in versions)
 
 
 def restore(fractal: Fractal, name: str) -> tuple[Checkpoint, Moved, int]:

@@ -57,6 +57,10 @@ class Plan:
     model: str | None = None
     job: str = ""  # of a server's queue
 
+    def load(self) -> list[Problem]:
+        """The problems. Raises `UsageError`."""
+        return load(self.suite, Path(self.data) if self.data else None, self.limit, self.seed)
+
 
 def folder_of(fractal: Fractal) -> Path:
     """Where the logs of a workspace are."""
@@ -79,7 +83,7 @@ class Bench:
         """A new bench run; raises for a wrong suite or setting before anything is written."""
         if plan.brain and not Path(plan.brain).is_dir() and Path(plan.brain).exists():
             raise UsageError(f"--brain {plan.brain}: it is a file; give a folder, which is made if missing")
-        load(plan.suite, Path(plan.data) if plan.data else None, plan.limit, plan.seed)
+        plan.load()
         _ = fractal.ladder  # what the folder asks for is trusted, and the model is known
         header = {**vars(plan), "model": plan.model or fractal.config.model}
         return Bench.resume(fractal, BenchLog.create(folder_of(fractal), header).id)
@@ -89,7 +93,8 @@ class Bench:
         """A bench run that goes on where its log ends."""
         log = BenchLog.find(folder_of(fractal), id)
         header = log.lines()[0]
-        return Bench(fractal, log, Plan(**{name: header[name] for name in Plan.__dataclass_fields__}))
+        known = {name: header[name] for name in Plan.__dataclass_fields__ if name in header}
+        return Bench(fractal, log, Plan(**known))
 
     @property
     def brain(self) -> Path:
@@ -106,7 +111,7 @@ class Bench:
         plan = self.plan
         with self.log.held():
             self.lines = self.log.lines()
-            self.problems = load(plan.suite, Path(plan.data) if plan.data else None, plan.limit, plan.seed)
+            self.problems = plan.load()
             await self._consolidate()
             done = {each["problem"] for each in self.done}
             for problem in self.problems:
@@ -144,10 +149,10 @@ class Bench:
         return settings | ({"model": self.plan.model, "ladder": None} if self.plan.model else {})
 
     async def _solve(self, problem: Problem) -> None:
-        started = {each["problem"]: each["started"] for each in self.lines if "started" in each}.get(
-            problem.id
-        )
-        run = started or self.opened.workspace.new_run()
+        started = [
+            each["started"] for each in self.lines if "started" in each and each["problem"] == problem.id
+        ]
+        run = started[-1] if started else self.opened.workspace.new_run()
         folder = self.brain / "problems" / run
         if not started:
             problem.lay_out(folder)

@@ -104,17 +104,18 @@ def run(
     except FractalError as error:
         error.add_note(f"what is done is kept; {_how_to_go_on(started.log.id)}")
         raise
-    return report_of(started.log.summary(), started.log.id)
+    return _report(started.log.summary(), started.log.id)
 
 
 def _refuse_others() -> None:
     """Refuse options beside --resume that would not take effect."""
-    context = click.get_current_context()
+    context, typed = click.get_current_context(), click.core.ParameterSource.COMMANDLINE
     given = [
-        name
-        for name in context.params
-        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
-        and name not in ("resume", "dashboard")
+        each.opts[-1]
+        for each in context.command.params
+        if each.expose_value
+        and each.name not in ("resume", "dashboard")
+        and context.get_parameter_source(str(each.name)) is typed
     ]
     if given:
         raise click.UsageError(f"--resume keeps the settings of the bench run; leave out {', '.join(given)}")
@@ -135,7 +136,7 @@ def _say(bench: Bench) -> None:
     notify(f"{mark} {last['n']}/{size}  {last['family'] or last['problem']}  {by}", colour)
 
 
-def report_of(figures: Mapping[str, Any], id: str) -> int:
+def _report(figures: Mapping[str, Any], id: str) -> int:
     """Print the figures of a bench run; exit code 130 if it has not finished."""
     code = 0 if figures["finished"] else 130
     emit(figures, code)

@@ -79,6 +79,7 @@ def test_the_figures_are_shown_and_read_again(learned: tuple[Command, Any]) -> N
         (("bench", "run", "--suite", "aime"), "--data"),
         (("bench", "run", "--suite", "none.jsonl"), "no such file"),
         (("bench", "run", "--resume", "nope"), "begin with nope"),
+        (("bench", "run", "--resume", "arithmetic", "--snapshot-every", "3"), "leave out --snapshot-every"),
         (("bench", "run", "--brain", "reckoner.yaml"), "it is a file"),
     ],
 )

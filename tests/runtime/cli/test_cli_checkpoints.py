@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 from command_line import Command
+from postgres_server import PostgresServer
 
-from runtime.api.checkpointing import keep_making, listed
+from runtime.api.checkpointing import keep_making, listed, make_if_due
 from runtime.api.fractal import Fractal
 from runtime.api.knowledge import remember
 from runtime.workspace.workspace import run_lock
@@ -118,3 +119,13 @@ async def test_time_makes_one_only_where_memory_has_changed(tmp_path: Path) -> N
         await making
     (made,) = listed(fractal)
     assert made.why == "by time"
+
+
+def test_what_changes_in_postgres_is_copied_too(tmp_path: Path, postgres: PostgresServer) -> None:
+    settings = {"embedder": "lexical", "store": "postgres:checkpoints"}
+    fractal = Fractal(tmp_path, settings=settings)
+    for number in range(2):
+        remember(fractal, f"the gate code is {number}")
+        assert make_if_due(fractal, "by time")
+    assert len(listed(fractal)) == 2
+    fractal.brain.close()

@@ -10,7 +10,6 @@ import time
 from pathlib import Path
 
 import httpx
-import pytest
 from in_process import in_process
 from playing import REVERSE, put
 from prometheus_client.parser import text_string_to_metric_families
@@ -159,21 +158,18 @@ def test_a_memory_that_cannot_be_read_leaves_the_other_figures(folder: Path) -> 
     assert samples["fractal_calls_total"] == 1
 
 
-@pytest.mark.alone
 def test_runs_that_have_ended_are_read_once(folder: Path) -> None:
     run = solve(folder)
     fractal = Fractal(folder)
     text = fractal.path(run).read_text()
-    for number in range(2_000):
-        name = f"r{number:04}"
+    for name in (f"r{number:05}" for number in range(20)):
         put(fractal.workspace.runs, f"{name}/system-{name}.md", text.replace(run, name))
-    figures, took = Figures(fractal), []
+    figures = Figures(fractal)
     for _ in range(2):
-        began = time.monotonic()
         _, samples = read(figures.text())
-        took.append(time.monotonic() - began)
-        assert samples["fractal_runs_total complete"] == 2_001
-    assert took[1] < took[0] / 4
+        assert samples["fractal_runs_total complete"] == samples["fractal_calls_total"] == 21
+        for path in fractal.workspace.runs.glob("*/system-*.md"):
+            path.write_text(text.replace("complete", "failed"))
 
 
 def test_the_dashboard_has_every_figure_and_no_other(tmp_path: Path) -> None:
