@@ -76,7 +76,8 @@ class Door:
             ended = not form and request.method == "POST"  # a form of the page
             text = render("sign_in.html", wrong=form, ended=ended, field=FIELD, kind=FORM)
             # with `no-referrer`, a browser would send the form with the origin `null`
-            return HTMLResponse(text, 401, {"referrer-policy": "same-origin"})
+            headers = {"referrer-policy": "same-origin", "www-authenticate": "Bearer"}
+            return HTMLResponse(text, 401, headers)
         session = secrets.token_urlsafe(32)
         self._sessions.append(session)
         # relative: no path can lead to another host; a browser keeps the fragment
