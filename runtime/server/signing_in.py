@@ -13,11 +13,12 @@ import posixpath
 import secrets
 from collections import deque
 from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import suppress
 from functools import partial
 from typing import Any
 from urllib.parse import quote
 
-from starlette.requests import HTTPConnection, Request
+from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from runtime.server.page.rendering import render
@@ -58,7 +59,7 @@ class Door:
         path, reads = scope["path"], scope.get("method", "GET") in ("GET", "HEAD")
         if reads and path.startswith("/assets/"):
             return True
-        session = connection.cookies.get(_cookie(connection), "")
+        session = connection.cookies.get(_cookie(scope), "")
         if not any(hmac.compare_digest(session.encode(), each.encode()) for each in self._sessions):
             return False
         connection.state.sign_out = partial(self._sessions.remove, session)
@@ -76,14 +77,16 @@ class Door:
             ended = not form and request.method == "POST"  # a form of the page
             text = render("sign_in.html", wrong=form, ended=ended, field=FIELD, kind=FORM)
             # with `no-referrer`, a browser would send the form with the origin `null`
-            return HTMLResponse(text, 401, {"referrer-policy": "same-origin"})
+            headers = {"referrer-policy": "same-origin", "www-authenticate": "Bearer"}
+            return HTMLResponse(text, 401, headers)
         session = secrets.token_urlsafe(32)
         self._sessions.append(session)
         # relative: no path can lead to another host; a browser keeps the fragment
-        query = f"?{request.url.query}" if request.url.query else ""
-        response = RedirectResponse(f"./{quote(posixpath.basename(scope['path']))}{query}", 303)
-        secure = request.url.scheme == "https"
-        response.set_cookie(_cookie(request), session, httponly=True, samesite="strict", secure=secure)
+        query = scope["query_string"].decode("latin-1")
+        place = f"./{quote(posixpath.basename(scope['path']))}{'?' * bool(query)}{query}"
+        response = RedirectResponse(place, 303)
+        secure = scope["scheme"] == "https"
+        response.set_cookie(_cookie(scope), session, httponly=True, samesite="strict", secure=secure)
         return response
 
     async def _is_token(self, given: bytes) -> bool:
@@ -93,9 +96,9 @@ class Door:
         return False
 
 
-def _cookie(connection: HTTPConnection) -> str:
+def _cookie(scope: Scope) -> str:
     """The name of the cookie: servers on other ports of this host have others."""
-    return f"fractal-session-{connection.url.port or ''}"
+    return f"fractal-session-{(scope.get('server') or ('', ''))[1]}"
 
 
 def _is_form(connection: HTTPConnection) -> bool:
@@ -105,8 +108,9 @@ def _is_form(connection: HTTPConnection) -> bool:
 async def _given(request: Request) -> bytes:
     """The token in the form."""
     raw = b""
-    async for part in request.stream():
-        raw += part
-        if len(raw) > LARGEST_FORM:
-            break
+    with suppress(ClientDisconnect):
+        async for part in request.stream():
+            raw += part
+            if len(raw) > LARGEST_FORM:
+                break
     return raw.removeprefix(f"{FIELD}=".encode()).strip()

@@ -246,7 +246,11 @@ def test_no_view_is_wider_than_a_small_window(chromium: Any, place: tuple[Any, A
     for scheme in ("light", "dark"):
         context = chromium.new_context(viewport={"width": 400, "height": 800}, color_scheme=scheme)
         page = context.new_page()
-        for path in (*VIEWS, *(f"/runs/{runs[each]}" for each in ("done", "asks", "waits", "failed"))):
+        for path in (
+            *VIEWS,
+            "/facts/forget?words=shop",
+            *(f"/runs/{runs[each]}" for each in ("done", "asks", "waits", "failed")),
+        ):
             page.goto(base + path)
             page.evaluate(OPEN_ALL)
             assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path

@@ -91,6 +91,8 @@ def test_a_wrong_token_is_refused_after_a_pause(browser: httpx.Client) -> None:
         assert browser.post("/", content=body, headers={"content-type": "text/plain"}).status_code == 401
     foreign = send(browser, "/", TOKEN, origin="http://127.0.0.1:1")
     assert foreign.status_code == 403 and not browser.cookies
+    for host in ("127.0.0.1:x", "127.0.0.1:99999", "[::1"):
+        assert browser.get("/", headers={"host": host, "origin": f"http://{host}"}).status_code == 401
 
 
 def test_a_session_ends_with_sign_out_and_with_the_server(folder: Path, browser: httpx.Client) -> None:
