@@ -93,9 +93,12 @@ def _all(folder: Path) -> list[dict[str, Any]]:
 def _read(path: Path) -> dict[str, Any]:
     with disk.reading_state(path):
         try:
-            return json.loads(path.read_bytes())
-        except ValueError as error:
-            raise StorageError(f"{path}: not valid JSON: {error}; remove the file") from None
+            values = json.loads(path.read_bytes())
+            if not (isinstance(values["status"], str) and datetime.fromisoformat(values["at"]).tzinfo):
+                raise ValueError("no status, or no zone in its time")
+        except (ValueError, KeyError, TypeError) as error:
+            raise StorageError(f"{path}: no report of a runner and no job: {error}; remove it") from None
+        return values
 
 
 def _write(path: Path, values: Values) -> None:
