@@ -1,4 +1,7 @@
-"""`prompts/` of a run: what each call sent to a model, a file each, for people. No run reads them."""
+"""`prompts/` of a run: what each call sent to a model, a file each, for people. No run reads them.
+
+The setting `keep_prompts` turns it off.
+"""
 
 from __future__ import annotations
 

@@ -7,7 +7,9 @@ from fractions import Fraction
 
 LONGEST = 10_000
 """Characters of a text of which the end is read."""
-_SAID = re.compile(r"(?:answer|result)\**\s*(?:is|are|=|:)\**:?\s*(.+)", re.I)
+MOST_SAID = 20
+"""Conclusions of a text that are looked at, from its end."""
+_SAID = re.compile(r"(?:answer|result)\*{0,9}\s*(?:is|are|=|:)\**:?\s*(?=\S)", re.I)
 _DIGITS = r"(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|\.\d+"
 _NUMBER = re.compile(
     rf"(?P<sign>[-+−]?)\s*[$€£]?\s*(?:(?P<whole>\d++)\s+(?=\d+\s*/\s*\d))?"
@@ -19,7 +21,7 @@ _PLAIN = (
     (re.compile(r"\\(?:left|right|displaystyle|[,;:! ])|\\[()\[\]]|(?<!\\)\$|\^\{?\\circ\}?|°"), " "),
     (re.compile(r"\{,\}"), ","),
     (re.compile(r"\\\$"), " "),
-    (re.compile(r"\\%"), "%"),
+    (re.compile(r"\\([%{}])"), r"\1"),
     (re.compile(r"\*\*|`"), " "),
     (re.compile("²"), "^2"),
     (re.compile("³"), "^3"),
@@ -52,9 +54,11 @@ def _final(text: str, expected: str) -> str:
     text = text[-LONGEST:].strip()
     if (found := boxed(text)) is not None:
         return _plain(found)
-    said = _SAID.findall(text)
+    a_number = _value(_plain(expected)) is not None
+    said = [text[hit.end() :].split("\n", 1)[0] for hit in [*_SAID.finditer(text)][-MOST_SAID:]]
+    said = [each for each in said if not a_number or _NUMBER.search(each)]
     plain = _plain(said[-1] if said else text)
-    if _value(_plain(expected)) is None or _value(plain) is not None:
+    if not a_number or _value(plain) is not None:
         return plain
     numbers = list(_NUMBER.finditer(plain))
     return plain[numbers[0 if said else -1].start() :] if numbers else plain
@@ -92,11 +96,17 @@ def _is_algebra(rest: str) -> bool:
 def _equal(given: str, wanted: str) -> bool:
     mine, yours = _parts(given), _parts(wanted)
     if mine and yours:
+        if mine[0] == yours[0] == "{":  # a set: in any order
+            return _among(mine, yours) and _among(yours, mine)
         return len(mine) == len(yours) and all(map(_equal, mine, yours))
     one, other = _value(given), _value(wanted)
     if one and other:
         return one[0] == other[0] and (not one[1] or not other[1] or one[1] == other[1])
     return _letters(given) == _letters(wanted)
+
+
+def _among(some: list[str], others: list[str]) -> bool:
+    return all(any(_equal(one, other) for other in others) for one in some)
 
 
 def _parts(text: str) -> list[str]:

@@ -249,9 +249,10 @@ async def _run(fractal: Fractal, problem: Problem, run: str) -> RunResult:
 
 async def _judged(fractal: Fractal, problem: Problem, folder: Path, result: RunResult) -> tuple[bool, str]:
     """Whether a problem is solved, and why not."""
-    if not problem.test:
+    if problem.answer:
         right = result.status in ACCEPTED and answers.is_right(result.output, problem.answer)
-        return right, "" if right else result.reason or result.question
+        if not (right and problem.test):
+            return right, "" if right else result.reason or result.question
     try:
         problem.restore_checks(folder)
     except OSError as error:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from time import monotonic, perf_counter
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Query
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
@@ -32,17 +32,7 @@ from runtime.server import schemas
 from runtime.server.service import Served, Service
 from runtime.workspace.workspace import DEFAULT
 
-REFUSALS: Mapping[int | str, dict[str, Any]] = {
-    status: {"model": schemas.Problem, "description": why}
-    for status, why in (
-        (400, "no JSON, or not possible with the settings"),
-        (401, "the token is missing or wrong"),
-        (413, "too large"),
-        (422, "a field is wrong"),
-        (503, "the disk or the store fails"),
-    )
-}
-router = APIRouter(tags=["brain"], responses=dict(REFUSALS))
+router = APIRouter(tags=["brain"], responses=schemas.refusals(400, 503))
 
 KEYS: Mapping[str, str] = {FILES: "memory", PATTERNS: "patterns", TASKS: "experiences", OTHERS: "swarm"}
 """The parts of a context as the API names them. Source: the seed's §3.5."""

@@ -15,12 +15,13 @@ from pydantic import BaseModel, Field
 
 from kernel.loop.approval import PAGE, Decider, plain_name
 from runtime.server.request import StrictRequest
+from runtime.server.schemas import refusals
 from runtime.server.service import Served
 
 NO_TERMINAL = "no person can be recognised at the page: `fractal serve` was not started at a terminal"
 STALE = "this page is not recognised any more; open the newest link that `fractal serve` has printed"
 
-router = APIRouter(prefix="/api/person", tags=["person"])
+router = APIRouter(prefix="/api/person", tags=["person"], responses=refusals(403))
 
 
 class Code(StrictRequest):

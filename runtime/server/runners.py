@@ -10,9 +10,10 @@ from pydantic import Field
 from kernel.document.frontmatter import NAME
 from runtime.benchmarks.queue import Queue
 from runtime.server.request import StrictRequest
+from runtime.server.schemas import refusals
 from runtime.server.service import Served, Service
 
-router = APIRouter(prefix="/api", tags=["benchmarks"])
+router = APIRouter(prefix="/api", tags=["benchmarks"], responses=refusals(503))
 Runner = Annotated[str, Path(pattern=NAME.pattern, max_length=64)]
 Text = Annotated[str, Field(max_length=500)]
 

@@ -35,6 +35,7 @@ from runtime.server.run_schemas import (
     Status,
     Why,
 )
+from runtime.server.schemas import refusals
 from runtime.server.service import Served, Service
 
 MOST_AT_WORK = 64
@@ -42,7 +43,7 @@ MOST_AT_WORK = 64
 TASK_CHARS = 500
 """Characters of a task in a list."""
 
-router = APIRouter(prefix="/api/runs", tags=["runs"])
+router = APIRouter(prefix="/api/runs", tags=["runs"], responses=refusals(400, 403, 404, 409, 503))
 
 
 def _existing(run: str, served: Served) -> str:

@@ -54,6 +54,24 @@ class Problem(BaseModel):
     error: str
 
 
+_REFUSED = {
+    400: "no JSON, or not possible with the settings",
+    401: "the token is missing or wrong",
+    403: "this client may not do it",
+    404: "there is no such run or document",
+    409: "another process works on the run, or it asks something else by now",
+    413: "too large",
+    422: "a field is wrong",
+    503: "the disk or the store fails, or too much goes on",
+}
+
+
+def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """What OpenAPI says of these refusals, and of those that every endpoint may give."""
+    chosen = sorted({401, 413, 422, *statuses})
+    return {each: {"model": Problem, "description": _REFUSED[each]} for each in chosen}
+
+
 # ---- context and patterns ----
 
 

@@ -37,6 +37,9 @@ from runtime.benchmarks.answers import boxed, is_right
         (r"\boxed{2\sqrt{3}}", r"2\sqrt3"),
         (r"\boxed{\text{Evelyn}}", r"\text{Evelyn}"),
         ("x^2+1", "x^2 + 1"),
+        ("The answer is 5. No, the answer is 7.", "7"),
+        ("The answer is 5, for the result is positive.", "5"),
+        (r"\boxed{\{2, \frac12\}}", r"\{0.5, 2\}"),
     ],
 )
 def test_equal_answers_are_right(text: str, expected: str) -> None:
@@ -62,6 +65,9 @@ def test_equal_answers_are_right(text: str, expected: str) -> None:
         (f"x{' ' * 9_997}x", "1"),
         (f"answer{'*' * 9_990}", "1"),
         (r"\boxed{41} or 42", "42"),
+        ("The answer is 5. No, the answer is 7.", "5"),
+        ("(2,1)", "(1,2)"),
+        ("{1,1}", "{1,2}"),
     ],
 )
 def test_other_answers_are_wrong(text: str, expected: str) -> None:
