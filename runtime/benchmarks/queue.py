@@ -8,11 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from kernel import disk
 from kernel.errors import StorageError
 from kernel.events import now
+from runtime.workspace.workspace import moment
 
 LOST = 30.0
 """Seconds without a heartbeat after which a runner counts as lost."""
@@ -81,9 +82,10 @@ class Queue:
 
 
 def _is_lost(runner: Values) -> bool:
-    if runner["status"] not in ("idle", "running"):
+    if runner.get("status") not in ("idle", "running"):
         return False
-    return (datetime.now(UTC) - datetime.fromisoformat(runner["at"])).total_seconds() > LOST
+    told = moment(str(runner.get("at")))
+    return told is None or (datetime.now(UTC) - told).total_seconds() > LOST
 
 
 def _all(folder: Path) -> list[dict[str, Any]]:
@@ -94,11 +96,11 @@ def _read(path: Path) -> dict[str, Any]:
     with disk.reading_state(path):
         try:
             values = json.loads(path.read_bytes())
-            if not (isinstance(values["status"], str) and datetime.fromisoformat(values["at"]).tzinfo):
-                raise ValueError("no status, or no zone in its time")
-        except (ValueError, KeyError, TypeError) as error:
-            raise StorageError(f"{path}: no report of a runner and no job: {error}; remove it") from None
-        return values
+        except ValueError as error:
+            raise StorageError(f"{path}: not valid JSON: {error}; remove the file") from None
+        if not isinstance(values, dict):
+            raise StorageError(f"{path}: not an object; remove the file")
+        return cast(dict[str, Any], values)
 
 
 def _write(path: Path, values: Values) -> None:

@@ -12,6 +12,7 @@ import hashlib
 import os
 from collections.abc import Iterable
 from contextlib import suppress
+from datetime import UTC, datetime
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -20,7 +21,6 @@ from pydantic import Field
 
 from kernel import disk
 from kernel.document.escaping import block, code_span
-from kernel.document.model import now
 from kernel.document.redaction import cut
 from kernel.errors import UsageError
 from kernel.loop.approval import Decider
@@ -108,7 +108,7 @@ class Messages:
         with self.shelf.transaction():
             if known := self.get(id):
                 return known
-            message = Message(id=id, **{"at": now(), "place": self.shelf.keeper.here, **fields})
+            message = Message(id=id, **{"at": _now(), "place": self.shelf.keeper.here, **fields})
             self._need_index()
             entry = self.shelf.get(OpenThread, thread) if thread else None
             self.shelf.put(message)
@@ -247,6 +247,11 @@ def _followed(entry: OpenThread | None, message: Message) -> OpenThread | None:
 
 def _sorted(messages: Iterable[Message]) -> list[Message]:
     return sorted(messages, key=lambda each: (each.at, each.id))
+
+
+def _now() -> str:
+    """The time to the microsecond: the messages of one millisecond have an order, too."""
+    return datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def named(*about: str) -> str:
