@@ -14,6 +14,7 @@ from kernel.errors import UsageError
 from runtime.benchmarks import arithmetic
 from runtime.benchmarks.answers import boxed
 from runtime.benchmarks.problem import Problem
+from runtime.operations.cells import LONGEST_FIELD
 
 SWE = Path(__file__).with_name("swe.yaml")
 SHIPPED = ("arithmetic", "swe")
@@ -86,6 +87,7 @@ def _of_lines(path: Path) -> Iterator[tuple[str, Any]]:
 
 
 def _of_csv(path: Path) -> Iterator[tuple[str, Any]]:
+    csv.field_size_limit(LONGEST_FIELD)  # of the whole process
     with path.open(encoding="utf-8-sig", newline="") as file:
         rows = csv.DictReader(file)
         try:

@@ -84,7 +84,7 @@ def test_checks_are_restored_through_no_link(tmp_path: Path) -> None:
         ("a.csv", b"Question,Answer\n,1\n", "a.csv:2: there is no task"),
         ("a.yaml", b"a: [", "not valid YAML"),
         ("a.yaml", b"[" * 999, "not valid YAML"),
-        ("a.csv", b'task,answer\n"%b",1\n' % (b"x" * 200_000), "a.csv:2: not valid CSV"),
+        ("a.csv", b'task,answer\n"%b",1\n' % (b"x" * 10_000_001), "a.csv:2: not valid CSV"),
         ("a.jsonl", b'{"task": ["x"], "answer": "1"}\n', "a.jsonl:1: task is not a text"),
         ("a.jsonl", b'{"task": "\\ud800", "answer": "1"}\n', "a.jsonl:1: .* half a character"),
         ("a.jsonl", b'{"task": "x", "test": "t", "files": {"a": "\\ud800"}}\n', "half a character"),
