@@ -75,17 +75,17 @@ The client is named as in its `User-Agent`.
 """
 
 
-def refuse_unproven(by: Decider, served: Served, run: str) -> None:
-    """Raise an error for an approval by a client that has shown nothing: any program of this machine.
+def refuse_unproven(by: Decider, served: Served, command: str) -> None:
+    """Raise an error for what a person says (`command` says it too), if a client has shown nothing.
 
-    Without a token of the server that may be a command of the worker itself.
+    Without a token of the server, any program of this machine is a client, also a command of the worker.
     """
     if not served.token:
-        refuse_client(by, run)
+        refuse_client(by, command)
 
 
-def refuse_client(by: Decider, run: str) -> None:
-    """Raise an error for an approval by anybody but the person at the page.
+def refuse_client(by: Decider, command: str) -> None:
+    """Raise an error for what only a person says, from anybody but the person at the page.
 
     Forms of the page are checked by this: who has signed in with the token counts as a client without it,
     because the cookie may be in other hands.
@@ -93,6 +93,6 @@ def refuse_client(by: Decider, run: str) -> None:
     if by.kind == "client":
         raise HTTPException(
             403,
-            "an approval over HTTP needs the person at the page, or a client with the server's token "
-            f"(FRACTAL_TOKEN); or approve at a terminal: fractal approve {run}",
+            "over HTTP this needs the person at the page, or a client with the server's token "
+            f"(FRACTAL_TOKEN); or at a terminal: {command}",
         )

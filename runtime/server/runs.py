@@ -133,7 +133,7 @@ async def approve(run: Run, served: Served, by: By, body: Approval | None = None
     It needs the person at the page (`X-Fractal-Person`), or a client with the server's token. A serious
     danger needs the person, or a client that the setting `trusted_clients` names.
     """
-    refuse_unproven(by, served, run)
+    refuse_unproven(by, served, f"fractal approve {run}")
     body = body or Approval()
     _same_question(served, run, body.question)
     return await _decided(served, run, "approve", by, **({"scope": body.scope} if body.scope else {}))
@@ -179,8 +179,12 @@ async def resume(run: Run, served: Served) -> Seen:
 
 
 @router.post("/{run}/feedback", status_code=204)
-async def feedback(run: Run, body: Feedback, served: Served) -> None:
-    """Record whether the result of a run was good; learning reads it."""
+async def feedback(run: Run, body: Feedback, served: Served, by: By) -> None:
+    """Record whether the result of a run was good; learning takes it as a person's word.
+
+    It needs what an approval needs.
+    """
+    refuse_unproven(by, served, f"fractal feedback {run}")
     served.fractal.feedback(run, body.good, body.why)
 
 

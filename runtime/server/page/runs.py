@@ -125,7 +125,7 @@ async def decide(served: Served, run: str, decision: str, fields: Fields, by: By
     if decision == "answer" and not values["text"]:
         raise HTTPException(400, "the answer is empty")
     if decision == "approve":
-        refuse_client(by, run)
+        refuse_client(by, f"fractal approve {run}")
     asked = fields.get("asked", "")
     if asked and asked not in map(fingerprint, served.fractal.review(run)):
         raise HTTPException(409, f"run {run} asks something else by now; look at it again")

@@ -83,6 +83,8 @@ def test_without_a_token_no_client_approves_anything(work: Path) -> None:
         assert rebound.status_code == 421
         assert not (work / "a.txt").exists()
         client.reject(run)  # what ends or holds back needs no proof
+        with pytest.raises(ServerError, match=f"fractal feedback {run}"):
+            client.feedback(run, True)
 
 
 @pytest.mark.parametrize("trusted", [False, True])
