@@ -30,9 +30,10 @@ def steps() -> list[tuple[str, str]]:
 
 
 def accepts(words: list[str]) -> bool:
-    command = cli.get_command(cli.make_context("fractal", ["ls"]), words[0])
+    context = cli.make_context("fractal", ["ls"])
+    command = cli.get_command(context, words[0])
     assert command, words
-    command.make_context(words[0], words[1:])  # raises for an option that does not exist
+    command.make_context(words[0], words[1:], context)  # raises for an option that does not exist
     return True
 
 

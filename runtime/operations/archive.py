@@ -162,7 +162,8 @@ def pack(target: Path, name: str, files: Sequence[tuple[Path, str]], deadline: D
 
 
 def _anonymous(info: tarfile.TarInfo) -> tarfile.TarInfo:
-    return info.replace(mtime=int(info.mtime), uid=0, gid=0, uname="", gname="", deep=False)
+    info.mtime, info.uid, info.gid, info.uname, info.gname = int(info.mtime), 0, 0, "", ""
+    return info
 
 
 def _prepare(

@@ -86,7 +86,10 @@ def test_substituted_steps_are_those_found(text: str) -> None:
     if problem_in(text) or references(text, "earlier"):
         return
     asked = Asked()
-    substitute(text, asked)
+    try:
+        substitute(text, asked)
+    except OperationFailed:  # a result has no such part
+        return
     assert asked.seen == references(text)
 
 

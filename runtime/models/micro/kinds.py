@@ -29,8 +29,11 @@ class Kinds:
         return _pattern(phrase for name in names for phrase in self._kinds.get(name, ()))
 
     def _courtesies(self, order: str) -> str:
-        """A pattern of courtesies before an order. It never gives one back: that takes exponential time."""
-        return rf"(?:(?!{order}){self._polite}(?:,?\s+|$))*+"
+        """A pattern of courtesies before an order. It never gives one back: that takes exponential time.
+
+        Python before 3.11.5 matches `(…)*+` wrongly, so a look-ahead does it.
+        """
+        return rf"(?=(?P<polite>(?:(?!{order}){self._polite}(?:,?\s+|$))*))(?P=polite)"
 
     def says(self, text: str, *names: str) -> bool:
         """Whether the text has a phrase of one of these classes."""
