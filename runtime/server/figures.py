@@ -155,8 +155,7 @@ class Figures:
         for path in PATHS:
             recalled.add_metric([path], met.paths.get(path, 0))
         yield recalled
-        novel, known = met.recognitions.get("novel", 0), sum(met.recognitions.values())
-        rate = (known - novel) / known if known else 0.0
+        rate = met.recognised or 0.0
         yield GaugeMetricFamily("fractal_recognition_ratio", "Share of problems of a known type", value=rate)
         methods = GaugeMetricFamily("fractal_methods", "Learned methods, by stage", labels=["stage"])
         for stage in STAGES:

@@ -51,6 +51,12 @@ class Problems(Record):
     surprises: int = 0  # problems whose outcome was known at once, and predicted
     surprise: float = 0.0  # the sum of these
 
+    @property
+    def recognised(self) -> float | None:
+        """The share of problems whose type was recognized or familiar; None if there was none."""
+        met = sum(self.recognitions.values())
+        return 1 - self.recognitions.get("novel", 0) / met if met else None
+
     def plus(self, decisions: Sequence[Decision]) -> Problems:
         """With the decisions on more problems."""
         paths, recognitions = Counter(self.paths), Counter(self.recognitions)

@@ -21,6 +21,7 @@ from runtime.memory.forgetting.request import Request as Forget
 from runtime.memory.learning.patterns import write_practice
 from runtime.memory.tasks import decisions as figures
 from runtime.memory.tasks.methods import Method
+from runtime.memory.tasks.snapshots import problems
 from runtime.memory.tasks.types import ProblemType
 from runtime.server.page import charts
 from runtime.server.page.forms import Fields
@@ -65,8 +66,7 @@ def brain(
             "substrates": sum(each.origin != "archived" for each in shelf.scan(ProblemType)),
             "methods": shelf.count(Method),
         }
-    met: Mapping[str, int] = report.totals["mechanisms"].get("recognition", {})
-    recognised = met.get("recognized", 0) / sum(met.values()) if met else None
+        recognised = problems(shelf).recognised
     found, total = _search(fractal, query) if query.strip() else _facts(fractal, past, page)
     return html(
         request,
@@ -175,9 +175,9 @@ def _forgetting(fractal: Fractal) -> Forgetting:
 def patterns(request: Request, served: Served) -> HTMLResponse:
     """What was learned, and the trials of it."""
     library = served.fractal.memory.library
-    by_name = {each.name: each for each in (*library.patterns(), *library.all())}
+    own = {each.name: each for each in library.all()}
+    by_name = {each.name: each for each in library.patterns()} | own
     found = sorted(by_name.values(), key=lambda each: (each.status, -each.confidence, each.name))
-    own = {each.name for each in library.all()}
     faults = [str(each) for each in library.faults.values()]
     trials = trials_of(served.fractal).all()
     return html(request, "patterns.html", patterns=found, own=own, faults=faults, trials=trials)

@@ -27,6 +27,7 @@ from runtime.benchmarks.arithmetic import drawn
 from runtime.benchmarks.bench import folder_of
 from runtime.benchmarks.log import BenchLog
 from runtime.benchmarks.queue import Queue
+from runtime.memory.tasks.decisions import Decision
 from runtime.server.page.rendering import ASSETS, markdown
 
 VIEWS = ("/", "/brain", "/patterns", "/runners", "/nerves")
@@ -103,6 +104,22 @@ def test_every_view_shows_what_there_is(place: Place) -> None:
     assert "Read a file before you change it." in views["/patterns"]
     assert "12 of 50" in views["/runners"]
     assert "count the invoices" in views["/nerves"] and "Which file should I write?" in views["/nerves"]
+
+
+def test_the_recognition_rate_is_that_of_the_metrics(tmp_path: Path) -> None:
+    fractal = Fractal(tmp_path, settings={"embedder": "lexical"})
+    met = ("recognized", "familiar", "familiar", "novel")
+    fractal.brain.shelf.put(
+        *(
+            Decision(id=f"a/{n}", text="count", run="a", at="2026-03-01", path="novel", recognition=each)
+            for n, each in enumerate(met)
+        )
+    )
+    fractal.brain.close()
+    with served(tmp_path) as base, httpx.Client(base_url=base, timeout=60) as http:
+        card = re.search(r"<dt>Recognition</dt><dd>([^<]*)", http.get("/brain").text)
+        assert card and card[1] == "75%"
+        assert "fractal_recognition_ratio 0.75" in http.get("/metrics").text
 
 
 def test_a_run_shows_its_phases_steps_replies_costs_and_diff(place: Place) -> None:
