@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
 import random
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from lanes import NIGHT
 
 from bench import resume
 from bench.crash.campaign import Ground, points_of, prepared, try_all
 from bench.crash.trial import FAULTS, Death, Point
 
-KILLS, POINTS = (30, 72) if os.environ.get("FRACTAL_SOAK") == "1" else (4, 22)
+KILLS, POINTS = (30, 72) if NIGHT else (4, 22)
 RUN = ".fractal/state/runs/*"
 pytestmark = [
     pytest.mark.slow,

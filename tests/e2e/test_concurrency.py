@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lanes import NIGHT
 from playing import doing, read
 from processes import (
     TASK,
@@ -281,7 +282,7 @@ def test_edited_document_without_finished_steps_continues(tmp_path: Path, model:
 # ---- many runs -------------------------------------------------------------------------------------------
 
 
-RUNS = 1000 if os.environ.get("FRACTAL_SOAK") == "1" else 300
+RUNS = 1000 if NIGHT else 300
 
 
 _reading = doing(read("a.txt"))

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(
     shutil.which("bwrap") is None or Sandbox("bwrap").available() is not None,
     reason="bubblewrap does not work here",
 )
-KILLS, SOAK = 40, 300
+KILLS, BY_NIGHT = 40, 300
 LONGEST = 0.06
 """Seconds within which the set-up of a command ends."""
 PROGRAM = """
@@ -113,7 +113,7 @@ def test_run_killed_before_bubblewrap_lets_its_process_go_leaves_no_process(
     assert _left(tmp_path, 1, (1, 1)) == []
 
 
-@pytest.mark.soak
+@pytest.mark.night
 @pytest.mark.timeout(600)
 def test_hundreds_of_killed_runs_leave_no_process(tmp_path: Path) -> None:
-    assert _left(tmp_path, SOAK) == []
+    assert _left(tmp_path, BY_NIGHT) == []

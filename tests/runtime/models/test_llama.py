@@ -126,7 +126,7 @@ async def test_every_reply_has_its_form_and_ends_in_time(model, make_ask, name):
     assert unhurried or name == "pydantic", "most come to their end without being hurried"
 
 
-@pytest.mark.soak
+@pytest.mark.night
 @pytest.mark.parametrize("name", FORMS)
 async def test_a_hundred_replies_of_a_hundred_have_their_form(model, make_ask, name):
     tokens = 2400 if name in ("pydantic", "long") or name.endswith("phase") else 400

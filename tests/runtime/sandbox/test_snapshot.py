@@ -476,7 +476,7 @@ def test_folder_that_is_too_large_is_not_kept(
     assert "too large" in kept.why_not()
 
 
-@pytest.mark.soak
+@pytest.mark.night
 def test_time_of_a_snapshot_of_twenty_thousand_files(kept: Snapshots, folder: Path) -> None:
     for number in range(20_000):
         put(folder, f"{number // 100}/{number}", f"{number}\n" * 40)
