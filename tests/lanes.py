@@ -1,8 +1,8 @@
 """The two lanes of tests: those of each change, and with FRACTAL_NIGHT=1 all of them, with more examples.
 
-A test of the first lane reads no clock: other work on the machine decides nothing. How long something may take is
-said by `within`, which measures at night only. What happens in another thread or process is waited for by
-`until` and `until_soon`.
+A test of the first lane reads no clock, so that other work on the machine decides nothing. `within` says how long
+something may take, and measures at night only. `until` and `until_soon` wait for what another thread, process or
+task does.
 """
 
 from __future__ import annotations

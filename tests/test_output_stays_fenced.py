@@ -153,7 +153,9 @@ def test_foreign_text_stays_fenced_and_prompts_within_their_limit(drawn: Any) ->
 @pytest.mark.timeout(1800)
 @given(asks())
 @settings(
-    max_examples=BY_NIGHT, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=BY_NIGHT,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 def test_foreign_text_stays_fenced_in_2000_prompts(drawn: Any) -> None:
     holds(drawn)

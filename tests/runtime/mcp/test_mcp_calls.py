@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from lanes import within
 from mcp_place import call, fake
 
 from kernel.errors import OperationFailed
@@ -108,10 +109,9 @@ def test_a_server_and_what_it_started_end_with_the_run(place):
 
 def test_a_server_that_will_not_end_is_ended(place):
     place.write({"it": fake("stubborn")})
-    began = time.monotonic()
-    (where,) = place.calls(("it-where", {}))
-    assert gone(json.loads(where.text)["pid"])
-    assert time.monotonic() - began < 8
+    with within(8):
+        (where,) = place.calls(("it-where", {}))
+        assert gone(json.loads(where.text)["pid"])
 
 
 def test_a_server_ends_when_the_run_is_cancelled(place):
@@ -163,11 +163,10 @@ def test_a_call_that_can_be_repeated_is_made_again_when_the_server_had_ended_bef
 
 def test_a_call_that_never_ends_fails_in_time_and_the_others_go_on(place):
     place.write({"it": fake()})
-    began = time.monotonic()
-    slow, after = place.calls(("it-slow", {"seconds": 3}), ("it-echo", {"text": "here"}), timeout=2)
-    assert (slow.ok, after.ok) == (False, True)
-    assert "did not answer the call of slow within 1.6 s" in slow.text
-    assert time.monotonic() - began < 6
+    with within(6):
+        slow, after = place.calls(("it-slow", {"seconds": 3}), ("it-echo", {"text": "here"}), timeout=2)
+        assert (slow.ok, after.ok) == (False, True)
+        assert "did not answer the call of slow within 1.6 s" in slow.text
 
 
 @pytest.mark.parametrize(("tool", "args"), [("it-flood", {"mb": 40}), ("it-endless", {})])
@@ -221,9 +220,8 @@ def test_what_a_server_writes_to_standard_error_is_kept_for_a_person(place, capf
 )
 def test_a_server_that_does_not_work_is_reported_once_and_the_others_work(place, entry, message):
     place.write({"bad": entry, "good": fake()})
-    started = time.monotonic()
-    assert "good-echo" in place.lists()
-    assert time.monotonic() - started < 8
+    with within(8):
+        assert "good-echo" in place.lists()
     assert len(place.warnings) == 1
     assert "MCP server bad" in place.warnings[0]
     assert message in place.warnings[0]

@@ -6,6 +6,7 @@ import os
 import time
 
 import pytest
+from lanes import within
 
 from kernel.tools.operations import Result
 from runtime.operations.ranking import search
@@ -133,7 +134,6 @@ def test_a_thousand_files_take_a_moment_the_second_time(bench):
         bench.put(f"{n % 20}/{n}.txt", f"File {n} tells of otters and rivers.\n" * 20)
     first = bench.call(search, query="file 733", limit=1)
     assert names(first) == ["13/733.txt:1"]
-    began = time.monotonic()
-    again = bench.call(search, query="file 733", limit=1)
-    assert again.text == first.text
-    assert time.monotonic() - began < 2
+    with within(2):
+        again = bench.call(search, query="file 733", limit=1)
+        assert again.text == first.text

@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from lanes import within
 from playing import put, standing
 
 from kernel.errors import OperationFailed, RunLocked, UsageError
@@ -278,9 +279,8 @@ def test_diffs_are_fast_for_any_text(folder: Path, kept: Snapshots, lines: tuple
     put(folder, "a", one)
     before = take(kept)
     put(folder, "a", two + "end")
-    began = time.perf_counter()
-    assert len(changes_since(kept, before)) == 1
-    assert time.perf_counter() - began < 5
+    with within(5):
+        assert len(changes_since(kept, before)) == 1
 
 
 def test_diffs_are_redacted_and_neutralised(
