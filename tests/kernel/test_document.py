@@ -293,12 +293,14 @@ def test_ten_megabytes_round_trip_within_seconds(text: str):
         assert parse(render(document)) == document
 
 
+@pytest.mark.night
 def test_parsing_time_is_linear_in_the_steps():
     small, large = render(many_steps(500)), render(many_steps(5000))
 
     assert seconds(lambda: parse(large)) < 25 * seconds(lambda: parse(small))
 
 
+@pytest.mark.night
 def test_append_time_does_not_depend_on_the_document():
     short, long = many_steps(5), many_steps(5000)
     step = Step(6000, "done", "read", {"path": "a"}, result="text", origin="tool:read")

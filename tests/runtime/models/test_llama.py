@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import fastjsonschema
 import pytest
-from lanes import within
+from lanes import async_pause, within
 from pydantic import BaseModel, Field
 
 from kernel.asking.replies import REPLIES, schema, typed
@@ -165,7 +165,7 @@ async def test_two_loops_share_one_model(model, make_ask, tiny_gguf):
 async def test_cancelling_stops_it_at_the_next_token(model, make_ask):
     endless = only(of("string", minLength=3000))
     task = asyncio.create_task(model.answer(make_ask(schema=endless, max_tokens=3500)))
-    await asyncio.sleep(0.3)
+    await async_pause(0.3)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

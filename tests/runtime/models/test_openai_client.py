@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from lanes import within
+from lanes import async_pause, within
 from llm_server import Answer
 
 from kernel.asking.native import schemas
@@ -207,9 +207,8 @@ def test_time_outs_come_from_the_settings(tmp_path):
 
 
 async def test_a_server_that_is_not_running_fails_at_the_second_try(model, make_ask):
-    with within(5):
-        with pytest.raises(ProviderError, match="nothing answers there; is the server running"):
-            await model(api_base="http://127.0.0.1:9/v1").answer(make_ask())
+    with within(5), pytest.raises(ProviderError, match="nothing answers there; is the server running"):
+        await model(api_base="http://127.0.0.1:9/v1").answer(make_ask())
 
 
 async def test_a_retry_is_announced(llm_server, model, make_ask):
@@ -224,7 +223,7 @@ async def test_a_cancelled_call_closes_its_stream(llm_server, model, make_ask):
     llm_server.queue(Answer('{"a": 1}', stall=30.0))
     task = asyncio.create_task(model().answer(make_ask()))
     await asyncio.to_thread(llm_server.wait_for, 1)
-    await asyncio.sleep(0.1)
+    await async_pause(0.1)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

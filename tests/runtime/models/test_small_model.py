@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from lanes import within
+from lanes import async_pause, within
 from playing import player, put
 
 from kernel.asking.responder import Ask, Reply, ReplyForm
@@ -100,7 +100,7 @@ async def test_a_reply_that_reaches_its_limit_is_marked(model, question):
 async def test_a_cancelled_reply_stops_and_the_next_one_is_not_delayed(model, question):
     await reply_of(model, question("Hello.", max_tokens=4))
     writing = asyncio.create_task(model.answer(question(COUNTING, max_tokens=1500)))
-    await asyncio.sleep(0.3)
+    await async_pause(0.3)
     writing.cancel()
     with pytest.raises(asyncio.CancelledError):
         await writing

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lanes import async_until
 from playing import ACCEPT, plan
 
 from kernel.asking.responder import Ask, Ladder
@@ -165,11 +166,17 @@ async def test_a_grant_to_one_agent_is_none_to_another(fractal: Make) -> None:
 
 
 async def test_a_tool_that_is_revoked_in_the_middle_of_a_run_is_not_called(fractal: Make) -> None:
-    one = fractal(planning({"tool": "bash", "args": {"command": "sleep 1; true"}}, COUNT))
+    one = fractal(
+        planning(
+            {"tool": "bash", "args": {"command": "touch begun; while ! test -e go; do sleep 0.02; done"}},
+            COUNT,
+        )
+    )
     one.grant("count")
     going = asyncio.create_task(one.run("wait, then have a look"))
-    await asyncio.sleep(0.5)
+    await async_until((one.workspace.folder / "begun").exists)
     fractal().revoke("count")  # as another process would
+    (one.workspace.folder / "go").touch()
     result = await going
     step = one.root_document(result.run).steps[2]
     assert step.state == "failed"

@@ -9,14 +9,13 @@ import re
 import sqlite3
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from lanes import within
+from lanes import until, within
 from playing import ACCEPT, plan, player
 
 from kernel.asking.responder import Ask
@@ -297,9 +296,8 @@ def test_a_transaction_that_a_death_has_cut_is_taken_back_and_made_again(tmp_pat
     command = [sys.executable, "-m", "runtime.cli", "-C", str(work)]
     process = subprocess.Popen([*command, "run", "fill it"], env={**os.environ, **model})
     path = work / "shop.db"
-    while not (path.exists() and path.stat().st_size > 4_000_000):
-        assert process.poll() is None
-        time.sleep(0.005)
+    until(lambda: process.poll() is not None or (path.exists() and path.stat().st_size > 4_000_000))
+    assert process.poll() is None
     process.kill()
     process.wait()
     assert path.with_name("shop.db-journal").exists()

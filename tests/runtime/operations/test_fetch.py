@@ -5,14 +5,13 @@ from __future__ import annotations
 import gzip
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
-from lanes import within
+from lanes import pause, within
 
 from kernel.errors import OperationFailed
 from runtime.operations.fetch import fetch
@@ -96,7 +95,7 @@ class Pages(BaseHTTPRequestHandler):
             while True:
                 self.wfile.write(b"x")
                 self.wfile.flush()
-                time.sleep(0.1)
+                pause(0.1)
         except OSError:
             self.close_connection = True
 

@@ -79,6 +79,7 @@ def test_a_row_that_was_changed_by_its_receiver_comes_back_as_it_was() -> None:
     assert embedder.embed([]).shape == (0, embedder.size)
 
 
+@pytest.mark.night
 def test_a_text_that_was_just_asked_for_costs_nothing_again() -> None:
     minilm()
     kept, text = Deferred("minilm"), "word " * 200

@@ -314,6 +314,7 @@ def test_many_threads_ask_and_write_at_once() -> None:
         assert list(pool.map(work, range(40))) == [f"z{n}" for n in range(40)]
 
 
+@pytest.mark.night
 def test_a_question_costs_little_among_thousands() -> None:
     words = [f"w{n}" for n in range(400)]
     many = [
