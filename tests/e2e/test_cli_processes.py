@@ -139,7 +139,7 @@ def active_of(folder: Path, root: Document) -> float:
 
 def test_time_of_a_killed_session_is_counted(tmp_path: Path) -> None:
     """DO writes only the steps; their documents have the time."""
-    options = sleeping(tmp_path, 1.5, 300)
+    options = sleeping(tmp_path, 1.5, 8)
     root = killed_after_step(tmp_path, 1, "run", *options, "sleep twice")
     assert active_of(tmp_path, root) >= root.meta.spent["seconds"] + 1.5
     again = fractal(tmp_path, "resume", "--assume", "2=done", *options[2:])
@@ -149,7 +149,7 @@ def test_time_of_a_killed_session_is_counted(tmp_path: Path) -> None:
 
 def test_time_between_sessions_is_not_counted(tmp_path: Path, jumping: tuple[Path, dict[str, str]]) -> None:
     """Both sessions are killed, and only their steps write; the second is a day later."""
-    options = sleeping(tmp_path, 0.2, 0.3, 300)
+    options = sleeping(tmp_path, 0.2, 0.3, 30)
     killed_after_step(tmp_path, 1, "run", *options, "sleep")
     jump, clock = jumping
     jump.write_text(str(DAY))
