@@ -242,6 +242,15 @@ async def test_in_a_month_escalations_become_fewer_and_the_log_tells_why(fractal
     assert "calc" not in names(one), "what a person has taken away is not earned again"
 
 
+def test_grants_and_other_messages_of_one_millisecond_keep_their_order(fractal: Make) -> None:
+    one = fractal()
+    for number in range(20):
+        one.nerves.messages.write(type="observation", text=str(number))
+        one.revoke("count") if number % 2 else one.grant("count")
+    types = [each.type for each in one.nerves.messages.all()]
+    assert types == ["observation", "grant", "observation", "revoke"] * 10
+
+
 @pytest.mark.parametrize("writes", range(1, 8))
 def test_a_crash_between_answer_and_grants_loses_and_repeats_nothing(fractal: Make, writes: int) -> None:
     """A process is killed before its first, second … message; the next one goes on."""
