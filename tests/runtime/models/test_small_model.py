@@ -132,6 +132,7 @@ async def test_a_common_beginning_of_prompts_is_evaluated_once(model, question):
     assert engine.evaluated - before < 40
 
 
+@pytest.mark.night
 async def test_its_speed_is_measured(model):
     found = await speed(model)
     assert found.prompt_per_second > found.reply_per_second > 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lanes import within
+from lanes import examples, within
 
 from runtime.operations.pages import readable
 
@@ -72,7 +72,7 @@ def test_a_hostile_page_of_a_megabyte_takes_seconds_at_most(page):
         readable(page, "https://e.org/")
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.text(alphabet="<>/!-abhreftdscript=\"' &;#\n", max_size=80))
 def test_any_text_is_read(page):
     readable(page, "https://e.org/")

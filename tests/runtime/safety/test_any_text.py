@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from lanes import NIGHT
+from lanes import NIGHT, examples
 
 from runtime.api.fractal import shipped_system
 from runtime.safety.guard import FAULT, Guard
@@ -36,13 +36,13 @@ def judge(command: str) -> None:
     assert best < LIMIT
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(300), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(PIECES, max_size=60).map("".join))
 def test_no_pieces_of_shell_make_it_raise_or_linger(command: str) -> None:
     judge(command)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.text(st.characters(), max_size=300))
 def test_no_text_makes_it_raise_or_linger(command: str) -> None:
     judge(command)
