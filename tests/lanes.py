@@ -33,6 +33,17 @@ def chance(seed: int) -> random.Random:
     return random.Random(seed)
 
 
+def seconds(act: Callable[[], object], times: int = 3) -> float:
+    """CPU seconds of one call, the least of several."""
+    assert NIGHT, "a test that measures is marked night"
+    taken: list[float] = []
+    for _ in range(times):
+        began = time.process_time()
+        act()
+        taken.append(time.process_time() - began)
+    return min(taken)
+
+
 @contextmanager
 def within(seconds: float, *, least: float = 0.0) -> Iterator[None]:
     """The block takes less than this, and at least `least`; by day only the test's timeout limits it."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -13,7 +12,7 @@ import yaml
 from document_strategies import HEAD, LONG, documents, refusal, steps, the_example, trying
 from hypothesis import given
 from hypothesis import strategies as st
-from lanes import within
+from lanes import seconds, within
 
 from kernel.document.markdown import render, render_steps
 from kernel.document.model import (
@@ -265,16 +264,6 @@ def test_editing_the_plan_does_not_change_the_record_of_a_step():
 
 
 # ---- size and time ----------------------------------------------------------------------------------------
-
-
-def seconds(act: Callable[[], object]) -> float:
-    """CPU seconds of one call: the best of three."""
-    taken: list[float] = []
-    for _ in range(3):
-        start = time.process_time()
-        act()
-        taken.append(time.process_time() - start)
-    return min(taken)
 
 
 def many_steps(count: int) -> Document:

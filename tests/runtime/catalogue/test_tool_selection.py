@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from lanes import seconds
 
 from bench.toolbox import write_tools
 from kernel.tools.tool import BUILTINS
@@ -101,16 +100,6 @@ def test_words_are_stemmed() -> None:
 # ---- refreshing ------------------------------------------------------------------------------------------
 
 
-def seconds(work: Callable[[], object]) -> float:
-    """The minimum of fifteen measurements."""
-    times: list[float] = []
-    for _ in range(15):
-        began = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - began)
-    return min(times)
-
-
 def walk(*folders: Path) -> None:
     """List folders and stat each file: the lower bound of a refresh without a cache."""
     for folder in folders:
@@ -137,8 +126,9 @@ def test_refresh_of_unchanged_files_is_faster_than_a_walk(tmp_path: Path) -> Non
     few = Catalogue([tmp_path / "system"])
     many = Catalogue([tmp_path / "system"], skills=[tmp_path / "skills"])
     assert not few.refresh() and not many.refresh()
-    assert seconds(few.refresh) < seconds(lambda: walk(tmp_path / "system"))
-    assert seconds(many.refresh) < seconds(lambda: walk(tmp_path / "system", tmp_path / "skills"))
+    assert seconds(few.refresh, 15) < seconds(lambda: walk(tmp_path / "system"), 15)
+    both = (tmp_path / "system", tmp_path / "skills")
+    assert seconds(many.refresh, 15) < seconds(lambda: walk(*both), 15)
 
 
 def test_refresh_sees_changes_at_once(tmp_path: Path) -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from lanes import NIGHT, examples
+from lanes import NIGHT, examples, seconds
 
 from runtime.api.fractal import shipped_system
 from runtime.safety.guard import FAULT, Guard
@@ -24,16 +23,12 @@ PIECES = st.sampled_from([*"'\"`$(){}[]<>|&;#!*?~=\\\n\t \0\x01\x7f\ud800\ufffc"
 
 
 def judge(command: str) -> None:
-    """No fault comes of it; at night the quickest of ten times, of CPU, is within the limit."""
-    best = 9.0
-    for number in range(10):  # on a shared core a moment counts double
-        start = time.thread_time() if NIGHT else 0.0
-        dangers = GUARD.command(f"{command}{' ' * number}")
-        assert not any(FAULT in each.why for each in dangers), dangers
-        best = min(best, time.thread_time() - start) if NIGHT else 0.0
-        if best < LIMIT:
-            break
-    assert best < LIMIT
+    """No fault comes of it; at night the quickest of ten times is within the limit."""
+    dangers = GUARD.command(command)
+    assert not any(FAULT in each.why for each in dangers), dangers
+    if NIGHT:
+        again = (f"{command}{' ' * number}" for number in range(1, 11))  # no answer is kept
+        assert seconds(lambda: GUARD.command(next(again)), 10) < LIMIT
 
 
 @settings(max_examples=examples(300), deadline=None, suppress_health_check=[HealthCheck.too_slow])
