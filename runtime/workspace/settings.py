@@ -441,7 +441,7 @@ _NO_SETTINGS = frozenset(
         "FRACTAL_DEBUG",
         "FRACTAL_EXAMPLES",
         "FRACTAL_POSTGRES",
-        "FRACTAL_SOAK",
+        "FRACTAL_NIGHT",
         "FRACTAL_SYSTEM",
         "FRACTAL_TOKEN",
         "FRACTAL_TRUST",
