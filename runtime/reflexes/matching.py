@@ -2,7 +2,7 @@
 
 A task is covered when one phrasing reads all of it, or when it can be divided at joining words into parts
 that are each covered: word by word first, then by what it is about (`intents`). Where two readings are
-equally good and mean different things, there is no match.
+equally good and mean different things, there is no match. A reflex that only looks takes no order for a change.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import Any
 
 from runtime.reflexes.ellipsis import Beside
@@ -22,6 +22,7 @@ from runtime.reflexes.slots import Earlier, It, Scan
 from runtime.reflexes.surroundings import Surroundings
 from runtime.reflexes.templates import Unbound, plain
 from runtime.text.chunks import chunks
+from runtime.text.demand import demand
 
 MOST_JOINS = 16
 """Places where a task may be divided; a task with more is not a short order."""
@@ -79,6 +80,11 @@ class Match:
         """Whether it needs the text of the result before."""
         own = self.procedure is not None and self.procedure.uses_it
         return own or any(isinstance(value, It) for value in self.slots.values())
+
+    @property
+    def changes(self) -> bool:
+        """Whether some part of it may do more than look."""
+        return any(each.changes for each in self.used)
 
     @property
     def inline(self) -> bool:
@@ -141,6 +147,11 @@ class _Covered:
         self.shelf = shelf
         self.by_intent = by_intent
         self.torn = False  # whether the task had two best readings
+        self.orders_change = cache(self._orders_change)
+
+    def _orders_change(self, start: int, end: int) -> bool:
+        """Whether the tokens from `start` to `end` order a change, which no reflex that only looks may take."""
+        return demand(self.scan.raw(start, end), self.scan.language.systems) == "change"
 
     def best(
         self, start: int, end: int, prior: tuple[Earlier, ...], beside: Beside | None = None
@@ -153,12 +164,14 @@ class _Covered:
         spans = self._trimmed(start, end)
         phrased = beside is None
         found = [each for span in spans if phrased for each in self._matches(self._readings, scan, *span)]
+        found = self._heeding(found, start, end)
         if found:
             best = max(found, key=lambda each: each.reading.score)
             rivals = [each for each in found if each.reading.score == best.reading.score]
         elif self.by_intent:
             readings = partial(self.shelf.intents.readings, beside=beside)
             found = [each for span in spans for each in self._matches(readings, scan, *span)]
+            found = self._heeding(found, start, end)
             best = min(found, key=lambda each: each.reading.rank, default=None)
             rivals = [each for each in found if best and _rival(each, best)]
         else:
@@ -168,6 +181,12 @@ class _Covered:
             self.torn = self.torn or (whole and not best.reading.by_intent)
             return None
         return best
+
+    def _heeding(self, found: list[Match], start: int, end: int) -> list[Match]:
+        """The readings that do what the tokens from `start` to `end` demand."""
+        if all(each.changes for each in found) or not self.orders_change(start, end):
+            return found
+        return [each for each in found if each.changes]
 
     def _explains(self, start: int, end: int) -> bool:
         """Whether a clause only says why: `rent is paid`, with a verb and no word that reflexes know."""
@@ -312,7 +331,8 @@ def _split_tasks(covered: _Covered) -> Match | None:
     covered.torn = covered.torn or (done is not None and done.torn)
     if done is None or done.torn or len(done.parts) < 2 or _means_the_file(done.parts):
         return None
-    return Match(scan.text, parts=done.parts, prior=scan.prior)
+    found = Match(scan.text, parts=done.parts, prior=scan.prior)
+    return found if found.changes or not covered.orders_change(0, len(scan.tokens)) else None
 
 
 def _means_the_file(parts: Sequence[Match]) -> bool:
