@@ -15,7 +15,7 @@ from functools import cache, cached_property, partial
 from typing import Any
 
 from runtime.reflexes.ellipsis import Beside
-from runtime.reflexes.intents import MOST_WORDS, Intent
+from runtime.reflexes.intents import Intent
 from runtime.reflexes.phrasing import Phrasing, PhrasingError, Reading, as_list
 from runtime.reflexes.procedure import Procedure, Shelf
 from runtime.reflexes.slots import Earlier, It, Scan
@@ -188,15 +188,6 @@ class _Covered:
             return found
         return [each for each in found if each.changes]
 
-    def _explains(self, start: int, end: int) -> bool:
-        """Whether a clause only says why: `rent is paid`, with a verb and no word that reflexes know."""
-        words = [self.scan.word(at).replace("'", "") for at in range(start, end)]
-        language = self.scan.language
-        known = language.naming.keys() | language.relating.keys() | language.refused
-        known -= language.telling | language.beside
-        plain = all(word.isalpha() and word not in known for word in words)
-        return plain and len(words) >= 3 and bool(language.telling & {*words})
-
     def _matches(self, readings: Readings, scan: Scan, start: int, end: int) -> Iterator[Match]:
         for procedure, pattern, reading in readings(scan, start, end):
             yield Match(_task_of(scan, reading, start, end), procedure, pattern.text, reading, scan.prior)
@@ -220,10 +211,6 @@ class _Covered:
         while end > start and scan.word(end - 1) in _ENDS:
             end -= 1
         starts, ends = [start], [end]
-        for at in range(start + 1, end if end - start <= MOST_WORDS else start):
-            if scan.word(at) in (",", ":"):
-                starts += [at + 1 + (scan.word(at + 1) == "so")] if self._explains(start, at) else []
-                ends += [at] if self._explains(at + 1, end) else []
         for at in starts:
             for words in self.shelf.before:
                 after = at + len(words)
