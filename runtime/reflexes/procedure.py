@@ -61,6 +61,7 @@ _KNOWN = frozenset(
         "defaults",
         "needs",
         "refuse",
+        "also",
         "reshapes",
         "steps",
         "success",
@@ -85,6 +86,7 @@ class Procedure:
     defaults: Mapping[str, Any] = field(default_factory=dict)
     needs: str = ""  # the shape that the result before must have
     refuse: frozenset[str] = frozenset()  # words that show that something else is meant
+    also: tuple[Words, ...] = ()  # what a task read by an intent may say and the reflex does anyway
     gives: tuple[str, ...] = ("text",)  # the shapes of its own result
     about: str = ""  # the file that `it` means afterwards
     reshapes: bool = False  # prints the file in another form; beside a change, the file itself may be meant
@@ -374,6 +376,7 @@ def _procedure(path: Path, meta: Mapping[str, Any], language: Language) -> Proce
         str(meta.get("output") or f"{{{{ steps[{len(steps)}].result }}}}"),
         defaults=dict(meta.get("defaults") or {}),
         refuse=frozenset(str(meta.get("refuse") or "").lower().split()),
+        also=tuple(phrase_words(str(meta.get("also") or ""))),
         gives=tuple(re.split(r",\s*", str(meta.get("gives") or "text"))),
         facts=dict(meta.get("facts") or {}),
         systems=language.systems,

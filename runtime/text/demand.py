@@ -86,7 +86,7 @@ class Demands:
             return "look"
         if self.composes.match(rest):
             return "open"
-        if _LACKS.search(rest) or (wished and self.changed.search(rest)):
+        if (self.changed if wished else _LACKS).search(rest):
             return "change"
         return self._after_a_place(rest)
 
@@ -97,8 +97,8 @@ class Demands:
         return rest
 
     def _orders(self, text: str) -> bool:
-        hit = self.changes.match(text)
-        if hit is None:
+        hit, looks = self.changes.match(text), self.looks.match(text)
+        if hit is None or (looks and looks.end() >= hit.end()):  # `add up` only looks, `add` does not
             return False
         after = text[hit.end() :].strip()
         if self.nouns_after.match(after):

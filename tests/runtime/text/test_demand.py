@@ -36,6 +36,7 @@ show me the branches before deleting the merged ones
 why don't you merge main into dev
 sort data/sales.csv in place
 git commit -am wip
+pull the latest changes
 """.strip().splitlines()
 LOOKS = """
 which commits touched src/a.py?
@@ -54,6 +55,8 @@ count the words in notes.md and tell me the total
 when was README.md renamed?
 don't change anything, just show the diff
 what does commit abc123 change?
+add up the figures in numbers.txt
+find all python files, including in the folders
 explain what "delete everything" means here
 """.strip().splitlines()
 OPEN = """
@@ -63,6 +66,11 @@ translate hello to French
 sort people.csv by age
 run the tests
 write a haiku
+I need the number of lines in src/a.py
+I need people.csv as a markdown table
+pull the links out of notes.md
+port in config.json?
+lines of todo.txt starting with buy
 """.strip().splitlines()
 
 
