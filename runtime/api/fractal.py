@@ -142,9 +142,13 @@ class Fractal(Reader):
 
     def hidden(self, run_context: RunContext, document: Document) -> Collection[str]:
         """The names of the tools that a loop may not know."""
-        if self.config.discovery == "open" and not overseen(document):
+        if self.config.discovery == "open" and not (overseen(document) or self._revoked()):
             return ()
         return self.discovery.hidden(run_context.catalogue.tools, document)
+
+    def _revoked(self) -> Collection[str]:
+        """The names of the tools that were taken from this agent; nothing is loaded where there were none."""
+        return self.discovery.revoked() if self.messages_folder.is_dir() else ()
 
     def guide(self, run_context: RunContext, step: Step) -> str:
         """The guided tool whose instructions the child of a step follows."""
@@ -183,7 +187,7 @@ class Fractal(Reader):
 
     def revoke(self, tool: str, agent: str = "", *, why: str = "", by: Decider = PROGRAM) -> None:
         """Take a tool from an agent, at once. Raises `UsageError` if the agent does not know it."""
-        self.discovery.revoke(tool, agent or self.config.agent, by, why)
+        discovering.revoke(self, tool, agent, by, why)
 
     def why_review(self, session: Session, confidence: str) -> str:
         """Why a loop's plan of this confidence needs approval before DO; "" if it does not."""
@@ -313,9 +317,9 @@ class Fractal(Reader):
         run = id or self.workspace.new_run()
         with self.workspace.claimed(run) as folder, run_lock(folder), self._reserved(run) as lifeforce:
             run_context, clock, servers = run_context_of(self, run, ladder)
-            if tool and tool != DREAM and not run_context.catalogue.guided(tool):
-                reused = tool in run_context.catalogue.tools
-                raise UsageError(f"{tool} guides no loop" if reused else run_context.catalogue.unknown(tool))
+            known = run_context.catalogue.without(self._revoked())
+            if tool and tool != DREAM and not known.guided(tool):
+                raise UsageError(f"{tool} guides no loop" if tool in known.tools else known.unknown(tool))
             pieces = [*earlier, *shelved(run_context.store, context)]
             made = await run_to_end(partial(worktrees.make, self, run)) if worktree else None
             if made:

@@ -1,0 +1,122 @@
+"""What Fractal says that it does, it does: a revoked tool does not run, an answer is not lost, a limit holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playing import ACCEPT, Play, plan, player, write
+
+from kernel.asking.responder import Ask, Ladder
+from kernel.errors import Exit, UsageError
+from runtime.api.fractal import Fractal
+from runtime.api.live_runs import Runs
+from runtime.models.human import Human
+from runtime.models.scripted import Scripted
+
+QUICK = {"embedder": "lexical", "fsync": False, "sandbox": "off"}
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    (tmp_path / "notes.md").write_text("one\ntwo\n")
+    return tmp_path
+
+
+@pytest.fixture
+def play(work: Path) -> Play:
+    return player(work)
+
+
+def ladder(answers: Callable[[Ask], Any]) -> Ladder:
+    return Ladder((Scripted(answers), Human()))
+
+
+# ---- a revoked tool does not run ----
+
+TRACE = {"tool": "bash", "args": {"command": "touch ran"}}
+
+
+def taken(work: Path, *tools: str, **settings: Any) -> dict[str, Any]:
+    """The settings of a folder where these tools were revoked."""
+    for tool in tools:
+        Fractal(work, settings={**QUICK, **settings}).revoke(tool)
+    return {**QUICK, **settings}
+
+
+@pytest.mark.parametrize("discovery", ["open", "progressive"])
+@pytest.mark.parametrize("how", ["step", "child", "turn", "criterion"])
+def test_a_model_cannot_run_a_revoked_tool(work: Path, play: Play, discovery: str, how: str) -> None:
+    def answers(ask: Ask) -> Any:
+        if ask.phase == "check":
+            return ACCEPT
+        if ask.phase == "work":
+            return {"calls": [TRACE]}
+        if how == "criterion":
+            return plan(write("a.txt", "a"), success=[{"run": "touch ran"}])
+        if how == "turn":
+            return plan({"tool": "work", "what": "make a trace"})
+        if how == "child" and not ask.document.meta.parent:
+            return plan({"subtask": "make a trace, please"})
+        return plan(TRACE)
+
+    played = play(answers, settings=taken(work, "bash", discovery=discovery, approve=[]))
+    assert played.result.exit != Exit.ACCEPTED
+    assert not (work / "ran").exists()
+
+
+def test_no_reflex_single_call_or_oversight_runs_a_revoked_tool(work: Path, play: Play) -> None:
+    settings = taken(work, "count", "bash", "research")
+    told = play([Human()], "count the lines of notes.md", settings={**settings, "model": "reflex"})
+    assert told.result.exit == Exit.WAITING
+    with pytest.raises(UsageError, match="there is no tool 'research'"):
+        play(lambda ask: ACCEPT, tool="research", settings=settings)
+
+    def escalating(ask: Ask) -> Any:
+        if ask.phase == "check":
+            return ACCEPT
+        if ask.document.meta.parent:
+            return plan(TRACE)
+        return plan({"tool": "escalate", "what": "general: make a trace"})
+
+    play([Scripted(escalating), Scripted(escalating, name="large", tier="oversight")], settings=settings)
+    assert not (work / "ran").exists()
+
+
+async def test_a_revoked_tool_is_not_called_over_mcp(work: Path) -> None:
+    with pytest.raises(UsageError, match="there is no tool 'count'"):
+        await Runs(work, settings=taken(work, "count")).call("count", {"what": "lines", "path": "notes.md"})
+
+
+def test_a_solved_task_is_not_repeated_with_a_revoked_tool(work: Path, play: Play) -> None:
+    settings = {**QUICK, "recall": True, "learn": "auto", "check": "auto"}
+    task = "Mirror the lines of notes.md into back.md"
+    solved = lambda ask: plan(  # noqa: E731
+        {"tool": "read", "args": {"path": "notes.md"}},
+        write("back.md", "{{ steps[1].result }}"),
+        success=[{"file": "back.md", "has": "two"}],
+        task=task,
+    )
+    assert play(solved, task, settings=settings).result.exit == Exit.ACCEPTED
+    (work / "back.md").unlink()
+    Fractal(work, settings=settings).revoke("write")
+    play([Human()], task, settings=settings)
+    assert not (work / "back.md").exists()
+
+
+def test_what_was_given_back_runs_again(work: Path, play: Play) -> None:
+    settings = taken(work, "bash", approve=[])
+    assert Fractal(work, settings=settings).grant("bash")
+    play(lambda ask: ACCEPT if ask.phase == "check" else plan(TRACE), settings=settings)
+    assert (work / "ran").exists()
+
+
+def test_a_tool_that_is_not_there_cannot_be_revoked(work: Path) -> None:
+    fractal = Fractal(work, settings=QUICK)
+    with pytest.raises(UsageError, match="there is no tool 'bsah'; there are bash"):
+        fractal.revoke("bsah")
+    fractal.revoke("bash")
+    with pytest.raises(UsageError, match="does not know bash"):
+        fractal.revoke("bash")
