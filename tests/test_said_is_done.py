@@ -36,6 +36,7 @@ def ladder(answers: Callable[[Ask], Any]) -> Ladder:
 
 # ---- a revoked tool does not run ----
 
+READ = {"tool": "read", "args": {"path": "notes.md"}}
 TRACE = {"tool": "bash", "args": {"command": "touch ran"}}
 
 
@@ -120,3 +121,46 @@ def test_a_tool_that_is_not_there_cannot_be_revoked(work: Path) -> None:
     fractal.revoke("bash")
     with pytest.raises(UsageError, match="does not know bash"):
         fractal.revoke("bash")
+
+
+# ---- what was said reaches whoever needs it ----
+
+
+def test_a_child_gets_its_parents_task_facts_and_answers(play: Play) -> None:
+    prompts: dict[str, str] = {}
+
+    def answers(ask: Ask) -> Any:
+        if ask.phase == "check":
+            return ACCEPT
+        if ask.document.meta.parent:
+            prompts[ask.document.text(1, "task")] = ask.user
+            step = {"subtask": "the inner part"} if ask.document.text(1, "task") == "the part" else READ
+            return plan(step, task=ask.document.text(1, "task"))
+        if not ask.document.note(1, "answer"):
+            red = {"fact": "the pump is red", "from": "a.txt"}
+            return {"task": "do it all", "question": "Which port?", "context": [red]}
+        return plan({"subtask": "the part"}, task="do it all")
+
+    first = play(answers, "do everything that we spoke of")
+    first.fractal.tell(first.result.run, "answer", text="port 8081")
+    play(answers, resume=first.result.run)
+    assert list(prompts) == ["the part", "the inner part"]
+    for prompt in prompts.values():
+        for said in ("do everything that we spoke of", "the pump is red", "Which port?", "port 8081"):
+            assert said in prompt
+
+
+def test_a_step_sees_the_results_of_all_steps_before_it(play: Play) -> None:
+    prompts: list[str] = []
+
+    def answers(ask: Ask) -> Any:
+        if ask.phase == "do":
+            prompts.append(ask.user)
+            return {"tool": "write", "args": {"path": "c.md", "content": "c"}}
+        first = write("a.md", "the first is " + "long " * 60)
+        steps = [first, {"tool": "read", "args": {"path": "a.md"}}, READ, {"tool": "write", "what": "sum them up"}]
+        return ACCEPT if ask.phase == "check" else plan(*steps)
+
+    play(answers)
+    assert "the first is long" in prompts[0]
+    assert "one\ntwo" in prompts[0]

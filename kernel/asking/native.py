@@ -53,8 +53,13 @@ def _object(properties: Mapping[str, Any], required: Sequence[str]) -> Schema:
 def _parameters(tool: Tool) -> Schema:
     if tool.guided:
         return _object({"what": {"type": "string"}}, ["what"])
-    kept = {name: {key: schema[key] for key in _KEPT if key in schema} for name, schema in tool.args.items()}
-    return _object(kept, tool.required)
+    return _object({name: _trimmed(schema) for name, schema in tool.args.items()}, tool.required)
+
+
+def _trimmed(schema: Schema) -> Schema:
+    """What providers need of an argument's schema; some refuse an array without `items`."""
+    kept = {key: schema[key] for key in _KEPT if key in schema}
+    return {**kept, "items": {}} if kept.get("type") == "array" and "items" not in kept else kept
 
 
 def reply_text(calls: Sequence[tuple[str, str]], text: str) -> str:
