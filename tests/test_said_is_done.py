@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from in_process import in_process
 from playing import ACCEPT, Play, plan, player, write
 
 from kernel.asking.responder import Ask, Ladder
@@ -14,6 +17,7 @@ from kernel.errors import Exit, UsageError
 from runtime.api.fractal import Fractal
 from runtime.api.live_runs import Runs
 from runtime.models.human import Human
+from runtime.models.ladder import Limited
 from runtime.models.scripted import Scripted
 
 QUICK = {"embedder": "lexical", "fsync": False, "sandbox": "off"}
@@ -164,3 +168,49 @@ def test_a_step_sees_the_results_of_all_steps_before_it(play: Play) -> None:
     play(answers)
     assert "the first is long" in prompts[0]
     assert "one\ntwo" in prompts[0]
+
+
+# ---- resume takes what a person has just worked on, and asking again is no question ----
+
+
+def test_a_question_of_check_that_is_asked_again_is_not_counted(work: Path) -> None:
+    def answers(ask: Ask) -> Any:
+        return plan(READ, success=[{"judge": "it reads well"}])
+
+    def fractal() -> Fractal:
+        planner = Limited(Scripted(answers), ("understand", "plan", "fused"))
+        return Fractal(work, settings={**QUICK, "check": "always"}, ladder=Ladder((planner, Human())))
+
+    result = asyncio.run(fractal().run("judge the notes"))
+    for _ in range(5):
+        assert result.exit == Exit.WAITING
+        result = asyncio.run(fractal().resume())
+    fractal().tell(result.run, "answer", text="yes")
+    assert asyncio.run(fractal().resume()).exit == Exit.ACCEPTED
+
+
+@pytest.mark.parametrize("how", ["edited", "answered"])
+def test_resume_takes_the_run_that_a_person_worked_on_last(work: Path, how: str) -> None:
+    def answers(ask: Ask) -> Any:
+        if ask.phase == "check":
+            return ACCEPT
+        if "b.md" in ask.document.text(1, "task") or ask.document.note(1, "answer"):
+            return plan(READ)
+        return {"task": "do it", "question": "Which?"}
+
+    env = {**os.environ, "FRACTAL_SANDBOX": "off", "FRACTAL_FSYNC": "false"}
+    older, newer = (
+        asyncio.run(Fractal(work, settings=QUICK, ladder=ladder(answers)).run(f"do {name}")).run for name in "ab"
+    )
+    reading = Fractal(work, settings=QUICK, ladder=ladder(answers))
+    assert reading.to_resume() == newer
+    path = reading.path(older)
+    if how == "edited":
+        later = path.stat().st_mtime + 60
+        path.write_text(path.read_text().replace("do a", "do b.md"))
+        os.utime(path, (later, later))
+    else:
+        reading.tell(older, "answer", text="this one")
+    assert reading.to_resume() == older
+    ran = in_process(work, ["resume", "-m", "reflex"], env)
+    assert f"continuing run {older}: do " in ran.err

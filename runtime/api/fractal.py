@@ -39,7 +39,7 @@ from runtime.reflexes.dreaming import KIND as DREAM
 from runtime.sandbox.changes import Change
 from runtime.sandbox.process import run_to_end
 from runtime.sandbox.snapshot import Snapshots
-from runtime.workspace import applying, trust, undo
+from runtime.workspace import applying, edits, trust, undo
 from runtime.workspace import settings as settings_of
 from runtime.workspace.approved import relative
 from runtime.workspace.archive import put_away
@@ -348,13 +348,13 @@ class Fractal(Reader):
         yes: bool = False,
         redo: bool = False,
     ) -> RunResult:
-        """Resume a run, by default the newest unfinished one.
+        """Resume a run, by default the one of `to_resume`.
 
         A person's edits of its documents are reported first, by `stale` events, and what depends on them is
         done again; with `redo` also the steps whose instructions have changed. `assume` decides about steps
         that may have happened: `rerun` or `done`, of one step `3=done`, below the root `LOOP:3=done`.
         """
-        run = self.find(run) if run else self.newest_unfinished()
+        run = self.find(run) if run else self.to_resume()
         folder = self.workspace.runs / run
         with run_lock(folder), ExitStack() as at_work:
             root = self.root_document(run)
@@ -379,6 +379,21 @@ class Fractal(Reader):
             begin_session(run_context, root)
             self._emit_start(root)
             return await self._drive(run_context, folder, clock, servers, policy)
+
+    def to_resume(self) -> str:
+        """The run that `resume` takes: one that a person has just edited or decided, else the newest unfinished.
+
+        Without an unfinished one it is the newest run.
+        """
+        for each in self.touched():
+            with suppress(FractalError):
+                run_context, documents = run_context_of(self, each.run, self.ladder)[0], self.documents(each.run)
+                found = [edits.find(Session(run_context, document), redo=False) for document in documents]
+                if each.status == "waiting" or any(not stale.kept for stales in found for stale in stales):
+                    return each.run
+        going = (each.run for each in self.runs() if each.status not in ENDED | {"broken"})
+        decided = (run for run in going if any(Inbox(self.workspace.runs / run).messages((*KINDS, "cancel"))))
+        return next(decided, "") or self.newest_unfinished()
 
     def _trace(self, document: Document, given: str) -> str:
         """The `traceparent` of a new run: the caller's, or one of its own if it is traced; "" for none."""
