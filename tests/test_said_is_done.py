@@ -214,3 +214,65 @@ def test_resume_takes_the_run_that_a_person_worked_on_last(work: Path, how: str)
     assert reading.to_resume() == older
     ran = in_process(work, ["resume", "-m", "reflex"], env)
     assert f"continuing run {older}: do " in ran.err
+
+
+# ---- a turn says all that a plan can say ----
+
+
+@pytest.mark.parametrize("call", [{"tool": "research", "what": "the price"}, {"subtask": "the price"}, {"research": {"what": "the price"}}])
+def test_a_turn_starts_a_loop_with_what_it_says(play: Play, call: dict[str, Any]) -> None:
+    tasks: list[str] = []
+
+    def answers(ask: Ask) -> Any:
+        if ask.document.meta.parent:
+            tasks.append(ask.document.text(1, "task"))
+            return {"cannot": "no"} if ask.phase == "plan" else {"task": "the price", "cannot": "no"}
+        if ask.phase == "work":
+            return {"done": "told"} if tasks else {"calls": [call]}
+        return ACCEPT if ask.phase == "check" else plan({"tool": "work", "what": "find it"})
+
+    play(answers)
+    assert set(tasks) == {"the price"}
+
+
+def test_a_call_of_a_loop_without_a_task_is_refused(play: Play) -> None:
+    why: list[str] = []
+
+    def answers(ask: Ask) -> Any:
+        if ask.phase == "work":
+            why.append(ask.user)
+            return {"calls": [{"tool": "research", "args": {}}]} if len(why) == 1 else {"done": "told"}
+        return ACCEPT if ask.phase == "check" else plan({"tool": "work", "what": "find it"})
+
+    play(answers)
+    assert "research needs what: the task in words" in why[1]
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_a_turn_gives_the_subtask_that_a_draft_of_a_phase_demands(work: Path, native: bool) -> None:
+    """Day 1 of a bare system, with a model that has not planned the trial."""
+    assert in_process(work, ["init", "--bare"], dict(os.environ)).exit == 0
+    draft = write(".fractal/system/phases/do.md", "# DO\nDo it.\n")
+    tried: list[str] = []
+
+    def answers(ask: Ask) -> Any:
+        if ask.phase == "check":
+            return ACCEPT
+        if ask.phase == "understand":
+            return {"task": ask.document.text(1, "task")}
+        if ask.phase == "do":
+            tried.append(ask.system)
+            return {"tool": "write", "args": {"path": "b.txt", "content": "b"}}
+        if ask.phase == "work":
+            assert "give a small task as a subtask" in ask.user or tried
+            return {"done": "built"} if tried else {"calls": [{"subtask": "Write b.txt"}]}
+        if ask.document.meta.parent:
+            return plan({"tool": "write", "what": "b.txt"}, success=[{"file": "b.txt", "has": "b"}])
+        return plan(draft)
+
+    model = Scripted(answers)
+    model.native = native
+    played = player(work)([model], "Build yourself", settings={"check": "auto"})
+    assert "# DO\nDo it." in tried[0]
+    assert played.result.exit == Exit.ACCEPTED
+    assert (work / "system" / "phases" / "do.md").is_file()

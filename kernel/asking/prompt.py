@@ -256,7 +256,8 @@ def assemble(
     tools: tuple[Mapping[str, Any], ...] = ()
     if phase == "work" and native_calls:
         hands = _hands(document, catalogue, count, NATIVE_TOKENS, _rendered)
-        tools = tuple(native.schemas([*hands, *_seen_by_plan(document, catalogue, count, context, hands)]))
+        seen = _seen_by_plan(document, catalogue, count, context, hands)
+        tools = tuple(native.schemas([*hands, *seen], may_split=may_split))
     else:
         named.append(("form", f"{FORM}{form(document, phase, catalogue)}"))
         if index := _index(document, phase, catalogue, count, context):
@@ -394,7 +395,8 @@ def work(
         pieces += [_data(f"{note.key.capitalize()} (as DO says)", note.text, path) for note in ends]
     if phase == "do":
         tool = catalogue.tools.get(document.planned[step].tool)
-        pieces.append(_sentence(f"Tool: {_line(tool.line)}" if tool else ""))
+        if tool:
+            pieces += [_sentence(f"Tool: {_line(tool.line)}"), Piece("", (Part(tool.body.strip()),))]
         if tool and CHANGING & set(tool.effects):  # its output has to meet the success criteria
             pieces.append(Piece("Success", (Part(document.text(2, "success criteria")),), path))
             pieces += _guide(document, catalogue)

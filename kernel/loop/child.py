@@ -110,7 +110,7 @@ def _background(session: Session) -> list[Note]:
     """The task of which a subtask is a part, the facts that UNDERSTAND chose, and what a person has answered."""
     document, whole = session.doc, f"{session.id}.md"
     asked, answers = "", list[Note]()
-    facts, tasks = list[Note](), list[Note]()
+    facts, whole_task = list[Note](), list[Note]()
     for note in document.section(1).notes:
         if note.key == "question":
             asked = "" if note.origin == "kernel" else f"{note.text}\n"
@@ -118,10 +118,10 @@ def _background(session: Session) -> list[Note]:
             answers.append(replace(note, text=f"- {asked}{note.text}"))
         elif note.key == "fact":
             facts.append(replace(note, text=f"- {note.text}" + (f" ({note.source})" if note.source else "")))
-        elif note.key in ("task", "resolved task") and note.text not in [each.text for each in tasks]:
-            tasks.append(note)
+        elif note.key in ("task", "resolved task") and note.text not in [each.text for each in whole_task]:
+            whole_task.append(note)
     found = (
-        (BACKGROUND, PARENT_TASK, tasks),
+        (BACKGROUND, PARENT_TASK, whole_task),
         (BACKGROUND, "parent: facts", facts),
         ("context", "parent: answers", answers),
     )
@@ -130,6 +130,14 @@ def _background(session: Session) -> list[Note]:
         for key, source, texts in found
         if texts
     ]
+
+
+def tasks(session: Session) -> list[str]:
+    """The tasks of this loop and its ancestors, as given and as resolved."""
+    documents = [session.doc]
+    while (parent := documents[-1].meta.parent) and session.run.store.exists(parent):
+        documents.append(session.run.store.load(parent))
+    return [task for each in documents for task in (each.text(1, "task"), each.task)]
 
 
 def drafts_used(session: Session, step: Step) -> dict[str, Any]:
