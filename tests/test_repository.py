@@ -164,8 +164,7 @@ def test_every_operation_has_a_sample_and_code(path):
     assert isinstance(tool.sample.get("task"), str) and tool.sample["task"].strip()
     assert tool.problem(tool.sample.get("args")) == ""
     assert re.compile(tool.sample["shows"])
-    headings = re.findall(r"^## (\w+)$", tool.body, re.M)
-    assert headings == ["UNDERSTAND", "PLAN", "DO", "CHECK"]
+    assert tool.body.strip() and "#" not in tool.body, "DO shows the whole of it"
 
 
 def imports_of(*arguments: str) -> set[str]:

@@ -65,6 +65,7 @@ _ENDS = ("answer", "question", "cannot")
 """What a plan may be instead of steps."""
 _CONTEXT = {"context": _list(_object({"fact": TEXT}, {"from": ANY_TEXT})), "open": _list(TEXT)}
 _CALL: Schema = _object({"tool": TEXT, "args": _ARGS})
+_CALLS = [_CALL, _object({"tool": TEXT, "what": TEXT}), _object({"subtask": TEXT})]
 _ACTION: Schema = {"anyOf": [_CALL, *(_object({end: TEXT}) for end in ("blocked", "skip", "question"))]}
 _ISSUES = {"validation": _only("fail"), "issues": _list(TEXT)}
 
@@ -98,7 +99,7 @@ FORMS: Mapping[str, Schema] = {
     "atomic": _ACTION,
     "work": {
         "anyOf": [
-            _object({"calls": _list(_CALL, 1, CALLS)}, {"done": TEXT}),
+            _object({"calls": _list({"anyOf": _CALLS}, 1, CALLS)}, {"done": TEXT}),
             *(_object({end: TEXT}) for end in ("done", "question", "cannot")),
         ]
     },

@@ -14,6 +14,8 @@ from kernel.tools.tool import Tool
 
 _KEPT = ("type", "enum", "items", "anyOf")
 """What is kept of an argument's schema."""
+SUBTASK = "subtask"
+"""The call that starts a loop of its own."""
 ENDS: Mapping[str, str] = {
     "done": "the task is done: what the user is told",
     "question": "what only a person can tell",
@@ -24,10 +26,11 @@ ENDS: Mapping[str, str] = {
 Schema = Mapping[str, Any]
 
 
-def schemas(tools: Iterable[Tool]) -> list[Schema]:
-    """The schemas of the tools, and of each end."""
+def schemas(tools: Iterable[Tool], *, may_split: bool = True) -> list[Schema]:
+    """The schemas of the tools, of a subtask where one may be started, and of each end."""
     text = _object({"text": {"type": "string"}}, ["text"])
-    return [*map(schema_of, tools), *(_schema(end, line, text) for end, line in ENDS.items())]
+    split = [_schema(SUBTASK, "a part of the task in a loop of its own", text)] if may_split else []
+    return [*map(schema_of, tools), *split, *(_schema(end, line, text) for end, line in ENDS.items())]
 
 
 def schema_of(tool: Tool) -> Schema:
@@ -53,8 +56,13 @@ def _object(properties: Mapping[str, Any], required: Sequence[str]) -> Schema:
 def _parameters(tool: Tool) -> Schema:
     if tool.guided:
         return _object({"what": {"type": "string"}}, ["what"])
-    kept = {name: {key: schema[key] for key in _KEPT if key in schema} for name, schema in tool.args.items()}
-    return _object(kept, tool.required)
+    return _object({name: _trimmed(schema) for name, schema in tool.args.items()}, tool.required)
+
+
+def _trimmed(schema: Schema) -> Schema:
+    """What providers need of an argument's schema; some refuse an array without `items`."""
+    kept = {key: schema[key] for key in _KEPT if key in schema}
+    return {**kept, "items": {}} if kept.get("type") == "array" and "items" not in kept else kept
 
 
 def reply_text(calls: Sequence[tuple[str, str]], text: str) -> str:
@@ -67,7 +75,8 @@ def reply_text(calls: Sequence[tuple[str, str]], text: str) -> str:
     read = [{"tool": name, "args": arguments(given)} for name, given in calls]
     if others := [each for each in read if each["tool"] not in ENDS]:
         done = [_text(each["args"]) for each in read if each["tool"] == "done"]
-        return to_json({"calls": others, **({"done": done[-1]} if done else {})})
+        split = [each if each["tool"] != SUBTASK else {SUBTASK: _text(each["args"])} for each in others]
+        return to_json({"calls": split, **({"done": done[-1]} if done else {})})
     return to_json({read[-1]["tool"]: _text(read[-1]["args"])})
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any, cast
@@ -181,6 +181,10 @@ WAY = f"{MEMORY}: way"
 """The source of memory's advice on how to approach the task."""
 REFUSED = f"{MEMORY}: refused"
 """The source of what a person refused of tasks like this one."""
+BACKGROUND = "background"
+"""The note of §1 with what a child is told of its parent: the task, and the facts."""
+PARENT_TASK = "parent: task"
+"""The source of the task of a child's parent."""
 FOR_PLAN = (REFUSED, f"{MEMORY}: patterns", f"{MEMORY}: similar tasks", WAY)
 """Sources that PLAN sees even after UNDERSTAND has chosen facts: they describe how, not what."""
 NOT_YET = "not yet"
@@ -192,7 +196,7 @@ INDEX_TOKENS = 150
 INDEX_CONTEXT = 3000
 """Tokens of work context for which that holds; a larger one has a larger index, in proportion."""
 WORK_TOKENS = 120
-"""Maximum tokens of the tools in an open DO, each with its line."""
+"""Maximum tokens of the usual tools in an open DO, each with its line; more of PLAN's index may follow."""
 NATIVE_TOKENS = 200
 """The same for the schemas of native calls; work.md, section 1, allows 250."""
 DO_RESULT_CHARS = 2400
@@ -205,8 +209,8 @@ NEEDED_CHARS = 800
 """The same for a step that the current one needs."""
 AROUND = 16
 """Steps shown before the current one in DO; half as many are shown after it."""
-SHORT_CHARS = 200
-"""Maximum characters of a result that DO shows although the current step does not need it."""
+FAR_CHARS = 600
+"""Maximum characters of a result that DO shows of a step that the current one needs by others only."""
 ASKED_CHARS = 600
 """Maximum characters of the original task that is shown beside the resolved one."""
 LEAST_TASK = 200
@@ -251,8 +255,9 @@ def assemble(
     named = [("base", base(document, catalogue)), ("phase", instructions(document, phase, catalogue))]
     tools: tuple[Mapping[str, Any], ...] = ()
     if phase == "work" and native_calls:
-        chosen = _work_tools(document, catalogue, count, NATIVE_TOKENS, _rendered)
-        tools = tuple(native.schemas(chosen))
+        hands = _hands(document, catalogue, count, NATIVE_TOKENS, _rendered)
+        seen = _seen_by_plan(document, catalogue, count, context, hands)
+        tools = tuple(native.schemas([*hands, *seen], may_split=may_split))
     else:
         named.append(("form", f"{FORM}{form(document, phase, catalogue)}"))
         if index := _index(document, phase, catalogue, count, context):
@@ -273,13 +278,18 @@ def assemble(
 def _index(document: Document, phase: str, catalogue: Catalogue, count: Count, context: int) -> str:
     """The tools that a phase may choose from, one a line; "" for other phases."""
     if phase == "work":
-        limit = WORK_TOKENS - count("Tools:\n")
-        return "\n".join(tool.line for tool in _work_tools(document, catalogue, count, limit, _described))
+        hands = _hands(document, catalogue, count, WORK_TOKENS - count("Tools:\n"), _described)
+        more = _seen_by_plan(document, catalogue, count, context, hands)
+        return "\n".join([*(tool.line for tool in hands), *(tool.signature for tool in more)])
     if phase not in ("plan", "fused", "atomic"):
         return ""
     own = catalogue.tools.get(document.meta.type)
-    room = INDEX_TOKENS * max(context, INDEX_CONTEXT) // INDEX_CONTEXT - count("Tools:\n")
-    return catalogue.index(document.task, room, count, own if own and own.guided else None)
+    return catalogue.index(document.task, _room(count, context), count, own if own and own.guided else None)
+
+
+def _room(count: Count, context: int) -> int:
+    """The tokens of PLAN's index."""
+    return INDEX_TOKENS * max(context, INDEX_CONTEXT) // INDEX_CONTEXT - count("Tools:\n")
 
 
 def _described(tool: Tool) -> str:
@@ -290,12 +300,28 @@ def _rendered(tool: Tool) -> str:
     return native.rendered(native.schema_of(tool))
 
 
-def _work_tools(
+def _hands(
     document: Document, catalogue: Catalogue, count: Count, limit: int, line: Callable[[Tool], str]
 ) -> list[Tool]:
-    """The tools of an open DO: those that suit its goal, each as this line."""
+    """The tools that every turn of an open DO has: the usual ones and what suits its goal, each as this line."""
     own = catalogue.tools.get(document.meta.type if document.meta.depth else WORK)
     return catalogue.chosen(document.task, limit, count, own, line)
+
+
+def _seen_by_plan(
+    document: Document, catalogue: Catalogue, count: Count, context: int, hands: Collection[Tool]
+) -> list[Tool]:
+    """The other tools of an open DO: those that PLAN has named, and of its index those that do not ship.
+
+    A shipped one does what the `hands` do, too; nothing replaces a tool of a server, a plugin or a skill.
+    """
+    named = [step.tool for step in (*document.planned.values(), *document.steps.values())]
+    asked = [note.text for note in document.section(1).notes if note.key in ("task", "resolved task")]
+    asked += [note.text for note in document.section(1).notes if note.source == PARENT_TASK]
+    indexed = [tool for text in asked for tool in catalogue.chosen(text, _room(count, context), count)]
+    seen = [*(catalogue.tools[name] for name in named if name in catalogue.tools)]
+    seen += [tool for tool in indexed if tool.origin != "shipped"]
+    return [tool for tool in {tool.name: tool for tool in seen}.values() if tool not in hands and tool.name != WORK]
 
 
 def _refused(reply: str, why: str, example: str) -> Piece:
@@ -369,7 +395,8 @@ def work(
         pieces += [_data(f"{note.key.capitalize()} (as DO says)", note.text, path) for note in ends]
     if phase == "do":
         tool = catalogue.tools.get(document.planned[step].tool)
-        pieces.append(_sentence(f"Tool: {_line(tool.line)}" if tool else ""))
+        if tool:
+            pieces += [_sentence(f"Tool: {_line(tool.line)}"), Piece("", (Part(tool.body.strip()),))]
         if tool and CHANGING & set(tool.effects):  # its output has to meet the success criteria
             pieces.append(Piece("Success", (Part(document.text(2, "success criteria")),), path))
             pieces += _guide(document, catalogue)
@@ -433,7 +460,7 @@ def _contexts(document: Document, phase: str) -> list[Piece]:
     offered = [
         replace(note, text=now[-1].text) if now and note.source == FOLDER else note
         for note in document.section(1).notes
-        if note.key == "context"
+        if note.key in ("context", BACKGROUND)
     ]
     changed = {path for step in document.steps.values() for path in _changed(step)}
     offered = [note for note in offered if note.source.removeprefix(NAMED) not in changed]
@@ -441,7 +468,9 @@ def _contexts(document: Document, phase: str) -> list[Piece]:
         lines = [f"- {note.text}" + (f" ({note.source})" if note.source else "") for note in facts]
         kept = (*FOR_PLAN, FOLDER) if now else FOR_PLAN
         offered = [
-            note for note in offered if note.source in kept or note.source.startswith((GUIDANCE, NAMED))
+            note
+            for note in offered
+            if note.source in kept or note.source.startswith((GUIDANCE, NAMED)) or note.key == BACKGROUND
         ]
         return [_data("Context", "\n".join(lines)), *map(_context, offered)]
     return list(map(_context, offered))
@@ -553,31 +582,31 @@ def _check_chars(document: Document) -> int:
 
 
 def _log(document: Document, limit: int, now: int) -> list[Part]:
-    """The steps with their results: all in CHECK; in DO only results that the current step depends on.
+    """The steps with their results: all in CHECK; in DO those that the current step depends on, by others, too.
 
     The state of a parallel step would make the prompt depend on timing. All steps with all results would make
     the total size of the prompts quadratic in the number of steps.
     """
     shown = _near(document, now) if now else list(document.planned)
-    before = _before(document, now, min(shown)) if now else set(shown)
+    ended = before(document, now, min(shown)) if now else set(shown)
     parts: list[Part] = []
     last = 0
     for n in shown:
         if last and n > last + 1:
             parts.append(Part("", "- …"))
         last, planned = n, document.planned[n]
-        step = document.steps.get(n, planned) if n in before else planned
+        step = document.steps.get(n, planned) if n in ended else planned
         if n == now:
             parts.append(Part("", f"- NOW {n}. {planned.tool}: {_line(planned.what)}", first=True))
             continue
         needed = n in document.planned[now].needs if now else False
         near = needed or not now
         chars = NEEDED_CHARS if needed else ARGUMENT_CHARS
-        shows = bool(step.result) and (near or len(step.result or "") <= SHORT_CHARS)
+        shows = n in ended and bool(step.result)
         # the planned call, without inserted results; arguments chosen by a model are shown as data
         asked = planned.args is None and step.args is not None and (shows or near)
         lead = f"- {n}. {planned.tool if asked else _call(planned, chars)}"
-        lead += f" → {step.state}" if n in before else ""
+        lead += f" → {step.state}" if n in ended else ""
         lead += f" [{step.evidence['now']}]" if "now" in step.evidence else ""  # of its state machine
         shown_texts: list[str] = []
         if asked:
@@ -585,7 +614,7 @@ def _log(document: Document, limit: int, now: int) -> list[Part]:
         whole = ""
         if shows:
             whole = step.evidence.get("whole", step.link)
-            shown_texts.append(cut(step.result or "", limit, whole))
+            shown_texts.append(cut(step.result or "", limit if near else FAR_CHARS, whole))
         parts.append(Part("\n".join(shown_texts), lead, data=bool(shown_texts), whole=whole))
     if shown and (left := len(document.planned) - len(shown)):
         parts.append(Part(f"({left} steps of the plan are not shown)"))
@@ -599,7 +628,7 @@ def _near(document: Document, now: int) -> list[int]:
     return sorted({*around, *(need for need in planned[now].needs if need in planned), now})
 
 
-def _before(document: Document, now: int, lowest: int) -> set[int]:
+def before(document: Document, now: int, lowest: int = 1) -> set[int]:
     """The steps from `lowest` on that step `now` depends on, directly or not. All of them have ended."""
     found: set[int] = set()
     new = {now}

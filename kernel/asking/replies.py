@@ -134,15 +134,31 @@ class FusedPlan(Understanding, Plan):
 
 
 class Call(Typed):
-    """A call of a tool with its arguments."""
+    """A call of a tool with its arguments, or a subtask."""
 
-    tool: str
+    tool: str = ""
     args: dict[str, Any] = Field(default_factory=dict)
+    subtask: str = ""
 
     @model_validator(mode="before")
     @classmethod
     def _is_call(cls, data: Any) -> Any:
-        return lenient.call(data, ())
+        call = lenient.call(data, ("what", "subtask"))
+        if isinstance(call, dict) and (what := cast(dict[str, Any], call).get("what")):
+            args = cast(dict[str, Any], call).get("args") or {}
+            return {**call, "args": {**args, "what": what} if isinstance(args, dict) else args}
+        return call  # type: ignore[no-any-return]
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Call:
+        if bool(self.tool) == bool(self.subtask):
+            raise ValueError("a call is {tool, args} or {subtask}")
+        return self
+
+    @property
+    def step(self) -> PlanStep:
+        """The same as a step of a plan."""
+        return PlanStep(subtask=self.subtask) if self.subtask else PlanStep(tool=self.tool, args=self.args)
 
 
 _TURN = {"tool_calls": "calls", "actions": "calls", "answer": "done", "result": "done", "blocked": "cannot"}
@@ -342,11 +358,8 @@ def gate_plan(
     if not plan.success:
         faults.append("success is empty; give at least one criterion")
     drafted: set[str] = set()  # tools that earlier steps of this plan write: later steps can use them
-    known = {_alike(task) for task in tasks}
     for at, step in enumerate(plan.steps, 1):
-        if step.subtask and _alike(step.subtask) in known:
-            faults.append(f"step {at}: this subtask is the task itself; name a part of it, or do it")
-        faults += step_faults(step, f"step {at}", tools, may_split, drafted)
+        faults += step_faults(step, f"step {at}", tools, may_split, drafted, tasks)
         faults += _reference_faults(step.model_dump(), f"step {at}", at - 1, step.needs or (), earlier)
         said = [each for each in (step.args or {}).values() if isinstance(each, str)]
         drafted |= built_by([*said, *_PATH.findall(step.what)])
@@ -388,12 +401,21 @@ def in_words(args: Mapping[str, Any]) -> str:
 
 
 def step_faults(
-    step: PlanStep, where: str, tools: Catalogue, may_split: bool, drafted: Collection[str] = ()
+    step: PlanStep,
+    where: str,
+    tools: Catalogue,
+    may_split: bool,
+    drafted: Collection[str] = (),
+    tasks: Collection[str] = (),
 ) -> list[str]:
-    """What is wrong with the tool of a step, or its arguments."""
+    """What is wrong with the tool of a step, its arguments, or its subtask, which is none of `tasks`."""
     child = step.subtask or tools.guided(step.tool)
     if child and not may_split:
         return [f"{where}: no subtasks here, the limit of depth or context is reached; use operations"]
+    if step.subtask and _alike(step.subtask) in map(_alike, tasks):
+        return [f"{where}: this subtask is the task itself; name a part of it, or do it"]
+    if child and not (step.subtask or step.what or in_words(step.args or {}).strip()):
+        return [f"{where}: {step.tool} needs what: the task in words"]
     unknown = step.tool and step.tool not in drafted
     problem = tools.problem(step.tool, None if child else step.args) if unknown else ""
     return [f"{where}: {problem}"] if problem else []

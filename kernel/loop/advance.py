@@ -31,6 +31,7 @@ from kernel.loop.ask import (
 )
 from kernel.loop.budget import LifeforceNeeded, estimate_tokens
 from kernel.loop.check import atomic, check
+from kernel.loop.child import tasks
 from kernel.loop.do import StepRunner, Waiting
 from kernel.loop.end import clarify, escalate, finish
 from kernel.loop.run_context import RunContext, Session, overseen
@@ -215,7 +216,7 @@ async def plan(session: Session) -> Waiting | None:
             may_split=not session.atomic,
             retry=retry,
             earlier=[n for n, step in session.doc.steps.items() if step.state == "done"],
-            tasks=_tasks(session),
+            tasks=tasks(session),
             checks=session.run.checks,
         )
         if reply.ends:
@@ -264,14 +265,6 @@ def _open_do(session: Session) -> None:
     record_inputs(session, "plan")
     session.save()
     session.phase_finished("plan", "PROCEED", steps=[])
-
-
-def _tasks(session: Session) -> list[str]:
-    """The tasks of this loop and its ancestors, as given and as resolved."""
-    documents = [session.doc]
-    while (parent := documents[-1].meta.parent) and session.run.store.exists(parent):
-        documents.append(session.run.store.load(parent))
-    return [task for each in documents for task in (each.text(1, "task"), each.task)]
 
 
 def _uncertain(session: Session, plan: Plan) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from kernel.asking.prompt import found_by_itself
+from kernel.asking.prompt import BACKGROUND, PARENT_TASK, before, found_by_itself
 from kernel.document.escaping import to_json
 from kernel.document.model import ACCEPTED, Document, Meta, Note, Section, Step, child_id, now
 from kernel.document.redaction import cut, redact_forms
@@ -27,7 +27,7 @@ def share_of(session: Session, step: Step, children: int, asks: int = 0) -> dict
     made = session.spent_by(step.link.removesuffix(".md")).calls
     calls = made + equal_share(session.free_calls(), max(children, 1), asks)
     depth = session.doc.meta.depth + 1
-    passed = sum(estimate_tokens(note.text) for note in _context(session, step))
+    passed = sum(estimate_tokens(note.text) for note in _context(session, step) if note.key != BACKGROUND)
     bounds = session.run.bounds
     left = int(session.doc.meta.budget.get("context", bounds.context(depth - 1)))
     left -= bounds.overhead + estimate_tokens(step.what) + passed
@@ -55,7 +55,8 @@ def child_document(session: Session, step: Step) -> Document:
     origin = "tool:results" if filled else "kernel"  # a task with inserted results is data
     task = Note("task", step.what, origin, f"{parent.id}.md, step {step.n}")
     tried = _tried(session) if meta.extra.get("oversight") and not overseen(session.doc) else ()
-    return Document(meta, {1: Section(notes=(task, *tried, *_context(session, step)))})
+    passed = [note for note in _context(session, step) if not (tried and note.source == PARENT_TASK)]
+    return Document(meta, {1: Section(notes=(task, *tried, *passed))})
 
 
 def _passed_down(session: Session, step: Step) -> dict[str, Any]:
@@ -84,7 +85,7 @@ def _tried(session: Session) -> list[Note]:
 
 
 def _context(session: Session, step: Step) -> list[Note]:
-    """The parent's context notes, and the results of the steps that this step needs."""
+    """The parent's context, background and guidance, and the results of the steps before this step."""
     notes = [
         replace(
             note,
@@ -92,15 +93,51 @@ def _context(session: Session, step: Step) -> list[Note]:
             source=note.source if note.source.startswith("parent") else f"parent: {note.source}",
         )
         for note in session.doc.section(1).notes
-        if note.key == "context" and not found_by_itself(note.source)
+        if note.key in ("context", BACKGROUND) and not found_by_itself(note.source)
     ]
+    notes += [note for note in session.doc.section(1).notes if note.key == "guidance"]
+    notes += _background(session)
     inserted = references(session.doc.planned[step.n].what)
-    for need in sorted(session.doc.planned[step.n].needs):
+    for need in sorted(before(session.doc, step.n)):
         done = session.doc.steps.get(need)
         if done and done.result and not (need in inserted and done.result in step.what):
             whole = done.evidence.get("whole") or done.link
             notes.append(Note("context", cut(done.result, HANDED_CHARS, whole), done.origin, f"step {need}"))
     return notes
+
+
+def _background(session: Session) -> list[Note]:
+    """The task of which a subtask is a part, the facts that UNDERSTAND chose, and what a person has answered."""
+    document, whole = session.doc, f"{session.id}.md"
+    asked, answers = "", list[Note]()
+    facts, whole_task = list[Note](), list[Note]()
+    for note in document.section(1).notes:
+        if note.key == "question":
+            asked = "" if note.origin == "kernel" else f"{note.text}\n"
+        elif note.key == "answer":
+            answers.append(replace(note, text=f"- {asked}{note.text}"))
+        elif note.key == "fact":
+            facts.append(replace(note, text=f"- {note.text}" + (f" ({note.source})" if note.source else "")))
+        elif note.key in ("task", "resolved task") and note.text not in [each.text for each in whole_task]:
+            whole_task.append(note)
+    found = (
+        (BACKGROUND, PARENT_TASK, whole_task),
+        (BACKGROUND, "parent: facts", facts),
+        ("context", "parent: answers", answers),
+    )
+    return [
+        Note(key, cut("\n".join(each.text for each in texts), HANDED_CHARS, whole), texts[0].origin, source)
+        for key, source, texts in found
+        if texts
+    ]
+
+
+def tasks(session: Session) -> list[str]:
+    """The tasks of this loop and its ancestors, as given and as resolved."""
+    documents = [session.doc]
+    while (parent := documents[-1].meta.parent) and session.run.store.exists(parent):
+        documents.append(session.run.store.load(parent))
+    return [task for each in documents for task in (each.text(1, "task"), each.task)]
 
 
 def drafts_used(session: Session, step: Step) -> dict[str, Any]:

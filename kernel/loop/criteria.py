@@ -277,6 +277,8 @@ async def baseline(
     unseen = session.run.sandbox.mode == "off" and session.doc.meta.extra.get("plan_only")
     bash = session.catalogue.tools.get("bash")
     for criterion in success:
+        if "run" in criterion and _no_commands(session):
+            raise ReplyError(f"success: run: {_no_commands(session)}; use file, step or same")
         if (
             bash
             and "run" in criterion
@@ -301,16 +303,25 @@ async def baseline(
     return before
 
 
+def _no_commands(session: Session) -> str:
+    """Why a loop may run no command at all, as a step or a criterion; "" if it may: `bash` was taken from it."""
+    hidden = "bash" in session.run.catalogue.tools and "bash" not in session.catalogue.tools
+    return "there is no tool 'bash' here, and a criterion runs no command without it" if hidden else ""
+
+
 def _not_granted(session: Session, criterion: Mapping[str, Any]) -> str:
     """Why a command may not run as a criterion; "" if it may.
 
     In the sandbox it is read-only. Without one it needs the same approval as a step of bash.
     """
+    if why := _no_commands(session):
+        return why
     bash = session.catalogue.tools.get("bash")
     if session.run.sandbox.mode != "off" or bash is None:
         return ""
     effects, dangers = unapproved(session.run, bash, {"command": criterion["run"]})
-    return "; ".join([*(f"it may {effect}" for effect in effects), *map(str, dangers)])
+    needs = "; ".join([*(f"it may {effect}" for effect in effects), *map(str, dangers)])
+    return f"that needs a person's approval ({needs})" if needs else ""
 
 
 async def gather_evidence(session: Session) -> tuple[list[Finding], list[str], str]:
@@ -366,7 +377,7 @@ async def _after(session: Session, criterion: dict[str, Any], since: FolderChang
         except (OperationFailed, DocumentError) as error:
             return CriterionResult(False, str(error))
         if why := _not_granted(session, criterion):
-            return CriterionResult(None, f"not run: that needs a person's approval ({why})")
+            return CriterionResult(None, f"not run: {why}")
 
     def result_of(n: int) -> str | None:
         step = session.doc.steps.get(n)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from kernel.asking.lenient import lesson
 from kernel.asking.prompt import FOLDER
 from kernel.document.escaping import to_json
@@ -9,7 +11,7 @@ from kernel.document.model import ACCEPTED, Note, Section, Step
 from kernel.document.redaction import redact_forms
 from kernel.loop.ask import current_rung, hand_over, higher_rung
 from kernel.loop.criteria import reason
-from kernel.loop.do import Waiting
+from kernel.loop.do import Waiting, unanswered
 from kernel.loop.run_context import Session, overseen
 
 
@@ -68,7 +70,11 @@ def clarify(session: Session, question: str, origin: str) -> Waiting | None:
     if not (session.root or overseen(session.doc)):
         finish(session, "escalated", error="a question only a person can answer", question=question)
         return None
-    if asked >= session.run.bounds.questions:
+    if open_ := unanswered(session.doc):  # it was not answered, and is asked again
+        section = session.doc.section(1)
+        notes = tuple(each for each in section.notes if each is not open_)
+        session.doc = session.doc.with_section(1, replace(section, notes=notes))
+    elif asked >= session.run.bounds.questions:
         why = f"{asked} questions were asked already; start a new run"
         finish(session, "escalated", error=why, question=question)
         return None

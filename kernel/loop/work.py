@@ -16,6 +16,7 @@ from kernel.loop import criteria
 from kernel.loop.approval import effects_of, failures_without_change, same_looks
 from kernel.loop.ask import Gate, ask
 from kernel.loop.check import last_turn, turn_of, write_evidence
+from kernel.loop.child import tasks
 from kernel.loop.do import SUCCEEDED, StepRunner, Waiting, unanswered
 from kernel.loop.end import clarify, escalate
 from kernel.loop.run_context import Session, unready
@@ -63,8 +64,7 @@ def _gate(session: Session) -> Gate:
         faults: list[str] = []
         for at, call in enumerate(turn.calls, 1):
             where = f"call {at}"
-            step = PlanStep(tool=call.tool, args=call.args)
-            faults += step_faults(step, where, session.catalogue, not session.atomic)
+            faults += step_faults(call.step, where, session.catalogue, not session.atomic, tasks=tasks(session))
             if problem := unready(session, call.args):
                 faults.append(f"{where}: {problem}")
         if faults:
@@ -98,9 +98,10 @@ def plan_turn(session: Session, calls: tuple[Call, ...]) -> None:
     before: dict[int, tuple[bool, str]] = {}
     """Whether each call before changes something, and the only file that it names."""
     for n, call in enumerate(calls, first):
-        tool = session.catalogue.get(call.tool)
-        changes = tool.guided or bool(CHANGING & effects_of(tool))
-        anything = tool.guided or "shell" in effects_of(tool)
+        tool = session.catalogue.get(call.tool) if call.tool else None
+        child = tool is None or tool.guided
+        changes = child or bool(CHANGING & effects_of(tool))
+        anything = child or "shell" in effects_of(tool)
         path = "" if anything else str(call.args.get("path", ""))
         needs = {
             m
@@ -109,8 +110,8 @@ def plan_turn(session: Session, calls: tuple[Call, ...]) -> None:
         }
         needs |= set(references(call.args))
         step = Step(n, "planned", call.tool, call.args, needs=tuple(sorted(needs)), evidence={"turn": number})
-        if tool.guided:
-            step = replace(step, args=None, what=in_words(call.args) or session.doc.task)
+        if child:
+            step = replace(step, args=None, what=call.subtask or in_words(call.args))
         planned[n] = step
         before[n] = changes, path
     session.doc = session.doc.with_section(2, replace(session.doc.section(2), steps=planned))

@@ -18,10 +18,13 @@ if TYPE_CHECKING:
 
 def known(fractal: Fractal, tools: Mapping[str, Tool], agent: str) -> list[Tool]:
     """Those of these tools that an agent knows, the first ones of an index first."""
-    named = agent or fractal.config.agent
-    of_agent = fractal if named == fractal.config.agent else fractal.anew(agent=named)
-    names = of_agent.discovery.known(tools)
+    names = _of(fractal, agent).discovery.known(tools)
     return sorted((tools[name] for name in names), key=lambda tool: (tool.rank, tool.name))
+
+
+def _of(fractal: Fractal, agent: str) -> Fractal:
+    """The same folder with the settings of that agent."""
+    return fractal if agent in ("", fractal.config.agent) else fractal.anew(agent=agent)
 
 
 def grant(fractal: Fractal, tool: str, agent: str, by: Decider, why: str) -> Message | None:
@@ -39,6 +42,15 @@ def grant(fractal: Fractal, tool: str, agent: str, by: Decider, why: str) -> Mes
             f"a person took {tool} from agent {named}; only a person at a terminal gives it back"
         )
     return made
+
+
+def revoke(fractal: Fractal, tool: str, agent: str, by: Decider, why: str) -> None:
+    """Take a tool from an agent. Raises `UsageError` if there is no such tool, or the agent lacks it."""
+    catalogue, of_agent = fractal.catalogue(), _of(fractal, agent)
+    held = of_agent.discovery.decided(of_agent.config.agent)
+    if tool not in catalogue.tools and tool not in held:
+        raise UsageError(catalogue.unknown(tool))
+    of_agent.discovery.revoke(tool, of_agent.config.agent, by, why)
 
 
 async def act(fractal: Fractal, run_context: RunContext | None, args: Mapping[str, Any]) -> Result:

@@ -39,7 +39,7 @@ from runtime.reflexes.dreaming import KIND as DREAM
 from runtime.sandbox.changes import Change
 from runtime.sandbox.process import run_to_end
 from runtime.sandbox.snapshot import Snapshots
-from runtime.workspace import applying, trust, undo
+from runtime.workspace import applying, edits, trust, undo
 from runtime.workspace import settings as settings_of
 from runtime.workspace.approved import relative
 from runtime.workspace.archive import put_away
@@ -142,9 +142,13 @@ class Fractal(Reader):
 
     def hidden(self, run_context: RunContext, document: Document) -> Collection[str]:
         """The names of the tools that a loop may not know."""
-        if self.config.discovery == "open" and not overseen(document):
+        if self.config.discovery == "open" and not (overseen(document) or self._revoked()):
             return ()
         return self.discovery.hidden(run_context.catalogue.tools, document)
+
+    def _revoked(self) -> Collection[str]:
+        """The names of the tools that were taken from this agent; nothing is loaded where there were none."""
+        return self.discovery.revoked() if self.messages_folder.is_dir() else ()
 
     def guide(self, run_context: RunContext, step: Step) -> str:
         """The guided tool whose instructions the child of a step follows."""
@@ -183,7 +187,7 @@ class Fractal(Reader):
 
     def revoke(self, tool: str, agent: str = "", *, why: str = "", by: Decider = PROGRAM) -> None:
         """Take a tool from an agent, at once. Raises `UsageError` if the agent does not know it."""
-        self.discovery.revoke(tool, agent or self.config.agent, by, why)
+        discovering.revoke(self, tool, agent, by, why)
 
     def why_review(self, session: Session, confidence: str) -> str:
         """Why a loop's plan of this confidence needs approval before DO; "" if it does not."""
@@ -313,9 +317,9 @@ class Fractal(Reader):
         run = id or self.workspace.new_run()
         with self.workspace.claimed(run) as folder, run_lock(folder), self._reserved(run) as lifeforce:
             run_context, clock, servers = run_context_of(self, run, ladder)
-            if tool and tool != DREAM and not run_context.catalogue.guided(tool):
-                reused = tool in run_context.catalogue.tools
-                raise UsageError(f"{tool} guides no loop" if reused else run_context.catalogue.unknown(tool))
+            known = run_context.catalogue.without(self._revoked())
+            if tool and tool != DREAM and not known.guided(tool):
+                raise UsageError(f"{tool} guides no loop" if tool in known.tools else known.unknown(tool))
             pieces = [*earlier, *shelved(run_context.store, context)]
             made = await run_to_end(partial(worktrees.make, self, run)) if worktree else None
             if made:
@@ -344,13 +348,13 @@ class Fractal(Reader):
         yes: bool = False,
         redo: bool = False,
     ) -> RunResult:
-        """Resume a run, by default the newest unfinished one.
+        """Resume a run, by default the one of `to_resume`.
 
         A person's edits of its documents are reported first, by `stale` events, and what depends on them is
         done again; with `redo` also the steps whose instructions have changed. `assume` decides about steps
         that may have happened: `rerun` or `done`, of one step `3=done`, below the root `LOOP:3=done`.
         """
-        run = self.find(run) if run else self.newest_unfinished()
+        run = self.find(run) if run else self.to_resume()
         folder = self.workspace.runs / run
         with run_lock(folder), ExitStack() as at_work:
             root = self.root_document(run)
@@ -375,6 +379,21 @@ class Fractal(Reader):
             begin_session(run_context, root)
             self._emit_start(root)
             return await self._drive(run_context, folder, clock, servers, policy)
+
+    def to_resume(self) -> str:
+        """The run that `resume` takes: one that a person has just edited or decided, else the newest unfinished.
+
+        Without an unfinished one it is the newest run.
+        """
+        for each in self.touched():
+            with suppress(FractalError):
+                run_context, documents = run_context_of(self, each.run, self.ladder)[0], self.documents(each.run)
+                found = [edits.find(Session(run_context, document), redo=False) for document in documents]
+                if each.status == "waiting" or any(not stale.kept for stales in found for stale in stales):
+                    return each.run
+        going = (each.run for each in self.runs() if each.status not in ENDED | {"broken"})
+        decided = (run for run in going if any(Inbox(self.workspace.runs / run).messages((*KINDS, "cancel"))))
+        return next(decided, "") or self.newest_unfinished()
 
     def _trace(self, document: Document, given: str) -> str:
         """The `traceparent` of a new run: the caller's, or one of its own if it is traced; "" for none."""

@@ -129,8 +129,6 @@ class Runs:
         """The current tools that the agent knows, with those of MCP servers."""
         async with Servers(self.reading.workspace):
             catalogue = self.reading.catalogue()
-            if self.reading.config.discovery == "open":
-                return catalogue
             return catalogue.without(catalogue.tools.keys() - self.reading.discovery.known(catalogue.tools))
 
     async def start(

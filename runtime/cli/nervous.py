@@ -206,14 +206,17 @@ def _print(waits: Waits) -> None:
 def grant(agent: str | None, tools: tuple[str, ...], why: str) -> None:
     """Let AGENT know these tools. Without TOOL, list what was granted, and what AGENT knows.
 
-    A new agent knows what `system/nervous/discovery.md` says where `discovery` is `progressive`.
+    A new agent knows what `system/nervous/discovery.md` says where `discovery` is `progressive`, and all
+    tools elsewhere.
     """
     fractal = opened()
     if agent in fractal.catalogue().tools and not tools:
         raise click.UsageError(f"name the agent first: {command('grant', fractal.config.agent, agent)}")
     for tool in tools:
+        knew = tool in (each.name for each in fractal.known(agent or ""))
         new = fractal.grant(tool, agent or "", why=why, by=decider())
-        notify(f"agent {agent} {'knows' if new else 'knew'} {tool}{' now' if new else ' already'}")
+        noted = "; noted for `discovery: progressive`" if new and knew else ""
+        notify(f"agent {agent} {'knew' if knew else 'knows'} {tool} {'already' if knew else 'now'}{noted}")
     if tools:
         return
     held = fractal.grants(agent or "")
@@ -315,11 +318,12 @@ def decisions(task_type: str, again: str | None) -> None:
 @click.argument("tools", nargs=-1, required=True, metavar="TOOL…")
 @click.option("--why", metavar="TEXT", default="", help="The reason, which the journal keeps.")
 def revoke(agent: str, tools: tuple[str, ...], why: str) -> None:
-    """Take tools from AGENT; its runs cannot call them from now on."""
+    """Take tools from AGENT; no run of it calls them from now on, whatever `discovery` says."""
     fractal = opened()
     for tool in tools:
         fractal.revoke(tool, agent, why=why, by=decider())
-        notify(f"agent {agent} does not know {tool} any more; undo it: {command('grant', agent, tool)}")
+        undo = command("grant", agent, tool)
+        notify(f"no run of agent {agent} calls {tool} from now on, a run at work neither; undo it: {undo}")
 
 
 @click.command()

@@ -15,7 +15,7 @@ import click
 from kernel.document.model import ENDED
 from kernel.errors import FractalError
 from runtime.cli.changes import review_changes
-from runtime.cli.output import notify, put, wants_json
+from runtime.cli.output import line, notify, put, wants_json
 from runtime.cli.session import (
     Session,
     budget_option,
@@ -174,8 +174,9 @@ def resume(
     output: Path | None,
     **settings: Any,
 ) -> int:
-    """Continue a run (default: the newest unfinished one, else the newest).
+    """Continue a run.
 
+    Default: the one that you have edited or decided last, else the newest unfinished one, else the newest.
     Reports your edits of its documents first, and redoes what depends on them.
     """
     if run and everything:
@@ -188,6 +189,9 @@ def resume(
     def go_on(name: str | None) -> int:
         session = Session(quiet=quiet)
         fractal = session.open(**settings)
+        if not name:
+            name = fractal.to_resume()
+            notify(f"continuing run {name}: {line(fractal.root_document(name).text(1, 'task'))[:80]}")
         return session.conclude(session.drive(fractal.resume(name, **options)), output)
 
     return _each(go_on) if everything else go_on(run)

@@ -7,7 +7,7 @@ as without a model, nothing is shown, and a person decides.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +28,9 @@ from runtime.workspace.workspace import Workspace
 if TYPE_CHECKING:
     from runtime.memory.learning.library import Library
     from runtime.memory.learning.patterns import Pattern
+
+_PHASES = ("base", "understand", "plan", "do", "check")
+"""The phase files that take the place of the sections of `pattern.md`."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,14 @@ class SampleTasks:
                     operations.setdefault(path.name, replace(entry, name=path.stem))
         chosen = [tool for tool in (*guided, *operations.values()) if not sample_missing(tool)]
         return sorted(chosen, key=lambda tool: tool.name)
+
+    def bearing_on(self, files: Collection[str]) -> list[Tool]:
+        """The tasks that may show what a change of these files does; none if no prompt contains them.
+
+        A prompt contains `pattern.md` only where a phase file is missing.
+        """
+        read = not all(self.catalogue.text(f"phases/{name}.md") for name in _PHASES)
+        return self.all() if read or set(files) != {"pattern.md"} else []
 
     async def compare(
         self, tasks: Sequence[Tool], present: Side, tried: Side, *, guided: bool = False
@@ -133,7 +144,7 @@ class Adoption:
             return [tool for tool in own if not sample_missing(tool)]
         if all(each.startswith(("operations/", "tools/", "kernel/")) for each in self.proposal.files):
             return []  # programs only: their own samples test them
-        return self.samples.all()
+        return self.samples.bearing_on(self.proposal.files)
 
     async def judge(self) -> Verdict:
         """Test the proposal. Raises `UsageError` if a file of it is malformed."""
@@ -261,7 +272,9 @@ class ChangeTrials:
         before = {change.path: self.journal.blobs.file(change.before) for change in entry.files}
         after = {change.path: self.journal.blobs.file(change.after) for change in entry.files}
         sides = Side(f"before entry {number}", before), Side(f"with entry {number}", after)
-        compared = await self.samples.compare(self.samples.all(), *sides)
+        if not (tasks := self.samples.bearing_on(before)):
+            raise UsageError(f"entry {number}: no sample task bears on it, so there is nothing to compare")
+        compared = await self.samples.compare(tasks, *sides)
         did = "stays as it is"
         if compared.finding == "worse" and not self.dry_run:
             self.journal.rollback(number)

@@ -289,7 +289,7 @@ async def _guided_trial(session: Session, unit: str, tool: Tool) -> Trial:
 
 
 def _phase_trial(session: Session, unit: str) -> Trial:
-    """Phase files are tried by a child that works by them and ends well."""
+    """A phase file is tried by a child whose model reads it and that ends well; else a person decides."""
     drafts = session.run.drafts
     assert drafts
     fingerprint = drafts.fingerprint("phases/")
@@ -299,12 +299,19 @@ def _phase_trial(session: Session, unit: str) -> Trial:
         if step.evidence.get("drafts", {}).get("phases") == fingerprint and step.state == "done":
             place = f"{document.meta.id}, step {step.n}"
             below = _documents(session, step.link.removesuffix(".md"))
-            if phase in {"base"} | {rung.get("phase") for each in below for rung in each.meta.rungs}:
+            if any(phase in _read_in(session, each) for each in below):
                 return Trial(unit, True, f"a loop went through it and was accepted ({place})")
-            idle = f"a loop with it was accepted that came to no such ask ({place})"
+            idle = f"not tried: no model was asked with it in the loop that was accepted ({place})"
     if idle:
-        return Trial(unit, True, idle)
+        return Trial(unit, None, idle)
     return Trial(unit, False, "no subtask has gone through it as it stands: give a small task as a subtask")
+
+
+def _read_in(session: Session, document: Document) -> set[str]:
+    """The phases whose files a model has read in a loop: not those that its own tool guides."""
+    tool = session.run.catalogue.tools.get(document.meta.type)
+    asked = {str(rung["phase"]) for rung in document.meta.rungs if rung.get("instr")}
+    return ({"base"} if asked else set()) | {each for each in asked if not (tool and tool.section(each))}
 
 
 def _steps(session: Session) -> list[tuple[Document, Step]]:

@@ -128,24 +128,30 @@ class Discovery:
             (known.add if message.type == "grant" else known.discard)(tool)
         return known
 
+    def revoked(self, agent: str = "") -> set[str]:
+        """The names that were taken from an agent and not given back."""
+        held = self.decided(agent or self.config.agent)
+        return {tool for tool, message in held.items() if message.type == "revoke"}
+
     def known(self, tools: Collection[str], agent: str = "") -> set[str]:
-        """Those of these tools that an agent knows; all where discovery is open."""
+        """Those of these tools that an agent knows; where discovery is open, all that were not revoked."""
+        agent = agent or self.config.agent
         if self.config.discovery == "open":
-            return set(tools)
-        return self.knows(agent or self.config.agent) & set(tools)
+            return set(tools) - self.revoked(agent)
+        return self.knows(agent) & set(tools)
 
     def hidden(self, tools: Mapping[str, Tool], document: Document) -> set[str]:
-        """The tools that a loop may not know.
+        """The tools that a loop may not know. What was revoked is hidden from every loop.
 
-        A loop of oversight knows all but those that would ask oversight again. A loop knows the tool that it
-        is the loop of, and what its run has drafted.
+        A loop of oversight knows all others but those that would ask oversight again. A loop knows the tool
+        that it is the loop of, and what its run has drafted.
         """
         if overseen(document):
             names = {name for name, tool in tools.items() if tool.oversight}
         else:
             known = self.known(tools)
             names = {name for name, tool in tools.items() if name not in known and not tool.draft}
-        return names - {document.meta.type}
+        return (names - {document.meta.type}) | (self.revoked() & tools.keys())
 
     def undecided(self, tool: str, agent: str) -> bool:
         """Whether an agent does not know a tool, and nobody has granted it, or taken it away, before."""
@@ -167,7 +173,7 @@ class Discovery:
 
     def revoke(self, tool: str, agent: str, by: Decider, why: str) -> Message:
         """Take a tool from an agent. Raises `UsageError` if it does not know it."""
-        if tool not in self.knows(agent):
+        if not self.known({tool}, agent):
             raise UsageError(f"agent {agent} does not know {tool}; `fractal grant {agent}` lists its tools")
         last = self.decided(agent).get(tool)
         return self._write("revoke", tool, agent, by, why, "person", last)

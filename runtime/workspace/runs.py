@@ -5,17 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from math import inf
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 from kernel import disk
+from kernel.document.frontmatter import peek
 from kernel.document.model import ENDED, Document, Meta, root_id
 from kernel.document.parser import read_head
 from kernel.errors import DocumentError, Exit, UsageError
 from kernel.loop.advance import Outcome, outcome
 from kernel.loop.do import Waiting
 from kernel.store.files import FileStore
-from runtime.workspace.workspace import Workspace
+from runtime.workspace.workspace import Workspace, moment
+
+
+SAVED_WITHIN = 1.0
+"""Seconds between the time in a document and that of its file, if nobody has edited it."""
 
 
 class Reader:
@@ -105,8 +112,21 @@ class Reader:
         path = self.workspace.runs / run / f"{root_id(run)}.md"
         return FileStore(path.parent).peek(root_id(run))
 
+    def touched(self) -> list[RunSummary]:
+        """The runs with a document whose file is newer than what Fractal saved in it, the latest first."""
+        found: list[tuple[float, RunSummary]] = []
+        for each in self.runs():
+            times = [
+                time
+                for path in (self.workspace.runs / each.run).glob("*.md")
+                if (time := path.stat().st_mtime) > _time(each.updated) + SAVED_WITHIN
+                and time > _time(peek(path, "updated")) + SAVED_WITHIN
+            ]
+            found += [(max(times), each)] if times else []
+        return [each for _, each in sorted(found, key=itemgetter(0), reverse=True)]
+
     def newest_unfinished(self) -> str:
-        """The run that `resume` continues by default: the newest unfinished one, else the newest."""
+        """The newest unfinished run, else the newest."""
         runs = self.runs()
         for each in runs:
             if each.status not in ENDED | {"broken"}:
@@ -130,6 +150,11 @@ class Reader:
                 return summary.run
         phrases = {"person": "is waiting for an answer", "approval": "is waiting for approval"}
         raise UsageError(f"no run {phrases.get(waits_for or '', 'is unfinished')}")
+
+
+def _time(text: str) -> float:
+    found = moment(text)
+    return found.timestamp() if found else inf
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from many_tools import PARAPHRASES, TASKS, TOOLS
 from mcp_place import fake
@@ -9,6 +11,7 @@ from playing import ACCEPT, plan
 
 from kernel.loop.budget import estimate_tokens
 from runtime.api.fractal import Fractal
+from runtime.models.scripted import Scripted
 
 INDEX = 150
 
@@ -76,3 +79,33 @@ def test_the_tool_is_in_the_index_of_a_task_that_shares_no_word_with_it(catalogu
 def test_every_task_means_a_tool_that_is_there():
     assert {name for _, name in (*TASKS, *PARAPHRASES)} <= {name for name, _ in TOOLS}
     assert len(TASKS) == 20
+
+
+@pytest.mark.parametrize("native", [True, False])
+@pytest.mark.parametrize("profile", ["compact", "large"])
+@pytest.mark.parametrize("number", [2, 500])
+def test_turns_of_work_offer_what_plan_saw(place, play, native, profile, number):
+    place.write({"hub": fake(f"many{number}")})
+    seen: dict[str, set[str]] = {}
+
+    def answers(ask):
+        named = set(re.findall(r"^(hub-[a-z-]+?)\(", ask.system, re.MULTILINE))
+        named |= {each["function"]["name"] for each in ask.tools if each["function"]["name"].startswith("hub-")}
+        if ask.phase == "check":
+            return ACCEPT
+        if ask.phase == "work":
+            seen[f"work {bool(ask.document.meta.parent)}"] = named
+            return {"done": "merged"}
+        if ask.document.meta.parent:
+            return plan({"tool": "work", "what": "do it"}, task="do the second half")
+        seen["plan"] = named
+        halves = [{"tool": "work", "what": "do it"}, {"tool": "work", "what": "do the rest"}]
+        return plan(*halves[: 1 + (number == 2)], task="do what was asked for")
+
+    model = Scripted(answers)
+    model.native = native
+    play([model], "merge pull request 42 if the checks have passed", settings={"profile": profile})
+    assert "hub-merge-pull-request" in seen["plan"]
+    for phase in seen.keys() - {"plan"}:
+        assert seen["plan"] <= seen[phase], phase
+    assert len(seen) > 1
