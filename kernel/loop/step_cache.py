@@ -34,9 +34,17 @@ def record_inputs(session: Session, phase: str, read: str = "") -> None:
 
 def accept_notes(session: Session) -> None:
     """Accept the current notes as inputs of the existing plan, so that they do not make it stale."""
-    if plan := session.doc.meta.derived.get("plan"):
-        said = {"said": fingerprint(_inputs(session, "plan")["said"])}
-        session.meta(derived={**session.doc.meta.derived, "plan": {**plan, **said}})
+    accept_inputs(session, "plan", only=("said",))
+
+
+def accept_inputs(session: Session, *phases: str, only: Iterable[str] = ("task", "context", "said")) -> None:
+    """Accept what §1 says now as inputs of these phases, as far as they were recorded."""
+    derived = dict(session.doc.meta.derived)
+    for phase in phases:
+        if recorded := derived.get(phase):
+            now = {name: fingerprint(value) for name, value in _inputs(session, phase).items()}
+            derived[phase] = {**recorded, **{name: now[name] for name in only if name in now}}
+    session.meta(derived=derived)
 
 
 def changed_inputs(session: Session, phase: str) -> list[str]:
