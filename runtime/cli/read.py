@@ -28,7 +28,6 @@ from runtime.cli.output import (
     call,
     columns,
     cost_of,
-    count,
     elide,
     emit,
     line,
@@ -251,9 +250,6 @@ def cost(run: str) -> None:
         return click.style(text, bold=True) if row is end else text
 
     print_table(shown, [*rows, end], right=(3, 4, 5, 6, 7), cut=(0, 1, 2), style=bold)
-    if charged.get("calls", 0) > total["calls"] or charged.get("usd", 0) > total["usd"] + 1e-9:
-        calls = count(charged.get("calls", 0), "call")
-        click.echo(f"charged in total: {calls}, {cost_of(charged)} (with failed calls)")
 
 
 def _phase(row: Mapping[str, Any]) -> str:
