@@ -148,16 +148,12 @@ class Procedure:
 
 
 def _looks(step: Mapping[str, Any], systems: Sequence[Path]) -> bool:
-    """Whether a step changes nothing: its operation cannot write, or only to `to`, which it lacks."""
+    """Whether a step changes nothing: its call only reads."""
     name, args = str(step["tool"]), step.get("args") or {}
     if name == "bash":
         return str(args.get("command")).startswith(_LOOKING_COMMANDS)
-    if name == "archive":  # it writes to its path as well
-        return args.get("action") == "list"
     tool = _operation(name, systems)
-    if tool is None or "shell" in tool.effects:
-        return False
-    return "write" not in tool.effects or ("to" in tool.args and "to" not in {*tool.required, *args})
+    return tool is not None and not tool.changes(args)
 
 
 def _operation(name: str, systems: Sequence[Path]) -> Tool | None:
