@@ -23,6 +23,7 @@ class Exit(IntEnum):
     PROVIDER = 4
     LIMIT = 5
     WAITING = 6
+    UNANSWERED = 7
     INTERRUPTED = 130
 
 

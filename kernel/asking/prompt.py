@@ -166,6 +166,8 @@ def _shorten(piece: Piece, weight: int, tokens: int, count: Count) -> Piece:
     return shorter
 
 
+TRIED = "tried then"
+"""The note of an earlier attempt with what was tried before its first step. No prompt shows it."""
 FOLDER = "folder"
 """The source of the folder's listing."""
 FORM = "Reply in JSON: "
@@ -320,7 +322,11 @@ def _seen_by_plan(
     indexed = [tool for text in asked for tool in catalogue.chosen(text, _room(count, context), count)]
     seen = [*(catalogue.tools[name] for name in named if name in catalogue.tools)]
     seen += [tool for tool in indexed if tool.origin != "shipped"]
-    return [tool for tool in {tool.name: tool for tool in seen}.values() if tool not in hands and tool.name != WORK]
+    return [
+        tool
+        for tool in {tool.name: tool for tool in seen}.values()
+        if tool not in hands and tool.name != WORK
+    ]
 
 
 def _refused(reply: str, why: str, example: str) -> Piece:
@@ -506,7 +512,7 @@ def _learned(fold: Fold, title: str, whole: str = "") -> Piece:
     lines = [
         f"{note.key}:\n{note.text}" if "\n" in note.text else f"{note.key}: {note.text}"
         for note in fold.notes
-        if note.key != FOLDER
+        if note.key not in (FOLDER, TRIED)
     ]
     return _data(title, "\n".join(lines), whole)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -230,6 +231,7 @@ class Verdict(Typed):
     question: str = ""
     look: Call | None = None  # missing evidence, asked for once
     unverified: bool = False  # accepted by code that has no evidence that it is right
+    unanswered: bool = False  # the output says that nothing is known
     teaching: str = ""  # how a worker does it itself the next time
     grant: tuple[str, ...] = ()  # the tools that it should know for that
 
@@ -343,19 +345,21 @@ def gate_plan(
     earlier: Collection[int] = (),
     tasks: Collection[str] = (),
     checks: Collection[str] = (),
+    coded: bool = False,
 ) -> None:
     """Raise `ReplyError` for a plan that cannot be executed. It names every fault.
 
     A plan numbers its steps from 1. `earlier` are the steps of earlier attempts whose results it may use.
     `tasks` are the tasks of the loop and its ancestors, which no subtask may repeat. `checks` are the names
-    that a criterion `check` may have.
+    that a criterion `check` may have. A plan that is `coded` needs no criterion: code knows what its steps
+    do.
     """
     if plan.ends:
         return
     faults: list[str] = []
     if not plan.steps and not retry:
         faults.append("steps is empty; give at least one, or a question, or cannot")
-    if not plan.success:
+    if not plan.success and not coded:
         faults.append("success is empty; give at least one criterion")
     drafted: set[str] = set()  # tools that earlier steps of this plan write: later steps can use them
     for at, step in enumerate(plan.steps, 1):
@@ -365,7 +369,7 @@ def gate_plan(
         drafted |= built_by([*said, *_PATH.findall(step.what)])
     faults += _reference_faults(plan.done, "done", len(plan.steps), (), earlier)
     for criterion in plan.success:
-        if fault := _criterion_fault(criterion, len(plan.steps), checks):
+        if fault := _criterion_fault(criterion, len(plan.steps), checks, coded):
             faults.append(f"success: {fault}")
         elif "run" in criterion:
             command = in_shell(criterion["run"])
@@ -459,7 +463,7 @@ def in_document(plan: Plan, base: int) -> Plan:
     return plan.model_copy(update={"steps": steps, "success": success, "done": done})
 
 
-def _criterion_fault(criterion: Mapping[str, Any], last: int, checks: Collection[str]) -> str:
+def _criterion_fault(criterion: Mapping[str, Any], last: int, checks: Collection[str], coded: bool) -> str:
     """What is wrong with a success criterion; "" if nothing is."""
     if criterion.get("check") in checks:
         return ""
@@ -473,16 +477,51 @@ def _criterion_fault(criterion: Mapping[str, Any], last: int, checks: Collection
     if kinds[0] == "step":
         if not isinstance(value, int) or not 1 <= value <= last:
             return f"there is no step {value!r}"
-        if not criterion.get("has"):
+        if not criterion.get("has") and not coded:
             return f"step {value} needs has: a pattern that its result shows"
     elif not isinstance(value, str) or not value:
         return f"{kinds[0]} must be text"
     if has := criterion.get("has"):
         try:
-            pattern_of(str(has))
+            says_nothing = neutral(str(has), numbers=kinds[0] == "file" or coded)
         except ValueError as error:
             return str(error)
+        if says_nothing:
+            return f"{str(has)[:80]!r} matches any text; write what only the right {kinds[0]} has"
     return ""
+
+
+NEUTRAL = ("", " ", "12", "So is the ox.")
+"""Texts that say nothing about a task: none, a blank, a number, a sentence."""
+LONGER = "Jackdaws vex a sphinx, and the quartz is of it."
+"""Another sentence, for patterns that are fast on any text."""
+_CHOICES = re.compile(r"[*+?{|]|\\[1-9]")
+
+
+def empty(criterion: Mapping[str, Any]) -> bool:
+    """Whether a criterion that code states has a pattern that matches any text."""
+    has = criterion.get("has")
+    with suppress(ValueError):  # it is reported where the plan is read
+        return bool(has) and neutral(str(has), numbers=True)
+    return False
+
+
+def neutral(has: str, *, numbers: bool) -> bool:
+    """Whether a pattern says nothing: it matches a text of `NEUTRAL`.
+
+    `numbers`: it may say that a text is a number, or that it has a word.
+    """
+    pattern = pattern_of(has, re.MULTILINE)
+    none, blank, number, *sentences = (bool(pattern.search(text)) for text in NEUTRAL)
+    sentences += [quick(has) and bool(pattern.search(LONGER))]
+    if numbers:
+        return none or blank or (number and any(sentences))
+    return none or blank or number or any(sentences)
+
+
+def quick(pattern: str) -> bool:
+    """Whether a regular expression has at most one choice, so that it is fast on any text."""
+    return len(_CHOICES.findall(pattern)) <= 1
 
 
 def pattern_of(text: str, flags: int = 0) -> re.Pattern[str]:

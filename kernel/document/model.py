@@ -18,7 +18,7 @@ FORMAT = 1
 NAMES = {1: "UNDERSTAND", 2: "PLAN", 3: "DO", 4: "CHECK", 5: "OUTPUT"}
 PHASES = {"understand": 1, "plan": 2, "do": 3, "check": 4, "output": 5}
 ACCEPTED = frozenset({"complete", "unverified"})
-ENDED = ACCEPTED | frozenset({"failed", "escalated", "exhausted", "cancelled"})
+ENDED = ACCEPTED | frozenset({"unanswered", "failed", "escalated", "exhausted", "cancelled"})
 STATUSES = ENDED | {"ready", "running", "waiting", "interrupted"}
 STEP_ENDED = frozenset({"done", "failed", "skipped", "unknown", "struck"})
 STEP_STATES = STEP_ENDED | {"planned", "running", "waiting", "stale"}
@@ -136,6 +136,7 @@ class Meta:
             "complete": Exit.ACCEPTED,
             "exhausted": Exit.LIMIT,
             "waiting": Exit.WAITING,
+            "unanswered": Exit.UNANSWERED,
             "interrupted": Exit.INTERRUPTED,
         }
         return known.get(self.status, Exit.FAILED)

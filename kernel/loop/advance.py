@@ -24,6 +24,7 @@ from kernel.loop.ask import (
     NobodyLeft,
     PersonNeeded,
     ask,
+    coded,
     current_rung,
     lowest_rung,
     next_question,
@@ -34,6 +35,7 @@ from kernel.loop.check import atomic, check
 from kernel.loop.child import tasks
 from kernel.loop.do import StepRunner, Waiting
 from kernel.loop.end import clarify, escalate, finish
+from kernel.loop.proof import demanded
 from kernel.loop.run_context import RunContext, Session, overseen
 from kernel.loop.step_cache import record_inputs
 from kernel.loop.work import first_turn, next_step, plan_turn, work
@@ -210,6 +212,8 @@ async def plan(session: Session) -> Waiting | None:
 
     async def gate(reply: Plan) -> None:
         retry = session.doc.meta.attempt > 1
+        rung = current_rung(session)
+        by_code = rung is not None and coded(session.run.ladder.rungs[rung])
         gate_plan(
             reply,
             session.catalogue,
@@ -218,10 +222,12 @@ async def plan(session: Session) -> Waiting | None:
             earlier=[n for n, step in session.doc.steps.items() if step.state == "done"],
             tasks=tasks(session),
             checks=session.run.checks,
+            coded=by_code,
         )
         if reply.ends:
             return
-        before[:] = await criteria.baseline(session, reply.success, retry=retry)
+        fails = not by_code and demanded(session) != "look"  # else all may be as it is to be
+        before[:] = await criteria.baseline(session, reply.success, retry=retry, fails=fails)
 
     answer = await ask(session, "fused" if fused else "plan", gate=gate)
     reply: Plan = answer.reply
@@ -281,7 +287,8 @@ def _write_plan(session: Session, reply: Plan, answer: Answer, before: list[bool
     session.note(2, "approach", reply.approach, origin)
     session.note(2, "confidence", reply.confidence, origin)
     session.note(2, "success criteria", "\n".join(to_json(dict(each)) for each in reply.success), origin)
-    session.note(2, "baseline", criteria.baseline_note(reply.success, before))
+    if before:
+        session.note(2, "baseline", criteria.baseline_note(reply.success, before))
     if reply.rationale:
         session.note(2, "rationale", reply.rationale, origin)
     if reply.done:

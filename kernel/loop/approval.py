@@ -132,7 +132,7 @@ def failures_without_change(session: Session, step: Step) -> int:
     tool = session.catalogue.tools.get(step.tool)
     failed = 0
     for _, each in sorted(session.doc.steps.items(), reverse=True):
-        if _may_fix(session, each):
+        if may_have_changed(session, each):
             break
         same = each.state == "failed" and each.tool == step.tool and each.args == step.args
         # a refusal in a state of a machine that may have changed since does not count
@@ -150,15 +150,15 @@ def repeats(session: Session, step: Step) -> int:
     for n, each in sorted(session.doc.steps.items()):
         if n <= session.doc.meta.base or not each.ended:
             continue
-        if _may_fix(session, each) and each.outcome not in known:
+        if may_have_changed(session, each) and each.outcome not in known:
             seen.clear()
         known.add(each.outcome)
         seen[each.outcome] += 1
     return seen[step.outcome]
 
 
-def _may_fix(session: Session, step: Step) -> bool:
-    """Whether a step succeeded and may have removed the cause of an earlier failure."""
+def may_have_changed(session: Session, step: Step) -> bool:
+    """Whether a step succeeded and may have changed something."""
     tool = session.catalogue.tools.get(step.tool)
     return step.state == "done" and (tool is None or tool.changes(step.args))
 

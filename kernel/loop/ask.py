@@ -135,6 +135,13 @@ def _suits_tier(session: Session, responder: Responder) -> bool:
     return responder.tier == "human" or responder in session.run.ladder.oversight
 
 
+def coded(responder: Responder | None) -> bool:
+    """Whether this rung's plans are made by code: it states their criteria, and no model does."""
+    if responder is None or responder.tier == "human":
+        return False
+    return not responder.reads_prompt or isinstance(responder, Questioner)
+
+
 def reader(session: Session) -> Responder | None:
     """The rung of this attempt, if it reads the prompts of whole phases: a model, but not a small one."""
     taker = current_rung(session)
@@ -157,6 +164,16 @@ def higher_rung(session: Session, rung: int, *, human: bool = True, phase: str =
 def answers_phase(responder: Responder, phase: str) -> bool:
     """Whether this rung may answer the phase. Only some rungs are limited to certain phases."""
     return phase in getattr(responder, "phases", (phase,))
+
+
+def planner(session: Session, attempt: int) -> Responder | None:
+    """The rung that planned an attempt."""
+    planned = [
+        each["rung"]
+        for each in session.doc.meta.rungs
+        if each["attempt"] == attempt and each["phase"] in ("plan", "fused") and not each.get("passed")
+    ]
+    return next((rung for rung in session.run.ladder if rung.name in planned[-1:]), None)
 
 
 def hand_over(session: Session, phase: str, rung: int, higher: int | None, why: str) -> None:

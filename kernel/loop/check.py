@@ -14,15 +14,18 @@ from kernel.document.model import Document, Note, Section, Step
 from kernel.errors import DocumentError, FractalError, OperationFailed, ReplyError
 from kernel.loop import criteria
 from kernel.loop.approval import check_call, unapproved
-from kernel.loop.ask import Gate, answers_phase, ask, current_rung, higher_rung, reader
-from kernel.loop.criteria import Finding, reason
+from kernel.loop.ask import Gate, answers_phase, ask, current_rung, higher_rung, planner, reader
+from kernel.loop.criteria import Finding, proves, reason
 from kernel.loop.do import SUCCEEDED, StepRunner, Waiting, ask_for_call
 from kernel.loop.end import attempt_notes, clarify, escalate, finish, next_rung
 from kernel.loop.operation import operate, recorded_outcome
+from kernel.loop.proof import shown, unanswered
 from kernel.loop.run_context import Session
 from kernel.loop.step_cache import record_inputs
 from kernel.tools.state_machine import moves
-from kernel.tools.tool import Tool
+
+UNANSWERED = "nothing that is known answers it"
+"""Why a run is `unanswered`."""
 
 
 async def check(session: Session) -> Waiting | None:
@@ -79,8 +82,8 @@ def _without_call(session: Session, findings: list[Finding]) -> Verdict | None:
     if session.run.drafts is not None and session.run.drafts.units():
         return None  # a draft of CHECK is tested by its use
     decided = all(finding.after is True and _decides(finding) for finding in findings)
-    proof = any(finding.before is False and _proves(finding.criterion) for finding in findings)
-    if not (decided and proof) or _counted(session, findings):
+    proof = any(finding.before is False and _tells(finding.criterion) for finding in findings)
+    if not (decided and proof) or unrepaired(session.doc, findings):
         return None
     output = result or session.doc.text(2, "done") or _last_result(session)
     return Verdict(validation="pass", decision="ACCEPT", output=output)
@@ -92,7 +95,7 @@ def _goes_on(session: Session, findings: list[Finding]) -> bool:
     It does if a planned step failed, a criterion does not hold, or a person has said something meanwhile. The
     next turn sees all results and what does not hold. A verdict and another plan would cost a call more.
     """
-    left = _counted(session, findings)
+    left = unrepaired(session.doc, findings)
     unfinished = left or any(finding.after is False for finding in findings)
     responder = _reader(session)
     if session.doc.note(2, "work") or responder is None or not answers_phase(responder, "work"):
@@ -118,11 +121,12 @@ def _reader(session: Session) -> Responder | None:
 
 def _decides(finding: Finding) -> bool:
     """Whether a criterion concerns the work itself, and not only what a step printed."""
-    return bool(finding.criterion.keys() & {"run", "file", "same"})
+    return "same" in finding.criterion or (proves(finding.criterion) and "check" not in finding.criterion)
 
 
-def _proves(criterion: Mapping[str, Any]) -> bool:
-    return "run" in criterion or ("file" in criterion and bool(criterion.get("has")))
+def _tells(criterion: Mapping[str, Any]) -> bool:
+    """Whether a criterion says what is in the folder, and not only that something is there."""
+    return proves(criterion) and ("file" not in criterion or bool(criterion.get("has")))
 
 
 def _last_result(session: Session) -> str:
@@ -139,7 +143,7 @@ def write_evidence(session: Session, findings: list[Finding], changed: list[str]
         for step in _judged(session.doc)
         if step.state != "done"
     ]
-    if left := _counted(session, findings):
+    if (left := unrepaired(session.doc, findings)) and not criteria.proven(findings):
         steps = ", ".join(str(step.n) for step in left)
         lines.append(f"- if accepted, the run is unverified: steps failed and were not repeated ({steps})")
     session.note(4, "evidence", "\n".join(lines) or "none")
@@ -243,44 +247,27 @@ async def _decide(
 
 
 def _accept(session: Session, verdict: Verdict, findings: list[Finding], output: str, origin: str) -> None:
-    """End an accepted loop: a reached limit or a failed step is never a success, a doubted one unverified."""
-    left = _counted(session, findings)
+    """End an accepted loop.
+
+    A reached limit is never a success. Proven work is complete, and so is a grounded answer to a question. A
+    failed step decides only where nothing is proven.
+    """
+    left = unrepaired(session.doc, findings)
+    failed = "; ".join(f"step {step.n} {_how(step)}" for step in left)
     taught = {"teaching": verdict.teaching, "grant": ", ".join(verdict.grant)} if session.teaches else {}
     if limit := _own_limit(left) or _child_limit(left):
         finish(session, "exhausted", error=limit, partial=output)
-    elif left:
+    elif verdict.unanswered or unanswered(session, output):
+        finish(session, "unanswered", origin=origin, error=UNANSWERED, partial=output)
+    elif verdict.unverified or not shown(session, findings, output):
         session.meta(unverified=True)
-        failed = "; ".join(f"step {step.n} {_how(step)}" for step in left)
-        why = f"accepted, although {failed}"
-        finish(session, "unverified", origin=origin, result=output, error=why, **taught)
-    else:
-        session.meta(unverified=verdict.unverified or not criteria.proven(session, findings))
         doubts = "; ".join(verdict.issues) if verdict.unverified else ""
-        finish(session, "complete", origin=origin, result=output, error=doubts, **taught)
-
-
-def _counted(session: Session, findings: Sequence[Finding]) -> list[Step]:
-    """The failed steps that make an accepted run unverified: `unrepaired`, except failed network sources.
-
-    One of several network sources may fail. Such a step does not count if it only reads from the network, no
-    limit stopped it, another step of the same tool succeeded, and code has verified the plan's criteria.
-    CHECK still sees that it failed.
-    """
-    left = unrepaired(session.doc, findings)
-    if not left or not criteria.proven(session, findings):
-        return left
-    answered = {step.tool for step in session.doc.attempted if step.state == "done"}
-    tools = session.catalogue.tools
-    return [step for step in left if step.tool not in answered or not _asks_a_source(step, tools)]
-
-
-def _asks_a_source(step: Step, tools: Mapping[str, Tool]) -> bool:
-    """Whether this is a failed step that only reads from the network."""
-    tool = tools.get(step.tool)
-    if tool is None or tool.guided or step.state != "failed" or step.evidence.get("limit"):
-        return False
-    only_reads = tool.looks(step.args) or (tool.idempotent is not True and tool.repeatable(step.args or {}))
-    return "network" in tool.effects and only_reads
+        why = f"accepted, although {failed}" if left else doubts
+        status = "unverified" if left else "complete"
+        finish(session, status, origin=origin, result=output, error=why, **taught)
+    else:
+        session.meta(unverified=False)
+        finish(session, "complete", origin=origin, result=output, failed=failed, **taught)
 
 
 def unrepaired(document: Document, findings: Sequence[Finding]) -> list[Step]:
@@ -357,22 +344,12 @@ def _child_limit(steps: Sequence[Step]) -> str:
     return next((f"step {step.n} {step.result}" for step in ended), "")
 
 
-def _planner(session: Session, attempt: int) -> Responder | None:
-    """The rung that planned an attempt."""
-    planned = [
-        each["rung"]
-        for each in session.doc.meta.rungs
-        if each["attempt"] == attempt and each["phase"] in ("plan", "fused") and not each.get("passed")
-    ]
-    return next((rung for rung in session.run.ladder if rung.name in planned[-1:]), None)
-
-
 def _retried(session: Session) -> int:
     """The retries so far, without those of rungs that limit their attempts themselves; 0 for such a rung."""
-    if isinstance(_planner(session, session.doc.meta.attempt), Questioner):
+    if isinstance(planner(session, session.doc.meta.attempt), Questioner):
         return 0
     retried = [fold.attempt for fold in session.doc.section(2).folds if fold.decision == "retry"]
-    return sum(not isinstance(_planner(session, attempt), Questioner) for attempt in retried)
+    return sum(not isinstance(planner(session, attempt), Questioner) for attempt in retried)
 
 
 async def _undo(session: Session) -> None:
@@ -380,8 +357,8 @@ async def _undo(session: Session) -> None:
 
     A loop that ends without another attempt keeps them, since a resumed run does not repeat its steps.
     """
-    planner = _planner(session, session.doc.meta.attempt)
-    undoes = "attempts" if isinstance(planner, Questioner) else getattr(planner, "undoes", "")
+    rung = planner(session, session.doc.meta.attempt)
+    undoes = "attempts" if isinstance(rung, Questioner) else getattr(rung, "undoes", "")
     snapshots = session.run.snapshots
     if not undoes or snapshots is None or snapshots.why_not():
         return

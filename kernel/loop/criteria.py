@@ -1,4 +1,8 @@
-"""The evidence of an attempt: success criteria before and after the steps, and the files that changed."""
+"""The evidence of an attempt: success criteria before and after the steps, and the files that changed.
+
+A criterion on the folder (`run`, `file`, `check`, the trial of a draft) can prove that work was done: it
+failed before and holds now. One on a step's result, `same` and `judge` are conditions, which prove nothing.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from kernel.asking.replies import pattern_of
+from kernel.asking.prompt import TRIED
+from kernel.asking.replies import pattern_of, quick
 from kernel.document.escaping import to_json
 from kernel.document.redaction import cut, neutralise, redact
 from kernel.document.references import SHELL, in_shell, references
@@ -46,7 +51,6 @@ _SEARCH = (
 QUICK = 4_000
 """Maximum characters of a text that is searched in this process; the pattern must be `quick`."""
 _PLAIN = re.compile(r"[^\\.^$*+?{}\[\]|()]+")
-_CHOICES = re.compile(r"[*+?{|]|\\[1-9]")
 _NAMED = 5
 _MARK = re.compile(r"\[(?:exit \d+|stopped after [^\]]*)\]")
 """The last line of a failed command's result."""
@@ -184,11 +188,6 @@ async def search(pattern: str, text: str) -> str | None:
     return json.loads(await _search_apart(pattern, text))
 
 
-def quick(pattern: str) -> bool:
-    """Whether a regular expression has at most one choice, so that it is fast on any text."""
-    return len(_CHOICES.findall(pattern)) <= 1
-
-
 async def _search_apart(pattern: str, text: str) -> bytes:
     """Search in a separate process, which can be stopped and which ends by itself if this one dies."""
     process = await asyncio.create_subprocess_exec(
@@ -229,16 +228,20 @@ def _same(name: str, context: OperationContext, since: FolderChanges | None) -> 
     return CriterionResult(True, f"{len(old)} file{'s' if len(old) > 1 else ''} unchanged")
 
 
+_TRIED: Mapping[str, bool] = {"holds now": True, "fails now": False}
 DIFF_CHARS = 2000
 """Maximum characters of a changed file's diff in CHECK: with 600, responders read the file again."""
 _WORDS: Mapping[bool | None, str] = {True: "pass", False: "FAIL", None: "judge"}
 _LINE = re.compile(r"- (pass|FAIL|judge) (?=\{)")
-_REST = re.compile(r" \(before: (pass|FAIL|judge)\) → (.*)")
+_REST = re.compile(r"(?: \(before: (pass|FAIL|judge)\))? → (.*)")
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One criterion: whether it held before the first step and after the last (None: code cannot decide)."""
+    """One criterion: whether it held before the first step and after the last.
+
+    None is for what was not tried: no result of a step is there before, and code judges nothing.
+    """
 
     criterion: Mapping[str, Any]
     before: bool | None
@@ -247,10 +250,8 @@ class Finding:
 
     def line(self) -> str:
         """The finding as one line of §4."""
-        return (
-            f"- {_WORDS[self.after]} {to_json(dict(self.criterion))} (before: {_WORDS[self.before]}) → "
-            f"{to_json(self.note)[1:-1]}"
-        )
+        before = "" if self.before is None else f" (before: {_WORDS[self.before]})"
+        return f"- {_WORDS[self.after]} {to_json(dict(self.criterion))}{before} → {to_json(self.note)[1:-1]}"
 
     @staticmethod
     def read(line: str) -> Finding | None:
@@ -261,21 +262,30 @@ class Finding:
                 criterion, end = json.JSONDecoder().raw_decode(line, hit.end())
                 if rest := _REST.fullmatch(line, end):
                     note = json.loads(f'"{rest[2]}"')
-                    return Finding(criterion, back[rest[1]], back[hit[1]], note)
+                    return Finding(criterion, back.get(rest[1]), back[hit[1]], note)
         return None
 
 
-async def baseline(
-    session: Session, success: Sequence[Mapping[str, Any]], *, retry: bool
-) -> list[bool | None]:
-    """Whether each criterion holds before the first step.
+def proves(criterion: Mapping[str, Any]) -> bool:
+    """Whether a criterion is about the folder, so that it can fail before the work and hold after it."""
+    if "run" in criterion:
+        command = in_shell(str(criterion["run"]))
+        return not (references(command) or references(command, "earlier"))
+    return bool(criterion.keys() & {"file", "check", "draft"})
 
-    Raises `ReplyError` for a plan whose criteria could prove nothing.
+
+async def baseline(
+    session: Session, success: Sequence[Mapping[str, Any]], *, retry: bool, fails: bool = True
+) -> list[bool | None]:
+    """Whether each criterion held at the start of the run; None for what cannot be tried there.
+
+    Raises `ReplyError` if one has to fail (`fails`) and none does: the criteria could prove nothing.
     """
     before: list[bool | None] = []
     # without a sandbox, a plan that waits for approval runs no command yet
     unseen = session.run.sandbox.mode == "off" and session.doc.meta.extra.get("plan_only")
     bash = session.catalogue.tools.get("bash")
+    since = await _since_the_start(session) if retry else None
     for criterion in success:
         if "run" in criterion and _no_commands(session):
             raise ReplyError(f"success: run: {_no_commands(session)}; use file, step or same")
@@ -285,18 +295,13 @@ async def baseline(
             and (dangers := session.run.guard(bash, {"command": criterion["run"]}))
         ):
             raise ReplyError(f"success: {criterion['run']}: {dangers[0]}; a criterion only looks")
-        if "run" in criterion and (unseen or _not_granted(session, criterion)):
-            before.append(None)
-        elif "step" in criterion or references(in_shell(str(criterion.get("run", "")))):
-            before.append(False)  # there is no result yet
-        elif "same" in criterion:
+        if "same" in criterion:
             before.append(True)
+        elif not proves(criterion) or ("run" in criterion and (unseen or _not_granted(session, criterion))):
+            before.append(None)
         else:
-            context = session.run.context(None, skills_of(session.doc))
-            result = await check_criterion(criterion, context, lambda _: None, None, session.run.checks)
-            before.append(result.passed)
-    judged = any("judge" in criterion for criterion in success)
-    if not retry and False not in before and None not in before and not judged:
+            before.append(await _at_the_start(session, criterion, since))
+    if fails and not retry and success and all(before):
         raise ReplyError(
             "every success criterion holds already; at least one must fail now and hold once done"
         )
@@ -307,6 +312,47 @@ def _no_commands(session: Session) -> str:
     """Why a loop may run no command at all, as a step or a criterion; "" if it may: `bash` was taken from it."""
     hidden = "bash" in session.run.catalogue.tools and "bash" not in session.catalogue.tools
     return "there is no tool 'bash' here, and a criterion runs no command without it" if hidden else ""
+
+
+async def _at_the_start(
+    session: Session, criterion: Mapping[str, Any], since: FolderChanges | None
+) -> bool | None:
+    """Whether a criterion held before this loop changed anything.
+
+    An earlier attempt may have tried it. A file is looked at as the run found it. Anything else cannot be
+    tried once the folder has changed.
+    """
+    if (known := _tried(session).get(to_json(dict(criterion)))) is not None:
+        return known
+    context = session.run.context(None, skills_of(session.doc))
+    if since is not None and (since.unknown or since.moved):
+        if "file" not in criterion or since.unknown:
+            return None
+        with suppress(FractalError):
+            path = context.shown(context.readable(str(criterion["file"])))
+            if path in since.moved:
+                return await _file_then(path, criterion.get("has"), since)
+    return (await check_criterion(criterion, context, lambda _: None, None, session.run.checks)).passed
+
+
+async def _file_then(path: str, has: Any, since: FolderChanges) -> bool | None:
+    """Whether a file that has changed was there, and had a pattern, at the start of the run."""
+    if path not in since.there():
+        return False
+    if not (text := since.before(path)):
+        return None  # it was empty, or too large to be kept
+    return not has or (await _matches(str(has), text[:SEARCHED], "")).passed
+
+
+def _tried(session: Session) -> dict[str, bool]:
+    """What earlier attempts of this loop found before their first step, by criterion."""
+    notes = [note for fold in session.doc.section(2).folds for note in fold.notes if note.key == TRIED]
+    found: dict[str, bool] = {}
+    for line in (line for note in notes for line in note.text.splitlines()):
+        word, _, criterion = line.partition(": ")
+        if word in _TRIED:
+            found.setdefault(criterion, _TRIED[word])
+    return found
 
 
 def _not_granted(session: Session, criterion: Mapping[str, Any]) -> str:
@@ -331,7 +377,7 @@ async def gather_evidence(session: Session) -> tuple[list[Finding], list[str], s
     """
     findings: list[Finding] = []
     for trial in await session.run.trials(session):
-        findings.append(Finding({"draft": trial.unit}, False, trial.passed, trial.note))
+        findings.append(Finding({"draft": trial.unit}, None, trial.passed, trial.note))
     since = await _since_the_start(session)
     for criterion, before in _criteria(session):
         findings.append(Finding(criterion, before, *await _after(session, criterion, since)))
@@ -353,9 +399,12 @@ async def _since_the_start(session: Session) -> FolderChanges | None:
 def _criteria(session: Session) -> list[tuple[dict[str, Any], bool | None]]:
     lines = session.doc.text(2, "success criteria").splitlines()
     success = [_criterion(line) for line in lines if line.strip()]
-    marks = [line.partition(" ")[0] for line in session.doc.text(2, "baseline").splitlines()]
-    known: Mapping[str, bool | None] = {"holds": True, "fails": False}
-    return [(each, known.get(marks[at]) if at < len(marks) else None) for at, each in enumerate(success)]
+    lines = session.doc.text(2, "baseline").splitlines()
+    before = [_TRIED.get(line.partition(": ")[0]) for line in lines]
+    return [
+        (each, before[at] if at < len(before) and (proves(each) or "same" in each) else None)
+        for at, each in enumerate(success)
+    ]
 
 
 def _criterion(line: str) -> dict[str, Any]:
@@ -388,17 +437,25 @@ async def _after(session: Session, criterion: dict[str, Any], since: FolderChang
 
 def baseline_note(success: Sequence[Mapping[str, Any]], before: Sequence[bool | None]) -> str:
     """The note `baseline` of §2: one line per criterion."""
-    words: Mapping[bool | None, str] = {True: "holds now", False: "fails now", None: "to be judged"}
     return "\n".join(
-        f"{words[each]}: {to_json(dict(one))}" for one, each in zip(success, before, strict=True)
+        f"{_now(one, held)}: {to_json(dict(one))}" for one, held in zip(success, before, strict=True)
     )
 
 
-def proven(session: Session, findings: Sequence[Finding]) -> bool:
-    """Whether a criterion failed before and holds now, apart from results of unverified children."""
-    for finding in findings:
-        if finding.after is True and finding.before is False:
-            step = session.doc.steps.get(int(finding.criterion.get("step", 0)))
-            if step is None or not step.evidence.get("unverified"):
-                return True
-    return False
+def _now(criterion: Mapping[str, Any], held: bool | None) -> str:
+    if held is not None:
+        return "holds now" if held else "fails now"
+    if "judge" in criterion:
+        return "to be judged"
+    return "not tried now" if proves(criterion) else "a condition"
+
+
+def proven(findings: Sequence[Finding]) -> bool:
+    """Whether no criterion fails, and one on the folder failed before and holds now.
+
+    The trial of a draft needs no try before: there was no draft.
+    """
+    return all(each.after is not False for each in findings) and any(
+        each.after is True and (each.before is False or "draft" in each.criterion) and proves(each.criterion)
+        for each in findings
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kernel.asking.lenient import lesson
-from kernel.asking.prompt import FOLDER
+from kernel.asking.prompt import FOLDER, TRIED
 from kernel.document.escaping import to_json
 from kernel.document.model import ACCEPTED, Note, Section, Step
 from kernel.document.redaction import redact_forms
@@ -43,6 +43,7 @@ def finish(session: Session, status: str, *, origin: str = "kernel", **texts: st
         "question": "question",
         "teaching": "teaching",
         "grant": "grant",
+        "failed": "failed steps",
     }
     notes = [Note(named[key], text, origin) for key, text in texts.items() if key in named and text]
     done = [step for step in session.doc.steps.values() if step.state == "done" and step.result]
@@ -121,6 +122,8 @@ def attempt_notes(session: Session) -> list[Note]:
     passed = [line for line in session.doc.text(4, "evidence").splitlines() if line.startswith("- pass")]
     if passed:
         notes.append(Note("passed then", "\n".join(passed)))
+    if tried := session.doc.text(2, "baseline"):
+        notes.append(Note(TRIED, tried))
     if changed := session.doc.text(4, "changes"):
         notes.append(Note("files then", changed))
     if undone := session.doc.text(4, "undone"):

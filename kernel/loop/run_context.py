@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from kernel.asking.prompt import found_by_itself
 from kernel.asking.replies import Parse, parse_strictly
@@ -126,6 +126,15 @@ class Trial:
 Check = Callable[[Mapping[str, Any], Path, FolderChanges | None], tuple[bool | None, str]]
 """Decides a criterion `check` in the folder: whether it holds (None: not known), and what was found."""
 
+Demand = Callable[[str], Literal["look", "change", "open"]]
+"""Tells whether a task only asks to be told something, orders a change, or cannot be read."""
+
+Grounded = Callable[[str, str, Sequence[tuple[str, str]], bool], bool]
+"""Whether an answer to a task stands in what calls returned, given as pairs of the call and its result.
+
+The last argument: whether it may say nothing else.
+"""
+
 Trials = Callable[["Session"], Awaitable[Sequence[Trial]]]
 """Tests the drafts of a loop, as evidence for CHECK."""
 
@@ -205,6 +214,8 @@ class RunContext:
     admitted: Admitted = admit_all
     trials: Trials = no_trials
     checks: Mapping[str, Check] = field(default_factory=dict[str, Check])  # by the name in a criterion
+    demand: Demand = lambda task: "open"
+    grounded: Grounded = lambda answer, task, seen, wholly: False
     offered: Offered = lambda document: ()
     listing: Callable[[], str] = lambda: ""  # of the folder
     hear: Hear = lambda session: False

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from kernel.document.model import ACCEPTED
 from runtime.api.fractal import Fractal
 from runtime.api.learning import trials_of
 from runtime.memory.learning.library import Library
@@ -19,6 +20,7 @@ from runtime.memory.tasks.decisions import Decision
 from runtime.memory.tasks.snapshots import Snapshot, all_of
 from runtime.memory.tasks.trees import NeuronTree
 from runtime.memory.tasks.types import ProblemType
+from runtime.reflexes.dreaming import KIND as DREAM
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,8 @@ def report_of(fractal: Fractal, runs: Collection[str] | None = None) -> BrainRep
     """The figures of a workspace; with `runs`, of the decisions of these only."""
     with shelf_or_empty(fractal) as shelf:
         decisions = figures.in_order(shelf, runs)
-        totals = figures.report(decisions, shelf.scan(NeuronTree))
+        others = _others(fractal, {each.run for each in decisions}, runs)
+        totals = figures.report(decisions, shelf.scan(NeuronTree), others)
         patterns = Library(fractal.memory.folder / "patterns").all()
         found = mechanisms(shelf, decisions, patterns, datetime.now(UTC))
         taken = all_of(shelf)
@@ -52,10 +55,22 @@ def report_of(fractal: Fractal, runs: Collection[str] | None = None) -> BrainRep
     return BrainReport({**totals, "mechanisms": found}, decisions, taken)
 
 
-def named(shelf: Shelf, types: Mapping[str, Mapping[str, int]]) -> dict[str, Mapping[str, int]]:
+def _others(fractal: Fractal, decided: Collection[str], runs: Collection[str] | None) -> list[bool]:
+    """Of each task on which memory decided nothing, whether it was answered without a model.
+
+    These are what shipped code did, and what waits, failed or is unanswered.
+    """
+    return [
+        each.status in ACCEPTED and not each.spent.get("calls")
+        for each in fractal.runs()
+        if each.type != DREAM and each.run not in decided and (runs is None or each.run in runs)
+    ]
+
+
+def named(shelf: Shelf, types: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
     """Figures by the names of problem types, not by their ids; the end of an id tells equal names apart."""
     labels = {each.id: each.label for each in shelf.pick(ProblemType, types)}
-    named: dict[str, Mapping[str, int]] = {}
+    named: dict[str, Mapping[str, Any]] = {}
     for id, counts in types.items():
         name = labels.get(id, id)
         named[f"{name} ({id[-4:]})" if name in named else name] = counts

@@ -18,7 +18,9 @@ from runtime.workspace.runs import RunResult
 from runtime.workspace.workspace import is_locked
 
 if TYPE_CHECKING:
-    from kernel.loop.run_context import RunContext
+    from pathlib import Path
+
+    from kernel.loop.run_context import FolderChanges, RunContext
     from runtime.api.fractal import Fractal
     from runtime.memory.dream.archive import UndoResult
     from runtime.memory.dream.dreamer import RehearsedStage
@@ -102,6 +104,14 @@ def done(fractal: Fractal, id: str) -> dict[str, StageRecord]:
 
     record = fractal.brain.shelf.get(DreamRecord, id)
     return record.stages if record else {}
+
+
+def dreamed(
+    fractal: Fractal, criterion: Mapping[str, Any], _folder: Path, _since: FolderChanges | None
+) -> tuple[bool, str]:
+    """The check of the criterion `dreamed`: whether memory has the record of a dream's stage."""
+    stages = done(fractal, str(criterion["dream"])) if fractal.memory.there else {}
+    return criterion["stage"] in stages, f"{len(stages)} stages are done"
 
 
 async def act(fractal: Fractal, run_context: RunContext, args: Mapping[str, Any]) -> Result:

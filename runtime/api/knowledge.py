@@ -20,7 +20,9 @@ from runtime.api.remembered import Remembered
 from runtime.text.lines import flat, shortened
 
 if TYPE_CHECKING:
-    from kernel.loop.run_context import RunContext
+    from pathlib import Path
+
+    from kernel.loop.run_context import FolderChanges, RunContext
     from kernel.tools.operations import Result
     from runtime.api.fractal import Fractal
     from runtime.memory.facts.goals import Step
@@ -165,6 +167,18 @@ def as_text(hits: Sequence[Recalled], query: str) -> str:
 
 def _marked(hit: Recalled, query: str) -> str:
     return f"{PERHAPS if hit.perhaps else ''}{excerpt(hit.text, query, SHOWN_CHARS)}"
+
+
+def remembered(
+    fractal: Fractal, criterion: Mapping[str, Any], _folder: Path, _since: FolderChanges | None
+) -> tuple[bool, str]:
+    """The check of the criterion `remembered`: whether memory has a text as a person said it."""
+    from runtime.memory.facts.records import Memory
+
+    text = flat(_clean(str(criterion["text"])))
+    there = fractal.memory.there
+    found = there and any(flat(each.text) == text for each in fractal.brain.shelf.scan(Memory))
+    return bool(found), "memory has it" if found else "memory does not have it"
 
 
 def known(hits: Sequence[Recalled]) -> bool:

@@ -43,7 +43,8 @@ class State(BaseModel):
 
     run: str = Field(description="the run's id, for all other tools")
     status: str = Field(
-        description="running, waiting, complete, failed, escalated, exhausted, cancelled or interrupted"
+        description="running, waiting, complete, unverified, unanswered, failed, escalated, "
+        "exhausted, cancelled or interrupted"
     )
     result: str = Field(default="", description="the result so far")
     question: str = Field(default="", description="the question to a person, while it waits")
@@ -344,7 +345,7 @@ class OneCall(Coded):
             "approach": f"one call of {self.tool.name}",
             "confidence": "high",
             "steps": [step],
-            "success": [{"step": 1, "has": "^"}],
+            "success": [],
             "rationale": "requested as a single call",
         }
 

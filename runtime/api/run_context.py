@@ -17,6 +17,8 @@ from kernel.loop.run_context import RunContext, Session, Trial, Trials
 from kernel.store.call_log import ReplyLog
 from kernel.store.files import FileStore
 from kernel.store.prompts import keep_prompt
+from runtime.api.dreaming import dreamed
+from runtime.api.knowledge import remembered
 from runtime.api.memory_tools import runner
 from runtime.evolution.drafts import Drafts
 from runtime.evolution.sample_tests import drafted, trials
@@ -24,6 +26,8 @@ from runtime.mcp.client.servers import Servers
 from runtime.models.micro.checks import CHECKS
 from runtime.safety.guard import Guard
 from runtime.sandbox.sandbox import Sandbox
+from runtime.text.demand import demand
+from runtime.text.grounding import grounded
 from runtime.text.json_reader import read_reply
 from runtime.workspace.offered_context import listing, offered_context
 from runtime.workspace.worktrees import Worktree
@@ -83,7 +87,13 @@ def run_context_of(
     run_context.hidden = partial(fractal.hidden, run_context)
     run_context.guide = partial(fractal.guide, run_context)
     run_context.taught = partial(fractal.taught, run_context)
-    run_context.checks = CHECKS
+    run_context.checks = {
+        **CHECKS,
+        "remembered": partial(remembered, fractal),
+        "dreamed": partial(dreamed, fractal),
+    }
+    run_context.demand = partial(demand, systems=fractal.systems)
+    run_context.grounded = grounded
     move_to(fractal, run_context, workspace.folder)
     rest = bounds.seconds - earlier
     run_context.deadline = (datetime.now(UTC) + timedelta(seconds=max(rest, 0))).isoformat(timespec="seconds")

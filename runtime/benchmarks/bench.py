@@ -172,7 +172,7 @@ class Bench:
                 "run": run,
                 "status": result.status,
                 "right": right,
-                "answer": (result.output or "")[-LONGEST:],
+                "answer": result.output[-LONGEST:] if result.status in ACCEPTED else "",
                 "expected": problem.answer or problem.test,
                 "why": why,
                 "calls": spent.get("calls", 0),

@@ -104,7 +104,8 @@ def _objects(decisions: Sequence[Decision]) -> list[dict[str, Any]]:
 def _print_report(totals: Mapping[str, Any], newest: Sequence[Decision], taken: Sequence[Snapshot]) -> None:
     known = totals["right"] + totals["wrong"]
     for text in (
-        f"{count(totals['decisions'], 'decision')}: {percent(totals['answered'])} answered without a model; "
+        f"{count(totals['decisions'], 'decision')}{_beside(totals)}: "
+        f"{percent(totals['answered'])} answered without a model; "
         f"{percent(totals['right_of_answered'])} of what memory answered was right",
         f"{totals['calls_saved']} model calls saved, {totals['calls']} made; "
         f"outcome known for {known}: {totals['right']} right, {totals['wrong']} wrong",
@@ -134,6 +135,10 @@ def _print_report(totals: Mapping[str, Any], newest: Sequence[Decision], taken: 
         click.echo(f"{click.style(mark, fg=colour)} {safe(head)}  {text}")
 
 
+def _beside(totals: Mapping[str, Any]) -> str:
+    return f" and {count(totals['other_tasks'], 'other task')}" if totals["other_tasks"] else ""
+
+
 def _print_mechanisms(found: Mapping[str, Mapping[str, Any]]) -> None:
     print_line("\nMECHANISM")
     for name, counts in found.items():
@@ -159,7 +164,7 @@ def _size(name: str, snapshot: Snapshot) -> str:
     return str(snapshot.sizes.get(name, 0))
 
 
-def _print_groups(head: str, groups: Mapping[str, Mapping[str, int]]) -> None:
+def _print_groups(head: str, groups: Mapping[str, Mapping[str, Any]]) -> None:
     if not groups:
         return
     shown: Columns = {

@@ -14,16 +14,17 @@ from typing import Any
 
 import click
 
+from kernel.document.escaping import to_json
 from kernel.document.model import Document, Step
 from kernel.document.redaction import redact_forms
 from kernel.errors import UsageError
 from kernel.loop.advance import REVIEW
+from kernel.loop.criteria import Finding
 from runtime.cli.output import columns, count, emit, phase_name, safe, width
 from runtime.cli.session import json_option, opened, run_argument, step_of_newest
 
-_FINDING = re.compile(r"- (pass|FAIL|judge) (\{.*\}) \(before: (pass|FAIL|judge)\) → (.*)")
-_NOW = {"pass": "holds now", "FAIL": "does not hold", "judge": "is left to judgement"}
-_BEFORE = {"pass": "held already", "FAIL": "did not hold", "judge": "was not decided"}
+_NOW = {True: "holds now", False: "does not hold", None: "is left to judgement"}
+_BEFORE = {True: "; before the first step it held already", False: "; before the first step it did not hold"}
 _ACCOUNTS = ("spent", "asked", "approved", "needed", "was", "same as")
 """Evidence that is explained in words, or shown by `fractal cost`."""
 _TRIED = {"learned": "learned", "approach": "tried", "steps then": "its steps", "undone then": "undone"}
@@ -236,15 +237,17 @@ def _verdict(document: Document) -> Iterator[Found]:
         return
     lines = [f"{_who(decision.origin)} {_MEANS.get(decision.text, decision.text)} it ({decision.text})"]
     for text in document.text(4, "evidence").splitlines():
-        if hit := _FINDING.fullmatch(text):
-            before = f"before the first step it {_BEFORE[hit[3]]}"
-            lines.append(f"criterion {hit[2]} {_NOW[hit[1]]} ({hit[4]}); {before}")
+        if found := Finding.read(text):
+            before = _BEFORE[found.before] if found.before is not None else ""
+            lines.append(
+                f"criterion {to_json(dict(found.criterion))} {_NOW[found.after]} ({found.note}){before}"
+            )
         elif text.strip() and text != "none":
             lines.append(text.removeprefix("- "))
     if issues := document.text(4, "issues"):
         lines.append(f"issues:\n{issues}")
     if document.meta.unverified and document.meta.status == "complete":
-        lines.append("unverified: no criterion that failed before the first step holds now by evidence")
+        lines.append("unverified: no criterion on the folder failed before the first step and holds now")
     yield "Why this verdict?", "\n".join(lines), "§4 decision"
 
 

@@ -312,6 +312,10 @@ class Session:
             if result.status == "unverified":
                 reason = result.reason or "accepted without a criterion that could be checked"
                 notify(f"unverified: {reason}", "red" if result.exit else "yellow")
+        elif result.status == "unanswered":
+            if not self.json:
+                put(result.output)
+            notify(f"unanswered: {result.reason}", "yellow")
         elif result.status == "interrupted":
             self._say_interrupted()
         elif result.status == "waiting":

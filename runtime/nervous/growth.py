@@ -8,7 +8,7 @@ from datetime import datetime
 from html import escape
 from math import ceil
 
-from kernel.document.model import ACCEPTED, ENDED
+from kernel.document.model import ACCEPTED
 from runtime.evolution.journal import Entry
 from runtime.nervous.messages import ASKING, Message
 from runtime.workspace.runs import RunSummary
@@ -40,8 +40,8 @@ class Month:
     discovered: int = 0  # tools that an agent was granted
     escalations: int = 0
     escalation_rate: float | None = None  # escalations per task
-    first_try: float | None = None  # of the accepted tasks, at the first attempt
-    autonomy: float | None = None  # of the tasks that have ended: done without a higher tier
+    first_try: float | None = None  # of all tasks: accepted at the first attempt
+    autonomy: float | None = None  # of all tasks: accepted without a higher tier
 
 
 def growth(
@@ -74,7 +74,6 @@ def _month(
     escalations = sum(each.type == "escalation" for each in here)
     granted = sum(each.type == "grant" for each in here)
     done = [each for each in tasks if each.status in ACCEPTED]
-    ended = [each for each in tasks if each.status in ENDED]
     return Month(
         name,
         len(tasks),
@@ -82,8 +81,8 @@ def _month(
         granted,
         escalations,
         _share(escalations, len(tasks)),
-        _share(sum(each.attempt == 1 for each in done), len(done)),
-        _share(sum(each.run not in asked for each in done), len(ended)),
+        _share(sum(each.attempt == 1 for each in done), len(tasks)),
+        _share(sum(each.run not in asked for each in done), len(tasks)),
     )
 
 

@@ -10,7 +10,6 @@ from kernel.asking.responder import FREE, Ask, Tier, Usage
 from kernel.document.model import Document
 from kernel.errors import Declined
 from kernel.loop.budget import estimate_tokens
-from runtime.reflexes.planning import FINISHED
 
 Filled = dict[str, Any]
 """A phase filled in."""
@@ -59,10 +58,10 @@ def reply_to(
 def proven(evidence: Mapping[str, Any]) -> bool:
     """Whether criteria that code can decide show the work: some one failed before, and all hold now.
 
-    That a step has finished (`FINISHED`) or has output proves nothing.
+    That a step has a result proves nothing.
     """
     found: Sequence[Mapping[str, Any]] = evidence.get("criteria", ())
-    telling = [each for each in found if each["criterion"].get("has") not in (FINISHED, ".")]
+    telling = [each for each in found if "step" not in each["criterion"] or each["criterion"].get("has")]
     return any(each.get("before") is not True for each in telling) and all(e.get("after") for e in found)
 
 

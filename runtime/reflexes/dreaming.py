@@ -56,7 +56,6 @@ def reply(ask: Ask) -> dict[str, Any]:
 
 def _plan(document: Document) -> dict[str, Any]:
     from runtime.memory.dream.stages import chosen
-    from runtime.reflexes.planning import FINISHED
 
     order = order_of(document.text(1, "task"))
     stages = chosen(order.phases, order.without)
@@ -70,7 +69,7 @@ def _plan(document: Document) -> dict[str, Any]:
             {"tool": KIND, "args": {"stage": each.name, "dream": document.meta.id, **since}}
             for each in stages
         ],
-        "success": [{"step": len(stages), "has": FINISHED}],
+        "success": [{"check": "dreamed", "dream": document.meta.id, "stage": stages[-1].name}],
         "rationale": "\n".join(f"{each.name}: {each.does}" for each in stages),
     }
 

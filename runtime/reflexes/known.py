@@ -92,7 +92,7 @@ class Known(Coded):
             return _plan(task, APPROACH, 1, r"^- (?!perhaps: )")
         if not self.alone or _OF_A_FOLDER.search(task) or not _QUESTION.search(task):
             return None
-        return _plan(task, DOUBT, SHOWN, ".")
+        return _plan(task, DOUBT, SHOWN)
 
     def _look_up(self, task: str, _loop: str) -> Answers | None:
         """What memory answers; a loop keeps this, though its steps may change memory."""
@@ -102,12 +102,12 @@ class Known(Coded):
             return None  # the end of the run says what is wrong with the store
 
 
-def _plan(task: str, approach: str, limit: int, has: str) -> dict[str, Any]:
+def _plan(task: str, approach: str, limit: int, has: str = "") -> dict[str, Any]:
     return {
         "approach": approach,
         "confidence": "high",
         "steps": [{"tool": "recall", "args": {"query": task, "limit": limit}}],
-        "success": [{"step": 1, "has": has}],
+        "success": [{"step": 1, "has": has}] if has else [],
         "rationale": "a line of memory has its date and its source",
     }
 
@@ -117,4 +117,4 @@ def _verdict(ask: Ask, known: Answers | None) -> dict[str, Any]:
     if known is None or known.certain:
         return verdict(ask.document, ask.evidence, result, APPROACH)
     said = f"{NOT_CERTAIN}\n{result}" if known.known else result
-    return verdict(ask.document, ask.evidence, f"{said}\n{NO_MODEL}", DOUBT)
+    return {**verdict(ask.document, ask.evidence, f"{said}\n{NO_MODEL}", DOUBT), "unanswered": True}

@@ -7,13 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from kernel.asking.replies import empty
 from kernel.document.references import SHELL, escaped, in_shell
 from runtime.reflexes.matching import Match
 from runtime.reflexes.slots import Earlier
 from runtime.reflexes.templates import Filling, Unbound
 
-FINISHED = "^"
-"""The pattern that matches any result: the step was done."""
 _ONE_RESULT = re.compile(r"\{\{ (steps\[\d+\][^{}]*?) \}\}")
 
 
@@ -77,13 +76,18 @@ def _arguments(template: Mapping[str, Any], filling: Filling) -> dict[str, Any]:
 
 
 def _criteria(template: Mapping[str, Any], filling: Filling) -> list[dict[str, Any]]:
-    """A criterion in the document's numbers: one for each step that a step of the reflex became."""
+    """A criterion in the document's numbers: one for each step that a step of the reflex became.
+
+    A pattern that a value of the task makes to match any text is left out.
+    """
     try:
         filled = filling.fill({key: value for key, value in template.items() if key != "step"})
     except Unbound:
         return []  # it is about a slot that this phrasing does not have
     if "run" in filled:
         filled["run"] = filling.fill(in_shell(str(template["run"])))[SHELL]
+    if empty(filled):
+        return []
     if "step" not in template:
         return [filled]
     return [{"step": number, **filled} for number in filling.numbers.get(int(template["step"]), ())]
@@ -108,7 +112,6 @@ def _in_a_row(match: Match, base: int) -> Draft:
         else:
             needs = [number - 1] if steps else []
             steps.append({"subtask": escaped(part.task), "needs": needs})
-            success.append({"step": number, "has": FINISHED})
             part_draft = Draft((), (), f"{{{{ steps[{number}].result }}}}", f"steps[{number}].result")
         outputs.append((index == len(match.parts) - 1 or _answers(match, index), part_draft.output))
         before += (replace(part.promise(), result=part_draft.result, facts=tuple(part_draft.facts.items())),)

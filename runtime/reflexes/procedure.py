@@ -11,8 +11,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+from kernel.asking.replies import empty
 from kernel.disk import version
 from kernel.tools.tool import Fault, Tool
 from runtime.catalogue.pattern import load
@@ -356,8 +357,9 @@ def _procedure(path: Path, meta: Mapping[str, Any], language: Language) -> Proce
     )
     if not steps or not all(isinstance(each, dict) and each.get("tool") for each in steps):
         raise ValueError("steps is missing: a list of {tool, args}")
-    if not success:
-        raise ValueError("success is missing: a list of criteria")
+    for each in success if path.parent.name != METHODS else ():
+        if isinstance(each, dict) and empty(cast(Mapping[str, Any], each)):
+            raise ValueError(f"success: {each['has']!r} matches any text; leave it out, or say what is right")
     kinds = Kinds(meta.get("slots") or {}, language)
     words = needed("\n".join(phrasings))
     status = meta.get("status") or "active"

@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kernel.asking.prompt import found_by_itself
+from kernel.asking.replies import empty
 from kernel.asking.responder import Ask, Reply
 from kernel.document.model import Document
 from kernel.document.references import renumbered
@@ -21,7 +22,6 @@ from kernel.errors import Declined, FractalError
 from runtime.memory import RUNG
 from runtime.reflexes import dreaming
 from runtime.reflexes.coded import Coded, failed_before, proven, reply_to, verdict
-from runtime.reflexes.planning import FINISHED
 
 if TYPE_CHECKING:
     from runtime.memory.facts.records import Observation
@@ -97,14 +97,11 @@ class Recalled(Coded):
     def _plan(self, ask: Ask, found: Recall) -> dict[str, Any]:
         meta = ask.document.meta
         self.memory.brain.decide(f"{meta.id}/{meta.attempt}", found)
-        success = [*found.success]
-        if not any({"judge", "step"} & each.keys() for each in success):
-            success.append({"step": len(found.steps), "has": FINISHED})  # its work may be done already
         return {
             "approach": _approach(found),
             "confidence": "high",
             "steps": [dict(step) for step in found.steps],
-            "success": [dict(each) for each in success],
+            "success": [dict(each) for each in found.success if not empty(each)],
             "rationale": _rationale(found),
         }
 
@@ -126,6 +123,8 @@ class Recalled(Coded):
         reply = verdict(ask.document, ask.evidence, output, f"done as remembered: {_approach(found)}")
         if reply["decision"] == "ACCEPT" and self.checked and self._doubtful(found, ask.evidence):
             raise Declined("no criterion that code can decide proves what memory did, so it is checked")
+        if found.tree is not None and not found.tree.exemplar.verified and not proven(ask.evidence):
+            reply["unverified"] = True  # as what is repeated was
         return reply
 
 

@@ -17,6 +17,7 @@ Status = Literal[
     "interrupted",
     "complete",
     "unverified",
+    "unanswered",
     "failed",
     "escalated",
     "exhausted",

@@ -17,6 +17,7 @@ MARKS: Mapping[str, tuple[str, str]] = {
     "complete": ("✓", "green"),
     "done": ("✓", "green"),
     "unverified": ("✓", "yellow"),
+    "unanswered": ("?", "yellow"),
     "failed": ("✗", "red"),
     "escalated": ("▲", "yellow"),
     "exhausted": ("■", "yellow"),

@@ -71,6 +71,8 @@ def decision_of(document: Document, attempt: Attempt, decision: Decision | None,
     meta = document.meta
     base = decision or Decision(id=attempt.id)
     path = {DIRECT: "direct", RUNG: base.path, FACTS: "direct"}.get(attempt.planner, "novel")
+    if attempt.last and meta.status == "unanswered":
+        path = "novel"
     calls = int(meta.spent.get("calls", 0)) if attempt.last else 0
     way = "" if attempt.planner in (*WITHOUT_MODEL, PERSON) else way_of(document)
     changes = {"text": document.text(1, "task"), "run": meta.run, "at": at}

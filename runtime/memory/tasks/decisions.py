@@ -132,13 +132,19 @@ def counted(decisions: Iterable[Decision]) -> dict[str, Any]:
         "right": right,
         "wrong": wrong,
         "unknown": len(found) - right - wrong,
+        "right_share": rightness(found),
         "calls": sum(each.calls for each in found),
         "calls_saved": sum(each.saved for each in found),
     }
 
 
-def report(decisions: Sequence[Decision], trees: Iterable[NeuronTree]) -> dict[str, Any]:
-    """All figures of `fractal brain report`."""
+def report(
+    decisions: Sequence[Decision], trees: Iterable[NeuronTree], others: Sequence[bool] = ()
+) -> dict[str, Any]:
+    """All figures of `fractal brain report`.
+
+    `others` says of each task on which memory decided nothing whether it was answered without a model.
+    """
     from statistics import median
 
     replayed = [each for each in decisions if each.replayed]
@@ -149,7 +155,8 @@ def report(decisions: Sequence[Decision], trees: Iterable[NeuronTree]) -> dict[s
         ms.setdefault(name, []).append(value)
     return {
         **counted(decisions),
-        "answered": _share(decisions),
+        "other_tasks": len(others),
+        "answered": answered(decisions, others),
         "right_of_answered": rightness(replayed),
         "surprise": round(sum(surprises) / len(surprises), 4) if surprises else None,
         "paths": grouped(decisions, lambda each: each.path, PATHS),
@@ -167,8 +174,8 @@ def report(decisions: Sequence[Decision], trees: Iterable[NeuronTree]) -> dict[s
 
 
 def free(decision: Decision) -> bool:
-    """Whether it took no model call at all."""
-    return decision.replayed and not decision.calls
+    """Whether it was answered without any model call. What failed or turned out wrong was not answered."""
+    return decision.replayed and not decision.calls and decision.outcome is not False
 
 
 def rightness(decisions: Iterable[Decision]) -> float | None:
@@ -191,7 +198,7 @@ def grouped(
 def curve(decisions: Sequence[Decision], window: int | None = None) -> list[Point]:
     """A point for each decision, over the last `window` decisions."""
     return [
-        Point(end, _share(part) or 0.0, rightness(each for each in part if each.replayed))
+        Point(end, answered(part) or 0.0, rightness(each for each in part if each.replayed))
         for end, part in enumerate(windows(decisions, window), 1)
     ]
 
@@ -207,8 +214,10 @@ def window_of(count: int, size: int | None = None) -> int:
     return min(size or max(WINDOWS, count // WINDOWS), count)
 
 
-def _share(decisions: Sequence[Decision]) -> float | None:
-    return round(sum(map(free, decisions)) / len(decisions), 4) if decisions else None
+def answered(decisions: Sequence[Decision], others: Sequence[bool] = ()) -> float | None:
+    """The share that was answered without a model, of decisions and of `others`."""
+    size = len(decisions) + len(others)
+    return round((sum(map(free, decisions)) + sum(others)) / size, 4) if size else None
 
 
 def differences(first: Shelf, second: Shelf) -> list[Difference]:

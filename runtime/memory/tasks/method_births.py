@@ -26,8 +26,6 @@ from runtime.memory.tasks.words import Words
 
 EXAMPLES = 8
 """Exemplars that are shown in a file."""
-FINISHED = {"step": 1, "has": "."}
-"""The criterion where the exemplars have none in common: some result."""
 STATUS: Mapping[str, str] = {"steps": "active", "template": "template", "exemplar": "example"}
 """Only `active` files are matched; the others are for people and for a model's context."""
 _STATUS = re.compile(r"(?m)^status:.*$")
@@ -88,8 +86,7 @@ class Draft:
         for step in common.steps:
             lines.append(f"  - tool: {to_json(step['tool'])}")
             lines += [f"    args: {to_json(step['args'])}"] if step.get("args") else []
-        success = common.success or [{**FINISHED, "step": len(common.steps)}]
-        lines += ["success:", *(f"  - {to_json(each)}" for each in success)]
+        lines += ["success:", *(f"  - {to_json(each)}" for each in common.success)] if common.success else []
         lines += [f"output: {to_json(common.output)}"] if common.output else []
         lines += [f"status: {STATUS[common.kind]}", "origin: learned", "---"]
         lines += [f"# {_title(self.shown[0])}", "", _introduction(common, len(self.shown)), ""]

@@ -13,7 +13,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from runtime.memory.store import Record, Shelf
-from runtime.memory.tasks.decisions import Decision, counted, free, in_order, rightness
+from runtime.memory.tasks.decisions import Decision, answered, counted, in_order, rightness
 
 KINDS = {
     "trees": "neuron-tree",
@@ -99,7 +99,7 @@ def count(shelf: Shelf, new: Sequence[Decision], every: int, at: str) -> Snapsho
         n=n,
         at=at,
         sizes={name: sizes.get(kind, 0) for name, kind in KINDS.items()},
-        answered=round(sum(map(free, decisions)) / len(decisions), 4),
+        answered=answered(decisions) or 0.0,
         right=rightness(each for each in decisions if each.replayed),
         calls=totals["calls"],
         calls_saved=totals["calls_saved"],

@@ -1,7 +1,8 @@
-"""The success criteria `check`, which code derives from a task instead of a small model that states them."""
+"""The success criteria `check`, which code states: a reflex, or what asks a small model that states none."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -118,5 +119,27 @@ def _top_level(text: str) -> set[str]:
     return found - {"Expr", "Import", "ImportFrom"}
 
 
-CHECKS: Mapping[str, Check] = {"valid": valid, "changed": changed, "moved": moved, "kept": kept}
+def differs(criterion: Mapping[str, Any], folder: Path, since: FolderChanges | None) -> Result:
+    """The file or folder, or anything without `file`, is not as it was when the run began.
+
+    What is as it was may have been so already, as a list that was sorted before: nothing shows that.
+    """
+    name = os.path.normpath(folder / str(criterion.get("file", ".")))
+    if since is None:
+        return False, "as it was"
+    if since.unknown:
+        return None, since.unknown
+    inside = [each for each in since.moved if f"{folder / each}/".startswith(f"{name}/")]
+    if not inside:
+        return None, "as it was when the run began"
+    return True, f"{len(inside)} file{'s' if len(inside) > 1 else ''} changed since the run began"
+
+
+CHECKS: Mapping[str, Check] = {
+    "valid": valid,
+    "changed": changed,
+    "moved": moved,
+    "kept": kept,
+    "differs": differs,
+}
 """By the name in a criterion."""

@@ -61,7 +61,7 @@ async def plan(interview: Interview, task: Task, kinds: Kinds, sample: int) -> d
 def _splitting(parts: Sequence[str]) -> dict[str, Any]:
     """A loop of its own for each part, one after the other."""
     steps = [{"subtask": part} for part in parts]
-    return _reply(f"{len(parts)} parts, one after the other", steps, [{"step": len(parts), "has": r"\S"}])
+    return _reply(f"{len(parts)} parts, one after the other", steps, [{"step": len(parts)}])
 
 
 async def _answering(interview: Interview, task: Task, kinds: Kinds, sample: int) -> dict[str, Any]:
@@ -81,7 +81,7 @@ async def _answering(interview: Interview, task: Task, kinds: Kinds, sample: int
     if data and (kinds.says(task.words, "compute") or sample):
         return _computing(task, files)
     steps = _sources(task, files)
-    success = [{"step": at, "has": "."} for at in range(1, len(steps) + 1)]
+    success = [{"step": at} for at in range(1, len(steps) + 1)]
     return _reply("read, then answer", steps, success)
 
 
@@ -97,14 +97,14 @@ async def _known(interview: Interview, task: Task) -> str:
 def _remembering(task: Task) -> dict[str, Any]:
     """What memory has: CHECK asks what it tells. No model knows the answer, and no program finds it."""
     step = {"tool": RECALL, "args": {"query": task.text, "limit": SHOWN}, "needs": []}
-    return _reply("answer from what memory has", [step], [{"step": 1, "has": "."}])
+    return _reply("answer from what memory has", [step], [{"step": 1}])
 
 
 def _computing(task: Task, files: Sequence[str]) -> dict[str, Any]:
     """A program that prints the answer, written from what the files look like."""
     steps = _sources(task, files)
     steps.append({"tool": "bash", "what": f"{PROGRAM} that prints the answer", "needs": _all(steps)})
-    return _reply("compute it with a program", steps, [{"step": len(steps), "has": r"\S"}])
+    return _reply("compute it with a program", steps, [{"step": len(steps)}])
 
 
 def _querying(tables: Sequence[str]) -> dict[str, Any]:
@@ -116,7 +116,7 @@ def _querying(tables: Sequence[str]) -> dict[str, Any]:
 def _calculating(tables: Sequence[str]) -> dict[str, Any]:
     """A program over the same tables: another form, which does not make the same mistakes as a query."""
     step = {"tool": "bash", "what": f"{PROGRAM} over {', '.join(tables)}", "needs": []}
-    return _reply("compute it with a program", [step], [{"step": 1, "has": r"\S"}])
+    return _reply("compute it with a program", [step], [{"step": 1}])
 
 
 def _writing(task: Task, kinds: Kinds) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from kernel.asking.responder import Interview
 from runtime.reflexes.surroundings import Surroundings
+from runtime.text.grounding import numbers
 
 _ENDINGS = """
 py sh bash js ts css html htm json jsonl yaml yml toml ini cfg conf csv tsv txt md rst log xml sql env
@@ -160,18 +161,6 @@ def definitions(text: str) -> list[Definition]:
     with suppress(SyntaxError, ValueError, RecursionError):
         return [node for node in ast.parse(text).body if isinstance(node, Definition)]
     return []
-
-
-def numbers(text: str) -> set[str]:
-    """The numbers of a text without grouping, such as `42000` and `2.5`."""
-    found: set[str] = set()
-    for each in re.findall(r"\d[\d.,'\u00a0\u202f]*\d|\d", text):
-        plain = re.sub(r"[,'\u00a0\u202f](?=\d{3}\b)", "", each).rstrip(".,")
-        plain = plain.replace(",", ".")
-        if plain.count(".") == 1:
-            plain = plain.rstrip("0").rstrip(".")
-        found.add(plain.lstrip("0") or "0")
-    return found
 
 
 def ungrounded(text: str, sources: Sequence[str]) -> list[str]:

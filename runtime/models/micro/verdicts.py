@@ -13,8 +13,9 @@ from runtime.models.micro.calls import shown_sources
 from runtime.models.micro.plans import ALONE, PROGRAM, PROOF, QUERY, RECALL
 from runtime.models.micro.remembered import offered, source_of, told
 from runtime.models.micro.shown import GAP
-from runtime.models.micro.task import Task, numbers, ungrounded
+from runtime.models.micro.task import Task, ungrounded
 from runtime.reflexes.known import NOT_CERTAIN
+from runtime.text.grounding import numbers
 
 _LONG_FLOAT = re.compile(r"\b\d{1,9}\.\d{10,}\b")
 """What binary fractions make of `601.4`."""
@@ -202,7 +203,7 @@ async def _remembered(interview: Interview, task: Task, recalled: Step) -> dict[
             return _accept(f"{reply}\n{source}", ("a small model read it in memory",))
     found = interview.result(recalled.n).strip()
     said = f"{NOT_CERTAIN}\n{found}" if recalled.evidence.get("known") else found
-    return _accept(said, ("memory does not clearly answer it",))
+    return {**_accept(said), "unanswered": True}
 
 
 def _accept(output: str, doubts: Sequence[str] = ()) -> dict[str, Any]:

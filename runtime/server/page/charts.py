@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from runtime.memory.tasks.decisions import Point
 from runtime.nervous.growth import Month, picture
@@ -46,19 +46,19 @@ def shots(found: Sequence[Mapping[str, float]]) -> Markup:
     return _markup(picture([f"{each['snapshot']:g}" for each in found], lines), "learning curve")
 
 
-def accuracy(kinds: Mapping[str, Mapping[str, int]]) -> Markup:
+def accuracy(kinds: Mapping[str, Mapping[str, Any]]) -> Markup:
     """A bar for each kind of task: the share of right ones among those whose outcome is known."""
-    rows = [(name, each["right"], each["wrong"]) for name, each in kinds.items()]
-    rows = [each for each in rows if each[1] + each[2]][:BARS]
+    known = [(name, each) for name, each in kinds.items() if each["right_share"] is not None]
+    rows = [(name, each["right_share"], each["right"] + each["wrong"]) for name, each in known[:BARS]]
     room = WIDTH - LEFT - RIGHT
     parts = ['<rect width="100%" height="100%" fill="#fff"/>']
-    for n, (name, right, wrong) in enumerate(rows):
-        y, share = n * ROW + 4, right / (right + wrong)
+    for n, (name, share, size) in enumerate(rows):
+        y = n * ROW + 4
         label = escape(elide(name or "(none)", 34))
         parts.append(f'<text x="{LEFT - 8}" y="{y + 13}" text-anchor="end">{label}</text>')
         parts.append(f'<rect x="{LEFT}" y="{y}" width="{room}" height="18" fill="#b5472f"/>')
         parts.append(f'<rect x="{LEFT}" y="{y}" width="{room * share:.1f}" height="18" fill="#2a7f4f"/>')
-        text = f"{share:.0%} of {right + wrong}"
+        text = f"{share:.0%} of {size}"
         parts.append(f'<text x="{WIDTH - RIGHT + 8}" y="{y + 13}">{text}</text>')
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {len(rows) * ROW + 4}"'
     drawn = "\n".join([f'{head} font-family="sans-serif" font-size="12">', *parts, "</svg>"])

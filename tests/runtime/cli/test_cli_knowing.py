@@ -175,16 +175,16 @@ def test_a_run_without_a_model_remembers_and_is_asked(knowing: Command):
     asked = knowing("run", "-q", "what do you know about Bruno?")
     assert asked.exit == 0 and asked.out.startswith("- Bruno is our dog (said by you, ")
     asked = knowing("run", "-q", "what do you know about our parrot?")
-    assert asked.exit == 0 and asked.out.startswith("I know nothing about that\n")
+    assert asked.exit == 7 and asked.out.startswith("I know nothing about that\n")
 
 
 def test_a_run_answers_a_question_from_memory_and_no_other(knowing: Command):
     ran = knowing("run", "-q", "when is my sister's birthday?")
     assert ran.exit == 0 and ran.out.startswith("- my sister's birthday is 4 May (said by you, ")
     ran = knowing("run", "-q", "who is the president of France?")
-    assert ran.exit == 0 and ran.out.startswith("I know nothing about that\nThere is no model to ask")
+    assert ran.exit == 7 and ran.out.startswith("I know nothing about that\nThere is no model to ask")
     ran = knowing("run", "-q", "when is my brother's birthday?")
-    assert ran.exit == 0 and ran.out.startswith("Memory is not certain. What it has:\n- my sister's birthday")
+    assert ran.exit == 7 and ran.out.startswith("Memory is not certain. What it has:\n- my sister's birthday")
     assert knowing("run", "-q", "what is 2+2").out == "4\n"
 
 

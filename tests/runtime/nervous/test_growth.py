@@ -55,7 +55,7 @@ def test_each_month_has_its_counts_and_shares() -> None:
     september, october, november = growth(RUNS, MESSAGES, ENTRIES, NOW)
     assert september == Month("2026-09", 2, 0, 0, 1, 0.5, 0.5, 0.5)
     assert october == Month("2026-10", 1, 1, 1, 0, 0.0, 1.0, 1.0)
-    assert november == Month("2026-11", 3, 0, 0, 0, 0.0, 1.0, 0.5)
+    assert november == Month("2026-11", 3, 0, 0, 0, 0.0, 0.3333, 0.3333)
 
 
 def test_months_before_the_first_record_and_beyond_the_asked_ones_are_left_out() -> None:

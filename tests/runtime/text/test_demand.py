@@ -61,6 +61,7 @@ explain what "delete everything" means here
 """.strip().splitlines()
 OPEN = """
 15% of 80
+do the work
 the commit history
 translate hello to French
 sort people.csv by age
