@@ -137,7 +137,8 @@ class _Binder:
     def _left(self) -> str:
         """A value that differs and is in no step, or that the steps may have left out by choice."""
         for at, (old, new) in enumerate(self._leaves):
-            same = self._only_calculates and (old.value, old.unit) == (new.value, new.unit)
+            same = (old.value, old.unit) == (new.value, new.unit)
+            same = same and (self._only_calculates or self._alignment.exact)
             # where it also differed for the witness, whose steps are the same, it may differ here
             witnessed = bool(self._seen) and self._others.get(at, old.value) != old.value
             if not (same or witnessed or at in self._took or str(old.value) in self._used):

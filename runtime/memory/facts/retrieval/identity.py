@@ -50,18 +50,18 @@ def answers_literally(question: str, line: str, dull: Collection[str]) -> bool:
 def is_of_another(question: str, line: str, dull: Collection[str]) -> bool:
     """Whether a line has another name, number or identifier where the question has its own."""
     asked, told = _words(question, dull), _words(line, dull)
-    wanted, known = {each.key for each in asked}, {each.key for each in told}
-    for at, each in enumerate(asked):
-        if not each.identifies or each.key in known:
-            continue
-        before = asked[at - 1].key if at and not asked[at - 1].names else ""
-        behind = asked[at + 1].key if at + 1 < len(asked) else ""
-        for place, word in enumerate(told):
-            other = word.identifies and word.key not in wanted
-            after = told[place - 1].key if place else ""
-            ahead = told[place + 1].key if place + 1 < len(told) else ""
-            if other and ((before and after == before) or (behind and ahead == behind)):
-                return True
+    wanted, known = ({each.key for each in words} for words in (asked, told))
+    if _order(asked, known) != _order(told, wanted):
+        return True  # somebody else does it to somebody else
+    others = {each.key for each in told if each.identifies} - wanted
+    pairs = {(one.key, other.key) for one, other in pairwise(told)}
+    for one, other in pairwise(asked):
+        named = other.names and not one.names and (one.key, other.key) not in pairs
+        if named and any(first == one.key and second in others for first, second in pairs):
+            return True  # room 3 for room 2
+        owned = one.identifies and one.key not in known
+        if owned and any(first in others and second == other.key for first, second in pairs):
+            return True  # grandpa's birthday for grandma's birthday
     return False
 
 
@@ -84,4 +84,4 @@ def _owners(words: Sequence[_Word]) -> set[str]:
 
 def _order(words: Sequence[_Word], among: Collection[str]) -> list[str]:
     """The names among these words in their order: who does something to whom."""
-    return [each.key for each in words if each.identifies and each.key in among]
+    return [each.key for each in words if each.names and each.key.isalpha() and each.key in among]
