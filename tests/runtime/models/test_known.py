@@ -13,7 +13,7 @@ FACTS = (
     "Marit leads the project",
     "The money comes from the water board",
     "The team meets on Mondays at ten in room 214",
-    "My sister Ann lives in Bern",
+    "My sister lives in Bern",
     "We deploy on Fridays because the customers sleep then",
     "Backups run every night at two",
     "The rent is 870 euros a month",

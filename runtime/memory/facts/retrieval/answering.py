@@ -158,6 +158,9 @@ def answers_of(
     if not wanted.event:
         at = wanted.last or today
         _pass_on(retrieval, [each for each in found if each.standing.first <= at], wanted, weights)
+    if _ROLE.search(query) and not any(_literal(retrieval, query, each, today) for each in found):
+        for each in found:
+            each.another = False
     everything = {each.hit.id: each for each in found}
     best = max((hit.score for hit in hits), default=0.0)
 
@@ -177,6 +180,16 @@ def answers_of(
     certain = known and _certain(retrieval, query, kept[0], found, wanted, today)
     beside = [line for each, line in zip(kept[1:], lines[1:], strict=False) if near(each, LIKE)]
     return Answers([*lines[:1], *beside] if known else lines[:PERHAPS], known, wanted, lines, certain)
+
+
+_ROLE = re.compile(r"\b(?:my|our) [a-z]+['’]s\b")
+"""Somebody by what they are to the speaker: another line may have their name instead."""
+
+
+def _literal(retrieval: Retrieval, query: str, each: _Candidate, today: int) -> bool:
+    """Whether a record that holds is literally what is asked."""
+    held = not each.standing.over(today)
+    return held and answers_literally(query, each.hit.text, retrieval.questions.empty)
 
 
 def _certain(
@@ -200,15 +213,14 @@ def _certain(
     )
     if PERSON not in (first.record.source, first.record.who) or (not timed and (doubtful or ahead)):
         return False
-    empty = retrieval.questions.empty
-    if not first.fits or not answers_literally(query, first.hit.text, empty):
+    if not first.fits or not _literal(retrieval, query, first, today):
         return False
     return not any(
         each.hit.text != first.hit.text
         and not each.another
         and (
             (each.said > RIVAL and each.standing.said >= standing.said)
-            or answers_literally(query, each.hit.text, empty)
+            or _literal(retrieval, query, each, today)
         )
         for each in found
     )
