@@ -44,19 +44,20 @@ def answers_literally(question: str, line: str, dull: Collection[str]) -> bool:
     for at, each in enumerate(asked):
         if each.names and at and not asked[at - 1].names and (asked[at - 1].key, each.key) not in beside:
             return False
-    return _order(asked, wanted) == _order(told, wanted)
+    return not _turned(asked, told)
 
 
 def is_of_another(question: str, line: str, dull: Collection[str]) -> bool:
     """Whether a line has another name, number or identifier where the question has its own."""
     asked, told = _words(question, dull), _words(line, dull)
     wanted, known = ({each.key for each in words} for words in (asked, told))
-    if _order(asked, known) != _order(told, wanted):
-        return True  # somebody else does it to somebody else
+    if _turned(asked, told):
+        return True
     others = {each.key for each in told if each.identifies} - wanted
     pairs = {(one.key, other.key) for one, other in pairwise(told)}
     for one, other in pairwise(asked):
-        named = other.names and not one.names and (one.key, other.key) not in pairs
+        missing = other.key not in known or not other.key.isalpha()
+        named = other.names and missing and not one.names and (one.key, other.key) not in pairs
         if named and any(first == one.key and second in others for first, second in pairs):
             return True  # room 3 for room 2
         owned = one.identifies and one.key not in known
@@ -82,6 +83,8 @@ def _owners(words: Sequence[_Word]) -> set[str]:
     return {each.key for each in words if each.owns}
 
 
-def _order(words: Sequence[_Word], among: Collection[str]) -> list[str]:
-    """The names among these words in their order: who does something to whom."""
-    return [each.key for each in words if each.names and each.key.isalpha() and each.key in among]
+def _turned(asked: Sequence[_Word], told: Sequence[_Word]) -> bool:
+    """Whether names of the question stand in another order: somebody else does it to somebody else."""
+    names = dict.fromkeys(each.key for each in asked if each.names and each.key.isalpha())
+    order = dict.fromkeys(each.key for each in told if each.key in names)
+    return list(order) != [name for name in names if name in order]
