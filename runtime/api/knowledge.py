@@ -17,6 +17,7 @@ from kernel.document.redaction import redact
 from kernel.errors import DocumentError, FractalError, UsageError
 from runtime.api.excerpt import excerpt
 from runtime.api.remembered import Remembered
+from runtime.memory import NOT_CERTAIN
 from runtime.text.lines import flat, shortened
 
 if TYPE_CHECKING:
@@ -162,7 +163,12 @@ def _recalled(found: Line, perhaps: bool) -> Recalled:
 def as_text(hits: Sequence[Recalled], query: str) -> str:
     """Results as a loop reads them: a line each, with the source."""
     lines = [f"- {_marked(each, query)} ({each.provenance})" for each in hits]
-    return "\n".join([*([] if known(hits) else [NOTHING]), *lines])
+    return "\n".join([*([] if known(hits) else [unknown(hits)]), *lines])
+
+
+def unknown(hits: Sequence[Recalled]) -> str:
+    """What is said where nothing answers: what is near may still be right."""
+    return NOT_CERTAIN if hits else NOTHING
 
 
 def _marked(hit: Recalled, query: str) -> str:
@@ -212,7 +218,6 @@ def correct(fractal: Fractal | Remembered, id: str, text: str) -> Memory:
 
     Raises `UsageError` if there is no such memory, or for an invalid text.
     """
-    from runtime.memory.facts.agreement import Agreement
     from runtime.memory.facts.records import Memory
 
     mind = mind_of(fractal)
@@ -220,7 +225,7 @@ def correct(fractal: Fractal | Remembered, id: str, text: str) -> Memory:
         raise UsageError(f"there is no memory {id}")
     memory = remember(fractal, text)
     if memory.id != id:
-        mind.settle(memory.id, id, Agreement("contrary", "a person corrected it"))
+        mind.settle(memory.id, id, "a person corrected it")
     return memory
 
 

@@ -72,7 +72,7 @@ def recall(query: tuple[str, ...], staged: bool, explain: bool, mode: str, limit
     hits = knowledge.recall(opened_memory(), " ".join(query), limit=limit, mode=mode)
     emit(hits)
     if not knowledge.known(hits):
-        notify(knowledge.NOTHING)
+        notify(knowledge.unknown(hits))
     for hit in hits:
         print_line(f"{knowledge.PERHAPS if hit.perhaps else ''}{line(hit.text)}\n  {hit.provenance}")
         if explain:

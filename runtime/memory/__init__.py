@@ -15,6 +15,8 @@ DIRECT = "reflex"
 """The rung that memory's methods are read by, as what ships is."""
 WITHOUT_MODEL = (DIRECT, RUNG, FACTS)
 """The rungs whose answers teach memory nothing."""
+NOT_CERTAIN = "Memory is not certain. What it has:"
+"""What stands above lines that are only near to a question."""
 DREAM = "dream"
 """The type of a dream's document, and the tool that its steps call; it teaches memory nothing."""
 

@@ -55,12 +55,12 @@ class Stored:
             return self._shelf
 
     def _migrate(self, shelf: Shelf) -> None:
-        from runtime.memory.facts.migration import settle_all
+        from runtime.memory.facts.migration import part_all
         from runtime.memory.store.migration import migrate
 
         try:
             place = brain_place(self.config.store, self.settings.folder)
-            migrate(shelf, place, partial(settle_all, systems=self.settings.systems))
+            migrate(shelf, place, partial(part_all, systems=self.settings.systems))
         except BaseException:
             shelf.close()
             raise

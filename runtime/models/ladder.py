@@ -48,8 +48,8 @@ def build(
 ) -> Ladder:
     """Build the ladder. A rung's library is imported at its first ask. Raises `ConfigurationError`.
 
-    With `memory`, a rung for solved tasks and one for known facts follow the reflexes. `folder` is where its
-    tasks find their files.
+    With `memory`, a rung for solved tasks follows the reflexes, and one for known facts if there is no model.
+    `folder` is where its tasks find their files.
     """
     named = rungs(config)
     responders: list[Responder] = []
@@ -64,8 +64,9 @@ def build(
             responders += [
                 Reflex([memory.methods, *systems], doubt, folder),
                 Recalled(memory, checked=checked),
-                Known(memory, alone=not checked),
             ]
+            if not checked:
+                responders.append(Known(memory))
         elif rung.model == "person":
             from runtime.models.human import Human
 

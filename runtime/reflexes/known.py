@@ -1,8 +1,8 @@
-"""The responder that answers a question from what memory knows, without a model.
+"""The responder that answers a question from what memory knows, where no model is configured.
 
-It comes after the reflexes and after what was solved before. It answers only a question that memory is
-certain about, by a call of the tool `recall`; every other task goes on to the next rung untouched. If no
-model follows, it also says what memory lacks, instead of letting a person wait for themselves.
+A model is shown the dated lines and answers itself, so there is no such rung in its ladder. This one comes
+after the reflexes and after what was solved before. What memory is certain about is an answer; else it shows
+the lines that are near, or says that memory has none.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kernel.asking.prompt import found_by_itself
 from kernel.asking.responder import Ask, Reply
 from kernel.document.model import Document
 from kernel.errors import Declined, FractalError
-from runtime.memory import FACTS
+from runtime.memory import FACTS, NOT_CERTAIN
 from runtime.reflexes.coded import Coded, failed_before, reply_to, verdict
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ UNSURE = 0.1
 """The confidence of saying what memory lacks."""
 APPROACH = "answer from what memory knows"
 DOUBT = "say what memory has that is near, and that it is not certain"
-NOT_CERTAIN = "Memory is not certain. What it has:"
 NO_MODEL = "There is no model to ask; FRACTAL_MODEL or `ladder:` in fractal.yaml sets one."
 SHOWN = 3
 """Lines that are shown in doubt."""
@@ -50,14 +49,12 @@ class Known(Coded):
 
     name = FACTS
 
-    def __init__(self, memory: RunMemory, *, alone: bool = False) -> None:
-        """`alone`: no model follows."""
+    def __init__(self, memory: RunMemory) -> None:
         self.memory = memory
-        self.alone = alone
         self._known = lru_cache(REMEMBERED)(self._look_up)
 
     def offers(self, task: str, document: Document) -> float | None:
-        """`SURE` if memory is certain of an answer, `UNSURE` for another question that no model follows."""
+        """`SURE` if memory is certain of an answer, `UNSURE` for another question."""
         drafted = self._draft(document)
         if drafted is None or failed_before(document, drafted["approach"]):
             return None
@@ -90,7 +87,7 @@ class Known(Coded):
             return None
         if known.certain:
             return _plan(task, APPROACH, 1, r"^- (?!perhaps: )")
-        if not self.alone or _OF_A_FOLDER.search(task) or not _QUESTION.search(task):
+        if _OF_A_FOLDER.search(task) or not _QUESTION.search(task):
             return None
         return _plan(task, DOUBT, SHOWN)
 

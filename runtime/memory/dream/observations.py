@@ -187,7 +187,7 @@ def create(dream: Dream) -> StageResult:
     work = Work(dream)
     new = [each for each in work.new() if each.vector(work.name) is not None]
     work.expect(new)
-    counts = {"made": 0, "of observations": 0, "merged": 0, "left": 0, "edges": 0, "contradictions": 0}
+    counts = {"made": 0, "of observations": 0, "merged": 0, "left": 0, "edges": 0, "superseded": 0}
     did: list[str] = []
     before: dict[tuple[str, str], Memory] = {}
     for group in exchanges(new, work):
@@ -216,10 +216,10 @@ def _place(work: Work, group: Sequence[Observation], counts: dict[str, int], did
     here = work.thresholds.around(gate.density_of([score for _, score in near]))
     score = near[0][1] if near else 0.0
     surprises = routed.route == "novel" if routed else score <= here.link
-    contradictions = routed.contrary if routed else ()
     stated = first.said == "fact"
+    replaced = routed.replaced if routed and stated else ()
     matters = first.salience >= SALIENT and bool(keywords(first.text, work.empty))
-    if len(group) == 1 and not contradictions and not stated and not (surprises and matters):
+    if len(group) == 1 and not stated and not (surprises and matters):
         work.shelf.put(first.model_copy(update={"left": first.left + 1}))
         counts["left"] += 1
         return None
@@ -228,8 +228,8 @@ def _place(work: Work, group: Sequence[Observation], counts: dict[str, int], did
     counts["of observations"] += len(group)
     did.append(f"“{short(memory.text)}” is new, from {len(group)}")
     work.near[agent].add(memory.id, memory.vector(work.name))
-    counts["contradictions"] += work.settle(memory, contradictions)
-    if near and not surprises and not contradictions:
+    counts["superseded"] += work.settle(memory, replaced)
+    if near and not surprises and not replaced:
         text = f"of the same, {score:.2f}"
         link(work.shelf, memory.id, near[0][0], "related", text=text, weight=RELATED, at=work.now)
         counts["edges"] += 1

@@ -7,7 +7,6 @@ from typing import Any, cast
 
 from runtime.memory.dream.stages import Dream, StageResult, short
 from runtime.memory.dream.work import NEAR, Work
-from runtime.memory.facts.agreement import Agreement
 from runtime.memory.facts.claims import modality
 from runtime.memory.facts.graph import edge_id, restore, settle, told_last
 from runtime.memory.facts.records import PERSON, Edge, Memory, Observation, normal
@@ -53,10 +52,9 @@ def supersede(dream: Dream) -> StageResult:
                     did.append(f"“{short(fact.text)}” holds again: “{short(memory.text)}” does not end it")
         work.shelf.put(memory.model_copy(update={"judged": work.now}))
     for memory, fact, why in sorted(ended, key=lambda each: each[0].since):
-        found = Agreement("contrary", f"{JUDGED}{why}")
         if modality(memory.text, work.language) == "for a while":  # a rule read it so, and it lasts
             work.shelf.put(memory.model_copy(update={"until": "", "judged": work.now}))
-        if settle(work.shelf, memory, fact, found, work.language, work.now).past:
+        if settle(work.shelf, memory, fact, f"{JUDGED}{why}", work.language, work.now).past:
             counts["superseded"] += 1
             did.append(f"“{short(memory.text)}” ends “{short(fact.text)}”: {why}")
     return StageResult([*did, *work.refused], counts, work.form)

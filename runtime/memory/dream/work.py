@@ -175,13 +175,13 @@ class Work:
         near = [(memory, scores[memory.id]) for memory in self.shelf.pick(Memory, scores)]
         return gate.route(statement_of(observation), near, self.thresholds, self.language)
 
-    def settle(self, memory: Memory, contrary: Iterable[tuple[str, Agreement]]) -> int:
-        """Record what a memory contradicts, the later superseding; returns how many contradictions."""
+    def settle(self, memory: Memory, replaced: Iterable[tuple[str, str]]) -> int:
+        """Let a memory supersede what it says with another value; returns how many memories."""
         count = 0
-        for id, verdict in contrary:
+        for id, why in replaced:
             other = self.shelf.get(Memory, id)
             if other is not None and other.id != memory.id:
-                settle(self.shelf, memory, other, verdict, self.language, self.now)
+                settle(self.shelf, memory, other, why, self.language, self.now)
                 count += 1
         return count
 

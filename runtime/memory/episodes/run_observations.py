@@ -1,6 +1,7 @@
-"""What memory observes in a run: facts that a person stated, its result, why it failed, what CHECK learned.
+"""What memory observes in a run: what a person asked to keep, its result, why it failed, what CHECK learned.
 
-Only a person's own words (task, answer, guidance, feedback) are facts. What a tool, a file or a model says
+Only a person's own words (task, answer, guidance, feedback) are facts, and only in the forms of
+`statements`. What a tool, a file or a model says
 can only be part of a result, which has low salience.
 """
 
@@ -13,8 +14,7 @@ from typing import Any, Literal
 
 from kernel.document.model import Document
 from runtime.memory.episodes.experience import reason_of
-from runtime.memory.episodes.premises import answered, told
-from runtime.memory.episodes.statements import asked_and_answered
+from runtime.memory.episodes.statements import answered, asked_and_answered, told
 from runtime.memory.tasks.exemplar import in_other_words
 from runtime.text.lines import flat, shortened
 

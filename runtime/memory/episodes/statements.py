@@ -1,7 +1,8 @@
-"""Finds the statements in a person's words, as opposed to orders, wishes and questions.
+"""What a person says explicitly to be kept: `remember that …`, `I prefer …`, an answer to a question.
 
-The words are in `system/memory/statements.md`. Quoted, fenced and pasted text is ignored; in doubt, a
-sentence is not a statement. Which statements are about the person's world, `premises` tells.
+No other sentence of a task becomes a fact: most tell a state that the task is to end, or what it supposes.
+The words are in `system/memory/statements.md`. Quoted, fenced and pasted text is ignored. In doubt, nothing
+is kept.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ MOST = 12
 """Facts per text."""
 SUBJECT_WORDS = 8
 """Words between `my` or `the` and the verb."""
+QUESTION_CHARS = 120
 
 _FENCED = re.compile(r"(?ms)^[ \t]*(```|~~~).*?(?:^[ \t]*\1[`~]*[ \t]*$|\Z)")
 QUOTED = re.compile(r"(?m)^[ \t]*>.*$|“[^”]*”|\"[^\"\n]*\"|«[^»]*»|`[^`\n]*`")
@@ -44,6 +46,11 @@ class Rules:
     then: re.Pattern[str]
     joined: re.Pattern[str]
     limited: re.Pattern[str]
+    remember: re.Pattern[str]
+    habit: re.Pattern[str]
+    aside: re.Pattern[str]
+    fault: re.Pattern[str]
+    supposed: re.Pattern[str]
 
 
 def statements(text: str, systems: Sequence[Path]) -> list[str]:
@@ -111,6 +118,49 @@ def _fact(sentence: str, start: int, end: int, rules: Rules) -> Iterator[tuple[i
         yield start, fact
 
 
+def told(text: str, systems: Sequence[Path], about: str = "") -> list[str]:
+    """What a person asks to remember, and the habits they tell, in their words; each once.
+
+    `about` is the task that the text is an answer to. Nothing is a habit where something is supposed, worked
+    on, or reported as a fault.
+    """
+    rules = rules_of(tuple(systems))
+    found: list[str] = []
+    plain = not any(rules.supposed.search(each) for each in (text, about))
+    plain = plain and not any(rules.fault.search(QUOTED.sub(" ", each)) for each in (text, about))
+    for sentence in sentences(text):
+        stated = [fact for _, fact in facts(sentence, rules)]
+        if asked := rules.remember.match(sentence):
+            found += stated or _after(asked, rules)
+        elif plain:
+            found += [fact for fact in stated if rules.habit.match(fact) and not rules.aside.search(fact)]
+    return once(found)
+
+
+def _after(asked: re.Match[str], rules: Rules) -> list[str]:
+    """What a person asks to remember in words that are no statement: `remember that 15 marbles are Tom's`."""
+    rest = rules.joined.split(asked.string[asked.end() :])[0].strip(" .!,;:") if asked["that"] else ""
+    return [rest] if SHORTEST <= len(rest) <= LONGEST else []
+
+
+def answered(question: str, answer: str, systems: Sequence[Path], about: str = "") -> list[str]:
+    """The facts in an answer; a short answer to a short question is stored with the question.
+
+    Not if the task, `about`, only supposes things.
+    """
+    if found := told(answer, systems, about):
+        return found
+    rules = rules_of(tuple(systems))
+    question, answer = " ".join(question.split()), " ".join(answer.split())
+    short = 0 < len(answer) <= LONGEST - QUESTION_CHARS and not answer.endswith("?")
+    single = (
+        question.endswith("?") and not re.search(r"[.!?:]\s", question) and len(question) <= QUESTION_CHARS
+    )
+    if short and single and rules.asks.match(question) and not rules.supposed.search(about):
+        return [asked_and_answered(question, answer)]
+    return []
+
+
 @cache
 def rules_of(systems: tuple[Path, ...]) -> Rules:
     """The combined rules of these system folders."""
@@ -121,6 +171,7 @@ def rules_of(systems: tuple[Path, ...]) -> Rules:
     orders = words("Words that begin an order after a fact")
     first = words("Verbs of a fact after I and we")
     other = words("Verbs of a fact after anything else")
+    remember, happens = words("Asked to remember"), words("Tells what happens")
     between = rf"(?:\s+(?!(?:{other})\b)[\w’'./@&%+-]+){{0,{SUBJECT_WORDS}}}?"
     of = rf"(?:{whose}|{things})\b{between}"
     fact = (
@@ -138,6 +189,15 @@ def rules_of(systems: tuple[Path, ...]) -> Rules:
             rf"(?i)(?:\b(?:and|then|but|so|or)|[,:;])\s+(?:(?:and|so|then|now|please|also)\s+)*(?:{orders})\b"
         ),
         re.compile(rf"(?i)\b(?:{words('Words that may limit an order to keep a fact')})\b"),
+        re.compile(rf"(?i)[\W\d_]*(?:please\s+)?(?:{remember})\b(?P<that>\s+that\s+|:\s*)?"),
+        re.compile(rf"(?i)(?:{own})\s+(?:{words('Tells a habit')})\b(?!\s+(?:{happens})\b)"),
+        re.compile(rf"(?i)(?<![\w'’])(?:{words('Joins another clause')})(?![\w'’])"),
+        re.compile(rf"(?i)(?<![\w'’])(?:{words('Tells a fault')})(?![\w'’])"),
+        re.compile(
+            rf"(?i)(?<![\w'’])(?:{words('Begins a hypothesis')}|{words('Begins an example')}"
+            rf"|{words('Points to a text')}|{words('Asks for a solution')}|{words('Asks for an amount')}"
+            rf"|(?:{words('Made up')})s?|(?:{words('Works on a text')})[^.!?\n]*:)(?!\w)"
+        ),
     )
 
 

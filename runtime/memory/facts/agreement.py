@@ -1,7 +1,8 @@
 """Whether two statements agree in their values: numbers, dates, names, negation, opposites.
 
 A merge needs agreement: an embedder may put statements close together that contradict each other. In doubt
-two statements differ, and both are kept. What is not said is no contradiction.
+two statements differ, and both are kept. What is not said is no contradiction. None of this ends a statement:
+by words, only the literal same with another value does (`another_value`).
 """
 
 from __future__ import annotations
@@ -11,10 +12,9 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
 
-from runtime.memory.facts.changes import Change, ended, tells_more
 from runtime.memory.facts.claims import modality
 from runtime.memory.facts.language import Language
-from runtime.memory.facts.terms import Term, Terms, terms_of, version
+from runtime.memory.facts.terms import Term, Terms, pieces, terms_of, version
 from runtime.text.tokens import tokens
 
 Verdict = Literal["same", "open", "differ", "contrary"]
@@ -36,9 +36,7 @@ class Agreement:
     why: str = ""
     shared: float = 1.0  # the share of their terms that they have in common
     both: bool = False  # each has words that the other has not
-    change: Change | None = None  # the later one says that something has changed
     valued: bool = False  # numbers, dates or times differ
-    disputed: bool = False  # one of them is a doubt, a wish or an exception, which ends nothing
 
     @property
     def mergeable(self) -> bool:
@@ -80,8 +78,6 @@ def agreement(a: Said, b: Said, language: Language) -> Agreement:
         return Agreement("differ", "they are too long to compare", 0.0)
     found = _Comparison(one, other, language).result()
     meant = [modality(each.text, language) for each in (a, b)]
-    if found.verdict == "contrary":
-        return replace(found, disputed=meant != ["is", "is"])
     if found.mergeable and meant[0] != meant[1]:
         return replace(found, verdict="differ", why="one of them does not say how it is")
     owners = [{*_OWNER.findall(each.text.lower())} for each in (a, b)]
@@ -91,14 +87,39 @@ def agreement(a: Said, b: Said, language: Language) -> Agreement:
         return found
     if found.verdict == "open" and bool(_PERFECT.search(a.text)) != bool(_PERFECT.search(b.text)):
         found = replace(found, verdict="differ", why="one of them tells what has happened")
-    if found.verdict == "open" and tells_more(a.text, language) != tells_more(b.text, language):
-        found = replace(found, verdict="differ", why="one of them tells a change or an addition")
-    orders = [(earlier, later) for earlier, later in ((a, b), (b, a)) if earlier.at <= later.at]
-    for earlier, later in orders:
-        if change := ended(earlier.text, later.text, language):
-            verdict = "contrary" if change.sure else "differ"
-            return replace(found, verdict=verdict, why=change.why, change=change)
     return found
+
+
+_SUBJECT = r"(?P<subject>(?!an?\b)[\w\s'’.&/+#-]+?)\s+is\s+"
+_MARKS = r"[\s.!]*$"
+_VALUED = re.compile(rf"{_SUBJECT}(?:now\s+)?(?P<value>\S.*?){_MARKS}", re.IGNORECASE)
+
+
+def another_value(earlier: Said, later: Said, language: Language) -> str:
+    """Why a later statement literally says the earlier one with another value: `X is 5`, `X is 8`; "" if not.
+
+    Subject and attribute are the same words, both values are one number, date or time of the same unit, and
+    the same person says it.
+    """
+    was, becomes = (_VALUED.fullmatch(each.text.strip()) for each in (earlier, later))
+    if not was or not becomes or earlier.who != later.who:
+        return ""
+    if canonical(was["subject"]) != canonical(becomes["subject"]):
+        return ""
+    old, new = (_value(each["value"], language) for each in (was, becomes))
+    if old is None or new is None or old[1] != new[1] or old[0] == new[0]:
+        return ""
+    return f"{was['value']} is now {becomes['value']}"
+
+
+def _value(text: str, language: Language) -> tuple[object, object] | None:
+    """A single value as what it is, and all that must be the same beside it; None for anything else."""
+    first, *rest = pieces(text, language)
+    if first.kind not in _VALUES or any(each.kind in (*_VALUES, "name") for each in rest):
+        return None
+    if first.kind == "date" and not first.parts[2]:
+        return None  # a weekday comes again
+    return first.key, (first.kind, first.unit, [each.low for each in rest])
 
 
 @lru_cache(4096)

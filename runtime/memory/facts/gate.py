@@ -8,11 +8,11 @@ dense, and nothing merges whose values do not agree.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from runtime.memory.facts.agreement import SHARED, Agreement, Said, agreement
+from runtime.memory.facts.agreement import SHARED, Agreement, Said, agreement, another_value
 from runtime.memory.facts.graph import degrees
 from runtime.memory.facts.language import Language
 from runtime.memory.facts.records import Memory
@@ -26,8 +26,6 @@ AROUND = 10
 """Memories behind these, whose mean similarity is the density around an observation."""
 PAST = 4
 """So many times the memories are looked up, as some have ended."""
-NAMED, FIRST = 3.0, 100.0
-"""What similarity counts against a named word, and a named old value against all else."""
 SETTLED = 2
 """Edges from which a memory is settled among others."""
 
@@ -69,7 +67,8 @@ class Routed:
     route: Route
     memory: str = ""  # where it goes; the nearest for a new one, "" if there is none
     score: float = 0.0  # the similarity of the nearest
-    contrary: tuple[tuple[str, Agreement], ...] = ()  # memories that it contradicts
+    contrary: tuple[tuple[str, str], ...] = ()  # facts that cannot hold beside it, and why
+    replaced: tuple[tuple[str, str], ...] = ()  # facts that it literally says with another value, and why
     agreement: Agreement | None = None  # with `memory`
     thresholds: Thresholds = REFERENCE  # at the density here
     why: str = ""
@@ -97,36 +96,26 @@ def route(said: Said, near: Sequence[tuple[Memory, float]], base: Thresholds, la
     here = base.around(density_of([score for _, score in near]))
     nearest, score = near[0]
     found = [(memory, each, agreement(said_by(memory), said, language)) for memory, each in near]
-    contrary = tuple((memory.id, agreed) for memory, agreed in _contrary(found))
+    contrary = tuple(
+        (memory.id, agreed.why)
+        for memory, _, agreed in found[:NEAR]
+        if agreed.verdict == "contrary" and memory.held == "fact"
+    )
+    replaced = tuple(
+        (memory.id, why)
+        for memory, _ in near
+        if memory.held == "fact" and (why := another_value(said_by(memory), said, language))
+    )
+    more = {"contrary": contrary, "replaced": replaced, "thresholds": here}
     merging = [(memory, each, agreed) for memory, each, agreed in found if merges(each, agreed, here)]
     if merging:
         memory, each, agreed = min(merging, key=lambda found: (found[2].verdict != "same", -found[1]))
         why = "it says the same" if agreed.verdict == "same" else f"{each:.2f} is above {here.merge:.2f}"
-        return Routed("merge", memory.id, score, contrary, agreed, here, why)
-    agreed, linked = found[0][2], score > here.link
+        return Routed("merge", memory.id, score, agreement=agreed, why=why, **more)
+    agreed, linked = found[0][2], score > here.link or bool(replaced)
     why = f"{score:.2f} is {'' if linked else 'not '}above {here.link:.2f}"
-    if linked or contrary:
-        return Routed("link", nearest.id, score, contrary, agreed, here, agreed.why or why)
-    return Routed("novel", nearest.id, score, contrary, agreed, here, why)
-
-
-def _contrary(found: Sequence[tuple[Memory, float, Agreement]]) -> Iterator[tuple[Memory, Agreement]]:
-    """What a statement contradicts: what cannot both be, and the one memory that it says has changed.
-
-    A change that names the old value is of the memory that it says most of; else it is of the nearest one.
-    """
-    changed: list[tuple[float, Memory, Agreement]] = []
-    for n, (memory, score, agreed) in enumerate(found):
-        if agreed.change is None:
-            if n < NEAR and agreed.verdict == "contrary":
-                yield memory, agreed
-        elif agreed.change.sure or n == 0:
-            changed.append(
-                (agreed.change.sure * FIRST + agreed.change.weight + NAMED * score, memory, agreed)
-            )
-    if changed:
-        _, memory, agreed = max(changed, key=lambda each: each[0])
-        yield memory, replace(agreed, verdict="contrary")
+    route: Route = "link" if linked else "novel"
+    return Routed(route, nearest.id, score, agreement=agreed, why=(linked and agreed.why) or why, **more)
 
 
 def density_of(scores: Sequence[float]) -> float:

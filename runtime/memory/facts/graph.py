@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-from runtime.memory.facts.agreement import Agreement, canonical
+from runtime.memory.facts.agreement import canonical
 from runtime.memory.facts.language import Language
 from runtime.memory.facts.records import DEFAULT, Edge, Links, Memory, Observation, Relation
 from runtime.memory.facts.terms import terms_of
@@ -165,27 +165,26 @@ class Settled:
     holds: Memory | None = None  # by what
 
 
-def settle(shelf: Shelf, a: Memory, b: Memory, found: Agreement, language: Language, now: str) -> Settled:
+def settle(shelf: Shelf, a: Memory, b: Memory, why: str, language: Language, now: str) -> Settled:
     """Record a contradiction between two stored memories, and let the later one supersede the earlier.
 
-    If neither is later, one is a doubt, or they are opinions of two people, both stand. Repeating it changes
-    nothing.
+    If neither is later, or they are opinions of two people, both stand. Repeating it changes nothing.
     """
     with shelf.transaction():
         one, other = shelf.get(Memory, a.id) or a, shelf.get(Memory, b.id) or b
         at = {each.id: told_last(shelf, each) for each in (one, other)}
         if at[one.id] < at[other.id]:
             one, other = other, one  # one is the later
-        edge = _against(shelf, "contradicts", one, other, found, at, now)
+        edge = _against(shelf, "contradicts", one, other, why, at, now)
         dated = bool(at[other.id]) and at[one.id] > at[other.id]
         over = other.ended(at[one.id]) or one.until
-        if not dated or over or found.disputed or _opinions(one, other, language):
+        if not dated or over or _opinions(one, other, language):
             return Settled(edge)
         past = other.model_copy(
             update={"superseded": one.id, "until": max(one.since, at[other.id]), "changed": now}
         )
         shelf.put(past)
-        _against(shelf, "supersedes", one, other, found, at, now)
+        _against(shelf, "supersedes", one, other, why, at, now)
         return Settled(edge, past, one)
 
 
@@ -218,7 +217,7 @@ def _against(
     relation: Relation,
     later: Memory,
     earlier: Memory,
-    found: Agreement,
+    why: str,
     at: dict[str, str],
     now: str,
 ) -> Edge:
@@ -229,7 +228,7 @@ def _against(
         later.id,
         earlier.id,
         relation,
-        text=f"“{later.text[:200]}” against “{earlier.text[:200]}”: {found.why}",
+        text=f"“{later.text[:200]}” against “{earlier.text[:200]}”: {why}",
         weight=CONTRADICTS,
         at=now,
         source_at=at[later.id],

@@ -11,7 +11,6 @@ from functools import cache, lru_cache
 from pathlib import Path
 
 from runtime.text.inflection import stem, verb_forms
-from runtime.text.patterns import any_of
 from runtime.text.sections import sections
 
 _SETS = {
@@ -24,9 +23,9 @@ _SETS = {
 }
 """Sections of `agreement.md` that are plain lists of words, and the field that holds each."""
 _MEANT = ("may", "wants", "example", "for a while", "on a day")
-_CHANGED = ("has changed", "is over", "adds", "names it")
+_CHANGED = ("has changed",)
 """Sections of `agreement.md` that list phrases, between commas."""
-_VERBS = ("takes the place of", "does away with", "comes to an end", "gets another name", "becomes another")
+_VERBS = ("becomes another",)
 """Sections of `agreement.md` that list verbs with their irregular forms."""
 _PAIRS = {"either one or the other": "either", "opposites": "opposites", "different ones": "different"}
 _GROUPS = {"only one of": "kinds"}
@@ -131,10 +130,6 @@ class Language:
             self._phrases_of[section] = {" ".join(_split(each)) for each in self.cues.get(section, ())}
         return min(self._phrases_of[section] & _runs(text), default="")
 
-    def pattern(self, *names: str) -> str:
-        """A pattern of the phrases of these sections."""
-        return any_of(phrase for name in names for phrase in self.cues.get(name, ()))
-
     def begins_phrase(self, low: str) -> bool:
         """Whether a known phrase begins with this word."""
         return low in self.starts or self.base(low) in self.starts
@@ -184,9 +179,9 @@ class Language:
         for verb in verbs:
             for n, form in enumerate(map(" ".join, verb_forms(verb))):
                 self.bases.setdefault(form.split()[0], verb.split()[0])
-                if n > 1 or title == "takes the place of":
+                if n > 1:
                     cues.append(form)
-                elif n == 1 and title == "becomes another":
+                elif n == 1:
                     cues += [f"{form} {to}" for to in _TO]
         self.cues[title] = (*self.cues.get(title, ()), *cues)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from kernel.errors import UsageError
 from kernel.events import now as present
 from runtime.memory.facts import gate, goals, graph, health, review
-from runtime.memory.facts.agreement import Agreement, Said, agreement, canonical
+from runtime.memory.facts.agreement import Said, canonical
 from runtime.memory.facts.claims import valid
 from runtime.memory.facts.gate import AT_ONCE, Routed, Thresholds, salience_of
 from runtime.memory.facts.language import Language, language_of
@@ -194,7 +194,8 @@ class Mind:
                 values = {"route": routed.route, "surprise": round(routed.surprise, 6), "gate": name}
                 whole = whole.model_copy(update=values)
                 self.shelf.put(whole)
-                if (routed.route == "novel" or routed.contrary) and whole.salience >= AT_ONCE:
+                news = routed.route == "novel" or routed.replaced or routed.contrary
+                if news and whole.salience >= AT_ONCE:
                     self.place(whole, routed)
             self.shelf.delete(Waiting, *waiting)
 
@@ -222,7 +223,7 @@ class Mind:
     def place(self, observation: Observation, routed: Routed | None = None) -> Memory:
         """Make an observation evidence of the memory that it merges with, else a memory of its own.
 
-        A new memory is linked to the nearest; what it contradicts is kept beside it, or superseded by it.
+        A new memory is linked to the nearest. It supersedes what it literally says with another value.
         """
         with self.shelf.transaction():
             routed = routed or self.route(observation)
@@ -232,22 +233,19 @@ class Mind:
             else:
                 holds = valid(observation.text, observation.at, self.language)
                 memory = graph.create(self.shelf, observation, self.now, *holds)
-            if routed.route == "link" and routed.memory != memory.id and not routed.contrary:
+            if routed.route == "link" and routed.memory != memory.id and not routed.replaced:
                 self.link(memory.id, routed.memory, text=routed.why, weight=min(1.0, max(0.0, routed.score)))
-            for id, found in routed.contrary:
-                self.settle(memory.id, id, found)
+            for id, why in routed.replaced if observation.said == "fact" else ():
+                self.settle(memory.id, id, why)
             return self.shelf.get(Memory, memory.id) or memory
 
-    def settle(self, memory: str, other: str, found: Agreement | None = None) -> graph.Settled | None:
-        """Record the contradiction of two memories, the later superseding; None if there is none."""
+    def settle(self, memory: str, other: str, why: str) -> graph.Settled | None:
+        """Let the later of two memories supersede the earlier; None if one of them is gone."""
         pair = self.shelf.pick(Memory, [memory, other])
         if len(pair) < 2:
             return None
         one, another = pair
-        found = found or agreement(gate.said_by(one), gate.said_by(another), self.language)
-        if found.verdict != "contrary":
-            return None
-        return graph.settle(self.shelf, one, another, found, self.language, self.now)
+        return graph.settle(self.shelf, one, another, why, self.language, self.now)
 
     def memories(self, *, past: bool = False) -> Iterator[Memory]:
         """The memories of this agent that have not ended; with `past`, all of them."""

@@ -42,6 +42,8 @@ class Alignment:
     implied: set[Fraction] = field(default_factory=set[Fraction])  # numbers that words of the task imply
     meant: set[Fraction] = field(default_factory=set[Fraction])  # of these: numbers that a word means
     constants: set[Fraction] = field(default_factory=set[Fraction])  # numbers that any word implies
+    beside: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
+    # exchanged words, each with the word that `or` or `and` joins it to
     reordered: bool = False  # the clauses stand in another order
 
     @property
@@ -244,9 +246,19 @@ def _replaced(old: Reading, new: Reading, path: Sequence[_Pair], kept: set[str],
             return f"{becomes!r} has another role in the stored task"
         if was not in nouns:
             return f"{was!r} and {becomes!r} are not known to mean the same"
+    found.beside = {pair for pair in _joined(old.tokens) if pair[0] in found.exchanged}
     found.asked = {low for low in things if singular(low) not in stated}
     found.widened = {low for low in found.asked if found.exchanged[low] in old.words.general}
     return ""
+
+
+def _joined(found: Sequence[Token]) -> Iterator[tuple[str, str]]:
+    """The words that `or` or `and` joins, in both directions: one of them may be what was chosen."""
+    plain = [token.low for token in found if token.kind == "word" and token.low not in _OBJECTS]
+    for at in range(1, len(plain) - 1):
+        if plain[at] in ("or", "and"):
+            yield plain[at - 1], plain[at + 1]
+            yield plain[at + 1], plain[at - 1]
 
 
 def _lows(tokens: Sequence[Token]) -> tuple[str, ...]:

@@ -16,11 +16,8 @@ from typing import Any
 
 from runtime.memory.tasks import Refusal
 from runtime.memory.tasks.alignment import Alignment
+from runtime.memory.tasks.exemplar import CALCULATING, COMMANDS
 
-CALCULATING = frozenset({"calc"})
-"""Tools for which names and nouns are only labels."""
-COMMANDS = frozenset({"command", "run", "script"})
-"""Arguments and criteria that a shell reads: only values that need no quotes are bound there."""
 _PLAIN = re.compile(r"(?!-)[\w./@%+=:,-]+")
 MOST_ORDERS = 24
 """Assignments of equal numbers to places that are tried."""
@@ -138,22 +135,34 @@ class _Binder:
         return (numbers, values) if mine == yours else ([], {})
 
     def _left(self) -> str:
-        """A value that differs and is in no step."""
+        """A value that differs and is in no step, or that the steps may have left out by choice."""
         for at, (old, new) in enumerate(self._leaves):
             same = (old.value, old.unit) == (new.value, new.unit)
+            same = same and (self._only_calculates or self._alignment.exact)
             # where it also differed for the witness, whose steps are the same, it may differ here
             witnessed = bool(self._seen) and self._others.get(at, old.value) != old.value
             if not (same or witnessed or at in self._took or str(old.value) in self._used):
-                return f"{old.text!r} differs and is in no step"
+                return f"{old.text!r} is in no step"
+        for one, other in self._alignment.beside if not self._only_calculates else ():
+            if one in self._used and other not in self._words:
+                return f"{one!r} may have been chosen, for {other!r} is in no step"
         return ""
+
+    @cached_property
+    def _only_calculates(self) -> bool:
+        return all(step.get("tool") in CALCULATING for step in self._steps)
+
+    @cached_property
+    def _words(self) -> frozenset[str]:
+        """All words of the stored steps."""
+        return frozenset(re.findall(r"[^\W\d_]+", json.dumps(self._steps, ensure_ascii=False).lower()))
 
     def _mislabelled(self) -> str:
         """Why names and nouns that differ could be more than labels."""
-        calculates = all(step.get("tool") in CALCULATING for step in self._steps)
         for was, becomes in self._alignment.exchanged.items():
             if was in self._used:
                 continue
-            if not calculates:
+            if not self._only_calculates:
                 return f"{was!r} became {becomes!r} and is in no step"
             if was in self._alignment.asked and not self._redressed:
                 return f"{was!r} became {becomes!r} only in the question"

@@ -24,6 +24,8 @@ from runtime.memory.tasks import Refusal
 from runtime.text.sections import sections
 from runtime.text.tokens import tokens
 
+CALCULATING = frozenset({"calc"})
+"""Tools for which names and nouns are only labels."""
 LONGEST_TASK = 4_000
 """Characters; a longer task is a text that hardly comes twice."""
 LONGEST_STEPS = 50_000
@@ -32,11 +34,18 @@ SHORTEST_RESULT, LONGEST_RESULT = 2, 2_000
 LONGEST_OUTPUT = 20_000
 RECALL = "recall"
 """The tool that asks memory."""
-FOREIGN = 6
-"""An argument with so many words that are not in the task is text made by the planner."""
+COMMANDS = frozenset({"command", "run", "script"})
+"""Arguments and criteria that a shell reads."""
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:,\d{3})*(?:\.\d+)?(?![\w.]*\d)")
 _NAME = re.compile(r"(?<![\w-])[\w-]+(?:[./][\w-]+)+")
 _WORD = re.compile(r"[^\W\d_]+")
+_PIECE = re.compile(r"[^\W\d_]+|\d+(?:[.,]\d+)*|[^\w\s!-/:-@\[-`{-~]")
+"""A word, a number, or a sign that is no punctuation."""
+_QUOTED = re.compile(r"(\"[^\"]*\"|'[^']*')")
+_PROCEDURE = re.compile(
+    r"(?:^|[|;&]|\$\() *[a-z][\w.-]*(?=\s|$)|(?<=\s)(?:-[A-Za-z]|-\d+|--?[a-z-]{2,})(?=\s|$)"
+)
+"""A program or an option of a shell command."""
 _REFERENCE = re.compile(r"\{\{.*?\}\}")
 
 
@@ -50,7 +59,7 @@ class Exemplar(BaseModel):
     success: tuple[dict[str, Any], ...] = ()
     output: str = ""  # results are references
     verified: bool = False  # some criterion failed before and held after
-    made: bool = False  # an argument holds text of the planner or a person: only fit for the very same task
+    made: bool = False  # a person said it in other words: only fit for the very same task
 
 
 @cache
@@ -94,7 +103,7 @@ def exemplar(document: Document, reports: Collection[str] = ()) -> Exemplar | Re
         success=tuple(_placed(each, numbers) for each in _criteria(document)),
         output=f"{{{{ steps[{len(ended)}].result }}}}" if beside else output,
         verified=not meta.unverified,
-        made=bool(reworded) or any(_foreign(task, step["args"]) for step in steps),
+        made=bool(reworded),
     )
 
 
@@ -188,13 +197,51 @@ def _seen_only(document: Document, task: str, args: str) -> str:
     return min((known & {*_NAME.findall(args)}).difference(_NAME.findall(task)), default="")
 
 
-def _foreign(task: str, args: Any) -> bool:
-    """Whether an argument holds text of the planner's own, such as a poem or a program."""
-    known = _words(task)
-    return any(
-        sum(len(word) > 2 and word.lower() not in known for word in _WORD.findall(text)) >= FOREIGN
-        for text in _texts(args)
+def only_for(exemplar: Exemplar) -> str:
+    """Why an exemplar is only fit for the very same task; "" if it is fit for variations."""
+    if exemplar.made:
+        return "its steps hold what a person said for another task"
+    own = own_text(exemplar.task, exemplar.steps)
+    return f"its steps hold {own!r}, which was made for another task" if own else ""
+
+
+def own_text(task: str, steps: Sequence[Mapping[str, Any]]) -> str:
+    """The first text in an argument that is neither in the task nor a result: "" if there is none.
+
+    The planner made it for this task, so that no other task may be given it. A calculation has only numbers
+    and functions, and a shell command has its programs and options: these are the procedure, not its content.
+    """
+    known = {word.lower() for word in _PIECE.findall(task)}
+    found = (
+        piece
+        for step in steps
+        if step.get("tool") not in CALCULATING
+        for key, value in _given(step.get("args") or {})
+        for piece in _pieces(_REFERENCE.sub(" ", value), key in COMMANDS)
+        if piece.lower() not in known
     )
+    return next(found, "")
+
+
+def _given(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
+    """All texts and numbers of the arguments, also the names inside an object, each with its argument."""
+    if isinstance(value, Mapping):
+        for name, each in value.items():
+            yield from ((key, str(name)),) if key else ()
+            yield from _given(each, key or str(name))
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _given(each, key)
+    elif value is not None and not isinstance(value, bool):
+        yield key, str(value)
+
+
+def _pieces(text: str, command: bool) -> Iterator[str]:
+    """The words, numbers and signs of an argument; marks count where it has nothing else."""
+    if command:
+        parts = _QUOTED.split(text)
+        text = " ".join([*(_PROCEDURE.sub(" ", part) for part in parts[::2]), *parts[1::2]])
+    yield from _PIECE.findall(text) or text.split()
 
 
 def _output(

@@ -9,6 +9,7 @@ from difflib import SequenceMatcher
 
 from runtime.memory.store import Shelf
 from runtime.memory.tasks.decisions import PERSON, Decision
+from runtime.memory.tasks.exemplar import only_for
 from runtime.memory.tasks.merging import tree_by
 from runtime.memory.tasks.trees import NeuronTree
 from runtime.memory.tasks.types import Member, ProblemType
@@ -161,9 +162,9 @@ def _would_answer(decision: Decision, kept: NeuronTree | None, near: tuple[Neuro
         return "you say which of them is wrong: fractal feedback RUN bad"
     ways: list[str] = []
     if kept is not None and not kept.ledger.quarantined:
-        only = "in the same words" if kept.exemplar.made else "in these words, also with other values"
+        only = "in the same words" if only_for(kept.exemplar) else "in these words, also with other values"
         ways.append(f"asked again {only}")
-    if near and why and not near[0].exemplar.made:
+    if near and why and not only_for(near[0].exemplar):
         ways.append("asked in the words of the nearest task, with other values")
     return ", or ".join(ways) or "a run of it is accepted and its steps can be done again"
 

@@ -15,8 +15,8 @@ from shlex import quote
 from typing import Any, Literal, NamedTuple
 
 from runtime.memory.tasks.alignment import Alignment, align
-from runtime.memory.tasks.binding import CALCULATING, NUMBER, plain_number, written
-from runtime.memory.tasks.exemplar import Exemplar
+from runtime.memory.tasks.binding import NUMBER, plain_number, written
+from runtime.memory.tasks.exemplar import CALCULATING, Exemplar
 from runtime.memory.tasks.reading import Reading
 from runtime.memory.tasks.words import Words
 from runtime.text.inflection import singular

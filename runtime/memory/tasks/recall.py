@@ -19,7 +19,7 @@ from runtime.memory.tasks.alignment import Alignment, align
 from runtime.memory.tasks.binding import Steps, Witness, bind, deed
 from runtime.memory.tasks.blame import confidence, suspect
 from runtime.memory.tasks.clauses import compare
-from runtime.memory.tasks.exemplar import Exemplar
+from runtime.memory.tasks.exemplar import Exemplar, only_for
 from runtime.memory.tasks.fingerprint import NAME, shape
 from runtime.memory.tasks.likeness import calculates
 from runtime.memory.tasks.merging import absorb, tree_by
@@ -245,8 +245,8 @@ class ProceduralMemory:
         matches: list[_Match] = []
         for tree in self.shelf.pick(NeuronTree, found):
             stored, alignment = found[tree.id]
-            if tree.exemplar.made and not alignment.exact:
-                refused.append((tree.id, "its steps hold text made for another task"))
+            if not alignment.exact and (why := only_for(tree.exemplar)):
+                refused.append((tree.id, why))
             elif alignment.reordered and not calculates(tree.exemplar):
                 refused.append((tree.id, "its words stand in another order"))
             else:

@@ -9,12 +9,12 @@ from typing import Any
 
 from kernel.asking.responder import Interview, Question
 from kernel.document.model import Step
+from runtime.memory import NOT_CERTAIN
 from runtime.models.micro.calls import shown_sources
 from runtime.models.micro.plans import ALONE, PROGRAM, PROOF, QUERY, RECALL
 from runtime.models.micro.remembered import offered, source_of, told
 from runtime.models.micro.shown import GAP
 from runtime.models.micro.task import Task, ungrounded
-from runtime.reflexes.known import NOT_CERTAIN
 from runtime.text.grounding import numbers
 
 _LONG_FLOAT = re.compile(r"\b\d{1,9}\.\d{10,}\b")

@@ -20,6 +20,7 @@ import numpy as np
 from runtime.memory.facts.language import language_of as facts_language
 from runtime.memory.facts.records import PERSON, Memory, Observation
 from runtime.memory.facts.retrieval.holding import Held, Standing, standings
+from runtime.memory.facts.retrieval.identity import answers_literally, is_of_another
 from runtime.memory.facts.retrieval.language import shipped
 from runtime.memory.facts.retrieval.once import once
 from runtime.memory.facts.retrieval.parts import Found, Mode
@@ -35,10 +36,6 @@ BESIDE = 0.01
 """The least score, relative to the best, of one that only an edge leads to."""
 DOUBTFUL = ("may", "wants", "example")
 """Modalities of what is not so."""
-CERTAIN = 0.75
-"""The share of a question's words, or the like, that a line must have to answer alone."""
-ALIKE = 0.3
-"""How alike a word of such a line must at least be to each of them."""
 RIVAL = 0.5
 """The share from which on a later record may be about the same, so that no line answers alone."""
 EVENT = 0.6
@@ -126,9 +123,9 @@ class _Candidate:
     fits: bool
     cosine: float = 0.0
     said: float = 0.0  # the share of the question's words that it has, or the like
-    whole: bool = False  # it has all of them
     least: float = 0.0  # how alike the word is that it has least
     named: bool = True  # it has the names that the question has
+    another: bool = False  # it has another name, number or identifier in the place of the question's
     origin: str = ""  # the id of the record whose rank it has
 
 
@@ -161,6 +158,9 @@ def answers_of(
     if not wanted.event:
         at = wanted.last or today
         _pass_on(retrieval, [each for each in found if each.standing.first <= at], wanted, weights)
+    if _ROLE.search(query) and not any(_literal(retrieval, query, each, today) for each in found):
+        for each in found:
+            each.another = False
     everything = {each.hit.id: each for each in found}
     best = max((hit.score for hit in hits), default=0.0)
 
@@ -172,20 +172,35 @@ def answers_of(
         return any(_near(some, best, least) for some in (each, origin(each)))
 
     fitting = [each for each in found if _shown(each, wanted, today) and near(each, weights.like)]
-    fitting.sort(key=lambda each: (-round(each.score, 6), each.hit.id))
+    fitting.sort(key=lambda each: (each.another, -round(each.score, 6), each.hit.id))
     made_of = {each.hit.id: each.record.evidence for each in fitting if isinstance(each.record, Memory)}
     kept = [everything[hit.id] for hit in once([each.hit for each in fitting], made_of)]
     lines = [_line(each, origin(each), weights, wanted, today) for each in kept[:limit]]
     known = bool(lines) and (not wanted.asks or lines[0].sure >= 0.5)
-    certain = known and _certain(retrieval, kept[0], found, wanted, today)
+    certain = known and _certain(retrieval, query, kept[0], found, wanted, today)
     beside = [line for each, line in zip(kept[1:], lines[1:], strict=False) if near(each, LIKE)]
     return Answers([*lines[:1], *beside] if known else lines[:PERHAPS], known, wanted, lines, certain)
 
 
+_ROLE = re.compile(r"\b(?:my|our) [a-z]+['’]s\b")
+"""Somebody by what they are to the speaker: another line may have their name instead."""
+
+
+def _literal(retrieval: Retrieval, query: str, each: _Candidate, today: int) -> bool:
+    """Whether a record that holds is literally what is asked."""
+    held = not each.standing.over(today)
+    return held and answers_literally(query, each.hit.text, retrieval.questions.empty)
+
+
 def _certain(
-    retrieval: Retrieval, first: _Candidate, found: Sequence[_Candidate], wanted: Wanted, today: int
+    retrieval: Retrieval,
+    query: str,
+    first: _Candidate,
+    found: Sequence[_Candidate],
+    wanted: Wanted,
+    today: int,
 ) -> bool:
-    """Whether a record answers alone: a person said it, it has by itself what the question asks for now.
+    """Whether a record answers alone: a person said it, and it is literally what the question asks for now.
 
     Nothing that was said later may be about the same: what replaces a fact is often told in other words.
     """
@@ -198,10 +213,15 @@ def _certain(
     )
     if PERSON not in (first.record.source, first.record.who) or (not timed and (doubtful or ahead)):
         return False
-    if not first.fits or first.said < CERTAIN or first.least < ALIKE or not (wanted.kind or first.whole):
+    if not first.fits or not _literal(retrieval, query, first, today):
         return False
     return not any(
-        each.said > RIVAL and each.standing.said >= standing.said and each.hit.text != first.hit.text
+        each.hit.text != first.hit.text
+        and not each.another
+        and (
+            (each.said > RIVAL and each.standing.said >= standing.said)
+            or _literal(retrieval, query, each, today)
+        )
         for each in found
     )
 
@@ -403,7 +423,7 @@ def _compare_words(retrieval: Retrieval, query: str, wanted: Wanted, found: Sequ
         total = sum(rare.values())
         each.said = sum(rare[word] * value for word, value in have.items()) / total if total else 0.0
         each.least = min(have.values(), default=0.0)
-        each.whole = terms.issuperset(map(stem, wanted.about))
+        each.another = not wanted.spans and is_of_another(query, each.hit.text, retrieval.questions.empty)
         each.named = all(have[word] == 1.0 for word in wanted.names if word in have)
 
 
@@ -411,7 +431,7 @@ def _line(each: _Candidate, origin: _Candidate, weights: Weights, wanted: Wanted
     """The line of a record; `origin` is the one whose rank it has."""
     fits = 0.5 if wanted.kind in ("", YES_NO) else float(each.fits)
     measures = max(each.least, origin.least), fits * max(each.said, origin.said)
-    about_it = each.named or origin.named  # else it is about somebody or something else
+    about_it = not each.another and (each.named or origin.named)  # else it is about something else
     return Line(
         each.record,
         each.hit,

@@ -9,7 +9,7 @@ import calendar
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 
 from runtime.memory.facts.retrieval.language import LONGEST, Language, language_of, words
@@ -89,6 +89,13 @@ class Questions:
         self._number = re.compile(
             rf"\d|\b(?:{any_of(word for word, n in language.numbers.items() if n > 1)})\b", re.IGNORECASE
         )
+
+    @cached_property
+    def empty(self) -> frozenset[str]:
+        """Words that only ask, or say nothing."""
+        language = self.language
+        asking = (word for phrase in self._kinds for word in phrase.split())
+        return frozenset({*language.dull, *language.question_words, *language.auxiliaries, *asking})
 
     @lru_cache(maxsize=256)  # noqa: B019  (one of these lives as long as its index)
     def read(self, text: str, today: int) -> Wanted:

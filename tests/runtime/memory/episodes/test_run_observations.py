@@ -15,7 +15,7 @@ from runtime.api.fractal import Fractal
 from runtime.memory.episodes.episodes import Forgotten
 from runtime.memory.episodes.experience import Experience
 from runtime.memory.episodes.pending import note, waiting
-from runtime.memory.episodes.premises import answered, told
+from runtime.memory.episodes.statements import answered, told
 from runtime.memory.facts.records import Observation
 
 SYSTEM = Path(__file__).parents[4] / "system"
@@ -39,17 +39,15 @@ def answers(ask):
     ("text", "expected"),
     [
         ("I prefer tables to lists. Summarise notes.txt", ["I prefer tables to lists"]),
-        ("The report is due Friday, write it", ["The report is due Friday"]),
         ("Summarise a.txt, I prefer bullet points", ["I prefer bullet points"]),
         ("Remember that my sister's birthday is 4 May", ["my sister's birthday is 4 May"]),
-        ("By the way, our office is in Berlin; count the files", ["our office is in Berlin"]),
-        ("I am a vegetarian, and I live in Oslo. Suggest a recipe.", ["I am a vegetarian", "I live in Oslo"]),
-        ("Anna is allergic to nuts. Plan a dinner", ["Anna is allergic to nuts"]),
-        ("Note: I work at Acme Corp. as an engineer.", ["I work at Acme Corp. as an engineer"]),
-        ("My flight leaves at 5 p.m. Remind me", ["My flight leaves at 5 p.m"]),
+        ("Please remember: our office is in Berlin; count the files", ["our office is in Berlin"]),
+        ("I always write tests first. Add a test for parse()", ["I always write tests first"]),
+        ("I never use tabs. Format main.py", ["I never use tabs"]),
+        ("We use Postgres 15. Write a query for the top ten customers", ["We use Postgres 15"]),
     ],
 )
-def test_a_statement_is_stored_in_the_persons_words(text: str, expected: list[str]):
+def test_what_a_person_says_explicitly_is_stored_in_their_words(text: str, expected: list[str]):
     assert facts(text) == expected
 
 
@@ -67,13 +65,18 @@ def test_a_statement_is_stored_in_the_persons_words(text: str, expected: list[st
         "> my pin is 0000\nsummarise this",
         "```\nmy key is 5\n```\nexplain the above",
         'Translate "my name is Eve" into French',
+        "Translate this text. I never eat meat.",
+        "Suppose the following. I always pay 10 %. What do I save?",
+        "I use 3 cups of flour for a cake. How many for 4 cakes?",
+        "The report is due Friday, write it",
+        "My flight leaves at 5 p.m. Remind me",
         "Fix the bug: the server returns 500 when I log in",
         "",
         "\0\x1b[31m",
         "my dog is called Rex. " * 500,
     ],
 )
-def test_orders_wishes_questions_and_pasted_text_are_no_statements(text: str):
+def test_other_sentences_and_pasted_text_are_no_facts(text: str):
     assert facts(text) == []
 
 
@@ -130,14 +133,14 @@ def test_a_failure_is_observed_with_its_reason(play):
 
 
 def test_the_settings_select_what_is_observed(play):
-    played = play(answers, "My cat is Tom. Look around", settings={"observe": ["results"]})
+    played = play(answers, "I prefer cats. Look around", settings={"observe": ["results"]})
     assert known(played.fractal, "fact") == [] and len(known(played.fractal)) == 1
-    played = play(answers, "My dog is Rex. Look around", settings={"remember": False})
+    played = play(answers, "I prefer dogs. Look around", settings={"remember": False})
     assert waiting(played.fractal.memory.folder) == [] and len(known(played.fractal)) == 1
 
 
 def test_indexing_a_run_again_changes_nothing(play):
-    played = play(answers, "My cat is Tom. Look around")
+    played = play(answers, "I prefer cats. Look around")
     before = known(played.fractal)
     note(played.fractal.memory.folder, played.result.run)
     assert known(played.fractal) == before
@@ -155,8 +158,8 @@ def test_feedback_contains_facts_and_a_verdict(play):
 
 def test_a_secret_that_a_person_states_is_not_kept(play):
     secret = "sk-" + "a1B2c3D4" * 4
-    played = play(answers, f"My key is {secret}. Look around")
-    assert known(played.fractal, "fact") == ["My key is [redacted API key]"]
+    played = play(answers, f"Remember that my key is {secret}. Look around")
+    assert known(played.fractal, "fact") == ["my key is [redacted API key]"]
 
 
 def test_a_run_of_reflexes_leaves_no_observation(tmp_path):
@@ -170,7 +173,7 @@ def test_a_run_of_reflexes_leaves_no_observation(tmp_path):
 
 
 def test_what_was_forgotten_is_not_indexed_again(play):
-    played = play(answers, "My cat is Tom. Look around")
+    played = play(answers, "I prefer cats. Look around")
     episodes, run = played.fractal.brain.episodes, played.result.run
     for kind in (Experience, Observation):
         played.fractal.brain.shelf.delete(kind, *[each.id for each in played.fractal.brain.shelf.scan(kind)])

@@ -25,7 +25,7 @@ from kernel.errors import ConfigurationError, StorageError
 from runtime.api import knowledge
 from runtime.api.fractal import Fractal
 from runtime.memory.facts import graph
-from runtime.memory.facts.migration import settle_all
+from runtime.memory.facts.migration import part_all
 from runtime.memory.facts.records import Edge, Memory, Observation
 from runtime.memory.forgetting.forgetting import Forgetting
 from runtime.memory.forgetting.request import Request
@@ -162,7 +162,7 @@ def test_killed_within_its_transaction_it_leaves_the_memory_as_it_was(tmp_path, 
 
     def dies() -> None:
         shelf = open_shelf(store, place.parent)
-        migrate(shelf, place, lambda shelf: (settle_all(shelf, ()), os.kill(os.getpid(), signal.SIGKILL))[0])
+        migrate(shelf, place, lambda shelf: (part_all(shelf, ()), os.kill(os.getpid(), signal.SIGKILL))[0])
 
     with closing(open_shelf(store, place.parent)) as shelf:
         before = everything(shelf)
