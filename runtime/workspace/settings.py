@@ -19,7 +19,7 @@ from kernel.errors import ConfigurationError, explained
 from kernel.loop.budget import Bounds
 from runtime.plugins import EMBEDDERS, installed
 from runtime.sandbox.limits import Limits
-from runtime.workspace.workspace import POSTGRES, settings_files, user_folder
+from runtime.workspace.workspace import POSTGRES, settings_files
 
 if TYPE_CHECKING:
     from kernel.asking.responder import Ladder
@@ -454,7 +454,7 @@ _WHO = frozenset({"model", "ladder"})
 
 def user_file() -> Path:
     """The user's own configuration file (XDG)."""
-    return user_folder() / "fractal.yaml"
+    return disk.user_folder() / "fractal.yaml"
 
 
 def load(root: Path, flags: Mapping[str, Any]) -> tuple[Config, dict[str, str]]:

@@ -19,7 +19,7 @@ from kernel import disk
 from kernel.errors import ConfigurationError
 from runtime.workspace import found
 from runtime.workspace.settings import Config, read, user_file
-from runtime.workspace.workspace import POSTGRES, Workspace, settings_files, user_folder
+from runtime.workspace.workspace import POSTGRES, Workspace, settings_files
 
 VARIABLE = "FRACTAL_TRUST"
 """Set to `all`, everything of every folder is allowed: for containers and CI. No file can say so."""
@@ -63,7 +63,7 @@ class Untrusted(ConfigurationError):
 
 def place() -> Path:
     """The user's file of allowed items."""
-    return user_folder() / "trusted.json"
+    return disk.user_folder() / "trusted.json"
 
 
 def everything() -> bool:
