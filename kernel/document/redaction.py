@@ -101,12 +101,17 @@ _OPTION = re.compile(
 )
 _USER_OPTION = re.compile(r"(?<!\S)((?:-u|--user|--proxy-user)[ \t=]?[\"']?[\w.@-]{1,60}:)([^\s\"'`]{3,})")
 _LOGIN = re.compile(r"(?i)\b(login[ \t\r\n]+\S{1,100}\s+password[ \t]+)(\S{3,})")
+_ESCAPED = "\ue000"
+"""Stands before a character that JSON has escaped, while a text is read."""
+_ESCAPE, _UNESCAPE = re.compile(r'\\([\\nrt"])'), re.compile(f'{_ESCAPED}([\\\\\n\r\t"])')
+_READ, _WRITTEN = str.maketrans("nrt", "\n\r\t"), str.maketrans("\n\r\t", "nrt")
 _WORDS = r"passw(?:or)?d|passphrase|passwort|pwd|pass|secret|token|credential|key|auth|signature|sig"
 _ASSIGNED = re.compile(
     rf"(?i)(?P<word>{_WORDS})(?P<rest>[\w-]{{0,30}}+)"
-    r"(?P<op>[\"']?\]?(?:[ \t]+is\b)?[ \t]{0,4}(?:=>|:=|=(?![=>~])|:(?![:/=])|(?<=is)(?=[ \t]))[ \t]{0,4}"
+    rf"(?P<op>{_ESCAPED}?[\"']?\]?(?:[ \t]+is\b)?[ \t]{{0,4}}(?:=>|:=|=(?![=>~])|:(?![:/=])|(?<=is)(?=[ \t]))[ \t]{{0,4}}"
     r"(?:(?-i:b)(?=[\"']))?)"
-    r"(?P<value>\"(?:[^\"\\\r\n]|\\.){0,500}\"|'(?:[^'\\\r\n]|\\.){0,500}'|[^\s\"'`]{1,2000})"
+    rf"(?P<value>{_ESCAPED}?(?:"
+    r"\"(?:[^\"\\\r\n]|\\.){0,500}\"|'(?:[^'\\\r\n]|\\.){0,500}'|[^\s\"'`]{1,2000}))"
 )
 _LAST_WORD = re.compile(rf"(?i).*(?P<word>{_WORDS})(?P<rest>.*)", re.S)
 _BEFORE = re.compile(r"(?:\b(?:api|access|secret|private)[ \t])?[\w.-]*\Z", re.I)
@@ -219,7 +224,7 @@ def redact(text: str) -> str:
 class Pieces:
     """Redacts a text that comes in pieces: one is shown once no secret can go on in the next."""
 
-    def __init__(self, show: Callable[[str], None]) -> None:
+    def __init__(self, show: Callable[[str], object]) -> None:
         self._show, self._held = show, ""
 
     def __call__(self, text: str) -> None:
@@ -322,6 +327,22 @@ def _after(text: str, forms: Sequence[_Form], mark: Mark) -> str:
 
 
 def _without_forms(text: str, mark: Mark) -> str:
+    """The text without secrets of a known form, also where it is the inside of JSON."""
+    if "\\" not in text or _ESCAPED in text:
+        return _without_forms_in(text, mark)
+
+    def written(text: str) -> str:
+        return _UNESCAPE.sub(lambda hit: "\\" + hit[1].translate(_WRITTEN), text)
+
+    def marked(name: str, value: str) -> str:
+        inner = value.removesuffix(_ESCAPED)
+        return mark(name, written(inner)) + value[len(inner) :]
+
+    read = _ESCAPE.sub(lambda hit: _ESCAPED + hit[1].translate(_READ), text)
+    return written(_without_forms_in(read, marked))
+
+
+def _without_forms_in(text: str, mark: Mark) -> str:
     text = _after(_without_tokens(text, mark), _OTHERS_AFTER, mark)
     lower = text.lower()
     if _ANY_WORD.search(lower):
@@ -333,8 +354,9 @@ _ANY_WORD = re.compile(r"pass|pwd|secret|token|credential|key|auth|sig")
 
 
 def _assigned(hit: re.Match[str], mark: Mark) -> str:
-    value, around = hit["value"], ""
-    if value[0] in "\"'" and value[-1] == value[0] and len(value) > 1:
+    value, around = hit["value"].removeprefix(_ESCAPED), ""
+    lead = hit["value"][: len(hit["value"]) - len(value)]
+    if value and value[0] in "\"'" and value[-1] == value[0] and len(value) > 1:
         around, value = value[0], value[1:-1]
     rest = ""
     if not around:
@@ -343,7 +365,7 @@ def _assigned(hit: re.Match[str], mark: Mark) -> str:
         value, rest = value[:at], value[at:]
     if not value or not _is_secret(hit, value, quoted=bool(around), ends=not rest):
         return hit[0]
-    return f"{hit['word']}{hit['rest']}{hit['op']}{around}{mark(_kind(hit['word']), value)}{around}{rest}"
+    return f"{hit['word']}{hit['rest']}{hit['op']}{lead}{around}{mark(_kind(hit['word']), value)}{around}{rest}"
 
 
 def _kind(word: str) -> str:

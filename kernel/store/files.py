@@ -247,7 +247,7 @@ class FileStore:
 
     def _parsed(self, loop_id: str, raw: bytes, path: Path, *, exact: bool = False) -> Document:
         document = self._whole(raw, path)
-        if exact and b"[redacted " in raw:
+        if exact:
             document = _with_texts(document, self.exact.reveal, results=False)
         if document.meta.id != loop_id:
             raise DocumentError(
