@@ -1,4 +1,4 @@
-"""Nothing that a run leaves on the disk or prints has a secret, wherever it came from; harmless text stays."""
+"""Nothing that a run leaves or prints has a secret, wherever it came from; harmless text stays as it is."""
 
 from __future__ import annotations
 
@@ -136,9 +136,13 @@ def test_nothing_that_a_run_leaves_or_prints_has_a_secret(play: Play, tmp_path: 
     def answer(ask: Any) -> Any:
         if ask.phase == "check":
             return {**ACCEPT, "output": f"it is there:\n{LINES}"}
-        return plan(read("planted.txt"), copy, write("made.txt", LINES), success=[{"file": "made.txt", "has": "key"}])
+        return plan(
+            read("planted.txt"), copy, write("made.txt", LINES), success=[{"file": "made.txt", "has": "key"}]
+        )
 
-    played = play(answer, task=f"copy planted.txt, and make made.txt of:\n{LINES}", settings={"keep_prompts": True})
+    played = play(
+        answer, task=f"copy planted.txt, and make made.txt of:\n{LINES}", settings={"keep_prompts": True}
+    )
     assert played.root.meta.status == "complete"
     assert kept_or_printed(played, "planted.txt", "copy.txt", "made.txt") == []
     for name in ("copy.txt", "made.txt"):
@@ -161,7 +165,9 @@ def test_answer_of_a_person_is_kept_without_secrets_and_used_exactly(play: Play,
 
     def answer(ask: Any) -> Any:
         seen.append(ask.user)
-        return ACCEPT if ask.phase == "check" else plan(write("made.txt", "x"), success=[{"file": "made.txt"}])
+        return (
+            ACCEPT if ask.phase == "check" else plan(write("made.txt", "x"), success=[{"file": "made.txt"}])
+        )
 
     played = play(answer, resume=waiting.result.run)
     assert any("Zq92topsecret" in each for each in seen), "the model gets what the person said"
@@ -203,7 +209,10 @@ def test_error_of_a_provider_is_printed_and_kept_without_secrets(
     ran = fractal(tmp_path / "work", "run", "put the quote into note.txt", FRACTAL_LADDER=json.dumps(ladder))
     assert ran.exit == 4 and told(ran.out + ran.err) == []
     assert left(tmp_path / "work", home) == []
-    sent = {{key.lower(): value for key, value in headers.items()}.get("authorization") for _, headers, _ in llm_server.requests}
+    sent = {
+        {key.lower(): value for key, value in headers.items()}.get("authorization")
+        for _, headers, _ in llm_server.requests
+    }
     assert sent == {"Bearer localsecret42"}, "the line end is stripped"
 
 
@@ -229,13 +238,17 @@ def test_error_of_a_tool_server_is_printed_and_kept_without_secrets(tmp_path: Pa
     assert left(tmp_path / "work", home) == []
 
 
-@pytest.mark.parametrize("key", ["localsecret42\r", "localsecret42\n", " localsecret42 ", "\tlocalsecret42\r\n"])
+@pytest.mark.parametrize(
+    "key", ["localsecret42\r", "localsecret42\n", " localsecret42 ", "\tlocalsecret42\r\n"]
+)
 def test_key_is_stripped(monkeypatch: pytest.MonkeyPatch, key: str) -> None:
     monkeypatch.setenv("GATEWAY_KEY", key)
     assert _Unasked("openai/m").key("GATEWAY_KEY") == "localsecret42"
 
 
-@pytest.mark.parametrize("key", ["sk-proj-Zq81\u2013TopSecret", "local\rsecret42", "localsecret42\x00"[:-1] + "\x1b["])
+@pytest.mark.parametrize(
+    "key", ["sk-proj-Zq81\u2013TopSecret", "local\rsecret42", "localsecret42\x00"[:-1] + "\x1b["]
+)
 def test_key_that_no_request_can_carry_is_refused_without_being_shown(
     monkeypatch: pytest.MonkeyPatch, key: str
 ) -> None:
@@ -260,13 +273,19 @@ def test_harmless_text_stays_as_it_is(text: str) -> None:
 NAMES = st.builds(
     lambda before, word, join: join.join(filter(None, (before, word))),
     st.sampled_from(["", "db", "app", "my", "aws", "stripe", "smtp"]),
-    st.sampled_from(["password", "passwd", "secret", "token", "api_key", "access_key", "private_key", "auth_token"]),
+    st.sampled_from(
+        ["password", "passwd", "secret", "token", "api_key", "access_key", "private_key", "auth_token"]
+    ),
     st.sampled_from(["_", "-"]),
 )
 VALUES = st.from_regex(r"[a-z][0-9][A-Za-z0-9!#$%*+,/<=?@^_|~]{8,30}[A-Za-z0-9]", fullmatch=True)
 
 
-@given(NAMES, VALUES, st.sampled_from(["{}={}", '{}="{}"', "{} = '{}'", "export {}={}", "run {}={} now", '"{}": "{}"']))
+@given(
+    NAMES,
+    VALUES,
+    st.sampled_from(["{}={}", '{}="{}"', "{} = '{}'", "export {}={}", "run {}={} now", '"{}": "{}"']),
+)
 def test_value_of_a_secret_name_is_redacted(name: str, value: str, form: str) -> None:
     for written in (name, name.upper()):
         assert value not in redact(form.format(written, value))

@@ -108,7 +108,8 @@ _READ, _WRITTEN = str.maketrans("nrt", "\n\r\t"), str.maketrans("\n\r\t", "nrt")
 _WORDS = r"passw(?:or)?d|passphrase|passwort|pwd|pass|secret|token|credential|key|auth|signature|sig"
 _ASSIGNED = re.compile(
     rf"(?i)(?P<word>{_WORDS})(?P<rest>[\w-]{{0,30}}+)"
-    rf"(?P<op>{_ESCAPED}?[\"']?\]?(?:[ \t]+is\b)?[ \t]{{0,4}}(?:=>|:=|=(?![=>~])|:(?![:/=])|(?<=is)(?=[ \t]))[ \t]{{0,4}}"
+    rf"(?P<op>{_ESCAPED}?[\"']?\]?(?:[ \t]+is\b)?[ \t]{{0,4}}"
+    r"(?:=>|:=|=(?![=>~])|:(?![:/=])|(?<=is)(?=[ \t]))[ \t]{0,4}"
     r"(?:(?-i:b)(?=[\"']))?)"
     rf"(?P<value>{_ESCAPED}?(?:"
     r"\"(?:[^\"\\\r\n]|\\.){0,500}\"|'(?:[^'\\\r\n]|\\.){0,500}'|[^\s\"'`]{1,2000}))"
@@ -365,7 +366,9 @@ def _assigned(hit: re.Match[str], mark: Mark) -> str:
         value, rest = value[:at], value[at:]
     if not value or not _is_secret(hit, value, quoted=bool(around), ends=not rest):
         return hit[0]
-    return f"{hit['word']}{hit['rest']}{hit['op']}{lead}{around}{mark(_kind(hit['word']), value)}{around}{rest}"
+    return (
+        f"{hit['word']}{hit['rest']}{hit['op']}{lead}{around}{mark(_kind(hit['word']), value)}{around}{rest}"
+    )
 
 
 def _kind(word: str) -> str:
@@ -384,7 +387,12 @@ def _is_secret(hit: re.Match[str], value: str, *, quoted: bool, ends: bool = Tru
     text = hit.string
     before = _BEFORE.search(text, max(0, hit.start() - 60), hit.start())
     name = (before[0] if before else "") + hit["word"] + hit["rest"]
-    if name in ("PWD", "OLDPWD") or _ABOUT_A_SECRET.search(name) or _NUMBERS.search(name) or _is_nothing(value):
+    if (
+        name in ("PWD", "OLDPWD")
+        or _ABOUT_A_SECRET.search(name)
+        or _NUMBERS.search(name)
+        or _is_nothing(value)
+    ):
         return False
     if not quoted and (_CODE.fullmatch(value) or _NAMED_ALIKE.match(value)):
         return False

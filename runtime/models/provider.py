@@ -32,12 +32,11 @@ from runtime.models.prices import (
     NOTHING,
     Price,
     entry_of,
-    is_loopback,
     known_price,
     litellm_folder,
     usage,
 )
-from runtime.workspace.settings import Timeouts
+from runtime.workspace.settings import Timeouts, is_loopback
 
 SCHEMA_TOKENS = 100  # larger schemas are described in words; kernel.md, "Prompt"
 MESSAGE_TOKENS = 12  # the overhead of two messages

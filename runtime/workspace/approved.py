@@ -79,6 +79,7 @@ def keep(workspace: Workspace, folder: Path, steps: Iterable[Step]) -> Path:
             if step.state == "waiting":
                 call = _entry(step, relative(workspace, folder))
                 _add(path, workspace.root, call)
+                trust.written(workspace.root)
                 trust.accept([trust.approved(workspace.root, call)])
     return path
 

@@ -76,9 +76,7 @@ def test_known_secret_forms_are_redacted(secret: str) -> None:
 
 
 def test_bearer_tokens_and_passwords_in_urls_are_redacted() -> None:
-    assert (
-        redact("Authorization: Bearer abcdef0123456789abcdef") == "Authorization: Bearer [redacted token]"
-    )
+    assert redact("Authorization: Bearer abcdef0123456789abcdef") == "Authorization: Bearer [redacted token]"
     assert redact("postgres://me:letmein99@db/x") == "postgres://me:[redacted password]@db/x"
 
 

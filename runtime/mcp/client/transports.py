@@ -188,7 +188,9 @@ class Program:
         large = self.log.exists() and self.log.stat().st_size > 4 * LOG_BYTES
         flags = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if large else os.O_APPEND)
         with os.fdopen(os.open(self.log, flags, 0o600), "wb") as log, ExitStack() as stack:
-            log.write(redact(f"== {datetime.now(UTC).isoformat(timespec='seconds')} {self.entry.shown}\n").encode())
+            log.write(
+                redact(f"== {datetime.now(UTC).isoformat(timespec='seconds')} {self.entry.shown}\n").encode()
+            )
             pieces = Pieces(lambda text: log.write(text.encode("utf-8", "surrogateescape")))
             stack.callback(pieces.end)
             while data := await process.stderr.read(65_536):
