@@ -27,7 +27,7 @@ _LONE_RETURN = re.compile(r"\r(?!\n)")
 
 HIDDEN = re.compile(r"(\[redacted [^\[\]\n]{1,80}) ([0-9a-f]{10})\]")
 """What stands in the place of a secret in what a run stores: its name, and the ID of its value."""
-PIECE = 40
+PIECE = 12
 """Characters of a reply that are shown at once while it is written."""
 LEAST = 8
 """Minimum characters of a known secret: shorter values occur in ordinary words."""

@@ -41,7 +41,7 @@ def importable(folder: Path, environ: Mapping[str, str], home: Path) -> list[Pat
 
 
 def _named(packages: Path) -> Iterator[Path]:
-    """The absolute paths that a folder of packages names, in `.pth` files and finders of editable installs."""
+    """The absolute paths that a folder of packages names, in `.pth` files and editable finders."""
     with suppress(OSError):
         for file in sorted(packages.glob("*.pth")):
             for line in _text(file).splitlines():
