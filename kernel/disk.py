@@ -106,6 +106,12 @@ def put(
     return written
 
 
+def user_folder() -> Path:
+    """The folder of the user's own files (XDG)."""
+    base = os.environ.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
+    return Path(base) / "fractal"
+
+
 def create(path: Path, raw: bytes) -> None:
     """Write a new file, completely or not at all. Raises `FileExistsError`."""
     temporary = temporary_path(path)

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from kernel.document.model import now as now
+from kernel.document.redaction import redacted, redactor
 
 VERSION = 1
 
@@ -45,6 +46,11 @@ class Event:
     data: Mapping[str, Any] = field(default_factory=dict[str, Any])
     ts: str = field(default_factory=now)
     v: int = VERSION
+
+    def __post_init__(self) -> None:
+        """Show no secret; a question stays as it is, because a person approves what is shown."""
+        question = {"question": self.data["question"]} if "question" in self.data else {}
+        object.__setattr__(self, "data", {**redacted(self.data, redactor()), **question})
 
     def as_dict(self) -> dict[str, Any]:
         """The event as a JSON object."""

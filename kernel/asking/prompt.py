@@ -16,7 +16,7 @@ from kernel.asking import native
 from kernel.asking.replies import WORK, schema, sketch
 from kernel.document.escaping import to_json
 from kernel.document.model import Document, Fold, Note, Step
-from kernel.document.redaction import cut, redact_forms, redacted
+from kernel.document.redaction import cut, redact, redacted
 from kernel.tools.state_machine import description, machine_state
 from kernel.tools.tool import Catalogue, Tool, preamble, section
 
@@ -560,7 +560,7 @@ def _size(sizes: Sequence[tuple[int, int]], first: int, end: int) -> int:
 
 def _result(step: Step, before: Sequence[Step]) -> Part:
     """A step of an open DO with its result; a result that the same call has given `before` is named."""
-    call = redacted(_short(step.args or {}, NEEDED_CHARS), redact_forms) if step.args else step.what
+    call = redacted(_short(step.args or {}, NEEDED_CHARS), redact) if step.args else step.what
     lead = f"- {step.n}. {step.tool} {call if isinstance(call, str) else to_json(call)} → {step.state}"
     lead += f" [{step.evidence['now']}]" if "now" in step.evidence else ""
     same = next((each.n for each in before if step.result and each.outcome == step.outcome), None)
@@ -612,7 +612,7 @@ def _log(document: Document, limit: int, now: int) -> list[Part]:
         lead += f" [{step.evidence['now']}]" if "now" in step.evidence else ""  # of its state machine
         shown_texts: list[str] = []
         if asked:
-            shown_texts.append(f"{to_json(redacted(_short(step.args or {}, chars), redact_forms))} →")
+            shown_texts.append(f"{to_json(redacted(_short(step.args or {}, chars), redact))} →")
         whole = ""
         if shows:
             whole = step.evidence.get("whole", step.link)

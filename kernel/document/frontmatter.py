@@ -72,7 +72,6 @@ EVIDENCE: Shape = {
     "drafts": {...: str},
     "drafted": [str],
     "whole": str,
-    "unredacted": str,
     "state": {"at!": str, "calls!": int, "kept": {...: object}},
 }
 

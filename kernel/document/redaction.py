@@ -1,13 +1,21 @@
-"""Prepares text for display: shows control characters, redacts secrets, cuts long texts."""
+"""Prepares text for display: shows control characters, redacts secrets, cuts long texts.
+
+There is one redactor: `redact`. It knows a secret by its value (`learn_secret`, and the environment), and by
+its form. `kernel.store.exact` uses the same one for what a run has to read again.
+"""
 
 from __future__ import annotations
 
+import base64
+import json
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
+from urllib.parse import quote
 
 from kernel.document.escaping import BIDI, TAGS
+from kernel.errors import ConfigurationError
 
 _CONTROLS = {
     **{code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in "\t\n\r"},
@@ -17,37 +25,124 @@ _CONTROLS = {
 _UNSEEN = re.compile(f"[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff{BIDI}{TAGS}]")
 _LONE_RETURN = re.compile(r"\r(?!\n)")
 
+HIDDEN = re.compile(r"(\[redacted [^\[\]\n]{1,80}) ([0-9a-f]{10})\]")
+"""What stands in the place of a secret in what a run stores: its name, and the ID of its value."""
+PIECE = 12
+"""Characters of a reply that are shown at once while it is written."""
 LEAST = 8
-"""Minimum characters of a secret: shorter values occur in ordinary words."""
+"""Minimum characters of a known secret: shorter values occur in ordinary words."""
+Mark = Callable[[str, str], str]
+"""What stands in the place of a secret, from its name and its value."""
+
 _SECRET_NAME = re.compile(
-    r"(?i)(?:^|_)(?:api|access|secret|private|auth)?_?"
-    r"(?:keys?|tokens?|secrets?|passw(?:or)?d|passphrase|pass|pwd|credentials?)(?:_|\d*$)"
+    r"(?i)(?:^|_)(?:api|access|secret|private|auth|client|pg|redis|mysql|db)?_?"
+    r"(?:keys?|tokens?|secrets?|passw(?:or)?d|passphrase|pass|pwd|credentials?|authorization|cookie)(?:_|\d*$)"
+    r"|(?i:^(?:sshpass|rediscli_auth)$)"
 )
-_NOT_SECRET = re.compile(r"(?i)_(?:path|file|dir|sock|name|home)$|^(?:KEYBOARD|KEYMAP|PWD$)")
+_NOT_SECRET = re.compile(r"(?i)_(?:path|file|dir|sock|name|home)$|^(?:KEYBOARD|KEYMAP|PWD$|OLDPWD$)")
 _SHAPES: tuple[tuple[str, str, re.Pattern[str]], ...] = (
     ("sk-", "API key", re.compile(r"(?<![\w-])sk-(?=[\w-]{0,200}\d)[\w-]{20,}")),
     ("gh", "GitHub token", re.compile(r"(?<![A-Za-z0-9])gh[oprsu]_[A-Za-z0-9]{30,}")),
     ("github_pat_", "GitHub token", re.compile(r"github_pat_\w{22,}")),
-    ("glpat-", "GitLab token", re.compile(r"glpat-[\w-]{20,}")),
-    ("AKIA", "AWS key", re.compile(r"(?<![A-Za-z0-9])AKIA[0-9A-Z]{16}(?![0-9A-Z])")),
-    ("ASIA", "AWS key", re.compile(r"(?<![A-Za-z0-9])ASIA[0-9A-Z]{16}(?![0-9A-Z])")),
+    ("gl", "GitLab token", re.compile(r"(?<![A-Za-z0-9])gl(?:pat|dt|rt|ptt|cbt|soat|agent)-[\w-]{20,}")),
+    ("A", "AWS key", re.compile(r"(?<![A-Za-z0-9])A(?:KIA|SIA|BIA|CCA)[0-9A-Z]{16}(?![0-9A-Z])")),
     ("xox", "Slack token", re.compile(r"xox[abeoprs]-[A-Za-z0-9-]{10,}")),
+    ("xapp-", "Slack token", re.compile(r"(?<![A-Za-z0-9])xapp-\d-[A-Za-z0-9-]{10,}")),
+    ("hooks.slack.com/", "Slack address", re.compile(r"(?<=hooks\.slack\.com/)services/[\w/-]{20,}")),
+    ("/api/webhooks/", "webhook", re.compile(r"(?<=/api/webhooks/)\d{10,}/[\w-]{20,}")),
     ("AIza", "Google key", re.compile(r"AIza[\w-]{35}")),
+    ("ya29.", "Google token", re.compile(r"(?<![A-Za-z0-9])ya29\.[\w-]{20,}")),
+    ("GOCSPX-", "Google secret", re.compile(r"GOCSPX-[\w-]{20,}")),
     ("hf_", "Hugging Face token", re.compile(r"(?<![A-Za-z0-9])hf_[A-Za-z0-9]{30,}")),
     ("npm_", "npm token", re.compile(r"(?<![A-Za-z0-9])npm_[A-Za-z0-9]{36}")),
     ("pypi-", "PyPI token", re.compile(r"pypi-AgE[\w-]{50,}")),
-    ("eyJ", "token", re.compile(r"(?<![\w-])eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]+")),
+    ("_", "API key", re.compile(r"(?<![A-Za-z0-9])(?:gsk|r8|tgp_v1|pat|key)_(?=\w{0,80}\d)[A-Za-z0-9]{32,}")),
+    ("_", "Stripe key", re.compile(r"(?<![A-Za-z0-9])(?:[srp]k_(?:live|test)|whsec)_[A-Za-z0-9]{16,}")),
     (
-        "PRIVATE KEY-----",
+        "_",
+        "token",
+        re.compile(r"(?<![A-Za-z0-9])(?:shp(?:at|ca|pa|ss)|dop_v1|lin_api|ntn|figd|sntrys)_[\w-]{20,}"),
+    ),
+    (
+        "-",
+        "API key",
+        re.compile(r"(?<![A-Za-z0-9])(?:xai|pplx|tvly|nvapi|csk|fc)-(?=[\w-]{0,80}\d)[\w-]{20,}"),
+    ),
+    ("SG.", "SendGrid key", re.compile(r"(?<![A-Za-z0-9])SG\.[\w-]{16,}\.[\w-]{16,}")),
+    ("dckr_pat_", "Docker token", re.compile(r"dckr_pat_[\w-]{20,}")),
+    ("hvs.", "Vault token", re.compile(r"(?<![A-Za-z0-9])hvs\.[\w-]{20,}")),
+    ("ATATT", "Atlassian token", re.compile(r"ATATT3[\w=-]{20,}")),
+    ("AGE-SECRET-KEY-", "age key", re.compile(r"AGE-SECRET-KEY-1[0-9A-Z]{40,}")),
+    (":AA", "bot token", re.compile(r"(?<!\d)\d{8,10}:AA[\w-]{33}(?![\w-])")),
+    ("eyJ", "token", re.compile(r"(?<![\w-])eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*")),
+    (
+        "PRIVATE KEY",
         "private key",
         re.compile(
-            r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----(?:[^-]|-(?!----)){0,20000}"
-            r"(?:-----END [A-Z ]{0,30}PRIVATE KEY-----)?"
+            r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY(?: BLOCK)?-----(?:[^-]|-(?!----)){0,20000}"
+            r"(?:-----END [A-Z ]{0,30}PRIVATE KEY(?: BLOCK)?-----)?"
         ),
     ),
 )
 _BEARER = re.compile(r"(?i)\b(bearer[ \t]+)([A-Za-z0-9._~+/=-]{16,})")
-_IN_ADDRESS = re.compile(r"(://[^\s/:@]{1,100}:)([^\s/@]{3,200})(?=@)")
+_IN_ADDRESS = re.compile(r"(://[^\s/:@\"'<>]{0,100}:)([^\s/\"'<>]{1,200})(?=@)")
+_USER_OF_ADDRESS = re.compile(r"(://)((?=[^\s/:@]{0,99}\d)[^\s/:@\"'<>]{20,200})(?=(?::x-oauth-basic)?@)")
+_HEADER = re.compile(
+    r"(?i)(?<![A-Za-z0-9])((?:proxy-)?authorization[\"']?[ \t]*[:=][ \t]*(?:(?-i:b)(?=[\"']))?[\"']?"
+    r"(?:(?:bearer|basic|token|digest|apikey|key|negotiate|bot)[ \t]+)?)([^\s\"'`]{4,})"
+)
+_COOKIE = re.compile(
+    r"(?i)(?<![A-Za-z0-9])((?:set-)?cookie[\"']?[ \t]*:[ \t]*[\"']?)(\w[^\s=;\"']{0,80}=[^\r\n\"'`]{1,4000})"
+)
+_BASIC = re.compile(r"(?i)\b(basic[ \t]+)([A-Za-z0-9+/_-]{8,}={0,2})")
+_OPTION = re.compile(
+    r"(?i)(?<!\S)(--?(?:[a-z]+-)*(?:passw(?:or)?d|passphrase|pass|secret|token|api-?key|access-?key|secret-?key)"
+    r"[ \t]+)([^\s\"'`-][^\s\"'`]{3,}|\"[^\"\r\n]{4,}\"|'[^'\r\n]{4,}')"
+)
+_USER_OPTION = re.compile(r"(?<!\S)((?:-u|--user|--proxy-user)[ \t=]?[\"']?[\w.@-]{1,60}:)([^\s\"'`]{3,})")
+_LOGIN = re.compile(r"(?i)\b(login[ \t\r\n]+\S{1,100}\s+password[ \t]+)(\S{3,})")
+_ESCAPED = "\ue000"
+"""Stands before a character that JSON has escaped, while a text is read."""
+_ESCAPE, _UNESCAPE = re.compile(r'\\([\\nrt"])'), re.compile(f'{_ESCAPED}([\\\\\n\r\t"])')
+_READ, _WRITTEN = str.maketrans("nrt", "\n\r\t"), str.maketrans("\n\r\t", "nrt")
+_WORDS = r"passw(?:or)?d|passphrase|passwort|pwd|pass|secret|token|credential|key|auth|signature|sig"
+_ASSIGNED = re.compile(
+    rf"(?i)(?P<word>{_WORDS})(?P<rest>[\w-]{{0,30}}+)"
+    rf"(?P<op>{_ESCAPED}?[\"']?\]?(?:[ \t]+is\b)?[ \t]{{0,4}}"
+    r"(?:=>|:=|=(?![=>~])|:(?![:/=])|(?<=is)(?=[ \t]))[ \t]{0,4}"
+    r"(?:(?-i:b)(?=[\"']))?)"
+    rf"(?P<value>{_ESCAPED}?(?:"
+    r"\"(?:[^\"\\\r\n]|\\.){0,500}\"|'(?:[^'\\\r\n]|\\.){0,500}'|[^\s\"'`]{1,2000}))"
+)
+_LAST_WORD = re.compile(rf"(?i).*(?P<word>{_WORDS})(?P<rest>.*)", re.S)
+_BEFORE = re.compile(r"(?:\b(?:api|access|secret|private)[ \t])?[\w.-]*\Z", re.I)
+_ABOUT_A_SECRET = re.compile(  # a name that tells something about a secret, and is none
+    r"(?:[_.-]|(?<=[a-z])(?=[A-Z]))(?i:paths?|files?|filename|dir|folder|sock|name|home|ids?|env|var|variable|url|uri|type|"
+    r"kind|counts?|limit|len|length|size|min|max|hash|digest|headers?|prefix|suffix|fields?|policy|rules?|strength|"
+    r"required|expires?|expiry|expiration|ttl|age|version|index|label|hint|prompt|format|regex|pattern|errors?|"
+    r"ok|valid|usage|budget|encoding|algorithm|store|manager|check|checker|checks)\Z"
+)
+_STARTS = re.compile(r"(?:(?:\A|[^A-Za-z])[A-Za-z]|[a-z][A-Z])\Z")
+_NUMBERS = re.compile(
+    r"(?i)(?:^|[_.-])(?:max|min|num|n|total|count|prompt|completion|reply|thinking|input|output)[_.-]"
+)
+_STRONG_KEY = re.compile(
+    r"(?i)(?:api|access|secret|private|account|auth|signing|encryption|master|shared|service|license|subscription|"
+    r"session|client|deploy|ssh|admin|webhook|app|user|server|rsa|aes|hmac|jwt|openai)[ _.-]?key\Z"
+)
+_NOTHING = re.compile(
+    r"(?i)(?:none|null|nil|true|false|undefined|str(?:ing)?|int(?:eger)?|bytes|bool(?:ean)?|float|number|object|"
+    r"dict|list|any|"
+    r"optional|required|needed|missing|invalid|valid|wrong|incorrect|expired|empty|unset|set|yes|no|on|off|ok|"
+    r"hidden|secret|password|token|key|value|text|self|this|default|auto|example|placeholder|redacted|"
+    r"[x*.•_#?-]+|\\[a-z])\Z"
+)
+_CODE = re.compile(r"[A-Za-z_]\w*(?:(?:\.|::|->)[A-Za-z_]\w*)+[(\[]?.*|[A-Za-z_][\w.]*[(\[].*", re.S)
+_NAMED_ALIKE = re.compile(
+    r"(?i)[a-z_-]*(?:passw(?:or)?d|pwd|secret|token|credential|key|auth|pass)[a-z_-]*\Z"
+)
+_REFERENCE = re.compile(r"[$%<{@\[(]|[rbfu]{1,2}\Z|\.{2,}|…|YOUR[_-]|\\?\Z")
+_HEX_OR_UUID = re.compile(r"(?i)(?:sha\d+[:-])?[0-9a-f-]{7,}\Z")
 
 
 def neutralise(text: str) -> str:
@@ -70,60 +165,278 @@ def _seen(hit: re.Match[str]) -> str:
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
-def redact(text: str, environ: Mapping[str, str]) -> str:
+_learned: dict[str, str] = {}
+
+
+def learn_secret(name: str, value: str) -> None:
+    """From now on this value is a secret of the process, whatever its form; `name` stands in its place."""
+    _learned.update(_spellings(name, value))
+
+
+def learn_secrets(values: Mapping[str, Any]) -> None:
+    """Learn each text of settings whose name says that it is a secret, such as `api_key`."""
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            learn_secrets(cast(Mapping[str, Any], value))
+        elif isinstance(value, str) and names_secret(name):
+            learn_secret(name, value)
+
+
+def secret_of(variable: str) -> str:
+    """The secret in an environment variable, without the blanks and line ends around it; "" if there is none.
+
+    Raises `ConfigurationError` for one that no request can carry.
+    """
+    value = os.environ.get(variable, "").strip()
+    learn_secret(variable, value)
+    if not (value.isascii() and value.isprintable()):
+        raise ConfigurationError(
+            f"the environment variable {variable} holds a character that is no printable ASCII; copy it again"
+        )
+    return value
+
+
+def names_secret(name: str) -> bool:
+    """Whether a variable, setting or header with this name holds a secret."""
+    name = name.replace("-", "_")
+    return bool(_SECRET_NAME.search(name)) and not _NOT_SECRET.search(name)
+
+
+def _spellings(name: str, value: str) -> dict[str, str]:
+    """A secret as it is, and as addresses, JSON and Base64 write it; none if it is too short."""
+    value = value.strip()
+    if len(value) < LEAST:
+        return {}
+    raw = value.encode("utf-8", "surrogatepass")
+    forms = (value, quote(raw, safe=""), json.dumps(value)[1:-1], base64.b64encode(raw).decode().rstrip("="))
+    return dict.fromkeys(forms, name)
+
+
+def redact(text: str) -> str:
     """The text with each secret replaced by `[redacted NAME]`.
 
-    A secret is the value of an environment variable with a name like `API_KEY`, or a text of a known form
-    (provider keys, tokens, private keys, a password in a URL).
+    A secret is a value that the process has learned, the value of an environment variable with a name like
+    `API_KEY`, or a text of a known form: keys of providers, tokens, private keys, headers, a password in an
+    address, `PASSWORD=…`.
     """
-    return redactor(environ)(text)
+    return redactor()(text)
+
+
+class Pieces:
+    """Redacts a text that comes in pieces: one is shown once no secret can go on in the next."""
+
+    def __init__(self, show: Callable[[str], object]) -> None:
+        self._show, self._held = show, ""
+
+    def __call__(self, text: str) -> None:
+        """Take the next piece."""
+        self._held += text
+        at = max(self._held.rfind("\n"), self._held.rfind(" ")) + 1
+        first, rest = self._held[:at], self._held[at:]
+        if (
+            at >= PIECE
+            and "PRIVATE KEY" not in first
+            and _is_whole(first)
+            and redact(first) + redact(rest) == redact(self._held)
+        ):
+            self._show(redact(first))
+            self._held = rest
+
+    def end(self) -> None:
+        """Show the rest: the text has ended."""
+        if self._held:
+            self._show(redact(self._held))
+        self._held = ""
+
+
+def _is_whole(text: str) -> bool:
+    """Whether no name of a secret ends the text, whose value would follow."""
+    return redact(f"{text}a1b2c3d4e5") == f"{redact(text)}a1b2c3d4e5" and text.count('"') % 2 == 0
+
+
+def redact_tokens(text: str) -> str:
+    """The text without keys and tokens of an unmistakable form, for what a person is asked to approve.
+
+    Other forms stay, because they could hide a part of what runs.
+    """
+    return _without_tokens(text, _named_only)
+
+
+def _named_only(name: str, value: str) -> str:
+    return f"[redacted {name}]"
 
 
 def redacted(value: Any, redact: Callable[[str], str]) -> Any:
     """A JSON value with each text in it redacted."""
     if isinstance(value, str):
         return redact(value)
-    if isinstance(value, dict):
-        pairs = cast(dict[str, Any], value).items()
-        return {redact(key): redacted(each, redact) for key, each in pairs}
-    return [redacted(each, redact) for each in cast(list[Any], value)] if isinstance(value, list) else value
+    if isinstance(value, Mapping):
+        pairs = cast(Mapping[str, Any], value).items()
+        return {redacted(key, redact): _named(key, each, redact) for key, each in pairs}
+    if isinstance(value, list | tuple):
+        return [redacted(each, redact) for each in cast(list[Any], value)]
+    return value
 
 
-def redactor(environ: Mapping[str, str]) -> Callable[[str], str]:
+def _named(name: str, value: Any, redact: Callable[[str], str]) -> Any:
+    """The value of a member, read together with its name: `{"password": "…"}`."""
+    if not isinstance(value, str) or "\n" in value:
+        return redacted(value, redact)
+    hit = _ASSIGNED.search(f"{name}: {json.dumps(value, ensure_ascii=False)}")
+    mark = redact(f"password='{value}'") if hit and value and _is_secret(hit, value, quoted=True) else ""
+    return mark[len("password='") : -1] if mark and "'" not in value else redact(value)
+
+
+def redactor(mark: Mark | None = None) -> Callable[[str], str]:
     """`redact` for many texts: reads the environment once."""
-    values = value_redactor(environ)
-    return lambda text: redact_forms(values(text))
-
-
-def value_redactor(environ: Mapping[str, str]) -> Callable[[str], str]:
-    """A function that replaces only the values of secret environment variables."""
-    secret = {
-        value: name
-        for name, value in environ.items()
-        if len(value) >= LEAST and _SECRET_NAME.search(name) and not _NOT_SECRET.search(name)
-    }
+    secrets = dict(_learned)
+    for name, value in os.environ.items():
+        if names_secret(name):
+            secrets |= _spellings(name, value)
+        elif "://" in value and (hit := _IN_ADDRESS.search(value)):
+            secrets |= _spellings(name, hit[2])
 
     def without(text: str) -> str:
-        values = {value: name for value, name in secret.items() if value in text}
-        if not values:
-            return text
-        longest_first = sorted(values, key=len, reverse=True)
-        known = re.compile("|".join(map(re.escape, longest_first)))
-        return known.sub(lambda hit: f"[redacted {values[hit[0]]}]", text)
+        there = [value for value in secrets if value in text]
+        if there:
+            known = re.compile("|".join(map(re.escape, sorted(there, key=len, reverse=True))))
+            text = known.sub(lambda hit: (mark or _named_only)(secrets[hit[0]], hit[0]), text)
+        text = _without_forms(text, mark or _named_only)
+        return HIDDEN.sub(r"\1]", text) if mark is None and "[redacted " in text else text
 
     return without
 
 
-def redact_forms(text: str) -> str:
-    """The text with each part that looks like a secret replaced. For display: it may match other text."""
+def _without_tokens(text: str, mark: Mark) -> str:
     for hint, name, shape in _SHAPES:
         if hint in text:
-            text = shape.sub(f"[redacted {name}]", text)
-    if "earer" in text or "EARER" in text:
-        text = _BEARER.sub(r"\1[redacted token]", text)
-    if "://" in text:
-        text = _IN_ADDRESS.sub(r"\1[redacted password]", text)
+            text = shape.sub(lambda hit, name=name: mark(name, hit[0]), text)
+    return _after(text, _TOKENS_AFTER, mark)
+
+
+def _after(text: str, forms: Sequence[_Form], mark: Mark) -> str:
+    lower = text.lower()
+    for hint, name, pattern, holds in forms:
+        if hint in lower:
+
+            def replaced(hit: re.Match[str], name: str = name, holds: Callable[[str], bool] = holds) -> str:
+                value = hit[2]
+                return hit[0] if "[redacted" in value or not holds(value) else hit[1] + mark(name, value)
+
+            text = pattern.sub(replaced, text)
     return text
+
+
+def _without_forms(text: str, mark: Mark) -> str:
+    """The text without secrets of a known form, also where it is the inside of JSON."""
+    if "\\" not in text or _ESCAPED in text:
+        return _without_forms_in(text, mark)
+
+    def written(text: str) -> str:
+        return _UNESCAPE.sub(lambda hit: "\\" + hit[1].translate(_WRITTEN), text)
+
+    def marked(name: str, value: str) -> str:
+        inner = value.removesuffix(_ESCAPED)
+        return mark(name, written(inner)) + value[len(inner) :]
+
+    read = _ESCAPE.sub(lambda hit: _ESCAPED + hit[1].translate(_READ), text)
+    return written(_without_forms_in(read, marked))
+
+
+def _without_forms_in(text: str, mark: Mark) -> str:
+    text = _after(_without_tokens(text, mark), _OTHERS_AFTER, mark)
+    lower = text.lower()
+    if _ANY_WORD.search(lower):
+        text = _ASSIGNED.sub(lambda hit: _assigned(hit, mark), text)
+    return text
+
+
+_ANY_WORD = re.compile(r"pass|pwd|secret|token|credential|key|auth|sig")
+
+
+def _assigned(hit: re.Match[str], mark: Mark) -> str:
+    value, around = hit["value"].removeprefix(_ESCAPED), ""
+    lead = hit["value"][: len(hit["value"]) - len(value)]
+    if value and value[0] in "\"'" and value[-1] == value[0] and len(value) > 1:
+        around, value = value[0], value[1:-1]
+    rest = ""
+    if not around:
+        end = re.search(r"[&;](?=[\w.-]+=)|[,;)}\]>.]*\Z|\\[rn]", value)
+        at = end.start() if end else len(value)
+        value, rest = value[:at], value[at:]
+    if not value or not _is_secret(hit, value, quoted=bool(around), ends=not rest):
+        return hit[0]
+    return (
+        f"{hit['word']}{hit['rest']}{hit['op']}{lead}{around}{mark(_kind(hit['word']), value)}{around}{rest}"
+    )
+
+
+def _kind(word: str) -> str:
+    word = word.lower()
+    return (
+        "password"
+        if word.startswith(("pass", "pwd"))
+        else word
+        if word in ("secret", "token", "key")
+        else "secret"
+    )
+
+
+def _is_secret(hit: re.Match[str], value: str, *, quoted: bool, ends: bool = True) -> bool:
+    """Whether what is assigned to this name is a secret, and not code, a reference or a word about one."""
+    text = hit.string
+    before = _BEFORE.search(text, max(0, hit.start() - 60), hit.start())
+    name = (before[0] if before else "") + hit["word"] + hit["rest"]
+    if (
+        name in ("PWD", "OLDPWD")
+        or _ABOUT_A_SECRET.search(name)
+        or _NUMBERS.search(name)
+        or _is_nothing(value)
+    ):
+        return False
+    if not quoted and (_CODE.fullmatch(value) or _NAMED_ALIKE.match(value)):
+        return False
+    last = _LAST_WORD.match(name)
+    assert last
+    word, rest = last["word"].lower(), last["rest"]
+    password = word.startswith(("passw", "passp", "pwd", "pass"))
+    if not re.match(r"(?:s|\d*|[_-].*|[A-Z].*)\Z", rest) or (quoted and " " in value and not password):
+        return False
+    if word in ("pass", "key", "auth", "sig") and not (
+        _STARTS.search(name, 0, last.start("word") + 1) or _STRONG_KEY.search(name)
+    ):
+        return False
+    assigned = "=" in hit["op"] or quoted
+    shouted = name.isupper() and "=" in hit["op"]
+    mixed = bool(re.search(r"\d", value) and re.search(r"[A-Za-z]", value))
+    if not assigned and ":" not in hit["op"]:  # the password is …
+        return mixed and len(value) >= 6
+    if password:
+        if assigned or not value.isalpha() or not value.islower():
+            return len(value) >= 3 and not (word == "pass" and value.isdigit())
+        last_on_line = text[hit.end() : hit.end() + 1] in ("", "\n", "\r", ",", '"', "'")
+        return ends and last_on_line and len(value) >= 6
+    if value.isdigit():
+        return word == "secret" and len(value) >= 6
+    if word in ("secret", "credential", "token") or (word == "key" and _STRONG_KEY.search(name)) or shouted:
+        telling = shouted or mixed or not value.isalnum() or len(value) > 15
+        return len(value) >= (4 if shouted else 8) and telling if assigned else len(value) >= 8 and mixed
+    if _HEX_OR_UUID.match(value) or not mixed or "/" in value or "." in value:
+        return False
+    return len(value) >= 16 and not rest
+
+
+def _is_nothing(value: str) -> bool:
+    """Whether a value stands for one, or for none: `none`, `$PASSWORD`, `<token>`, `***`."""
+    return "[redacted" in value or bool(_NOTHING.match(value) or _REFERENCE.match(value))
+
+
+def _is_user_and_password(encoded: str) -> bool:
+    try:
+        raw = base64.b64decode(encoded + "=" * (-len(encoded) % 4))
+    except ValueError:
+        return False
+    return b":" in raw and raw.isascii() and raw.decode().isprintable()
 
 
 def cut(text: str, limit: int, where: str, *, head: float = 1 / 3) -> str:
@@ -143,3 +456,20 @@ def cut(text: str, limit: int, where: str, *, head: float = 1 / 3) -> str:
         mark = f"\n[… {len(text) - room} characters cut{named} …]\n"
     first = int(room * head)
     return text[:first] + mark + text[len(text) - room + first :]
+
+
+_Form = tuple[str, str, re.Pattern[str], Callable[[str], bool]]
+_TOKENS_AFTER: tuple[_Form, ...] = (
+    ("://", "password", _IN_ADDRESS, lambda value: not _REFERENCE.match(value)),
+    ("bearer", "token", _BEARER, bool),
+)
+_OTHERS_AFTER: tuple[_Form, ...] = (
+    ("://", "token", _USER_OF_ADDRESS, bool),
+    ("authorization", "token", _HEADER, lambda value: not _is_nothing(value)),
+    ("cookie", "cookie", _COOKIE, bool),
+    ("basic", "password", _BASIC, _is_user_and_password),
+    ("-", "password", _USER_OPTION, lambda value: not _REFERENCE.match(value)),
+    ("login", "password", _LOGIN, bool),
+    ("--", "secret", _OPTION, lambda value: not _is_nothing(value.strip("\"'"))),
+)
+"""Forms that show by what stands before: a hint in lower case, the secret's name, its form, and a test."""

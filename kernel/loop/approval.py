@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from kernel.document.escaping import fingerprint, to_json
 from kernel.document.model import Step
-from kernel.document.redaction import redact_forms
+from kernel.document.redaction import redact_tokens
 from kernel.document.references import problem_in, references, substitute
 from kernel.errors import OperationFailed
 from kernel.loop.run_context import ApprovedCall, RunContext, Session
@@ -350,7 +350,7 @@ def ask_before_start(session: Session) -> str:
 
 def _short(text: str) -> str:
     """A text cut and redacted for a question. A cut text gets a hash, so that it stays identifiable."""
-    redacted = redact_forms(text)
+    redacted = redact_tokens(text)
     if len(redacted) <= SHOWN_CHARS:
         return redacted
     return f"{redacted[:SHOWN_CHARS]}… [{len(text)} characters, {fingerprint(text)[:8]}]"

@@ -19,7 +19,7 @@ from kernel.asking.prompt import Prompt, assemble, drafted, form
 from kernel.asking.replies import Parse, Plan, Typed, schema, typed
 from kernel.asking.responder import FREE, Ask, Question, Questioner, Reply, Responder, Usage, Waits
 from kernel.document.model import root_id
-from kernel.document.redaction import cut
+from kernel.document.redaction import Pieces, cut
 from kernel.errors import (
     ConfigurationError,
     Declined,
@@ -248,7 +248,7 @@ def _request(
 ) -> Ask:
     """The ask of a phase, without a prompt."""
 
-    def on_text(text: str) -> None:
+    def show(text: str) -> None:
         session.emit("reply_delta", phase=phase, step=step, rung=responder.name, text=text)
 
     return Ask(
@@ -266,7 +266,7 @@ def _request(
         document=session.doc,
         evidence=evidence,
         rung=responder.name,
-        on_text=on_text,
+        on_text=Pieces(show),
         notify=lambda text: session.emit("warning", message=text),
     )
 
@@ -393,18 +393,20 @@ async def _reply(session: Session, responder: Responder, request: Ask) -> tuple[
         patient = getattr(responder, "patient", False)  # a person answers: pause the run's clock
         with session.run.patient() if patient else nullcontext(), raised_as(ProviderError):
             reply = await responder.answer(request)
+        if isinstance(request.on_text, Pieces):
+            request.on_text.end()
     except asyncio.CancelledError:
         raise  # the call may have cost something: without a log record of its end, it is charged in full
     except Exception as error:
         usage = getattr(error, "usage", None)
         cost = _valid_usage(usage, most) if isinstance(usage, Usage) else replace(FREE, calls=most.calls)
-        log.failed(key, session.run.redact(str(error)), with_lifeforce(responder, cost, session.run.limit))
+        log.failed(key, str(error), with_lifeforce(responder, cost, session.run.limit))
         raise
     if isinstance(reply, Waits):
         log.failed(key, f"waits for {reply.reason}")
         return reply, False
     usage = with_lifeforce(responder, _valid_usage(reply.usage, most), session.run.limit)
-    reply = replace(reply, text=session.run.redact_values(reply.text), usage=usage)
+    reply = replace(reply, usage=usage)
     log.replied(key, reply)
     return reply, False
 

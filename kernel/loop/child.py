@@ -8,7 +8,7 @@ from typing import Any
 from kernel.asking.prompt import BACKGROUND, PARENT_TASK, before, found_by_itself
 from kernel.document.escaping import to_json
 from kernel.document.model import ACCEPTED, Document, Meta, Note, Section, Step, child_id, now
-from kernel.document.redaction import cut, redact_forms
+from kernel.document.redaction import cut, redact
 from kernel.document.references import references
 from kernel.errors import DocumentError
 from kernel.loop.budget import equal_share, estimate_tokens
@@ -80,7 +80,7 @@ def _tried(session: Session) -> list[Note]:
             lines.append(f"{step.n}. {cut(call, 160, '')} → {step.state}: {cut(step.result or '', 160, '')}")
     if lines:
         text = cut("\n".join(lines), HANDED_CHARS, f"{session.id}.md")
-        notes.append(Note("context", redact_forms(text), "tool:results", "what the worker tried"))
+        notes.append(Note("context", redact(text), "tool:results", "what the worker tried"))
     return notes
 
 
@@ -216,6 +216,7 @@ def _within(loop_id: str, other: str) -> bool:
 def _with_result(session: Session, step: Step, text: str) -> Step:
     limit = session.run.bounds.result_chars
     evidence = dict(step.evidence)
+    text = session.run.store.exact.conceal(text)
     if len(text) > limit:
         evidence["whole"] = session.run.store.shelve(f"{step.link.removesuffix('.md')}.result.txt", text)
         text = cut(text, limit, evidence["whole"])

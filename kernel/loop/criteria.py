@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
 import sys
 from asyncio.subprocess import PIPE, STDOUT
@@ -82,7 +81,7 @@ async def check_criterion(
             if "file" in criterion:
                 context.readable(str(criterion["file"]))  # raises for a path that operations may not read
             passed, note = (checks or {})[str(criterion["check"])](criterion, context.folder, since)
-            return CriterionResult(passed, redact(neutralise(note), os.environ))
+            return CriterionResult(passed, redact(neutralise(note)))
         if "run" in criterion:
             return await _run(str(criterion["run"]), context)
         if "file" in criterion:
@@ -118,7 +117,7 @@ async def _run(command: str, context: OperationContext) -> CriterionResult:
     ended = f"stopped after {context.timeout:g} s" if ran.timed_out else f"exit {ran.exit}"
     if ran.mode == "off":
         ended += ", without a sandbox"
-    printed = redact(neutralise(ran.output), os.environ).strip()
+    printed = redact(neutralise(ran.output)).strip()
     printed = cut(printed, TAIL // 2 if passed else TAIL, "")
     return CriterionResult(passed, f"{ended}: {printed}" if printed else ended)
 
@@ -166,7 +165,7 @@ async def _matches(pattern: str, text: str, seen: str) -> CriterionResult:
     if found is None:
         beyond = f" in the first {SEARCHED} characters" if len(text) >= SEARCHED else ""
         return CriterionResult(False, f"{seen}no match{beyond}")
-    return CriterionResult(True, f"{seen}matched {redact(found, os.environ)!r}")
+    return CriterionResult(True, f"{seen}matched {redact(found)!r}")
 
 
 async def search(pattern: str, text: str) -> str | None:

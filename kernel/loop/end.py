@@ -8,7 +8,7 @@ from kernel.asking.lenient import lesson
 from kernel.asking.prompt import FOLDER, TRIED
 from kernel.document.escaping import to_json
 from kernel.document.model import ACCEPTED, Note, Section, Step
-from kernel.document.redaction import redact_forms
+from kernel.document.redaction import redact
 from kernel.loop.ask import current_rung, hand_over, higher_rung
 from kernel.loop.criteria import reason
 from kernel.loop.do import Waiting, unanswered
@@ -108,13 +108,13 @@ def _call(step: Step) -> str:
 def planned_note(session: Session) -> Note:
     """The note with the steps of a plan that was not approved, for the next attempt."""
     lines = (f"{n}. {step.tool or 'subtask'} {_call(step)}" for n, step in session.doc.planned.items())
-    return Note("steps then", "\n".join(f"{redact_forms(line)[:160]} → planned" for line in lines))
+    return Note("steps then", "\n".join(f"{redact(line)[:160]} → planned" for line in lines))
 
 
 def attempt_notes(session: Session) -> list[Note]:
     """The notes for the next attempt: steps, passed criteria and changes of this one."""
     lines = [
-        redact_forms(f"{step.n}. {step.tool or 'subtask'} {_call(step)}")[:160]
+        redact(f"{step.n}. {step.tool or 'subtask'} {_call(step)}")[:160]
         + f" → {step.state}{_failure_reason(step)}"
         for step in session.doc.attempted
     ]

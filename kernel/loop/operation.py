@@ -18,7 +18,7 @@ from typing import Any
 from kernel import disk
 from kernel.document.escaping import fingerprint, to_json
 from kernel.document.model import Document, Meta, Note, Section, Step, child_id, now
-from kernel.document.redaction import cut, redact_forms, redacted
+from kernel.document.redaction import cut, redact, redacted
 from kernel.errors import DocumentError, FractalError, OperationFailed, raised_as
 from kernel.loop.approval import call_text, large_named
 from kernel.loop.run_context import Session, skills_of
@@ -70,7 +70,7 @@ def with_state(session: Session, step: Step, kept: Mapping[str, Any] | None = No
     others = [each for each in session.doc.steps.values() if each.n != step.n]
     now_ = machine_state(tool.states, tool.name, others)
     then = moved(tool.states, now_, str((step.args or {}).get(tool.states.by)), kept)
-    state = {"state": redacted(then.evidence, session.run.redact), "now": description(tool.states, then)}
+    state = {"state": redacted(then.evidence, redact), "now": description(tool.states, then)}
     return replace(step, evidence={**step.evidence, **state})
 
 
@@ -84,6 +84,7 @@ async def operate(
     command uses.
     """
     began = now()
+    step = _with_secrets(session, step, tool)
     changing = may_change(session, step, tool)
     snapshots = session.run.snapshots if changing else None
     alone = session.run.changing if changing else nullcontext()
@@ -97,9 +98,7 @@ async def operate(
         if listed:
             session.put(step)
             session.flush()  # writes the intent, together with earlier results
-            session.emit(
-                "step_started", step=step.n, tool=tool.name, args=redacted(step.args or {}, redact_forms)
-            )
+            session.emit("step_started", step=step.n, tool=tool.name, args=redacted(step.args or {}, redact))
         context = replace(context_of(session, tool, step), results=results or {})
         try:
             result = await carry_out(context, tool, dict(step.args or {}), session.run.runners)
@@ -111,6 +110,16 @@ async def operate(
         ended = _ended(session, await with_changes(session, step), tool, result)
     session.run.store.save(_document(session, ended, tool, began))
     return ended
+
+
+def _with_secrets(session: Session, step: Step, tool: Tool) -> Step:
+    """The step with the secrets that a model has copied, hidden, from a result.
+
+    Only Fractal's own code gets them: a command would read them as code, and the network could send them.
+    """
+    if not tool.in_process or {"network", "shell"} & set(tool.effects) or step.args is None:
+        return step
+    return replace(step, args=redacted(step.args, session.run.store.exact.reveal))
 
 
 def may_change(session: Session, step: Step, tool: Tool) -> bool:
@@ -154,11 +163,8 @@ async def with_changes(session: Session, step: Step) -> Step:
 
 def _ended(session: Session, step: Step, tool: Tool, result: Result) -> Step:
     loop_id = operation_id(session, step.n, tool.name)
-    exact = session.run.redact_values(result.text)
-    text = redact_forms(exact)
+    text = session.run.store.exact.conceal(result.text)
     evidence: dict[str, Any] = {**step.evidence, **result.evidence}
-    if text != exact:  # text that only looks like a secret must still reach files unchanged
-        evidence["unredacted"] = session.run.store.shelve(f"{loop_id}.exact.txt", exact)
     if files := step.evidence.get("touched"):
         evidence["touched"] = [
             {**each, "after": file_hash(session.run.folder / each["path"])} for each in files
@@ -188,7 +194,7 @@ def _document(session: Session, step: Step, tool: Tool, began: str) -> Document:
         created=began,
         updated=now(),
     )
-    call = redact_forms(f"{tool.name} {to_json(dict(step.args or {}))}")
+    call = f"{tool.name} {to_json(dict(step.args or {}))}"
     limit = session.run.bounds.result_chars
     return Document(
         meta,
@@ -213,7 +219,8 @@ def recorded_outcome(session: Session, step: Step) -> Step | None:
     good = document.meta.status == "complete"
     state, result = ("done", "result") if good else ("failed", "error")
     evidence = json.loads(document.text(3, "evidence", "{}"))
-    step = replace(step, state=state, result=document.text(5, result), evidence=evidence)
+    text = session.run.store.exact.conceal(document.text(5, result))
+    step = replace(step, state=state, result=text, evidence=evidence)
     return replace(step, origin=f"tool:{step.tool}", link=f"{loop_id}.md")
 
 

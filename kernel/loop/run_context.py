@@ -16,7 +16,6 @@ from kernel.asking.prompt import found_by_itself
 from kernel.asking.replies import Parse, parse_strictly
 from kernel.asking.responder import Ask, Ladder
 from kernel.document.model import Document, Fold, Note, Step, now, root_id
-from kernel.document.redaction import redact_forms
 from kernel.document.references import in_shell, problem_in, references, substitute
 from kernel.errors import OperationFailed
 from kernel.events import Event, Kind, Listener, silent
@@ -225,8 +224,6 @@ class RunContext:
     taught: Taught = lambda child: ""
     parse: Parse = parse_strictly  # of a reply's text
     listener: Listener = silent
-    redact: Callable[[str], str] = lambda text: text  # for text that is shown
-    redact_values: Callable[[str], str] = lambda text: text  # known secrets only, for text that is applied
     keep_prompt: Callable[[Ask], str] = keep_none
     """Keeps what an ask sends to a model, for people; returns why that failed, or ""."""
     seconds: Callable[[], float] = lambda: 0.0  # of activity
@@ -411,16 +408,13 @@ class Session:
     def whole(self, step: Step, *, exact: bool = False) -> str:
         """The whole result of a step, also one in artifacts/; raises `OperationFailed` if there is none yet.
 
-        With `exact`, text that only looks like a secret is not redacted. Use it for calls, not for display.
+        With `exact`, secrets are in their places. Use it for calls, not for display.
         """
         if step.result is None:
             raise OperationFailed(f"step {step.n} has no result yet")
         store, evidence = self.run.store, step.evidence
         text = store.unshelve(evidence["whole"]) if evidence.get("whole") else step.result
-        if exact and evidence.get("unredacted"):
-            unredacted = store.unshelve(evidence["unredacted"])
-            return unredacted if redact_forms(unredacted) == text else text  # a person may have edited it
-        return text
+        return store.exact.reveal(text) if exact else text
 
     def filled(self, value: Any, *, exact: bool = False) -> Any:
         """A copy of a value with its references filled in. Raises `OperationFailed` and `DocumentError`."""

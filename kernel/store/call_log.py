@@ -10,7 +10,7 @@ import json
 import operator
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
@@ -19,7 +19,9 @@ from typing import Any
 from kernel import disk
 from kernel.asking.responder import FREE, Reply, Usage
 from kernel.document.escaping import to_json
+from kernel.document.redaction import redact
 from kernel.errors import DocumentError
+from kernel.store.exact import Exact
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,7 @@ class ReplyLog:
     def __init__(self, path: Path, *, fsync: bool = True) -> None:
         self.path = path
         self._fsync = fsync
+        self._exact = Exact(path.parent)
         self.problems: list[str] = []  # skipped lines, and why
         self._lock = threading.RLock()
         self._loaded = False
@@ -123,23 +126,25 @@ class ReplyLog:
 
     def replied(self, key: str, reply: Reply) -> None:
         """Record a reply, valid or not."""
-        self._append("replied", key, {**vars(reply), "usage": reply.usage.as_dict()})
+        text = self._exact.conceal(reply.text)
+        self._append("replied", key, {**vars(reply), "text": text, "usage": reply.usage.as_dict()})
 
     def failed(self, key: str, why: str, usage: Usage = FREE) -> None:
         """Record a failed call, the reason, and its cost."""
-        self._append("failed", key, {"why": why, "usage": usage.as_dict()})
+        self._append("failed", key, {"why": redact(why), "usage": usage.as_dict()})
 
     def acted(self, key: str, tool: str, lifeforce: float) -> None:
         """Record the lifeforce of a tool's call, before the call is made."""
         self._append("acted", key, {"tool": tool, "usage": Usage(calls=0, lifeforce=lifeforce).as_dict()})
 
     def reply(self, key: str) -> Reply | None:
-        """The recorded reply to an ask, if any."""
-        return self.replies.get(key)
+        """The recorded reply to an ask, if any, as it was given."""
+        reply = self.replies.get(key)
+        return reply and replace(reply, text=self._exact.reveal(reply.text))
 
     @property
     def replies(self) -> Mapping[str, Reply]:
-        """All replies by key, in the order of their asks' first replies."""
+        """All replies by key, in the order of their asks' first replies, their secrets hidden."""
         with self._lock:
             self._load()
             return MappingProxyType(self._replies)

@@ -16,10 +16,11 @@ from kernel import disk
 from kernel.document.escaping import to_json
 from kernel.document.frontmatter import peek
 from kernel.document.markdown import PART_NAME, render, render_steps
-from kernel.document.model import ENDED, Document, Step
+from kernel.document.model import ENDED, Document, Note, Section, Step
 from kernel.document.parser import committed, parse
-from kernel.document.redaction import cut, redact_forms
+from kernel.document.redaction import cut, redacted
 from kernel.errors import DocumentError, ForeignEdit
+from kernel.store.exact import Exact
 
 SHOWN = 4_000
 """Maximum characters of an argument in a document. Source: kernel.md, "The state document"."""
@@ -38,6 +39,39 @@ def _with_steps(document: Document, change: Callable[[Step], Step]) -> Document:
         if steps != section.steps:
             document = document.with_section(number, replace(section, steps=steps))
     return document
+
+
+def _with_texts(document: Document, change: Callable[[str], str], *, results: bool = True) -> Document:
+    """The document with each text of its sections changed; with those of its steps' results if wanted.
+
+    What asks for an approval stays as it is: a person approves what is shown.
+    """
+
+    def notes(given: tuple[Note, ...]) -> tuple[Note, ...]:
+        return tuple(replace(each, text=change(each.text)) for each in given)
+
+    sections = {
+        number: Section(
+            tuple(replace(each, notes=notes(each.notes)) for each in section.folds),
+            notes(section.notes),
+            {n: _with_step_texts(step, change, results=results) for n, step in section.steps.items()},
+        )
+        for number, section in document.sections.items()
+    }
+    waiting = document.meta.waiting
+    if waiting and waiting.get("for") != "approval":
+        document = document.having(waiting=redacted(waiting, change))
+    return replace(document, sections=sections)
+
+
+def _with_step_texts(step: Step, change: Callable[[str], str], *, results: bool = True) -> Step:
+    return replace(
+        step,
+        what=change(step.what),
+        args=None if step.args is None else redacted(step.args, change),
+        result=change(step.result) if results and step.result else step.result,
+        evidence=redacted(step.evidence, change),
+    )
 
 
 def _hash(text: str) -> str:
@@ -102,6 +136,11 @@ class Store(Protocol):
         """Put a document aside, so that another one can take its place."""
         ...
 
+    @property
+    def exact(self) -> Exact:
+        """The secrets of the run, which are hidden in its files."""
+        ...
+
     def shelve(self, name: str, text: str) -> str:
         """Store a large text beside the documents; returns its path relative to them."""
         ...
@@ -132,6 +171,7 @@ class FileStore:
         self._wake = wake
         self._fsync = fsync
         self._known: dict[str, _Known] = {}
+        self.exact = Exact(folder)
 
     def path(self, loop_id: str) -> Path:
         """The file of a loop."""
@@ -147,7 +187,7 @@ class FileStore:
             raw = gzip.decompress(self._left(loop_id).read_bytes())
         except (OSError, EOFError):
             return None
-        document = self._whole(raw, self._left(loop_id))
+        document = self._parsed(loop_id, raw, self._left(loop_id), exact=True)
         return document if str(document.meta.rev) == peek(self.path(loop_id), "rev") else None
 
     def _left(self, loop_id: str) -> Path:
@@ -189,7 +229,7 @@ class FileStore:
             stat = disk.signature(path)  # before reading, so that a later check detects a concurrent write
             raw = path.read_bytes()
         body, tail = committed(raw)
-        document = self._parsed(loop_id, body)
+        document = self._parsed(loop_id, body, path, exact=True)
         if tail.strip():
             self._put_aside(loop_id, tail)
         if tail:
@@ -204,15 +244,18 @@ class FileStore:
         known = self._known.get(loop_id)
         if known:
             return known.ended
-        document = self.peek(loop_id)
+        path = self.path(loop_id)
+        document = self._parsed(loop_id, _read(path), path, exact=True)
         return document if document.ended else None
 
     def peek(self, loop_id: str) -> Document:
-        """Read a document without becoming its writer."""
-        return self._parsed(loop_id, _read(self.path(loop_id)))
+        """Read a document without becoming its writer, with its secrets hidden."""
+        return self._parsed(loop_id, _read(self.path(loop_id)), self.path(loop_id))
 
-    def _parsed(self, loop_id: str, raw: bytes) -> Document:
-        document = self._whole(raw, self.path(loop_id))
+    def _parsed(self, loop_id: str, raw: bytes, path: Path, *, exact: bool = False) -> Document:
+        document = self._whole(raw, path)
+        if exact:
+            document = _with_texts(document, self.exact.reveal, results=False)
         if document.meta.id != loop_id:
             raise DocumentError(
                 f"its id is {document.meta.id!r}; put {loop_id} back", str(self.path(loop_id))
@@ -248,18 +291,18 @@ class FileStore:
         return replace(step, args=args, whole=gone) if step.whole else step
 
     def _excerpt(self, step: Step) -> Step:
-        """The step with long or secret arguments cut. Whole ones are stored, once, under their hash."""
+        """The step with long arguments cut. Whole ones are stored, once, under their hash."""
         args, whole = dict(step.args or {}), dict(step.whole)
         for name, value in args.items():
             if name in whole or not isinstance(value, str | dict | list) or not PART_NAME.fullmatch(name):
                 continue
             text = value if isinstance(value, str) else to_json(value)
-            shown = cut(redact_forms(text), SHOWN, "")
+            shown = cut(text, SHOWN, "")
             if shown != text:
                 ending = "txt" if isinstance(value, str) else "json"
                 file = f"{ARGUMENTS_FOLDER}/{_hash(text)}-{_hash(shown)}.{ending}"
                 there = (self.folder / "artifacts" / file).is_file()
-                whole[name] = f"artifacts/{file}" if there else self.shelve(file, text)
+                whole[name] = f"artifacts/{file}" if there else self._put(file, text)
                 args[name] = shown
         return replace(step, args=args, whole=whole) if whole else step
 
@@ -268,9 +311,11 @@ class FileStore:
         self._wake(loop_id)
 
     def shelve(self, name: str, text: str) -> str:
-        """Store a large text in `artifacts/` under this name; returns its relative path."""
-        path = self.folder / "artifacts" / name
-        self._write(path, text.encode("utf-8", "surrogatepass"))
+        """Store a large text, its secrets hidden, in `artifacts/` by this name; returns its relative path."""
+        return self._put(name, self.exact.conceal(text))
+
+    def _put(self, name: str, text: str) -> str:
+        self._write(self.folder / "artifacts" / name, text.encode("utf-8", "surrogatepass"))
         return f"artifacts/{name}"
 
     def retire(self, loop_id: str) -> None:
@@ -288,7 +333,8 @@ class FileStore:
         loop_id = document.meta.id
         known = self._known.get(loop_id)
         rev = (known.rev if known else document.meta.rev) + 1
-        raw = render(_with_steps(document, self._excerpt), rev)
+        hidden = _with_texts(document, self.exact.concealer())
+        raw = render(_with_steps(hidden, self._excerpt), rev)
         ended = document if document.ended else None
         for_people = document.meta.status in EDITABLE or document.meta.phase == "do"
         if for_people and (rev > 1 or not ended):  # not for an operation, which is written once
@@ -306,9 +352,14 @@ class FileStore:
         known = self._known.get(loop_id)
         if known is None:
             raise ForeignEdit(f"{self.path(loop_id)}: appended to before it was loaded")
-        steps = [self._excerpt(step) for step in steps]
+        conceal = self.exact.concealer()
+        steps = [self._excerpt(_with_step_texts(step, conceal)) for step in steps]
         numbers = {step.n for step in steps}
-        before = {n: self._excerpt(each) for n, each in document.steps.items() if n in numbers}
+        before = {
+            n: self._excerpt(_with_step_texts(each, conceal))
+            for n, each in document.steps.items()
+            if n in numbers
+        }
         document = document.with_section(3, replace(document.section(3), steps=before))
         raw = render_steps(document, steps, known.rev + 1)
         path = self.path(loop_id)

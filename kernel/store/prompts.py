@@ -5,18 +5,18 @@ The setting `keep_prompts` turns it off.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 from kernel import disk
 from kernel.asking.responder import Ask
 from kernel.document.escaping import to_json
+from kernel.document.redaction import redact
 
 FOLDER = "prompts"
 
 
-def keep_prompt(run: Path, redact: Callable[[str], str], ask: Ask) -> str:
+def keep_prompt(run: Path, ask: Ask) -> str:
     """Write the prompt of an ask, redacted, into the folder of its run; returns why it is not kept, or "".
 
     It is not synced to the disk: nothing depends on it.

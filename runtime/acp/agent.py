@@ -15,6 +15,7 @@ from acp.interfaces import Client
 
 from kernel.document.model import Meta, root_id
 from kernel.document.parser import read_head
+from kernel.document.redaction import redact
 from kernel.errors import DocumentError, FractalError, UsageError
 from kernel.loop.approval import Decider, plain_name
 from runtime import __version__
@@ -36,7 +37,7 @@ def _plainly(method: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[A
             return await method(*args, **kwargs)
         except FractalError as error:
             code = _INVALID if isinstance(error, UsageError) else _INTERNAL
-            raise acp.RequestError(code, str(error)) from None
+            raise acp.RequestError(code, redact(str(error))) from None
 
     return call
 

@@ -17,7 +17,7 @@ from pydantic import BaseModel
 
 from kernel import disk
 from kernel.document.model import ACCEPTED, STEP_ENDED, Document, Step
-from kernel.document.redaction import redact_forms, redacted
+from kernel.document.redaction import redact, redacted
 from kernel.errors import FractalError
 from kernel.loop.advance import PLAN_WAITS, outcome
 from kernel.tools.tool import Tool
@@ -112,7 +112,7 @@ class View:
         tool = self.tools.get(step.tool)
         names = [name for name in (*(tool.required if tool else ()), *args) if name in args]
         what = str(args[names[0]]) if names else step.what
-        return shortened(flat(redact_forms(f"{step.tool} {what}")), TITLE_CHARS)
+        return shortened(flat(redact(f"{step.tool} {what}")), TITLE_CHARS)
 
     def call(self, step: Step) -> dict[str, Any]:
         """The fields of a step's tool call."""
@@ -126,7 +126,7 @@ class View:
                 for name in PATHS
                 if isinstance(args.get(name), str)
             ],
-            "raw_input": redacted(dict(args), redact_forms) if args else {"task": step.what},
+            "raw_input": redacted(dict(args), redact) if args else {"task": step.what},
             "content": None if step.state == "running" else [*self.diffs(step), *_remarks(step)],
         }
 

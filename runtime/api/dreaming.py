@@ -158,7 +158,6 @@ def asking(fractal: Fractal, run_context: RunContext, id: str) -> Asking | None:
         run_context.log,
         run_context.bounds,
         id,
-        redact=run_context.redact,
         keep_prompt=run_context.keep_prompt,
     )
     return found or None

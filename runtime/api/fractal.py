@@ -563,6 +563,10 @@ class Fractal(Reader):
                 warn(f"its trace is not sent: {error}")
 
     async def _driven(self, run_context: RunContext, folder: Path, clock: Clock) -> RunResult:
+        with trust.watching(self.workspace.root):
+            return await self._driven_on(run_context, folder, clock)
+
+    async def _driven_on(self, run_context: RunContext, folder: Path, clock: Clock) -> RunResult:
         while True:
             engine = Engine(run_context, Inbox(folder), clock)
             run_context.store = FileStore(folder, engine.wake, fsync=self.config.fsync)

@@ -5,7 +5,6 @@ Only what a person said is stored as a person's fact; what a loop rephrases is s
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -250,7 +249,7 @@ def paragraphs(text: str) -> list[str]:
 
 
 def _clean(text: str) -> str:
-    return redact(text.strip(), os.environ)
+    return redact(text.strip())
 
 
 def note(fractal: Fractal, text: str, run: str) -> Observation:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -11,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernel.asking.responder import Ladder
-from kernel.document.redaction import redactor, value_redactor
 from kernel.loop.engine import Clock
 from kernel.loop.run_context import RunContext, Session, Trial, Trials
 from kernel.store.call_log import ReplyLog
@@ -73,13 +71,11 @@ def run_context_of(
         Drafts(folder / "drafts", fractal.systems),
         parse=read_reply,
         listener=fractal.listener,
-        redact=redactor(os.environ),
-        redact_values=value_redactor(os.environ),
         seconds=clock.seconds,
         patient=clock.patient,
     )
     if config.keep_prompts:
-        run_context.keep_prompt = partial(keep_prompt, folder, run_context.redact)
+        run_context.keep_prompt = partial(keep_prompt, folder)
     run_context.runners = {"mcp": servers.run, "memory": runner(fractal, run_context)}
     run_context.offered = partial(offered_context, run_context, fractal.notes_for, fractal.guidance)
     run_context.listing = lambda: listing(run_context.folder, run_context.protected)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
 import socket
 from collections.abc import AsyncGenerator, Callable, Mapping
@@ -16,6 +15,7 @@ import httpx
 
 from kernel import disk
 from kernel.document.frontmatter import NAME
+from kernel.document.redaction import secret_of
 from kernel.errors import FractalError, UsageError
 from runtime.benchmarks.bench import Bench, machine
 
@@ -47,7 +47,7 @@ class Reporter:
         self.id, self.fault, self._say = id or _machine(), "", say
         if not NAME.fullmatch(self.id):
             raise UsageError(f"{self.id}: an id has small letters, digits and hyphens, at most 40")
-        token = os.environ.get("FRACTAL_TOKEN", "")
+        token = secret_of("FRACTAL_TOKEN")
         headers = {"authorization": f"Bearer {token}"} if token else {}
         try:
             url = httpx.URL(server)

@@ -236,9 +236,10 @@ def _report(error: Exception) -> int:
 
 
 def _complain(message: str) -> None:
+    from kernel.document.redaction import redact
     from runtime.cli.output import safe
 
-    click.echo(f"fractal: {safe(message)}", err=True)
+    click.echo(f"fractal: {safe(redact(message))}", err=True)
 
 
 def _drop_stdout() -> None:

@@ -17,6 +17,7 @@ from typing import Any
 
 import click
 
+from kernel.document.redaction import redact
 from kernel.errors import FractalError
 from kernel.loop.ask import unpriced
 from kernel.tools.tool import Fault
@@ -76,9 +77,9 @@ def doctor(fetch: bool, yes: bool, ping: bool) -> int:
     emit(checks, code)
     for check in checks:
         sign, colour = SIGNS[check.state]
-        click.echo(f"{click.style(sign, fg=colour)} {check.name:<16} {safe(check.found)}")
+        click.echo(f"{click.style(sign, fg=colour)} {check.name:<16} {safe(redact(check.found))}")
         if check.fix:
-            click.echo(click.style(f"  {'':<16} → {safe(check.fix)}", dim=True))
+            click.echo(click.style(f"  {'':<16} → {safe(redact(check.fix))}", dim=True))
     return code
 
 

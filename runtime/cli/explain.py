@@ -16,7 +16,7 @@ import click
 
 from kernel.document.escaping import to_json
 from kernel.document.model import Document, Step
-from kernel.document.redaction import redact_forms
+from kernel.document.redaction import redact
 from kernel.errors import UsageError
 from kernel.loop.advance import REVIEW
 from kernel.loop.criteria import Finding
@@ -157,7 +157,7 @@ def _step(document: Document, n: int, by_id: Mapping[str, Document], *, full: bo
 def _call(step: Step, full: bool) -> str:
     if step.args is None:
         return f"{step.tool or 'a subtask'}: {step.what}"
-    text = redact_forms(json.dumps(dict(step.args), ensure_ascii=False))
+    text = redact(json.dumps(dict(step.args), ensure_ascii=False))
     return f"{step.tool} {text if full or len(text) <= 160 else text[:160] + '…'}"
 
 

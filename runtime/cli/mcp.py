@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from kernel.document.redaction import learn_secret, secret_of
 from runtime.api.listening import bound, shown
 from runtime.cli.mcp_install import install
 from runtime.cli.output import notify
@@ -36,7 +37,8 @@ def mcp(context: click.Context, address: str | None, token: str | None, model: s
     if context.invoked_subcommand is not None:
         return
     require("mcp", "the MCP SDK")
-    token = token or os.environ.get("FRACTAL_TOKEN", "")
+    token = token or secret_of("FRACTAL_TOKEN")
+    learn_secret("FRACTAL_TOKEN", token)
     listening = bound("--http", address, token) if address else None
     settings = {"model": model} if model else {}
     asyncio.run(_serve(settings, listening, token))

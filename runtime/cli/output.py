@@ -15,6 +15,7 @@ from typing import Any
 
 import click
 
+from kernel.document.redaction import redact, redacted, redactor
 from runtime.text.shown import MARKS as MARKS
 from runtime.text.shown import call as call
 from runtime.text.shown import cost_of as cost_of
@@ -45,8 +46,9 @@ def columns(piped: int = 10_000) -> int:
     return shutil.get_terminal_size((120, 24)).columns if sys.stdout.isatty() else piped
 
 
-def notify(text: str, colour: str | None = None) -> None:
-    """Print a line on standard error."""
+def notify(text: str, colour: str | None = None, *, exact: bool = False) -> None:
+    """Print a line on standard error; with `exact`, as a person approves it, else without secrets."""
+    text = text if exact else redact(text)
     click.echo(click.style(safe(text), fg=colour) if colour else safe(text), err=True)
 
 
@@ -64,7 +66,13 @@ def notify_changes(quiet: bool) -> Callable[[str], None]:
 
 
 def put(text: str) -> None:
-    """Print text on standard output; unchanged into a pipe or file."""
+    """Print text without secrets on standard output; else unchanged into a pipe or file."""
+    text = redact(text)
+    write(text)
+
+
+def write(text: str) -> None:
+    """Print text that has no secrets on standard output."""
     printable = safe(text) if sys.stdout.isatty() else text
     sys.stdout.write(printable if printable.endswith("\n") else f"{printable}\n")
     sys.stdout.flush()
@@ -72,12 +80,13 @@ def put(text: str) -> None:
 
 def print_line(text: str, **style: Any) -> None:
     """Print a line on standard output, safe for a terminal, in a style of `click.style`."""
-    click.echo(click.style(safe(text), **style))
+    click.echo(click.style(safe(redact(text)), **style))
 
 
 def print_json(value: Any) -> None:
     """Print a value as JSON on standard output; an object with its fields, or what its `as_dict` returns."""
-    put(json.dumps(value, indent=2, ensure_ascii=False, default=_plain))
+    value = json.loads(json.dumps(value, default=_plain))
+    write(json.dumps(redacted(value, redactor()), indent=2, ensure_ascii=False))
 
 
 def wants_json() -> bool:
@@ -130,8 +139,8 @@ def print_table(
 
 def _cell(item: Any, column: str | Callable[[Any], object]) -> str:
     if callable(column):
-        return line(str(column(item)))
-    return line(str(item[column] if isinstance(item, Mapping) else getattr(item, column)))
+        return line(redact(str(column(item))))
+    return line(redact(str(item[column] if isinstance(item, Mapping) else getattr(item, column))))
 
 
 def print_list(items: Sequence[Any], shown: Columns, nothing: str, *, right: Sequence[int] = ()) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import sys
 
 import click
 
+from kernel.document.redaction import learn_secret, secret_of
 from runtime.api.listening import LOOPBACK, bound, shown
 from runtime.cli.output import notify
 from runtime.cli.session import folder, require
@@ -27,7 +27,8 @@ def serve(address: str, hosts: tuple[str, ...], token: str | None, model: str | 
     from runtime.server.app import create_app
     from runtime.server.serving import serving
 
-    token = token or os.environ.get("FRACTAL_TOKEN", "")
+    token = token or secret_of("FRACTAL_TOKEN")
+    learn_secret("FRACTAL_TOKEN", token)
     listening = bound("--address", address, token)
     names = {*LOOPBACK, *hosts, listening.getsockname()[0], socket.gethostname()}
     place = shown(listening)

@@ -255,7 +255,7 @@ class Session:
         from runtime.workspace.inbox import Said
 
         with self.watch.paused():
-            notify(f"\nwaiting for approval of {question}", "magenta")
+            notify(f"\nwaiting for approval of {question}", "magenta", exact=True)
             if question == PLAN_WAITS:
                 self._show_plan()
             scopes = self._scopes()
@@ -336,7 +336,7 @@ class Session:
             if "--assume" not in result.question and command("answer", run) not in result.question:
                 notify(command("answer", run, "…", "--resume"))
         elif result.waiting == "approval":
-            notify(f"waiting for approval of {result.question}", "magenta")
+            notify(f"waiting for approval of {result.question}", "magenta", exact=True)
             if result.question == PLAN_WAITS:
                 notify(f"look at it: {command('review', run)}")
             notify(f"{command('approve', run, '--resume')} or {command('reject', run, '--resume')}")

@@ -17,6 +17,7 @@ from typing import Any, cast
 from kernel import disk
 from kernel.document.escaping import to_json
 from kernel.document.model import Document, Step
+from kernel.document.redaction import redact
 from kernel.errors import ConfigurationError, DocumentError, OperationFailed, explained
 from kernel.loop.approval import unapproved
 from kernel.loop.child import subtree
@@ -95,7 +96,7 @@ async def _tool_trial(dangers: Dangers, connects: Connects, session: Session, un
         return Trial(unit, False, f"{_UNDECLARED} ({used[0]})")
     context = session.run.context(tool)
     passed, note = await try_sample(tool, context, session.run.runners)
-    return Trial(unit, passed, session.run.redact(note))
+    return Trial(unit, passed, redact(note))
 
 
 def _approval(session: Session, tool: Tool) -> str:

@@ -20,6 +20,7 @@ from typing import Any, cast
 
 from kernel.asking.responder import FREE, Ask, Questioner, Reply, Responder, Usage, Waits
 from kernel.document.model import Document, Meta, Note, Section
+from kernel.document.redaction import redact
 from kernel.errors import (
     ConfigurationError,
     Declined,
@@ -121,13 +122,11 @@ class Asking:
         bounds: Bounds,
         loop: str,
         *,
-        redact: Callable[[str], str] = lambda text: text,
         folder: str = "memory",
         keep_prompt: Callable[[Ask], str] = keep_none,
     ) -> None:
         self.folder, self._keep_prompt = folder, keep_prompt
         self.rungs, self.systems, self.log, self.bounds, self.loop = models(rungs), systems, log, bounds, loop
-        self.redact = redact
         self.troubles: list[str] = []
 
     def __bool__(self) -> bool:
@@ -138,7 +137,7 @@ class Asking:
         if not self.rungs:
             return ""
         prompt = read_prompt(name, self.systems, self.folder)
-        system, user = filled(prompt, {key: self.redact(text) for key, text in slots.items()})
+        system, user = filled(prompt, {key: redact(text) for key, text in slots.items()})
         for rung in self.rungs:
             if not prompt.small and isinstance(rung, Questioner):
                 self._trouble(f"{rung.name} is too small for {name}")
@@ -209,10 +208,10 @@ class Asking:
         except FractalError as error:
             usage = getattr(error, "usage", None)
             cost = with_lifeforce(rung, usage if isinstance(usage, Usage) else FREE, self._limit)
-            self.log.failed(ask.key, self.redact(str(error)), cost)
+            self.log.failed(ask.key, str(error), cost)
             raise
         usage = with_lifeforce(rung, reply.usage, self._limit)
-        reply = replace(reply, text=self.redact(reply.text), usage=usage)
+        reply = replace(reply, text=redact(reply.text), usage=usage)
         self.log.replied(ask.key, reply)
         return reply
 

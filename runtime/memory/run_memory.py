@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -288,21 +287,18 @@ def asking(
     def ask(name: str, slots: Mapping[str, str]) -> str:
         from concurrent.futures import ThreadPoolExecutor
 
-        from kernel.document.redaction import redactor
         from kernel.loop.run_context import keep_none
         from kernel.store.call_log import ReplyLog
         from kernel.store.prompts import keep_prompt
         from runtime.memory.prompting import Asking
 
-        redact = redactor(os.environ)
         asking = Asking(
             ladder(),
             systems,
             ReplyLog(run / "learning.jsonl"),
             config.bounds(),
             f"learning-{run.name}",
-            redact=redact,
-            keep_prompt=partial(keep_prompt, run, redact) if config.keep_prompts else keep_none,
+            keep_prompt=partial(keep_prompt, run) if config.keep_prompts else keep_none,
         )
         with ThreadPoolExecutor(1) as pool:  # an event loop may run in this thread
             return pool.submit(asking, name, slots).result()

@@ -15,9 +15,10 @@ from types import ModuleType
 from typing import Any
 
 from kernel.asking.responder import Ask, Reply, Usage
+from kernel.document.redaction import secret_of
 from kernel.errors import ConfigurationError, ProviderError
 from runtime.models.prices import LOCAL_PROVIDERS, entry_of, usage
-from runtime.models.provider import SCHEMA_TOKENS, Provider
+from runtime.models.provider import KEYS, SCHEMA_TOKENS, Provider
 
 OLLAMA_CONTEXT = 8192  # Ollama silently truncates longer prompts, so the size is set and checked
 
@@ -62,6 +63,8 @@ class LiteLLM(Provider):
                 request["api_key"] = "none"  # the client requires a key even if the server does not
         if self.key_env:
             request["api_key"] = self.key(self.key_env)
+        elif self.provider not in KEYS and (key := secret_of(self.key_name)):
+            request["api_key"] = key
         return request | self.options
 
     def _form(self, ask: Ask, litellm: ModuleType) -> dict[str, Any] | None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import sys
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
@@ -16,6 +15,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any, cast
 
 from kernel.asking.responder import Ask, Reply
+from kernel.document.redaction import secret_of
 from kernel.errors import ProviderError
 from runtime.models.endpoints import ALIASES, ENDPOINTS, OWN
 from runtime.models.prices import usage
@@ -109,7 +109,11 @@ class OpenAI(Provider):
         loop = asyncio.get_running_loop()
         if self._client is None or self._client[1] is not loop:
             optional = self.endpoint.local and not self.key_env
-            key = os.environ.get(self.key_name, "none") if optional else self.key(self.key_name)
+            key = (
+                (self.key_name and secret_of(self.key_name)) or "none"
+                if optional
+                else self.key(self.key_name)
+            )
             timeout = _httpx().Timeout(self.timeout.total, connect=self.timeout.connect)
             client = _httpx().AsyncClient(
                 base_url=self.url,

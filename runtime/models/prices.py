@@ -11,10 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from kernel.asking.responder import Usage
 from kernel.errors import ConfigurationError
@@ -62,15 +60,6 @@ class Price:
 
 
 NOTHING = Price()
-
-
-def is_loopback(address: str | None) -> bool:
-    """Whether a server's address is on this machine."""
-    host = urlsplit(address or "").hostname or ""
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def usage(prompt_tokens: int, completion_tokens: int, price: Price | None, cached_tokens: int = 0) -> Usage:

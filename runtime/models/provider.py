@@ -25,18 +25,18 @@ from kernel.asking.native import ENDS, reply_text
 from kernel.asking.prompt import FORM
 from kernel.asking.responder import FREE, Ask, Reply, Tier, Usage, Waits
 from kernel.document.model import Document
+from kernel.document.redaction import learn_secrets, redact, secret_of
 from kernel.errors import ConfigurationError, FractalError, ProviderError
 from kernel.loop.budget import estimate_tokens
 from runtime.models.prices import (
     NOTHING,
     Price,
     entry_of,
-    is_loopback,
     known_price,
     litellm_folder,
     usage,
 )
-from runtime.workspace.settings import Timeouts
+from runtime.workspace.settings import Timeouts, is_loopback
 
 SCHEMA_TOKENS = 100  # larger schemas are described in words; kernel.md, "Prompt"
 MESSAGE_TOKENS = 12  # the overhead of two messages
@@ -122,6 +122,7 @@ class Provider(ABC):
         self.patience, self.deadline = patience, deadline
         self.max_tokens, self.thinking_tokens = max_tokens, thinking_tokens
         self.options = dict(options or {})
+        learn_secrets(self.options)
         self.provider = model.partition("/")[0] if "/" in model else "openai"
         self._brake = _brake_of(f"{self.provider} {api_base or ''}")
         self._at = f"{self.name} at {api_base}" if api_base else self.name
@@ -254,10 +255,11 @@ class Provider(ABC):
             await asyncio.sleep(pause)
 
     def key(self, variable: str) -> str:
-        """The key in an environment variable; raises `ConfigurationError`."""
-        if key := os.environ.get(variable):
-            return key
-        raise ConfigurationError(f"{self.name}: the environment variable {variable} is not set")
+        """The key in an environment variable, without what stands around it; raises `ConfigurationError`."""
+        key = secret_of(variable)
+        if not key:
+            raise ConfigurationError(f"{self.name}: the environment variable {variable} is not set")
+        return key
 
     def longest(self, ask: Ask) -> int:
         """Maximum tokens of the reply, with those of the model's thinking."""
@@ -401,7 +403,7 @@ def error_message(error: Exception) -> str:
     body = getattr(error, "body", None)
     told = cast(dict[str, Any], body).get("message") if isinstance(body, dict) else None
     text = _CLASSES.sub("", " ".join(str(told or error).split()))
-    return text[:300] or type(error).__name__
+    return redact(text)[:300] or type(error).__name__
 
 
 def _header(error: Exception, name: str) -> str | None:

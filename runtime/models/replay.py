@@ -54,7 +54,7 @@ class Replay:
         self._by_place: dict[Place, tuple[str, Reply]] = {}
         self._by_digest: dict[str, list[Place]] = {}  # places whose reply is unused
         recorded = ReplyLog(log)
-        self._read(recorded.replies)
+        self._read({key: reply for key in recorded.replies if (reply := recorded.reply(key))})
         self.form = "micro" if recorded.forms else "json"  # as the recorded model was asked
         self._tasks = _tasks(log.parent)
 

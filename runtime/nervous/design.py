@@ -13,7 +13,7 @@ from pathlib import Path
 
 from kernel.document.escaping import fingerprint
 from kernel.document.model import now
-from kernel.document.redaction import cut
+from kernel.document.redaction import cut, redact
 from kernel.loop.ask import NobodyLeft
 from kernel.loop.run_context import Session, Trial, Trials
 from kernel.tools.tool import Tool
@@ -102,9 +102,7 @@ def _send(messages: Messages, agent: str, session: Session, units: Sequence[str]
         run=request.run,
         loop=request.loop,
         in_reply_to=request.id,
-        text=session.run.redact(
-            "\n\n".join(cut(each, SHOWN_CHARS, "the draft") for each in (approach, *texts))
-        ),
+        text=redact("\n\n".join(cut(each, SHOWN_CHARS, "the draft") for each in (approach, *texts))),
         data={"round": len(sent) + 1, "tools": ", ".join(units), "draft": version},
     )
 
@@ -123,7 +121,7 @@ async def _decided(session: Session, trial: Trial) -> Trial:
         return replace(trial, passed=False)
     if new and old and new.scheme == old.scheme == "command":
         why = await no_better(new, old, session.run.context(new), session.run.runners)
-        return replace(trial, passed=False, note=session.run.redact(why)) if why else trial
+        return replace(trial, passed=False, note=redact(why)) if why else trial
     return trial
 
 

@@ -21,7 +21,7 @@ from pydantic import Field
 
 from kernel import disk
 from kernel.document.escaping import block, code_span
-from kernel.document.redaction import cut
+from kernel.document.redaction import cut, redact
 from kernel.errors import UsageError
 from kernel.loop.approval import Decider
 from runtime.memory.store import Record, Shelf
@@ -192,14 +192,14 @@ class Messages:
             days.setdefault(message.at[:10], []).append(message)
         for day, messages in days.items():
             with disk.writing_state(self.folder):
-                disk.put(self._day(day), _raw("".join([_title(day), *map(rendered, messages)])))
+                disk.put(self._day(day), _raw(redact("".join([_title(day), *map(rendered, messages)]))))
         return [self._day(day) for day in days]
 
     def _show(self, message: Message) -> None:
         path = self._day(day := message.at[:10])
         self.folder.mkdir(parents=True, exist_ok=True)
         title = "" if path.exists() else _title(day)
-        disk.append(path, _raw(title + rendered(message)), fsync=False, make=True)
+        disk.append(path, _raw(redact(title + rendered(message))), fsync=False, make=True)
 
     def _day(self, day: str) -> Path:
         return self.folder / (f"{day}.md" if day.replace("-", "").isdigit() else "undated.md")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
@@ -13,7 +12,6 @@ from typing import Any, cast
 
 from kernel.document.escaping import to_json
 from kernel.document.model import Document, Step, root_id
-from kernel.document.redaction import redactor
 from kernel.loop.approval import Decider
 from kernel.loop.budget import Amount, Bounds
 from kernel.loop.run_context import RunContext, Session
@@ -118,7 +116,6 @@ async def _ask(
         run_context.log,
         _left(run_context),
         f"oversight-{run_context.id}-0",
-        redact=redactor(os.environ),
         folder="nervous",
         keep_prompt=run_context.keep_prompt,
     )

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 from urllib.parse import urlencode, urlsplit
 
+from kernel.document.redaction import secret_of
 from kernel.errors import OperationFailed
 from kernel.tools.operations import OperationContext, Result, operation
 from runtime.operations.fetch import fetched
@@ -89,7 +90,7 @@ def _provider(settings: Mapping[str, Any]) -> tuple[str, Provider, str]:
     if name not in PROVIDERS:
         raise OperationFailed(f"web-search: provider: {name!r} is none of {', '.join(PROVIDERS)}; {HOW}")
     provider = PROVIDERS[name]
-    key = os.environ.get(provider.key, "") if provider.key else ""
+    key = secret_of(provider.key) if provider.key else ""
     if provider.key and not key:
         raise OperationFailed(f"web-search: {name} needs its key in the environment, as {provider.key}")
     return name, provider, key

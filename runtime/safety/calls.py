@@ -12,7 +12,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kernel.document.redaction import redactor
+from kernel.document.redaction import redact
 from kernel.tools.tool import Tool
 from runtime.safety import code, sql
 from runtime.safety.acts import ANYTHING, Act, Stream, plain
@@ -203,7 +203,6 @@ def _note_secrets(tool: Tool, args: Mapping[str, Any], shell: Shell, environ: Ma
     """Note keys and tokens in arguments that leave for the network or another program."""
     if "network" not in tool.effects and tool.scheme not in ("mcp", "command"):
         return
-    redact = redactor(environ)
     if any(redact(text) != text for _, text in _texts(args)):
         shown = f"{tool.name} is handed what looks like a key or a password"
         shell.note(Act("secret-text", tool.name, shown=shown))

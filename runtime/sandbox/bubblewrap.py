@@ -15,6 +15,7 @@ from pathlib import Path
 
 from kernel.errors import OperationFailed
 from kernel.tools.operations import PROTECTED
+from runtime.sandbox.importable import importable
 from runtime.sandbox.placeholders import hideable, occupied, placeholder, watched
 
 HIDDEN = ("/root", "/home", "/run", "/var/run", "/tmp", "/var/tmp")
@@ -26,6 +27,8 @@ HOME_SECRETS = (
     *(".cargo/credentials", ".cargo/credentials.toml", ".local/share/keyrings"),
     *(".bash_history", ".zsh_history", ".python_history", ".psql_history"),
 )
+PRIVATE = (".env", ".envrc", ".git", ".netrc", ".npmrc", ".pypirc", ".ssh", ".aws")
+"""Names in a package outside the folder that a command imports from and does not see."""
 SYSTEM_SECRETS = (
     *("/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/krb5.keytab"),
     *("/etc/ssh", "/etc/ssl/private", "/var/backups", "/var/lib/cloud", "/var/spool/cron"),
@@ -158,11 +161,19 @@ def _file_system(
     if network and _under(names, hidden) and names.is_file():
         tools.append(names)
     tools += [path for path in visible if _under(path, hidden) and not _under(path, [folder, *tools])]
+    withheld = _secrets(environ)
+    for path in importable(folder, environ, home()):
+        both = (path, path.resolve())  # a link must not lead to what is private
+        widens = any(each in hidden or each in one.parents for each in both for one in (*hidden, *withheld))
+        private = widens or any(_under(each, withheld) for each in both)
+        if _under(path, hidden) and not (private or _under(path, [folder, *tools])):
+            tools.append(path)
+            withheld += [path / name for name in PRIVATE if (path / name).exists()]
     for path in tools:
         yield from ("--ro-bind", str(path), str(path))
     yield from ("--ro-bind" if read_only else "--bind", str(folder), str(folder))
     shown = [folder, *tools]
-    for path in _secrets(environ):
+    for path in withheld:
         if _under(path, shown) or not _under(path, hidden):
             empty = _in_memory(path, min(scratch_mb, 1))
             yield from (empty if path.is_dir() else ("--ro-bind", "/dev/null", str(path)))

@@ -160,7 +160,7 @@ def diff_of(old: str | None, new: str | None, around: int = 1, most: int = DIFF_
     lines = list(difflib.unified_diff(was, now, n=around, lineterm=""))[2:]
     if not lines and old != new:
         return "(only the line break at the end differs)"
-    return cut(redact(neutralise("\n".join(lines)), os.environ), most, "the file", head=2 / 3)
+    return cut(redact(neutralise("\n".join(lines))), most, "the file", head=2 / 3)
 
 
 def deletion_note(run: str, step: int, deleted: Mapping[str, bool]) -> str:

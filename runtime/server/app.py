@@ -13,6 +13,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
+from kernel.document.redaction import redact
 from kernel.errors import FractalError
 from runtime import __version__
 from runtime.api.listening import LOOPBACK
@@ -76,21 +77,21 @@ async def _lifespan(app: FastAPI) -> AsyncGenerator[None]:
 
 
 async def _failed(request: Request, error: Exception) -> JSONResponse:
-    return Json({"error": str(error)}, http_status(error))
+    return Json({"error": redact(str(error))}, http_status(error))
 
 
 async def _refused(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
-    return Json({"error": str(error.detail)}, error.status_code, error.headers)
+    return Json({"error": redact(str(error.detail))}, error.status_code, error.headers)
 
 
 async def _invalid(request: Request, error: Exception) -> JSONResponse:
     """Name each field that is wrong, and why."""
     assert isinstance(error, RequestValidationError)
     faults = [f"{'.'.join(map(str, each['loc'][1:])) or 'body'}: {each['msg']}" for each in error.errors()]
-    return Json({"error": "; ".join(faults)}, 422)
+    return Json({"error": redact("; ".join(faults))}, 422)
 
 
 async def _broken(request: Request, error: Exception) -> JSONResponse:
     """An error of ours; the server's log has where it occurred."""
-    return Json({"error": f"internal error in Fractal: {type(error).__name__}: {error}"}, 500)
+    return Json({"error": redact(f"internal error in Fractal: {type(error).__name__}: {error}")}, 500)

@@ -14,6 +14,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Depends, Query
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 
+from kernel.document.redaction import redact
 from kernel.errors import FractalError, StorageError, UsageError
 from kernel.events import now
 from runtime import __version__
@@ -321,7 +322,7 @@ def health(service: Served) -> schemas.HealthResponse:
             counts |= {name: kinds.get(kind.KIND, 0) for name, kind in named_kinds.items()}
             dreamed = max((each.latest for each in shelf.scan(DreamRecord)), default="")
     except FractalError as error:
-        trouble = str(error)
+        trouble = redact(str(error))
     outcomes = service.outcomes
     return schemas.HealthResponse(
         status="degraded" if trouble or outcomes.trouble else "healthy",

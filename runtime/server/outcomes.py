@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cached_property
 
+from kernel.document.redaction import redact
 from kernel.errors import FractalError
 from runtime.api.fractal import Fractal
 from runtime.memory.learning.attempts import StoredAttempt
@@ -110,7 +111,7 @@ class Outcomes:
 
 
 def _in_words(error: Exception) -> str:
-    return str(error) if isinstance(error, FractalError) else f"internal error: {error!r}"
+    return redact(str(error) if isinstance(error, FractalError) else f"internal error: {error!r}")
 
 
 def _each(

@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any
 
 from kernel.document.escaping import to_json
 from kernel.document.model import ACCEPTED, Document, Meta, root_id
-from kernel.document.redaction import redactor
 from kernel.errors import ConfigurationError
 from kernel.store.files import FileStore
 from runtime import __version__
@@ -192,7 +191,6 @@ class _Spans:
         self.root = next(each for each in documents.values() if each.meta.id == root_id(each.meta.run))
         self.run = self.root.meta.run
         self.trace = _trace(self.root.meta)
-        self.redact = redactor(os.environ)
         self._resource = Resource.create({"service.name": "fractal", "service.version": __version__})
         url = f"https://github.com/open-telemetry/semantic-conventions-genai/tree/{names.COMMIT}"
         self._scope = InstrumentationScope("fractal", __version__, attributes={"fractal.conventions": url})
@@ -267,7 +265,7 @@ class _Spans:
             "fractal.lifeforce": usage.get("lifeforce"),
         }
         if self.content and call.text:
-            found[names.OUTPUT_MESSAGES] = _message("assistant", self.redact(call.text))
+            found[names.OUTPUT_MESSAGES] = _message("assistant", call.text)
         failure = "interrupted" if call.end is None else "failed" if call.why else ""
         parent = (call.loop, "plan", call.attempt) if call.phase in PLANS else self._loop(call.loop)
         what, times = (call.key, call.start), (call.start, call.end or call.start)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from kernel.document.redaction import redact_forms
+from kernel.document.redaction import redact
 
 _HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff"
@@ -149,4 +149,4 @@ def call(tool: str, args: Mapping[str, Any] | None, cells: int) -> str:
     """A call in short: the tool, its texts, and other arguments as `name=value`; secrets are removed."""
     arguments = (args or {}).items()
     values = [value if isinstance(value, str) else f"{name}={value!r}" for name, value in arguments]
-    return elide(redact_forms(" ".join([tool or "subtask", *values])), cells)
+    return elide(redact(" ".join([tool or "subtask", *values])), cells)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from kernel import disk
 from kernel.document.escaping import to_json
 from kernel.document.model import Step
-from kernel.document.redaction import redact_forms
+from kernel.document.redaction import redact
 from kernel.errors import ConfigurationError
 from kernel.loop.approval import ALWAYS, SAME_KIND, serious
 from runtime.workspace import trust
@@ -63,7 +63,7 @@ def _why_not_kept(workspace: Workspace, folder: Path, step: Step) -> str:
         return "the call depends on results of this run"
     if step.whole or len(text) > LONGEST:
         return f"the call has more than {LONGEST:,} characters, or a secret"
-    if redact_forms(text) != text:
+    if redact(text) != text:
         return "the call contains a secret"
     path, call = settings_files(workspace.root)[-1], _entry(step, relative(workspace, folder))
     if with_call(_text(path), call) is None:
@@ -79,6 +79,7 @@ def keep(workspace: Workspace, folder: Path, steps: Iterable[Step]) -> Path:
             if step.state == "waiting":
                 call = _entry(step, relative(workspace, folder))
                 _add(path, workspace.root, call)
+                trust.written(workspace.root)
                 trust.accept([trust.approved(workspace.root, call)])
     return path
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from kernel.asking.prompt import FOLDER, GUIDANCE, MEMORY, NAMED
 from kernel.disk import SKIPPED
 from kernel.document.model import Document, Note
-from kernel.document.redaction import shown_name
+from kernel.document.redaction import redact, shown_name
 from kernel.errors import OperationFailed
 from kernel.loop.run_context import RunContext
 from runtime.workspace.found import Guidance
@@ -45,11 +45,11 @@ def offered_context(
     if known and known.problem:
         run.warn(f"{known.path}: {known.problem}")
     elif known and known.text:
-        yield Note("context", run.redact(known.text), "tool:instructions", f"{GUIDANCE}{known.name}")
+        yield Note("context", redact(known.text), "tool:instructions", f"{GUIDANCE}{known.name}")
     yield Note("context", run.listing(), "kernel", FOLDER)
     yield from _named_files(run, document.text(1, "task"), known.name if known else "")
     for part, text in remembered(document):
-        yield Note("context", run.redact(text), "tool:memory", f"{MEMORY}: {part}")
+        yield Note("context", redact(text), "tool:memory", f"{MEMORY}: {part}")
 
 
 def _named_files(run: RunContext, task: str, shown: str) -> Iterator[Note]:
@@ -64,7 +64,7 @@ def _named_files(run: RunContext, task: str, shown: str) -> Iterator[Note]:
             text = path.read_text("utf-8")
             if "\0" not in text:
                 left -= size
-                yield Note("context", run.redact(text.rstrip("\n")), "tool:read", f"{NAMED}{name}")
+                yield Note("context", redact(text.rstrip("\n")), "tool:read", f"{NAMED}{name}")
 
 
 def listing(folder: Path, protected: Sequence[Path] = ()) -> str:

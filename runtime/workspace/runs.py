@@ -14,6 +14,7 @@ from kernel import disk
 from kernel.document.frontmatter import peek
 from kernel.document.model import ENDED, Document, Meta, root_id
 from kernel.document.parser import read_head
+from kernel.document.redaction import redact
 from kernel.errors import DocumentError, Exit, UsageError
 from kernel.loop.advance import Outcome, outcome
 from kernel.loop.do import Waiting
@@ -217,7 +218,7 @@ def result_of(root: Document, path: Path, got: Outcome | Waiting) -> RunResult:
     if root.ended:
         end = outcome(root)
         output = end.result or end.partial
-        texts = (output, end.error, end.question)
+        texts = redact(output), redact(end.error), redact(end.question)
         return RunResult(meta.run, meta.id, end.status, end.exit, path, *texts, **common)
     waiting = got if isinstance(got, Waiting) else Waiting("children")
     asks: dict[str, Any] = {"question": waiting.question, "waiting": waiting.on}

@@ -8,8 +8,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -19,7 +21,7 @@ from kernel.errors import ConfigurationError, explained
 from kernel.loop.budget import Bounds
 from runtime.plugins import EMBEDDERS, installed
 from runtime.sandbox.limits import Limits
-from runtime.workspace.workspace import POSTGRES, settings_files, user_folder
+from runtime.workspace.workspace import POSTGRES, settings_files
 
 if TYPE_CHECKING:
     from kernel.asking.responder import Ladder
@@ -59,6 +61,15 @@ _TIMEOUT = (
     "seconds for one call, or its limits {connect: 5, first_token: 90, idle: 30, total: 600}; null: these; "
     "`llama:` has none"
 )
+
+
+def is_loopback(address: str | None) -> bool:
+    """Whether a server's address is on this machine."""
+    host = urlsplit(address or "").hostname or ""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 class Rung(BaseModel):
@@ -459,7 +470,7 @@ _WHO = frozenset({"model", "ladder"})
 
 def user_file() -> Path:
     """The user's own configuration file (XDG)."""
-    return user_folder() / "fractal.yaml"
+    return disk.user_folder() / "fractal.yaml"
 
 
 def load(root: Path, flags: Mapping[str, Any]) -> tuple[Config, dict[str, str]]:

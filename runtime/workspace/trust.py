@@ -18,13 +18,15 @@ from typing import Any, NamedTuple, cast
 from kernel import disk
 from kernel.errors import ConfigurationError
 from runtime.workspace import found
-from runtime.workspace.settings import Config, read, user_file
-from runtime.workspace.workspace import POSTGRES, Workspace, settings_files, user_folder
+from runtime.workspace.settings import Config, is_loopback, read, user_file
+from runtime.workspace.workspace import POSTGRES, Workspace, settings_files
 
 VARIABLE = "FRACTAL_TRUST"
 """Set to `all`, everything of every folder is allowed: for containers and CI. No file can say so."""
 PATIENCE = 10.0
 """Seconds to wait for another process that allows something."""
+CHANGED = "changed by a run"
+"""The name of the mark on settings that changed while a run worked; what was allowed has other names."""
 README = "README.md"
 """A file of `system/` that is no instruction."""
 CALL_CHARS = 2_500
@@ -63,7 +65,7 @@ class Untrusted(ConfigurationError):
 
 def place() -> Path:
     """The user's file of allowed items."""
-    return user_folder() / "trusted.json"
+    return disk.user_folder() / "trusted.json"
 
 
 def everything() -> bool:
@@ -239,8 +241,35 @@ _fewer = Lowers("fewer effects than your own file", lambda value, without: bool(
 _foreign = Lowers(
     "`sentence:MODEL` or a plugin", lambda value, without: value not in ("auto", "lexical", "minilm")
 )
+PROVIDERS = frozenset(
+    {"openai", "gemini", "mistral", "openrouter", "deepseek", "groq", "together_ai", "together", "anthropic"}
+    | {"lm_studio", "lmstudio", "hosted_vllm", "vllm", "llamacpp", "ollama"}
+)
+"""Providers whose models a folder may choose: the addresses are Fractal's own, the keys are the user's."""
+
+
+def _is_known(model: str | None) -> bool:
+    provider, _, named = str(model).partition("/")
+    return model in (None, "reflex", "person") or (bool(named) and provider in PROVIDERS)
+
+
+def _only_chooses(rung: Any) -> bool:
+    here = rung.api_base is None or is_loopback(rung.api_base)
+    return _is_known(rung.model) and here and not rung.options and rung.price is None
+
+
+CHOICES: Mapping[str, Lowers] = {
+    "model": Lowers("a model of another provider than the known ones", lambda value, _: not _is_known(value)),
+    "api_base": Lowers("an address that is not on this machine", lambda value, _: not is_loopback(value)),
+    "ladder": Lowers(
+        "a rung with another provider, an address elsewhere, a price or options",
+        lambda value, _: not all(map(_only_chooses, value)),
+    ),
+}
+"""Who reads the task. Where the file changed while a run worked, any value needs trust."""
 NEEDS_TRUST: Mapping[str, Lowers] = {
-    **dict.fromkeys(("model", "api_base", "price", "ladder"), _always),  # who reads the task, at what price
+    **CHOICES,
+    "price": _always,
     **dict.fromkeys(("calls", "tokens", "usd"), _more),
     "lifeforce": Lowers(
         "another pool than that of your own file", lambda value, without: without not in (None, value)
@@ -287,16 +316,47 @@ HARMLESS = frozenset(
 """The settings that a folder's file may make without being asked about."""
 
 
+def changed_by_run(root: Path) -> bool:
+    """Whether the folder's settings are as somebody has left them while a run worked there."""
+    return known().get(str(root), {}).get(CHANGED) == settings_digest(root)
+
+
+def settings_digest(root: Path) -> str:
+    """The digest of the folder's own files of settings."""
+    return digest("\n".join(map(digest_of, settings_files(root))).encode())
+
+
+_ours: set[str] = set()
+
+
+def written(root: Path) -> None:
+    """Fractal itself has written the folder's settings, as a person told it to."""
+    _ours.add(settings_digest(root))
+
+
+@contextmanager
+def watching(root: Path) -> Generator[None]:
+    """Note that the folder's settings have changed while a run worked there: they need a person's trust."""
+    before = settings_digest(root)
+    try:
+        yield
+    finally:
+        if (after := settings_digest(root)) not in (before, *_ours) and not everything():
+            with _changing() as allowed:
+                allowed.setdefault(str(root), {})[CHANGED] = after
+
+
 def lowering(root: Path, config: Config, sources: Mapping[str, str]) -> dict[str, Any]:
     """The settings in effect that the folder's own files make and that need a person's trust."""
     files = [str(path) for path in settings_files(root)]
     own = Config.model_validate(dict(read(user_file(), root)))
     values = config.model_dump(mode="json")
     lowered: dict[str, Any] = {}
+    suspect = changed_by_run(root)
     for name, lowers in NEEDS_TRUST.items():
         value, without = getattr(config, name), getattr(own, name)
         ours = any(sources[name] == file or sources[name].startswith(f"{file}:") for file in files)
-        if ours and value != without and lowers.holds(value, without):
+        if ours and value != without and (lowers.holds(value, without) or (suspect and name in CHOICES)):
             lowered[name] = values[name]
     if sources["skills"] == "flag":  # in addition to those that the files name
         lowered |= {"skills": named} if (named := list(map(str, _of_files(root, config, "skills")))) else {}

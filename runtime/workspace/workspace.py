@@ -304,9 +304,3 @@ def brain_place(store: str, folder: Path) -> Path:
 def brain_exists(store: str, folder: Path) -> bool:
     """Whether there may be a store: of one in PostgreSQL only its server knows."""
     return store.startswith(POSTGRES) or brain_place(store, folder).exists()
-
-
-def user_folder() -> Path:
-    """The folder of the user's own files (XDG)."""
-    base = os.environ.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
-    return Path(base) / "fractal"

@@ -106,7 +106,7 @@ def test_tools_of_native_calls_are_kept(tmp_path: Path, play: Play) -> None:
 
     play(model)
     ask = Ask(**{**vars(asks[0]), "tools": (TOOL, TOOL)})
-    assert keep_prompt(tmp_path, str, ask) == ""
+    assert keep_prompt(tmp_path, ask) == ""
     assert kept_prompt(tmp_path, ask.key).count('"name": "read"') == 2
 
 

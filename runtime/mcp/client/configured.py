@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
+from kernel import disk
 from kernel.errors import ConfigurationError
 from runtime.workspace import trust
-from runtime.workspace.workspace import user_folder
 
 LARGEST = 1_000_000
 """Bytes of a settings file; a larger file is an error."""
@@ -64,7 +64,7 @@ class Configured:
 def places(folder: Path, root: Path) -> tuple[Path, ...]:
     """The files that may name servers, the nearest first."""
     workspace = root.parent if root.name == ".fractal" else root
-    candidates = (folder / ".mcp.json", workspace / ".mcp.json", user_folder() / "mcp.json")
+    candidates = (folder / ".mcp.json", workspace / ".mcp.json", disk.user_folder() / "mcp.json")
     return tuple(dict.fromkeys(candidates))
 
 

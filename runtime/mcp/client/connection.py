@@ -13,7 +13,7 @@ from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernel.document.redaction import neutralise, value_redactor
+from kernel.document.redaction import learn_secret, learn_secrets, neutralise, redact
 from kernel.errors import ConfigurationError, FractalError, OperationFailed
 from kernel.tools.operations import Result
 from runtime.mcp.client.configured import Entry
@@ -62,8 +62,9 @@ class Connection:
             self._changed.set()
         self._keeper = asyncio.create_task(self._keep())
         # the value of a header is a secret, with a scheme before it or without
-        secrets = {f"{key}_token": each.rpartition(" ")[2] for key, each in entry.headers.items()}
-        self._redact = value_redactor({**entry.env, **secrets})
+        for name, value in entry.headers.items():
+            learn_secret(name, value.rpartition(" ")[2])
+        learn_secrets(entry.env)
 
     @property
     def broken(self) -> bool:
@@ -93,7 +94,7 @@ class Connection:
         took = round(loop.time() - began, 3)
         if answer.is_error:
             self._changed.set()
-        return result_of(answer, self._redact, server=self.entry.name, seconds=took)
+        return result_of(answer, server=self.entry.name, seconds=took)
 
     async def close(self) -> None:
         """End the session, and the server if it is a program."""
@@ -200,7 +201,7 @@ class Connection:
 
         first = _first(error)
         if isinstance(first, FractalError):
-            return ConfigurationError(f"{self._name}: {first}")
+            return ConfigurationError(redact(f"{self._name}: {first}"))
         details = self._session.details()
         if isinstance(first, TimeoutError):
             self.doubtful = True
@@ -209,13 +210,15 @@ class Connection:
         if isinstance(first, MCPError):
             if first.code == CONNECTION_CLOSED or first.message == "Session terminated" or self._session.why:
                 self.ended = True
-                return Broken(f"{self._name} is gone and did not answer {action}: {details or first.message}")
-            return OperationFailed(f"{self._name} refused {action}: {self._redact(first.message[:500])}")
+                return Broken(
+                    redact(f"{self._name} is gone and did not answer {action}: {details or first.message}")
+                )
+            return OperationFailed(f"{self._name} refused {action}: {redact(first.message[:500])}")
         if isinstance(first, OSError) or type(first).__module__.startswith(("httpx2", "anyio")):
             self.ended = True
             cause = details or str(first) or type(first).__name__
-            return Broken(f"{self._name} ({self.entry.shown}) cannot be reached: {cause}")
-        message = self._redact(_first_line(first))
+            return Broken(redact(f"{self._name} ({self.entry.shown}) cannot be reached: {cause}"))
+        message = redact(_first_line(first))
         return OperationFailed(f"{self._name} sent an invalid answer to {action}: {message}")
 
 
@@ -245,14 +248,14 @@ def _silence_the_sdk() -> None:
             logger.addHandler(logging.NullHandler())
 
 
-def result_of(answer: CallToolResult, redact: Callable[[str], str], **evidence: Any) -> Result:
+def result_of(answer: CallToolResult, **evidence: Any) -> Result:
     """The answer to a call as the result of a step: untrusted data as text."""
     pieces = [piece for block in answer.content if (piece := _as_text(block))]
     if not any(getattr(block, "type", "") == "text" for block in answer.content):
         structured = answer.structured_content
         if structured is not None:
             pieces.append(json.dumps(structured, ensure_ascii=False))
-    text = redact(neutralise("\n".join(pieces)))
+    text = neutralise("\n".join(pieces))
     return Result(text or "[no content]", not answer.is_error, evidence)
 
 

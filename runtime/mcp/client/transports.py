@@ -12,12 +12,12 @@ import os
 import shutil
 import signal
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernel.document.redaction import neutralise
+from kernel.document.redaction import Pieces, neutralise, redact
 from kernel.errors import ConfigurationError
 from runtime.mcp.client.configured import Entry
 
@@ -187,13 +187,17 @@ class Program:
         room = LOG_BYTES
         large = self.log.exists() and self.log.stat().st_size > 4 * LOG_BYTES
         flags = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if large else os.O_APPEND)
-        with os.fdopen(os.open(self.log, flags, 0o600), "wb") as log:
-            log.write(f"== {datetime.now(UTC).isoformat(timespec='seconds')} {self.entry.shown}\n".encode())
+        with os.fdopen(os.open(self.log, flags, 0o600), "wb") as log, ExitStack() as stack:
+            log.write(
+                redact(f"== {datetime.now(UTC).isoformat(timespec='seconds')} {self.entry.shown}\n").encode()
+            )
+            pieces = Pieces(lambda text: log.write(text.encode("utf-8", "surrogateescape")))
+            stack.callback(pieces.end)
             while data := await process.stderr.read(65_536):
                 if room > 0:
-                    log.write(data[:room])
+                    pieces(data[:room].decode("utf-8", "surrogateescape"))
                     if len(data) > room:
-                        log.write(b"\n[the rest of this session is not logged]\n")
+                        pieces("\n[the rest of this session is not logged]\n")
                     log.flush()
                     room -= len(data)
                 lines = data[-2_000:].decode("utf-8", "replace").strip().splitlines()

@@ -14,6 +14,7 @@ from mcp.server.mcpserver.exceptions import ResourceNotFoundError, ToolError
 from mcp.types import ToolAnnotations
 from pydantic import BaseModel, Field
 
+from kernel.document.redaction import redact
 from kernel.errors import FractalError, UsageError
 from kernel.loop.approval import Decider, plain_name
 from kernel.tools.tool import Tool
@@ -131,9 +132,9 @@ def _plainly(work: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any
         try:
             return await work(*args, **kwargs)
         except FractalError as error:
-            raise ToolError(" ".join([str(error), *getattr(error, "__notes__", ())])) from None
+            raise ToolError(redact(" ".join([str(error), *getattr(error, "__notes__", ())]))) from None
         except (OSError, ValueError, LookupError, TypeError, RuntimeError) as error:
-            raise ToolError(f"internal error in Fractal: {type(error).__name__}: {error}") from None
+            raise ToolError(redact(f"internal error in Fractal: {type(error).__name__}: {error}")) from None
 
     return call
 
@@ -312,7 +313,7 @@ def make(runs: Runs) -> MCPServer:
         try:
             return runs.reading.path(id).read_text("utf-8", errors="replace")
         except (FractalError, OSError) as error:
-            raise ResourceNotFoundError(str(error)) from None
+            raise ResourceNotFoundError(redact(str(error))) from None
 
     return server
 

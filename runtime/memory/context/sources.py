@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernel.document.redaction import redactor, shown_name
+from kernel.document.redaction import shown_name
 from kernel.loop.budget import estimate_tokens
 from runtime.memory.context import awareness
 from runtime.memory.context.context import (
@@ -72,9 +71,7 @@ class ContextSources:
     def context(self, task: str, room: int, *, run: str = "", count: Count = estimate_tokens) -> Context:
         """What is shown for a task within `room` tokens; `run` is the asking run."""
         near = self._near(task, run)
-        examples = ways(
-            [each for each in near if each[1] >= LIKE][:READ], self.runs.parent, redactor(os.environ)
-        )
+        examples = ways([each for each in near if each[1] >= LIKE][:READ], self.runs.parent)
         makers: dict[str, Callable[[], Sequence[Line]]] = {
             FILES: lambda: [*facts(self.brain, task, self.now), *self._files(near)],
             PATTERNS: lambda: self._patterns(task, near),

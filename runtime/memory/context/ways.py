@@ -10,7 +10,7 @@ example, and of several runs that went the same way one is shown.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernel.document.escaping import to_json
 from kernel.document.model import Document, Step
+from kernel.document.redaction import redact
 from kernel.errors import FractalError
 from kernel.store.files import FileStore
 from runtime.memory.context.corrections import Correction, correction_of
@@ -55,9 +56,7 @@ class Way:
     corrects: bool = False  # it is told as a correction
 
 
-def ways(
-    near: Iterable[tuple[Experience, float]], state: Path, redact: Callable[[str], str] = lambda text: text
-) -> list[Way]:
+def ways(near: Iterable[tuple[Experience, float]], state: Path) -> list[Way]:
     """The ways of experiences, each with how like the new task it is; those that most runs went first.
 
     Where the same tools went wrong otherwise, a way counts less: that it went well may have been luck.

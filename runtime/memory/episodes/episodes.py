@@ -5,7 +5,6 @@ What a person has forgotten is not indexed again.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
@@ -13,7 +12,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from kernel import disk
 from kernel.document.model import Document
-from kernel.document.redaction import redactor
 from kernel.errors import FractalError, StorageError
 from kernel.events import now
 from kernel.store.files import FileStore
@@ -165,9 +163,7 @@ class Episodes:
         root = next((each for each in documents if not each.meta.parent), None)
         if root is None or not self.observe:
             return []
-        return observations_of(
-            root, feedback, self.observe, self.brain.settings.systems, redactor(os.environ)
-        )
+        return observations_of(root, feedback, self.observe, self.brain.settings.systems)
 
     def _observe(self, run: str, observations: Sequence[RunObservation]) -> None:
         """Store the observations of a run."""

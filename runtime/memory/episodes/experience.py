@@ -5,13 +5,11 @@ The full account stays in the loop's document.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from kernel.document.model import ENDED, Document, Step
-from kernel.document.redaction import redactor
 from runtime.memory.learning.patterns import GENERAL
 from runtime.memory.store import Record
 from runtime.workspace.workspace import DEFAULT
@@ -70,17 +68,15 @@ def experiences_of(
 
     `feedback` maps run ids to a person's verdict; `type_of` returns a task's type.
     """
-    verdicts, redact = feedback or {}, redactor(os.environ)
+    verdicts = feedback or {}
     return [
-        _experience(document, verdicts.get(document.meta.run), redact, type_of)
+        _experience(document, verdicts.get(document.meta.run), type_of)
         for document in documents
         if document.meta.status in ENDED and not document.meta.operation
     ]
 
 
-def _experience(
-    document: Document, approved: bool | None, redact: Any, type_of: Callable[[str], str]
-) -> Experience:
+def _experience(document: Document, approved: bool | None, type_of: Callable[[str], str]) -> Experience:
     meta = document.meta
     steps = [document.steps[n] for n in sorted(document.steps)]
     spent = meta.spent
@@ -90,7 +86,7 @@ def _experience(
     tools = tuple(dict.fromkeys(step.tool or "task" for step in steps))
     return Experience(
         id=meta.id,
-        text=redact(document.text(1, "task"))[:TASK_CHARS],
+        text=document.text(1, "task")[:TASK_CHARS],
         run=meta.run,
         document=f"runs/{meta.run}/{meta.id}.md",
         level=meta.level,
@@ -100,10 +96,10 @@ def _experience(
         status=meta.status,
         success=success,
         signal=signal_of(document, approved),
-        reason=redact(reason_of(document))[:REASON_CHARS],
+        reason=reason_of(document)[:REASON_CHARS],
         moves=tuple(f"{step.tool or 'task'} {step.state}" for step in steps[:MOST_MOVES]),
         tools=tools,
-        files=tuple(dict.fromkeys(redact(name) for step in steps for name in files_of(step)))[:MOST_FILES],
+        files=tuple(dict.fromkeys(name for step in steps for name in files_of(step)))[:MOST_FILES],
         rungs=tuple(dict.fromkeys(str(each.get("rung", "")) for each in meta.rungs if each.get("rung"))),
         attempts=meta.attempt,
         calls=int(spent.get("calls", 0)),

@@ -7,7 +7,7 @@ can only be part of a result, which has low salience.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -52,7 +52,6 @@ def observations_of(
     feedback: Sequence[Mapping[str, Any]],
     kinds: Sequence[str],
     systems: Sequence[Path],
-    redact: Callable[[str], str],
 ) -> list[RunObservation]:
     """The observations in a run's root document and in later `feedback` by a person."""
     observations: list[RunObservation] = []
@@ -60,16 +59,14 @@ def observations_of(
         remembered = _remembered(root)
         for place, at, text in _facts(root, feedback, systems):
             if not any(text.casefold() in each for each in remembered):
-                observations.append(RunObservation(redact(text), "fact", PERSON, at, place))
+                observations.append(RunObservation(text, "fact", PERSON, at, place))
     if "reflections" in kinds:
         for place, text in _learned(root):
-            said = RunObservation(
-                redact(text), "reflection", "", root.meta.updated, place, WEIGHT["reflection"]
-            )
+            said = RunObservation(text, "reflection", "", root.meta.updated, place, WEIGHT["reflection"])
             observations.append(said)
     if root.ended and (end := _end(root, kinds)):
         observations.append(
-            RunObservation(redact(end[1]), end[0], "", root.meta.updated, TURNS["end"], WEIGHT[end[0]])
+            RunObservation(end[1], end[0], "", root.meta.updated, TURNS["end"], WEIGHT[end[0]])
         )
     return observations
 

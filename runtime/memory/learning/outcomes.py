@@ -6,14 +6,12 @@ written and which tools follow each other is taken from it.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from kernel.document.model import Step
-from kernel.document.redaction import redactor
 from runtime.memory.episodes.experience import (
     MOST_FILES,
     MOST_MOVES,
@@ -86,14 +84,11 @@ def take_in(brain: Brain, learning: Learning | None, outcomes: Sequence[Outcome]
     They are compared by `Learning.learn`, which takes longer. Repeating the call changes nothing. Raises
     `FractalError` if memory cannot be written.
     """
-    redact = redactor(os.environ)
-    outcomes = [
-        each.model_copy(update={"task": redact(each.task), "type": _type(brain, each)}) for each in outcomes
-    ]
+    outcomes = [each.model_copy(update={"type": _type(brain, each)}) for each in outcomes]
     tried = {each.id: each for each in sorted(outcomes, key=lambda each: bool(each.task)) if not each.habits}
     known = {each.id: each.text for each in brain.shelf.pick(Experience, tried)}
     new = [each for each in tried.values() if each.id not in known or (each.task and not known[each.id])]
-    experiences = [_experience(each, redact) for each in new]
+    experiences = [_experience(each) for each in new]
     rows = brain.embedder.embed([each.text for each in experiences]) if experiences else ()
     name = brain.embedder.name
     brain.shelf.put(
@@ -112,7 +107,7 @@ def _type(brain: Brain, outcome: Outcome) -> str:
     return outcome.type or (brain.kinds.of(outcome.task)[0] if outcome.task else GENERAL)
 
 
-def _experience(outcome: Outcome, redact: Any) -> Experience:
+def _experience(outcome: Outcome) -> Experience:
     steps = outcome.steps
     files = [*outcome.files, *(name for step in steps for name in files_of(step))]
     return Experience(
@@ -125,10 +120,10 @@ def _experience(outcome: Outcome, redact: Any) -> Experience:
         status="complete" if outcome.success else "failed",
         success=outcome.success,
         signal=signal_for(outcome.success, outcome.signal),
-        reason="" if outcome.success else redact(outcome.signal)[:REASON_CHARS],
+        reason="" if outcome.success else outcome.signal[:REASON_CHARS],
         moves=tuple(f"{step.tool} {step.state}" for step in steps),
         tools=tuple(dict.fromkeys(step.tool for step in steps)),
-        files=tuple(dict.fromkeys(map(redact, files)))[:MOST_FILES],
+        files=tuple(dict.fromkeys(files))[:MOST_FILES],
         tokens=outcome.tokens,
         seconds=outcome.seconds,
         at=outcome.at,

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
+from kernel.document.redaction import redacted
 from kernel.errors import ConfigurationError, UsageError
 
 if TYPE_CHECKING:
@@ -147,8 +148,8 @@ def text_of(body: str) -> str:
     return text if isinstance(text, str) else ""
 
 
-def to_row(record: Record) -> Row:
-    """The row of a record. Raises `UsageError` for vectors that cannot be compared."""
+def to_row(record: Record, redact: Callable[[str], str]) -> Row:
+    """The row of a record, without secrets. Raises `UsageError` for vectors that cannot be compared."""
     for name, raw in record.vectors.items():
         if not _is_vector(raw):
             raise UsageError(
@@ -163,7 +164,10 @@ def to_row(record: Record) -> Row:
 
         fields = record.model_dump(exclude={"vectors"})
         body = json.dumps(fields, default=lambda value: to_jsonable_python(value, bytes_mode="base64"))
-    return Row(record.KIND, record.id, body, record.text, dict(record.vectors))
+    fields = json.loads(body)
+    if (clean := redacted(fields, redact)) != fields:
+        body = _dumped({**clean, "id": record.id}, separators=(",", ":"))
+    return Row(record.KIND, record.id, body, clean["text"], dict(record.vectors))
 
 
 def to_record(kind: type[R], row: Row) -> R:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from kernel.document.redaction import redactor
 from kernel.errors import UsageError
 from runtime.memory.embed import Embedder
 from runtime.memory.store.filters import Where, suits
@@ -52,7 +53,8 @@ class Shelf:
 
     def put(self, *records: Record) -> None:
         """Put records, all or none, replacing those with the same kind and id."""
-        rows = [to_row(record) for record in records]
+        redact = redactor()
+        rows = [to_row(record, redact) for record in records]
         if rows:
             with self.transaction():
                 self.keeper.write(rows)

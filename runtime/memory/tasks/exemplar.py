@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict
 
 from kernel.asking.prompt import found_by_itself
 from kernel.document.model import Document, Step
-from kernel.document.redaction import redact_forms
+from kernel.document.redaction import redact
 from kernel.document.references import SHELL, in_shell, references
 from kernel.document.references import renumbered as with_numbers
 from runtime.memory.tasks import Refusal
@@ -90,7 +90,7 @@ def exemplar(document: Document, reports: Collection[str] = ()) -> Exemplar | Re
     written = json.dumps(steps, ensure_ascii=False)
     if len(written) > LONGEST_STEPS:
         return Refusal(f"its steps hold more than {LONGEST_STEPS} characters")
-    if redact_forms(written) != written:
+    if redact(written) != written:
         return Refusal("its steps hold a text that looks like a secret")
     if seen := _seen_only(document, said, json.dumps([step["args"] for step in steps], ensure_ascii=False)):
         return Refusal(f"it used {seen}, which is in the workspace and not in the task")

@@ -14,8 +14,11 @@ import pytest
 import yaml
 from in_process import Ran, in_process
 
+from kernel.asking.responder import Ladder
 from kernel.errors import ConfigurationError, Exit
 from runtime.api.fractal import Fractal, shipped_system
+from runtime.models.endpoints import ALIASES, ENDPOINTS
+from runtime.models.scripted import Scripted
 from runtime.workspace import trust
 from runtime.workspace.settings import Config
 from runtime.workspace.trust import HARMLESS, NEEDS_TRUST, Untrusted
@@ -75,7 +78,9 @@ def test_every_setting_is_either_harmless_or_needs_trust() -> None:
 
 
 LOWERING: list[tuple[str, Any]] = [
-    ("model", "openai/gpt-5-mini"),
+    ("model", "replay:/somewhere"),
+    ("model", "elsewhere/gpt-5-mini"),
+    ("ladder", [{"model": "openai/gpt-5-mini", "options": {"api_base": "http://example.org"}}]),
     ("api_base", "http://example.org"),
     ("price", {"input": 0.1, "output": 0.1}),
     ("ladder", [{"model": "reflex"}, {"model": "openai/x", "api_base": "http://example.org"}]),
@@ -114,6 +119,10 @@ def test_a_setting_that_lowers_security_is_refused_until_it_is_allowed(
     ("name", "value"),
     [
         ("retries", 0),
+        ("model", "openai/gpt-5-mini"),
+        ("api_base", "http://127.0.0.1:8080/v1"),
+        ("api_base", "http://[::1]:8080"),
+        ("ladder", [{"model": "reflex"}, {"model": "ollama/qwen3", "api_base": "http://localhost:1"}]),
         ("sandbox", "bwrap"),
         ("sandbox", "auto"),
         ("network", False),
@@ -132,7 +141,7 @@ def test_a_harmless_setting_needs_no_trust(folder: Path, name: str, value: Any) 
 
 
 def test_each_model_of_a_ladder_is_shown_before_it_is_allowed(folder: Path) -> None:
-    models = [f"ollama/model-{n}" for n in range(12)]
+    models = [f"elsewhere/model-{n}" for n in range(12)]
     settings(folder, ladder=[{"model": name} for name in models])
     with pytest.raises(Untrusted) as refused:
         run(folder)
@@ -344,3 +353,31 @@ def test_what_two_allow_at_the_same_time_is_all_kept(folder: Path) -> None:
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(allow, range(4)))
     assert len(trust.known()) == 80
+
+
+# ---- one's own settings ----------------------------------------------------------------------------------
+
+
+def test_own_edit_that_only_chooses_a_model_asks_nothing(folder: Path) -> None:
+    for model in ("openai/gpt-5-mini", "anthropic/claude-sonnet-5", "reflex"):
+        settings(folder, model=model)
+        assert names(folder) == []
+
+
+def test_settings_that_changed_while_a_run_worked_need_trust(folder: Path) -> None:
+    settings(folder, model="openai/gpt-5-mini")
+
+    def act(ask: Any) -> Any:
+        settings(folder, model="openai/gpt-5", api_base="http://127.0.0.1:9")
+        return {"task": "t", "question": "which?"}
+
+    asyncio.run(Fractal(folder, ladder=Ladder((Scripted(act),))).run("do the work"))
+    assert names(folder) == ["model", "api_base"]
+    trust.accept(Fractal(folder).untrusted())
+    assert names(folder) == []
+    settings(folder, model="openai/gpt-5-nano")
+    assert names(folder) == [], "edited by a person since"
+
+
+def test_known_providers_are_those_with_an_address_of_fractal() -> None:
+    assert {*ENDPOINTS, *ALIASES} | {"anthropic", "ollama"} == trust.PROVIDERS

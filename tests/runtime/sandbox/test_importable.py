@@ -1,0 +1,121 @@
+"""Packages and editable installs outside the folder can be imported in the sandbox, and only these."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from playing import Play, bash, boxed, doing, put
+
+from runtime.sandbox.sandbox import Sandbox
+
+PROJECT = """
+[build-system]
+requires = ["hatchling"]
+build-backend = "hatchling.build"
+[project]
+name = "lent"
+version = "1"
+[tool.hatch.build]
+dev-mode-dirs = ["src"]
+"""
+FINDER = "MAPPING: dict[str, str] = {'shared': '%s'}\nNAMESPACES: dict[str, list[str]] = {}\n" + (
+    "import sys\nfrom importlib.machinery import PathFinder\n"
+    "def install():\n    sys.path[:0] = [__import__('os').path.dirname(each) for each in MAPPING.values()]\n"
+)
+TEST = "import lent, shared\n\ndef test_it():\n    assert lent.ONE + shared.ONE == 2\n"
+
+
+@pytest.fixture
+def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A virtual environment and a project that is installed in it as editable, both outside the folder."""
+    home, place = tmp_path / "home", tmp_path / "home" / "venvs" / "one"
+    monkeypatch.setenv("HOME", str(home))
+    put(home / "lent", "pyproject.toml", PROJECT)
+    put(home / "lent", "src/lent/__init__.py", "ONE = 1\n")
+    put(home / "lent", "src/.env", "PASSWORD=hunter22\n")
+    put(home / "shared" / "shared", "__init__.py", "ONE = 1\n")
+    put(home, "private.txt", "mine")
+    put(home, ".ssh/id_rsa", "a key")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(place)], check=True)
+    packages = next(place.glob("lib/python3*/site-packages"))
+    outer = [each for each in sys.path if each.endswith("site-packages")]
+    put(packages, "outer.pth", "\n".join(outer) + "\n")
+    pip = [str(place / "bin" / "python"), "-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation"]
+    subprocess.run([*pip, "--no-index", "-e", str(home / "lent")], check=True, cwd=home)
+    put(packages, "__editable___shared_finder.py", FINDER % (home / "shared" / "shared"))
+    put(
+        packages,
+        "__editable__.shared.pth",
+        "import __editable___shared_finder; __editable___shared_finder.install()\n",
+    )
+    (home / "link").symlink_to(home / ".ssh")
+    put(packages, "wide.pth", f"{home}\n/\n{home / '.ssh'}\n{home / 'link'}\n")
+    monkeypatch.setenv("PATH", f"{place / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    return home
+
+
+@boxed
+def test_pytest_starts_with_an_editable_install_outside_the_folder(
+    play: Play, tmp_path: Path, environment: Path
+) -> None:
+    put(tmp_path / "work", "test_it.py", TEST)
+    played = play(
+        doing(bash("PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 python -m pytest -q -p no:cacheprovider test_it.py")),
+        settings={"sandbox": "auto"},
+    )
+    step = played.root.steps[1]
+    assert step.state == "done" and "1 passed" in str(step.result), step.result
+
+
+@boxed
+async def test_only_what_is_imported_is_seen_and_nothing_can_be_changed(
+    tmp_path: Path, environment: Path
+) -> None:
+    here = environment
+    put(tmp_path / "work", "a.txt")
+    looks = f"""
+        cat {here}/private.txt {here}/.ssh/id_rsa {here}/link/id_rsa; cat {here}/lent/src/.env
+        ls -A {here}/lent
+        echo x >> {here}/lent/src/lent/__init__.py; touch {here}/venvs/one/new
+        true
+    """
+    result = (await Sandbox("auto").run(looks, folder=tmp_path / "work")).output
+    assert "mine" not in result and "a key" not in result and "hunter22" not in result
+    assert result.count("Read-only file system") == 2, result
+    assert (here / "lent/src/lent/__init__.py").read_text() == "ONE = 1\n"
+
+
+@boxed
+def test_environment_in_the_folder_shows_nothing_outside_it(
+    play: Play, tmp_path: Path, environment: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "work" / ".venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(place)], check=True)
+    put(next(place.glob("lib/python3*/site-packages")), "wide.pth", f"{environment / 'lent' / 'src'}\n")
+    monkeypatch.setenv("PATH", f"{place / 'bin'}{os.pathsep}/usr/bin{os.pathsep}/bin")
+    played = play(doing(bash(f"ls {environment}/lent/src; true")), settings={"sandbox": "auto"})
+    assert "lent/src" in str(played.root.steps[1].result) and "No such file" in str(
+        played.root.steps[1].result
+    )
+
+
+PROGRAM = """
+def save(path, text):
+    with open(path, "w") as file:
+        file.write(text)
+
+save("one.txt", "1")
+save("two.txt", "2")
+"""
+
+
+@boxed
+def test_program_that_writes_to_an_unread_path_asks_nobody_in_the_sandbox(play: Play, tmp_path: Path) -> None:
+    put(tmp_path / "work", "save.py", PROGRAM)
+    played = play(doing(bash("python3 save.py")), settings={"sandbox": "auto"})
+    assert played.root.meta.status in ("complete", "unverified")
+    assert (tmp_path / "work" / "two.txt").read_text() == "2"

@@ -1,0 +1,302 @@
+"""Nothing that a run leaves or prints has a secret, wherever it came from; harmless text stays as it is."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from in_process import Ran, in_process
+from llm_server import LlmServer
+from playing import ACCEPT, Play, Played, bash, boxed, doing, plan, put, read, write
+
+from kernel.document.redaction import Pieces, redact
+from kernel.errors import ConfigurationError
+from runtime.models.provider import Provider
+from runtime.workspace.inbox import drop
+
+SECRETS: Mapping[str, str] = {
+    "sk-proj-Zq81TopSecretValue77abc": "the key is {}",
+    "sk-ant-api03-Zq82TopSecretValue77abc": "{}",
+    "gsk_Zq83TopSecretValue77abcZq83TopSecretValue77": "groq {}",
+    "ghp_Zq84TopSecretValue77abcZq84TopSecret": "git clone with {} works",
+    "glpat-Zq85TopSecretValue77abc": "{}",
+    "AKIAZQ86TOPSECRETVAL": "aws {}",
+    "xoxb-1234567890-Zq87TopSecret": "{}",
+    "hf_Zq88TopSecretValueabcZq88TopSecretVal": "{}",
+    "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJacTg5In0.Zq89TopSecretValue": "{}",
+    "Zq90-top/secret+value": "aws_secret_access_key = {}",
+    "Zq91;top,secret&value!": "DB_PASSWORD={}",
+    "Zq92topsecret": "password: {}",
+    "Zq93topsecret": "mysql --password {} -e 'select 1'",
+    "Zq94topsecret": "Authorization: Bearer {}",
+    "WnE5NTpUb3BTZWNyZXQ=": "Authorization: Basic {}",
+    "Zq96topsecret": "X-API-Key: {}",
+    "Zq97topsecret": "Cookie: session={}; theme=dark",
+    "Zq98topsecret": "postgres://app:{}@db.example.org/app",
+    "Zq99topsecretvalue1234": "https://{}@github.com/a/b",
+    "Zr01topsecret": 'client = Client(api_key="{}")',
+    "Zr02topsecret": '{{"client_secret": "{}", "a": 1}}',
+    "Zr03topsecretvalue==": "DefaultEndpointsProtocol=https;AccountName=a;AccountKey={};EndpointSuffix=x",
+    "Zr04topsecret": "curl -u me:{} https://example.org",
+    "Zr05topsecret": "export GITHUB_TOKEN={}",
+    "Zr06topsecret": "https://example.org/a?access_token={}&page=2",
+    "MIIEZr07TopSecretValue": "-----BEGIN RSA PRIVATE KEY-----\n{}\n-----END RSA PRIVATE KEY-----",
+    "localsecret42": "the gateway refused {}",  # of no form: the value of a variable
+    "secretofsettings7": "{}",  # of no form: a setting's value
+}
+LINES = "\n".join(form.format(value) for value, form in SECRETS.items())
+HARMLESS = (
+    "the password is checked in login.py",
+    "token count: 512",
+    "max_tokens=200",
+    "prompt_tokens: 1200, completion_tokens: 33",
+    "3a85a0599c9816af3ccf4f",
+    "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+    "550e8400-e29b-41d4-a716-446655440000",
+    "src/auth/token_store.py",
+    "key: name, token: identifier, auth: none",
+    "key=value token=none",
+    "sort_key=lambda each: each.name",
+    "primary_key=True",
+    'password = os.environ["DB_PASSWORD"]',
+    "API_KEY=$API_KEY",
+    "Authorization: Bearer <token>",
+    "token = get_token()",
+    "self.password = password",
+    "def login(user, password: str) -> bool:",
+    "if password == 'abc': raise",
+    "Usage: login --token TOKEN",
+    "password_file: /etc/app/password",
+    "key_env: MY_GATEWAY_KEY",
+    "the secret of success is work",
+    "The secret: nobody knows it.",
+    "the bearer of news; basic authentication; a cookie banner",
+    "monkey=banana12, keyboard: us, tokenizer=cl100k_base, author: Jane",
+    "tests passed: 3, passed=12, bypass=yes12345",
+    "http://localhost:8080/a@b",
+    "git@github.com:owner/repository.git",
+    "https://example.com/a?page=2&sort=name",
+    "PWD=/srv/somebody/work",
+    '<input type="password" name="password">',
+    "cache_key=3a85a0599c9816af3ccf4f1234567890",
+    "commit 999c9816, tree 6dcd4ce23d88e2ee9568ba546c007c63d9131c1b",
+)
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home and a gateway's key; what a process has learned of settings is learned here."""
+    home = tmp_path / "home"
+    for name, folder in (("HOME", ""), ("XDG_CONFIG_HOME", "config"), ("XDG_STATE_HOME", "state")):
+        monkeypatch.setenv(name, str(home / folder))
+    monkeypatch.setenv("GATEWAY_KEY", "localsecret42\r\n")
+    (home / "config").mkdir(parents=True)
+    _Unasked("openai/m", options={"extra_headers": {"x-api-key": "secretofsettings7"}})
+    return home
+
+
+class _Unasked(Provider):
+    async def send(self, ask: Any, seconds: float) -> Any: ...
+    async def load(self) -> None: ...
+
+
+def told(text: str) -> list[str]:
+    """The secrets that a text has."""
+    return [each for each in SECRETS if each in text or json.dumps(each)[1:-1] in text]
+
+
+def left(*folders: Path, besides: Iterable[str] = ()) -> list[tuple[str, str]]:
+    """The files below these folders that have a secret, but for the user's own."""
+    return [
+        (str(path), secret)
+        for folder in folders
+        for path in folder.rglob("*")
+        if path.is_file() and path.name not in besides
+        for secret in told(path.read_bytes().decode("utf-8", "replace"))
+    ]
+
+
+def kept_or_printed(played: Played, *besides: str) -> list[Any]:
+    shown = json.dumps([each.as_dict() for each in played.events], ensure_ascii=False, default=str)
+    work = played.fractal.workspace.folder
+    return [*told(f"{shown}\n{played.result}"), *left(work, Path(os.environ["HOME"]), besides=besides)]
+
+
+def test_nothing_that_a_run_leaves_or_prints_has_a_secret(play: Play, tmp_path: Path) -> None:
+    put(tmp_path / "work", "planted.txt", LINES)
+    copy = write("copy.txt", "{{ steps[1].result }}")
+
+    def answer(ask: Any) -> Any:
+        if ask.phase == "check":
+            return {**ACCEPT, "output": f"it is there:\n{LINES}"}
+        return plan(
+            read("planted.txt"), copy, write("made.txt", LINES), success=[{"file": "made.txt", "has": "key"}]
+        )
+
+    played = play(
+        answer, task=f"copy planted.txt, and make made.txt of:\n{LINES}", settings={"keep_prompts": True}
+    )
+    assert played.root.meta.status == "complete"
+    assert kept_or_printed(played, "planted.txt", "copy.txt", "made.txt") == []
+    for name in ("copy.txt", "made.txt"):
+        assert (tmp_path / "work" / name).read_text("utf-8").rstrip() == LINES, "what is executed is exact"
+
+
+@boxed
+def test_output_of_a_command_is_kept_without_secrets(play: Play, tmp_path: Path) -> None:
+    put(tmp_path / "work", "planted.txt", LINES)
+    played = play(doing(bash("cat planted.txt; cat planted.txt >&2; exit 1")), settings={"sandbox": "auto"})
+    assert "[redacted" in str(played.root.steps[1].result)
+    assert kept_or_printed(played, "planted.txt") == []
+
+
+def test_answer_of_a_person_is_kept_without_secrets_and_used_exactly(play: Play, tmp_path: Path) -> None:
+    waiting = play(lambda ask: {"task": "write it down", "question": "which text?"})
+    drop(waiting.folder, "answer", text=LINES)
+    assert kept_or_printed(waiting) == []
+    seen: list[str] = []
+
+    def answer(ask: Any) -> Any:
+        seen.append(ask.user)
+        return (
+            ACCEPT if ask.phase == "check" else plan(write("made.txt", "x"), success=[{"file": "made.txt"}])
+        )
+
+    played = play(answer, resume=waiting.result.run)
+    assert any("Zq92topsecret" in each for each in seen), "the model gets what the person said"
+    assert kept_or_printed(played) == []
+
+
+def test_arguments_are_exact_after_a_restart(play: Play, tmp_path: Path) -> None:
+    played = play(doing(write("made.txt", LINES)), plan_only=True)
+    assert kept_or_printed(played) == []
+    drop(played.folder, "approve")
+    assert play(doing(), resume=played.result.run).root.meta.status == "complete"
+    assert (tmp_path / "work" / "made.txt").read_text("utf-8") == LINES
+
+
+def fractal(folder: Path, *words: str, stdin: str = "", **env: str) -> Ran:
+    folder.mkdir(exist_ok=True)
+    return in_process(folder, words, {**os.environ, "FRACTAL_TRUST": "all", **env}, stdin)
+
+
+def test_what_is_remembered_has_no_secret(tmp_path: Path, home: Path) -> None:
+    for line in LINES.replace("KEY-----\n", "KEY-----").replace("\n-----END", "-----END").splitlines():
+        ran = fractal(tmp_path / "work", "remember", f"note: {line}")
+        assert told(ran.out + ran.err) == []
+    assert left(tmp_path / "work", home) == []
+
+
+def test_error_of_a_provider_is_printed_and_kept_without_secrets(
+    tmp_path: Path, home: Path, llm_server: LlmServer
+) -> None:
+    for _ in range(4):
+        llm_server.fail(500, message=LINES)
+    ladder = [
+        {
+            "model": "openai/m",
+            "api_base": llm_server.url,
+            "options": {"key_env": "GATEWAY_KEY", "retries": 2, "backoff": 0.01},
+        }
+    ]
+    ran = fractal(tmp_path / "work", "run", "put the quote into note.txt", FRACTAL_LADDER=json.dumps(ladder))
+    assert ran.exit == 4 and told(ran.out + ran.err) == []
+    assert left(tmp_path / "work", home) == []
+    sent = {
+        {key.lower(): value for key, value in headers.items()}.get("authorization")
+        for _, headers, _ in llm_server.requests
+    }
+    assert sent == {"Bearer localsecret42"}, "the line end is stripped"
+
+
+SERVER = """
+import json, sys
+from pathlib import Path
+lines = Path(sys.argv[1]).read_text()
+print(lines, file=sys.stderr, flush=True)
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "id" in asked:
+        answer = {"jsonrpc": "2.0", "id": asked["id"], "error": {"code": -32000, "message": lines}}
+        print(json.dumps(answer), flush=True)
+"""
+
+
+def test_error_of_a_tool_server_is_printed_and_kept_without_secrets(tmp_path: Path, home: Path) -> None:
+    planted, program = put(tmp_path, "planted.txt", LINES), put(tmp_path, "server.py", SERVER)
+    entry = {"command": sys.executable, "args": [str(program), str(planted)]}
+    put(tmp_path / "work", ".mcp.json", json.dumps({"mcpServers": {"bad": entry}}))
+    ran = fractal(tmp_path / "work", "tools", "ls")
+    assert "bad" in ran.out + ran.err and told(ran.out + ran.err) == []
+    assert left(tmp_path / "work", home) == []
+
+
+@pytest.mark.parametrize(
+    "key", ["localsecret42\r", "localsecret42\n", " localsecret42 ", "\tlocalsecret42\r\n"]
+)
+def test_key_is_stripped(monkeypatch: pytest.MonkeyPatch, key: str) -> None:
+    monkeypatch.setenv("GATEWAY_KEY", key)
+    assert _Unasked("openai/m").key("GATEWAY_KEY") == "localsecret42"
+
+
+@pytest.mark.parametrize(
+    "key", ["sk-proj-Zq81\u2013TopSecret", "local\rsecret42", "localsecret42\x00"[:-1] + "\x1b["]
+)
+def test_key_that_no_request_can_carry_is_refused_without_being_shown(
+    monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    monkeypatch.setenv("GATEWAY_KEY", key)
+    with pytest.raises(ConfigurationError, match="GATEWAY_KEY") as refused:
+        _Unasked("openai/m").key("GATEWAY_KEY")
+    assert "ecret" not in str(refused.value)
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+def test_each_form_is_redacted_once_and_for_all(secret: str) -> None:
+    text = redact(SECRETS[secret].format(secret))
+    assert secret not in text and "[redacted " in text
+    assert redact(text) == text
+
+
+@pytest.mark.parametrize("text", HARMLESS)
+def test_harmless_text_stays_as_it_is(text: str) -> None:
+    assert redact(text) == text
+
+
+NAMES = st.builds(
+    lambda before, word, join: join.join(filter(None, (before, word))),
+    st.sampled_from(["", "db", "app", "my", "aws", "stripe", "smtp"]),
+    st.sampled_from(
+        ["password", "passwd", "secret", "token", "api_key", "access_key", "private_key", "auth_token"]
+    ),
+    st.sampled_from(["_", "-"]),
+)
+VALUES = st.from_regex(r"[a-z][0-9][A-Za-z0-9!#$%*+,/<=?@^_|~]{8,30}[A-Za-z0-9]", fullmatch=True)
+
+
+@given(
+    NAMES,
+    VALUES,
+    st.sampled_from(["{}={}", '{}="{}"', "{} = '{}'", "export {}={}", "run {}={} now", '"{}": "{}"']),
+)
+def test_value_of_a_secret_name_is_redacted(name: str, value: str, form: str) -> None:
+    for written in (name, name.upper()):
+        assert value not in redact(form.format(written, value))
+
+
+@given(st.lists(st.integers(1, 30), max_size=60))
+def test_reply_that_is_shown_while_it_comes_has_no_secret(sizes: list[int]) -> None:
+    text, shown = f"I write:\n{LINES}\nand that is all that there is.", list[str]()
+    pieces = Pieces(shown.append)
+    for size in [*sizes, len(text)]:
+        pieces(text[:size])
+        text = text[size:]
+    pieces.end()
+    assert told("".join(shown)) == [] and "".join(shown).endswith("all that there is.")
