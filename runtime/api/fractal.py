@@ -298,6 +298,7 @@ class Fractal(Reader):
         worktree: bool = False,
         trace: str = "",
         id: str = "",
+        within: str = "",
     ) -> RunResult:
         """Start a run. `context` holds pairs of source and text; `after` is an earlier run to follow up.
 
@@ -306,7 +307,8 @@ class Fractal(Reader):
         The text of a guided `tool` guides the root loop. With `reuse`, the result of an earlier run that only
         read is returned if its task, inputs and instructions are the same. Runs with the same `group` are
         attempts at one task, which are compared. Runs with the same `thread` are one conversation. `trace` is
-        the caller's W3C `traceparent`, kept in META. `id` is one that the caller got of `Workspace.new_run`.
+        the caller's W3C `traceparent`, kept in META. `id` is one that the caller got of `Workspace.new_run`. A run
+        that another one started, which `within` names, is never taken for the newest.
         """
         if not task.strip():
             raise UsageError('the task is empty; say what is to be done: fractal run "…"')
@@ -328,6 +330,7 @@ class Fractal(Reader):
             document = first_document(run, task, pieces, run_context.folder, bounds, tool)
             extra: dict[str, Any] = self._meta_names(group, thread)
             extra |= {"plan_only": True} if plan_only else {}
+            extra |= {"within": within} if within else {}
             extra |= {"worktree": made.noted} if made else {}
             extra |= {"trace": found} if (found := self._trace(document, trace)) else {}
             if self.sources["skills"] == "flag":  # they are used again when the run is resumed
