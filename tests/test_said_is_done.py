@@ -276,3 +276,43 @@ def test_a_turn_gives_the_subtask_that_a_draft_of_a_phase_demands(work: Path, na
     assert "# DO\nDo it." in tried[0]
     assert played.result.exit == Exit.ACCEPTED
     assert (work / "system" / "phases" / "do.md").is_file()
+
+
+# ---- agents and oversight ----
+
+
+@pytest.mark.parametrize("words", [["run", "--agent", "reviwer", "x"], ["grant", "reviwer", "csv"], ["revoke", "defualt", "bash"], ["messages", "send", "--to", "reviwer", "x"]])
+def test_a_misspelt_agent_is_not_made(work: Path, words: list[str]) -> None:
+    (work / "fractal.yaml").write_text("agents: {reviewer: {}, worker-1: {}}")
+    env = {**os.environ, "FRACTAL_MODEL": "reflex"}
+    ran = in_process(work, words, env)
+    assert ran.exit != 0
+    assert "there is no agent" in ran.err and "did you mean" in ran.err
+    assert not (work / "state").exists() and not (work / ".fractal" / "state").exists()
+    for new in ("ada", "worker-2"):
+        assert in_process(work, ["grant", new, "csv"], env).exit == 0
+
+
+def test_a_lone_model_is_offered_no_oversight_and_is_none(play: Play) -> None:
+    indexes: list[str] = []
+
+    def answers(ask: Ask) -> Any:
+        if ask.phase == "check":
+            return ACCEPT
+        indexes.append(ask.system)
+        assert not ask.document.meta.parent, "it does not answer its own escalation"
+        return plan({"tool": "escalate", "what": "statistics: is the difference significant?"})
+
+    task = "escalate to oversight: ask for help with statistics, is the difference significant?"
+    played = play([Scripted(answers), Human()], task)
+    assert "escalate(" not in indexes[0] and "request-" not in indexes[0]
+    assert played.result.exit == Exit.WAITING
+
+
+def test_what_was_said_to_a_plan_is_shown_whole(work: Path, play: Play) -> None:
+    said = "take the other file, since this one " + "is of last year and " * 12 + "wrong"
+    draft = plan({"tool": "bash", "args": {"command": "rm -rf notes.md"}})
+    played = play([Scripted(lambda ask: draft), Human()], settings={**QUICK, "review": "always", "model": None})
+    played.fractal.tell(played.result.run, "nudge", why=said)
+    shown = in_process(work, ["decisions"], {**os.environ, "COLUMNS": "80"})
+    assert said in shown.out

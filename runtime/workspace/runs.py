@@ -105,7 +105,6 @@ class Reader:
             meta.folder,
             meta.type,
             to_apply(meta),
-            meta.attempt,
             str(meta.extra.get("within", "")),
         )
         return RunSummary(run, meta.id, meta.word, task, *fields)
@@ -192,7 +191,6 @@ class RunSummary:
     folder: str
     type: str = "task"
     to_apply: int = 0  # files changed in its worktree
-    attempt: int = 1
     within: str = ""  # the run that started it
 
 
