@@ -143,7 +143,8 @@ class LifeforceNeeded(Exception):
 
     def __init__(self, what: str, needed: float, left: float) -> None:
         super().__init__(
-            f"{what} costs {needed:g} lifeforce, and {max(left, 0.0):g} is left; time restores it, for a run up to `per_run`"
+            f"{what} costs {needed:g} lifeforce, and {max(left, 0.0):g} is left; time restores it, "
+            "for one run up to `per_run`"
         )
 
 

@@ -64,7 +64,9 @@ def _gate(session: Session) -> Gate:
         faults: list[str] = []
         for at, call in enumerate(turn.calls, 1):
             where = f"call {at}"
-            faults += step_faults(call.step, where, session.catalogue, not session.atomic, tasks=tasks(session))
+            faults += step_faults(
+                call.step, where, session.catalogue, not session.atomic, tasks=tasks(session)
+            )
             if problem := unready(session, call.args):
                 faults.append(f"{where}: {problem}")
         if faults:
@@ -100,8 +102,9 @@ def plan_turn(session: Session, calls: tuple[Call, ...]) -> None:
     for n, call in enumerate(calls, first):
         tool = session.catalogue.get(call.tool) if call.tool else None
         child = tool is None or tool.guided
-        changes = child or bool(CHANGING & effects_of(tool))
-        anything = child or "shell" in effects_of(tool)
+        effects = set[str]() if tool is None else effects_of(tool)
+        changes = child or bool(CHANGING & effects)
+        anything = child or "shell" in effects
         path = "" if anything else str(call.args.get("path", ""))
         needs = {
             m

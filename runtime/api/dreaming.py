@@ -132,7 +132,11 @@ async def act(fractal: Fractal, run_context: RunContext | None, args: Mapping[st
 async def _dream_within(fractal: Fractal, run_context: RunContext, order: Order) -> RunResult:
     """A dream on what is left of a run's budget, which is charged what the dream has cost."""
     left = run_context.limit - Amount.of(run_context.log.spent())
-    limits = {"calls": left.calls - CHECKS, "tokens": left.tokens, "usd": None if left.usd == inf else left.usd}
+    limits = {
+        "calls": left.calls - CHECKS,
+        "tokens": left.tokens,
+        "usd": None if left.usd == inf else left.usd,
+    }
     if left.calls <= CHECKS or left.tokens <= 0:
         raise OperationFailed("a dream needs a part of the run's budget, and nothing is left of it")
     id = fractal.workspace.new_run()

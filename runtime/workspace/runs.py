@@ -20,7 +20,6 @@ from kernel.loop.do import Waiting
 from kernel.store.files import FileStore
 from runtime.workspace.workspace import Workspace, moment
 
-
 SAVED_WITHIN = 1.0
 """Seconds between the time in a document and that of its file, if nobody has edited it."""
 

@@ -448,6 +448,8 @@ _NO_SETTINGS = frozenset(
     }
 )
 """Variables of Fractal that are not settings."""
+ALMOST = 0.75
+"""How alike the name of an agent is to another one that it is probably meant to be."""
 _WHO = frozenset({"model", "ladder"})
 """What says who answers: the highest layer that names one of these decides for both."""
 
@@ -491,7 +493,7 @@ def _refuse_misspelt(config: Config, source: str) -> None:
     names = {str(Config.model_fields["agent"].default), *config.agents}
     digits = str.maketrans("", "", "0123456789")
     others = [each for each in names if each.translate(digits) != config.agent.translate(digits)]
-    if config.agent not in names and (near := _near(config.agent, others)):
+    if config.agent not in names and (near := _near(config.agent, others, ALMOST)):
         hint = f"did you mean {near[0]}? Name a new agent in fractal.yaml, under `agents`"
         raise ConfigurationError(f"{source}: there is no agent {config.agent}; {hint}")
 
@@ -523,11 +525,11 @@ def _check(source: str, layer: Mapping[str, Any]) -> None:
         raise ConfigurationError(f"{source}: {name}: {why}") from None
 
 
-def _near(name: str, names: Iterable[str]) -> list[str]:
+def _near(name: str, names: Iterable[str], cutoff: float = 0.6) -> list[str]:
     """The nearest of these names, where one is near."""
     import difflib
 
-    return difflib.get_close_matches(name, list(names), 1, cutoff=0.75)
+    return difflib.get_close_matches(name, list(names), 1, cutoff)
 
 
 def misspelt() -> dict[str, str]:
@@ -535,7 +537,7 @@ def misspelt() -> dict[str, str]:
     prefix = "FRACTAL_"
     valid = {prefix + name.upper() for name in Config.model_fields} | _NO_SETTINGS
     strange = sorted(name for name in os.environ if name.startswith(prefix) and name not in valid)
-    nearest = {name: _near(name.removeprefix(prefix).lower()) for name in strange}
+    nearest = {name: _near(name.removeprefix(prefix).lower(), Config.model_fields) for name in strange}
     return {name: prefix + near[0].upper() for name, near in nearest.items() if near}
 
 
