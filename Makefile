@@ -2,15 +2,18 @@
 PYTHON ?= python
 BIN := $(shell $(PYTHON) -c 'import sysconfig; print(sysconfig.get_path("scripts"))')
 
-.PHONY: run test lint bench docs lock
+.PHONY: run test night lint bench docs lock
 
 TASK ?= what is 15% of 80?
 
 run:  ## one task: make run TASK="…"
 	$(BIN)/fractal run "$(TASK)"
 
-test:  ## all tests
+test:  ## the tests of each change
 	$(PYTHON) -m pytest
+
+night:  ## all tests, with more examples, new seeds and clocks
+	FRACTAL_NIGHT=1 $(PYTHON) -m pytest
 
 lint:  ## what CI checks before it tests
 	$(BIN)/ruff check .

@@ -9,7 +9,9 @@ from kernel.asking.responder import Responder as Responder
 from kernel.asking.responder import Usage as Usage
 from kernel.document.model import Document as Document
 from kernel.errors import ConfigurationError as ConfigurationError
+from kernel.errors import DocumentError as DocumentError
 from kernel.errors import Exit as Exit
+from kernel.errors import ForeignEdit as ForeignEdit
 from kernel.errors import FractalError as FractalError
 from kernel.errors import LimitReached as LimitReached
 from kernel.errors import OperationFailed as OperationFailed

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from hostile import Hostile
+from lanes import NIGHT
 from llm_server import LlmServer
 from playing import Played, player
 from postgres_server import PostgresServer, postgres_server
@@ -50,9 +51,9 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip what takes minutes, unless FRACTAL_SOAK=1 asks for it."""
-    if item.get_closest_marker("soak") and os.environ.get("FRACTAL_SOAK") != "1":
-        pytest.skip("takes minutes; runs with FRACTAL_SOAK=1")
+    """Skip what is for the night, unless FRACTAL_NIGHT=1 asks for it."""
+    if item.get_closest_marker("night") and not NIGHT:
+        pytest.skip("for the night: runs with FRACTAL_NIGHT=1")
 
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has its background jobs ignore it

@@ -20,6 +20,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from lanes import PATIENCE, pause, until
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -63,12 +65,9 @@ class LlmServer:
         """The number of requests."""
         return len(self.requests)
 
-    def wait_for(self, count: int, seconds: float = 10) -> None:
+    def wait_for(self, count: int, seconds: float = PATIENCE) -> None:
         """Wait until this many requests have arrived."""
-        end = time.monotonic() + seconds
-        while self.count < count:
-            assert time.monotonic() < end, f"{self.count} requests came in {seconds} s"
-            time.sleep(0.01)
+        until(lambda: self.count >= count, seconds, lambda: f"{self.count} requests came")
 
     @property
     def bodies(self) -> list[Any]:
@@ -112,7 +111,7 @@ class LlmServer:
                 length = int(self.headers.get("Content-Length", 0))
                 body = json.loads(self.rfile.read(length) or b"null")
                 answer = server._next(self.path, {k.lower(): v for k, v in self.headers.items()}, body)
-                time.sleep(answer.delay)
+                pause(answer.delay)
                 if answer.drop:
                     self.close_connection = True
                     return
@@ -130,10 +129,10 @@ class LlmServer:
                         self.send_header(name, value)
                     self.send_header("Content-Length", str(len(content)))
                     self.end_headers()
-                    for pause in (answer.think, answer.stall) if chunks else ():
+                    for seconds in (answer.think, answer.stall) if chunks else ():
                         self.wfile.write(chunks.pop(0))
                         self.wfile.flush()
-                        time.sleep(pause)
+                        pause(seconds)
                         content = b"".join(chunks)
                     self.wfile.write(content[: len(content) // 2] if answer.cut else content)
                     self.close_connection = self.close_connection or answer.cut

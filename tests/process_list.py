@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
+
+from lanes import until
 
 
 def alive(mark: str) -> list[str]:
@@ -20,9 +21,6 @@ def alive(mark: str) -> list[str]:
     return found
 
 
-def gone(mark: str, seconds: float = 3) -> bool:
-    """Whether these processes end in time."""
-    end = time.monotonic() + seconds
-    while alive(mark) and time.monotonic() < end:
-        time.sleep(0.02)
-    return not alive(mark)
+def gone(mark: str) -> bool:
+    """Wait until these processes have ended."""
+    return until(lambda: not alive(mark))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import random
 import shutil
 import tempfile
@@ -20,6 +19,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from lanes import NIGHT
 from playing import put
 
 from kernel.asking.responder import Ask, Ladder, Reply, Usage
@@ -236,7 +236,7 @@ TREES = {
     "overruns": st.booleans(),
     "crashes": st.lists(st.integers(1, 60), max_size=3),
 }
-TREES_TRIED = 300 if os.environ.get("FRACTAL_SOAK") == "1" else 40
+TREES_TRIED = 300 if NIGHT else 40
 CALM = {"deadline": None, "suppress_health_check": list(HealthCheck)}
 
 

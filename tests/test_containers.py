@@ -65,7 +65,7 @@ def test_the_compose_file_limits_both_services() -> None:
     assert services["service"]["ports"] == ["127.0.0.1:8421:8421"]
 
 
-@pytest.mark.soak
+@pytest.mark.night
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_the_steps_install_a_command_that_serves(tmp_path: Path) -> None:

@@ -43,6 +43,8 @@ PAGES = [
     ROOT / "skills/fractal/SKILL.md",
 ]
 RUN = make_docs.RUN
+BY_DAY = ("README.md", "first-run.md", "commands.md", "configuration.md", "python-api.md", "undo.md")
+"""The blocks of these pages run on each change, those of all pages at night."""
 NOT_RUN = 10  # the most blocks that may be shown without being run
 
 
@@ -147,7 +149,16 @@ def copy_of_the_repository(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "page", [page for page in PAGES if runnable(page)], ids=lambda page: str(page.relative_to(ROOT))
+    "page",
+    [
+        pytest.param(
+            page,
+            id=str(page.relative_to(ROOT)),
+            marks=[] if page.name in BY_DAY else pytest.mark.night,
+        )
+        for page in PAGES
+        if runnable(page)
+    ],
 )
 def test_blocks_of_a_page_run_and_print_what_it_shows(page, tmp_path):
     folder = tmp_path / "work"

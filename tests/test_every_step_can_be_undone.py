@@ -7,12 +7,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from crashing import killed_after
+from lanes import until
 from playing import ACCEPT, Play, bash, doing, plan, player, standing
 
 from kernel.asking.responder import Ask, Ladder
@@ -252,10 +252,8 @@ def test_interrupted_command_is_undone(work: Path) -> None:
     was = here(work)
     code = KILLED.format(path=sys.path, work=str(work))
     process = subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
-    end = time.monotonic() + 60
-    while not (work / "begun").exists():
-        assert time.monotonic() < end and process.poll() is None
-        time.sleep(0.05)
+    until(lambda: process.poll() is not None or (work / "begun").exists())
+    assert process.poll() is None
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     fractal = Fractal(work, settings={"sandbox": "off"})

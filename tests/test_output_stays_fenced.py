@@ -16,7 +16,7 @@ from kernel.loop.budget import estimate_tokens
 from runtime.api.fractal import shipped_system
 from runtime.catalogue.catalogue import Catalogue
 
-QUICK, SOAK = 150, 2_000
+BY_DAY, BY_NIGHT = 150, 2_000
 SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
 CATALOGUE = Catalogue([shipped_system()])
 PHASES = ("understand", "plan", "fused", "do", "check", "atomic")
@@ -141,7 +141,7 @@ def holds(drawn: tuple[Document, str, Mapping[str, Any]]) -> None:
 
 @given(asks())
 @settings(
-    max_examples=QUICK,
+    max_examples=BY_DAY,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
@@ -149,11 +149,13 @@ def test_foreign_text_stays_fenced_and_prompts_within_their_limit(drawn: Any) ->
     holds(drawn)
 
 
-@pytest.mark.soak
+@pytest.mark.night
 @pytest.mark.timeout(1800)
 @given(asks())
 @settings(
-    max_examples=SOAK, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=BY_NIGHT,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 def test_foreign_text_stays_fenced_in_2000_prompts(drawn: Any) -> None:
     holds(drawn)

@@ -187,6 +187,37 @@ def test_help_imports_nothing_heavy(arguments):
     assert modules & set(HEAVY) == set()
 
 
+CLOCKS = ("perf_counter", "monotonic", "process_time", "thread_time", "time", "sleep")
+CLOCK_READERS = {
+    "tests/lanes.py": "what all others use",
+    "tests/llm_server.py": "the times of requests: no fewer seconds than a retry waits are between two",
+    "tests/runtime/mcp/fake_server.py": "a slow server, in a process of its own",
+}
+
+
+def reads_a_clock(node: ast.AST) -> bool:
+    """Whether it is a call of a clock or of a sleep; `asyncio.sleep(0)` is none."""
+    if not isinstance(node, ast.Call):
+        return False
+    name = ast.unparse(node.func)
+    if name == "asyncio.sleep":
+        return ast.unparse(node.args[0]) != "0"
+    return name.removesuffix("_ns") in [f"time.{each}" for each in CLOCKS]
+
+
+def test_no_test_of_the_first_lane_reads_a_clock():
+    """See tests/lanes.py: `within`, `until` and `pause` are there for it."""
+    found: list[str] = []
+    for path in python_files("tests"):
+        if (name := str(path.relative_to(ROOT))) in CLOCK_READERS:
+            continue
+        for part in ast.parse(path.read_text("utf-8")).body:
+            if "pytest.mark.night" not in map(ast.unparse, getattr(part, "decorator_list", [])):
+                lines = (each.lineno for each in ast.walk(part) if reads_a_clock(each))
+                found += [f"{name}:{line}" for line in lines]
+    assert found == []
+
+
 def test_ci_runs_the_test_command_of_the_readme():
     commands = re.findall(r"^pip install .*&& .*$", (ROOT / "README.md").read_text("utf-8"), re.M)
     assert len(commands) == 2

@@ -10,7 +10,6 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from operator import attrgetter
 from typing import Any, cast
 
 from kernel.asking import native
@@ -19,7 +18,7 @@ from kernel.document.escaping import to_json
 from kernel.document.model import Document, Fold, Note, Step
 from kernel.document.redaction import cut, redact_forms, redacted
 from kernel.tools.state_machine import description, machine_state
-from kernel.tools.tool import CHANGING, Catalogue, Tool, preamble, section
+from kernel.tools.tool import Catalogue, Tool, preamble, section
 
 LEAST_CHARS = 60
 """Minimum characters of a cut text; without room for them it is omitted."""
@@ -402,7 +401,7 @@ def work(
         tool = catalogue.tools.get(document.planned[step].tool)
         if tool:
             pieces += [_sentence(f"Tool: {_line(tool.line)}"), Piece("", (Part(tool.body.strip()),))]
-        if tool and CHANGING & set(tool.effects):  # its output has to meet the success criteria
+        if tool and tool.changes(document.planned[step].args):  # its output has to meet the success criteria
             pieces.append(Piece("Success", (Part(document.text(2, "success criteria")),), path))
             pieces += _guide(document, catalogue)
     if phase == "check":
@@ -558,15 +557,12 @@ def _size(sizes: Sequence[tuple[int, int]], first: int, end: int) -> int:
     return sum(line for _, line in sizes[:first]) + sum(full for full, _ in sizes[first:end])
 
 
-_outcome = attrgetter("tool", "args", "what", "state", "result")
-
-
 def _result(step: Step, before: Sequence[Step]) -> Part:
     """A step of an open DO with its result; a result that the same call has given `before` is named."""
     call = redacted(_short(step.args or {}, NEEDED_CHARS), redact_forms) if step.args else step.what
     lead = f"- {step.n}. {step.tool} {call if isinstance(call, str) else to_json(call)} → {step.state}"
     lead += f" [{step.evidence['now']}]" if "now" in step.evidence else ""
-    same = next((each.n for each in before if step.result and _outcome(each) == _outcome(step)), None)
+    same = next((each.n for each in before if step.result and each.outcome == step.outcome), None)
     lead += f", the same as step {same}" if same is not None else ""
     return Part(step.result or "", lead, data=True, whole=step.evidence.get("whole", step.link))
 

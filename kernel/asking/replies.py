@@ -144,10 +144,11 @@ class Call(Typed):
     @classmethod
     def _is_call(cls, data: Any) -> Any:
         call = lenient.call(data, ("what", "subtask"))
-        if isinstance(call, dict) and (what := cast(dict[str, Any], call).get("what")):
-            args = cast(dict[str, Any], call).get("args") or {}
-            return {**call, "args": {**args, "what": what} if isinstance(args, dict) else args}
-        return call  # type: ignore[no-any-return]
+        if not isinstance(call, dict) or "what" not in call:
+            return call  # type: ignore[no-any-return]
+        members = cast(dict[str, Any], call)
+        args = members.get("args") or {}
+        return {**members, "args": {**args, "what": members["what"]} if isinstance(args, dict) else args}
 
     @model_validator(mode="after")
     def _one_kind(self) -> Call:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from kernel.document.escaping import fingerprint
 from kernel.errors import Exit
 
 FORMAT = 1
@@ -63,6 +64,13 @@ class Step:
     def ended(self) -> bool:
         """Whether nothing more will happen to this step."""
         return self.state in STEP_ENDED
+
+    @property
+    def outcome(self) -> str:
+        """A fingerprint of the call and what it came to, the state of its machine included."""
+        state: Mapping[str, Any] = self.evidence.get("state", {})
+        machine = [state.get("at"), state.get("kept")]
+        return fingerprint([self.tool, self.args, self.what, self.state, self.result, machine])
 
     @property
     def over(self) -> bool:

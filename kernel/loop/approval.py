@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from kernel.document.references import problem_in, references, substitute
 from kernel.errors import OperationFailed
 from kernel.loop.run_context import ApprovedCall, RunContext, Session
 from kernel.tools.state_machine import machine_state, refusal
-from kernel.tools.tool import CHANGING, Danger, Tool
+from kernel.tools.tool import Danger, Tool
 
 LONGEST = 60
 """Maximum characters of a client's name."""
@@ -139,30 +140,27 @@ def failures_without_change(session: Session, step: Step) -> int:
     return failed
 
 
-def same_looks(session: Session, step: Step) -> int:
-    """How often the same look has shown the same since the last step that may have changed something."""
-    tool = session.catalogue.tools.get(step.tool)
-    if tool is None or not tool.looks:
-        return 0
-    seen = 0
-    for _, each in sorted(session.doc.steps.items(), reverse=True):
-        if _may_fix(session, each):
-            break
-        seen += (each.tool, each.args, each.result) == (step.tool, step.args, step.result)
-    return seen
+def repeats(session: Session, step: Step) -> int:
+    """How often a call has come to the same in this attempt since the last step that did something new.
+
+    A change that comes to what the same change came to before is nothing new.
+    """
+    known: set[str] = set()
+    seen = Counter[str]()
+    for n, each in sorted(session.doc.steps.items()):
+        if n <= session.doc.meta.base or not each.ended:
+            continue
+        if _may_fix(session, each) and each.outcome not in known:
+            seen.clear()
+        known.add(each.outcome)
+        seen[each.outcome] += 1
+    return seen[step.outcome]
 
 
 def _may_fix(session: Session, step: Step) -> bool:
     """Whether a step succeeded and may have removed the cause of an earlier failure."""
-    if step.state != "done":
-        return False
     tool = session.catalogue.tools.get(step.tool)
-    return tool is None or tool.guided or bool(CHANGING & effects_of(tool))
-
-
-def effects_of(tool: Tool) -> set[str]:
-    """The declared effects of a call, plus `shell` if the tool is a program."""
-    return {*tool.effects, *(["shell"] if tool.scheme == "command" else [])}
+    return step.state == "done" and (tool is None or tool.changes(step.args))
 
 
 def unapproved(
@@ -232,7 +230,7 @@ def _need_approval(
     run_context: RunContext, tool: Tool, args: Mapping[str, Any]
 ) -> tuple[list[str], list[Danger]]:
     """The effects and dangers of a call that require approval."""
-    guarded = [effect for effect in run_context.policy.approve if effect in effects_of(tool)]
+    guarded = [effect for effect in run_context.policy.approve if effect in tool.effects_of(args)]
     dangers = [*run_context.guard(tool, args)]
     if named := [run_context.shown(path) for path in large_named(run_context, tool, args)]:
         why = f"{', '.join(named[:3])}: too large to be kept, so `fractal undo` cannot bring it back"
@@ -245,7 +243,7 @@ def large_named(run_context: RunContext, tool: Tool, args: Mapping[str, Any]) ->
 
     All other files of that size are read-only for the call.
     """
-    large = run_context.snapshots.large if run_context.snapshots and CHANGING & effects_of(tool) else ()
+    large = run_context.snapshots.large if run_context.snapshots and tool.changes(args) else ()
     if not large:
         return []
     said = to_json(dict(args))

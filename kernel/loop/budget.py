@@ -49,6 +49,7 @@ class Bounds:
     reply_tokens: int = 2000  # of one reply
     result_chars: int = 4000  # of a result in the document; the whole text goes to artifacts/
     same_failure: int = 2  # failures of the same call before it is refused
+    same_result: int = 2  # equal outcomes of the same call, with nothing new between, before turns end
 
     def context(self, depth: int) -> int:
         """The work context of a loop at a depth, in tokens."""

@@ -157,8 +157,8 @@ def _gate_check(session: Session, broken: bool) -> Gate:
             if looked:
                 raise ReplyError("there was one look already; decide")
             tool = session.catalogue.tools.get(reply.look.tool)
-            if tool is None or not tool.looks:
-                lookers = [t.name for t in session.catalogue.tools.values() if t.looks]
+            if tool is None or not tool.looks(reply.look.args):
+                lookers = [t.name for t in session.catalogue.tools.values() if t.looks(None)]
                 raise ReplyError(
                     f"{reply.look.tool} does not only look; these do: {', '.join(sorted(lookers))}"
                 )
@@ -279,7 +279,7 @@ def _asks_a_source(step: Step, tools: Mapping[str, Tool]) -> bool:
     tool = tools.get(step.tool)
     if tool is None or tool.guided or step.state != "failed" or step.evidence.get("limit"):
         return False
-    only_reads = tool.looks or (tool.idempotent is not True and tool.repeatable(step.args or {}))
+    only_reads = tool.looks(step.args) or (tool.idempotent is not True and tool.repeatable(step.args or {}))
     return "network" in tool.effects and only_reads
 
 

@@ -240,7 +240,8 @@ class StepRunner:
     def _only_waits(self, step: Step) -> bool:
         """Whether a step needs others only to come after them: a look in a turn of an open DO."""
         tool = self.session.catalogue.tools.get(step.tool)
-        return "turn" in step.evidence and tool is not None and tool.looks and not references(step.args)
+        looks = tool is not None and tool.looks(step.args)
+        return looks and "turn" in step.evidence and not references(step.args)
 
     # ---- starting ----
 

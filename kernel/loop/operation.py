@@ -20,12 +20,12 @@ from kernel.document.escaping import fingerprint, to_json
 from kernel.document.model import Document, Meta, Note, Section, Step, child_id, now
 from kernel.document.redaction import cut, redact_forms, redacted
 from kernel.errors import DocumentError, FractalError, OperationFailed, raised_as
-from kernel.loop.approval import call_text, effects_of, large_named
+from kernel.loop.approval import call_text, large_named
 from kernel.loop.run_context import Session, skills_of
 from kernel.tools.operations import OperationContext, Result, Touch, file_hash
 from kernel.tools.running import carry_out
 from kernel.tools.state_machine import description, machine_state, moved
-from kernel.tools.tool import CHANGING, Tool
+from kernel.tools.tool import Tool
 
 
 def operation_id(session: Session, n: int, tool: str) -> str:
@@ -115,7 +115,7 @@ async def operate(
 
 def may_change(session: Session, step: Step, tool: Tool) -> bool:
     """Whether a call may change files. An operation with `prepare` does not if it names no files."""
-    if tool.scheme == "memory" or not CHANGING & effects_of(tool):
+    if tool.scheme == "memory" or not tool.changes(step.args):
         return False
     function = tool.function if tool.in_process else None
     touches = getattr(function, "prepare", None)

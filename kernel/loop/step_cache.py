@@ -19,7 +19,6 @@ from kernel.loop.child import subtree
 from kernel.loop.operation import assume_command, operation_id, recorded_outcome, undo_call, with_state
 from kernel.loop.run_context import Session
 from kernel.tools.state_machine import machine_state
-from kernel.tools.tool import CHANGING
 
 _SAID = ("fact", "answer", "guidance", "open")
 
@@ -34,9 +33,17 @@ def record_inputs(session: Session, phase: str, read: str = "") -> None:
 
 def accept_notes(session: Session) -> None:
     """Accept the current notes as inputs of the existing plan, so that they do not make it stale."""
-    if plan := session.doc.meta.derived.get("plan"):
-        said = {"said": fingerprint(_inputs(session, "plan")["said"])}
-        session.meta(derived={**session.doc.meta.derived, "plan": {**plan, **said}})
+    accept_inputs(session, "plan", only=("said",))
+
+
+def accept_inputs(session: Session, *phases: str, only: Iterable[str] = ("task", "context", "said")) -> None:
+    """Accept what §1 says now as inputs of these phases, as far as they were recorded."""
+    derived = dict(session.doc.meta.derived)
+    for phase in phases:
+        if recorded := derived.get(phase):
+            now = {name: fingerprint(value) for name, value in _inputs(session, phase).items()}
+            derived[phase] = {**recorded, **{name: now[name] for name in only if name in now}}
+    session.meta(derived=derived)
 
 
 def changed_inputs(session: Session, phase: str) -> list[str]:
@@ -92,7 +99,7 @@ def outcome_hash(session: Session, n: int) -> str:
     value: list[Any] = [step.result or "", step.evidence.get("sha", "")]
     value += [[each["path"], each.get("after")] for each in step.evidence.get("touched", ())]
     tool = session.catalogue.tools.get(step.tool)
-    if tool is None or tool.guided or CHANGING & set(tool.effects):
+    if tool is None or tool.changes(step.args):
         value.append([dict(step.args or {}), step.what])
     return fingerprint(value)[:8]
 

@@ -13,14 +13,13 @@ from kernel.document.model import Note, Step
 from kernel.document.references import references
 from kernel.errors import ReplyError
 from kernel.loop import criteria
-from kernel.loop.approval import effects_of, failures_without_change, same_looks
+from kernel.loop.approval import failures_without_change, repeats
 from kernel.loop.ask import Gate, ask
 from kernel.loop.check import last_turn, turn_of, write_evidence
 from kernel.loop.child import tasks
 from kernel.loop.do import SUCCEEDED, StepRunner, Waiting, unanswered
 from kernel.loop.end import clarify, escalate
 from kernel.loop.run_context import Session, unready
-from kernel.tools.tool import CHANGING
 
 PROPOSED = "proposed"
 """The note of §3 with the answer that counts if the calls of its turn succeed and the criteria hold."""
@@ -64,9 +63,8 @@ def _gate(session: Session) -> Gate:
         faults: list[str] = []
         for at, call in enumerate(turn.calls, 1):
             where = f"call {at}"
-            faults += step_faults(
-                call.step, where, session.catalogue, not session.atomic, tasks=tasks(session)
-            )
+            may_split, above = not session.atomic, tasks(session)
+            faults += step_faults(call.step, where, session.catalogue, may_split, tasks=above)
             if problem := unready(session, call.args):
                 faults.append(f"{where}: {problem}")
         if faults:
@@ -101,10 +99,8 @@ def plan_turn(session: Session, calls: tuple[Call, ...]) -> None:
     """Whether each call before changes something, and the only file that it names."""
     for n, call in enumerate(calls, first):
         tool = session.catalogue.get(call.tool) if call.tool else None
-        child = tool is None or tool.guided
-        effects = set[str]() if tool is None else effects_of(tool)
-        changes = child or bool(CHANGING & effects)
-        anything = child or "shell" in effects
+        changes = tool is None or tool.changes(call.args)
+        anything = tool is None or tool.guided or "shell" in tool.effects_of(call.args)
         path = "" if anything else str(call.args.get("path", ""))
         needs = {
             m
@@ -113,7 +109,7 @@ def plan_turn(session: Session, calls: tuple[Call, ...]) -> None:
         }
         needs |= set(references(call.args))
         step = Step(n, "planned", call.tool, call.args, needs=tuple(sorted(needs)), evidence={"turn": number})
-        if child:
+        if tool is None or tool.guided:
             step = replace(step, args=None, what=call.subtask or in_words(call.args))
         planned[n] = step
         before[n] = changes, path
@@ -134,10 +130,10 @@ def _stuck(session: Session) -> str:
         done = session.doc.steps.get(n)
         if done is None or turn_of(step) != last:
             continue
-        failed, seen = failures_without_change(session, done), same_looks(session, done)
-        if max(failed, seen) > session.run.bounds.same_failure:
-            what = f"failed {failed} times" if failed else f"showed the same {seen} times"
-            return f"step {n}: the same call {what}, and nothing was changed in between"
+        failed, seen = failures_without_change(session, done), repeats(session, done)
+        if failed > session.run.bounds.same_failure or seen > session.run.bounds.same_result:
+            what = f"failed {failed} times" if failed else f"came to the same {seen} times"
+            return f"step {n}: the same call {what}, and nothing new was done in between"
     return ""
 
 

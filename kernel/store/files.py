@@ -27,6 +27,9 @@ ARGUMENTS_FOLDER = "args"
 """The folder of whole arguments in `artifacts/`."""
 
 
+_ARGUMENTS = f"artifacts/{ARGUMENTS_FOLDER}"
+
+
 def _with_steps(document: Document, change: Callable[[Step], Step]) -> Document:
     """The document with each step of §2 and §3 changed."""
     for number in (2, 3):
@@ -61,6 +64,10 @@ class Store(Protocol):
 
     def load(self, loop_id: str) -> Document:
         """The document as committed; raises `DocumentError`."""
+        ...
+
+    def left(self, loop_id: str) -> Document | None:
+        """The document as the run last saved it; None without a copy of that version."""
         ...
 
     def save(self, document: Document) -> None:
@@ -231,6 +238,8 @@ class FileStore:
                 )
             try:
                 text = self.unshelve(path)
+                if step.ended and not path.startswith(f"{_ARGUMENTS}/{_hash(text)}-"):
+                    continue  # edited since: §3 records another call than the one that is planned now
                 args[name] = json.loads(text) if path.endswith(".json") else text
             except DocumentError:
                 gone[name] = path

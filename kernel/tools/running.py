@@ -102,7 +102,7 @@ async def _command(context: OperationContext, tool: Tool, args: Mapping[str, Any
         stdin=json.dumps(given),
         timeout=context.seconds,
         env={"PYTHONDONTWRITEBYTECODE": "1"},
-        read_only="write" not in tool.effects,
+        read_only="write" not in tool.effects_of(args),
         network="network" in tool.effects and context.network,
     )
     text, error, keep = _read(ran.output)

@@ -59,7 +59,8 @@ class Tool:
     returns: str = ""
     run: str = ""
     effects: tuple[str, ...] = ()
-    idempotent: bool | Mapping[str, Sequence[str]] = False  # or: only with these values of arguments
+    idempotent: bool | Mapping[str, Sequence[Any]] = False  # or: only with these values of arguments
+    only_reads: Mapping[str, Sequence[Any]] | None = None  # changes nothing with these values of arguments
     timeout: float = 60.0
     sample: Mapping[str, Any] = field(default_factory=dict[str, Any])
     cases: tuple[Mapping[str, Any], ...] = ()  # more samples, without a task
@@ -81,9 +82,27 @@ class Tool:
 
     def repeatable(self, args: Mapping[str, Any]) -> bool:
         """Whether a call that may have happened can safely be made again."""
+        if self.only_reads is not None and _within(args, self.only_reads):
+            return True
         if isinstance(self.idempotent, Mapping):
-            return all(name not in args or args[name] in values for name, values in self.idempotent.items())
+            return _within(args, self.idempotent)
         return self.idempotent
+
+    def effects_of(self, args: Mapping[str, Any] | None) -> frozenset[str]:
+        """The effects of a call with these arguments, `shell` included if it runs a program."""
+        return self._declared(args) | {"shell"} if self.scheme == "command" else self._declared(args)
+
+    def changes(self, args: Mapping[str, Any] | None) -> bool:
+        """Whether a call with these arguments may change files of the folder."""
+        return self.guided or bool(CHANGING & self.effects_of(args))
+
+    def looks(self, args: Mapping[str, Any] | None) -> bool:
+        """Whether a call with these arguments is declared to only read."""
+        return not self.guided and not self._declared(args) - {"read", "network"}
+
+    def _declared(self, args: Mapping[str, Any] | None) -> frozenset[str]:
+        reads = args is not None and self.only_reads is not None and _within(args, self.only_reads)
+        return frozenset(each for each in self.effects if not (reads and each == "write"))
 
     def costs(self, args: Mapping[str, Any]) -> float:
         """The lifeforce of a call with these arguments."""
@@ -105,11 +124,6 @@ class Tool:
     def in_process(self) -> bool:
         """Whether this is a function that runs in this process: one that ships, or one of a plugin."""
         return self.scheme in ("python", "plugin")
-
-    @property
-    def looks(self) -> bool:
-        """Whether this is an operation that only reads."""
-        return not self.guided and not set(self.effects) - {"read", "network"}
 
     @property
     def skill(self) -> bool:
@@ -214,6 +228,11 @@ class Tool:
             return getattr(importlib.import_module(_PACKAGE + module), name)
         except (ImportError, AttributeError) as error:
             raise ConfigurationError(f"{self.path}: run: {error}") from None
+
+
+def _within(args: Mapping[str, Any], allowed: Mapping[str, Sequence[Any]]) -> bool:
+    """Whether each of these arguments is left out, or has one of the allowed values."""
+    return all(name not in args or args[name] in values for name, values in allowed.items())
 
 
 Severity = Literal["danger", "serious"]

@@ -20,7 +20,6 @@ from kernel.document.model import ACCEPTED, STEP_ENDED, Document, Step
 from kernel.document.redaction import redact_forms, redacted
 from kernel.errors import FractalError
 from kernel.loop.advance import PLAN_WAITS, outcome
-from kernel.loop.approval import effects_of
 from kernel.tools.tool import Tool
 from runtime.memory.prompting import fenced
 from runtime.models.provider import encodable
@@ -139,7 +138,7 @@ class View:
             return "other"
         if tool.name in _KINDS:
             return _KINDS[tool.name]
-        effects = effects_of(tool)
+        effects = tool.effects_of(step.args)
         kinds: list[ToolKind] = [kind for effect, kind in _EFFECTS.items() if effect in effects]
         return kinds[0] if kinds else "other"
 

@@ -16,6 +16,7 @@ from runtime.workspace.workspace import is_locked
 
 FIGURES = ("calls", "prompt_tokens", "instruction_tokens", "completion_tokens", "usd")
 """What a call costs, as `costs` names it."""
+UNANSWERED = "calls without an answer"
 _FOLD = re.compile(r"(?m)^<details>\n<summary>(.*)</summary>$")
 _COMMIT = re.compile(r"(?m)^<!-- rev \d+ -->$")
 
@@ -117,17 +118,41 @@ def _readable(fractal: Fractal, run: str) -> dict[str, Document | str]:
 
 
 def costs(documents: Sequence[Document]) -> Iterator[dict[str, Any]]:
-    """A row for each answer to a phase: loop, attempt, phase, rung, and `FIGURES`."""
-    keys = {"prompt_tokens": "prompt", "instruction_tokens": "instr", "completion_tokens": "out"}
+    """A row for each answer to a phase: loop, attempt, phase, rung, and `FIGURES`.
+
+    A last row of a loop has the calls that filled in no phase. So the rows of all loops add up to what the
+    run has spent.
+    """
+    spent = {document.meta.id: document.meta.spent for document in documents}
     for document in documents:
-        for entry in document.meta.rungs:
-            if entry.get("passed") and not entry.get("calls"):
-                continue
-            figures = {name: entry.get(keys.get(name, name), 0) for name in FIGURES}
-            yield {
-                "loop": document.meta.id,
-                "attempt": entry.get("attempt", 1),
-                "phase": str(entry.get("phase", "")),
-                "rung": str(entry.get("model") or entry.get("rung", "")),
-                **figures,
-            }
+        rows = [_cost(document, entry) for entry in document.meta.rungs]
+        rows = [row for row in rows if row]
+        rest = _unanswered(document, rows, spent)
+        yield from rows
+        if any(rest.values()):
+            yield {"loop": document.meta.id, "attempt": 1, "phase": "", "rung": UNANSWERED, **rest}
+
+
+def _cost(document: Document, entry: Mapping[str, Any]) -> dict[str, Any]:
+    """The row of an answer; empty for a rung that passed the phase on without a call."""
+    if entry.get("passed") and not entry.get("calls"):
+        return {}
+    keys = {"prompt_tokens": "prompt", "instruction_tokens": "instr", "completion_tokens": "out"}
+    return {
+        "loop": document.meta.id,
+        "attempt": entry.get("attempt", 1),
+        "phase": str(entry.get("phase", "")),
+        "rung": str(entry.get("model") or entry.get("rung", "")),
+        **{name: entry.get(keys.get(name, name), 0) for name in FIGURES},
+    }
+
+
+def _unanswered(
+    document: Document, rows: Sequence[Mapping[str, Any]], spent: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Any]:
+    """What a loop has spent beyond its answers and its children, which are in `spent` by id."""
+    ended = [step for step in document.steps.values() if step.ended]
+    below = [step.evidence.get("spent") or spent.get(step.link.removesuffix(".md"), {}) for step in ended]
+    parts, own = [*rows, *below], document.meta.spent
+    left = {name: own.get(name, 0) - sum(each.get(name) or 0 for each in parts) for name in FIGURES}
+    return {name: max(round(value, 9), 0) for name, value in left.items()}

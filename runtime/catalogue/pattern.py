@@ -102,6 +102,16 @@ def _lifeforce(meta: Mapping[str, Any], states: Machine | None) -> float | dict[
     return {action: float(cost) for action, cost in costs.items()} if by_action else float(costs[""])
 
 
+def _only_reads(value: Any, args: Mapping[str, Any]) -> dict[str, list[Any]] | None:
+    """The values of arguments with which a call only reads; None if there are none."""
+    if value is None:
+        return None
+    values = cast(dict[Any, Any], value) if isinstance(value, dict) else {}
+    if not values or not all(name in args and isinstance(each, list) for name, each in values.items()):
+        raise ValueError("only_reads: a mapping of arguments to lists of values is needed, such as {to: []}")
+    return values
+
+
 def _cases(cases: Any) -> tuple[dict[str, Any], ...]:
     if not isinstance(cases, list):
         raise ValueError("cases: a list of mappings of files, args and shows is needed")
@@ -146,6 +156,7 @@ def _tool(path: Path, meta: dict[str, Any], body: str) -> Tool:
         required,
         effects=effects,
         idempotent=meta.get("idempotent") or False,
+        only_reads=_only_reads(meta.get("only_reads"), args),
         timeout=_seconds(meta.get("timeout", 60)),
         sample=_sample(meta.get("sample") or {}),
         cases=_cases(meta.get("cases") or []),

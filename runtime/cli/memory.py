@@ -323,7 +323,7 @@ def _print_forgotten(result: ForgettingResult) -> None:
     counted = [count(n, *_KINDS[kind]) for kind, n in preview.counts.items() if kind in _KINDS]
     more = {
         f"{count(len(preview.reworded), 'memory', 'memories')} reworded": preview.reworded,
-        count(len(preview.files), "file"): preview.files,
+        count(len(preview.files) + len(preview.strays), "file"): [*preview.files, *preview.strays],
         count(preview.archived, "archived line"): preview.archived,
         f"the documents of {count(len(result.removed), 'run')}": result.removed,
     }

@@ -6,7 +6,7 @@ import difflib
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,6 @@ from runtime.cli.output import (
     call,
     columns,
     cost_of,
-    count,
     elide,
     emit,
     line,
@@ -56,6 +55,7 @@ from runtime.cli.session import (
     step_number,
     step_of_newest,
 )
+from runtime.workspace.hand_edits import as_left
 from runtime.workspace.runs import RunSummary
 from runtime.workspace.undo import APPLY, acted, in_effect, undone
 from runtime.workspace.worktrees import Worktree
@@ -250,9 +250,6 @@ def cost(run: str) -> None:
         return click.style(text, bold=True) if row is end else text
 
     print_table(shown, [*rows, end], right=(3, 4, 5, 6, 7), cut=(0, 1, 2), style=bold)
-    if charged.get("calls", 0) > total["calls"] or charged.get("usd", 0) > total["usd"] + 1e-9:
-        calls = count(charged.get("calls", 0), "call")
-        click.echo(f"charged in total: {calls}, {cost_of(charged)} (with failed calls)")
 
 
 def _phase(row: Mapping[str, Any]) -> str:
@@ -303,17 +300,10 @@ def _say_to_apply(root: Document) -> None:
 
 def _edited(store: FileStore, loop_id: str) -> str:
     """A person's edits of a document since the run left it, as a unified diff; "" for none."""
-    saved = store.left(loop_id)
-    if saved is None:
-        return ""
     current = store.peek(loop_id)
-    steps = dict(saved.steps)
-    for n in saved.steps:
-        if n not in current.steps:
-            del steps[n]
-        elif saved.steps[n].over:  # the run itself still writes to an open step
-            steps[n] = current.steps[n]
-    current = current.with_section(3, replace(current.section(3), steps=steps))
+    saved = as_left(store, current)
+    if saved == current:
+        return ""
     before, after = (render(each, saved.meta.rev).decode("utf-8").splitlines() for each in (saved, current))
     names = f"{loop_id}.md (as the run left it)", f"{loop_id}.md"
     return "\n".join(difflib.unified_diff(before, after, *names, lineterm=""))

@@ -26,7 +26,7 @@ from runtime.cli.output import (
     put,
     wants_json,
 )
-from runtime.cli.session import allow, folder, json_option, opened
+from runtime.cli.session import allow, command, folder, json_option, opened
 from runtime.evolution.files import files
 from runtime.evolution.journal import Journal
 from runtime.mcp.client.configured import item, places
@@ -213,7 +213,9 @@ def trust(names: tuple[str, ...], yes: bool, revoke: bool) -> int:
         if not names:
             notify("this folder has no pending requests")
         return 0
-    if not allow(chosen, sure=yes or bool(names)):
+    if not allow(chosen, sure=yes):
+        if names:
+            notify(f"to allow only what you named: {command('trust', *names)} --yes")
         return 3
     notify(f"allowed: {', '.join(each.name for each in chosen[:5])}" + (" …" if len(chosen) > 5 else ""))
     return 0

@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from kernel.document.frontmatter import NAME
-from kernel.document.model import Document, now
+from kernel.document.model import Document
 from kernel.errors import ConfigurationError, UsageError, raised_as
 from kernel.loop.approval import Decider
 from kernel.loop.run_context import overseen
 from kernel.tools.tool import Tool, section
 from runtime.evolution.journal import Journal
 from runtime.memory.store import Shelf
-from runtime.nervous.messages import Message, Messages, tier_of
+from runtime.nervous.messages import Message, Messages, moment, tier_of
 from runtime.workspace.settings import Config
 
 Via = Literal["teaching", "escalation", "design", "person"]
@@ -82,7 +82,7 @@ class Discovery:
         systems: Sequence[Path],
         config: Config,
         journal: Journal,
-        clock: Callable[[], str] = now,
+        clock: Callable[[], str] = moment,
     ) -> None:
         self._messages, self.systems, self.config, self.journal = messages, systems, config, journal
         self.clock = clock

@@ -8,7 +8,7 @@ or say nothing (`aside`); where anything is left over, there is no reading.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from runtime.reflexes.ellipsis import LIGHT, Beside, filled
 from runtime.reflexes.names import read_named, read_symbol
 from runtime.reflexes.phrasing import Bound, PhrasingError, Reading, bound_as
-from runtime.reflexes.slots import Language, Reader, Scan
+from runtime.reflexes.slots import Language, Reader, Scan, Words
 
 if TYPE_CHECKING:
     from runtime.reflexes.procedure import Kinds, Procedure, Shelf
@@ -132,9 +132,11 @@ class Walk:
         intent: Intent,
         said: Said,
         changes: bool,
+        also: Sequence[Words] = (),
         beside: Beside | None = None,
     ) -> None:
         self.intent, self.said, self.scan, self.changes = intent, said, said.scan, changes
+        self.also = also  # what the reflex does anyway
         self.beside = beside  # if something must be left out
         self.language = said.scan.language
         self.start = 0
@@ -210,17 +212,9 @@ class Walk:
                         replace(so_far, exact=exact, bound=bound, vague=so_far.vague + vague),
                     )
         if not place.marked:
+            for end in scan.after(at, self.also):
+                yield replace(place, at=end), replace(so_far, exact=so_far.exact + end - at)
             yield from self._aside(place, so_far)
-            if not self.changes:
-                yield from self._repeated(place, so_far)
-
-    def _repeated(self, place: _Place, so_far: Reading) -> Iterator[tuple[_Place, Reading]]:
-        """A concept said once more, in a question."""
-        used = {self.intent.items[number].concept for number in place.used}
-        for end, names in self.said.naming(place.at):
-            if names & used:
-                left = replace(so_far, aside=(*so_far.aside, self.scan.word(place.at)))
-                yield replace(place, at=end, last=-1), left
 
     def _fits(self, item: Item, place: _Place) -> bool:
         """Whether an item may follow here."""
@@ -298,6 +292,6 @@ class Intents:
                 except PhrasingError:
                     continue  # reported by `Procedure.faults`
                 if fits:
-                    found = Walk(intent, said, procedure.changes, near).readings(start)
+                    found = Walk(intent, said, procedure.changes, procedure.also, near).readings(start)
                     least = min((intent.order_of(each) for each in found), default=None)
                     yield from ((procedure, intent, each) for each in found if intent.order_of(each) == least)

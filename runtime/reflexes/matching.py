@@ -2,7 +2,7 @@
 
 A task is covered when one phrasing reads all of it, or when it can be divided at joining words into parts
 that are each covered: word by word first, then by what it is about (`intents`). Where two readings are
-equally good and mean different things, there is no match.
+equally good and mean different things, there is no match. A reflex that only looks takes no order for a change.
 """
 
 from __future__ import annotations
@@ -11,17 +11,18 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import Any
 
 from runtime.reflexes.ellipsis import Beside
-from runtime.reflexes.intents import MOST_WORDS, Intent
+from runtime.reflexes.intents import Intent
 from runtime.reflexes.phrasing import Phrasing, PhrasingError, Reading, as_list
 from runtime.reflexes.procedure import Procedure, Shelf
 from runtime.reflexes.slots import Earlier, It, Scan
 from runtime.reflexes.surroundings import Surroundings
 from runtime.reflexes.templates import Unbound, plain
 from runtime.text.chunks import chunks
+from runtime.text.demand import demand
 
 MOST_JOINS = 16
 """Places where a task may be divided; a task with more is not a short order."""
@@ -79,6 +80,11 @@ class Match:
         """Whether it needs the text of the result before."""
         own = self.procedure is not None and self.procedure.uses_it
         return own or any(isinstance(value, It) for value in self.slots.values())
+
+    @property
+    def changes(self) -> bool:
+        """Whether some part of it may do more than look."""
+        return any(each.changes for each in self.used)
 
     @property
     def inline(self) -> bool:
@@ -141,6 +147,11 @@ class _Covered:
         self.shelf = shelf
         self.by_intent = by_intent
         self.torn = False  # whether the task had two best readings
+        self.orders_change = cache(self._orders_change)
+
+    def _orders_change(self, start: int, end: int) -> bool:
+        """Whether the tokens from `start` to `end` order a change, which no reflex that only looks may take."""
+        return demand(self.scan.raw(start, end), self.scan.language.systems) == "change"
 
     def best(
         self, start: int, end: int, prior: tuple[Earlier, ...], beside: Beside | None = None
@@ -153,12 +164,14 @@ class _Covered:
         spans = self._trimmed(start, end)
         phrased = beside is None
         found = [each for span in spans if phrased for each in self._matches(self._readings, scan, *span)]
+        found = self._heeding(found, start, end)
         if found:
             best = max(found, key=lambda each: each.reading.score)
             rivals = [each for each in found if each.reading.score == best.reading.score]
         elif self.by_intent:
             readings = partial(self.shelf.intents.readings, beside=beside)
             found = [each for span in spans for each in self._matches(readings, scan, *span)]
+            found = self._heeding(found, start, end)
             best = min(found, key=lambda each: each.reading.rank, default=None)
             rivals = [each for each in found if best and _rival(each, best)]
         else:
@@ -169,14 +182,11 @@ class _Covered:
             return None
         return best
 
-    def _explains(self, start: int, end: int) -> bool:
-        """Whether a clause only says why: `rent is paid`, with a verb and no word that reflexes know."""
-        words = [self.scan.word(at).replace("'", "") for at in range(start, end)]
-        language = self.scan.language
-        known = language.naming.keys() | language.relating.keys() | language.refused
-        known -= language.telling | language.beside
-        plain = all(word.isalpha() and word not in known for word in words)
-        return plain and len(words) >= 3 and bool(language.telling & {*words})
+    def _heeding(self, found: list[Match], start: int, end: int) -> list[Match]:
+        """The readings that do what the tokens from `start` to `end` demand."""
+        if all(each.changes for each in found) or not self.orders_change(start, end):
+            return found
+        return [each for each in found if each.changes]
 
     def _matches(self, readings: Readings, scan: Scan, start: int, end: int) -> Iterator[Match]:
         for procedure, pattern, reading in readings(scan, start, end):
@@ -201,10 +211,6 @@ class _Covered:
         while end > start and scan.word(end - 1) in _ENDS:
             end -= 1
         starts, ends = [start], [end]
-        for at in range(start + 1, end if end - start <= MOST_WORDS else start):
-            if scan.word(at) in (",", ":"):
-                starts += [at + 1 + (scan.word(at + 1) == "so")] if self._explains(start, at) else []
-                ends += [at] if self._explains(at + 1, end) else []
         for at in starts:
             for words in self.shelf.before:
                 after = at + len(words)
@@ -312,7 +318,8 @@ def _split_tasks(covered: _Covered) -> Match | None:
     covered.torn = covered.torn or (done is not None and done.torn)
     if done is None or done.torn or len(done.parts) < 2 or _means_the_file(done.parts):
         return None
-    return Match(scan.text, parts=done.parts, prior=scan.prior)
+    found = Match(scan.text, parts=done.parts, prior=scan.prior)
+    return found if found.changes or not covered.orders_change(0, len(scan.tokens)) else None
 
 
 def _means_the_file(parts: Sequence[Match]) -> bool:

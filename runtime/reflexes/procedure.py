@@ -61,6 +61,7 @@ _KNOWN = frozenset(
         "defaults",
         "needs",
         "refuse",
+        "also",
         "reshapes",
         "steps",
         "success",
@@ -85,6 +86,7 @@ class Procedure:
     defaults: Mapping[str, Any] = field(default_factory=dict)
     needs: str = ""  # the shape that the result before must have
     refuse: frozenset[str] = frozenset()  # words that show that something else is meant
+    also: tuple[Words, ...] = ()  # what a task read by an intent may say and the reflex does anyway
     gives: tuple[str, ...] = ("text",)  # the shapes of its own result
     about: str = ""  # the file that `it` means afterwards
     reshapes: bool = False  # prints the file in another form; beside a change, the file itself may be meant
@@ -146,16 +148,12 @@ class Procedure:
 
 
 def _looks(step: Mapping[str, Any], systems: Sequence[Path]) -> bool:
-    """Whether a step changes nothing: its operation cannot write, or only to `to`, which it lacks."""
+    """Whether a step changes nothing: its call only reads."""
     name, args = str(step["tool"]), step.get("args") or {}
     if name == "bash":
         return str(args.get("command")).startswith(_LOOKING_COMMANDS)
-    if name == "archive":  # it writes to its path as well
-        return args.get("action") == "list"
     tool = _operation(name, systems)
-    if tool is None or "shell" in tool.effects:
-        return False
-    return "write" not in tool.effects or ("to" in tool.args and "to" not in {*tool.required, *args})
+    return tool is not None and not tool.changes(args)
 
 
 def _operation(name: str, systems: Sequence[Path]) -> Tool | None:
@@ -374,6 +372,7 @@ def _procedure(path: Path, meta: Mapping[str, Any], language: Language) -> Proce
         str(meta.get("output") or f"{{{{ steps[{len(steps)}].result }}}}"),
         defaults=dict(meta.get("defaults") or {}),
         refuse=frozenset(str(meta.get("refuse") or "").lower().split()),
+        also=tuple(phrase_words(str(meta.get("also") or ""))),
         gives=tuple(re.split(r",\s*", str(meta.get("gives") or "text"))),
         facts=dict(meta.get("facts") or {}),
         systems=language.systems,

@@ -75,9 +75,10 @@ def follow_call(
         stdin = args.get("stdin")
         shell.line(str(args.get("command", "")), Stream(plain(stdin)) if isinstance(stdin, str) else ANYTHING)
         return
-    reads = not set(tool.effects) & {"write", "shell"} and tool.scheme != "command"
+    effects = tool.effects_of(args)
+    reads = not effects & {"write", "shell"}
     does = "read" if reads else "delete" if _REMOVES.search(tool.name) else "write"
-    tags = {*tool.effects, tool.scheme, *(["reads"] if reads else [])}
+    tags = {*(effects & {*tool.effects}), tool.scheme, *(["reads"] if reads else [])}
     tags |= {"destructive"} if tool.destructive else set()
     texts = [(name, plain(text)) for name, text in _texts(args)][:MOST]
     for name, text in texts:

@@ -9,13 +9,13 @@ from pathlib import Path
 from kernel.disk import text_of
 
 
-def sections(systems: Sequence[Path], name: str) -> Iterator[tuple[str, str]]:
-    """The sections (heading in lower case, body) of `memory/NAME` in each folder that has it.
+def sections(systems: Sequence[Path], name: str, room: str = "memory") -> Iterator[tuple[str, str]]:
+    """The sections (heading in lower case, body) of `ROOM/NAME` in each folder that has it.
 
     Raises `ConfigurationError` for a file that is not text.
     """
     for folder in systems:
-        path = folder / "memory" / name
+        path = folder / room / name
         text = text_of(path) if path.is_file() else ""
         for section in re.split(r"(?m)^## +", text)[1:]:
             heading, _, body = section.partition("\n")

@@ -10,7 +10,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from kernel.document.model import ACCEPTED, EMPTY, PHASES, Note, Step
+from kernel.asking.prompt import found_by_itself
+from kernel.document.markdown import render
+from kernel.document.model import ACCEPTED, EMPTY, PHASES, Document, Note, Step
 from kernel.errors import DocumentError, FractalError, LimitReached
 from kernel.loop import step_cache
 from kernel.loop.child import ended_child, share_of, subtree
@@ -18,6 +20,7 @@ from kernel.loop.do import SUCCEEDED
 from kernel.loop.end import attempt_notes, finish, use_answer
 from kernel.loop.operation import recorded_outcome
 from kernel.loop.run_context import RunContext, Session
+from runtime.workspace.hand_edits import as_left, changed_call, plan_written, without_effect
 
 ORDER = ("understand", "plan", "do", "check")
 _WHY = {
@@ -34,6 +37,7 @@ _AGAIN = {
     "do": "DO goes on: ",
     "check": "CHECK is done again: ",
 }
+_WRITTEN = "the plan was changed by hand: it is used as it stands"
 _KEPT = "a step that is the same call as one done before keeps its result"
 
 
@@ -59,15 +63,47 @@ class Stale:
 
 
 def find(session: Session, redo: bool) -> list[Stale]:
-    """What a person's changes make stale in one document; `redo`: changed instructions as well."""
+    """What a person's changes make stale in one document; `redo`: changed instructions as well.
+
+    A plan that a person has changed is used for whatever task and answers are there now.
+    """
+    before = as_left(session.run.store, session.doc)
+    _restore_calls(session, before)
+    written = plan_written(before, session.doc)
     stale: list[Stale] = []
     for phase in ("understand", "plan", "check"):
         if PHASES[phase] > PHASES[session.doc.meta.phase]:
             break
-        stale += _phase(session, phase, redo)
-        if phase != "check" and any(not each.kept for each in stale):
+        found = [*_phase(session, phase, redo)]
+        if phase == "understand" and not found and _offered(before) != _offered(session.doc):
+            found = [Stale(session.id, phase, _WHY["context"])]
+        if written and phase != "check":
+            ours = (replace(each, phase="do", why=f"{each.why}, and {_WRITTEN}") for each in found)
+            found = [each for each in ours if not each.kept]
+        stale += found
+        if any(each.phase in ("understand", "plan") and not each.kept for each in found):
             return stale  # later results are redone anyway
-    return [*_steps(session), *stale, *_answered(session), *_restarted(session)]
+    stale = [*_steps(session), *stale, *_answered(session), *_restarted(session)]
+    unplanned = session.doc.meta.phase in ("understand", "plan")
+    if written and (unplanned or session.doc.ended) and all(each.kept for each in stale):
+        stale.append(Stale(session.id, "do", _WRITTEN))
+    return stale
+
+
+def _offered(document: Document) -> list[str]:
+    """The context that the run found by itself, once UNDERSTAND has read it."""
+    if not document.meta.derived.get("understand"):
+        return []
+    notes = document.section(1).notes
+    return [note.text for note in notes if note.key == "context" and found_by_itself(note.source)]
+
+
+def _restore_calls(session: Session, before: Document) -> None:
+    """Restore the calls in §3 as they were made: only a change in §2 changes what is called."""
+    for n, step in before.steps.items():
+        if (now := session.doc.steps.get(n)) and changed_call(step, now):
+            made = replace(now, tool=step.tool, args=step.args, what=step.what, whole=step.whole)
+            session.doc = session.doc.with_step(made)
 
 
 def _phase(session: Session, phase: str, redo: bool) -> Iterator[Stale]:
@@ -140,28 +176,83 @@ def survey(run_context: RunContext, loop_id: str, *, redo: bool = False) -> list
     A child that continues makes its parent continue. Raises `DocumentError` for the loop itself.
     """
     session = Session(run_context, run_context.store.load(loop_id))
+    edited = session.doc
+    before = as_left(run_context.store, edited)
     stale = find(session, redo)
-    back = [each for each in stale if not each.kept]
-    if not any(each.phase in ("understand", "plan") for each in back):
-        own = {each.step for each in back}
-        reopened: list[Step] = []
-        for step in session.doc.attempted:
-            if step.n in own or not _has_child(run_context, step):
-                continue
-            with suppress(DocumentError):  # a broken child is its parent's to report
-                if _is_restarted(session) and _restarts(run_context, step):
-                    # first, as the loops below it get parts of its share
-                    _reopen(session, step, status="ready")
-                stale += survey(run_context, _child(step), redo=redo)
-                if _continues(run_context, step):
-                    back.append(Stale(loop_id, "do", "its loop goes on", step.n))
-                    if session.doc.steps[step.n].ended:
-                        reopened.append(step)
-        for number, step in enumerate(reopened):
-            _reopen(session, step, {*own, *(each.n for each in reopened[number:])})
+    results: list[Session] = []
+    if not any(each.phase in ("understand", "plan") and not each.kept for each in stale):
+        stale += _survey_children(session, stale, results, redo=redo)
+    back = [each for each in stale if not each.kept and each.loop == loop_id]
+    if any(each.phase == "do" for each in back) and plan_written(before, edited):
+        _accept_plan(session, before)
     if back:
         _reset(session, back)
+    if refused := [*without_effect(before, edited, session.doc)]:
+        kept = run_context.store.shelve(f"{loop_id}.edited-{edited.meta.rev}.txt", _text(edited))
+        for place, instead in refused:
+            why = f"{loop_id}.md: the change of {place} has no effect; {instead}. Your version: {kept}"
+            run_context.warn(why, loop_id)
+    if refused or session.doc != edited:
+        session.save()
+    for child in results:  # after the parent, which has the result now
+        child.save()
     return stale
+
+
+def _text(document: Document) -> str:
+    return render(document, document.meta.rev).decode("utf-8", "surrogatepass")
+
+
+def _survey_children(
+    session: Session, own_stale: list[Stale], results: list[Session], *, redo: bool
+) -> list[Stale]:
+    """Survey the children: one that continues makes this loop continue.
+
+    The result that a person has written into an ended child becomes that of its step; such children are
+    added to `results`.
+    """
+    stale: list[Stale] = []
+    own = {each.step for each in own_stale if not each.kept}
+    reopened: list[Step] = []
+    for step in session.doc.attempted:
+        if step.n in own or not _has_child(session.run, step):
+            continue
+        with suppress(DocumentError):  # a broken child is its parent's to report
+            if _is_restarted(session) and _restarts(session.run, step):
+                # first, as the loops below it get parts of its share
+                _reopen(session, step, status="ready")
+            written = _written_result(session, step)
+            stale += survey(session.run, _child(step), redo=redo)
+            if _continues(session.run, step):
+                stale.append(Stale(session.id, "do", "its loop goes on", step.n))
+                if session.doc.steps[step.n].ended:
+                    reopened.append(step)
+            elif written:
+                session.put(written)
+                results.append(Session(session.run, session.run.store.load(_child(step))))
+    for number, step in enumerate(reopened):
+        _reopen(session, step, {*own, *(each.n for each in reopened[number:])})
+    if results:
+        known = {(each.phase, each.step) for each in (*own_stale, *stale)}
+        stale += [each for each in find(session, redo) if (each.phase, each.step) not in known]
+    return stale
+
+
+def _written_result(session: Session, step: Step) -> Step | None:
+    """The step with the result that a person has written into §5 of its ended child; None without one."""
+    child = session.run.store.load(_child(step))
+    if not (step.ended and child.ended) or as_left(session.run.store, child).section(5) == child.section(5):
+        return None
+    return ended_child(session, step, child)
+
+
+def _accept_plan(session: Session, before: Document) -> None:
+    """Accept a person's plan for what §1 says now."""
+    section = session.doc.section(1)
+    if before.text(1, "task") != session.doc.text(1, "task") and before.task == session.doc.task:
+        notes = [each for each in section.notes if each.key != "resolved task"]
+        session.doc = session.doc.with_section(1, replace(section, notes=tuple(notes)))
+    step_cache.accept_inputs(session, "understand", "plan")
 
 
 def _child(step: Step) -> str:

@@ -19,6 +19,7 @@ from kernel.events import Event
 from kernel.loop.budget import Bounds
 from kernel.loop.run_context import RunContext, Session
 from runtime.workspace.edits import survey
+from runtime.workspace.hand_edits import as_left
 from runtime.workspace.workspace import moment
 
 REPORTED = 3
@@ -96,7 +97,7 @@ def go_back(run_context: RunContext, root: Document, limits: Mapping[str, Any], 
     look_at_the_log(run_context)
     if run_context.snapshots:
         run_context.snapshots.sweep()
-    if limits != root.meta.budget:
+    if limits != as_left(run_context.store, root).meta.budget:  # raised in the settings, or by hand
         session = Session(run_context, run_context.store.load(root.meta.id))
         session.meta(budget=limits)
         if session.doc.meta.status == "exhausted":

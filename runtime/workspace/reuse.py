@@ -96,7 +96,7 @@ def _effects(documents: Iterable[Document], catalogue: Catalogue) -> set[str]:
         if step.tool and tool is None:
             effects.add("write")
         elif tool is not None and not tool.guided:
-            effects |= set(tool.effects)
+            effects |= tool.effects_of(step.args)
     return effects
 
 

@@ -226,6 +226,11 @@ class Config(BaseModel):
         _DEFAULTS.result_chars, ge=200, description="of a result that stand in the document"
     )
     same_failure: int = Field(_DEFAULTS.same_failure, ge=1, description="times that the same call may fail")
+    same_result: int = Field(
+        _DEFAULTS.same_result,
+        ge=1,
+        description="times that a call may come to the same while nothing new is done",
+    )
     fsync: bool = Field(True, description="whether every write reaches the disk before the run goes on")
     keep_prompts: bool = Field(
         True, description="whether each prompt sent to a model is kept in `prompts/` of its run, for people"
@@ -441,7 +446,7 @@ _NO_SETTINGS = frozenset(
         "FRACTAL_DEBUG",
         "FRACTAL_EXAMPLES",
         "FRACTAL_POSTGRES",
-        "FRACTAL_SOAK",
+        "FRACTAL_NIGHT",
         "FRACTAL_SYSTEM",
         "FRACTAL_TOKEN",
         "FRACTAL_TRUST",

@@ -276,7 +276,8 @@ HARMLESS = frozenset(
     {
         *("profile", "fuse", "check", "max_depth", "retries", "turns", "questions", "seconds", "timeout"),
         *("context_system", "context_tool", "context_operation", "min_context", "side_by_side", "repairs"),
-        *("reply_tokens", "result_chars", "same_failure", "fsync", "recall", "remember", "observe", "shown"),
+        *("reply_tokens", "result_chars", "same_failure", "same_result", "fsync", "recall", "remember"),
+        *("observe", "shown"),
         *("snapshot_every", "checkpoints", "checkpoint_hours"),
         *("patience", "unanswered"),
         *("agent", "agents", "space", "quarantine_after"),  # an agent's settings are checked apart

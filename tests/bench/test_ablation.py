@@ -42,11 +42,13 @@ def test_a_true_stream_is_answered_and_its_traps_are_not() -> None:
     assert figures["p50_ms"] > 0 and figures["bytes"] > 1000
 
 
+@pytest.mark.night
 def test_a_stream_is_the_same_each_time() -> None:
     first, second = (play(Stream(false=0.3, poison=0.9), seed=5) for _ in range(2))
     assert first | {"p50_ms": 0} == second | {"p50_ms": 0}
 
 
+@pytest.mark.night
 def test_quarantine_stops_a_wrong_program_and_the_teacher_replaces_it() -> None:
     all_wrong = Stream(poison=2.0)  # and none is followed by the right program
     with_it, without = play(all_wrong, seed=3), play(all_wrong, "quarantine", seed=3)
@@ -56,6 +58,7 @@ def test_quarantine_stops_a_wrong_program_and_the_teacher_replaces_it() -> None:
     assert without["wrong"] == 8 * len(FAMILIES)
 
 
+@pytest.mark.night
 def test_several_taught_tasks_make_methods_that_answer() -> None:
     figures = play(Stream(taught=5))
     assert (figures["answered"], figures["right_of_answered"], figures["wrong"]) == (1, 1, 0)
@@ -80,6 +83,7 @@ def test_steps_are_calculated_as_the_calculator_does() -> None:
     assert result_of([]) is None
 
 
+@pytest.mark.night
 def test_every_part_has_its_row_with_its_contribution() -> None:
     every = {name: play(Stream()) for name in streams.STREAMS}
     worse = {name: {**each, "answered": each["answered"] - 0.1, "wrong": 2} for name, each in every.items()}

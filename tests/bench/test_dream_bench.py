@@ -42,6 +42,7 @@ def test_answers_are_measured_before_and_after_the_dream_and_without_each_stage(
         assert "prune-synapses" not in store["without"]["prune-synapses"]["did"]
 
 
+@pytest.mark.night
 def test_the_figures_are_the_same_each_time(figures: dict[str, Any]) -> None:
     def without_times(figures: dict[str, Any]) -> str:
         lived = figures["lived"]

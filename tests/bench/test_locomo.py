@@ -133,6 +133,7 @@ def test_the_command_prints_an_object_with_every_part(tmp_path: Path) -> None:
     assert again["fractal"] == figures["fractal"]
 
 
+@pytest.mark.night
 def test_the_time_of_a_question_is_measured_by_number_of_turns(tmp_path: Path) -> None:
     call = ["locomo", "--embedder", "lexical", "--data", str(file_of(tmp_path)), "--turns", "20,50"]
     figures = json.loads(CliRunner().invoke(bench, call).stdout)["turns"]

@@ -32,6 +32,7 @@ def test_written_tools_are_valid_operations(tmp_path: Path) -> None:
 
 
 @pytest.mark.alone
+@pytest.mark.night
 def test_five_hundred_tools_cost_a_plan_as_much_as_ten() -> None:
     figures = measure((10, ALL))
     few, many = figures["by_tools"]["10"], figures["by_tools"]["500"]

@@ -6,11 +6,12 @@ import json
 from typing import Any
 
 import pytest
+from lanes import NIGHT
 
 from bench import overhead
 from bench.job import SHAPES
 
-pytestmark = pytest.mark.alone  # the fixture measures for some seconds
+pytestmark = pytest.mark.alone if NIGHT else []  # the fixture measures for some seconds
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +46,7 @@ def test_a_step_costs_the_same_at_the_end_of_a_long_run(figures: dict[str, Any],
     """Compares the halves of 200 steps. CPU time needs a margin on a shared machine."""
     cpu, written = (figures["shapes"][shape][key] for key in ("cpu_ms_per_step", "bytes_per_step"))
     assert written[1] <= 1.2 * written[0]
-    assert cpu[1] <= 1.6 * cpu[0]
+    assert not NIGHT or cpu[1] <= 1.6 * cpu[0]
 
 
 def test_bytes_per_step_do_not_grow_with_the_run(figures: dict[str, Any]) -> None:

@@ -11,7 +11,9 @@ from bench.peers.measure import SYSTEMS, missed, run_once
 from bench.peers.server import Scripted
 
 
-@pytest.mark.parametrize("name", [name for name in SYSTEMS if name.startswith("Fractal")])
+@pytest.mark.parametrize(
+    "name", ["Fractal, turn by turn", pytest.param("Fractal, planned at once", marks=pytest.mark.night)]
+)
 def test_the_script_ends_the_job(name):
     with Scripted().running() as server:
         ended = run_once(SYSTEMS[name], Path(sys.executable), server.play("job", SYSTEMS[name].script))

@@ -23,7 +23,17 @@ def test_each_set_has_all_kinds_and_the_peers_one_job_of_each_kind_that_they_can
     assert [job.kind for job in for_peers(jobs(which))] == [k for k in KINDS if k not in ("ask", "page")]
 
 
-@pytest.mark.parametrize("job", jobs("viewed"), ids=lambda job: job.name)
+BY_DAY = {job.kind: job.name for job in jobs("viewed")}.values()
+"""One job of each kind."""
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        pytest.param(job, id=job.name, marks=[] if job.name in BY_DAY else pytest.mark.night)
+        for job in jobs("viewed")
+    ],
+)
 def test_the_check_of_a_job_tells_its_solution_from_nothing(job, tmp_path: Path):
     create(job, tmp_path)
     try:

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
-import random
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from lanes import NIGHT, chance
 
 from bench import resume
 from bench.crash.campaign import Ground, points_of, prepared, try_all
 from bench.crash.trial import FAULTS, Death, Point
 
-KILLS, POINTS = (30, 72) if os.environ.get("FRACTAL_SOAK") == "1" else (4, 22)
+KILLS, POINTS = (30, 72) if NIGHT else (0, 9)
+DEADLY = {"SIGKILL", "open", "write", "fsync", "replace", "mkdir", "unlink", "link", "ftruncate"}
 RUN = ".fractal/state/runs/*"
 pytestmark = [
-    pytest.mark.slow,
     pytest.mark.timeout(900),
     pytest.mark.skipif(importlib.util.find_spec("litellm") is None, reason="litellm is not installed"),
 ]
@@ -32,11 +31,11 @@ def ground() -> Iterator[Ground]:
 
 
 def test_nothing_is_lost_and_nothing_is_repeated(ground: Ground) -> None:
-    points = points_of(ground, random.Random(1), kills=KILLS, most=POINTS)
+    points = points_of(ground, chance(1), kills=KILLS, most=POINTS)
     outcomes = try_all(ground, points, lambda *_: None)
     assert [each for each in outcomes if not each.good] == []
     died = {call.partition(" ")[0] for each in outcomes for call in each.died}
-    assert died >= {"SIGKILL", "open", "write", "fsync", "replace", "mkdir", "unlink", "link", "ftruncate"}
+    assert not NIGHT or died >= DEADLY
     assert len(outcomes) >= KILLS + POINTS
     assert sum(bool(each.died) for each in outcomes) > 0.9 * len(outcomes)
 
@@ -55,11 +54,23 @@ def forget_replies(path: Path) -> None:
     ("fault", "pattern", "how"),
     [
         ("repeated_calls", f"{RUN}/calls.jsonl", forget_replies),
-        ("repeated_steps", "ledger/root1.txt", twice),
-        ("unreadable", f"{RUN}/tool-task-*-4.md", lambda path: path.write_text("no document")),
-        ("temporary_files", "parts", lambda path: (path / ".a.txt.0123abcd.tmp").write_text("half")),
-        ("ledger_broken", f"{RUN}/calls.jsonl", lambda path: path.write_text("")),
-        ("different_result", "config.txt", Path.unlink),
+        pytest.param("repeated_steps", "ledger/root1.txt", twice, marks=pytest.mark.night),
+        pytest.param(
+            "unreadable",
+            f"{RUN}/tool-task-*-4.md",
+            lambda path: path.write_text("no document"),
+            marks=pytest.mark.night,
+        ),
+        pytest.param(
+            "temporary_files",
+            "parts",
+            lambda path: (path / ".a.txt.0123abcd.tmp").write_text("half"),
+            marks=pytest.mark.night,
+        ),
+        pytest.param(
+            "ledger_broken", f"{RUN}/calls.jsonl", lambda path: path.write_text(""), marks=pytest.mark.night
+        ),
+        pytest.param("different_result", "config.txt", Path.unlink, marks=pytest.mark.night),
     ],
 )
 def test_the_benchmark_finds_faults(

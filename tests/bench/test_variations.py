@@ -65,6 +65,7 @@ def test_even_and_odd_families_together_are_all() -> None:
     assert len(parts[0]) + len(parts[1]) == len(parts[2]) == 20
 
 
+@pytest.mark.night
 def test_families_written_later_are_answered_correctly_or_not_at_all() -> None:
     figures = variations.measure(LATER, embedders=["lexical"])["embedder"]["lexical"]
     assert (figures["questions"], figures["asked_as_traps"]) == (386, 260)
@@ -116,6 +117,7 @@ def test_missed_goals_are_named() -> None:
     assert recalling.slow({"10000": {"p50_ms": 9.0}, "500": {"p50_ms": 9.0}}) == ["10000"]
 
 
+@pytest.mark.night
 def test_the_right_tree_is_found_among_many_of_the_same_shape(tmp_path: Path) -> None:
     recalling.fill(tmp_path, 200, FAMILIES)
     figures = recalling.measure_store(str(tmp_path), str(FAMILIES))

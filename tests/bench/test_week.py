@@ -52,6 +52,7 @@ def test_a_forgotten_memory_is_still_found(plain: Week):
     assert any("replaced the washer" in each.text for each in found)
 
 
+@pytest.mark.night
 def test_a_goal_changes_consolidation_and_walks(plain: Week, with_goal: Week):
     assert mean_place(with_goal.days) < mean_place(plain.days) - 0.05
     assert with_goal.walked(40) > plain.walked(40)
@@ -67,6 +68,7 @@ def test_the_runs_of_the_week_become_experiences(plain: Week):
     assert asked.tools == ("recall",)
 
 
+@pytest.mark.night
 def test_saturation_is_noticed_only_when_statements_repeat(with_goal: Week):
     assert not any(day.saturated for day in with_goal.days)
     day = with_goal.echo(WEEK)

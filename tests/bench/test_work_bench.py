@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from bench.work import measure, missed, stream, table
 from bench.work.coding_jobs import FALSE_FRIEND, KINDS, ONCE, CodingJob, Correction, coding_jobs
 from bench.work.jobs import JOBS
@@ -23,6 +25,7 @@ def test_slips_of_form_cost_calls_and_lose_no_job() -> None:
     assert figures["work"]["wasted"] > 0
 
 
+@pytest.mark.night
 def test_of_each_correction_only_the_right_one_helps(tmp_path: Path) -> None:
     jobs = {(job.kind, job.task if job.kind == FALSE_FRIEND else ""): job for job in coding_jobs(100)}
     assert {kind for kind, _ in jobs} == {*KINDS, FALSE_FRIEND, ONCE}
@@ -42,6 +45,7 @@ def test_of_each_correction_only_the_right_one_helps(tmp_path: Path) -> None:
         assert holds(job, job.right), job
 
 
+@pytest.mark.night
 def test_memory_of_corrections_saves_calls_and_tokens_of_the_next_ones() -> None:
     figures = stream.measure(jobs=12, embedder="lexical")
     assert figures["all"]["with"]["done"] == figures["all"]["without"]["done"] == 1.0

@@ -11,13 +11,13 @@ import json
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from in_process import in_process
+from lanes import until
 from playing import plan
 
 from kernel.document.model import Document
@@ -98,15 +98,6 @@ def running(folder: Path, *words: str, **more: str) -> Generator[subprocess.Pope
     finally:
         process.kill()
         process.communicate()
-
-
-def until(what: Callable[[], Any], seconds: float = 20) -> Any:
-    """Wait until the function returns a true value, and return it."""
-    end = time.monotonic() + seconds
-    while not (got := what()):
-        assert time.monotonic() < end, "the condition did not become true in time"
-        time.sleep(0.01)
-    return got
 
 
 def runs(folder: Path) -> Path:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lanes import NIGHT
 from processes import (
     TASK,
     document,
@@ -34,7 +35,7 @@ from processes import (
 from kernel.errors import Exit
 
 ROOT = os.geteuid() == 0
-LEFT = (2, 3, 5, 8, 9, 11, 13) if os.environ.get("FRACTAL_SOAK") == "1" else (2, 5, 9, 13)
+LEFT = (2, 3, 5, 8, 9, 11, 13) if NIGHT else (2, 5, 9, 13)
 """Free pages at the start of a run on a disk that fills up."""
 NO_SPACE, READ_ONLY = os.strerror(errno.ENOSPC), os.strerror(errno.EROFS if ROOT else errno.EACCES)
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-import random
 import shutil
 import subprocess
 import sys
-import time
 import uuid
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from lanes import chance, pause, until
 
 from runtime.sandbox.sandbox import Sandbox
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(
     shutil.which("bwrap") is None or Sandbox("bwrap").available() is not None,
     reason="bubblewrap does not work here",
 )
-KILLS, SOAK = 40, 300
+KILLS = 300
 LONGEST = 0.06
 """Seconds within which the set-up of a command ends."""
 PROGRAM = """
@@ -72,11 +72,10 @@ def _having(marker: str) -> list[str]:
     return found
 
 
-def _left(folder: Path, kills: int, seconds: tuple[float, float] = (0, LONGEST)) -> list[str]:
-    """Kill runs at random moments of the start of their command; returns the remaining processes."""
-    chance = random.Random(5)
+def _left(folder: Path, moments: Iterable[float]) -> list[str]:
+    """Kill runs at these moments of the start of their command; returns the remaining processes."""
     marker = f"outlives-{uuid.uuid4().hex}"
-    for number in range(kills):
+    for number, seconds in enumerate(moments):
         with subprocess.Popen(
             [sys.executable, "-c", PROGRAM, str(folder), f"{marker}-{number}"],
             stdin=subprocess.PIPE,
@@ -87,11 +86,11 @@ def _left(folder: Path, kills: int, seconds: tuple[float, float] = (0, LONGEST))
             process.stdin.write("go\n")
             process.stdin.flush()
             assert process.stdout.readline() == "starting\n"
-            time.sleep(chance.uniform(*seconds))
+            pause(seconds)
             process.kill()
-    until = time.monotonic() + 10
-    while (left := _having(marker)) and time.monotonic() < until:
-        time.sleep(0.1)
+    with suppress(AssertionError):
+        until(lambda: not _having(marker), 30)
+    left = _having(marker)
     for each in left:
         with suppress(ProcessLookupError):
             os.kill(int(each.partition(":")[0]), 9)
@@ -99,7 +98,7 @@ def _left(folder: Path, kills: int, seconds: tuple[float, float] = (0, LONGEST))
 
 
 def test_killed_run_leaves_no_process(tmp_path: Path) -> None:
-    assert _left(tmp_path, KILLS) == []
+    assert _left(tmp_path, [LONGEST * part / 5 for part in range(6)]) == []
 
 
 def test_run_killed_before_bubblewrap_lets_its_process_go_leaves_no_process(
@@ -110,10 +109,11 @@ def test_run_killed_before_bubblewrap_lets_its_process_go_leaves_no_process(
     slow.write_text(SLOW.format(python=sys.executable, bwrap=shutil.which("bwrap")))
     slow.chmod(0o755)
     monkeypatch.setenv("PATH", str(slow.parent), prepend=os.pathsep)
-    assert _left(tmp_path, 1, (1, 1)) == []
+    assert _left(tmp_path, [1.0]) == []
 
 
-@pytest.mark.soak
+@pytest.mark.night
 @pytest.mark.timeout(600)
 def test_hundreds_of_killed_runs_leave_no_process(tmp_path: Path) -> None:
-    assert _left(tmp_path, SOAK) == []
+    random = chance(5)
+    assert _left(tmp_path, (random.uniform(0, LONGEST) for _ in range(KILLS))) == []

@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import re
-import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -39,7 +38,7 @@ def work(tmp_path: Path) -> Path:
     (folder / "state").mkdir(parents=True)
     (folder / "notes.md").write_text("one\n")
     (folder / "state" / "mine.txt").write_text("a folder of the user's own\n")
-    past = time.time() - 60
+    past = folder.stat().st_mtime - 60
     for path in (*folder.rglob("*"), folder):
         os.utime(path, (past, past))
     return folder

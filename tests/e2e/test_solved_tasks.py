@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import multiprocessing
-import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from lanes import within
 from playing import REVERSE as PLAN
 
 from kernel.asking.prompt import MEMORY
@@ -411,9 +411,11 @@ def test_trust_grows_in_stages(work: Path, do: Do) -> None:
 def test_very_long_texts_are_not_learned(work: Path, do: Do, text: str) -> None:
     (work / "notes.md").write_text(text)
     steps = [{"tool": "write", "args": {"path": "back.md", "content": text}}]
-    began = time.perf_counter()
-    do(plan={**PLAN, "steps": steps, "success": [{"file": "back.md"}]}, verdict={**ACCEPT, "output": text})
-    with suppress(ProviderError):  # too long to be planned in one call, and the script is exhausted
-        do("Mirror the lines of notes.md into back.md " + text[:100_000])
-    assert time.perf_counter() - began < 20
+    with within(20):
+        do(
+            plan={**PLAN, "steps": steps, "success": [{"file": "back.md"}]},
+            verdict={**ACCEPT, "output": text},
+        )
+        with suppress(ProviderError):  # too long to be planned in one call, and the script is exhausted
+            do("Mirror the lines of notes.md into back.md " + text[:100_000])
     assert records(work, NeuronTree) == []

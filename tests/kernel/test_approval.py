@@ -15,7 +15,7 @@ from kernel.asking.responder import Ask, Ladder
 from kernel.document.escaping import to_json
 from kernel.document.model import Document, Meta, Section, Step
 from kernel.errors import OperationFailed
-from kernel.loop.approval import approval, call_digest, check_call, effects_of, unapproved
+from kernel.loop.approval import approval, call_digest, check_call, unapproved
 from kernel.loop.run_context import ApprovedCall, Policy, RunContext, Session
 from kernel.store.call_log import ReplyLog
 from kernel.store.files import FileStore
@@ -132,7 +132,7 @@ def test_yes_covers_effects_and_dangers_but_no_serious_danger(
 
 def test_program_has_effect_shell_whatever_it_declares(tmp_path: Path) -> None:
     made = Tool("made", tmp_path / "pattern.md", run="command: ./x.py")
-    assert effects_of(made) == {"shell"}
+    assert made.effects_of({}) == {"shell"}
     assert unapproved(session(tmp_path, approve=("shell",)).run, made, {})[0] == ["shell"]
 
 
@@ -276,3 +276,72 @@ def test_a_call_with_results_is_covered_by_no_rule(tmp_path: Path) -> None:
     loop = session(tmp_path, approve=("shell",), approved=(rule,))
     assert not approval(loop, Step(1, tool="bash", args=RM), tool("bash"), RM)[1]
     assert approval(loop, Step(1, tool="bash", args=RM), tool("bash"), RM, {1: "x"})[1]
+
+
+# ---- effects depend on arguments --------------------------------------------------------------------------
+
+READING: dict[str, dict[str, Any]] = {
+    "csv": {"path": "a.csv", "query": "count"},
+    "json": {"path": "a.json", "query": "n"},
+    "json value": {"path": "a.json", "query": "n", "value": "2"},
+    "lines": {"path": "a.txt", "query": "first 1"},
+    "sort": {"path": "a.txt"},
+    "archive": {"action": "list", "path": "a.zip"},
+    "fetch": {"url": "data:text/plain,x"},
+    "database": {"action": "query", "sql": "SELECT 1"},
+    "database connect": {"action": "connect", "path": "a.db"},
+    "sqlite": {"path": "a.db", "query": "SELECT 1"},
+    "git": {"action": "log"},
+    "compare": {"a": "a.txt", "b": "b.txt"},
+    "date": {"query": "today"},
+    "find": {"path": "."},
+    "list": {"path": "."},
+    "read": {"path": "a.txt"},
+}
+WRITING: dict[str, dict[str, Any]] = {
+    "csv": {"path": "a.csv", "query": "count", "to": "b.csv"},
+    "json": {"path": "a.json", "query": "n", "value": "2", "to": "a.json"},
+    "lines": {"path": "a.txt", "query": "first 1", "to": "{{ steps[1].result }}"},
+    "sort": {"path": "a.txt", "to": "a.txt"},
+    "archive": {"action": "extract", "path": "a.zip"},
+    "fetch": {"url": "data:text/plain,x", "to": "a.txt"},
+    "fetch POST": {"url": "https://example.org", "method": "POST"},
+    "database": {"action": "execute", "sql": "DELETE FROM goods"},
+    "database connect": {"action": "connect", "path": "a.db", "create": True},
+    "patch": {"path": "a.diff"},
+    "copy": {"from": "a.txt", "to": "b.txt"},
+    "bash": {"command": "ls"},
+}
+
+
+@pytest.mark.parametrize("call", READING)
+def test_a_call_that_only_reads_needs_no_approval_to_write(tmp_path: Path, call: str) -> None:
+    run = session(tmp_path, approve=("write", "shell")).run
+    assert unapproved(run, tool(call.split()[0]), READING[call]) == ([], [])
+
+
+@pytest.mark.parametrize("call", WRITING)
+def test_a_call_that_may_write_needs_approval(tmp_path: Path, call: str) -> None:
+    run = session(tmp_path, approve=("write",)).run
+    assert unapproved(run, tool(call.split()[0]), WRITING[call])[0] == ["write"]
+
+
+def test_a_step_that_only_reads_runs_without_a_question_and_one_that_writes_waits(play: Play) -> None:
+    steps = [write("a.csv", "n\n1\n"), {"tool": "csv", "args": {"path": "a.csv", "query": "count"}}]
+    save = {"tool": "csv", "args": {"path": "a.csv", "query": "count", "to": "b.csv"}}
+    first = play(doing(steps[0]))
+    assert play(doing(steps[1]), settings={"approve": ["write"]}).result.status != "waiting"
+    played = play(doing(save), settings={"approve": ["write"]})
+    assert played.result.waiting == "approval"
+    assert first.result.exit == 0
+
+
+def test_check_may_look_with_an_operation_that_reads_here(play: Play) -> None:
+    look = {"look": {"tool": "csv", "args": {"path": "a.csv", "query": "count"}}}
+
+    def answer(ask: Ask) -> Any:
+        if ask.phase != "check":
+            return plan(write("a.csv", "n\n1\n"))
+        return ACCEPT if ask.document.note(4, "look") else look
+
+    assert "csv" in play(answer).root.text(4, "look")

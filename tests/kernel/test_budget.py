@@ -128,7 +128,7 @@ def test_cost_of_a_damaged_subtask_is_counted_when_the_run_stops(play, work):
             if ask.document.meta.parent:
                 folder = next((work / ".fractal/state/runs").iterdir())
                 (folder / f"{ask.loop}.md").write_text("---\nbroken\n")
-                await asyncio.sleep(5)
+                await asyncio.Event().wait()
             return await super().answer(ask)
 
     played = play(Breaking(deep), settings={"seconds": 0.5})
@@ -248,7 +248,7 @@ def test_resumed_run_keeps_its_time_limit(play, work):
 
     class Slow(Scripted):
         async def answer(self, ask: Ask) -> Any:
-            await asyncio.sleep(1)
+            await asyncio.Event().wait()
             return await super().answer(ask)
 
     again = play(Slow(unpriced), resume=first.result.run)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lanes import within
 from playing import boxed, put
 
 from kernel.errors import OperationFailed
@@ -133,18 +133,16 @@ def test_invalid_criteria_fail(check: Check, folder: Path) -> None:
 
 def test_slow_pattern_is_given_up(check: Check, folder: Path) -> None:
     put(folder, "a.txt", "a" * 5_000 + "b")
-    began = time.perf_counter()
-    verdict = check({"file": "a.txt", "has": "^(a+)+$"})
-    assert time.perf_counter() - began < 12
+    with within(12):
+        verdict = check({"file": "a.txt", "has": "^(a+)+$"})
     assert verdict.passed is False
     assert "took longer than 5 s; use a simpler pattern" in verdict.note
 
 
 async def test_slow_pattern_does_not_block_other_searches() -> None:
     slow = asyncio.create_task(search("^(a+)+$", "a" * 5_000 + "b"))
-    began = time.perf_counter()
-    assert await search("x|y", "y") == "y"
-    assert time.perf_counter() - began < 4
+    with within(4):
+        assert await search("x|y", "y") == "y"
     slow.cancel()
     with pytest.raises(asyncio.CancelledError):
         await slow
@@ -204,7 +202,5 @@ def test_reason_of_a_failed_step_is_an_informative_line(result: str, says: str) 
 
 @pytest.mark.parametrize("pattern", ["(a|a)*b", "a?" * 25 + "a" * 25 + "b", "(a|ab|b)*c", "((a)?)*b"])
 async def test_short_slow_patterns_are_given_up(pattern: str) -> None:
-    began = time.monotonic()
-    with suppress(OperationFailed):
+    with within(8), suppress(OperationFailed):
         await search(pattern, "a" * 60)
-    assert time.monotonic() - began < 8

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from lanes import async_pause
 from playing import ACCEPT, Play, bash, doing, plan, player, read, rewind, write
 
 from kernel.asking.responder import Ask, Ladder, Usage
@@ -209,7 +210,7 @@ class Stopping(Scripted):
             for task in asyncio.all_tasks():
                 if task.get_coro().__qualname__.startswith("Fractal."):  # type: ignore[union-attr]
                     task.cancel()
-            await asyncio.sleep(10)
+            await asyncio.Event().wait()
         return await super().answer(ask)
 
 
@@ -249,7 +250,7 @@ def test_time_limit_stops_the_run_and_its_children(play: Play) -> None:
     class Slow(Scripted):
         async def answer(self, ask: Ask) -> Any:
             if ask.document.meta.depth:
-                await asyncio.sleep(30)
+                await asyncio.Event().wait()
             return await super().answer(ask)
 
     played = play(Slow(lambda ask: plan({"subtask": "sleep"})), settings={"seconds": 0.6})
@@ -262,13 +263,13 @@ def test_waiting_for_a_person_uses_no_run_time(play: Play) -> None:
         patient = True
 
         async def answer(self, ask: Ask) -> Any:
-            await asyncio.sleep(0.5)
+            await async_pause(2)
             return await super().answer(ask)
 
     step = write("a.txt", "x")
-    played = play(Person(doing(step)), settings={"seconds": 0.6})
+    played = play(Person(doing(step)), settings={"seconds": 1.5})
     assert played.result.exit == Exit.ACCEPTED
-    assert played.root.meta.spent["seconds"] < 0.6
+    assert played.root.meta.spent["seconds"] < 1.5
 
 
 def test_bug_in_a_responder_stops_all_loops(play: Play, tmp_path: Path) -> None:
@@ -278,7 +279,7 @@ def test_bug_in_a_responder_stops_all_loops(play: Play, tmp_path: Path) -> None:
             if task == "break":
                 raise RuntimeError("a bug in a responder")
             if task == "write":
-                await asyncio.sleep(0.3)
+                await late.wait()
             return await super().answer(ask)
 
     def answer(ask: Ask) -> Any:
@@ -286,11 +287,14 @@ def test_bug_in_a_responder_stops_all_loops(play: Play, tmp_path: Path) -> None:
             return plan({"subtask": "break", "needs": []}, {"subtask": "write", "needs": []})
         return plan(write("a.txt", "x"))
 
+    late = asyncio.Event()
+
     async def watch() -> None:
         fractal = Fractal(tmp_path, settings={"sandbox": "off"}, ladder=Ladder((Faulty(answer),)))
         with pytest.raises(ProviderError, match="RuntimeError: a bug"):
             await fractal.run("two things")
-        await asyncio.sleep(0.6)
+        late.set()
+        await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()}, return_exceptions=True)
 
     asyncio.run(watch())
     assert not (tmp_path / "a.txt").exists()
@@ -315,7 +319,7 @@ def test_stopped_run_records_states_and_cost_of_steps(play: Play) -> None:
     class Slow(Scripted):
         async def answer(self, ask: Ask) -> Any:
             if ask.document.meta.depth and ask.phase == "check":
-                await asyncio.sleep(30)
+                await asyncio.Event().wait()
             return await super().answer(ask)
 
     read = write("a.txt", "x")

@@ -136,7 +136,7 @@ def test_fuzzed_input_is_accepted_or_refused(name: str) -> None:
     examples_of(100, *strategies)(take)()
 
 
-@pytest.mark.soak
+@pytest.mark.night
 @pytest.mark.timeout(3_600)
 @pytest.mark.parametrize("name", BOUNDARIES)
 def test_20000_fuzzed_inputs_are_accepted_or_refused(name: str) -> None:

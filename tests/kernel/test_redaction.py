@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lanes import within
 
 from kernel.document.redaction import cut, neutralise, redact
 
@@ -113,9 +112,8 @@ def test_ordinary_words_are_not_redacted(text: str) -> None:
 )
 def test_redaction_of_a_megabyte_is_fast(piece: str) -> None:
     text = piece * (1_000_000 // len(piece))
-    began = time.perf_counter()
-    redact(neutralise(text), ENVIRON)
-    assert time.perf_counter() - began < 2
+    with within(2):
+        redact(neutralise(text), ENVIRON)
 
 
 @given(st.text(), st.integers(0, 200), st.sampled_from(["", "artifacts/x.txt"]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import time
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,17 +19,26 @@ from runtime.api.fractal import Fractal
 from runtime.models.scripted import Scripted
 from runtime.sandbox.sandbox import Sandbox
 
+late, ended = threading.Event(), threading.Event()
+"""The limit of a call is over; its operation has ended all the same."""
+
 
 def slow_write(ctx: OperationContext, path: str) -> Result:
-    time.sleep(0.4)
-    disk.put(ctx.folder / path, b"late")
+    late.wait()
+    try:
+        disk.put(ctx.folder / path, b"late")
+    finally:
+        ended.set()
     return Result("written")
 
 
 def slow_place(ctx: OperationContext, path: str) -> Result:
-    time.sleep(0.4)
-    with disk.committing():
-        (ctx.folder / path).mkdir()
+    late.wait()
+    try:
+        with disk.committing():
+            (ctx.folder / path).mkdir()
+    finally:
+        ended.set()
     return Result("made")
 
 
@@ -38,7 +47,7 @@ def own_timeout(ctx: OperationContext, path: str) -> Result:
 
 
 async def own_timeout_later(ctx: OperationContext, path: str) -> Result:
-    await asyncio.sleep(0.01)
+    await asyncio.sleep(0)
     raise TimeoutError("the server did not answer")
 
 
@@ -48,7 +57,7 @@ def call(folder: Path, function: Callable[..., Any], timeout: float) -> Result:
 
     async def executed_and_waited() -> Result:
         result = await carry_out(OperationContext(folder, Sandbox("off")), tool, {"path": "late.txt"}, {})
-        await asyncio.sleep(0.8)
+        late.set()
         return result
 
     return asyncio.run(executed_and_waited())
@@ -56,7 +65,10 @@ def call(folder: Path, function: Callable[..., Any], timeout: float) -> Result:
 
 @pytest.mark.parametrize("function", [slow_write, slow_place])
 def test_stopped_call_changes_no_file_afterwards(tmp_path: Path, function: Callable[..., Any]) -> None:
+    late.clear()
+    ended.clear()
     result = call(tmp_path, function, 0.1)
+    ended.wait()
     assert not result.ok
     assert "took longer than 0.1 s and was stopped" in result.text
     assert list(tmp_path.iterdir()) == []
@@ -73,17 +85,23 @@ def test_timeout_raised_by_an_operation_is_reported_as_its_error(
 
 
 def test_cancelled_run_is_interrupted_and_resumable(tmp_path: Path) -> None:
+    asked = asyncio.Event()
+
     class Slow(Scripted):
         async def answer(self, ask: Ask) -> Any:
-            await asyncio.sleep(30)
+            asked.set()
+            await asyncio.Event().wait()
 
     def fractal() -> Fractal:
         return Fractal(tmp_path, settings={"sandbox": "off"}, ladder=Ladder((Slow(lambda ask: ""),)))
 
     async def late() -> None:
-        await asyncio.wait_for(fractal().run("do the work"), 1)
+        running = asyncio.create_task(fractal().run("do the work"))
+        await asked.wait()
+        running.cancel()
+        await running
 
-    with pytest.raises(TimeoutError):
+    with pytest.raises(asyncio.CancelledError):
         asyncio.run(late())
     (run,) = fractal().runs()
     assert run.status == "interrupted"

@@ -151,7 +151,7 @@ def test_the_same_look_three_times_ends_the_turns(play: Play) -> None:
     verdict = {"validation": "fail", "issues": ["stuck"], "decision": "ESCALATE", "output": ""}
     played = play(working(turn(write("a.txt", "a")), *[turn(read("a.txt"))] * 9, check=verdict))
     assert phases(played).count("work") == 4
-    assert "the same call showed the same 3 times" in played.root.text(3, "stopped")
+    assert "the same call came to the same 3 times" in played.root.text(3, "stopped")
 
 
 def test_a_repeated_look_is_shown_as_the_same(play: Play) -> None:
@@ -165,7 +165,7 @@ def test_a_repeated_look_is_shown_as_the_same(play: Play) -> None:
 
 
 def test_a_change_between_failures_lets_the_call_be_made_again(play: Play) -> None:
-    turns = [turn(read("missing.txt")), turn(write("c.txt", "c"))] * 3
+    turns = [each for n in range(3) for each in (turn(read("missing.txt")), turn(write("c.txt", f"{n}")))]
     played = play(working(*turns, turn(write("b.txt", "two")), DONE), settings=AUTO)
     assert played.result.exit == Exit.ACCEPTED
 
@@ -477,3 +477,80 @@ def test_an_open_do_can_be_read_back(play: Play) -> None:
     text = path.read_text()
     assert "### work" in text
     assert "b.txt holds two" in text
+
+
+# ---- repetition ------------------------------------------------------------------------------------------
+
+GIVEN_UP = {"validation": "fail", "issues": ["stuck"], "decision": "ESCALATE", "output": ""}
+
+
+def database(action: str, **args: Any) -> dict[str, Any]:
+    return {"tool": "database", "args": {"action": action, **args}}
+
+
+CONNECT = database("connect", path="shop.db", create=True)
+TABLE = database("execute", sql="CREATE TABLE IF NOT EXISTS goods (name TEXT)")
+QUERY = database("query", sql="SELECT name FROM goods")
+PAID = "INSERT INTO goods VALUES ('tea')"
+ROUNDS: dict[str, list[dict[str, Any]]] = {
+    "a query of a connection": [QUERY],
+    "connecting anew": [database("disconnect"), CONNECT, QUERY],
+    "a refused action": [CONNECT],
+    "a change that changes nothing": [TABLE],
+    "a command that looks": [bash("cat a.txt")],
+    "a command that fails and one that does not": [bash("cat a.txt"), read("missing.txt")],
+    "the same text written": [write("c.txt", "c"), read("c.txt")],
+    "a folder made again": [bash("mkdir -p new"), {"tool": "list", "args": {"path": "new"}}],
+    "a value set to what it is": [
+        {"tool": "json", "args": {"path": "a.json", "query": "n", "value": "1", "to": "a.json"}}
+    ],
+    "lines sorted again": [{"tool": "sort", "args": {"path": "a.txt", "to": "sorted.txt"}}],
+    "a copy made again": [bash("cp a.txt copy.txt"), {"tool": "checksum", "args": {"path": "copy.txt"}}],
+}
+
+
+@pytest.mark.parametrize("round_", ROUNDS)
+def test_a_round_of_calls_that_come_to_the_same_ends_the_turns(
+    play: Play, tmp_path: Path, round_: str
+) -> None:
+    (tmp_path / "work").mkdir(exist_ok=True)
+    (tmp_path / "work" / "a.txt").write_text("a\n")
+    (tmp_path / "work" / "a.json").write_text('{"n": 0}')
+    calls = [turn(CONNECT), turn(TABLE), *[turn(each) for each in ROUNDS[round_]] * 9]
+    answers, prompts = working(*calls, check=GIVEN_UP), list[str]()
+
+    def answer(ask: Ask) -> Any:
+        prompts.extend([ask.user] if ask.phase == "work" else [])
+        return answers(ask)
+
+    played = play(answer, settings={"turns": 40})
+    assert "the same call" in played.root.text(3, "stopped"), played.root.text(3, "stopped")
+    assert phases(played).count("work") <= 2 + 4 * len(ROUNDS[round_])
+    assert "the same as step" in prompts[-1], "the model is told before it is stopped"
+
+
+def test_a_stateful_call_that_changes_something_each_time_is_no_repetition(play: Play) -> None:
+    payments = [turn(database("execute", sql=PAID)), turn(QUERY)] * 4
+    turns = [turn(CONNECT), turn(TABLE), *payments, turn(write("b.txt", "two")), DONE]
+    played = play(working(*turns), settings={**AUTO, "same_result": 5})
+    assert played.result.exit == Exit.ACCEPTED
+    assert played.root.text(3, "stopped") == ""
+
+
+def test_the_limit_of_equal_results_is_a_setting(play: Play) -> None:
+    turns = [turn(write("a.txt", "a")), *[turn(read("a.txt"))] * 9]
+    played = play(working(*turns, check=GIVEN_UP), settings={"same_result": 4})
+    assert phases(played).count("work") == 6
+
+
+def test_an_earlier_attempt_does_not_count(play: Play) -> None:
+    looks = [turn(read("a.txt"))] * 2
+    again = {"validation": "fail", "issues": ["not yet"], "decision": "RETRY", "output": "", "learned": "x"}
+    checks = iter([again, ACCEPT])
+    answers = working(turn(write("a.txt", "a")), *looks, DONE, *looks, turn(write("b.txt", "two")), DONE)
+
+    def answer(ask: Ask) -> Any:
+        return next(checks) if ask.phase == "check" else answers(ask)
+
+    played = play(answer, settings={"check": "always"})
+    assert played.root.text(3, "stopped") == ""

@@ -74,14 +74,16 @@ class Forgetting:
             affected.marks.add(f"run {request.run}")
             affected.runs[request.run] = None
         words = bool(request.words)
+        strays = removal.strays(self.memory, self.store, affected)
+        found = documents.elsewhere(self.state, affected.contains) if words else []
         return Preview(
             affected,
             self._reworded(affected),
             removal.markdown(self.memory, affected),
-            removal.strays(self.memory, self.store, affected),
+            strays,
             len(removal.archived(self.brain.shelf, affected)),
             documents.runs_containing(self.state, affected.runs, affected.contains, words=words),
-            documents.elsewhere(self.state, affected.contains) if words else (),
+            [each for each in found if not {each, *each.parents} & {*strays}],
             documents.spaces(self.state, self.memory, affected.contains) if words else (),
         )
 

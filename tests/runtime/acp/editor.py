@@ -35,7 +35,7 @@ class Editor:
         self.asked.append(tool_call)
         self.changed.set()
         if self.decide == "wait":
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
         allowed = AllowedOutcome(outcome="selected", option_id=self.decide)
         denied = DeniedOutcome(outcome="cancelled")
         return RequestPermissionResponse(outcome=denied if self.decide == "cancel" else allowed)

@@ -10,6 +10,7 @@ import acp
 import pytest
 import pytest_asyncio
 from editor import editor, settings
+from lanes import async_until
 from playing import ACCEPT, bash, plan, read, write
 
 from kernel.document.model import Document
@@ -53,13 +54,6 @@ def runs(folder) -> list[Document]:
     """The roots of all runs, oldest first."""
     fractal = Fractal(folder)
     return [fractal.root_document(run) for run in reversed(fractal.workspace.run_ids())]
-
-
-async def eventually(holds) -> None:
-    """Wait for what another process does."""
-    async with asyncio.timeout(20):
-        while not holds():  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
 
 
 async def test_a_prompt_shows_the_plan_its_calls_with_diffs_and_the_result(client, work, tmp_path):
@@ -210,13 +204,13 @@ async def test_a_session_survives_the_end_of_its_process(work):
         await client.ask(session, "copy it")
         plans(work, read("notes.txt"), delay=60)
         closed = asyncio.create_task(client.ask(session, "read it"))
-        await eventually(lambda: len(runs(work)) == 2)
+        await async_until(lambda: len(runs(work)) == 2)
     await asyncio.gather(closed, return_exceptions=True)
     assert [root.meta.status for root in runs(work)] == ["complete", "interrupted"]
     async with editor() as client:
         await client.agent.load_session(cwd=str(work), session_id=session, mcp_servers=[])
         killed = asyncio.create_task(client.ask(session, "resume"))
-        await eventually(lambda: runs(work)[1].meta.status == "running")
+        await async_until(lambda: runs(work)[1].meta.status == "running")
         os.kill(client.process.pid, signal.SIGKILL)
         with pytest.raises(ConnectionError):
             await killed

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lanes import within
 
 from runtime.api.excerpt import excerpt
 
@@ -39,9 +38,8 @@ def test_a_single_sentence_that_is_too_long_is_cut() -> None:
 
 @pytest.mark.parametrize("sign", [".", " ", "\n", ". ", '."', "…)"])
 def test_long_runs_of_signs_take_no_time(sign: str) -> None:
-    began = time.perf_counter()
-    excerpt(f"{sign * 50_000}key", "key", 400)
-    assert time.perf_counter() - began < 1
+    with within(1):
+        excerpt(f"{sign * 50_000}key", "key", 400)
 
 
 @given(st.text(max_size=300), st.text(max_size=40), st.integers(2, 120))

@@ -98,7 +98,7 @@ def test_a_recall_among_ten_thousand_costs_little_more_than_among_few(tmp_path: 
     assert found.megabytes <= bare.megabytes + 25
 
 
-@pytest.mark.soak
+@pytest.mark.night
 @pytest.mark.timeout(600)
 def test_a_recall_among_fifty_thousand_takes_a_second_and_two_hundred_megabytes(tmp_path: Path) -> None:
     _, found = _costs(tmp_path, MANY)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import socket
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from lanes import within
 from playing import boxed
 
 from kernel.errors import FractalError
@@ -57,9 +57,8 @@ PLACES = [
 @pytest.mark.parametrize("place", [*PLACES, "states", "idempotent", "rank"])
 def test_yaml_bomb_is_refused_quickly(tmp_path: Path, place: str) -> None:
     head = "---\n" if place == "description" else HEAD
-    began = time.monotonic()
-    got = read(tmp_path, f"{head}{BOMB}\n{place}: *a8\n---\n# Worst\n")
-    assert time.monotonic() - began < 2
+    with within(2):
+        got = read(tmp_path, f"{head}{BOMB}\n{place}: *a8\n---\n# Worst\n")
     assert isinstance(got, Fault)
     assert len(str(got)) < 1_000
 
@@ -69,9 +68,8 @@ def test_yaml_bomb_in_a_skill_is_refused_quickly(tmp_path: Path, place: str) -> 
     path = tmp_path / "helper" / "SKILL.md"
     path.parent.mkdir()
     path.write_text(f"---\n{BOMB}\n{place}: *a8\n---\n# Helper\n\nHelps with everything.\n")
-    began = time.monotonic()
-    got = load(path, path.stat().st_mtime_ns, path.stat().st_size)
-    assert time.monotonic() - began < 2
+    with within(2):
+        got = load(path, path.stat().st_mtime_ns, path.stat().st_size)
     assert len(str(got)) < 3_000
 
 
@@ -162,9 +160,8 @@ def test_slow_patterns_in_a_schema_are_ignored(pattern: str) -> None:
         a={"type": "string", "pattern": pattern}, b=schema, c={"type": "array", "items": {"pattern": pattern}}
     )
     evil = "a" * 5_000 + "!"
-    began = time.monotonic()
-    assert one.problem({"a": evil, "b": {evil: "x"}, "c": [evil]}) == ""
-    assert time.monotonic() - began < 1
+    with within(1):
+        assert one.problem({"a": evil, "b": {evil: "x"}, "c": [evil]}) == ""
 
 
 def test_plain_patterns_in_a_schema_are_checked() -> None:
@@ -229,6 +226,5 @@ def test_large_catalogue_with_odd_files_is_read_quickly(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "tools" / "pipe")
     (tmp_path / "tools" / "p" / "pattern.md").parent.mkdir()
     os.mkfifo(tmp_path / "tools" / "p" / "pattern.md")
-    began = time.monotonic()
-    assert Catalogue([tmp_path]).tools == {}
-    assert time.monotonic() - began < 5
+    with within(5):
+        assert Catalogue([tmp_path]).tools == {}

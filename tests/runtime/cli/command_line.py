@@ -204,6 +204,7 @@ def _child() -> Document:
             {"attempt": 1, "phase": "fused", "rung": "local", "model": "local", "calls": 1, "prompt": 500},
         ),
         budget={"calls": 20, "tokens": 100000, "usd": 0.3, "context": 2000},
+        spent={"calls": 1, "prompt_tokens": 500},
     )
     task = Note("task", "summarise b", "kernel", f"system-{RUN}.md, step 2")
     end = (Note("escalation", "it is a picture"), Note("question", "Is there a text of it?"))

@@ -10,12 +10,12 @@ import signal
 import struct
 import subprocess
 import termios
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from lanes import PATIENCE, until
 
 pyte: Any = pytest.importorskip("pyte")
 
@@ -56,27 +56,26 @@ class Terminal:
         self._stream.feed(data)
         return bool(data)
 
-    def until(self, seen: Callable[[str], bool] | str, seconds: float = 20.0) -> str:
+    def until(self, seen: Callable[[str], bool] | str, seconds: float = PATIENCE) -> str:
         """Wait until the screen shows it; returns the screen's text."""
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
+
+        def shown() -> bool:
             more = self.read(0.05)
-            if seen(self.text) if callable(seen) else seen in self.text:
-                return self.text
-            if not more:
-                break
-        raise AssertionError(f"not shown within {seconds} s: {seen}\n{self.text}")
+            found = seen(self.text) if callable(seen) else seen in self.text
+            assert found or more, f"not shown: {seen}\n{self.text}"
+            return found
+
+        until(shown, seconds, lambda: f"{seen}\n{self.text}")
+        return self.text
 
     def type(self, text: str) -> None:
         """What a person types; `\\x03` is Ctrl-C."""
         os.write(self._handle, text.encode())
 
-    def finish(self, seconds: float = 20.0) -> int:
+    def finish(self) -> int:
         """Read to the end; returns the exit code."""
-        end = time.monotonic() + seconds
-        while time.monotonic() < end and self.read(0.1):
-            pass
-        return self.process.wait(max(end - time.monotonic(), 1))
+        until(lambda: not self.read(0.1), says=lambda: self.text)
+        return self.process.wait(PATIENCE)
 
     @property
     def text(self) -> str:

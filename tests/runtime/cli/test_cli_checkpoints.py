@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from command_line import Command
+from lanes import async_pause, async_until
 from postgres_server import PostgresServer
 
 from runtime.api.checkpointing import keep_making, listed, make_if_due
@@ -74,7 +75,10 @@ def test_a_dream_makes_one_first_unless_the_setting_is_off(fractal: Command) -> 
 def test_forgetting_removes_them(fractal: Command) -> None:
     fractal("remember", "the gate code is 4711", env=SETTINGS)
     fractal("brain", "checkpoint", env=SETTINGS)
-    assert fractal("forget", "4711", "--yes", env=SETTINGS).exit == 0
+    looked, done = fractal("forget", "4711", env=SETTINGS), fractal("forget", "4711", "--yes", env=SETTINGS)
+    assert done.exit == 0
+    assert "stays" not in looked.out + done.out, "what is removed does not stay"
+    assert "1 file" in done.out
     assert names(fractal) == []
     left = (fractal.folder / ".fractal").rglob("*")
     assert not [path for path in left if path.is_file() and b"4711" in path.read_bytes()]
@@ -109,11 +113,8 @@ async def test_time_makes_one_only_where_memory_has_changed(tmp_path: Path) -> N
     fractal = Fractal(tmp_path, settings=settings)
     remember(fractal, "the gate code is 4711")
     making = asyncio.create_task(keep_making(fractal))
-    for _ in range(200):
-        await asyncio.sleep(0.1)  # twice as long as it waits between two
-        if listed(fractal):
-            break
-    await asyncio.sleep(0.5)
+    await async_until(lambda: listed(fractal))
+    await async_pause(0.5)  # ten times as long as it waits between two
     making.cancel()
     with suppress(asyncio.CancelledError):
         await making

@@ -6,11 +6,11 @@ import json
 import signal
 import sqlite3
 import subprocess
-import time
 from typing import Any
 
 import pytest
 from command_line import ACCEPT, COMMAND, WORKS, Command, environment
+from lanes import until
 
 PUSH: dict[str, Any] = {
     "task": "Publish it",
@@ -125,9 +125,7 @@ def test_ctrl_c_ends_the_beat_and_its_work_goes_on_at_the_next(ready: Command) -
         stderr=subprocess.PIPE,
         text=True,
     )
-    until = time.monotonic() + 60
-    while not (ready.folder / "begun").exists() and time.monotonic() < until:
-        time.sleep(0.05)
+    until(lambda: (ready.folder / "begun").exists())
     beating.send_signal(signal.SIGINT)
     _, said = beating.communicate(timeout=30)
     assert beating.returncode == 0 and "begins: sleep well" in said and "Traceback" not in said

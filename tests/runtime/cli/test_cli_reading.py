@@ -97,18 +97,20 @@ def test_tree_tells_what_is_missing_broken_or_linked_by_nobody(fractal: Command)
 def test_cost_adds_up_and_shows_instructions_apart(fractal: Command) -> None:
     whole = json.loads(fractal("cost", RUN, "--json").out)
     assert whole["total"] == {
-        "calls": 4,
-        "prompt_tokens": 2200,
+        "calls": 5,
+        "prompt_tokens": 2500,
         "instruction_tokens": 610,
-        "completion_tokens": 260,
-        "usd": 0.003,
+        "completion_tokens": 400,
+        "usd": 0.004,
     }
-    assert whole["charged"]["calls"] == 5
+    views = [whole["charged"], json.loads(fractal("ls", "--json").out)[0]["spent"]]
+    views.append(json.loads(fractal("tree", RUN, "--json").out)["spent"])
+    assert {view["calls"] for view in views} == {5}, "every view counts the same calls"
     lines = fractal("cost", RUN).out.splitlines()
     assert lines[0].split() == ["LOOP", "PHASE", "RESPONDER", "CALLS", "PROMPT", "INSTR", "REPLY", "USD"]
     assert lines[2].split()[:4] == [f"system-{RUN}", "Check", "(2)", "openai/gpt-5-mini"]
-    assert lines[-2].split() == ["total", "4", "2,200", "610", "260", "$0.0030"]
-    assert lines[-1] == "charged in total: 5 calls, $0.0040 (with failed calls)"
+    assert any(line.split()[1:6] == ["calls", "without", "an", "answer", "1"] for line in lines)
+    assert lines[-1].split() == ["total", "5", "2,500", "610", "400", "$0.0040"]
 
 
 def test_diff_of_an_older_run_tells_what_it_recorded(fractal: Command) -> None:

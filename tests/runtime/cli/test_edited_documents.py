@@ -102,7 +102,7 @@ def test_what_reads_tells_the_place_of_a_value_of_another_kind(
     _read(pristine, capfd, document, place, value)
 
 
-@pytest.mark.soak
+@pytest.mark.night
 @pytest.mark.timeout(7_200)
 @changes(20_000)
 def test_nothing_that_reads_fails_in_20000_edits(

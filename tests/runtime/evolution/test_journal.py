@@ -9,11 +9,11 @@ import resource
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from lanes import pause
 from workshop_place import Place
 
 from bench.crash import faults
@@ -271,10 +271,10 @@ def test_a_process_killed_among_others_holds_nobody_up(place: Place):
         "while True:\n"
         "    n += 1; j.change('added', 'tools/k', {f'tools/k/{n % 7}.md': File(b'x%d' % n)}, 'person')\n"
     )
-    for pause in (0.25, 0.32, 0.41):
+    for seconds in (0.25, 0.32, 0.41):
         worker = subprocess.Popen([sys.executable, "-c", code])
-        time.sleep(pause)
-        change(place, kind=f"k{pause}")
+        pause(seconds)
+        change(place, kind=f"k{seconds}")
         worker.send_signal(signal.SIGKILL)
         worker.wait()
         journal(place).notice()

@@ -11,6 +11,7 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
+from lanes import async_until
 from mcp_place import call
 
 SERVER = Path(__file__).with_name("http_server.py")
@@ -69,14 +70,9 @@ def test_a_tool_that_a_server_adds_is_there_for_the_next_plan(place):
         place.write({"web": {"url": url}})
 
         async def work(servers):
-            import asyncio
-
             await call(servers, place.folder, "web-grow", {})
-            for _ in range(200):
-                if any(tool.name == "web-grown" for tool in servers.tools()):
-                    return (await call(servers, place.folder, "web-grown", {})).text
-                await asyncio.sleep(0.02)
-            return "never"
+            await async_until(lambda: any(tool.name == "web-grown" for tool in servers.tools()))
+            return (await call(servers, place.folder, "web-grown", {})).text
 
         assert place.within(work) == "new"
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from pathlib import Path
 
 import pytest
+from lanes import within
 from mcp_place import fake
 
 from kernel.tools.tool import Tool
@@ -110,9 +110,8 @@ def test_arguments_that_are_not_plain_strings_are_described_in_the_line():
 
 def test_a_hostile_list_gives_harmless_tools(place):
     place.write({"bad": fake("hostile")})
-    began = time.monotonic()
-    tools = place.lists()
-    assert time.monotonic() - began < 5
+    with within(5):
+        tools = place.lists()
     expected = {"obey", "escape", "remote", "loop", "code", "pattern", "odd", "bare"}
     assert set(tools) == {f"bad-{name}" for name in expected}
     for tool in tools.values():

@@ -7,10 +7,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from lanes import PATIENCE, until
 from mcp_place import Place, fake
 from playing import ACCEPT, plan
 
@@ -121,10 +121,7 @@ def test_a_run_ends_its_servers(place, play):
     if "pid" not in text or "…" in text:
         text = next(whole.glob("*.txt")).read_text()
     pid = json.loads(text)["pid"]
-    end = time.monotonic() + 3
-    while Path(f"/proc/{pid}").exists() and time.monotonic() < end:
-        time.sleep(0.02)
-    assert not Path(f"/proc/{pid}").exists()
+    until(lambda: not Path(f"/proc/{pid}").exists())
 
 
 COMMAND = [sys.executable, "-m", "runtime.cli", "run", "wait", "--model"]
@@ -146,14 +143,9 @@ def test_however_a_run_is_stopped_its_servers_end(place, how):
         start_new_session=True,
     )
     pids = place.folder / "pids"
-    deadline = time.monotonic() + 20
-    while not (pids.exists() and "call" in pids.read_text()) and time.monotonic() < deadline:
-        time.sleep(0.05)
+    until(lambda: pids.exists() and "call" in pids.read_text())
     pid = int(pids.read_text().split()[0])
     running.send_signal(how)
-    _, stderr = running.communicate(timeout=20)
-    deadline = time.monotonic() + 5
-    while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert not Path(f"/proc/{pid}").exists(), stderr
+    _, stderr = running.communicate(timeout=PATIENCE)
+    until(lambda: not Path(f"/proc/{pid}").exists(), says=lambda: stderr)
     assert b"Traceback" not in stderr

@@ -45,7 +45,7 @@ def test_an_allowed_entry_is_used_until_it_is_changed(stranger: Place) -> None:
     stranger.write({"good": fake(), "bad": marked(stranger.folder)})
     listed = fractal(stranger.folder, "trust", "--json")
     assert {each["name"] for each in json.loads(listed.stdout)} == {"mcp:bad", "mcp:good"}
-    assert fractal(stranger.folder, "trust", "mcp:good").returncode == 0
+    assert fractal(stranger.folder, "trust", "mcp:good", "--yes").returncode == 0
     assert any(name.startswith("good-") for name in stranger.lists())
     assert not (stranger.folder / "started").exists()
     stranger.write({"good": marked(stranger.folder)})

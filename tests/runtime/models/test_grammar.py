@@ -7,6 +7,7 @@ import re
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lanes import examples
 
 from runtime.models.grammar import fractions, grammar, integers
 
@@ -20,7 +21,7 @@ def pattern(alternatives: list[str]) -> re.Pattern[str]:
     )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.integers(-1300, 1300), st.integers(0, 1500))
 def test_whole_numbers_are_exactly_those_between_the_bounds(low, width):
     spelled = pattern(integers(low, low + width))
@@ -37,7 +38,7 @@ def test_a_bound_on_one_side_is_kept(bound):
     assert not most.fullmatch(str(bound + 1))
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.floats(-50, 50), st.floats(0.001, 20), st.data())
 def test_fractions_lie_between_the_bounds(low, width, data):
     for rule in fractions(low, low + width):

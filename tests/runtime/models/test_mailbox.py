@@ -6,6 +6,7 @@ import asyncio
 import re
 
 import pytest
+from lanes import PATIENCE, async_pause, async_until
 
 from kernel.asking.responder import Responder
 from kernel.errors import ConfigurationError, ProviderError
@@ -26,18 +27,15 @@ async def begin(responder, ask):
     """Start asking; return the task and the file of the ask once it is there."""
     task = asyncio.create_task(responder.answer(ask))
     path = responder.folder / f"{slug(ask.key)}.md"
-    for _ in range(500):
-        if path.exists():
-            return task, path
-        await asyncio.sleep(0.01)
-    raise AssertionError("no ask was written")
+    await async_until(path.exists)
+    return task, path
 
 
 def answer_of(path, suffix=".reply.json"):
     return path.with_name(path.stem + suffix)
 
 
-async def within(task, seconds=3):
+async def ended(task, seconds=PATIENCE):
     return (await asyncio.wait_for(task, seconds)).text
 
 
@@ -58,9 +56,9 @@ async def test_an_answer_is_taken_when_it_comes_and_both_are_put_away(mailbox, f
     responder = mailbox()
     assert isinstance(responder, Responder)
     task, path = await begin(responder, make_ask())
-    await asyncio.sleep(0.1)
+    await async_pause(0.1)
     answer_of(path).write_text('{"a": 1}')
-    assert await within(task, 2) == '{"a": 1}', "the file system's event came long before the poll"
+    assert await ended(task) == '{"a": 1}', "the file system's event came long before the poll"
     assert [each.name for each in folder.iterdir()] == ["answered"]
     assert len(list((folder / "answered").iterdir())) == 2
 
@@ -68,22 +66,22 @@ async def test_an_answer_is_taken_when_it_comes_and_both_are_put_away(mailbox, f
 async def test_prose_around_the_answer_is_fine(mailbox, make_ask):
     task, path = await begin(mailbox(), make_ask())
     answer_of(path, ".reply.md").write_text('I think:\n```json\n{"a": 1}\n```\n')
-    assert '{"a": 1}' in await within(task)
+    assert '{"a": 1}' in await ended(task)
 
 
 async def test_an_answer_that_is_already_there_is_taken(mailbox, folder, make_ask):
     ask = make_ask()
     folder.mkdir(parents=True)
     (folder / f"{slug(ask.key)}.reply.json").write_text('{"a": 1}')
-    assert await within(mailbox().answer(ask)) == '{"a": 1}'
+    assert await ended(mailbox().answer(ask)) == '{"a": 1}'
 
 
 async def test_an_answer_that_was_put_away_before_a_crash_is_taken_again(mailbox, folder, make_ask):
     ask = make_ask()
     task, path = await begin(mailbox(), ask)
     answer_of(path).write_text('{"a": 1}')
-    await within(task)
-    assert await within(mailbox().answer(ask)) == '{"a": 1}'
+    await ended(task)
+    assert await ended(mailbox().answer(ask)) == '{"a": 1}'
     assert not path.exists()
 
 
@@ -93,25 +91,25 @@ async def test_a_half_written_answer_is_waited_for(mailbox, make_ask):
         for piece in ("", "{", '"a"', ": ", "1", "2", "}"):
             file.write(piece)
             file.flush()
-            await asyncio.sleep(0.15)
-    assert await within(task) == '{"a": 12}'
+            await async_pause(0.15)
+    assert await ended(task) == '{"a": 12}'
 
 
 async def test_a_broken_answer_that_stays_is_taken_so_that_it_can_be_refused(mailbox, make_ask):
     task, path = await begin(mailbox(), make_ask())
     answer_of(path).write_text("I would rather not.")
-    assert await within(task) == "I would rather not."
+    assert await ended(task) == "I would rather not."
 
 
 async def test_an_empty_file_is_no_answer(mailbox, make_ask):
     task, path = await begin(mailbox(settle=0.05), make_ask())
     answer_of(path).touch()
-    await asyncio.sleep(0.3)
+    await async_pause(0.3)
     assert not task.done()
     temporary = path.with_name("written elsewhere")
     temporary.write_text('{"a": 1}')
     temporary.rename(answer_of(path))
-    assert await within(task) == '{"a": 1}'
+    assert await ended(task) == '{"a": 1}'
 
 
 async def test_two_loops_wait_side_by_side(mailbox, make_ask):
@@ -119,10 +117,10 @@ async def test_two_loops_wait_side_by_side(mailbox, make_ask):
     one, path_one = await begin(responder, make_ask(loop="tool-a-abc123-1"))
     two, path_two = await begin(responder, make_ask(loop="tool-b-abc123-2"))
     answer_of(path_two).write_text('{"n": 2}')
-    assert await within(two) == '{"n": 2}'
+    assert await ended(two) == '{"n": 2}'
     assert not one.done()
     answer_of(path_one).write_text('{"n": 1}')
-    assert await within(one) == '{"n": 1}'
+    assert await ended(one) == '{"n": 1}'
 
 
 async def test_cancelling_removes_the_ask_and_an_answer_that_comes_late_is_taken(mailbox, make_ask):
@@ -132,7 +130,7 @@ async def test_cancelling_removes_the_ask_and_an_answer_that_comes_late_is_taken
         await task
     assert not path.exists()
     answer_of(path).write_text('{"a": 1}')
-    assert await within(mailbox().answer(make_ask())) == '{"a": 1}'
+    assert await ended(mailbox().answer(make_ask())) == '{"a": 1}'
 
 
 async def test_polling_alone_does_as_well(folder, make_ask, mailbox):
@@ -141,7 +139,7 @@ async def test_polling_alone_does_as_well(folder, make_ask, mailbox):
     folder.mkdir()
     (folder / "answered").mkdir()
     answer_of(path).write_text('{"a": 1}')
-    assert await within(task) == '{"a": 1}'
+    assert await ended(task) == '{"a": 1}'
 
 
 async def test_waiting_may_have_an_end(mailbox, folder, make_ask):

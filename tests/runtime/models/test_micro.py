@@ -26,6 +26,12 @@ SETTINGS = '{\n  "name": "shop",\n  "mail": {\n    "port": 25,\n    "tls": false
 LEXICAL = {"embedder": "lexical"}
 
 
+QUICK = "[pytest]\naddopts = " + " ".join(
+    f"-p no:{each}" for each in ("hypothesispytest", "anyio", "asyncio", "xdist", "timeout", "pytest_cov")
+)
+"""A pytest without plugins, which take ten times as long to load as a test of a function."""
+
+
 class Small:
     """A scripted small model in a folder."""
 
@@ -133,6 +139,7 @@ def test_an_answer_that_changes_the_number_of_a_program_is_replaced_by_its_outpu
 def test_a_bug_is_fixed_once_the_named_test_passes(small: Small):
     put(small.work, "calc.py", CALC)
     put(small.work, "test_calc.py", TEST)
+    put(small.work, "pytest.ini", QUICK)
     replies = [in_block(CALC), in_block(CALC.replace("-", "*")), in_block(CALC.replace("-", "+"))]
     played = small.play(replies, "test_calc.py fails. Fix calc.py so that the tests pass.")
     assert played.result.status == "complete"
@@ -145,6 +152,7 @@ def test_a_bug_is_fixed_once_the_named_test_passes(small: Small):
 def test_a_failed_attempt_leaves_no_trace(small: Small):
     put(small.work, "calc.py", CALC)
     put(small.work, "test_calc.py", TEST)
+    put(small.work, "pytest.ini", QUICK)
     wrong = in_block("def add(a, b):\n    return 0\n")
     played = small.play([wrong] * 2, "test_calc.py fails. Fix calc.py so that the tests pass.", attempts=2)
     assert played.result.status == "waiting"
@@ -154,6 +162,7 @@ def test_a_failed_attempt_leaves_no_trace(small: Small):
 def test_what_the_small_model_cannot_show_goes_to_the_next_rung_with_what_was_tried(small: Small):
     put(small.work, "calc.py", CALC)
     put(small.work, "test_calc.py", TEST)
+    put(small.work, "pytest.ini", QUICK)
     fix = {"path": "calc.py", "content": CALC.replace("-", "+")}
     plan = {
         "task": "fix calc.py",

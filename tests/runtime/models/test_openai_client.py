@@ -6,9 +6,9 @@ import asyncio
 import json
 import subprocess
 import sys
-import time
 
 import pytest
+from lanes import async_pause, within
 from llm_server import Answer
 
 from kernel.asking.native import schemas
@@ -126,10 +126,9 @@ async def test_a_server_without_usage_in_streams_is_asked_without(llm_server, mo
 async def test_a_stalled_stream_is_given_up_and_tried_again(llm_server, model, make_ask):
     notices: list[str] = []
     llm_server.queue(Answer('{"a": 1}', stall=2.0), Answer('{"a": 2}'))
-    begun = time.monotonic()
-    reply = await model(timeout={"idle": 0.3}).answer(make_ask(notify=notices.append))
-    assert reply.text == '{"a": 2}'
-    assert time.monotonic() - begun < 1.8
+    with within(1.8):
+        reply = await model(timeout={"idle": 0.3}).answer(make_ask(notify=notices.append))
+        assert reply.text == '{"a": 2}'
     assert "the reply stalled within 0.3 s, retrying in 0 s (1 of 6)" in notices[0]
 
 
@@ -208,10 +207,8 @@ def test_time_outs_come_from_the_settings(tmp_path):
 
 
 async def test_a_server_that_is_not_running_fails_at_the_second_try(model, make_ask):
-    begun = time.monotonic()
-    with pytest.raises(ProviderError, match="nothing answers there; is the server running"):
+    with within(5), pytest.raises(ProviderError, match="nothing answers there; is the server running"):
         await model(api_base="http://127.0.0.1:9/v1").answer(make_ask())
-    assert time.monotonic() - begun < 5
 
 
 async def test_a_retry_is_announced(llm_server, model, make_ask):
@@ -226,7 +223,7 @@ async def test_a_cancelled_call_closes_its_stream(llm_server, model, make_ask):
     llm_server.queue(Answer('{"a": 1}', stall=30.0))
     task = asyncio.create_task(model().answer(make_ask()))
     await asyncio.to_thread(llm_server.wait_for, 1)
-    await asyncio.sleep(0.1)
+    await async_pause(0.1)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

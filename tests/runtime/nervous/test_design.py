@@ -7,13 +7,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from lanes import until
 from playing import ACCEPT, boxed, plan
 
 from kernel.asking.responder import Ask, Ladder
@@ -348,10 +348,12 @@ def test_a_design_goes_on_after_its_process_was_killed(place: Place) -> None:
         [*start, "run", "deploy three cells"], cwd=place.folder, env=env, stdin=subprocess.DEVNULL
     )
     messages = place.folder / "state" / "messages"
-    end = time.monotonic() + 60
-    while not any("test_report" in path.read_text("utf-8") for path in messages.glob("*.md")):
-        assert process.poll() is None and time.monotonic() < end
-        time.sleep(0.05)
+
+    def reported() -> bool:
+        assert process.poll() is None
+        return any("test_report" in path.read_text("utf-8") for path in messages.glob("*.md"))
+
+    until(reported)
     process.send_signal(signal.SIGKILL)
     process.wait()
     fractal = Fractal(place.folder)

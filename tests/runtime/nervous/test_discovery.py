@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lanes import async_until
 from playing import ACCEPT, plan
 
 from kernel.asking.responder import Ask, Ladder
@@ -165,11 +166,17 @@ async def test_a_grant_to_one_agent_is_none_to_another(fractal: Make) -> None:
 
 
 async def test_a_tool_that_is_revoked_in_the_middle_of_a_run_is_not_called(fractal: Make) -> None:
-    one = fractal(planning({"tool": "bash", "args": {"command": "sleep 1; true"}}, COUNT))
+    one = fractal(
+        planning(
+            {"tool": "bash", "args": {"command": "touch begun; while ! test -e go; do sleep 0.02; done"}},
+            COUNT,
+        )
+    )
     one.grant("count")
     going = asyncio.create_task(one.run("wait, then have a look"))
-    await asyncio.sleep(0.5)
+    await async_until((one.workspace.folder / "begun").exists)
     fractal().revoke("count")  # as another process would
+    (one.workspace.folder / "go").touch()
     result = await going
     step = one.root_document(result.run).steps[2]
     assert step.state == "failed"
@@ -233,6 +240,14 @@ async def test_in_a_month_escalations_become_fewer_and_the_log_tells_why(fractal
     one.revoke("calc", by=TERMINAL)
     await fractal(mean("calc"), overseer).run("what is the mean, once more")
     assert "calc" not in names(one), "what a person has taken away is not earned again"
+
+
+def test_grants_and_other_messages_have_times_of_one_form(fractal: Make) -> None:
+    """Those of one millisecond would have another order otherwise."""
+    one = fractal()
+    one.nerves.messages.write(type="observation", text="seen")
+    one.grant("count")
+    assert {len(each.at) for each in one.nerves.messages.all()} == {len("2026-03-01T09:00:00.000000Z")}
 
 
 @pytest.mark.parametrize("writes", range(1, 8))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import shutil
 from collections import Counter
@@ -14,6 +13,7 @@ from typing import Any
 
 import pytest
 from crashing import forked, images
+from lanes import NIGHT
 from playing import ACCEPT, plan, write
 from test_design import RIGHT, WRONG, designer, pattern, requesting, version
 from test_discovery import mean, overseer
@@ -27,7 +27,6 @@ from runtime.models.human import Human
 from runtime.models.ladder import Limited
 from runtime.models.scripted import Scripted
 
-SOAK = os.environ.get("FRACTAL_SOAK") == "1"
 CAPACITY = 1_000
 SETTINGS = {
     "embedder": "lexical",
@@ -225,10 +224,10 @@ class Killed:
         return len(found), different
 
 
-@pytest.mark.timeout(7_200 if SOAK else 240)
+@pytest.mark.timeout(7_200 if NIGHT else 240)
 @pytest.mark.parametrize("name", CASES)
 def test_the_next_beat_ends_as_if_nothing_had_happened(tmp_path: Path, name: str) -> None:
-    killed, different = Killed(tmp_path, CASES[name]).differ(beat, 1 if SOAK else 70)
+    killed, different = Killed(tmp_path, CASES[name]).differ(beat, 1 if NIGHT else 70)
     assert killed and not different
 
 
@@ -243,5 +242,5 @@ def test_a_cancelled_run_is_cancelled_after_a_kill(tmp_path: Path) -> None:
         beat(fractal)
 
     case = Case(cancelled, planning, passes, REVIEWED)
-    killed, different = Killed(tmp_path, case).differ(resume, 1 if SOAK else 8)
+    killed, different = Killed(tmp_path, case).differ(resume, 1 if NIGHT else 8)
     assert killed and not different

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from crashing import crashes
+from lanes import until
 
 from kernel.document.escaping import read_block
 from kernel.errors import StorageError, UsageError
@@ -102,6 +103,7 @@ def test_a_thread_is_found_by_the_first_letters_of_its_id(store: Store) -> None:
         messages.find(first)
 
 
+@pytest.mark.night
 @pytest.mark.alone
 def test_history_costs_nothing(store: Store) -> None:
     messages = store()
@@ -243,7 +245,7 @@ def test_a_killed_writer_leaves_all_or_nothing(store: Store, tmp_path: Path) -> 
         [sys.executable, "-c", write, str(tmp_path)], cwd=Path.cwd(), stdout=subprocess.PIPE
     )
     assert writer.stdout and writer.stdout.readline()
-    time.sleep(0.3)
+    until(lambda: len(list((tmp_path / "messages").glob("*.md"))) > 5)
     writer.send_signal(signal.SIGKILL)
     writer.communicate()
     messages = store()

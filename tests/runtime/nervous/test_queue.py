@@ -6,7 +6,6 @@ import asyncio
 import os
 import shutil
 import signal
-import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -15,6 +14,7 @@ from typing import Any
 
 import pytest
 from crashing import crashes
+from lanes import async_until, until
 from playing import ACCEPT, plan
 
 from kernel.asking.responder import Ask, Ladder
@@ -155,10 +155,7 @@ def test_a_run_that_waits_for_lifeforce_goes_on_while_beats_go_on(fractal: Make)
 
     async def beats() -> None:
         running = asyncio.create_task(beating.run(0.01))
-        for _ in range(3_000):
-            if not one.nerves.messages.open():
-                break
-            await asyncio.sleep(0.01)
+        await async_until(lambda: not one.nerves.messages.open())
         running.cancel()
         await asyncio.wait([running])
 
@@ -194,7 +191,7 @@ def test_a_beat_that_dies_at_any_write_keeps_the_order(fractal: Make, tmp_path: 
 def test_another_machine_that_takes_over_keeps_the_order(fractal: Make, tmp_path: Path) -> None:
     def slow(ask: Ask) -> Any:
         (tmp_path / "begun").touch()
-        time.sleep(60)
+        signal.pause()
 
     one = fractal()
     for text, priority in SENT:
@@ -202,8 +199,7 @@ def test_another_machine_that_takes_over_keeps_the_order(fractal: Make, tmp_path
     if not (other := os.fork()):
         beat(fractal(slow))
         os._exit(1)
-    while not (tmp_path / "begun").exists():
-        time.sleep(0.01)
+    until((tmp_path / "begun").exists)
     assert beat(one) == [] and taken(one) == ORDER[:1]  # the other one leads
     assert [each.message.text for each in one.queue()] == ORDER[1:]
     os.kill(other, signal.SIGKILL)

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from in_process import Ran, in_process
+from lanes import async_pause, async_until
 from playing import ACCEPT, plan, write
 from postgres_server import PostgresServer
 
@@ -155,17 +156,14 @@ def test_a_beat_goes_on_when_the_server_is_back(machine: Make, postgres: Postgre
 
     async def through_a_restart() -> None:
         led = asyncio.create_task(beating.run(0.01))
-        await asyncio.sleep(0.1)
+        await async_pause(0.1)
         postgres.stop()
-        await asyncio.sleep(0.1)
+        await async_pause(0.1)
         with pytest.raises(StorageError, match="see that PostgreSQL runs and FRACTAL_POSTGRES is right"):
             here.send("write the sum of two and three", by=TERMINAL)
         postgres.start()
         here.send("write the sum of two and three", by=TERMINAL)
-        for _ in range(3_000):
-            if beating.results:
-                break
-            await asyncio.sleep(0.01)
+        await async_until(lambda: beating.results)
         led.cancel()
         await asyncio.gather(led, return_exceptions=True)
 

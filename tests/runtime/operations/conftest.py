@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from references import SOAK
+from lanes import NIGHT
 
 from kernel.errors import OperationFailed
 from kernel.tools.operations import OperationContext, Result, file_hash
@@ -18,7 +18,7 @@ from runtime.sandbox.sandbox import Sandbox
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """20,000 cases take longer than the limit for one test."""
     for item in items:
-        if SOAK and "against_references" in item.nodeid:
+        if NIGHT and "against_references" in item.nodeid:
             item.add_marker(pytest.mark.timeout(0))
 
 

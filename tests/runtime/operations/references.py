@@ -1,7 +1,7 @@
 """Random cases for operations, compared with programs and libraries that know the answer.
 
-500 cases each by default, the same ones every time; 20,000 with other seeds where FRACTAL_SOAK=1
-(`FRACTAL_SOAK=1 pytest tests/runtime/operations -k references`). A test collects what is wrong: a case is
+500 cases each by default, the same ones every time; 20,000 with other seeds where FRACTAL_NIGHT=1
+(`FRACTAL_NIGHT=1 pytest tests/runtime/operations -k references`). A test collects what is wrong: a case is
 named by its seed.
 """
 
@@ -15,13 +15,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from lanes import NIGHT
+
 from kernel.errors import OperationFailed
 from kernel.tools.operations import OperationContext
 from runtime.sandbox.sandbox import Sandbox
 
-SOAK = os.environ.get("FRACTAL_SOAK") == "1"
-COUNT = 20_000 if SOAK else 500
-_BASE = random.SystemRandom().randrange(10**9) if SOAK else 0
+COUNT = 20_000 if NIGHT else 500
+_BASE = random.SystemRandom().randrange(10**9) if NIGHT else 0
 
 
 def cases(count: int = COUNT) -> Iterator[tuple[int, random.Random]]:

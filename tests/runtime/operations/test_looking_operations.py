@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import os
 import subprocess
-import time
 from datetime import datetime
 
 import pytest
+from lanes import within
 
 from kernel.errors import OperationFailed
 from runtime.operations.files import checksum, compare, find, list_entries, stat
@@ -60,10 +60,9 @@ def test_a_glob_that_leads_outside_or_is_unreasonable_is_refused(pattern):
 
 def test_no_glob_is_slow():
     name = ("a" * 200, "a" * 200 + "b")
-    began = time.monotonic()
-    for pattern in ("*a" * 100 + "c", "**/" * 8 + "x", "*" * 300 + "z", "[" * 200):
-        Glob.of(pattern).matches(name * 20)
-    assert time.monotonic() - began < 1
+    with within(1):
+        for pattern in ("*a" * 100 + "c", "**/" * 8 + "x", "*" * 300 + "z", "[" * 200):
+            Glob.of(pattern).matches(name * 20)
 
 
 def test_find_is_sorted_and_leaves_out_what_nobody_means(bench):
@@ -207,6 +206,5 @@ def test_compare_of_binary_and_folders(bench):
 def test_compare_of_large_files_ends(bench):
     bench.put("a", "".join(f"{n * 7919 % 100_003}\n" for n in range(100_000)))
     bench.put("b", "".join(f"{n * 104_729 % 100_003}\n" for n in range(100_000)))
-    began = time.monotonic()
-    assert bench.call(compare, a="a", b="b").text.startswith("--- a\n+++ b\n@@")
-    assert time.monotonic() - began < 15
+    with within(15):
+        assert bench.call(compare, a="a", b="b").text.startswith("--- a\n+++ b\n@@")

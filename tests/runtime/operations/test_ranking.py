@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import time
 
 import pytest
+from lanes import within
 
 from kernel.tools.operations import Result
 from runtime.operations.ranking import search
@@ -89,7 +89,7 @@ def test_what_is_changed_added_and_removed_is_seen_by_the_next_call(bench):
     bench.put("b.txt", "otter\n")
     assert names(bench.call(search, query="otter")) == ["a.txt:1", "b.txt:1"]
     bench.put("a.txt", "beaver\n")
-    os.utime(path, ns=(time.time_ns(), time.time_ns() + 1))
+    os.utime(path, ns=(0, path.stat().st_mtime_ns + 1))
     (bench.folder / "b.txt").unlink()
     bench.put("c.txt", "\notter\n")
     assert names(bench.call(search, query="otter")) == ["c.txt:2"]
@@ -133,7 +133,6 @@ def test_a_thousand_files_take_a_moment_the_second_time(bench):
         bench.put(f"{n % 20}/{n}.txt", f"File {n} tells of otters and rivers.\n" * 20)
     first = bench.call(search, query="file 733", limit=1)
     assert names(first) == ["13/733.txt:1"]
-    began = time.monotonic()
-    again = bench.call(search, query="file 733", limit=1)
-    assert again.text == first.text
-    assert time.monotonic() - began < 2
+    with within(2):
+        again = bench.call(search, query="file 733", limit=1)
+        assert again.text == first.text

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lanes import examples, within
 
 from runtime.operations.pages import readable
 
@@ -69,12 +68,11 @@ def test_odd_pages(page, text):
     ids=range(11),
 )
 def test_a_hostile_page_of_a_megabyte_takes_seconds_at_most(page):
-    began = time.process_time()
-    readable(page, "https://e.org/")
-    assert time.process_time() - began < 5
+    with within(5):
+        readable(page, "https://e.org/")
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.text(alphabet="<>/!-abhreftdscript=\"' &;#\n", max_size=80))
 def test_any_text_is_read(page):
     readable(page, "https://e.org/")

@@ -12,7 +12,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from references import COUNT, SOAK, cases, outcome
+from lanes import NIGHT
+from references import COUNT, cases, outcome
 from test_date_against_references import DAY, MONTHS, WEEKDAYS, a_day, months_between
 
 from kernel.asking.responder import Ladder
@@ -235,7 +236,7 @@ def test_whole_runs_say_the_same(tmp_path: Path):
         settings={"sandbox": "off", "fsync": False},
         ladder=Ladder((Reflex([shipped_system()]), Human())),
     )
-    for seed, r in cases(300 if SOAK else 8):
+    for seed, r in cases(300 if NIGHT else 8):
         text, rows, tidy = a_file(r)
         (tmp_path / "sales.csv").write_text(text, "utf-8")
         task, is_right = r.choice((about_a_table(r, rows, tidy), about_a_date(r, dt.date.today())))

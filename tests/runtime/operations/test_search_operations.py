@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import time
 
 import pytest
+from lanes import within
 
 from runtime.operations.search import count, grep
 from runtime.operations.sorting import sort_lines
@@ -41,18 +41,16 @@ def test_a_slow_expression_is_stopped_and_holds_nobody_up(bench):
     bench.put("a", "a" * 60)
     bench.put("b", "a" * 40)
     object.__setattr__(bench, "timeout", 1.0)
-    began = time.monotonic()
-    assert "without nested repetition" in bench.fails(grep, pattern="(a+)+$x", path="a")
-    assert "without nested repetition" in bench.fails(grep, pattern="a?" * 40 + "a" * 40, path="b")
-    assert time.monotonic() - began < 4
+    with within(4):
+        assert "without nested repetition" in bench.fails(grep, pattern="(a+)+$x", path="a")
+        assert "without nested repetition" in bench.fails(grep, pattern="a?" * 40 + "a" * 40, path="b")
 
 
 def test_grep_in_ten_megabytes_is_quick_and_says_what_it_left_out(bench):
     bench.put("big", "the quick brown fox 12\n" * 450_000)
     for pattern in ("fox", r"\w+ fox \d+"):
-        began = time.monotonic()
-        result = bench.call(grep, pattern=pattern)
-        assert time.monotonic() - began < 5
+        with within(5):
+            result = bench.call(grep, pattern=pattern)
         assert result.text.endswith("… 445,000 more lines; narrow the pattern or the glob")
         assert result.evidence["lines"] == 450_000
 
@@ -170,9 +168,8 @@ def test_sort_into_a_file_keeps_its_line_endings(bench):
 
 def test_ten_megabytes_are_sorted_at_once(bench):
     bench.put("big", "".join(f"{n * 7919 % 999_983} line\n" for n in range(700_000)))
-    began = time.process_time()
-    bench.call(sort_lines, path="big", numeric=True, to="out")
-    assert time.process_time() - began < 10
+    with within(10):
+        bench.call(sort_lines, path="big", numeric=True, to="out")
     numbers = [int(line.split()[0]) for line in bench.text("out").splitlines()]
     assert len(numbers) == 700_000
     assert numbers == sorted(numbers)

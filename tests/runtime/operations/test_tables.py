@@ -190,6 +190,7 @@ def test_a_table_is_written_in_the_form_of_the_ending(bench):
     assert shown.split("\n") == ["| name | age |", "| --- | --- |", "| Ada \\| B | 36 |", "| Bo | 7 |"]
 
 
+@pytest.mark.night
 def test_ten_times_the_rows_take_about_ten_times_as_long(bench):
     def seconds(rows: int) -> float:
         bench.put("big.csv", "a,b\n" + "".join(f"{n},{n * 7 % 13}.5\n" for n in range(rows)))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from lanes import NIGHT, examples, seconds
 
 from runtime.api.fractal import shipped_system
 from runtime.safety.guard import FAULT, Guard
@@ -22,35 +22,31 @@ WORDS += "|sudo |echo |python3 -c |base64 -d|a=|$a|{a,b}|é|漢|$(|${|<<A\n|<(|$
 PIECES = st.sampled_from([*"'\"`$(){}[]<>|&;#!*?~=\\\n\t \0\x01\x7f\ud800\ufffc", *WORDS.split("|")])
 
 
-def seconds(command: str) -> float:
-    """The least of several times, of CPU: other processes shall not decide."""
-    best = 9.0
-    for number in range(10):  # on a shared core a moment counts double
-        start = time.thread_time()
-        dangers = GUARD.command(f"{command}{' ' * number}")
-        assert not any(FAULT in each.why for each in dangers), dangers
-        best = min(best, time.thread_time() - start)
-        if best < LIMIT:
-            break
-    return best
+def judge(command: str) -> None:
+    """No fault comes of it; at night the quickest of ten times is within the limit."""
+    dangers = GUARD.command(command)
+    assert not any(FAULT in each.why for each in dangers), dangers
+    if NIGHT:
+        again = (f"{command}{' ' * number}" for number in range(1, 11))  # no answer is kept
+        assert seconds(lambda: GUARD.command(next(again)), 10) < LIMIT
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(300), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(PIECES, max_size=60).map("".join))
 def test_no_pieces_of_shell_make_it_raise_or_linger(command: str) -> None:
-    assert seconds(command) < LIMIT
+    judge(command)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.text(st.characters(), max_size=300))
 def test_no_text_makes_it_raise_or_linger(command: str) -> None:
-    assert seconds(command) < LIMIT
+    judge(command)
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(PIECES, min_size=1, max_size=4).map("".join), st.integers(1, 5000))
 def test_no_repetition_makes_it_raise_or_linger(piece: str, times: int) -> None:
-    assert seconds((piece * times)[:10_000]) < LIMIT
+    judge((piece * times)[:10_000])
 
 
 @pytest.mark.parametrize(
@@ -90,7 +86,7 @@ def test_no_repetition_makes_it_raise_or_linger(piece: str, times: int) -> None:
     ids=lambda command: command[:16],
 )
 def test_what_is_long_deep_or_broken_takes_no_longer(command: str) -> None:
-    assert seconds(command) < LIMIT
+    judge(command)
 
 
 @pytest.mark.parametrize("command", ["(" * 5000 + "rm -rf ~" + ")" * 5000, "true\n" * 4000 + "rm -rf ~"])

@@ -95,6 +95,7 @@ def test_the_serious_ones_of_the_list_are_never_mere_dangers(guard: Guard) -> No
     assert len(mild) <= 2, mild
 
 
+@pytest.mark.night
 def test_a_command_is_judged_in_less_than_a_millisecond(guard: Guard) -> None:
     guard.command("true")
     times: list[float] = []

@@ -9,7 +9,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +16,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from lanes import async_until, pause
 from playing import boxed
 from process_list import gone
 
@@ -168,7 +168,7 @@ def test_process_with_a_reused_id_is_not_killed() -> None:
     try:
         ended = cast(Any, SimpleNamespace(returncode=0, pid=other.pid))
         end_group(ended, None, signal.SIGKILL)
-        time.sleep(0.1)
+        pause(0.1)
         assert other.poll() is None
         end_group(cast(Any, SimpleNamespace(returncode=None, pid=other.pid)), None, signal.SIGKILL)
         assert other.wait(5) == -signal.SIGKILL
@@ -181,10 +181,7 @@ def test_process_with_a_reused_id_is_not_killed() -> None:
 async def test_cancelling_kills_and_reaps_all_processes(sandbox: Sandbox, folder: Path) -> None:
     command = "trap '' TERM; echo > begun; sleep 66.07 & sleep 66.07"
     task = asyncio.create_task(sandbox.run(command, folder=folder))
-    for _ in range(500):
-        if (folder / "begun").exists():
-            break
-        await asyncio.sleep(0.02)
+    await async_until((folder / "begun").exists)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from lanes import until
 
 from runtime.server.app import create_app
 from runtime.server.serving import serving
@@ -29,8 +30,7 @@ def served(
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()
         try:
-            while not server.started and thread.is_alive():
-                time.sleep(0.01)
+            until(lambda: server.started or not thread.is_alive())
             yield f"http://127.0.0.1:{listening.getsockname()[1]}"
         finally:
             server.should_exit = True

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from lanes import until
 from serving import in_thread, served
 
 from kernel.document.model import Meta
@@ -22,15 +22,6 @@ from runtime.server.client import Client, ServerError
 
 PATIENCE = 30.0
 """Seconds until the background has done what a test waits for."""
-
-
-def until(holds: Callable[[], Any]) -> Any:
-    """Wait until it is true, and return it."""
-    end = time.monotonic() + PATIENCE
-    while not (found := holds()):
-        assert time.monotonic() < end, "it never became true"
-        time.sleep(0.02)
-    return found
 
 
 @pytest.fixture(scope="module")

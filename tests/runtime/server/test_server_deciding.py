@@ -8,13 +8,13 @@ import pty
 import re
 import select
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
 import pytest
+from lanes import until
 from run_place import SECRET, TOKEN, WRITE, ended, script, settings
 from serving import COMMAND, in_thread, variables
 
@@ -34,12 +34,14 @@ class Terminal:
 
     def links(self, count: int) -> list[tuple[str, str]]:
         """The first `count` links: address and code."""
-        end = time.monotonic() + 60
-        while len(found := LINK.findall(self._text)) < count:
-            assert time.monotonic() < end, self._text
-            if select.select([self._handle], [], [], 1)[0]:
+
+        def enough() -> bool:
+            if select.select([self._handle], [], [], 0.05)[0]:
                 self._text += os.read(self._handle, 65_536).decode()
-        return found
+            return len(LINK.findall(self._text)) >= count
+
+        until(enough, says=lambda: self._text)
+        return LINK.findall(self._text)
 
 
 @contextmanager

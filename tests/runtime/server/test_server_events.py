@@ -7,8 +7,6 @@ import json
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from contextlib import ExitStack, aclosing, suppress
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lanes import pause, until, within
 from run_place import ended, script, settings
 from serving import in_thread, served, variables
 from websockets.sync.client import connect
@@ -113,14 +112,6 @@ def test_after_a_restart_a_client_is_told_to_reload(work: Path) -> None:
             lines = response.iter_lines()
             assert [next(lines) for _ in range(3)][1:] == ["event: reload", 'data: {"kind": "reload"}']
         assert next(client.events(after=id))[1] == {"kind": "reload"}
-
-
-def until(true: Callable[[], Any]) -> Any:
-    end = time.monotonic() + 60
-    while not (found := true()):
-        assert time.monotonic() < end
-        time.sleep(0.1)
-    return found
 
 
 def test_two_servers_and_a_command_work_on_one_workspace(work: Path) -> None:
@@ -222,10 +213,9 @@ def test_clients_that_do_not_read_or_are_too_many_hold_up_nobody(work: Path) -> 
         until(followed)
         with stream() as last:
             last.recv(1)
-            began = time.monotonic()
-            server.process.terminate()
-            server.process.wait(60)
-        assert time.monotonic() - began < PATIENCE, "a stream does not hold up the end of the server"
+            with within(PATIENCE):  # a stream does not hold up the end of the server
+                server.process.terminate()
+                server.process.wait(60)
 
 
 def test_the_watcher_notices_every_change_of_another_process_once(work: Path) -> None:
@@ -245,7 +235,7 @@ def test_the_watcher_notices_every_change_of_another_process_once(work: Path) ->
     path.with_suffix(".new").replace(path)
     assert looks() == [run]
     with run_lock(folder / run):
-        time.sleep(0.11)
+        pause(0.11)
         path.with_suffix(".new").write_text(text)
         path.with_suffix(".new").replace(path)
         assert looks() == [run]

@@ -77,7 +77,7 @@ def test_pages_are_complete_and_in_order_and_follow_what_changes(work: Path) -> 
     assert RunList(Fractal(work)).page(100) == reader.page(100)
 
 
-@pytest.mark.slow
+@pytest.mark.night
 @pytest.mark.alone
 def test_ten_thousand_runs_are_listed_and_filtered_quickly(work: Path) -> None:
     """0.4 s of CPU where no head is known yet, 0.1 s afterwards; by words 1.7 s and 0.3 s."""

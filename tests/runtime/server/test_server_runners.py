@@ -7,13 +7,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from lanes import until
 from serving import in_thread
 
 from runtime.benchmarks.reporting import runner_lock
@@ -77,9 +77,12 @@ def test_a_runner_that_was_killed_goes_on_with_its_job(client: httpx.Client, mac
     started = [*COMMAND, *words(client, "--once")]
     process = subprocess.Popen(started, cwd=machine.folder, env=env)
     logs = machine.folder / ".fractal" / "state" / "benchmarks"
-    while not any('"right"' in path.read_text("utf-8") for path in logs.glob("*.jsonl")):
+
+    def begun() -> bool:
         assert process.poll() is None
-        time.sleep(0.02)
+        return any('"right"' in path.read_text("utf-8") for path in logs.glob("*.jsonl"))
+
+    until(begun)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     (running,) = client.get("/api/benchmarks").json()

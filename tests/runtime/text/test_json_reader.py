@@ -7,6 +7,7 @@ import json
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lanes import examples
 
 from kernel.errors import ReplyError
 from runtime.text.json_reader import DEPTH_LIMIT, read_reply
@@ -107,14 +108,14 @@ OBJECTS = st.dictionaries(TEXT, VALUES, max_size=4)
 PROSE = st.text("abc ,.:;`!?\n'()", max_size=30)
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(OBJECTS, PROSE, PROSE, st.booleans(), st.sampled_from([None, 2]))
 def test_any_object_is_read_back_from_any_prose(value, before: str, after: str, ascii_: bool, indent):
     text = json.dumps(value, ensure_ascii=ascii_, indent=indent)
     assert read_reply(before + text + after) == value
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(OBJECTS.filter(bool), st.data())
 def test_a_reply_that_was_cut_off_is_never_taken(value, data):
     text = json.dumps({"outer": value})
@@ -123,7 +124,7 @@ def test_a_reply_that_was_cut_off_is_never_taken(value, data):
         read_reply(text[:cut])
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(OBJECTS, st.data())
 def test_of_a_damaged_reply_only_the_outermost_object_is_taken(value, data):
     text = json.dumps({"outer": {"inner": value}})
@@ -138,7 +139,7 @@ def test_of_a_damaged_reply_only_the_outermost_object_is_taken(value, data):
     assert read == {} or any("outer".startswith(key[:1]) or key[1:] in "outer" for key in read)
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(st.text('{}[]",:\\ a1</think>\n'))
 def test_nothing_but_a_reply_error_comes_of_any_text(text: str):
     try:

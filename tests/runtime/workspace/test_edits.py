@@ -664,3 +664,154 @@ def test_changed_subtask_with_a_broken_document_asks_and_is_redone(play, work):
     edit(first, r"(1\. planned subtask\n  - what:\n    > read) a.txt", r"\1 c.txt")
     assert play(model, resume=run).result.waiting == "person"
     assert resume(play, model, run, assume="1=rerun").result.output == "c\n\nb\n"
+
+
+# ---- no edit is ignored ----------------------------------------------------------------------------------
+
+
+def warnings(played: Played) -> str:
+    return "\n".join(str(event.data["message"]) for event in played.events if event.kind == "warning")
+
+
+TASK = r"(### task · person\n\n> )do the work\n"
+
+
+def test_plan_edited_with_the_task_is_used_for_the_new_task(play, work):
+    model = Model(read("a.txt"), success=[{"step": 1, "has": "."}])
+    first = play(model)
+    edit(first, TASK, r"\1read the other file\n")
+    edit(first, READ_A, READ_B)
+    again = resume(play, model, first.result.run)
+    assert again.result.output == "b\n"
+    assert model.phases == ["fused", "check", "check"], "no plan is asked for"
+    assert again.root.task == "read the other file"
+    assert any("the plan was changed by hand" in each for each in stale_messages(again))
+
+
+def test_plan_edited_with_an_answer_is_used(play, work):
+    model = Model()
+    model.plan = ASKED
+    first = play(model)
+    first.fractal.tell(first.result.run, "answer", text="a.txt")
+    model.plan = plan(read("a.txt"))
+    second = play(model, resume=first.result.run)
+    edit(second, r"(### answer · person[^\n]*\n\n~~~text\n)a.txt", r"\1c.txt")
+    edit(second, READ_A, READ_C)
+    asks = len(model.asks)
+    assert resume(play, model, first.result.run).result.output == "c\n"
+    assert [ask.phase for ask in model.asks[asks:]] == ["check"]
+
+
+def test_plan_that_a_person_writes_is_not_planned_over(play, work):
+    model = Model()
+    model.plan = ASKED
+    first = play(model)
+    planned = '## §2 PLAN\n\n- [ ] 1. planned read `{"path": "b.txt"}`\n\n'
+    edit(first, r"<!-- rev", planned + r"\g<0>", count=1)
+    again = resume(play, model, first.result.run)
+    assert again.result.output == "b\n"
+    assert model.phases == ["fused", "check"]
+
+
+def test_edited_result_of_a_child_becomes_that_of_its_step(play, work):
+    model = Family()
+    model.plan["steps"].append(
+        {"tool": "write", "args": {"path": "d.txt", "content": "{{ steps[2].result }}"}}
+    )
+    first = play(model)
+    assert (work / "d.txt").read_text() == "b\n"
+    edit(first, r"(## §5 OUTPUT.*?\n> )b\n>", r"\1mine", loop=f"tool-task-{first.result.run}-2")
+    again = resume(play, model, first.result.run)
+    assert (work / "d.txt").read_text() == "mine"
+    assert again.root.steps[2].result == "mine"
+    assert started(again) == [3]
+
+
+def test_edited_result_of_a_child_that_goes_on_is_refused_and_kept(play, work):
+    model = Family()
+    first = play(model)
+    child = f"tool-task-{first.result.run}-2"
+    edit(first, r"(## §5 OUTPUT.*?\n> )b\n>", r"\1mine", loop=child)
+    edit(first, r'planned read `\{"path": "b.txt"\}`', READ_C, loop=child)
+    again = resume(play, model, first.result.run)
+    assert again.result.output == "a\n\nc\n"
+    assert f"{child}.md: the change of 'result' in §5 has no effect" in warnings(again)
+    (kept,) = (first.folder / "artifacts").glob(f"{child}.edited-*.txt")
+    assert "mine" in kept.read_text()
+
+
+def test_edited_result_of_an_ended_run_stays(play, work):
+    first = play(Model(read("a.txt")))
+    edit(first, r"(## §5 OUTPUT.*?\n> )a\n>", r"\1mine")
+    again = play(Model(), resume=first.result.run)
+    assert again.result.output == "mine"
+    assert warnings(again) == ""
+
+
+def test_both_entries_of_a_call_may_be_changed_at_once(play, work):
+    model = Model(read("a.txt"))
+    first = play(model)
+    edit(first, r'(done|planned) read `\{"path": "a.txt"\}`', r'\1 read `{"path": "b.txt"}`')
+    again = resume(play, model, first.result.run)
+    assert again.result.output == "b\n"
+    assert started(again) == [1]
+
+
+def test_edited_file_of_a_long_argument_is_taken_up(play, work):
+    model = Model({"tool": "write", "args": {"path": "d.txt", "content": "long\n" * 2000}})
+    first = play(model)
+    (file,) = (first.folder / "artifacts" / "args").iterdir()
+    file.write_text("short\n")
+    again = resume(play, model, first.result.run)
+    assert any("step 1: its arguments were changed" in each for each in stale_messages(again))
+    assert (work / "d.txt").read_text() == "short\n"
+
+
+def test_step_added_to_a_run_that_never_reached_check_is_executed(play, work):
+    model = Model({"subtask": "read a.txt"}, {"subtask": "read b.txt"})
+    first = play(model, settings={"calls": 1})
+    assert first.result.status == "exhausted"
+    assert first.root.text(4, "evidence") == ""
+    edit(first, r"(## §3 DO)", '- [ ] 9. planned read `{"path": "c.txt"}`\n\n\\1', count=1)
+    again = play(model, resume=first.result.run, settings={"calls": 1})
+    assert 9 in started(again)
+
+
+def test_raised_budget_in_a_document_lets_its_run_go_on(play, work):
+    model = Model(read("a.txt"))
+    first = play(model, settings={"calls": 1})
+    assert first.result.status == "exhausted"
+    edit(first, r'(budget: \{"calls": )1', r"\g<1>5")
+    assert play(model, settings={"calls": 1}, resume=first.result.run).result.output == "a\n"
+
+
+def test_edited_context_that_the_run_found_is_understood_again(play, work):
+    model = Model(read("a.txt"))
+    first = play(model)
+    edit(first, r"(### context · kernel · from `folder`\n\n~~~text\n)", r"\1secret.txt 5\n", count=1)
+    again = play(model, resume=first.result.run)
+    assert any("the context was changed" in each for each in stale_messages(again))
+
+
+UNREAD = {
+    "§1": (r"## §2 PLAN", "### hint\n\nlook twice\n\n\\g<0>"),
+    "§2": (r"> as scripted", "> another way"),
+    "call of step 1 in §3": (r'done read `\{"path": "a.txt"\}`', 'done read `{"path": "b.txt"}`'),
+    "§4": (r"(### decision[^\n]*\n\n> )ACCEPT", r"\1RETRY"),
+    "'spent' in META": (r'(spent: \{"calls": )2', r"\g<1>0"),
+}
+
+
+@pytest.mark.parametrize("place", UNREAD)
+def test_edit_without_an_effect_is_refused_in_words_and_kept(play, work, place):
+    model = Model(read("a.txt"))
+    first = play(model)
+    edit(first, *UNREAD[place], count=1)
+    added = UNREAD[place][1].split("\n")[0].removeprefix("\\1").removeprefix("\\g<1>")
+    again = play(model, resume=first.result.run)
+    assert again.asks() == started(again) == []
+    assert place in warnings(again)
+    assert f"{first.result.id}.md: the change of" in warnings(again)
+    (kept,) = (first.folder / "artifacts").glob("*.edited-*.txt")
+    assert added in kept.read_text()
+    assert warnings(play(model, resume=first.result.run)) == "", "it is told once"

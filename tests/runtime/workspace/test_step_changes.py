@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
+from lanes import until
 from playing import ACCEPT, Play, bash, doing, plan, player, write
 
 from kernel.asking.responder import Ask
@@ -54,10 +54,13 @@ def test_the_changes_of_a_run_are_known_while_its_command_works(
     with ThreadPoolExecutor(1) as thread:
         playing = thread.submit(play, doing(write("a", "1\n"), look), worktree=worktree)
         try:
-            fractal, until = Fractal(work), time.monotonic() + 30
-            while not (acts := _acted(fractal)) or "tree_before" not in acts[-1].evidence or len(acts) < 2:
-                assert time.monotonic() < until
-                time.sleep(0.02)
+            fractal = Fractal(work)
+
+            def works() -> bool:
+                acts = _acted(fractal)
+                return len(acts) >= 2 and "tree_before" in acts[-1].evidence
+
+            until(works)
             assert [each.path for each in fractal.diffs()] == ["a"]
         finally:
             go.touch()

@@ -276,7 +276,10 @@ def test_trust_shows_and_accepts_and_revokes(folder: Path) -> None:
     settings(folder, sandbox="off", network=True)
     shown = fractal(folder, "trust")
     assert shown.exit == 3 and "nothing was allowed" in shown.err and "network: true" in shown.err
-    assert fractal(folder, "trust", "network").exit == 0
+    named = fractal(folder, "trust", "network")
+    assert named.exit == 3 and "nothing was allowed" in named.err, "without a terminal a name is no consent"
+    assert names(folder) == ["sandbox", "network"]
+    assert fractal(folder, "trust", "network", "--yes").exit == 0
     assert names(folder) == ["sandbox"]
     assert fractal(folder, "trust", "nothing").exit == 2
     assert fractal(folder, "trust", "--yes").exit == 0

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lanes import examples
 
 from runtime.api.fractal import shipped_system
 from runtime.memory.embed.lexical import Lexical
@@ -244,7 +245,7 @@ def test_no_doubtful_change_ends_anything(old: str, new: str, form: str) -> None
     assert ended(f"The pump is {old}.", form.format(old, new), language) is None
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.text(max_size=80), st.text(max_size=80))
 def test_any_two_texts_can_be_compared(one: str, other: str) -> None:
     ended(one, other, language_of((shipped_system(),)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lanes import examples
 
 from runtime.api.fractal import shipped_system
 from runtime.memory.facts.claims import Claim, claims_of, modality, valid
@@ -88,7 +89,7 @@ def test_from_when_until_when_it_holds(language: Language, text: str, since: str
     assert (found[0][:10], found[1][:10]) == (since, until)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.text(max_size=200), st.sampled_from(["", AT]))
 def test_any_text_can_be_read(text: str, at: str) -> None:
     language = language_of((shipped_system(),))

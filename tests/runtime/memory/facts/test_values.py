@@ -8,6 +8,7 @@ from typing import get_args
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lanes import examples
 
 from runtime.api.fractal import shipped_system
 from runtime.memory.facts.agreement import Agreement, Said, Verdict, agreement, canonical
@@ -128,7 +129,7 @@ SENTENCES = st.sampled_from([one for pair in (*SAME, *CONTRARY, *DIFFERENT) for 
 TEXTS = st.one_of(SENTENCES, st.text(max_size=60), st.sampled_from(ODD))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(TEXTS, TEXTS)
 def test_any_two_texts_can_be_compared_and_agreement_is_symmetric(one: str, other: str) -> None:
     language = language_of((shipped_system(),))
@@ -143,7 +144,7 @@ def test_any_two_texts_can_be_compared_and_agreement_is_symmetric(one: str, othe
     assert agreement(Said(one), Said(one), language).verdict == "same"
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.integers(1, 10_000), st.integers(1, 10_000), st.floats(-1, 1))
 def test_no_similarity_merges_other_numbers(one: int, other: int, score: float) -> None:
     language = language_of((shipped_system(),))

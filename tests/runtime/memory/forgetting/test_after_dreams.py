@@ -7,10 +7,10 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from lanes import pause
 
 from bench.week import stages
 from runtime.api.fractal import Fractal
@@ -85,7 +85,7 @@ def test_who_is_killed_in_the_middle_does_it_again(dreamt: Fractal):
         words = [sys.executable, "-c", code, str(dreamt.workspace.folder)]
         ran = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
         assert ran.stdout is not None and ran.stdout.readline() == "go\n"
-        time.sleep(wait)
+        pause(wait)
         os.kill(ran.pid, signal.SIGKILL)
         ran.wait()
         ran.stdout.close()

@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from lanes import pause
 from shelves import Note, Other, note, unit
 
 from kernel.errors import UsageError
@@ -442,8 +442,9 @@ class OnDisk(Contract):
             subprocess.Popen(self.program(folder, name, "40"), stdout=subprocess.PIPE) for name in "xy"
         ]
         with self.closing(folder) as shelf:
+            written = 0
             while any(each.poll() is None for each in writers):
-                shelf.put(note(f"z-{time.monotonic_ns()}", 1, 1))
+                shelf.put(note(f"z-{(written := written + 1)}", 1, 1))
                 assert len(list(shelf.scan(Note))) <= shelf.count(Note)
                 left, right = (len(list(shelf.scan(Note, {"uses": Between(1, 39)}))) for _ in "12")
                 assert left % 2 == 0 and right >= left
@@ -490,7 +491,7 @@ class OnDisk(Contract):
             with subprocess.Popen(self.program(folder, name), stdout=subprocess.PIPE, text=True) as writer:
                 assert writer.stdout
                 first_lines = sum(1 for _ in range(1 + number % 3) if writer.stdout.readline())
-                time.sleep(0.002 * number)
+                pause(0.002 * number)
                 writer.send_signal(signal.SIGKILL)
                 acknowledged[name] = first_lines + sum(1 for line in writer.stdout if line.endswith("\n"))
             with self.closing(folder) as shelf:

@@ -321,6 +321,7 @@ def test_any_text_can_be_asked_and_learned(text: str) -> None:
     assert types.get(types.learn(text))
 
 
+@pytest.mark.night
 def test_recognising_among_a_thousand_types_takes_a_millisecond(shelf: Shelf) -> None:
     rng = np.random.default_rng(1)
     rows = rng.standard_normal((3000, 384))

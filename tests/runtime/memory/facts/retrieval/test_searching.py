@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lanes import within
 from talk import EMBEDDER, NOISE, held, retrieval, said, shelf_of, talk
 
 from kernel.errors import UsageError
@@ -51,9 +52,8 @@ def test_a_question_without_a_sign_of_a_word_finds_nothing() -> None:
 def test_a_question_of_ten_megabytes_is_answered_at_once() -> None:
     found = retrieval(*NOISE)
     found.search("x")
-    began = time.process_time()
-    assert ids(found.search("kettle boils " + "blah " * 2_000_000))[0] == "n0"
-    assert time.process_time() - began < 5
+    with within(5):
+        assert ids(found.search("kettle boils " + "blah " * 2_000_000))[0] == "n0"
 
 
 def test_a_question_of_common_words_alone_is_looked_for_by_these() -> None:
@@ -314,6 +314,7 @@ def test_many_threads_ask_and_write_at_once() -> None:
         assert list(pool.map(work, range(40))) == [f"z{n}" for n in range(40)]
 
 
+@pytest.mark.night
 def test_a_question_costs_little_among_thousands() -> None:
     words = [f"w{n}" for n in range(400)]
     many = [

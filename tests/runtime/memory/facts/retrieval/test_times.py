@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from datetime import date
 from pathlib import Path
 
 import pytest
+from lanes import within
 
 from kernel.errors import ConfigurationError
 from runtime.memory.facts.retrieval.language import language_of
@@ -99,10 +99,9 @@ def test_a_time_that_is_none_has_no_day() -> None:
 
 
 def test_long_and_hostile_texts_take_no_time() -> None:
-    began = time.process_time()
-    for text in ("may " * 100_000, "1 " * 100_000, "the week before " * 20_000, "\0" * 10_000_000):
-        TIMES.spans(text, MONDAY)
-    assert time.process_time() - began < 3
+    with within(3):
+        for text in ("may " * 100_000, "1 " * 100_000, "the week before " * 20_000, "\0" * 10_000_000):
+            TIMES.spans(text, MONDAY)
 
 
 def test_a_workspace_adds_words_of_its_own(tmp_path: Path) -> None:
