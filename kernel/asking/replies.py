@@ -147,8 +147,10 @@ class Call(Typed):
         if not isinstance(call, dict) or "what" not in call:
             return call  # type: ignore[no-any-return]
         members = cast(dict[str, Any], call)
-        args = members.get("args") or {}
-        return {**members, "args": {**args, "what": members["what"]} if isinstance(args, dict) else args}
+        args: Any = members.get("args") or {}
+        if isinstance(args, dict):
+            args = {**cast(dict[str, Any], args), "what": members["what"]}
+        return {**members, "args": args}
 
     @model_validator(mode="after")
     def _one_kind(self) -> Call:
