@@ -1,4 +1,4 @@
-"""What Fractal says that it does, it does: a revoked tool does not run, an answer is not lost, a limit holds."""
+"""What Fractal says, it does: a revoked tool does not run, an answer is not lost, a limit holds."""
 
 from __future__ import annotations
 
@@ -162,7 +162,12 @@ def test_a_step_sees_the_results_of_all_steps_before_it(play: Play) -> None:
             prompts.append(ask.user)
             return {"tool": "write", "args": {"path": "c.md", "content": "c"}}
         first = write("a.md", "the first is " + "long " * 60)
-        steps = [first, {"tool": "read", "args": {"path": "a.md"}}, READ, {"tool": "write", "what": "sum them up"}]
+        steps = [
+            first,
+            {"tool": "read", "args": {"path": "a.md"}},
+            READ,
+            {"tool": "write", "what": "sum them up"},
+        ]
         return ACCEPT if ask.phase == "check" else plan(*steps)
 
     play(answers)
@@ -200,7 +205,8 @@ def test_resume_takes_the_run_that_a_person_worked_on_last(work: Path, how: str)
 
     env = {**os.environ, "FRACTAL_SANDBOX": "off", "FRACTAL_FSYNC": "false"}
     older, newer = (
-        asyncio.run(Fractal(work, settings=QUICK, ladder=ladder(answers)).run(f"do {name}")).run for name in "ab"
+        asyncio.run(Fractal(work, settings=QUICK, ladder=ladder(answers)).run(f"do {name}")).run
+        for name in "ab"
     )
     reading = Fractal(work, settings=QUICK, ladder=ladder(answers))
     assert reading.to_resume() == newer
@@ -213,13 +219,20 @@ def test_resume_takes_the_run_that_a_person_worked_on_last(work: Path, how: str)
         reading.tell(older, "answer", text="this one")
     assert reading.to_resume() == older
     ran = in_process(work, ["resume", "-m", "reflex"], env)
-    assert f"continuing run {older}: do " in ran.err
+    assert f"run {older}: do " in ran.err, "it names what it takes"
 
 
 # ---- a turn says all that a plan can say ----
 
 
-@pytest.mark.parametrize("call", [{"tool": "research", "what": "the price"}, {"subtask": "the price"}, {"research": {"what": "the price"}}])
+@pytest.mark.parametrize(
+    "call",
+    [
+        {"tool": "research", "what": "the price"},
+        {"subtask": "the price"},
+        {"research": {"what": "the price"}},
+    ],
+)
 def test_a_turn_starts_a_loop_with_what_it_says(play: Play, call: dict[str, Any]) -> None:
     tasks: list[str] = []
 
@@ -276,3 +289,53 @@ def test_a_turn_gives_the_subtask_that_a_draft_of_a_phase_demands(work: Path, na
     assert "# DO\nDo it." in tried[0]
     assert played.result.exit == Exit.ACCEPTED
     assert (work / "system" / "phases" / "do.md").is_file()
+
+
+# ---- agents and oversight ----
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["run", "--agent", "reviwer", "x"],
+        ["grant", "reviwer", "csv"],
+        ["revoke", "defualt", "bash"],
+        ["messages", "send", "--to", "reviwer", "x"],
+    ],
+)
+def test_a_misspelt_agent_is_not_made(work: Path, words: list[str]) -> None:
+    (work / "fractal.yaml").write_text("agents: {reviewer: {}, worker-1: {}}")
+    env = {**os.environ, "FRACTAL_MODEL": "reflex"}
+    ran = in_process(work, words, env)
+    assert ran.exit != 0
+    assert "there is no agent" in ran.err and "did you mean" in ran.err
+    assert not (work / "state").exists() and not (work / ".fractal" / "state").exists()
+    for new in ("ada", "worker-2"):
+        assert in_process(work, ["grant", new, "csv"], env).exit == 0
+
+
+def test_a_lone_model_is_offered_no_oversight_and_is_none(play: Play) -> None:
+    indexes: list[str] = []
+
+    def answers(ask: Ask) -> Any:
+        if ask.phase == "check":
+            return ACCEPT
+        indexes.append(ask.system)
+        assert not ask.document.meta.parent, "it does not answer its own escalation"
+        return plan({"tool": "escalate", "what": "statistics: is the difference significant?"})
+
+    task = "escalate to oversight: ask for help with statistics, is the difference significant?"
+    played = play([Scripted(answers), Human()], task)
+    assert "escalate(" not in indexes[0] and "request-" not in indexes[0]
+    assert played.result.exit == Exit.WAITING
+
+
+def test_what_was_said_to_a_plan_is_shown_whole(work: Path, play: Play) -> None:
+    said = "take the other file, since this one " + "is of last year and " * 12 + "wrong"
+    draft = plan({"tool": "bash", "args": {"command": "rm -rf notes.md"}})
+    played = play(
+        [Scripted(lambda ask: draft), Human()], settings={**QUICK, "review": "always", "model": None}
+    )
+    played.fractal.tell(played.result.run, "nudge", why=said)
+    shown = in_process(work, ["decisions"], {**os.environ, "COLUMNS": "80"})
+    assert said in shown.out

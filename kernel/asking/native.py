@@ -26,11 +26,11 @@ ENDS: Mapping[str, str] = {
 Schema = Mapping[str, Any]
 
 
-def schemas(tools: Iterable[Tool], *, may_split: bool = True) -> list[Schema]:
-    """The schemas of the tools, of a subtask where one may be started, and of each end."""
+def schemas(tools: Iterable[Tool], *, split: bool = False) -> list[Schema]:
+    """The schemas of the tools, of a subtask where one is to be started (`split`), and of each end."""
     text = _object({"text": {"type": "string"}}, ["text"])
-    split = [_schema(SUBTASK, "a part of the task in a loop of its own", text)] if may_split else []
-    return [*map(schema_of, tools), *split, *(_schema(end, line, text) for end, line in ENDS.items())]
+    part = [_schema(SUBTASK, "a part of the task in a loop of its own", text)] if split else []
+    return [*map(schema_of, tools), *part, *(_schema(end, line, text) for end, line in ENDS.items())]
 
 
 def schema_of(tool: Tool) -> Schema:

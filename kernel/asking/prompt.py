@@ -258,7 +258,8 @@ def assemble(
     if phase == "work" and native_calls:
         hands = _hands(document, catalogue, count, NATIVE_TOKENS, _rendered)
         seen = _seen_by_plan(document, catalogue, count, context, hands)
-        tools = tuple(native.schemas([*hands, *seen], may_split=may_split))
+        demanded = any("subtask" in note.text for note in document.section(3).notes if note.key == NOT_YET)
+        tools = tuple(native.schemas([*hands, *seen], split=may_split and demanded))
     else:
         named.append(("form", f"{FORM}{form(document, phase, catalogue)}"))
         if index := _index(document, phase, catalogue, count, context):
@@ -304,7 +305,7 @@ def _rendered(tool: Tool) -> str:
 def _hands(
     document: Document, catalogue: Catalogue, count: Count, limit: int, line: Callable[[Tool], str]
 ) -> list[Tool]:
-    """The tools that every turn of an open DO has: the usual ones and what suits its goal, each as this line."""
+    """The tools that every turn of an open DO has: the usual ones, and what suits its goal."""
     own = catalogue.tools.get(document.meta.type if document.meta.depth else WORK)
     return catalogue.chosen(document.task, limit, count, own, line)
 
@@ -584,7 +585,7 @@ def _check_chars(document: Document) -> int:
 
 
 def _log(document: Document, limit: int, now: int) -> list[Part]:
-    """The steps with their results: all in CHECK; in DO those that the current step depends on, by others, too.
+    """The steps with their results: all in CHECK; in DO those that the current step builds on.
 
     The state of a parallel step would make the prompt depend on timing. All steps with all results would make
     the total size of the prompts quadratic in the number of steps.

@@ -145,10 +145,13 @@ class Call(Typed):
     @classmethod
     def _is_call(cls, data: Any) -> Any:
         call = lenient.call(data, ("what", "subtask"))
-        if isinstance(call, dict) and (what := cast(dict[str, Any], call).get("what")):
-            args = cast(dict[str, Any], call).get("args") or {}
-            return {**call, "args": {**args, "what": what} if isinstance(args, dict) else args}
-        return call  # type: ignore[no-any-return]
+        if not isinstance(call, dict) or "what" not in call:
+            return call  # type: ignore[no-any-return]
+        members = cast(dict[str, Any], call)
+        args: Any = members.get("args") or {}
+        if isinstance(args, dict):
+            args = {**cast(dict[str, Any], args), "what": members["what"]}
+        return {**members, "args": args}
 
     @model_validator(mode="after")
     def _one_kind(self) -> Call:

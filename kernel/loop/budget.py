@@ -144,7 +144,8 @@ class LifeforceNeeded(Exception):
 
     def __init__(self, what: str, needed: float, left: float) -> None:
         super().__init__(
-            f"{what} costs {needed:g} lifeforce, and {max(left, 0.0):g} is left; time restores it"
+            f"{what} costs {needed:g} lifeforce, and {max(left, 0.0):g} is left; time restores it, "
+            "for one run up to `per_run`"
         )
 
 

@@ -107,7 +107,7 @@ def _context(session: Session, step: Step) -> list[Note]:
 
 
 def _background(session: Session) -> list[Note]:
-    """The task of which a subtask is a part, the facts that UNDERSTAND chose, and what a person has answered."""
+    """The task of which a subtask is a part, the facts of its UNDERSTAND, and what a person has answered."""
     document, whole = session.doc, f"{session.id}.md"
     asked, answers = "", list[Note]()
     facts, whole_task = list[Note](), list[Note]()

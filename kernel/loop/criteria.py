@@ -308,7 +308,7 @@ async def baseline(
 
 
 def _no_commands(session: Session) -> str:
-    """Why a loop may run no command at all, as a step or a criterion; "" if it may: `bash` was taken from it."""
+    """Why a loop may run no command at all, as `bash` was taken from it; "" if it may."""
     hidden = "bash" in session.run.catalogue.tools and "bash" not in session.catalogue.tools
     return "there is no tool 'bash' here, and a criterion runs no command without it" if hidden else ""
 

@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol
 
 from kernel.asking.prompt import found_by_itself
 from kernel.asking.replies import Parse, parse_strictly
-from kernel.asking.responder import Ask, Ladder
+from kernel.asking.responder import Ask, Ladder, Usage
 from kernel.document.model import Document, Fold, Note, Step, now, root_id
 from kernel.document.references import in_shell, problem_in, references, substitute
 from kernel.errors import OperationFailed
@@ -385,7 +385,8 @@ class Session:
         left = limit - self.spent_by(root_id(self.run.id)).lifeforce
         if cost > left + ROUNDING:
             raise LifeforceNeeded(f"step {step.n}, {tool.name},", cost, left)
-        self.run.log.acted(f"{self.id}/{self.doc.meta.attempt}/tool/{step.n}/0/-", tool.name, cost)
+        key = f"{self.id}/{self.doc.meta.attempt}/tool/{step.n}/0/-"
+        self.run.log.acted(key, tool.name, Usage(calls=0, lifeforce=cost))
 
     def free_calls(self) -> int:
         """The calls that this loop may still make or assign to children."""

@@ -63,7 +63,8 @@ def _gate(session: Session) -> Gate:
         faults: list[str] = []
         for at, call in enumerate(turn.calls, 1):
             where = f"call {at}"
-            faults += step_faults(call.step, where, session.catalogue, not session.atomic, tasks=tasks(session))
+            may_split, above = not session.atomic, tasks(session)
+            faults += step_faults(call.step, where, session.catalogue, may_split, tasks=above)
             if problem := unready(session, call.args):
                 faults.append(f"{where}: {problem}")
         if faults:

@@ -133,9 +133,9 @@ class ReplyLog:
         """Record a failed call, the reason, and its cost."""
         self._append("failed", key, {"why": redact(why), "usage": usage.as_dict()})
 
-    def acted(self, key: str, tool: str, lifeforce: float) -> None:
-        """Record the lifeforce of a tool's call, before the call is made."""
-        self._append("acted", key, {"tool": tool, "usage": Usage(calls=0, lifeforce=lifeforce).as_dict()})
+    def acted(self, key: str, tool: str, usage: Usage) -> None:
+        """Record what a tool's call costs: its lifeforce before it is made, what it asked for after it."""
+        self._append("acted", key, {"tool": tool, "usage": usage.as_dict()})
 
     def reply(self, key: str) -> Reply | None:
         """The recorded reply to an ask, if any, as it was given."""

@@ -19,11 +19,13 @@ _P = ParamSpec("_P")
 _Work = Callable[Concatenate[Any, _P], Coroutine[Any, Any, RunResult]]
 
 
-async def build(fractal: Fractal, proposal: Proposal, limits: Mapping[str, Any] | None = None) -> RunResult:
+async def build(
+    fractal: Fractal, proposal: Proposal, limits: Mapping[str, Any] | None = None, within: str = ""
+) -> RunResult:
     """Run the task of a proposal; the proposal is closed if the run is accepted."""
     builder = fractal.anew(**(limits or {}), build="never")
     tool = "build" if builder.catalogue().guided("build") else ""
-    result = await builder.run(proposal.task, tool=tool)
+    result = await builder.run(proposal.task, tool=tool, within=within)
     if result.exit == Exit.ACCEPTED:
         builder.workshop.close(proposal, result.run)
     return result
@@ -38,7 +40,7 @@ def builds_what_it_lacked(work: _Work[_P]) -> _Work[_P]:
         for proposal in self.workshop.lacked(result.run)[:1]:
             remaining = _remaining(self, result)
             if remaining["calls"] >= LEAST_CALLS:
-                await build(self, proposal, remaining)
+                await build(self, proposal, remaining, result.run)
         return result
 
     return then

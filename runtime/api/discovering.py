@@ -35,9 +35,9 @@ def grant(fractal: Fractal, tool: str, agent: str, by: Decider, why: str) -> Mes
     catalogue = fractal.catalogue()
     if tool not in catalogue.tools:
         raise UsageError(catalogue.unknown(tool))
-    named = agent or fractal.config.agent
-    made = fractal.discovery.grant(tool, named, "person", by, why)
-    if made is None and tool not in fractal.discovery.knows(named):
+    named, discovery = agent or fractal.config.agent, _of(fractal, agent).discovery
+    made = discovery.grant(tool, named, "person", by, why)
+    if made is None and not discovery.known({tool}, named):
         raise UsageError(
             f"a person took {tool} from agent {named}; only a person at a terminal gives it back"
         )

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from math import inf
 from typing import TYPE_CHECKING, Any
 
-from kernel.asking.responder import Ladder
-from kernel.document.model import ENDED
-from kernel.errors import Exit, FractalError, UsageError
+from kernel.asking.responder import Ladder, Usage
+from kernel.document.model import ENDED, root_id
+from kernel.errors import Exit, FractalError, OperationFailed, UsageError
+from kernel.loop.budget import Amount
+from kernel.store.call_log import ReplyLog
 from kernel.tools.operations import Result
 from runtime.api import checkpointing
 from runtime.api.spans import moment
@@ -28,6 +31,8 @@ if TYPE_CHECKING:
 
 LONGEST = 6 * 3600.0
 """Seconds of a dream, at least; the setting `seconds` limits other runs."""
+CHECKS = 1
+"""Calls of a run that a dream within it leaves, for CHECK."""
 
 
 def ladder_of(fractal: Fractal) -> Ladder:
@@ -37,8 +42,13 @@ def ladder_of(fractal: Fractal) -> Ladder:
     return Ladder((Recalled(fractal.memory, checked=False),))
 
 
-async def dream(fractal: Fractal, order: Order) -> RunResult:
-    """A dream, as a run of its own. Raises `UsageError` if another one is running."""
+async def dream(
+    fractal: Fractal, order: Order, *, id: str = "", within: str = "", limits: Mapping[str, Any] | None = None
+) -> RunResult:
+    """A dream, as a run of its own, or with an `id` and `limits` within another one.
+
+    Raises `UsageError` if another one is running.
+    """
     from runtime.memory.dream.stages import chosen
 
     chosen(order.phases, order.without)  # raises for a wrong name, before anything is written
@@ -51,7 +61,8 @@ async def dream(fractal: Fractal, order: Order) -> RunResult:
     dreamer.release()
     checkpointing.make_if_due(fractal, "before a dream")
     try:
-        return await _with_time_limit(fractal).run(order.task, tool=KIND, yes=True)
+        dreaming = _with_time_limit(fractal, **(limits or {}))
+        return await dreaming.run(order.task, tool=KIND, yes=True, id=id, within=within)
     finally:
         dreamer.release()
 
@@ -64,9 +75,9 @@ async def resume(fractal: Fractal, run: str) -> RunResult:
         fractal.memory.dreamer.release()
 
 
-def _with_time_limit(fractal: Fractal) -> Fractal:
+def _with_time_limit(fractal: Fractal, **limits: Any) -> Fractal:
     """The same workspace and memory, with enough time for a large memory."""
-    dreamer = fractal.anew(seconds=max(fractal.config.seconds, LONGEST))
+    dreamer = fractal.anew(seconds=max(fractal.config.seconds, LONGEST), **limits)
     dreamer.__dict__["memory"] = fractal.memory
     return dreamer
 
@@ -114,9 +125,9 @@ def dreamed(
     return criterion["stage"] in stages, f"{len(stages)} stages are done"
 
 
-async def act(fractal: Fractal, run_context: RunContext, args: Mapping[str, Any]) -> Result:
+async def act(fractal: Fractal, run_context: RunContext | None, args: Mapping[str, Any]) -> Result:
     """A call of the tool: one stage in a dream's own loop; elsewhere a whole dream, or a rehearsal."""
-    if args.get("stage"):
+    if args.get("stage") and run_context:
         return await _stage(fractal, run_context, str(args["stage"]), args)
     now = fractal.memory.clock()
     phase, since = args.get("phase"), args.get("since")
@@ -124,8 +135,27 @@ async def act(fractal: Fractal, run_context: RunContext, args: Mapping[str, Any]
     order = Order((str(phase),) if phase else (), moment(str(since), now) if since else "", without)
     if args.get("dry_run"):
         return Result(rehearsed(await asyncio.to_thread(rehearse, fractal, order)))
-    result = await dream(fractal, order)
+    result = await (_dream_within(fractal, run_context, order) if run_context else dream(fractal, order))
     return Result(f"{result.output or result.reason}\n(dream {result.run})", result.exit == Exit.ACCEPTED)
+
+
+async def _dream_within(fractal: Fractal, run_context: RunContext, order: Order) -> RunResult:
+    """A dream on what is left of a run's budget, which is charged what the dream has cost."""
+    left = run_context.limit - Amount.of(run_context.log.spent())
+    limits = {
+        "calls": left.calls - CHECKS,
+        "tokens": left.tokens,
+        "usd": None if left.usd == inf else left.usd,
+    }
+    if left.calls <= CHECKS or left.tokens <= 0:
+        raise OperationFailed("a dream needs a part of the run's budget, and nothing is left of it")
+    id = fractal.workspace.new_run()
+    try:
+        return await dream(fractal, order, id=id, within=run_context.id, limits=limits)
+    finally:
+        cost = ReplyLog(fractal.workspace.runs / id / "calls.jsonl").spent()
+        used = Usage(cost.prompt_tokens, cost.completion_tokens, cost.usd, cost.calls)
+        run_context.log.acted(f"{root_id(run_context.id)}/0/{KIND}/0/0/-", f"{KIND} {id}", used)
 
 
 async def _stage(fractal: Fractal, run_context: RunContext, stage: str, args: Mapping[str, Any]) -> Result:

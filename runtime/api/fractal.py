@@ -147,7 +147,7 @@ class Fractal(Reader):
         return self.discovery.hidden(run_context.catalogue.tools, document)
 
     def _revoked(self) -> Collection[str]:
-        """The names of the tools that were taken from this agent; nothing is loaded where there were none."""
+        """The names of the tools that were taken from this agent; where there is no message, none were."""
         return self.discovery.revoked() if self.messages_folder.is_dir() else ()
 
     def guide(self, run_context: RunContext, step: Step) -> str:
@@ -298,6 +298,7 @@ class Fractal(Reader):
         worktree: bool = False,
         trace: str = "",
         id: str = "",
+        within: str = "",
     ) -> RunResult:
         """Start a run. `context` holds pairs of source and text; `after` is an earlier run to follow up.
 
@@ -307,6 +308,7 @@ class Fractal(Reader):
         read is returned if its task, inputs and instructions are the same. Runs with the same `group` are
         attempts at one task, which are compared. Runs with the same `thread` are one conversation. `trace` is
         the caller's W3C `traceparent`, kept in META. `id` is one that the caller got of `Workspace.new_run`.
+        A run that another one started, which `within` names, is never taken for the newest.
         """
         if not task.strip():
             raise UsageError('the task is empty; say what is to be done: fractal run "…"')
@@ -328,6 +330,7 @@ class Fractal(Reader):
             document = first_document(run, task, pieces, run_context.folder, bounds, tool)
             extra: dict[str, Any] = self._meta_names(group, thread)
             extra |= {"plan_only": True} if plan_only else {}
+            extra |= {"within": within} if within else {}
             extra |= {"worktree": made.noted} if made else {}
             extra |= {"trace": found} if (found := self._trace(document, trace)) else {}
             if self.sources["skills"] == "flag":  # they are used again when the run is resumed
@@ -381,13 +384,16 @@ class Fractal(Reader):
             return await self._drive(run_context, folder, clock, servers, policy)
 
     def to_resume(self) -> str:
-        """The run that `resume` takes: one that a person has just edited or decided, else the newest unfinished.
+        """The run that `resume` takes: the one that a person has edited or decided last.
 
-        Without an unfinished one it is the newest run.
+        Else it is the newest unfinished run, else the newest.
         """
         for each in self.touched():
             with suppress(FractalError):
-                run_context, documents = run_context_of(self, each.run, self.ladder)[0], self.documents(each.run)
+                run_context, documents = (
+                    run_context_of(self, each.run, self.ladder)[0],
+                    self.documents(each.run),
+                )
                 found = [edits.find(Session(run_context, document), redo=False) for document in documents]
                 if each.status == "waiting" or any(not stale.kept for stales in found for stale in stales):
                     return each.run

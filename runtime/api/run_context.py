@@ -53,15 +53,18 @@ def run_context_of(
     servers = Servers(workspace, lambda message: fractal.warn(run, message))
     bounds = replace(config.bounds(), **({} if seconds is None else {"seconds": seconds}))
     catalogue = fractal.catalogue(folder / "drafts", servers.tools)
+    ladder = replace(ladder, oversees_itself=config.review in ("risky", "always"))
     if any(rung.tier == "oversight" for rung in ladder):
         catalogue.always = (*catalogue.always, "escalate")
+    elif config.discovery == "open" and not ladder.oversight:
+        catalogue.offers = lambda tool: not tool.oversight
     run_context = RunContext(
         run,
         workspace.folder,
         FileStore(folder, fsync=config.fsync),
         ReplyLog(folder / "calls.jsonl", fsync=config.fsync),
         catalogue,
-        replace(ladder, oversees_itself=config.review != "off"),
+        ladder,
         Sandbox(config.sandbox, config.network, config.limits()),
         folder / "artifacts",
         bounds,

@@ -65,6 +65,8 @@ class Catalogue:
         self._last_stats: dict[str, tuple[int, int]] | None = None
         self._more: list[Tool | Fault] = []
         self.always: tuple[str, ...] = ALWAYS
+        self.offers: Callable[[Tool], bool] = lambda tool: True
+        """Whether an index may show a tool."""
         self.refresh()
 
     def refresh(self) -> bool:
@@ -180,7 +182,8 @@ class Catalogue:
         costs what it costs with 10.
         """
         hands = [self.tools[name] for name in BUILTINS if name in self.tools]
-        others = [tool for tool in self.tools.values() if tool.name not in BUILTINS and tool is not own]
+        listed = filter(self.offers, self.tools.values())
+        others = [tool for tool in listed if tool.name not in BUILTINS and tool is not own]
         suits = choice_of(list(self.tools.values())).suiting(task)
         mentioned = {first or second for first, second in _NAMED.findall(own.body if own else "")}
 

@@ -34,6 +34,7 @@ from runtime.cli.session import (
 )
 
 if TYPE_CHECKING:
+    from runtime.nervous.decisions import Decision
     from runtime.nervous.growth import Month
     from runtime.nervous.messages import Message
     from runtime.nervous.queue import Priority
@@ -295,11 +296,15 @@ def decisions(task_type: str, again: str | None) -> None:
         "TYPE": "task_type",
         "CHOSE": lambda each: each.chose,
         "CONFIDENCE": "confidence",
-        "OVERSIGHT": lambda each: each.oversight or "",
-        "HUMAN": lambda each: each.human or "",
+        "OVERSIGHT": lambda each: each.oversight.type if each.oversight else "",
+        "HUMAN": lambda each: each.human.type if each.human else "",
         "OUTCOME": lambda each: each.outcome or "–",
     }
-    print_table(shown, found, cut=(2, 4, 5))
+
+    def with_words(each: Decision, row: str) -> str:
+        return "\n".join([row, *(f"    {line(str(said))}" for said in each.verdicts if said.text)])
+
+    print_table(shown, found, cut=(2,), style=with_words)
     if settled:
         click.echo()
         columns = {

@@ -15,7 +15,7 @@ import click
 from kernel.document.model import ENDED
 from kernel.errors import FractalError
 from runtime.cli.changes import review_changes
-from runtime.cli.output import line, notify, put, wants_json
+from runtime.cli.output import notify, put, wants_json
 from runtime.cli.session import (
     Session,
     budget_option,
@@ -191,7 +191,8 @@ def resume(
         fractal = session.open(**settings)
         if not name:
             name = fractal.to_resume()
-            notify(f"continuing run {name}: {line(fractal.root_document(name).text(1, 'task'))[:80]}")
+            if fractal.root_document(name).ended:
+                notify(f"run {name} has ended, and nothing of it was edited; this is its result")
         return session.conclude(session.drive(fractal.resume(name, **options)), output)
 
     return _each(go_on) if everything else go_on(run)

@@ -19,7 +19,7 @@ TOOLS = ("tools/", "operations/")
 """Beginnings of the names of what is a tool, in the journal."""
 LINES: Mapping[str, tuple[str, str]] = {
     "autonomy": ("autonomy", "#2a7f4f"),
-    "first_try": ("accepted at first try", "#2f6db5"),
+    "first_try": ("designs that passed at first try", "#2f6db5"),
     "escalation_rate": ("escalations per task, 100% if more", "#b5472f"),
 }
 """What the picture shows, with its words and colour."""
@@ -40,7 +40,7 @@ class Month:
     discovered: int = 0  # tools that an agent was granted
     escalations: int = 0
     escalation_rate: float | None = None  # escalations per task
-    first_try: float | None = None  # of all tasks: accepted at the first attempt
+    first_try: float | None = None  # of the designs of tools that were tested: passed in their first round
     autonomy: float | None = None  # of all tasks: accepted without a higher tier
 
 
@@ -73,6 +73,7 @@ def _month(
     here = [each for each in messages if each.at.startswith(name)]
     escalations = sum(each.type == "escalation" for each in here)
     granted = sum(each.type == "grant" for each in here)
+    tried = [each for each in here if each.type == "test_report" and each.data.get("round") == 1]
     done = [each for each in tasks if each.status in ACCEPTED]
     return Month(
         name,
@@ -81,7 +82,7 @@ def _month(
         granted,
         escalations,
         _share(escalations, len(tasks)),
-        _share(sum(each.attempt == 1 for each in done), len(tasks)),
+        _share(sum(bool(each.data.get("passed")) for each in tried), len(tried)),
         _share(sum(each.run not in asked for each in done), len(tasks)),
     )
 

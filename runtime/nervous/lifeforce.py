@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from math import floor
+from math import floor, inf
 from typing import Any
 
 from kernel import disk
@@ -58,7 +58,8 @@ class Lifeforce:
         with self._lock():
             level = self._settled(self._read(), run)
             before = self._spent(run) or 0.0
-            amount = floor(max(0.0, min(level.free, self.pool.per_run or level.free)) * 1000) / 1000
+            own = inf if self.pool.per_run is None else self.pool.per_run - before  # in all its sessions
+            amount = floor(max(0.0, min(level.free, own)) * 1000) / 1000
             held = {**level.held, run: {"amount": amount, "before": before}}
             self._write(replace(level, free=level.free - amount, held=held))
         return before + amount

@@ -21,7 +21,6 @@ from kernel.loop.do import Waiting
 from kernel.store.files import FileStore
 from runtime.workspace.workspace import Workspace, moment
 
-
 SAVED_WITHIN = 1.0
 """Seconds between the time in a document and that of its file, if nobody has edited it."""
 
@@ -44,7 +43,7 @@ class Reader:
         if not name:
             if not runs:
                 raise UsageError(f'there is no run in {self.workspace.runs} yet; start one: fractal run "…"')
-            return runs[0]
+            return next((run for run in runs if not peek(self._root(run), "within")), runs[0])
         exact = [run for run in runs if run == name or f"-{run}" in stem]
         matches = exact or [run for run in runs if run.startswith(name)]
         if len(matches) == 1:
@@ -52,9 +51,11 @@ class Reader:
         if matches:
             raise UsageError(f"{name} could be {', '.join(matches[:6])}; give more letters")
         if name in self.workspace.rootless():
-            root = self.workspace.runs / name / f"{root_id(name)}.md"
-            raise DocumentError(f"the root of run {name} is missing; put it back", str(root))
+            raise DocumentError(f"the root of run {name} is missing; put it back", str(self._root(name)))
         raise UsageError(f"there is no run {name} in {self.workspace.runs}; `fractal ls` lists them")
+
+    def _root(self, run: str) -> Path:
+        return self.workspace.runs / run / f"{root_id(run)}.md"
 
     def documents(self, run: str) -> list[Document]:
         """All documents of a run, parents before children; a broken one raises `DocumentError`."""
@@ -82,7 +83,7 @@ class Reader:
 
     def _summary(self, run: str) -> RunSummary:
         """The line of a run; one whose file has not changed is not read again."""
-        path = self.workspace.runs / run / f"{root_id(run)}.md"
+        path = self._root(run)
         try:
             signature = disk.signature(path)
         except OSError:
@@ -104,7 +105,7 @@ class Reader:
             meta.folder,
             meta.type,
             to_apply(meta),
-            meta.attempt,
+            str(meta.extra.get("within", "")),
         )
         return RunSummary(run, meta.id, meta.word, task, *fields)
 
@@ -129,7 +130,7 @@ class Reader:
     def newest_unfinished(self) -> str:
         """The newest unfinished run, else the newest."""
         runs = self.runs()
-        for each in runs:
+        for each in sorted(runs, key=lambda each: bool(each.within)):
             if each.status not in ENDED | {"broken"}:
                 return each.run
         for run in self.workspace.rootless():
@@ -190,7 +191,7 @@ class RunSummary:
     folder: str
     type: str = "task"
     to_apply: int = 0  # files changed in its worktree
-    attempt: int = 1
+    within: str = ""  # the run that started it
 
 
 def unfinished(store: FileStore) -> Iterator[Document]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -168,7 +168,7 @@ class Config(BaseModel):
         "auto",
         description="which plans of a worker oversight sees before they start: `risky` ones, `always` all, "
         "`auto` risky ones if the ladder has a rung with `tier: oversight`; it also answers questions first; "
-        "with `off`, a lone model is no oversight, and a person answers what it escalates",
+        "with `auto` and `off`, a lone model is no oversight, and a person answers what it escalates",
     )
     discovery: Literal["open", "progressive"] = Field(
         "open",
@@ -464,6 +464,8 @@ _NO_SETTINGS = frozenset(
     }
 )
 """Variables of Fractal that are not settings."""
+ALMOST = 0.75
+"""How alike the name of an agent is to another one that it is probably meant to be."""
 _WHO = frozenset({"model", "ladder"})
 """What says who answers: the highest layer that names one of these decides for both."""
 
@@ -497,7 +499,19 @@ def load(root: Path, flags: Mapping[str, Any]) -> tuple[Config, dict[str, str]]:
             earlier: Sequence[Any] = values.get(key, ()) if more else ()
             values[key] = [*earlier, *(each for each in value if each not in earlier)] if more else value
             sources[key] = f"FRACTAL_{key.upper()}" if source == "FRACTAL_*" else source
-    return Config.model_validate(values), {name: sources.get(name, "default") for name in Config.model_fields}
+    config = Config.model_validate(values)
+    _refuse_misspelt(config, sources.get("agent", ""))
+    return config, {name: sources.get(name, "default") for name in Config.model_fields}
+
+
+def _refuse_misspelt(config: Config, source: str) -> None:
+    """Raise for an agent that no settings name and whose name is almost that of one they do."""
+    names = {str(Config.model_fields["agent"].default), *config.agents}
+    digits = str.maketrans("", "", "0123456789")
+    others = [each for each in names if each.translate(digits) != config.agent.translate(digits)]
+    if config.agent not in names and (near := _near(config.agent, others, ALMOST)):
+        hint = f"did you mean {near[0]}? Name a new agent in fractal.yaml, under `agents`"
+        raise ConfigurationError(f"{source}: there is no agent {config.agent}; {hint}")
 
 
 def _with_agent(layers: Sequence[tuple[str, Mapping[str, Any]]]) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -520,18 +534,18 @@ def _check(source: str, layer: Mapping[str, Any]) -> None:
         first = error.errors()[0]
         name = ".".join(map(str, first["loc"]))
         if first["type"] == "extra_forbidden":
-            near = _near(name)
+            near = _near(name, Config.model_fields)
             hint = f"; did you mean {near[0]}?" if near else "; `fractal config` lists all"
             raise ConfigurationError(f"{source}: there is no setting {name}{hint}") from None
         why = first["msg"].removeprefix("Value error, ")  # pydantic's words before those of a validator
         raise ConfigurationError(f"{source}: {name}: {why}") from None
 
 
-def _near(name: str) -> list[str]:
-    """The setting whose name is nearest, where one is near."""
+def _near(name: str, names: Iterable[str], cutoff: float = 0.6) -> list[str]:
+    """The nearest of these names, where one is near."""
     import difflib
 
-    return difflib.get_close_matches(name, Config.model_fields, 1)
+    return difflib.get_close_matches(name, list(names), 1, cutoff)
 
 
 def misspelt() -> dict[str, str]:
@@ -539,7 +553,7 @@ def misspelt() -> dict[str, str]:
     prefix = "FRACTAL_"
     valid = {prefix + name.upper() for name in Config.model_fields} | _NO_SETTINGS
     strange = sorted(name for name in os.environ if name.startswith(prefix) and name not in valid)
-    nearest = {name: _near(name.removeprefix(prefix).lower()) for name in strange}
+    nearest = {name: _near(name.removeprefix(prefix).lower(), Config.model_fields) for name in strange}
     return {name: prefix + near[0].upper() for name, near in nearest.items() if near}
 
 

@@ -128,6 +128,31 @@ def test_it_asks_for_no_approval_and_needs_its_tool(fractal: Fractal) -> None:
         asyncio.run(dream(fractal.anew(shipped=False), Order()))
 
 
+def test_a_dream_in_a_run_is_within_its_budget_and_is_not_the_newest_run(fractal: Fractal) -> None:
+    def answers(ask: Ask) -> Any:
+        if ask.phase == "check":
+            return {**ACCEPT, "output": "{{ steps[1].result }}"}
+        if ask.phase == "fused":
+            return plan({"tool": "dream", "args": {"phase": "a", "without": "probe, refine, create, verify"}})
+        return {"text": f"hello, {ask.phase}"}
+
+    def greets(given: Dream) -> StageResult:
+        assert given.ask
+        greetings = [given.ask("greet", {"who": f"sleeper {n}"}) for n in range(9)]
+        return StageResult(list(filter(None, greetings)), {"greeted": len(greetings)}, "model")
+
+    prepared, _, _ = greeted(fractal, answers, lambda given: StageResult([], {}, "model"))
+    outer = fractal_in(fractal.workspace.folder, Scripted(answers)).anew(calls=4, check="always")
+    outer.memory.clock = prepared.memory.clock
+    stage = Stage("cluster", "a", "greets", greets)
+    outer.memory.dreamer.stages = {**outer.memory.dreamer.stages, "cluster": stage}
+    result = asyncio.run(outer.run("consolidate what you know"))
+    assert result.spent["calls"] == 4, "its plan, two greetings, its check"
+    assert outer.find("") == result.run
+    (inner,) = [each for each in outer.runs() if each.within]
+    assert (inner.type, inner.within, inner.spent["calls"]) == ("dream", result.run, 2)
+
+
 def greeted(
     fractal: Fractal, model: Callable[[Ask], Any], greets: Callable[[Dream], StageResult]
 ) -> tuple[Fractal, RunResult, Step]:

@@ -18,9 +18,9 @@ from runtime.workspace.runs import RunSummary
 NOW = datetime(2026, 11, 20, tzinfo=UTC)
 
 
-def ran(run: str, month: str, status: str = "complete", attempt: int = 1) -> RunSummary:
+def ran(run: str, month: str, status: str = "complete") -> RunSummary:
     at = f"2026-{month}-03T10:00:00Z"
-    return RunSummary(run, f"system-{run}", status, "a task", at, at, {}, "/work", attempt=attempt)
+    return RunSummary(run, f"system-{run}", status, "a task", at, at, {}, "/work")
 
 
 def said(id: str, month: str, type: str, run: str, tier: str = "worker") -> Message:
@@ -28,9 +28,14 @@ def said(id: str, month: str, type: str, run: str, tier: str = "worker") -> Mess
     return Message.model_validate({"id": id, "text": "", **fields})
 
 
+def report(id: str, month: str, round: int, *, passed: bool) -> Message:
+    data = {"round": round, "passed": passed}
+    return said(id, month, "test_report", "a").model_copy(update={"data": data})
+
+
 RUNS = [
     ran("a", "09"),
-    ran("b", "09", "unverified", attempt=2),
+    ran("b", "09", "unverified"),
     ran("c", "10"),
     ran("d", "11", "failed"),
     ran("e", "11"),
@@ -42,6 +47,10 @@ MESSAGES = [
     said("3", "10", "grant", "", "oversight"),
     said("4", "11", "proposal", "d"),
     said("5", "11", "outcome", "e"),
+    report("6", "09", 1, passed=False),
+    report("7", "09", 2, passed=True),
+    report("8", "09", 1, passed=True),
+    report("9", "11", 1, passed=True),
 ]
 ENTRIES = [
     Entry(1, "2026-10-03T10:00:00Z", "added", "tools/door", "person"),
@@ -54,8 +63,8 @@ ENTRIES = [
 def test_each_month_has_its_counts_and_shares() -> None:
     september, october, november = growth(RUNS, MESSAGES, ENTRIES, NOW)
     assert september == Month("2026-09", 2, 0, 0, 1, 0.5, 0.5, 0.5)
-    assert october == Month("2026-10", 1, 1, 1, 0, 0.0, 1.0, 1.0)
-    assert november == Month("2026-11", 3, 0, 0, 0, 0.0, 0.3333, 0.3333)
+    assert october == Month("2026-10", 1, 1, 1, 0, 0.0, None, 1.0)
+    assert november == Month("2026-11", 3, 0, 0, 0, 0.0, 1.0, 0.3333)
 
 
 def test_months_before_the_first_record_and_beyond_the_asked_ones_are_left_out() -> None:
@@ -68,7 +77,7 @@ def test_months_before_the_first_record_and_beyond_the_asked_ones_are_left_out()
 def test_the_picture_is_a_line_for_each_share() -> None:
     picture = ElementTree.fromstring(svg(growth(RUNS, MESSAGES, ENTRIES, NOW)))
     lines = [each.attrib["points"].split() for each in picture.iter("{http://www.w3.org/2000/svg}polyline")]
-    assert [len(points) for points in lines] == [3, 3, 3]
+    assert [len(points) for points in lines] == [3, 2, 3]
     assert svg([Month("2026-11")])
     many = ElementTree.fromstring(svg([Month(f"20{year}-01") for year in range(10, 46)]))
     named = [each.text for each in many.iter("{http://www.w3.org/2000/svg}text") if "-01" in str(each.text)]

@@ -202,6 +202,18 @@ async def test_each_agent_has_its_own_pool(work: Path) -> None:
     assert result.waiting == "lifeforce", "who resumes it does not change whose lifeforce it is"
 
 
+async def test_a_resumed_run_does_not_get_its_share_again(work: Path) -> None:
+    pool = {"capacity": 100, "per_hour": 0, "per_run": 12}
+    result = await fractal(work, (doing(LOOK), 10.0), pool=pool).run("look at it")
+    for _ in range(3):
+        assert result.waiting == "lifeforce"
+        assert "per_run" in result.question
+        again = fractal(work, (doing(LOOK), 10.0), pool=pool)
+        result = await again.resume(result.run)
+        assert again.root_document(result.run).meta.budget["lifeforce"] == 12
+    assert result.spent["lifeforce"] == 10
+
+
 def test_a_pool_that_cannot_be_read_is_named(work: Path) -> None:
     one = fractal(work, pool={"capacity": 1, "per_hour": 0})
     put(one.workspace.state, "lifeforce/default.json", '{"free": "much"}')
