@@ -60,6 +60,7 @@ class Workshop:
                 continue
             try:
                 with run_lock(self.workspace.runs / marker.name):
+                    self.proposals.sweep()
                     self._register(marker.name)
             except RunLocked:
                 continue  # its own process does it

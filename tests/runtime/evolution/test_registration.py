@@ -244,7 +244,7 @@ def test_a_death_between_acceptance_and_registration_is_made_good_by_the_next_st
         assert code == faults.EXIT
     else:
         pytest.fail("it never came to its end")
-    assert deaths == {(), ("admitted",)}
+    assert deaths == {(), ("admitted",), ("admitted", "proposed")}
 
 
 def test_a_run_that_goes_on_is_not_registered_by_another(place: Place):
