@@ -19,6 +19,7 @@ from kernel.loop.child import subtree
 from kernel.loop.operation import assume_command, operation_id, recorded_outcome, undo_call, with_state
 from kernel.loop.run_context import Session
 from kernel.tools.state_machine import machine_state
+from kernel.tools.tool import CHANGING
 
 _SAID = ("fact", "answer", "guidance", "open")
 
@@ -99,7 +100,8 @@ def outcome_hash(session: Session, n: int) -> str:
     value: list[Any] = [step.result or "", step.evidence.get("sha", "")]
     value += [[each["path"], each.get("after")] for each in step.evidence.get("touched", ())]
     tool = session.catalogue.tools.get(step.tool)
-    if tool is None or tool.changes(step.args):
+    # not by its arguments: the hash is recorded, and stays that of earlier versions
+    if tool is None or tool.guided or CHANGING & set(tool.effects):
         value.append([dict(step.args or {}), step.what])
     return fingerprint(value)[:8]
 

@@ -27,6 +27,7 @@ from kernel.store.files import FileStore
 from kernel.tools.tool import Tool
 from runtime.api import discovering, dreaming, messaging, worktrees
 from runtime.api.building import builds_what_it_lacked
+from runtime.api.calling import CALL, call_document, callable_tool
 from runtime.api.run_context import move_to, run_context_of
 from runtime.catalogue.catalogue import Catalogue, Source
 from runtime.catalogue.plugged import operations
@@ -341,6 +342,22 @@ class Fractal(Reader):
             policy = self._policy(plan_only=plan_only, yes=yes)
             return await self._drive(run_context, folder, clock, servers, policy)
 
+    @one_of_many
+    async def call(self, tool: str, args: Mapping[str, Any], *, yes: bool = False) -> RunResult:
+        """Call a tool that has code, as a run of this one step: no model is asked.
+
+        Approvals, the sandbox, `undo` and `resume` apply as to any other run.
+        """
+        run = self.workspace.new_run()
+        with self.workspace.claimed(run) as folder, run_lock(folder), self._reserved(run) as lifeforce:
+            run_context, clock, servers = run_context_of(self, run, self._ladder_of(CALL))
+            bounds = replace(self.config.bounds(), lifeforce=lifeforce)
+            document = call_document(run_context, callable_tool(run_context, tool), args, bounds)
+            document = document.having(extra=self._meta_names("", ""))
+            run_context.store.save(document)
+            self._emit_start(document)
+            return await self._drive(run_context, folder, clock, servers, self._policy(yes=yes))
+
     @builds_what_it_lacked
     @one_of_many
     async def resume(
@@ -439,7 +456,7 @@ class Fractal(Reader):
         """By month, oldest first: tasks, tools added and discovered, escalations, first tries, autonomy."""
         from runtime.nervous.growth import growth
 
-        runs = [each for each in self.runs() if each.type != DREAM and each.status != "broken"]
+        runs = [each for each in self.runs() if each.type not in (DREAM, CALL) and each.status != "broken"]
         messages = self.nerves.messages.all() if self.memory.there else []
         return growth(runs, messages, self.workshop.journal.entries(), datetime.now(UTC), months)
 

@@ -49,7 +49,7 @@ SHOTS = 5
 
 
 def _say_why_nothing() -> None:
-    runs = [each for each in opened().runs() if each.type != "dream"]
+    runs = [each for each in opened().runs() if each.type not in ("dream", "tool call")]
     if runs:
         free = sum(not each.spent.get("calls") for each in runs)
         notify(

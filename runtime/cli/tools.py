@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import shlex
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import click
 
@@ -36,7 +38,7 @@ from runtime.cli.output import (
     seconds,
     wants_json,
 )
-from runtime.cli.session import allow, command, json_option, opened, opened_to_change
+from runtime.cli.session import Session, allow, command, json_option, opened, opened_to_change
 from runtime.evolution import installing
 from runtime.evolution.samples import Tested
 from runtime.mcp.client.servers import Servers
@@ -138,6 +140,54 @@ def show(name: str) -> None:
         print_json(picked(tool, *ABOUT))
         return
     put(tool.path.read_text("utf-8", errors="replace"))
+
+
+@tools.command("call")
+@click.argument("name")
+@click.argument("words", nargs=-1, metavar="[KEY=VALUE…]")
+@click.option("-y", "--yes", is_flag=True, help="Approve the call in advance, unless it is a serious danger.")
+@click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
+@json_option("Print events as JSON lines; the last one has the result.")
+def call(name: str, words: tuple[str, ...], yes: bool, quiet: bool) -> int:
+    """Call a tool or an operation with these arguments. No model is needed.
+
+    \b
+      fractal tools call csv path=sales.csv query="sum amount by region"
+      fractal tools call compare '{"a": "old.txt", "b": "new.txt"}'
+
+    A value is JSON where the argument is no text. The call is a run of one step: it needs the same approvals,
+    and `fractal show` and `fractal undo` work as for any other run.
+    """
+    session = Session(quiet=quiet)
+    fractal = session.open()
+    tool = fractal.catalogue().tools.get(name)
+    args = _arguments(words, tool.args if tool else {})
+    return session.conclude(session.drive(fractal.call(name, args, yes=yes)))
+
+
+def _arguments(words: Sequence[str], schemas: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments in `KEY=VALUE` words and JSON objects. A text stays as it is, all else is JSON."""
+    args: dict[str, Any] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        whole = _json(word) if word.startswith("{") else None
+        if isinstance(whole, dict):
+            args |= cast(dict[str, Any], whole)
+        elif equals and name:
+            kind = schemas.get(name, {}).get("type")
+            found = value if kind == "string" else _json(value)
+            args[name] = value if found is None and value != "null" else found
+        else:
+            raise click.UsageError(f"{word}: write KEY=VALUE, or one JSON object")
+    return args
+
+
+def _json(text: str) -> Any:
+    """The value of a JSON text; None if it is none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
 
 
 @tools.command("check")

@@ -92,7 +92,7 @@ class Proposals:
 
     def make(self, proposal: Proposal) -> Proposal:
         """Save a new proposal, then record it in the journal."""
-        with disk.writing_state(self.folder):
+        with disk.writing_state(self.folder), self.journal.locked():
             id = claim(self.folder, "p", lambda id: (self.folder / id).mkdir(mode=0o700))
             base = {name: mark for name in proposal.files if (mark := mark_of(self.journal.system / name))}
             text = (proposal.text or proposal.reason).strip()
@@ -107,6 +107,13 @@ class Proposals:
             disk.put(self.folder / id / "proposal.md", raw, mode=0o600)  # the last file: now it exists
         self.record(proposal)
         return proposal
+
+    def sweep(self) -> None:
+        """Remove what a process has left that died while it made a proposal."""
+        with self.journal.locked():
+            for folder in list(self.folder.iterdir()) if self.folder.is_dir() else ():
+                if not (folder / "proposal.md").exists():
+                    disk.remove_all(folder)
 
     def hand_in(
         self, systems: Sequence[Path], paths: Sequence[Path], *, place: str = "", why: str = ""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -23,7 +24,7 @@ from kernel.tools.operations import OperationContext
 from kernel.tools.tool import Tool
 from runtime.catalogue.catalogue import NO_SKILLS
 from runtime.evolution.drafts import Drafts, written_by
-from runtime.evolution.files import TOOL_FILE, File, read, unit_files, with_field
+from runtime.evolution.files import TOOL_FILE, File, read, tool_at, unit_files, with_field
 from runtime.evolution.journal import MACHINE, PERSON, Entry, Journal
 from runtime.evolution.proposals import Proposal, Proposals
 from runtime.evolution.samples import ToolRecords
@@ -59,6 +60,7 @@ class Workshop:
                 continue
             try:
                 with run_lock(self.workspace.runs / marker.name):
+                    self.proposals.sweep()
                     self._register(marker.name)
             except RunLocked:
                 continue  # its own process does it
@@ -169,7 +171,10 @@ class Workshop:
             if passed is False:
                 self._warn(run, f"{unit} is not part of the system: {note}")
             elif passed and self.config.admit != "ask" and not self._guarded(self._drafts(run), unit):
+                new = not (self.journal.system / unit).exists()
                 self.journal.change("admitted", unit, files, f"run {run}", note, agent=agent, **source)
+                if new:
+                    self._propose_reflex(run, files, source)
             else:
                 self._propose(run, unit, note, files, source)
 
@@ -209,6 +214,18 @@ class Workshop:
         new = not any((system / unit).exists() for system in self._drafts(run).systems)
         reason = f"a {'new ' if new else 'change of '}{unit}: {note}"
         self.proposals.make(Proposal("change", unit, reason, f"run {run}", files=files, **source))
+
+    def _propose_reflex(self, run: str, files: Files, source: Mapping[str, Any]) -> None:
+        """Propose a reflex for the sample of a program that was admitted."""
+        for name in filter(TOOL_FILE.fullmatch, files):
+            tool = tool_at(self.journal.system / name)
+            if isinstance(tool, Tool) and tool.scheme == "command":
+                from runtime.evolution.sample_reflexes import sample_reflex  # most runs build no tool
+
+                if made := sample_reflex(tool, self._drafts(run).systems):
+                    reason = f"a new {made[0]}: the sample of {tool.name} without a model"
+                    proposal = Proposal("change", made[0], reason, f"run {run}", files=dict([made]))
+                    self.proposals.make(replace(proposal, **source))
 
     def _guarded(self, drafts: Drafts, unit: str) -> bool:
         """Whether a change of this unit is always proposed: of phases, pattern.md, of what ships."""

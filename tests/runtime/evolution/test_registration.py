@@ -66,7 +66,9 @@ def root(place: Place, result: RunResult) -> Document:
 def test_a_tool_that_a_run_has_built_is_used_by_the_very_next_run(place: Place):
     built = play(place, *building())
     assert built.exit == 0, built
-    assert place.messages == ["added tool shout; `fractal system rollback 1` takes it back"]
+    added, reflex = place.messages
+    assert added == "added tool shout; `fractal system rollback 1` takes it back"
+    assert reflex.startswith("a new reflexes/shout.md: the sample of shout without a model")
     text = place.files()["tools/shout/pattern.md"]
     assert ("status: active" in text, "origin: designed" in text) == (True, True)
     used = root(place, play(place, *USES))
@@ -117,7 +119,7 @@ def test_an_operation_and_its_program_are_registered_as_one(place: Place):
         write("operations/loud.md", pattern("loud", run="command: ./loud.py", status="draft")),
     ]
     assert play(place, *steps).exit == 0
-    assert place.kinds() == [("admitted", "operations/loud.md")]
+    assert place.kinds() == [("admitted", "operations/loud.md"), ("proposed", "reflexes/loud.md")]
     assert sorted(place.files()) == ["operations/loud.md", "operations/loud.py"]
     used = play(place, {"tool": "loud", "args": {"text": "x"}})
     assert root(place, used).steps[1].result == "X"
@@ -199,7 +201,10 @@ def test_what_was_rolled_back_is_not_registered_again(place: Place):
     (place.state / "building").mkdir(exist_ok=True)
     (place.state / "building" / built.run).touch()
     play(place, {"tool": "calc", "args": {"expression": "1+1"}})
-    assert place.kinds() == [("admitted", "tools/shout"), ("rollback", "tools/shout")]
+    assert [each for each in place.kinds() if each[0] != "proposed"] == [
+        ("admitted", "tools/shout"),
+        ("rollback", "tools/shout"),
+    ]
     assert not (place.system / "tools").exists()
 
 
@@ -226,7 +231,10 @@ def test_a_death_between_acceptance_and_registration_is_made_good_by_the_next_st
         code = die(place, 0, "before", accepted)
         before = tuple(kind for kind, _ in place.kinds())
         place.fractal().workshop.open()
-        assert place.kinds() == [("admitted", "tools/shout")], (at, before)
+        assert [each for each in place.kinds() if each[0] == "admitted"] == [("admitted", "tools/shout")], (
+            at,
+            before,
+        )
         assert place.tool("shout").status == "active"
         assert list((place.state / "building").iterdir()) == []
         consistent(place)
@@ -236,7 +244,7 @@ def test_a_death_between_acceptance_and_registration_is_made_good_by_the_next_st
         assert code == faults.EXIT
     else:
         pytest.fail("it never came to its end")
-    assert deaths == {(), ("admitted",)}
+    assert deaths == {(), ("admitted",), ("admitted", "proposed")}
 
 
 def test_a_run_that_goes_on_is_not_registered_by_another(place: Place):
@@ -260,3 +268,28 @@ def test_the_agent_that_built_a_tool_knows_it_and_others_do_not(place: Place):
     granted = [each for each in place.entries if each.kind == "granted"]
     assert [(each.unit, each.agent, each.via) for each in granted] == [("tools/shout", "ada", "design")]
     assert "built by run" in granted[0].reason
+
+
+# ---- what was built is of use without a model --------------------------------------------------------------
+
+
+def proposed(place: Place) -> list[str]:
+    return [each.unit for each in place.fractal().workshop.proposals.open()]
+
+
+def test_the_build_of_a_program_proposes_a_reflex_for_its_sample(place: Place):
+    play(place, *building())
+    assert proposed(place) == ["reflexes/shout.md"]
+    (proposal,) = place.fractal().workshop.proposals.open()
+    assert "shout {text}" in str(proposal.files["reflexes/shout.md"].raw)  # type: ignore[union-attr]
+    assert place.command("system", "adopt", proposal.id, "--force").exit == 0
+    ran = place.command("run", "shout good morning", "-q")
+    assert (ran.exit, ran.out) == (0, "GOOD MORNING\n"), ran.err
+
+
+def test_no_reflex_is_proposed_for_what_words_cannot_say(place: Place):
+    sample = {"task": "shout", "args": {"text": ["a"]}, "shows": "^A$"}
+    program = "import json, sys\nprint(json.load(sys.stdin)['text'][0].upper())\n"
+    play(place, *building(program=program, args={"text": {"type": "array"}}, sample=sample))
+    assert "tools/shout/pattern.md" in place.files()
+    assert proposed(place) == []

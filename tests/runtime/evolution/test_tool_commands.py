@@ -207,3 +207,78 @@ def test_a_skill_is_retired_by_taking_its_folder_away(place: Place):
     place.put("tools/pdf/SKILL.md", "---\nname: pdf\ndescription: forms\n---\nRead.\n")
     assert place.command("tools", "retire", "pdf").exit == 0
     assert not (place.system / "tools" / "pdf").exists()
+
+
+# ---- calls without a model -------------------------------------------------------------------------------
+
+
+def test_a_tool_is_called_without_a_model_as_a_run_of_one_step(place: Place):
+    place.shout()
+    ran = place.command("tools", "call", "shout", "text=good morning", "-q")
+    assert (ran.exit, ran.out) == (0, "GOOD MORNING\n"), ran.err
+    (run,) = place.fractal().runs()
+    root = place.fractal().root_document(run.run)
+    assert (run.status, run.spent["calls"], root.steps[1].tool) == ("complete", 0, "shout")
+    assert place.records.get(place.tool("shout")).passed, "its sample was run first"
+    assert place.fractal().growth()[-1].tasks == 0, "a call is no task"
+
+
+@pytest.mark.parametrize(
+    ("words", "out"),
+    [
+        (["calc", "expression=6*7"], "42"),
+        (["write", "path=a.txt", 'content={"a": 1}'], "wrote a.txt"),
+        (["write", '{"path": "a.txt", "content": "x"}'], "wrote a.txt"),
+        (["lines", "text=one=1", "query=first 1"], "one=1"),
+        (["sort", "text=b\na\na", "unique=true"], "a\nb"),
+        (["csv", "more=[]", "text=n\n1\n2\n", "query=sum n"], "3"),
+    ],
+)
+def test_arguments_are_texts_or_json(place: Place, words: list[str], out: str):
+    ran = place.command("tools", "call", "-q", *words)
+    assert (ran.exit, ran.out.strip().startswith(out)) == (0, True), ran
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["nosuch"], "there is no tool 'nosuch'"),
+        (["build", "what=x"], "guides a loop"),
+        (["csv", "path=a.csv"], "needs query"),
+        (["csv", "query=count", "colour=red"], "has no argument colour"),
+        (["csv", "count"], "KEY=VALUE"),
+    ],
+)
+def test_a_call_that_cannot_be_made_is_refused_before_a_run_begins(place: Place, words: list[str], says: str):
+    ran = place.command("tools", "call", *words)
+    assert (ran.exit, says in ran.err) == (2, True), ran.err
+    assert place.fractal().runs() == []
+
+
+def test_a_call_is_undone_waits_for_approval_and_fails_as_any_step(place: Place):
+    place.folder.joinpath("a.csv").write_text("n\n1\n")
+    save = ["csv", "path=a.csv", "query=count", "to=out.txt"]
+    assert place.command("tools", "call", *save).exit == 0
+    assert place.folder.joinpath("out.txt").read_text() == "1\n"
+    assert place.command("undo").exit == 0
+    assert not place.folder.joinpath("out.txt").exists()
+    place.folder.joinpath("fractal.yaml").write_text("approve: [write]\n")
+    waiting = place.command("tools", "call", *save)
+    assert waiting.exit == 6 and "approve" in waiting.err, waiting.err
+    assert not place.folder.joinpath("out.txt").exists()
+    assert place.command("approve", "--resume").exit == 0
+    assert place.folder.joinpath("out.txt").read_text() == "1\n"
+    failed = place.command("tools", "call", "csv", "path=nowhere.csv", "query=count")
+    assert failed.exit == 1 and "nowhere.csv" in failed.err
+
+
+def test_an_edited_call_is_made_again(place: Place):
+    assert place.command("tools", "call", "-q", "calc", "expression=6*7").out == "42\n"
+    path = Path(place.command("show", "--path").out.strip())
+    path.write_text(
+        path.read_text("utf-8").replace(
+            'planned calc `{"expression": "6*7"}`', 'planned calc `{"expression": "6*8"}`'
+        )
+    )
+    ran = place.command("resume")
+    assert (ran.exit, ran.out) == (0, "48\n"), ran.err
