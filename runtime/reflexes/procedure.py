@@ -300,7 +300,7 @@ def _shelf(words: Mapping[str, Any], systems: tuple[Path, ...] = ()) -> Shelf:
     """The shared words. Every list is text with `|` between its entries, or a mapping of such lists."""
     lists: Mapping[str, Any] = words.get("lists") or {}
     pronouns: Mapping[str, str] = words.get("pronouns") or {}
-    sets = ("refused", "owners", "articles", "markers", "announcing", "telling", "beside", "limits")
+    sets = ("refused", "owners", "articles", "markers", "announcing", "limits")
 
     def listed(name: str) -> tuple[Words, ...]:
         return tuple(phrase_words(str(words.get(name) or "")))

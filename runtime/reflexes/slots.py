@@ -81,8 +81,6 @@ class Language:
     kinds: Mapping[str, tuple[Words, ...]] = field(default_factory=dict)  # what tasks want, for small models
     aside: tuple[Words, ...] = ()  # what says nothing in a question
     articles: frozenset[str] = frozenset()  # words that say nothing anywhere
-    telling: frozenset[str] = frozenset()  # words of which a clause that only says why has one
-    beside: frozenset[str] = frozenset()  # further words that such a clause may have
     limits: frozenset[str] = frozenset()  # words without which a task says something else
     markers: frozenset[str] = frozenset()  # words that say nothing beside a named file
     announcing: frozenset[str] = frozenset()  # words after which any word is a text
