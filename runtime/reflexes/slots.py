@@ -48,7 +48,8 @@ Named = Mapping[str, list[tuple[Words, frozenset[str]]]]
 """Phrases by their first word, each with the names of the lists that it is in."""
 
 
-def _by_first_word(lists: Mapping[str, Iterable[Words]]) -> Named:
+def by_first_word(lists: Mapping[str, Iterable[Words]]) -> Named:
+    """The phrases of some lists by their first word, each with the lists that have it."""
     names: dict[Words, set[str]] = {}
     for name, listed in lists.items():
         for words in listed:
@@ -88,17 +89,17 @@ class Language:
     @cached_property
     def naming(self) -> Named:
         """The phrases of all concepts by their first word, each with its concepts."""
-        return _by_first_word(self.concepts)
+        return by_first_word(self.concepts)
 
     @cached_property
     def leaving(self) -> Named:
         """The phrases of `aside` by their first word."""
-        return _by_first_word({"": self.aside})
+        return by_first_word({"": self.aside})
 
     @cached_property
     def relating(self) -> Named:
         """The prepositions by their first word, each with its groups."""
-        return _by_first_word(self.prepositions)
+        return by_first_word(self.prepositions)
 
 
 @dataclass(frozen=True)
