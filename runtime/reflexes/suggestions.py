@@ -23,7 +23,7 @@ def nearest(task: str, shelf: Shelf, around: Surroundings | None = None) -> str:
     words, wanted = _words(task, shelf, around), demand(task, shelf.language.systems)
     if not words - {"."} or words & shelf.language.limits:
         return ""
-    for procedure, example in sorted(_examples(shelf), key=lambda each: len(each[1])):
+    for procedure, example in sorted(examples(shelf), key=lambda each: len(each[1])):
         if words <= _words(example, shelf, around) and demand(example, shelf.language.systems) == wanted:
             found = match(example, shelf, (), around)
             if found and found.procedure is procedure:
@@ -48,7 +48,7 @@ def _words(task: str, shelf: Shelf, around: Surroundings | None) -> set[str]:
     return found
 
 
-def _examples(shelf: Shelf) -> Iterator[tuple[Procedure, str]]:
+def examples(shelf: Shelf) -> Iterator[tuple[Procedure, str]]:
     """The tasks of the tables in the files of the reflexes that were not learned."""
     for procedure in shelf.procedures:
         hit = _EXAMPLES.search(procedure.path.read_text("utf-8", errors="replace"))
