@@ -8,7 +8,7 @@ or say nothing (`aside`); where anything is left over, there is no reading.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from runtime.reflexes.ellipsis import LIGHT, Beside, filled
 from runtime.reflexes.names import read_named, read_symbol
 from runtime.reflexes.phrasing import Bound, PhrasingError, Reading, bound_as
-from runtime.reflexes.slots import Language, Reader, Scan, Words
+from runtime.reflexes.slots import Language, Named, Reader, Scan
 
 if TYPE_CHECKING:
     from runtime.reflexes.procedure import Kinds, Procedure, Shelf
@@ -132,7 +132,7 @@ class Walk:
         intent: Intent,
         said: Said,
         changes: bool,
-        also: Sequence[Words] = (),
+        also: Named,
         beside: Beside | None = None,
     ) -> None:
         self.intent, self.said, self.scan, self.changes = intent, said, said.scan, changes
@@ -212,7 +212,7 @@ class Walk:
                         replace(so_far, exact=exact, bound=bound, vague=so_far.vague + vague),
                     )
         if not place.marked:
-            for end in scan.after(at, self.also):
+            for end, _ in scan.named_at(at, self.also):
                 yield replace(place, at=end), replace(so_far, exact=so_far.exact + end - at)
             yield from self._aside(place, so_far)
 

@@ -2,7 +2,8 @@
 
 A task is covered when one phrasing reads all of it, or when it can be divided at joining words into parts
 that are each covered: word by word first, then by what it is about (`intents`). Where two readings are
-equally good and mean different things, there is no match. A reflex that only looks takes no order for a change.
+equally good and mean different things, there is no match. A reflex that only looks takes no order for a
+change.
 """
 
 from __future__ import annotations
@@ -150,7 +151,7 @@ class _Covered:
         self.orders_change = cache(self._orders_change)
 
     def _orders_change(self, start: int, end: int) -> bool:
-        """Whether the tokens from `start` to `end` order a change, which no reflex that only looks may take."""
+        """Whether the tokens from `start` to `end` order a change."""
         return demand(self.scan.raw(start, end), self.scan.language.systems) == "change"
 
     def best(
@@ -318,8 +319,8 @@ def _split_tasks(covered: _Covered) -> Match | None:
     covered.torn = covered.torn or (done is not None and done.torn)
     if done is None or done.torn or len(done.parts) < 2 or _means_the_file(done.parts):
         return None
-    found = Match(scan.text, parts=done.parts, prior=scan.prior)
-    return found if found.changes or not covered.orders_change(0, len(scan.tokens)) else None
+    whole = Match(scan.text, parts=done.parts, prior=scan.prior)
+    return whole if whole.changes or not covered.orders_change(0, len(scan.tokens)) else None
 
 
 def _means_the_file(parts: Sequence[Match]) -> bool:

@@ -20,7 +20,17 @@ from runtime.catalogue.pattern import load
 from runtime.reflexes import columns, exact, names, values
 from runtime.reflexes.intents import Intent, Intents
 from runtime.reflexes.phrasing import Phrasing, PhrasingError, choices, needed, phrase_words
-from runtime.reflexes.slots import Earlier, Language, Reader, Words, choice_of, list_of, those_like
+from runtime.reflexes.slots import (
+    Earlier,
+    Language,
+    Named,
+    Reader,
+    Words,
+    by_first_word,
+    choice_of,
+    list_of,
+    those_like,
+)
 
 _SINGLE = {**values.KINDS, **names.KINDS, **columns.KINDS}
 READERS: Mapping[str, Reader] = {
@@ -87,7 +97,7 @@ class Procedure:
     defaults: Mapping[str, Any] = field(default_factory=dict)
     needs: str = ""  # the shape that the result before must have
     refuse: frozenset[str] = frozenset()  # words that show that something else is meant
-    also: tuple[Words, ...] = ()  # what a task read by an intent may say and the reflex does anyway
+    also: Named = field(default_factory=dict)  # what a task read by an intent may say, and it does anyway
     gives: tuple[str, ...] = ("text",)  # the shapes of its own result
     about: str = ""  # the file that `it` means afterwards
     reshapes: bool = False  # prints the file in another form; beside a change, the file itself may be meant
@@ -297,7 +307,7 @@ def _shelf(words: Mapping[str, Any], systems: tuple[Path, ...] = ()) -> Shelf:
     """The shared words. Every list is text with `|` between its entries, or a mapping of such lists."""
     lists: Mapping[str, Any] = words.get("lists") or {}
     pronouns: Mapping[str, str] = words.get("pronouns") or {}
-    sets = ("refused", "owners", "articles", "markers", "announcing", "telling", "beside", "limits")
+    sets = ("refused", "owners", "articles", "markers", "announcing", "limits")
 
     def listed(name: str) -> tuple[Words, ...]:
         return tuple(phrase_words(str(words.get(name) or "")))
@@ -374,7 +384,7 @@ def _procedure(path: Path, meta: Mapping[str, Any], language: Language) -> Proce
         str(meta.get("output") or f"{{{{ steps[{len(steps)}].result }}}}"),
         defaults=dict(meta.get("defaults") or {}),
         refuse=frozenset(str(meta.get("refuse") or "").lower().split()),
-        also=tuple(phrase_words(str(meta.get("also") or ""))),
+        also=by_first_word({"": phrase_words(str(meta.get("also") or ""))}),
         gives=tuple(re.split(r",\s*", str(meta.get("gives") or "text"))),
         facts=dict(meta.get("facts") or {}),
         systems=language.systems,

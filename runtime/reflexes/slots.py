@@ -48,7 +48,8 @@ Named = Mapping[str, list[tuple[Words, frozenset[str]]]]
 """Phrases by their first word, each with the names of the lists that it is in."""
 
 
-def _by_first_word(lists: Mapping[str, Iterable[Words]]) -> Named:
+def by_first_word(lists: Mapping[str, Iterable[Words]]) -> Named:
+    """The phrases of some lists by their first word, each with the lists that have it."""
     names: dict[Words, set[str]] = {}
     for name, listed in lists.items():
         for words in listed:
@@ -81,8 +82,6 @@ class Language:
     kinds: Mapping[str, tuple[Words, ...]] = field(default_factory=dict)  # what tasks want, for small models
     aside: tuple[Words, ...] = ()  # what says nothing in a question
     articles: frozenset[str] = frozenset()  # words that say nothing anywhere
-    telling: frozenset[str] = frozenset()  # words of which a clause that only says why has one
-    beside: frozenset[str] = frozenset()  # further words that such a clause may have
     limits: frozenset[str] = frozenset()  # words without which a task says something else
     markers: frozenset[str] = frozenset()  # words that say nothing beside a named file
     announcing: frozenset[str] = frozenset()  # words after which any word is a text
@@ -90,17 +89,17 @@ class Language:
     @cached_property
     def naming(self) -> Named:
         """The phrases of all concepts by their first word, each with its concepts."""
-        return _by_first_word(self.concepts)
+        return by_first_word(self.concepts)
 
     @cached_property
     def leaving(self) -> Named:
         """The phrases of `aside` by their first word."""
-        return _by_first_word({"": self.aside})
+        return by_first_word({"": self.aside})
 
     @cached_property
     def relating(self) -> Named:
         """The prepositions by their first word, each with its groups."""
-        return _by_first_word(self.prepositions)
+        return by_first_word(self.prepositions)
 
 
 @dataclass(frozen=True)

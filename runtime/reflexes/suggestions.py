@@ -1,4 +1,4 @@
-"""The nearest task that a reflex covers, for a task that none covers: `did you mean …?`."""
+"""What can be said instead of a task that no reflex covers: an example that has all of its words."""
 
 from __future__ import annotations
 
@@ -7,48 +7,50 @@ from collections.abc import Iterator
 
 from runtime.reflexes.intents import Said
 from runtime.reflexes.matching import match
-from runtime.reflexes.procedure import Shelf
+from runtime.reflexes.names import read_named
+from runtime.reflexes.procedure import Procedure, Shelf
 from runtime.reflexes.slots import Scan
 from runtime.reflexes.surroundings import Surroundings
 from runtime.text.chunks import chunks
+from runtime.text.demand import demand
+from runtime.text.inflection import singular
 
-MOST_WORDS = 14
-"""Of a task for which a nearer one is sought: with 25, a search took two seconds."""
-_EXAMPLE = re.compile(r"(?m)^## Examples\n+\|.*\n\|.*\n\| (.+?) \|")
+_EXAMPLES = re.compile(r"(?ms)^## Examples\n(.*?)(?=^## |\Z)")
 
 
 def nearest(task: str, shelf: Shelf, around: Surroundings | None = None) -> str:
-    """What to say instead: the task with the fewest words left out, else an example, else nothing."""
-    found = chunks(task)
-    if not found or len(found) > MOST_WORDS:
+    """The shortest example that keeps every word of the task but names, and works; "" if there is none."""
+    words, wanted = _words(task, shelf, around), demand(task, shelf.language.systems)
+    if not words - {"."} or words & shelf.language.limits:
         return ""
-    words = [task[each.start : each.end] for each in found]
-    for first, last in _gaps(len(words)):
-        left_out = {each.lower() for each in words[first:last]}
-        rest = re.sub(r" ([,;:?!.])", r"\1", " ".join(words[:first] + words[last:])).strip(" ,;:")
-        if not left_out & shelf.language.limits and rest and match(rest, shelf, (), around):
-            return f"Did you mean: {rest.rstrip('.?!')}?"
-    return _example(Scan(found, task, shelf.language), shelf)
+    for procedure, example in sorted(examples(shelf), key=lambda each: len(each[1])):
+        if words <= _words(example, shelf, around) and demand(example, shelf.language.systems) == wanted:
+            found = match(example, shelf, (), around)
+            if found and found.procedure is procedure:
+                return f"What can be said, for example: {example}"
+    return ""
 
 
-def _gaps(count: int) -> Iterator[tuple[int, int]]:
-    """The words to leave out, the fewest first: one or two anywhere, more only at an end."""
-    for size in range(1, count - 1):
-        yield count - size, count
-        yield 0, size
-        if size <= 2:
-            yield from ((first, first + size) for first in range(1, count - size))
+def _words(task: str, shelf: Shelf, around: Surroundings | None) -> set[str]:
+    """The words of a task without its articles and prepositions; a name of a file is `.`."""
+    scan = Scan(chunks(task) or (), task, shelf.language, (), around)
+    relating = Said(scan).relating
+    found: set[str] = set()
+    end = 0
+    for at, token in enumerate(scan.tokens):
+        end = max([end, *(after for after, _ in relating(at))])
+        if token.word in shelf.language.limits:
+            found.add(token.word)
+        elif token.quoted or any(read_named(scan, at)):
+            found.add(".")
+        elif at >= end and token.word not in shelf.language.articles:
+            found.add(singular(token.word))
+    return found
 
 
-def _example(scan: Scan, shelf: Shelf) -> str:
-    """An example of the reflex that shares the first word and most concepts with the task."""
-    concepts = Said(scan).concepts(0)
-    verbs = {name for _, names in scan.named_at(0, scan.language.naming) for name in names}
-    best, most = None, 0
+def examples(shelf: Shelf) -> Iterator[tuple[Procedure, str]]:
+    """The tasks of the tables in the files of the reflexes that were not learned."""
     for procedure in shelf.procedures:
-        for intent in procedure.intents:
-            shared = len(intent.needed) if intent.needed <= concepts and intent.needed & verbs else 0
-            if shared > most and not procedure.learned:
-                best, most = procedure, shared
-    hit = best and _EXAMPLE.search(best.path.read_text("utf-8", errors="replace"))
-    return f"What can be said, for example: {hit[1]}" if hit else ""
+        hit = _EXAMPLES.search(procedure.path.read_text("utf-8", errors="replace"))
+        for example in re.findall(r"(?m)^\| (.+?) \|", hit[1])[2:] if hit and not procedure.learned else ():
+            yield procedure, example

@@ -23,7 +23,9 @@ LONGEST = 4_000
 _QUOTED = re.compile(
     r"```.*?(?:```|\Z)|`[^`\n]*`|\"[^\"\n]*\"|“[^”\n]*”|«[^»\n]*»|(?<![\w)])'[^'\n]*'(?!\w)", re.S
 )
-_PATH = re.compile(r"(?<!\w)(?:[\w~*.-]*/[\w./*-]*|[\w*-]*\.[A-Za-z]\w{0,6}(?!\w)|[A-Z]{3,}[\w-]*)")
+_PATH = re.compile(
+    r"(?<!\w)(?:[\w~*.-]*/[\w./*-]*|[\w*-]*\.[A-Za-z]\w{0,6}(?!\w)|(?!(?:CSV|TSV|JSON|YAML|XML|HTML|PDF)\b)[A-Z]{3,}[\w-]*)"
+)
 _CLAUSE = re.compile(r"[.!?;:,\n()]+(?:\s|$)|\s[-–—]\s|\s(?:and|then|but)\s|\n")
 _FILE = "FILE"
 _INTO = re.compile(
