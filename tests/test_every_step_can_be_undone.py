@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from crashing import killed_after
-from lanes import until
+from lanes import every, until
 from playing import ACCEPT, Play, bash, doing, plan, player, standing
 
 from kernel.asking.responder import Ask, Ladder
@@ -319,7 +319,7 @@ def test_interrupted_undo_can_be_repeated(tmp_path: Path, word: str) -> None:
     if word == "redo":
         fractal.undo()
     died = 0
-    for n in range(60):
+    for n in range(0, 60, every(3)):
         killed = killed_after(forth, work, n)
         died += killed
         if killed and n % 2:
@@ -333,7 +333,7 @@ def test_interrupted_undo_can_be_repeated(tmp_path: Path, word: str) -> None:
         assert here(work) == other, n
         if not killed:
             break
-    assert died > 8
+    assert died > 8 // every(3)
 
 
 def test_interrupted_undo_must_finish_before_another(play: Play, work: Path) -> None:
