@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lanes import NIGHT
+from lanes import NIGHT, PATIENCE
 from playing import doing, read
 from processes import (
     TASK,
@@ -102,7 +102,7 @@ def test_running_run_cannot_be_resumed(tmp_path: Path, expected: dict[str, Any])
                 asyncio.run(other.resume(folder.name))
             except (RunLocked, UsageError) as error:
                 refused[type(error)] += 1
-        stdout, stderr = process.communicate(timeout=20)
+        stdout, stderr = process.communicate(timeout=PATIENCE)
     assert (process.returncode, stdout) == (Exit.ACCEPTED, "all done\n"), stderr
     assert refused[RunLocked] > 0
     assert outcome_of(work) == expected
@@ -184,7 +184,7 @@ def test_concurrently_cancelled_run_ends_once(tmp_path: Path) -> None:
         until(lambda: inner_asked(work, 2))
         cancelling = [start(work, "cancel", run_folder(work).name) for _ in range(4)]
         results = [(each, each.communicate(timeout=60)[1]) for each in cancelling]
-        process.communicate(timeout=20)
+        process.communicate(timeout=PATIENCE)
     assert process.returncode == Exit.FAILED
     assert all(each.returncode == 0 or "has ended" in message for each, message in results)
     assert {each.meta.status for each in Fractal(work).documents(run_folder(work).name)} <= ENDED

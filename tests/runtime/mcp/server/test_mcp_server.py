@@ -8,7 +8,7 @@ import signal
 import subprocess
 
 import pytest
-from lanes import within
+from lanes import PATIENCE, within
 from mcp import MCPError
 from mcp_client import (
     COMMAND,
@@ -235,7 +235,7 @@ def test_standard_output_carries_the_protocol_and_nothing_else(folder):
         assert message["jsonrpc"] == "2.0"
         if "id" in message and message["id"] is not None:
             seen[message["id"]] = message
-    out, errors = process.communicate(timeout=20)
+    out, errors = process.communicate(timeout=PATIENCE)
     assert out == b""
     assert b"Traceback" not in errors
     assert "out" in json.dumps(seen[3]["result"])
@@ -334,7 +334,7 @@ def test_a_run_outlives_its_server_on_the_disk(folder, how):
         run = asyncio.run(start(url))["run"]
         with within(8):
             process.send_signal(how)
-            process.wait(10)
+            process.wait(PATIENCE)
         assert "Traceback" not in process.stderr.read()
     settings(folder, model=script(folder, {"tool": "bash", "args": {"command": "sleep 60"}}))
     assert Fractal(folder).document(run).meta.status not in ENDED
