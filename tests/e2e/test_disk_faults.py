@@ -138,7 +138,6 @@ def test_disk_full_at_the_start_leaves_nothing_behind(tmp_path: Path, model: str
         assert fractal(work, "run", "--model", model, TASK).returncode == Exit.ACCEPTED
 
 
-@pytest.mark.slow
 def test_disk_full_during_a_run_loses_nothing(tmp_path: Path, model: str, expected: dict[str, Any]) -> None:
     full: list[str] = []
     for leave in LEFT:
