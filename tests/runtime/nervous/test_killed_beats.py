@@ -227,7 +227,7 @@ class Killed:
 @pytest.mark.timeout(7_200 if NIGHT else 240)
 @pytest.mark.parametrize("name", CASES)
 def test_the_next_beat_ends_as_if_nothing_had_happened(tmp_path: Path, name: str) -> None:
-    killed, different = Killed(tmp_path, CASES[name]).differ(beat, every(150))
+    killed, different = Killed(tmp_path, CASES[name]).differ(beat, every(70))
     assert killed and not different
 
 
@@ -242,5 +242,5 @@ def test_a_cancelled_run_is_cancelled_after_a_kill(tmp_path: Path) -> None:
         beat(fractal)
 
     case = Case(cancelled, planning, passes, REVIEWED)
-    killed, different = Killed(tmp_path, case).differ(resume, every(16))
+    killed, different = Killed(tmp_path, case).differ(resume, every(8))
     assert killed and not different

@@ -245,7 +245,8 @@ def test_a_killed_writer_leaves_all_or_nothing(store: Store, tmp_path: Path) -> 
         [sys.executable, "-c", write, str(tmp_path)], cwd=Path.cwd(), stdout=subprocess.PIPE
     )
     assert writer.stdout and writer.stdout.readline()
-    until(lambda: len(list((tmp_path / "messages").glob("*.md"))) > 5)
+    shown = tmp_path / "messages"
+    until(lambda: sum(each.stat().st_size for each in shown.glob("*.md")) > 5_000)
     writer.send_signal(signal.SIGKILL)
     writer.communicate()
     messages = store()
