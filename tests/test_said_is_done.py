@@ -162,7 +162,12 @@ def test_a_step_sees_the_results_of_all_steps_before_it(play: Play) -> None:
             prompts.append(ask.user)
             return {"tool": "write", "args": {"path": "c.md", "content": "c"}}
         first = write("a.md", "the first is " + "long " * 60)
-        steps = [first, {"tool": "read", "args": {"path": "a.md"}}, READ, {"tool": "write", "what": "sum them up"}]
+        steps = [
+            first,
+            {"tool": "read", "args": {"path": "a.md"}},
+            READ,
+            {"tool": "write", "what": "sum them up"},
+        ]
         return ACCEPT if ask.phase == "check" else plan(*steps)
 
     play(answers)
@@ -200,7 +205,8 @@ def test_resume_takes_the_run_that_a_person_worked_on_last(work: Path, how: str)
 
     env = {**os.environ, "FRACTAL_SANDBOX": "off", "FRACTAL_FSYNC": "false"}
     older, newer = (
-        asyncio.run(Fractal(work, settings=QUICK, ladder=ladder(answers)).run(f"do {name}")).run for name in "ab"
+        asyncio.run(Fractal(work, settings=QUICK, ladder=ladder(answers)).run(f"do {name}")).run
+        for name in "ab"
     )
     reading = Fractal(work, settings=QUICK, ladder=ladder(answers))
     assert reading.to_resume() == newer
@@ -219,7 +225,14 @@ def test_resume_takes_the_run_that_a_person_worked_on_last(work: Path, how: str)
 # ---- a turn says all that a plan can say ----
 
 
-@pytest.mark.parametrize("call", [{"tool": "research", "what": "the price"}, {"subtask": "the price"}, {"research": {"what": "the price"}}])
+@pytest.mark.parametrize(
+    "call",
+    [
+        {"tool": "research", "what": "the price"},
+        {"subtask": "the price"},
+        {"research": {"what": "the price"}},
+    ],
+)
 def test_a_turn_starts_a_loop_with_what_it_says(play: Play, call: dict[str, Any]) -> None:
     tasks: list[str] = []
 

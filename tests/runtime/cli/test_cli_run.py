@@ -341,7 +341,7 @@ def test_the_prompt_of_a_past_call_is_printed(fractal: Command) -> None:
 
 
 def test_a_run_that_is_at_work_elsewhere_is_left_alone(fractal: Command) -> None:
-    slow = {"fused": PLAN, "check": {"reply": ACCEPT, "delay": 30}}
+    slow = {"fused": PLAN, "check": {"reply": ACCEPT, "delay": 300}}
     process = subprocess.Popen(
         [*COMMAND, "run", "--json", "-m", fractal.script("m.yaml", slow), "frobnicate it"],
         cwd=fractal.folder,

@@ -90,7 +90,9 @@ def test_turns_of_work_offer_what_plan_saw(place, play, native, profile, number)
 
     def answers(ask):
         named = set(re.findall(r"^(hub-[a-z-]+?)\(", ask.system, re.MULTILINE))
-        named |= {each["function"]["name"] for each in ask.tools if each["function"]["name"].startswith("hub-")}
+        named |= {
+            each["function"]["name"] for each in ask.tools if each["function"]["name"].startswith("hub-")
+        }
         if ask.phase == "check":
             return ACCEPT
         if ask.phase == "work":

@@ -35,8 +35,8 @@ both = pytest.mark.parametrize(
 
 
 async def ended(mark: str) -> bool:
-    """Whether these processes end within a second."""
-    return await asyncio.to_thread(gone, mark, 1)
+    """Whether these processes end."""
+    return await asyncio.to_thread(gone, mark)
 
 
 # ---- input and output ------------------------------------------------------------------------------------

@@ -334,7 +334,7 @@ def test_a_run_outlives_its_server_on_the_disk(folder, how):
         run = asyncio.run(start(url))["run"]
         with within(8):
             process.send_signal(how)
-            process.wait(PATIENCE)
+            process.wait(50)
         assert "Traceback" not in process.stderr.read()
     settings(folder, model=script(folder, {"tool": "bash", "args": {"command": "sleep 60"}}))
     assert Fractal(folder).document(run).meta.status not in ENDED
