@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from crashing import killed_after
+from in_process import in_process
 from lanes import every, until
 from playing import ACCEPT, Play, bash, doing, plan, player, standing
 
@@ -348,10 +349,8 @@ def test_commands_show_what_was_undone(play: Play, work: Path) -> None:
     run = play(doing(bash("rm a.txt"), bash("rm b.txt")), yes=True).result.run
 
     def fractal(*words: str) -> str:
-        command = [sys.executable, "-m", "runtime.cli", *words]
-        env = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)}
-        ran = subprocess.run(command, cwd=work, env=env, capture_output=True, text=True)
-        return ran.stdout + ran.stderr
+        ran = in_process(work, words, os.environ)
+        return ran.out + ran.err
 
     assert "-one" in fractal("diff", run, "1")
     assert "a.txt: put back" in fractal("undo", run, "1")
