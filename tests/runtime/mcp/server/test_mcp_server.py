@@ -413,7 +413,7 @@ def test_a_token_is_asked_for(folder, how):
     env = {} if how == "flag" else {"FRACTAL_TOKEN": "s3cret-token"}
 
     async def work(url):
-        async with httpx2.AsyncClient() as web:
+        async with httpx2.AsyncClient(timeout=PATIENCE) as web:
             for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "s3cret-token"}):
                 refused = await web.post(url, json={}, headers=headers)
                 assert (refused.status_code, "Bearer" in refused.headers["www-authenticate"]) == (401, True)
