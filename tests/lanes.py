@@ -26,6 +26,11 @@ def examples(count: int) -> int:
     return count if NIGHT else count // 4
 
 
+def every(count: int) -> int:
+    """How far apart the points are at which a test kills: all of them at night, each `count`th by day."""
+    return 1 if NIGHT else count
+
+
 def chance(seed: int) -> random.Random:
     """Random numbers: the same ones by day, new ones each night; a test that fails shows the seed."""
     seed = random.SystemRandom().randrange(10**9) if NIGHT else seed

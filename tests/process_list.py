@@ -22,5 +22,5 @@ def alive(mark: str) -> list[str]:
 
 
 def gone(mark: str) -> bool:
-    """Wait until these processes have ended."""
-    return until(lambda: not alive(mark))
+    """Wait until these processes have ended, long before they would by themselves."""
+    return until(lambda: not alive(mark), 30) is True

@@ -66,7 +66,6 @@ def test_the_compose_file_limits_both_services() -> None:
 
 
 @pytest.mark.night
-@pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_the_steps_install_a_command_that_serves(tmp_path: Path) -> None:
     """Those of pip, in a virtual environment on a copy of what COPY would take."""

@@ -218,6 +218,25 @@ def test_no_test_of_the_first_lane_reads_a_clock():
     assert found == []
 
 
+def tests_of(path: Path) -> dict[str, str]:
+    """The tests of a file with their decorators."""
+    return {
+        each.name: "\n".join(map(ast.unparse, each.decorator_list))
+        for each in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef) and each.name.startswith("test_")
+    }
+
+
+def test_promises_whole_runs_and_formats_are_in_the_first_lane():
+    """Of such a file the night has a few tests, and of those with Hypothesis one stays."""
+    for path in [*(ROOT / "tests").glob("test_*.py"), *(ROOT / "tests/e2e").glob("test_*.py")]:
+        marks = list(tests_of(path).values())
+        assert 2 * sum("pytest.mark.night" in each for each in marks) <= len(marks), path
+    for path in python_files("tests"):
+        drawn = [each for each in tests_of(path).values() if "given(" in each]
+        assert not drawn or not all("pytest.mark.night" in each for each in drawn), path
+
+
 def test_ci_runs_the_test_command_of_the_readme():
     commands = re.findall(r"^pip install .*&& .*$", (ROOT / "README.md").read_text("utf-8"), re.M)
     assert len(commands) == 2

@@ -77,7 +77,6 @@ def _drive(folder: Path, ways: Sequence[int], seed: int) -> tuple[Any, FileStore
     return asyncio.run(asyncio.wait_for(engine.drive(), 60)), store
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("ways", [[1], [2], [0, 1, 2], [0]], ids=["once", "twice", "at random", "never"])
 def test_children_that_end_together_all_return_results(tmp_path: Path, ways: list[int]) -> None:
     for seed in range(len(ways) + 1):

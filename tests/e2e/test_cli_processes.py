@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lanes import PATIENCE
 from llm_server import Answer, LlmServer
 from processes import command, environment, running, until
 
@@ -162,7 +163,7 @@ def test_ctrl_c_saves_and_names_the_resume_command(tmp_path: Path) -> None:
     with running(tmp_path, "run", "--model", "mailbox", "think about it") as process:
         until(lambda: process.poll() is not None or list(mailbox.glob("*.md")))
         process.send_signal(signal.SIGINT)
-        _, stderr = process.communicate(timeout=20)
+        _, stderr = process.communicate(timeout=PATIENCE)
     assert process.returncode == Exit.INTERRUPTED
     assert "resume" in stderr and "Traceback" not in stderr
     assert newest(tmp_path).meta.status == "interrupted"

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lanes import NIGHT
+from lanes import NIGHT, PATIENCE, every
 from playing import doing, read
 from processes import (
     TASK,
@@ -102,7 +102,7 @@ def test_running_run_cannot_be_resumed(tmp_path: Path, expected: dict[str, Any])
                 asyncio.run(other.resume(folder.name))
             except (RunLocked, UsageError) as error:
                 refused[type(error)] += 1
-        stdout, stderr = process.communicate(timeout=20)
+        stdout, stderr = process.communicate(timeout=PATIENCE)
     assert (process.returncode, stdout) == (Exit.ACCEPTED, "all done\n"), stderr
     assert refused[RunLocked] > 0
     assert outcome_of(work) == expected
@@ -184,7 +184,7 @@ def test_concurrently_cancelled_run_ends_once(tmp_path: Path) -> None:
         until(lambda: inner_asked(work, 2))
         cancelling = [start(work, "cancel", run_folder(work).name) for _ in range(4)]
         results = [(each, each.communicate(timeout=60)[1]) for each in cancelling]
-        process.communicate(timeout=20)
+        process.communicate(timeout=PATIENCE)
     assert process.returncode == Exit.FAILED
     assert all(each.returncode == 0 or "has ended" in message for each, message in results)
     assert {each.meta.status for each in Fractal(work).documents(run_folder(work).name)} <= ENDED
@@ -221,15 +221,14 @@ class AtEvent:
                 self.act()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("save", [_as_vim, _in_place])
 def test_saved_edits_during_a_run_are_never_overwritten(
     tmp_path: Path, save: Callable[[Path, bytes], None]
 ) -> None:
-    """An editor saves at each moment at which the run opens a file."""
+    """An editor saves at moments at which the run opens a file: at night at each."""
     at, ends, moment = AtEvent(), Counter[str](), 0
     while ends["not reached"] < 1:
-        moment += 1
+        moment += every(4)
         work = tmp_path / f"work-{moment}"
         work.mkdir()
         (work / "a.txt").write_text("a")
@@ -260,7 +259,7 @@ def test_saved_edits_during_a_run_are_never_overwritten(
             path.name.encode() in saved[0] for path in folder.glob("op-*.md")
         ):  # the edited version has all steps
             assert asyncio.run(here.resume(folder.name)).exit == 0
-    assert ends["stopped"] >= 20, ends
+    assert ends["stopped"] >= 20 // every(4), ends
 
 
 def test_edited_document_without_finished_steps_continues(tmp_path: Path, model: str) -> None:
@@ -285,7 +284,6 @@ RUNS = 1000 if NIGHT else 300
 _reading = doing(read("a.txt"))
 
 
-@pytest.mark.slow
 def test_many_runs_in_one_process_all_finish(tmp_path: Path) -> None:
     """The limit of open files is below the number of runs."""
     code = f"""

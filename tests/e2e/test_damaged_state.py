@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lanes import PATIENCE
 from processes import (
     TASK,
     accept,
@@ -393,7 +394,7 @@ def test_removed_lock_does_not_let_runs_overwrite_each_other(
         here = Stopped(work, templates["check"].expected)
         (here.run / "lock").unlink()
         here.ends_as_undisturbed()
-        _, stderr = first.communicate(timeout=20)
+        _, stderr = first.communicate(timeout=PATIENCE)
     assert first.returncode == Exit.FAILED
     assert "modified or removed externally" in stderr
     assert outcome_of(work) == here.expected

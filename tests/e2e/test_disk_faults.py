@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lanes import NIGHT
+from lanes import NIGHT, PATIENCE
 from processes import (
     TASK,
     document,
@@ -138,7 +138,6 @@ def test_disk_full_at_the_start_leaves_nothing_behind(tmp_path: Path, model: str
         assert fractal(work, "run", "--model", model, TASK).returncode == Exit.ACCEPTED
 
 
-@pytest.mark.slow
 def test_disk_full_during_a_run_loses_nothing(tmp_path: Path, model: str, expected: dict[str, Any]) -> None:
     full: list[str] = []
     for leave in LEFT:
@@ -165,7 +164,7 @@ def test_disk_full_while_a_reply_is_logged(tmp_path: Path, model: str, expected:
         with running(work, "run", "--model", f"scripted:{slow}", TASK) as process:
             until(lambda: inner_asked(work))
             filler = fill(work / ".fractal" / "state")
-            _, stderr = process.communicate(timeout=20)
+            _, stderr = process.communicate(timeout=PATIENCE)
         assert process.returncode == Exit.CONFIGURATION
         assert f"calls.jsonl: cannot be written: {NO_SPACE}" in stderr and "internal error" not in stderr
         filler.unlink()

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from lanes import within
+from lanes import PATIENCE, within
 from llm_server import Answer, LlmServer
 from playing import ACCEPT, plan
 from process_list import alive
@@ -149,7 +149,7 @@ def test_stubborn_command_ends_with_its_run(
         pytest.skip("outside the sandbox nobody is left who could end it")
     work = tmp_path / "work"
     work.mkdir()
-    more = {"FRACTAL_SANDBOX": sandbox} | ({"FRACTAL_SECONDS": "1"} if why == "its time is up" else {})
+    more = {"FRACTAL_SANDBOX": sandbox} | ({"FRACTAL_SECONDS": "4"} if why == "its time is up" else {})
     with running(work, "run", "--model", _stubborn_script(tmp_path), TASK, **more) as process:
         until(lambda: (work / "begun").exists() and len(stubborn()) >= 3)
         if why in ("Ctrl-C", "Ctrl-C twice"):
@@ -163,7 +163,7 @@ def test_stubborn_command_ends_with_its_run(
             process.kill()
         if why == "cancelled":
             assert fractal(work, "cancel", run_folder(work).name).returncode == 0
-        _, stderr = process.communicate(timeout=20)
+        _, stderr = process.communicate(timeout=PATIENCE)
     until(lambda: not stubborn())
     step = root_of(work).steps[1]
     if why == "killed" or why.startswith("Ctrl-C"):
@@ -194,7 +194,7 @@ def test_clock_jump_uses_no_run_time(
     with running(work, "run", "--model", f"scripted:{slow}", TASK, **clock) as process:
         until(lambda: inner_asked(work, 2))
         jump.write_text(str(seconds))
-        stdout, stderr = process.communicate(timeout=20)
+        stdout, stderr = process.communicate(timeout=PATIENCE)
     assert (process.returncode, stdout) == (Exit.ACCEPTED, "all done\n"), stderr
     assert outcome_of(work) == expected
     root = root_of(work)
@@ -213,7 +213,7 @@ def test_clock_set_back_extends_no_limit(tmp_path: Path, jumping: Jumping) -> No
         with running(work, "run", "--model", f"scripted:{slow}", TASK, **clock) as process:
             until(lambda: inner_asked(work, 2))
             jump.write_text(str(-YEAR))
-            process.communicate(timeout=20)
+            process.communicate(timeout=PATIENCE)
         assert process.returncode == Exit.LIMIT
 
 

@@ -203,7 +203,6 @@ def test_deeply_nested_arguments_are_refused(hostile: Hostile) -> None:
     assert not (hostile.work / "a.txt").exists()
 
 
-@pytest.mark.slow
 def test_plan_of_five_hundred_steps_stays_within_limits(hostile: Hostile) -> None:
     seen: list[Ask] = []
     with within(120):  # a snapshot is taken before and after each step

@@ -6,6 +6,7 @@ import os
 
 import pytest
 from hostile import Hostile
+from lanes import NIGHT
 from playing import boxed
 from process_list import gone
 
@@ -32,14 +33,14 @@ def test_endless_tool_is_killed_with_its_children(hostile: Hostile) -> None:
     step = hostile.strike(ENDLESS.format(mark="01") + "time.sleep(72)", timeout=4)
     assert step.state == "failed"
     assert (step.result or "").startswith("begun\n[stopped after 2 s]")
-    assert step.evidence["seconds"] < 6
+    assert not NIGHT or step.evidence["seconds"] < 6
     assert gone("71.01")
 
 
 def test_daemon_ends_with_its_tool(hostile: Hostile) -> None:
     step = hostile.strike(ENDLESS.format(mark="02"))
     assert (step.state, step.result) == ("done", "begun")
-    assert step.evidence["seconds"] < 5
+    assert not NIGHT or step.evidence["seconds"] < 5
     assert gone("71.02")
 
 
@@ -62,7 +63,7 @@ def test_fork_bomb_is_stopped(hostile: Hostile, kind: str) -> None:
     step = hostile.strike(program, shell=shell, settings={"processes": 100})
     assert step.state == "failed"
     assert "[stopped: more than 100 processes at once]" in (step.result or "")
-    assert step.evidence["seconds"] < 45
+    assert not NIGHT or step.evidence["seconds"] < 45
 
 
 HOGS = {
@@ -96,7 +97,7 @@ def test_memory_is_bounded(hostile: Hostile, kind: str) -> None:
     says = {"one process": "MemoryError", "many processes": "250 MB of memory", "shared": "250 MB of memory"}
     says["/dev"] = "Read-only file system"
     assert says.get(kind, "No space left on device") in (step.result or "")
-    assert step.evidence["seconds"] < 45
+    assert not NIGHT or step.evidence["seconds"] < 45
 
 
 FILLERS = {

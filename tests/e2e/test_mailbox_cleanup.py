@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 
 import pytest
+from lanes import PATIENCE
 from processes import fractal, run_folder, running, until
 
 from kernel.errors import Exit
@@ -29,7 +30,7 @@ def test_interrupted_run_removes_its_asks(work):
     with asking(work) as process:
         until(lambda: asks(work))
         process.send_signal(signal.SIGINT)
-        assert process.wait(20) == Exit.INTERRUPTED
+        assert process.wait(PATIENCE) == Exit.INTERRUPTED
     assert asks(work) == []
 
 
@@ -37,7 +38,7 @@ def test_cancelled_run_removes_its_asks(work):
     with asking(work) as process:
         until(lambda: asks(work))
         fractal(work, "cancel", run_folder(work).name)
-        process.wait(20)
+        process.wait(PATIENCE)
     assert asks(work) == []
 
 

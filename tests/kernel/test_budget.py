@@ -131,7 +131,7 @@ def test_cost_of_a_damaged_subtask_is_counted_when_the_run_stops(play, work):
                 await asyncio.Event().wait()
             return await super().answer(ask)
 
-    played = play(Breaking(deep), settings={"seconds": 0.5})
+    played = play(Breaking(deep), settings={"seconds": 2.0})
     assert played.fractal.document(played.result.id).meta.status == "exhausted"
     assert logged(played).calls == 2
     assert recorded(played) == logged(played)
@@ -243,7 +243,7 @@ def test_run_without_a_cost_limit_needs_no_price(play, work):
 
 
 def test_resumed_run_keeps_its_time_limit(play, work):
-    first = play(unpriced, settings={"seconds": 0.5})
+    first = play(unpriced, settings={"seconds": 2.0})
     first.fractal.tell(first.result.run, "answer", text="this one")
 
     class Slow(Scripted):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import stat
 import subprocess
@@ -14,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from lanes import within
 from playing import boxed
 
 from kernel.errors import OperationFailed
@@ -295,7 +295,7 @@ async def test_failing_command_ends_with_its_exit_code(ctx: OperationContext) ->
 
 
 async def test_command_is_stopped_before_the_timeout_of_its_step(ctx: OperationContext) -> None:
-    async with asyncio.timeout(4):
+    with within(4):
         result = await bash(replace(ctx, timeout=4), "trap '' TERM; echo begun; sleep 67.07")
     assert result.text == "begun\n[stopped after 2 s]\n[exit 137]"
     assert not result.ok

@@ -325,7 +325,7 @@ def test_stopped_run_records_states_and_cost_of_steps(play: Play) -> None:
     read = write("a.txt", "x")
     played = play(
         Slow(lambda ask: plan(read) if ask.document.meta.depth else plan({"subtask": "s"})),
-        settings={"seconds": 1.0},
+        settings={"seconds": 3.0},
     )
     assert played.root.meta.status == "exhausted"
     assert played.root.steps[1].state == "failed"

@@ -15,6 +15,7 @@ import pytest
 from crashing import crashes
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from lanes import every
 from playing import ACCEPT, Play, Played, plan, player
 from state_machine_tools import call, logged, till
 
@@ -294,7 +295,7 @@ def test_crash_at_any_write_keeps_the_state(tmp_path: Path) -> None:
     while not ended:
         work = tmp_path / str(at) / "work"
         reader(work, states, "abc")
-        at += 3
+        at += 3 * every(6)
         ended = not crashes(lambda work=work: player(work)(attempts(steps)), at, "after")
         runs = work / "state" / "runs"
         if not list(runs.glob("*/system-*.md")):

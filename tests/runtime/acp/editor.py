@@ -13,6 +13,7 @@ from typing import Any
 
 import acp
 from acp.schema import AllowedOutcome, DeniedOutcome, Implementation, RequestPermissionResponse
+from lanes import PATIENCE
 
 REPOSITORY = Path(__file__).parents[3]
 
@@ -62,7 +63,7 @@ class Editor:
         raise AssertionError(f"no error: {answer}")
 
     async def until(self, seen: Callable[[], Any]) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             while not seen():
                 self.changed.clear()
                 await self.changed.wait()

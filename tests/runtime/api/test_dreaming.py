@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lanes import PATIENCE
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "memory" / "dream"))
 import nights
@@ -204,7 +205,7 @@ def test_others_write_to_memory_while_a_model_thinks(fractal: Fractal) -> None:
 
     def thinks(ask: Ask) -> Any:
         order = [sys.executable, "-c", WRITER, str(fractal.workspace.folder)]
-        ran = subprocess.run(order, capture_output=True, text=True, timeout=15)  # a lock is awaited for 20
+        ran = subprocess.run(order, capture_output=True, text=True, timeout=PATIENCE)
         wrote.append(ran.stdout.strip() or ran.stderr)
         return {"text": f"{len(wrote)}"}
 

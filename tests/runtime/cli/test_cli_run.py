@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from command_line import ACCEPT, ASKS, COMMAND, PLAN, WORKS, Command, environment
+from lanes import PATIENCE
 
 
 def _document(fractal: Command) -> str:
@@ -340,7 +341,7 @@ def test_the_prompt_of_a_past_call_is_printed(fractal: Command) -> None:
 
 
 def test_a_run_that_is_at_work_elsewhere_is_left_alone(fractal: Command) -> None:
-    slow = {"fused": PLAN, "check": {"reply": ACCEPT, "delay": 30}}
+    slow = {"fused": PLAN, "check": {"reply": ACCEPT, "delay": 300}}
     process = subprocess.Popen(
         [*COMMAND, "run", "--json", "-m", fractal.script("m.yaml", slow), "frobnicate it"],
         cwd=fractal.folder,
@@ -359,7 +360,7 @@ def test_a_run_that_is_at_work_elsewhere_is_left_alone(fractal: Command) -> None
     assert "is running and takes it from its inbox" in fractal("cancel", run).err
     last = process.stdout.read().splitlines()[-1]
     assert json.loads(last)["data"]["status"] == "cancelled"
-    assert process.wait(10) == 1
+    assert process.wait(PATIENCE) == 1
 
 
 def test_changes_as_an_object(fractal: Command) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from in_process import in_process
 from lanes import within
 
 from runtime.cli.doctor import PATIENCE
@@ -28,40 +28,34 @@ def fractal(tmp_path):
     (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
 
     def run(*words):
-        return subprocess.run(
-            [sys.executable, "-m", "runtime.cli", *words],
-            cwd=tmp_path,
-            env={**os.environ, "XDG_CONFIG_HOME": str(tmp_path / "config"), "NO_COLOR": "1"},
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
+        env = {**os.environ, "XDG_CONFIG_HOME": str(tmp_path / "config"), "NO_COLOR": "1"}
+        return in_process(tmp_path, words, env)
 
     return run
 
 
 def test_doctor_connects_to_every_server(fractal):
     ran = fractal("doctor", "--json")
-    checks = {each["name"]: each for each in json.loads(ran.stdout)}
+    checks = {each["name"]: each for each in json.loads(ran.out)}
     assert checks["mcp good"]["state"] == "ok"
     assert checks["mcp good"]["found"] == "stdio, 15 tools, protocol 2025-11-25"
     assert (checks["mcp dead"]["state"], "left-pad" in checks["mcp dead"]["found"]) == ("missing", True)
     assert checks["mcp dead"]["fix"].startswith("try it by hand: ")
     assert "there is no program no-such-program; install it" in checks["mcp lost"]["found"]
-    half = [each for each in json.loads(ran.stdout) if "NOT_SET_ANYWHERE" in each["found"]]
+    half = [each for each in json.loads(ran.out) if "NOT_SET_ANYWHERE" in each["found"]]
     assert [each["fix"] for each in half] == ["fix the entry that is named"]
-    assert ran.returncode == 0
+    assert ran.exit == 0
 
 
 def test_tools_of_servers_are_listed_and_shown_without_secrets(fractal):
     ran = fractal("tools", "ls")
-    assert "good-echo(text)" in ran.stdout
-    assert "skipped: MCP server dead" in ran.stderr
-    assert "NOT_SET_ANYWHERE" in ran.stderr
+    assert "good-echo(text)" in ran.out
+    assert "skipped: MCP server dead" in ran.err
+    assert "NOT_SET_ANYWHERE" in ran.err
     shown = fractal("tools", "show", "good-echo")
-    assert json.loads(shown.stdout)["run"] == "mcp: good/echo"
-    assert "sk-secret" not in shown.stdout + shown.stderr
-    assert fractal("tools", "check", "good-echo").returncode == 0
+    assert json.loads(shown.out)["run"] == "mcp: good/echo"
+    assert "sk-secret" not in shown.out + shown.err
+    assert fractal("tools", "check", "good-echo").exit == 0
 
 
 def test_doctor_does_not_wait_long_for_mute_servers(fractal, tmp_path):
@@ -69,6 +63,6 @@ def test_doctor_does_not_wait_long_for_mute_servers(fractal, tmp_path):
     servers = dict.fromkeys(("one", "two", "three"), mute)
     (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
     with within(3 * PATIENCE):  # one wait for all, and the other checks
-        checks = json.loads(fractal("doctor", "--json").stdout)
+        checks = json.loads(fractal("doctor", "--json").out)
     found = {each["name"]: each["found"] for each in checks if each["name"].startswith("mcp ")}
     assert len(found) == 3 and all(f"did not answer within {PATIENCE:g} s" in text for text in found.values())

@@ -50,7 +50,7 @@ def cpu(folder: Path) -> float:
     return min(spent)
 
 
-@pytest.mark.slow
+@pytest.mark.night
 def test_five_thousand_runs_and_a_document_of_50_megabytes_cost_at_most_what_starting_does(
     tmp_path: Path,
 ) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from lanes import pause
+from lanes import every, pause
 from workshop_place import Place
 
 from bench.crash import faults
@@ -153,7 +153,7 @@ def consistent(place: Place) -> None:
 @pytest.mark.parametrize("where", ["before", "half", "after"])
 def test_a_death_at_any_moment_of_a_change_leaves_all_of_it_or_nothing(tmp_path: Path, where: str):
     seen: set[bool] = set()
-    for at in range(1, 200):
+    for at in range(1, 200, every(6)):
         place = Place(tmp_path / f"{where}-{at}")
         (place.folder / ".fractal" / "state").mkdir(parents=True)
         files_before = before(place)
@@ -176,7 +176,7 @@ def test_a_death_at_any_moment_of_a_change_leaves_all_of_it_or_nothing(tmp_path:
 
 @pytest.mark.parametrize("where", ["before", "half", "after"])
 def test_a_death_while_an_edit_is_noticed_loses_nothing(tmp_path: Path, where: str):
-    for at in range(1, 200):
+    for at in range(1, 200, every(6)):
         place = Place(tmp_path / f"{where}-{at}")
         (place.folder / ".fractal" / "state").mkdir(parents=True)
         before(place)
@@ -192,7 +192,7 @@ def test_a_death_while_an_edit_is_noticed_loses_nothing(tmp_path: Path, where: s
 
 @pytest.mark.parametrize("where", ["before", "after"])
 def test_a_death_during_the_very_first_change_too(tmp_path: Path, where: str):
-    for at in range(1, 200):
+    for at in range(1, 200, every(6)):
         place = Place(tmp_path / f"{where}-{at}")
         (place.folder / ".fractal" / "state").mkdir(parents=True)
         code = die(place, at, where, change)
@@ -206,7 +206,7 @@ def test_a_death_during_the_very_first_change_too(tmp_path: Path, where: str):
 
 
 def test_a_death_during_a_rollback_is_finished_by_the_next_start(tmp_path: Path):
-    for at in range(1, 200):
+    for at in range(1, 200, every(6)):
         place = Place(tmp_path / str(at))
         (place.folder / ".fractal" / "state").mkdir(parents=True)
         files_before = before(place)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lanes import every
 from playing import ACCEPT, plan
 from test_journal import consistent, die
 from workshop_place import SHOUT, Place, boxed, pattern
@@ -211,7 +212,7 @@ def test_what_was_rolled_back_is_not_registered_again(place: Place):
 def test_a_death_between_acceptance_and_registration_is_made_good_by_the_next_start(tmp_path: Path):
     """The process dies at each call that changes a file after its root was accepted."""
     deaths: set[tuple[str, ...]] = set()
-    for at in range(1, 400, 3):
+    for at in range(1, 400, 3 * every(5)):
         place = Place(tmp_path / str(at))
         (place.folder / ".fractal" / "state").mkdir(parents=True)
 

@@ -1,4 +1,4 @@
-"""`fractal tools new`, `add`, `test`, `retire` and `ls`, as whole processes."""
+"""`fractal tools new`, `add`, `test`, `retire` and `ls`."""
 
 from __future__ import annotations
 

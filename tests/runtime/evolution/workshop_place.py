@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
+from in_process import Ran, in_process
 
 from kernel.events import Event
 from kernel.tools.tool import Tool
@@ -43,18 +42,6 @@ def pattern(name: str, *, body: str = "Louder.", **fields: Any) -> str:
     }
     kept = {key: value for key, value in (given | fields).items() if value is not None}
     return f"---\n{yaml.safe_dump(kept, sort_keys=False)}---\n# {name}\n\n## PLAN\n\n{body}\n"
-
-
-COMMAND = [sys.executable, "-c", "from runtime.cli import main; main()"]
-
-
-@dataclass
-class Ran:
-    """The exit code and output of a command."""
-
-    exit: int
-    out: str
-    err: str
 
 
 @dataclass
@@ -125,7 +112,7 @@ class Place:
         return [(entry.kind, entry.unit) for entry in self.entries]
 
     def command(self, *words: str, env: Mapping[str, str] | None = None) -> Ran:
-        """Run `fractal` in its own process, without the keys and models of the user who runs the tests."""
+        """Call `fractal` without the keys and models of the user who runs the tests."""
         names = ("PATH", "HOME", "LANG", "FRACTAL_TRUST")
         inherited = {key: os.environ[key] for key in names if key in os.environ}
         overrides = {
@@ -134,16 +121,7 @@ class Place:
             "NO_COLOR": "1",
             **(env or {}),
         }
-        ran = subprocess.run(
-            [*COMMAND, *words],
-            cwd=self.folder,
-            env=inherited | overrides,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            stdin=subprocess.DEVNULL,
-        )
-        return Ran(ran.returncode, ran.stdout, ran.stderr)
+        return in_process(self.folder, words, inherited | overrides)
 
     def crashed(self) -> list[Path]:
         """Half-written files that a crashed process has left."""

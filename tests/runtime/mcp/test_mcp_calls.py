@@ -30,7 +30,7 @@ def alive(pid: int) -> bool:
 
 
 def gone(pid: int) -> bool:
-    return until(lambda: not alive(pid))
+    return until(lambda: not alive(pid), 30) is True
 
 
 def test_a_call_gives_its_text_and_tells_the_server(place):

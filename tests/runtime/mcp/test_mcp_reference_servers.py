@@ -8,7 +8,7 @@ import pytest
 from mcp_place import Place
 from playing import ACCEPT, plan
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.night  # npm fetches them
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from lanes import PATIENCE, until
+from lanes import until
 from mcp_place import Place, fake
 from playing import ACCEPT, plan
 
@@ -121,7 +121,7 @@ def test_a_run_ends_its_servers(place, play):
     if "pid" not in text or "…" in text:
         text = next(whole.glob("*.txt")).read_text()
     pid = json.loads(text)["pid"]
-    until(lambda: not Path(f"/proc/{pid}").exists())
+    until(lambda: not Path(f"/proc/{pid}").exists(), 30)
 
 
 COMMAND = [sys.executable, "-m", "runtime.cli", "run", "wait", "--model"]
@@ -146,6 +146,6 @@ def test_however_a_run_is_stopped_its_servers_end(place, how):
     until(lambda: pids.exists() and "call" in pids.read_text())
     pid = int(pids.read_text().split()[0])
     running.send_signal(how)
-    _, stderr = running.communicate(timeout=PATIENCE)
-    until(lambda: not Path(f"/proc/{pid}").exists(), says=lambda: stderr)
+    _, stderr = running.communicate(timeout=50)
+    until(lambda: not Path(f"/proc/{pid}").exists(), 30, lambda: stderr)
     assert b"Traceback" not in stderr

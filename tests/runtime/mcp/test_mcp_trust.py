@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from in_process import Ran, in_process
 from mcp_place import Place, fake
 
 from runtime.workspace.trust import place as kept
@@ -21,11 +21,8 @@ def stranger(place: Place, monkeypatch: pytest.MonkeyPatch) -> Place:
     return place
 
 
-def fractal(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    line = [sys.executable, "-m", "runtime.cli", *words]
-    return subprocess.run(
-        line, cwd=folder, env={**os.environ, "NO_COLOR": "1"}, capture_output=True, text=True
-    )
+def fractal(folder: Path, *words: str) -> Ran:
+    return in_process(folder, words, {**os.environ, "NO_COLOR": "1"})
 
 
 def marked(folder: Path) -> dict[str, Any]:
@@ -44,8 +41,8 @@ def test_nothing_is_started_that_was_not_allowed(stranger: Place) -> None:
 def test_an_allowed_entry_is_used_until_it_is_changed(stranger: Place) -> None:
     stranger.write({"good": fake(), "bad": marked(stranger.folder)})
     listed = fractal(stranger.folder, "trust", "--json")
-    assert {each["name"] for each in json.loads(listed.stdout)} == {"mcp:bad", "mcp:good"}
-    assert fractal(stranger.folder, "trust", "mcp:good", "--yes").returncode == 0
+    assert {each["name"] for each in json.loads(listed.out)} == {"mcp:bad", "mcp:good"}
+    assert fractal(stranger.folder, "trust", "mcp:good", "--yes").exit == 0
     assert any(name.startswith("good-") for name in stranger.lists())
     assert not (stranger.folder / "started").exists()
     stranger.write({"good": marked(stranger.folder)})
@@ -62,7 +59,7 @@ def test_the_users_own_file_needs_no_word(stranger: Place) -> None:
 def test_a_name_that_does_not_wait_for_trust_is_an_error(stranger: Place) -> None:
     stranger.write({"good": fake()})
     ran = fractal(stranger.folder, "trust", "mcp:other")
-    assert ran.returncode == 2 and "only for: mcp:good" in ran.stderr
+    assert ran.exit == 2 and "only for: mcp:good" in ran.err
 
 
 def test_a_broken_trust_file_is_reported(stranger: Place) -> None:
@@ -70,4 +67,4 @@ def test_a_broken_trust_file_is_reported(stranger: Place) -> None:
     kept().parent.mkdir(parents=True, exist_ok=True)
     kept().write_text("{")
     ran = fractal(stranger.folder, "tools", "ls")
-    assert ran.returncode == 3 and str(kept()) in ran.stderr and "fix or remove it" in ran.stderr
+    assert ran.exit == 3 and str(kept()) in ran.err and "fix or remove it" in ran.err

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from crashing import forked, images
-from lanes import NIGHT
+from lanes import NIGHT, every
 from playing import ACCEPT, plan, write
 from test_design import RIGHT, WRONG, designer, pattern, requesting, version
 from test_discovery import mean, overseer
@@ -227,7 +227,7 @@ class Killed:
 @pytest.mark.timeout(7_200 if NIGHT else 240)
 @pytest.mark.parametrize("name", CASES)
 def test_the_next_beat_ends_as_if_nothing_had_happened(tmp_path: Path, name: str) -> None:
-    killed, different = Killed(tmp_path, CASES[name]).differ(beat, 1 if NIGHT else 70)
+    killed, different = Killed(tmp_path, CASES[name]).differ(beat, every(70))
     assert killed and not different
 
 
@@ -242,5 +242,5 @@ def test_a_cancelled_run_is_cancelled_after_a_kill(tmp_path: Path) -> None:
         beat(fractal)
 
     case = Case(cancelled, planning, passes, REVIEWED)
-    killed, different = Killed(tmp_path, case).differ(resume, 1 if NIGHT else 8)
+    killed, different = Killed(tmp_path, case).differ(resume, every(8))
     assert killed and not different

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from crashing import crashes
-from lanes import until
+from lanes import every, until
 
 from kernel.document.escaping import read_block
 from kernel.errors import StorageError, UsageError
@@ -211,9 +211,9 @@ def test_what_a_crash_leaves_is_repaired(store: Store) -> None:
     """The record and its index are written at once; the markdown is made anew from the records."""
     messages = store("files")
     asked = ask(messages, "one")
-    for at, where in enumerate(("before", "half", "after"), 1):  # each at every third call
+    for at, where in enumerate(("before", "half", "after"), 1):
         while crashes(lambda: _reply(store("files"), asked.id), at, where):
-            at += 3
+            at += 3 * every(3)
             messages = store("files")
             replies = messages.shelf.pick(OpenThread, [asked.id])[0].replies
             assert replies == [each.id for each in messages.all() if each.in_reply_to]
@@ -245,7 +245,8 @@ def test_a_killed_writer_leaves_all_or_nothing(store: Store, tmp_path: Path) -> 
         [sys.executable, "-c", write, str(tmp_path)], cwd=Path.cwd(), stdout=subprocess.PIPE
     )
     assert writer.stdout and writer.stdout.readline()
-    until(lambda: len(list((tmp_path / "messages").glob("*.md"))) > 5)
+    shown = tmp_path / "messages"
+    until(lambda: sum(each.stat().st_size for each in shown.glob("*.md")) > 5_000)
     writer.send_signal(signal.SIGKILL)
     writer.communicate()
     messages = store()

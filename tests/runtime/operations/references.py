@@ -1,6 +1,6 @@
 """Random cases for operations, compared with programs and libraries that know the answer.
 
-500 cases each by default, the same ones every time; 20,000 with other seeds where FRACTAL_NIGHT=1
+120 cases each by day, the same ones every time; 20,000 with other seeds where FRACTAL_NIGHT=1
 (`FRACTAL_NIGHT=1 pytest tests/runtime/operations -k references`). A test collects what is wrong: a case is
 named by its seed.
 """
@@ -21,7 +21,7 @@ from kernel.errors import OperationFailed
 from kernel.tools.operations import OperationContext
 from runtime.sandbox.sandbox import Sandbox
 
-COUNT = 20_000 if NIGHT else 500
+COUNT = 20_000 if NIGHT else 120
 _BASE = random.SystemRandom().randrange(10**9) if NIGHT else 0
 
 

@@ -16,7 +16,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from lanes import async_until, pause
+from lanes import NIGHT, PATIENCE, async_until, pause
 from playing import boxed
 from process_list import gone
 
@@ -35,8 +35,8 @@ both = pytest.mark.parametrize(
 
 
 async def ended(mark: str) -> bool:
-    """Whether these processes end within a second."""
-    return await asyncio.to_thread(gone, mark, 1)
+    """Whether these processes end."""
+    return await asyncio.to_thread(gone, mark)
 
 
 # ---- input and output ------------------------------------------------------------------------------------
@@ -47,7 +47,7 @@ async def test_stdout_and_stderr_are_one_text_with_the_exit_code(sandbox: Sandbo
     ran = await sandbox.run("echo one; echo two >&2; echo three; exit 3", folder=folder)
     assert (ran.exit, ran.output, ran.timed_out, ran.cut) == (3, "one\ntwo\nthree\n", False, False)
     assert ran.mode == sandbox.mode
-    assert 0 < ran.seconds < 20
+    assert ran.seconds > 0
 
 
 @both
@@ -127,7 +127,7 @@ async def test_timeout_ends_the_whole_process_group(sandbox: Sandbox, folder: Pa
     assert ran.timed_out
     assert ran.output == "begun\n"
     assert ran.exit == 128 + 15
-    assert ran.seconds < 5
+    assert not NIGHT or ran.seconds < 5
     assert await ended("61.07")
 
 
@@ -158,7 +158,7 @@ async def test_process_that_leaves_its_group_ends_with_the_sandbox(folder: Path)
 async def test_background_processes_end_with_the_command(sandbox: Sandbox, folder: Path) -> None:
     ran = await sandbox.run("sleep 65.07 & echo begun", folder=folder, timeout=30)
     assert (ran.exit, ran.output, ran.timed_out) == (0, "begun\n", False)
-    assert ran.seconds < 5
+    assert not NIGHT or ran.seconds < 5
     assert await ended("65.07")
 
 
@@ -171,7 +171,7 @@ def test_process_with_a_reused_id_is_not_killed() -> None:
         pause(0.1)
         assert other.poll() is None
         end_group(cast(Any, SimpleNamespace(returncode=None, pid=other.pid)), None, signal.SIGKILL)
-        assert other.wait(5) == -signal.SIGKILL
+        assert other.wait(PATIENCE) == -signal.SIGKILL
     finally:
         other.kill()
         other.wait()
@@ -216,7 +216,7 @@ async def test_endless_output_is_stopped(sandbox: Sandbox, folder: Path) -> None
     assert ran.cut
     assert ran.exit == 137
     assert "stopped: more than 100 MB" in ran.output
-    assert ran.seconds < 20
+    assert not NIGHT or ran.seconds < 20
 
 
 @both

@@ -33,7 +33,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def http(shared: str) -> Generator[httpx.Client]:
-    with httpx.Client(base_url=shared) as client:
+    with httpx.Client(base_url=shared, timeout=PATIENCE) as client:
         yield client
 
 
@@ -463,7 +463,7 @@ def test_what_does_not_exist_is_not_found(http: httpx.Client) -> None:
 
 
 def test_a_large_body_a_foreign_host_and_a_missing_token_are_refused(tmp_path: Path) -> None:
-    with in_thread(tmp_path, token="geheim") as url, httpx.Client(base_url=url) as http:
+    with in_thread(tmp_path, token="geheim") as url, httpx.Client(base_url=url, timeout=PATIENCE) as http:
         for method, path in (("GET", "/brain/health"), ("POST", "/api/brain/learn")):
             assert http.request(method, path).status_code == 401
             own = {"authorization": "Bearer geheim"}

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from lanes import until
+from lanes import PATIENCE, until
 from run_place import SECRET, TOKEN, WRITE, ended, script, settings
 from serving import COMMAND, in_thread, variables
 
@@ -122,7 +122,7 @@ def test_the_person_who_opens_the_link_of_the_terminal_approves(work: Path) -> N
     (work / ".env").write_text("KEY=1\n")
     with at_terminal(work) as terminal:
         ((url, code),) = terminal.links(1)
-        with Client(url) as client, httpx.Client(base_url=url) as page:
+        with Client(url) as client, httpx.Client(base_url=url, timeout=PATIENCE) as page:
             run = waiting_with(client, script(work, SECRET))
             assert page.get("/api/person").json() == {"person": False, "possible": True}
             assert page.post("/api/person", json={"code": code[:-1]}).status_code == 403

@@ -260,6 +260,7 @@ def test_no_view_is_wider_than_a_small_window(chromium: Any, place: tuple[Any, A
         context.close()
 
 
+@pytest.mark.night
 def test_the_first_paint_is_quick(visitor: Any, place: tuple[Any, Any, str]) -> None:
     """Measured: 0.2 s; the aim is 0.7 s, and the limit here is generous."""
     visitor.goto(place[2])

@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx
 import pytest
-from lanes import until
+from lanes import PATIENCE, until
 from serving import in_thread
 
 from runtime.benchmarks.reporting import runner_lock
@@ -31,7 +31,10 @@ def client(tmp_path: Path) -> Iterator[httpx.Client]:
     folder = tmp_path / "server"
     folder.mkdir()
     headers = {"authorization": f"Bearer {TOKEN}"}
-    with in_thread(folder, token=TOKEN) as url, httpx.Client(base_url=url, headers=headers) as client:
+    with (
+        in_thread(folder, token=TOKEN) as url,
+        httpx.Client(base_url=url, headers=headers, timeout=PATIENCE) as client,
+    ):
         yield client
 
 

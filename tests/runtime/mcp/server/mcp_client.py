@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+from lanes import PATIENCE
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
@@ -100,7 +101,7 @@ async def over_stdio(folder: Path, *words: str, mode: str = "auto") -> AsyncIter
 async def over_http(url: str, token: str = "", mode: str = "auto") -> AsyncIterator[Caller]:
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     async with (
-        httpx2.AsyncClient(headers=headers) as web,
+        httpx2.AsyncClient(headers=headers, timeout=PATIENCE) as web,
         Client(streamable_http_client(url, http_client=web), mode=mode) as client,
     ):
         yield Caller(client)

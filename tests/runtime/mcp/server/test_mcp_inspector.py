@@ -8,7 +8,7 @@ import subprocess
 import pytest
 from mcp_client import COMMAND, environment, listening, settings
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.night  # npm fetches them
 
 
 @pytest.fixture

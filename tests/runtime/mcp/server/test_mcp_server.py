@@ -8,7 +8,7 @@ import signal
 import subprocess
 
 import pytest
-from lanes import within
+from lanes import PATIENCE, within
 from mcp import MCPError
 from mcp_client import (
     COMMAND,
@@ -235,7 +235,7 @@ def test_standard_output_carries_the_protocol_and_nothing_else(folder):
         assert message["jsonrpc"] == "2.0"
         if "id" in message and message["id"] is not None:
             seen[message["id"]] = message
-    out, errors = process.communicate(timeout=20)
+    out, errors = process.communicate(timeout=PATIENCE)
     assert out == b""
     assert b"Traceback" not in errors
     assert "out" in json.dumps(seen[3]["result"])
@@ -334,7 +334,7 @@ def test_a_run_outlives_its_server_on_the_disk(folder, how):
         run = asyncio.run(start(url))["run"]
         with within(8):
             process.send_signal(how)
-            process.wait(10)
+            process.wait(50)
         assert "Traceback" not in process.stderr.read()
     settings(folder, model=script(folder, {"tool": "bash", "args": {"command": "sleep 60"}}))
     assert Fractal(folder).document(run).meta.status not in ENDED
@@ -413,7 +413,7 @@ def test_a_token_is_asked_for(folder, how):
     env = {} if how == "flag" else {"FRACTAL_TOKEN": "s3cret-token"}
 
     async def work(url):
-        async with httpx2.AsyncClient() as web:
+        async with httpx2.AsyncClient(timeout=PATIENCE) as web:
             for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "s3cret-token"}):
                 refused = await web.post(url, json={}, headers=headers)
                 assert (refused.status_code, "Bearer" in refused.headers["www-authenticate"]) == (401, True)

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from lanes import pause
+from lanes import every, pause
 from shelves import Note, Other, note, unit
 
 from kernel.errors import UsageError
@@ -486,7 +486,7 @@ class OnDisk(Contract):
     def test_killed_at_any_moment_it_keeps_what_was_acknowledged(self, tmp_path: Path) -> None:
         folder = tmp_path / "brain"
         acknowledged: dict[str, int] = {}
-        for number in range(12):
+        for number in range(0, 12, every(5)):
             name = f"run{number:02}"
             with subprocess.Popen(self.program(folder, name), stdout=subprocess.PIPE, text=True) as writer:
                 assert writer.stdout
@@ -503,7 +503,7 @@ class OnDisk(Contract):
                     )
                 assert {hit.id for hit in shelf.nearest(Note, "lexical-1", unit(1, 1), 10**6)} == set(ids)
                 assert shelf.check() == []
-        assert sum(acknowledged.values()) >= 24
+        assert sum(acknowledged.values()) >= 2 * len(acknowledged)
 
     def test_a_full_disk_is_said_and_loses_nothing(self, tmp_path: Path) -> None:
         if not shutil.which("unshare"):
