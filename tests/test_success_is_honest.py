@@ -495,7 +495,7 @@ def test_what_is_not_known_is_unanswered_everywhere(tmp_path: Path) -> None:
     report = json.loads(_fractal(tmp_path, "brain", "report", "--json").out)
     assert report["answered"] == 0.0 and not report["right"]
     (month,) = fractal.growth()
-    assert (month.tasks, month.autonomy, month.first_try) == (1, 0.0, 0.0)
+    assert (month.tasks, month.autonomy) == (1, 0.0)
 
 
 def test_waiting_tasks_count_as_not_answered(tmp_path: Path) -> None:

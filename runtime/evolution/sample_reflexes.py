@@ -39,7 +39,7 @@ def sample_reflex(tool: Tool, systems: Sequence[Path]) -> tuple[str, File] | Non
         "phrasings": "\n".join(phrasings) + "\n",
         "slots": kinds,
         "steps": [{"tool": tool.name, "args": {each: f"{{{{ {each} }}}}" for each in tool.required}}],
-        "success": [{"step": 1, "has": "\\S"}],
+        "success": [{"step": 1}],
     }
     reads = ", ".join(f"{each} = {given[each]}" for each in tool.required)
     body = (

@@ -135,10 +135,11 @@ def test_a_failed_change_does_not_stop_changes_of_other_files(play: Play) -> Non
     assert played.root.meta.status == "complete"
 
 
-def test_a_failure_of_the_last_turn_is_no_success(play: Play) -> None:
+def test_a_failure_of_the_last_turn_is_told_beside_proven_work(play: Play) -> None:
     played = play(working(turn(write("b.txt", "two\n")), turn(read("missing.txt")), DONE), settings=AUTO)
     assert phases(played)[-1] == "check"
-    assert played.root.meta.status == "unverified"
+    assert played.root.meta.status == "complete"
+    assert "failed: " in played.root.text(5, "failed steps")
 
 
 def test_the_same_call_failing_three_times_ends_the_turns(play: Play) -> None:
