@@ -7,7 +7,7 @@ from typing import Any
 
 from kernel.document.escaping import to_json
 from kernel.document.model import Document, Note, Section, Step
-from kernel.document.redaction import redact_forms
+from kernel.document.redaction import redact
 from kernel.errors import UsageError
 from kernel.loop.budget import Bounds
 from kernel.loop.run_context import RunContext
@@ -32,7 +32,7 @@ def call_document(run_context: RunContext, tool: Tool, args: Mapping[str, Any], 
     """The first document of a call: it is in DO, at the limit of depth, where code judges its one step."""
     if problem := tool.problem(args):
         raise UsageError(problem)
-    task = redact_forms(f"{tool.name} {to_json(dict(args))}")
+    task = redact(f"{tool.name} {to_json(dict(args))}")
     document = first_document(run_context.id, task, (), run_context.folder, bounds, CALL)
     budget = {**document.meta.budget, "max_depth": 0}
     planned = Section(
