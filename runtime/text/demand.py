@@ -33,12 +33,16 @@ _INTO = re.compile(
     r"|\b(?:in|into|to|as|under)\s+(?:a|an|its|their)\s+(?:\w+\s+){0,2}(?:file|folder|directory)\b"
     r"|\bin\s+(?:place|FILE\s+itself)\b|\bback\s+(?:in)?to\b|\bto\s+disk\b|\binto\s+(?:my|the|our)\s+(?:\w+\s+)?(?:file|folder|notes|list)\b"
 )
-_COMPARED = re.compile(r"^(?:compare|diff|link|relate|difference)\b")
+_COMPARED = re.compile(
+    r"^(?:compare|diff|link|relate|difference)\b"
+    r"|^(?:find|locate|look\s+for|search\s+for)\b(?:(?!\b(?:in|into|to|as)\b).)*\b(?:called|named)\s+FILE$"
+)
 _LACKS = re.compile(
     r"\b(?:needs|need|lacks|lack|should|must|shall|has\s+to|have\s+to|ought\s+to|is\s+missing|are\s+missing|wants)\b"
 )
 _DESIRE = re.compile(
-    r"^(?:i\s+(?:want|need|would\s+like|wish)|i'd\s+(?:like|love|prefer)|we\s+(?:want|need|would\s+like)|we'd\s+like|"
+    r"^(?:(?:i\s+(?:want|need|would\s+like|wish)|i'd\s+(?:like|love|prefer)|we\s+(?:want|need|would\s+like)|we'd\s+like)"
+    r"(?!\s+to\b)|"
     r"(?:can|could|may)\s+(?:i|we)\s+(?:have|get)|let\s+me\s+have|have|get|see\s+that|see\s+to\s+it|make\s+sure|ensure)\b"
 )
 _NEGATED = re.compile(r"^(?:don't|do not|never|without|no need to|not)\b")

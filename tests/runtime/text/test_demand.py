@@ -57,6 +57,8 @@ don't change anything, just show the diff
 what does commit abc123 change?
 add up the figures in numbers.txt
 show me people.json as CSV
+find files named config.yaml
+add them up
 find all python files, including in the folders
 explain what "delete everything" means here
 """.strip().splitlines()
