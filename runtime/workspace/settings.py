@@ -455,7 +455,6 @@ _NO_SETTINGS = frozenset(
     {
         "FRACTAL_DATA",
         "FRACTAL_DEBUG",
-        "FRACTAL_EXAMPLES",
         "FRACTAL_POSTGRES",
         "FRACTAL_NIGHT",
         "FRACTAL_SYSTEM",

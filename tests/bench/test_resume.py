@@ -90,6 +90,7 @@ def test_the_benchmark_finds_faults(
     assert getattr(outcome, fault), outcome
 
 
+@pytest.mark.night
 def test_the_figures_are_printed_and_the_page_is_written(
     ground: Ground, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
+from lanes import examples
 
 from kernel.document.model import (
     STATUSES,
@@ -146,7 +146,6 @@ def documents(draw: st.DrawFn, last: int = 5) -> Document:
     return document
 
 
-def trying(examples: int) -> settings:
-    """Hypothesis settings: how many examples (FRACTAL_EXAMPLES times as many), on any machine."""
-    examples *= int(os.environ.get("FRACTAL_EXAMPLES", "1"))
-    return settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))
+def trying(count: int) -> settings:
+    """Hypothesis settings: how many examples at night, on any machine."""
+    return settings(max_examples=examples(count), deadline=None, suppress_health_check=list(HealthCheck))
