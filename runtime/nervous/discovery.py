@@ -21,7 +21,7 @@ from kernel.loop.run_context import overseen
 from kernel.tools.tool import Tool, section
 from runtime.evolution.journal import Journal
 from runtime.memory.store import Shelf
-from runtime.nervous.messages import Message, Messages, moment, tier_of
+from runtime.nervous.messages import Message, Messages, exact_now, tier_of
 from runtime.workspace.settings import Config
 
 Via = Literal["teaching", "escalation", "design", "person"]
@@ -82,7 +82,7 @@ class Discovery:
         systems: Sequence[Path],
         config: Config,
         journal: Journal,
-        clock: Callable[[], str] = moment,
+        clock: Callable[[], str] = exact_now,
     ) -> None:
         self._messages, self.systems, self.config, self.journal = messages, systems, config, journal
         self.clock = clock

@@ -108,7 +108,7 @@ class Messages:
         with self.shelf.transaction():
             if known := self.get(id):
                 return known
-            message = Message(id=id, **{"at": moment(), "place": self.shelf.keeper.here, **fields})
+            message = Message(id=id, **{"at": exact_now(), "place": self.shelf.keeper.here, **fields})
             self._need_index()
             entry = self.shelf.get(OpenThread, thread) if thread else None
             self.shelf.put(message)
@@ -249,7 +249,7 @@ def _sorted(messages: Iterable[Message]) -> list[Message]:
     return sorted(messages, key=lambda each: (each.at, each.id))
 
 
-def moment() -> str:
+def exact_now() -> str:
     """The time to the microsecond: the messages of one millisecond have an order, too."""
     return datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
