@@ -164,7 +164,7 @@ SUGGESTED = [
     ("do not delete draft.txt", ""),
     ("commit src/util.py", ""),
     ("delete the last two lines of a.txt", ""),
-    ("convert people.csv", ""),
+    ("convert people.csv", "convert people.csv to JSON"),
     ("count the apples", ""),
     ("remove every comment from src/app.py", ""),
     ("list the branches older than a month", ""),
