@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
 
-from runtime.memory.facts.claims import modality
+from runtime.memory.facts.claims import claims_of, modality
 from runtime.memory.facts.language import Language
 from runtime.memory.facts.terms import Term, Terms, pieces, terms_of, version
 from runtime.text.tokens import tokens
@@ -85,8 +85,12 @@ def agreement(a: Said, b: Said, language: Language) -> Agreement:
         found = replace(found, verdict="differ", why="one is the other's")
     if found.verdict == "same" or (a.who != b.who and _FIRST.search(f"{a.text} {b.text}")):
         return found
-    if found.verdict == "open" and bool(_PERFECT.search(a.text)) != bool(_PERFECT.search(b.text)):
+    happened = [each.past or bool(_PERFECT.search(said.text)) for each, said in ((one, a), (other, b))]
+    if found.verdict == "open" and happened[0] != happened[1]:
         found = replace(found, verdict="differ", why="one of them tells what has happened")
+    changes = [any(each.change for each in claims_of(said.text, "", language)) for said in (a, b)]
+    if found.verdict == "open" and changes[0] != changes[1]:
+        found = replace(found, verdict="differ", why="one of them tells a change")
     return found
 
 

@@ -61,12 +61,12 @@ def test_a_change_that_no_rule_sees_is_closed_and_says_who_judged(brain: Brain) 
 
 def test_what_a_rule_ended_wrongly_holds_again(brain: Brain) -> None:
     before, after = (
-        "Batch 7 of the cider is in the oak barrel.",
-        "Racked batch 8 out of the oak barrel today.",
+        "The dose of the dog is 5 ml.",
+        "The dose of the dog is 9 ml.",
     )
     old, new = tell(brain, before, after)
-    assert held(brain) == [after]  # the rules do not see that it is another batch
-    model = Scripted(supersede={"why": "batch 8 is another batch", "ended": []})
+    assert held(brain) == [after]  # the words do not tell that it is another dog
+    model = Scripted(supersede={"why": "it is another dog", "ended": []})
     assert dreamt(brain, model) == {"judged": 1, "superseded": 0, "restored": 1}
     assert held(brain) == [before, after]
     edges = [each for each in brain.shelf.scan(Edge) if {each.source, each.target} == {old.id, new.id}]
@@ -75,7 +75,7 @@ def test_what_a_rule_ended_wrongly_holds_again(brain: Brain) -> None:
 
 
 def test_what_a_rule_ended_rightly_stays_ended(brain: Brain) -> None:
-    _, new = tell(brain, "The meeting is on Monday.", "The meeting moves to Thursday.")
+    _, new = tell(brain, "The rent is 900 euros.", "The rent is 950 euros.")
     assert held(brain) == [new.text]
     assert dreamt(brain, Scripted(supersede=ENDS)) == {"judged": 1, "superseded": 0, "restored": 0}
     assert held(brain) == [new.text]
