@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Literal
 
 from kernel.document.escaping import to_json
 from kernel.document.model import Document, Step
+from kernel.errors import DocumentError
 from kernel.loop.approval import may_have_changed
 from kernel.loop.ask import coded, planner
 from kernel.loop.criteria import Finding, proven
@@ -100,9 +102,11 @@ def _knows_nothing(step: Step) -> bool:
 
 
 def below(session: Session, document: Document) -> Iterator[Step]:
-    """The steps of a loop, and of the loops below it."""
+    """The steps of a loop, and of the loops below it whose documents can be read."""
     for step in document.steps.values():
         yield step
-        child = session.run.store.ended(step.link.removesuffix(".md")) if step.share is not None else None
-        if child:
-            yield from below(session, child)
+        if step.share is None:
+            continue
+        with suppress(DocumentError):  # the step has the child's result
+            if child := session.run.store.ended(step.link.removesuffix(".md")):
+                yield from below(session, child)

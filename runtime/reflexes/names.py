@@ -239,14 +239,19 @@ def _said(scan: Scan, at: int) -> Iterator[Read]:
 
 
 def _item(scan: Scan, at: int) -> Iterator[Read]:
-    """A few plain words that could be an entry of a list: `buy flowers for Ann`, `feed the cat`."""
+    """A few plain words that could be an entry of a list: `buy flowers for Ann`, `feed the cat`.
+
+    A possessive asks for what it names: `put carbon's atomic number into a.txt`.
+    """
     yield from _quoted(scan, at)
     refused = scan.language.refused
     if at and scan.word(at - 1) in _ARTICLES:
         return
     for end in range(at + 1, min(at + MOST_WORDS, len(scan.tokens)) + 1):
         token = scan.tokens[end - 1]
-        odd = token.word in refused and (end == at + 1 or token.word not in _INSIDE)
+        odd = token.word.endswith("'s") or (
+            token.word in refused and (end == at + 1 or token.word not in _INSIDE)
+        )
         if odd or token.quoted or not re.search(r"\w", token.text) or any(read_named(scan, end - 1)):
             return
         if token.word not in refused:

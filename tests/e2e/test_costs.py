@@ -31,12 +31,12 @@ def answer(body: Any, **usage: Any) -> Answer:
     else:
         steps = [{"tool": "read", "what": "read what there is"}]
         reply = {"task": "t", "context": [], "approach": "a", "confidence": "high", "steps": steps}
-        reply["success"] = [{"step": 1, "has": "a"}]
+        reply["success"] = [{"step": 1, "has": "price"}]
     return Answer(json.dumps(reply), **usage)
 
 
 def play(folder: Path, server: LlmServer, **settings: Any) -> RunResult:
-    (folder / "a.txt").write_text("a")
+    (folder / "a.txt").write_text("price")
     price = settings.pop("price", PRICE)
     rung = {"model": "openai/no-such-model", "api_base": server.url} | ({"price": price} if price else {})
     fractal = Fractal(folder, settings={"sandbox": "off", "ladder": [rung], **settings})
@@ -99,7 +99,7 @@ def remote(folder: Path, **settings: Any) -> Fractal:
 
 def unpriced(folder: Path, **settings: Any) -> tuple[RunResult, list[str]]:
     """A run of a model whose price nobody knows, and its warnings."""
-    (folder / "a.txt").write_text("a")
+    (folder / "a.txt").write_text("price")
     replies = [
         plan({"tool": "read", "what": "read what there is"}),
         {"tool": "read", "args": {"path": "a.txt"}},

@@ -62,6 +62,7 @@ def value(it) -> str:
     return ", ".join(it) if isinstance(it, tuple) else str(it)
 
 
+CHECKS = ("differs", "remembered", "dreamed")
 EXAMPLES = [(path.stem, task, reads) for path in FILES for task, reads in examples(path)]
 by_reflex = pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 
@@ -83,7 +84,7 @@ def test_its_examples_are_read_as_its_table_says_and_their_plans_pass_the_gate(p
         assert (task, shown(found)) == (task, reads)
         made = draft(found, 0)
         plan = Plan(approach=path.stem, steps=made.steps, success=made.success)
-        gate_plan(plan, CATALOGUE, may_split=True, retry=False)
+        gate_plan(plan, CATALOGUE, may_split=True, retry=False, checks=CHECKS, coded=True)
 
 
 @pytest.mark.parametrize(
