@@ -25,7 +25,7 @@ def answer(body: Any, **usage: Any) -> Answer:
     """A plan with one described read step; then its arguments; then ACCEPT."""
     text = "\n".join(str(message["content"]) for message in body["messages"])
     if "Evidence (runtime)" in text:
-        reply: Any = {"validation": "pass", "issues": [], "decision": "ACCEPT", "output": "read"}
+        reply: Any = {"validation": "pass", "issues": [], "decision": "ACCEPT", "output": "price"}
     elif "NOW 1." in text:
         reply = {"tool": "read", "args": {"path": "a.txt"}}
     else:
