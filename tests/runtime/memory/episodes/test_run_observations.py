@@ -175,10 +175,10 @@ def test_a_run_of_reflexes_leaves_no_observation(tmp_path):
 
 def test_a_question_that_nothing_answers_is_no_knowledge(tmp_path):
     fractal = Fractal(tmp_path)
-    remember(fractal, "Line U3 runs every 5 minutes")
-    result = asyncio.run(fractal.run("how often does line U9 run?"))
+    remember(fractal, "U3 runs every 5 minutes")
+    result = asyncio.run(fractal.run("how often does U9 run?"))
     assert result.status == "unanswered"
-    assert known(fractal) == ["Line U3 runs every 5 minutes"]
+    assert known(fractal) == ["U3 runs every 5 minutes"]
 
 
 def test_what_was_forgotten_is_not_indexed_again(play):
