@@ -1,4 +1,4 @@
-"""Diaries asked on a ladder: a model with the prompt that a run really sends, or the rung of facts without one.
+"""Diaries asked on a ladder: a model with the prompt that a run really sends, or else the rung of facts.
 
 An answer is right if it contains one of `right`, or a word of it that tells it from the question and from
 `outdated`; outdated if the same holds for `outdated`; unknown if it says that it is not known, or if the run
