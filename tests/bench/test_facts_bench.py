@@ -17,8 +17,8 @@ from runtime.memory.embed.lexical import Lexical
 LINES = [
     {
         "kind": "move",
-        "before": "Deploys run on Monday.",
-        "after": "Deploys moved to Friday.",
+        "before": "The fee is 5 euros.",
+        "after": "The fee is 8 euros.",
         "supersedes": True,
     },
     {
