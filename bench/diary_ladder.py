@@ -1,4 +1,4 @@
-"""Diaries asked on a ladder: a model with the prompt that a run really sends, or else the rung of facts.
+"""Diaries asked on a whole ladder: a model with the prompt that a run really sends, or the rung of facts.
 
 An answer is right if it contains one of `right`, or a word of it that tells it from the question and from
 `outdated`; outdated if the same holds for `outdated`; unknown if it says that it is not known, or if the run
@@ -78,7 +78,7 @@ def _asked(fractal: Fractal, question: Question) -> dict[str, Any]:
     result = asyncio.run(fractal.run(question.ask))
     rungs = fractal.document(result.run).meta.rungs
     by = "facts" if any(each.get("rung") == FACTS and not each.get("passed") for each in rungs) else "model"
-    text = result.output if result.status == "complete" else ""
+    text = result.output if result.status in ("complete", "unverified") else ""
     values = {"ask": question.ask, "at": question.at[:10], "kind": question.kind, "right": question.right}
     return {**values, "by": by, "status": result.status, "said": text, "way": way_of(question, text)}
 
