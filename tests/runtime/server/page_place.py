@@ -84,8 +84,8 @@ def full(folder: Path) -> dict[str, str]:
         "failed": ran(folder, "add up the invoices", {"fused": plan(WRITE), "check": refused}),
     }
     fractal = Fractal(folder)
-    knowledge.remember(fractal, "the shop opens at nine", at="2025-03-01")
-    knowledge.remember(fractal, "the shop opens at ten", at="2025-04-01")
+    before = knowledge.remember(fractal, "the shop opens at nine", at="2025-03-01")
+    knowledge.correct(fractal, before.id, "the shop opens at ten")
     knowledge.remember(fractal, "Mara runs the shop in Bern")
     fractal.memory.library.add(pattern("read-first", "Read a file before you change it."))
     fractal.send("count the invoices", by=Decider("client", "editor"))
