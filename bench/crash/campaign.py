@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from bench.crash import scenario
@@ -28,13 +29,13 @@ Observe = Callable[[int, int, Outcome], None]
 
 @dataclass(frozen=True)
 class Ground:
-    """`goal` is the undisturbed run, `fresh` the same in new interpreters, which takes longer."""
+    """`goal` is the undisturbed run, `fresh` the same in new interpreters, which takes longer: only if needed."""
 
     server: ModelServer
     nurseries: Sequence[Nursery]
     sandbox: str
     goal: Goal
-    fresh: Goal
+    fresh: Callable[[], Goal]
 
     def attempt(
         self, point: Point, nursery: Nursery | None = None, meddle: Callable[[Path], object] | None = None
@@ -59,20 +60,20 @@ def _kind(point: Point, outcome: Outcome) -> str:
 
 
 @contextmanager
-def prepared(sandbox: str) -> Generator[Ground]:
-    """Everything that trials need."""
+def prepared(sandbox: str, workers: int = WORKERS) -> Generator[Ground]:
+    """Everything that trials need, for so many at a time."""
     with ExitStack() as stack:
         base = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fractal-crash-")))
         server = stack.enter_context(ModelServer(scenario.answer).running())
-        nurseries = [Nursery(base / f"worker-{number}") for number in range(WORKERS)]
+        nurseries = [Nursery(base / f"worker-{number}") for number in range(workers)]
         for nursery in nurseries:
             stack.callback(nursery.close)
         imports, first = base / "imports", nurseries[0]
-        Trial(first, server, "first", sandbox).undisturbed(imports=str(imports))
-        fresh = Trial(first, server, "fresh", sandbox).undisturbed(fresh=True)
-        for nursery in nurseries:
+        Trial(first, server, "first", sandbox).undisturbed(first.warm, imports)
+        for nursery in nurseries[1:]:
             nursery.warm(imports)
         goal = Trial(first, server, "goal", sandbox).undisturbed()
+        fresh = cache(lambda: Trial(first, server, "fresh", sandbox).undisturbed(fresh=True))
         yield Ground(server, nurseries, sandbox, goal, fresh)
 
 
@@ -81,7 +82,7 @@ def prepared(sandbox: str) -> Generator[Ground]:
 
 def points_of(ground: Ground, rng: random.Random, kills: int, most: int | None) -> list[Point]:
     """The points to try: every call before, half-way and after; or `most` of them, spread over the kinds."""
-    goal, fresh = ground.goal, ground.fresh
+    goal = ground.goal
     every: list[tuple[str, str, Death]] = []
     for stage, labels in goal.calls.items():
         counts: Counter[str] = Counter()
@@ -105,7 +106,7 @@ def points_of(ground: Ground, rng: random.Random, kills: int, most: int | None) 
         points.append(Point(f"kill-{number}", stage, Death(kill=max(moment, 0.001))))
     for number in range(kills // FRESH_EVERY):
         stage = rng.choice(stages)
-        moment = rng.uniform(0.1, fresh.seconds[stage])
+        moment = rng.uniform(0.1, ground.fresh().seconds[stage])
         points.append(Point(f"fresh-{number}", stage, Death(kill=moment), fresh=True))
     return points
 

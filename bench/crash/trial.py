@@ -152,13 +152,21 @@ class Trial:
         self.sessions = 0
         self._deaths: list[tuple[int, looking.State]] = []
 
-    def undisturbed(self, **more: Any) -> Goal:
-        """The run without a death, with a log of every call; `more` is passed with each command."""
+    def undisturbed(
+        self, warm: Callable[[Path], object] | None = None, imports: Path | None = None, **more: Any
+    ) -> Goal:
+        """The run without a death, with a log of every call; `more` is passed with each command.
+
+        What a command has imported, `warm` has the next ones import beforehand.
+        """
         scenario.lay_out(self.work)
         calls: dict[str, tuple[str, ...]] = {}
         seconds: dict[str, float] = {}
         for stage in ("run", "answer", "resume"):
-            ended = self._command(self._words(""), Death(), every=True, **more)
+            names = {"imports": str(imports)} if imports else {}
+            ended = self._command(self._words(""), Death(), every=True, **names, **more)
+            if warm and imports:
+                warm(imports)
             calls[stage], seconds[stage] = ended.calls, ended.seconds
         folder = looking.run_of(self.work)
         root = looking.root_of(folder) if folder else None

@@ -26,7 +26,7 @@ def shown(session: Session, findings: Sequence[Finding], output: str) -> bool:
     if proven(findings):
         acted = any(may_have_changed(session, step) for step in steps)
         return acted or demanded(session) != "change"
-    if _parts_are_shown(session):
+    if _parts_are_shown(session) or _is_the_call(session):
         return True
     if demanded(session) == "change" or not all(finding.after for finding in findings):
         return False
@@ -56,6 +56,15 @@ def _parts_are_shown(session: Session) -> bool:
             for step in parts
         )
     )
+
+
+def _is_the_call(session: Session) -> bool:
+    """Whether the task is one call, word for word, and code has made it: nothing else was asked for."""
+    if len(session.doc.attempted) != 1 or not coded(planner(session, session.doc.meta.attempt)):
+        return False
+    (step,) = session.doc.attempted
+    call = f"call {step.tool} {to_json(dict(step.args or {}))}"
+    return step.state == "done" and session.doc.text(1, "task") == call
 
 
 def _changed(session: Session, steps: Sequence[Step]) -> bool:
