@@ -162,7 +162,9 @@ def test_what_was_superseded_by_something_forgotten_holds_again(tmp_path):
     assert left is not None and (left.superseded, left.until) == ("", "")
 
 
-@pytest.mark.parametrize("task", ["Remember that my parrot is Zebedee. List the files", "List Zebedee's files"])
+@pytest.mark.parametrize(
+    "task", ["Remember that my parrot is Zebedee. List the files", "List Zebedee's files"]
+)
 def test_a_run_is_forgotten_with_what_it_taught_and_its_documents_stay(play, task):
     played = play(answers, task, settings={"embedder": "lexical"})
     fractal, run = played.fractal, played.result.run
@@ -179,7 +181,9 @@ def test_a_run_is_forgotten_with_what_it_taught_and_its_documents_stay(play, tas
 
 
 def test_with_documents_nothing_of_it_is_left_anywhere(play):
-    played = play(answers, "Remember that my parrot is Zebedee. List the files", settings={"embedder": "lexical"})
+    played = play(
+        answers, "Remember that my parrot is Zebedee. List the files", settings={"embedder": "lexical"}
+    )
     other = play(answers, "List the files", settings={"embedder": "lexical", "recall": False})
     state = played.fractal.workspace.state
     done = forget(other.fractal, "zebedee", documents=True)
@@ -188,8 +192,12 @@ def test_with_documents_nothing_of_it_is_left_anywhere(play):
 
 
 def test_a_fact_goes_and_what_its_run_says_of_it_and_not_what_others_said(play):
-    first = play(answers, "Remember that my parrot is Zebedee. List the files", settings={"embedder": "lexical"})
-    second = play(answers, "Remember that my parrot is Zebedee. Look around", settings={"embedder": "lexical"})
+    first = play(
+        answers, "Remember that my parrot is Zebedee. List the files", settings={"embedder": "lexical"}
+    )
+    second = play(
+        answers, "Remember that my parrot is Zebedee. Look around", settings={"embedder": "lexical"}
+    )
     shelf = second.fractal.brain.shelf
     fact = next(each for each in shelf.scan(Observation, {"thread": first.result.run, "said": "fact"}))
     forget(second.fractal, id=fact.id)
