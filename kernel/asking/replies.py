@@ -494,8 +494,10 @@ def _criterion_fault(criterion: Mapping[str, Any], last: int, checks: Collection
     return ""
 
 
-NEUTRAL = ("", " ", "12", "So is the ox.")
-"""Texts that say nothing about a task: none, a blank, a number, a sentence."""
+NEUTRAL = ("", " ", "So is the ox.")
+"""Texts that say nothing about a task: none, a blank, a sentence."""
+NUMBERS = ("12", "47")
+"""A pattern that matches both says only that something is a number."""
 LONGER = "Jackdaws vex a sphinx, and the quartz is of it."
 """Another sentence, for patterns that are fast on any text."""
 _CHOICES = re.compile(r"[*+?{|]|\\[1-9]")
@@ -510,12 +512,13 @@ def empty(criterion: Mapping[str, Any]) -> bool:
 
 
 def neutral(has: str, *, numbers: bool) -> bool:
-    """Whether a pattern says nothing: it matches a text of `NEUTRAL`.
+    """Whether a pattern says nothing: it matches a text of `NEUTRAL`, or any number.
 
     `numbers`: it may say that a text is a number, or that it has a word.
     """
     pattern = pattern_of(has, re.MULTILINE)
-    none, blank, number, *sentences = (bool(pattern.search(text)) for text in NEUTRAL)
+    none, blank, *sentences = (bool(pattern.search(text)) for text in NEUTRAL)
+    number = all(pattern.search(text) for text in NUMBERS)
     sentences += [quick(has) and bool(pattern.search(LONGER))]
     if numbers:
         return none or blank or (number and any(sentences))

@@ -74,11 +74,20 @@ class Recalled(Coded):
             "success": [{"step": 1, "has": f"answered: {re.escape(told.text)}"}],
             "rationale": "a person was asked the same and answered it",
         }
-        output = f"{told.text} (said by you on {told.at[:10]}, {told.source})"
+        output = f"{told.text} ({self._source(told)})"
         reply = reply_to(
             ask, "memory", task, lambda: plan, lambda: verdict(document, ask.evidence, output, TOLD)
         )
         return Reply(json.dumps(reply, ensure_ascii=False), f"{RUNG}:person")
+
+    def _source(self, told: Observation) -> str:
+        """Who said it and when, as `recall` shows it."""
+        from runtime.memory.facts.mind import Mind
+        from runtime.memory.facts.retrieval.holding import Standing
+        from runtime.memory.facts.retrieval.times import day_of
+
+        today = day_of(Mind.of(self.memory.brain).now)
+        return Standing(said=told.at, who=told.who, source=told.source).shown(today)
 
     def _told(self, document: Document) -> Observation | None:
         """What a person answered to this very task."""

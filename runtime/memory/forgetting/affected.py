@@ -189,7 +189,7 @@ class AffectedRows:
 
     def _repeats(self, row: Row, values: Mapping[str, Any]) -> bool:
         """Whether a row repeats removed words. The same words in other runs stay."""
-        if row.kind == "type-member":
+        if row.kind in ("type-member", "problem-type"):
             return row.text in self._removed_tasks
         same = str(values.get("run") or values.get("thread") or "") in self.affected.runs
         return (same or row.kind == "edge") and any(map(self.affected.texts.within, strings(values)))

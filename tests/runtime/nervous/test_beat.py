@@ -191,9 +191,7 @@ def test_a_program_may_not_approve_a_serious_danger(fractal: Make, tmp_path: Pat
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / ".env").write_text("KEY=1")
     reads = {"tool": "bash", "args": {"command": "cat .env; true"}}
-    one = fractal(
-        lambda ask: ACCEPT if ask.phase == "check" else plan(reads, success=[{"step": 1, "has": "^"}])
-    )
+    one = fractal(lambda ask: ACCEPT if ask.phase == "check" else plan(reads))
     one.send("show the settings")
     assert beat(one) == ["waiting"]
     asked = waiting(one)
@@ -204,7 +202,7 @@ def test_a_program_may_not_approve_a_serious_danger(fractal: Make, tmp_path: Pat
     one.nerves.messages.write(tier="human", sender="somebody", **fields)
     assert beat(one) == []
     one.reply(asked.id, "approve", by=TERMINAL)
-    assert beat(one) == ["complete"]
+    assert beat(one) == ["unverified"], "it ran, and nothing shows that it only looked"
 
 
 def test_a_clients_task_waits_for_what_its_own_runs_wait_for(fractal: Make) -> None:

@@ -152,13 +152,15 @@ def test_a_requested_tool_is_designed_tested_refined_granted_and_used(place: Pla
         ("oversight", "teaching"),
         ("worker", "outcome"),
         ("oversight", "observation"),
+        ("oversight", "observation"),
     ]
     assert all(f"{name}: {text}" in told[0][2] for name, text in REQUEST.items())
     assert "idle" in told[1][2] and '"ready"' in told[1][2]
     first, second = reports(fractal)
     assert "FAIL" in first and "case 1" in first and "1 of 2 passed" in first
     assert "pass" in second and "2 of 2 passed" in second
-    assert "added tool cells" in told[-1][2]
+    assert "added tool cells" in told[-2][2]
+    assert told[-1][2].startswith("a new reflexes/cells.md: the sample of cells without a model")
     (grant,) = (each for each in fractal.nerves.messages.all(type="grant") if each.data["tool"] == "cells")
     assert (grant.tier, grant.to, grant.data["via"]) == ("oversight", "default", "design")
     assert "Prepare before you spawn." in "".join(

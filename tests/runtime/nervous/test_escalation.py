@@ -98,7 +98,6 @@ async def test_oversight_sees_what_the_worker_tried(fractal: Make) -> None:
     tries = plan(
         {"tool": "bash", "args": {"command": "cat numbers.csv; true"}},
         {"tool": "escalate", "what": "code: read the numbers"},
-        success=[{"step": 2, "has": "^"}],
     )
     large = overseer(by_phase(SOLVES, SOLVED))
     one = fractal(by_phase(tries), large)

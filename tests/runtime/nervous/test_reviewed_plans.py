@@ -23,7 +23,6 @@ from runtime.nervous.nerves import MOST_SENT_BACK
 
 PUSH = bash("git push origin main")
 ECHO = bash("echo hello")
-PASSES = [{"step": 1, "has": "^"}]
 APPROVES = {"decision": "approve", "why": ""}
 Make = Callable[..., Fractal]
 
@@ -124,7 +123,7 @@ async def test_always_sends_every_plan_up(fractal: Make) -> None:
 
 async def test_a_type_that_failed_lately_sends_the_next_plan_up(fractal: Make) -> None:
     oversight, asked = replying(APPROVES)
-    one = fractal(planning(ECHO, success=PASSES), oversight)
+    one = fractal(planning(ECHO), oversight)
     for name in "ab":
         one.feedback((await one.run(f"count the words of {name}.txt")).run, False, "wrong")
     assert asked == []
@@ -137,7 +136,7 @@ async def test_a_type_that_failed_lately_sends_the_next_plan_up(fractal: Make) -
 
 async def test_a_call_that_was_approved_with_its_plan_is_not_asked_for_again(fractal: Make) -> None:
     oversight, asked = replying(APPROVES)
-    one = fractal(planning(PUSH, success=PASSES), oversight)
+    one = fractal(planning(PUSH), oversight)
     result = await one.run("publish the branch main")
     assert (result.exit, len(asked)) == (Exit.ACCEPTED, 1)
     step = one.document(result.run).steps[1]
@@ -146,7 +145,7 @@ async def test_a_call_that_was_approved_with_its_plan_is_not_asked_for_again(fra
 
 async def test_an_approval_is_not_for_a_plan_that_was_changed_since(fractal: Make) -> None:
     oversight, _ = replying({"decision": "pass", "why": "decide"})
-    one = fractal(planning(PUSH, success=PASSES), oversight)
+    one = fractal(planning(PUSH), oversight)
     run = (await one.run("publish the branch main")).run
     one.tell(run, "approve", by=TERMINAL)
     path = one.path(run)
@@ -218,7 +217,7 @@ async def test_the_document_tells_who_decided_what_and_why(fractal: Make) -> Non
     oversight, _ = replying({"decision": "nudge", "why": "push dev, not main"}, APPROVES)
 
     def worker(ask: Ask) -> Any:
-        return planning(PUSH if ask.attempt == 1 else bash("git push origin dev"), success=PASSES)(ask)
+        return planning(PUSH if ask.attempt == 1 else bash("git push origin dev"))(ask)
 
     one = fractal(worker, oversight)
     text = text_of(one, (await one.run("publish what is new")).run)
@@ -239,7 +238,7 @@ async def test_one_model_is_worker_and_oversight_in_separate_calls_and_the_docum
 
     def both(ask: Ask) -> Any:
         asked.append(ask)
-        return APPROVES if ask.phase == "review" else planning(PUSH, success=PASSES)(ask)
+        return APPROVES if ask.phase == "review" else planning(PUSH)(ask)
 
     one = fractal(both, review="risky")
     result = await one.run("publish the branch main")
@@ -262,7 +261,7 @@ async def test_without_a_model_oversight_is_skipped_and_the_human_asked(
 
 async def test_with_two_models_they_differ(fractal: Make) -> None:
     oversight, asked = replying(APPROVES)
-    one = fractal(planning(PUSH, success=PASSES), oversight)
+    one = fractal(planning(PUSH), oversight)
     result = await one.run("publish the branch main")
     assert [ask.rung for ask in asked] == ["large"]
     assert 'by oversight "large"' in text_of(one, result.run)
@@ -302,7 +301,7 @@ async def test_what_oversight_approved_ten_times_needs_no_review_until_something
     fractal: Make,
 ) -> None:
     oversight, asked = replying(APPROVES)
-    one = fractal(planning(PUSH, success=PASSES), oversight, learn="off")
+    one = fractal(planning(PUSH), oversight, learn="off")
     for number in range(UNCHANGED):
         assert (await one.run(f"publish the branch number {number}")).exit == Exit.ACCEPTED
     assert len(asked) == UNCHANGED
@@ -334,7 +333,7 @@ async def test_three_nudges_that_agree_are_shown_to_later_plans_of_that_type(fra
 
     def worker(ask: Ask) -> Any:
         prompts.append(ask.user)
-        return planning(PUSH if ask.attempt == 1 else ECHO, success=PASSES)(ask)
+        return planning(PUSH if ask.attempt == 1 else ECHO)(ask)
 
     one = fractal(worker, oversight, recall=True)
     for name, said in zip(
@@ -358,7 +357,7 @@ async def test_a_question_that_a_human_answered_is_not_asked_again_in_other_word
         if ask.phase == "check":
             return ACCEPT
         if any(note.key == "answer" for note in ask.document.section(1).notes):
-            return plan(ECHO, success=PASSES)
+            return plan(ECHO)
         asks = "which currency are the prices in?" if "first" in ask.user else "in what money are the prices?"
         return {**plan(), "steps": [], "success": [], "question": asks}
 

@@ -7,7 +7,7 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from playing import ACCEPT, plan
+from playing import ACCEPT, plan, put
 
 from kernel.errors import UsageError
 from runtime.api.fractal import Fractal
@@ -22,15 +22,21 @@ from runtime.memory.forgetting.request import Request
 from runtime.memory.store import Shelf
 from runtime.memory.tasks.decisions import Decision
 from runtime.memory.tasks.trees import NeuronTree
+from runtime.memory.tasks.types import ProblemType
 
 LIST = {"tool": "list", "args": {}}
+
+
+@pytest.fixture(autouse=True)
+def notes(tmp_path: Path) -> None:
+    put(tmp_path, "work/notes.md", "one")
 
 
 def answers(ask):
     return (
         {**ACCEPT, "output": "{{ steps[1].result }}"}
         if ask.phase == "check"
-        else plan(LIST, success=[{"step": 1, "has": "^"}])
+        else plan(LIST, success=[{"step": 1, "has": r"notes\.md"}])
     )
 
 
@@ -156,16 +162,17 @@ def test_what_was_superseded_by_something_forgotten_holds_again(tmp_path):
     assert left is not None and (left.superseded, left.until) == ("", "")
 
 
-def test_a_run_is_forgotten_with_what_it_taught_and_its_documents_stay(play):
-    played = play(
-        answers, "Remember that my parrot is Zebedee. List the files", settings={"embedder": "lexical"}
-    )
+@pytest.mark.parametrize(
+    "task", ["Remember that my parrot is Zebedee. List the files", "List Zebedee's files"]
+)
+def test_a_run_is_forgotten_with_what_it_taught_and_its_documents_stay(play, task):
+    played = play(answers, task, settings={"embedder": "lexical"})
     fractal, run = played.fractal, played.result.run
     shelf = fractal.brain.shelf
     fractal.brain.memory  # noqa: B018  # its tree gets its neurons
     assert shelf.count(NeuronTree) == 1 and shelf.count(Decision) == 1
     done = forget(fractal, run=run)
-    for kind in (NeuronTree, Decision, Experience, Observation, Memory):
+    for kind in (NeuronTree, Decision, Experience, Observation, Memory, ProblemType):
         assert shelf.count(kind) == 0
     state = fractal.workspace.state
     assert done.left == [run] and {each.split("/")[0] for each in places_of("zebedee", state)} == {"runs"}

@@ -22,6 +22,7 @@ from runtime.memory.tasks.trees import NeuronTree
 
 SINGERS = "A choir has 36 singers. {} of them are ill. How many singers does the choir have for the concert?"
 TASK, OTHER = SINGERS.format(5), SINGERS.format(8)
+BELOW_40 = r"^[1-3]?\d$"
 WHY = "ill singers cannot sing"
 Do = Callable[..., RunResult]
 
@@ -54,7 +55,7 @@ def do(work: Path) -> Do:
     ) -> RunResult:
         place = work.parent / f"script-{len(list(work.parent.iterdir()))}.json"
         accept = {"validation": "pass", "issues": [], "decision": "ACCEPT", "output": "{{ steps[1].result }}"}
-        plan = planned(task, expression, result or r"\d")
+        plan = planned(task, expression, result or BELOW_40)
         place.write_text(json.dumps({"fused": plan, "plan": plan, "check": accept}))
         values = {"sandbox": "off", "embedder": "lexical", "model": f"scripted:{place}", **settings}
         return with_fractal(work, lambda fractal: asyncio.run(fractal.run(task, reuse=reuse)), values)
