@@ -1,4 +1,4 @@
-"""Diaries asked on a whole ladder: the rung of facts, else a model with the prompt that a run really sends.
+"""Diaries asked on a whole ladder: a model with the prompt that a run really sends, or the rung of facts.
 
 An answer is right if it contains one of `right`, or a word of it that tells it from the question and from
 `outdated`; outdated if the same holds for `outdated`; unknown if it says that it is not known, or if the run
@@ -26,7 +26,6 @@ from runtime.memory import FACTS
 from runtime.memory.facts.records import moment
 from runtime.memory.facts.retrieval.language import words
 from runtime.memory.facts.retrieval.questions import questions_of
-from runtime.reflexes.known import Known
 
 WAYS = ("right", "outdated", "wrong", "unknown")
 _UNKNOWN = re.compile(
@@ -55,9 +54,7 @@ def play(diary: Diary, model: Model, embedder: str, only: int = 0) -> list[dict[
         settings |= {"model": model} if isinstance(model, str) else {}
         fractal = Fractal(folder, settings=settings, trusted=True)
         if not isinstance(model, str):
-            fractal = Fractal(
-                folder, settings=settings, ladder=Ladder((Known(fractal.memory), model)), trusted=True
-            )
+            fractal = Fractal(folder, settings=settings, ladder=Ladder((model,)), trusted=True)
         for question in asked:
             at = moment(question.at)
             fractal.memory.clock = lambda at=at: at
@@ -81,7 +78,7 @@ def _asked(fractal: Fractal, question: Question) -> dict[str, Any]:
     result = asyncio.run(fractal.run(question.ask))
     rungs = fractal.document(result.run).meta.rungs
     by = "facts" if any(each.get("rung") == FACTS and not each.get("passed") for each in rungs) else "model"
-    text = result.output if result.status == "complete" else ""
+    text = result.output if result.status in ("complete", "unverified") else ""
     values = {"ask": question.ask, "at": question.at[:10], "kind": question.kind, "right": question.right}
     return {**values, "by": by, "status": result.status, "said": text, "way": way_of(question, text)}
 

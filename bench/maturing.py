@@ -30,7 +30,6 @@ GOALS: Mapping[str, float] = {"lifeforce": 0.6, "latency": 0.8}
 """The share that the tenth time has to save. Source: the seed."""
 JUDGED = NEEDED["cerebellum"][0] + 5
 """How often the tasks that only a model can judge are done."""
-WORDS = ("Ida", "Ben", "Mia", "Tom", "Eva", "Max", "Lea", "Jan", "Ana", "Kai")
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,7 @@ class Kind:
 
     task: Callable[[int], str]
     steps: Callable[[str], list[dict[str, Any]]]
-    success: Mapping[str, Any]
+    success: Callable[[str], Mapping[str, Any]]
     solved: int = 1  # times that the model does it before memory may
 
 
@@ -53,8 +52,12 @@ def _drive(task: str) -> list[dict[str, Any]]:
 
 
 def _reckon(task: str) -> list[dict[str, Any]]:
-    boxes, each, given = re.findall(r"\d+", task)
-    return [{"tool": "calc", "args": {"expression": f"{boxes} * {each} - {given}"}}]
+    boxes, each, given, path = re.findall(r"[\w-]+\.txt|\d+", task)
+    return [
+        {"tool": "calc", "args": {"expression": f"{boxes} * {each} - {given}"}},
+        {"tool": "write", "args": {"path": path, "content": "{{ steps[1].result }}"}},
+        {"tool": "read", "args": {"path": path}},
+    ]
 
 
 def _way(n: int) -> str:
@@ -62,25 +65,33 @@ def _way(n: int) -> str:
 
 
 def _pens(n: int) -> str:
-    bought = f"{WORDS[n % len(WORDS)]} buys {n + 3} boxes with {n + 10} pens each"
-    return f"{bought} and gives {n + 2} pens away. How many pens are left?"
+    bought = f"Ida buys {n + 3} boxes with {n + 10} pens each"
+    return f"{bought} and gives {n + 2} pens away. Write how many are left into pens-{n}.txt."
 
 
-JUDGE = {"judge": "the robot goes on and its way is free"}
+def _goes_on(_task: str) -> Mapping[str, Any]:
+    return {"step": 4, "has": "goes on at"}
+
+
+def _judged(_task: str) -> Mapping[str, Any]:
+    return {"judge": "the robot goes on and its way is free"}
+
+
+def _written(task: str) -> Mapping[str, Any]:
+    return {"file": re.findall(r"\S+\.txt", task)[0], "has": r"^\d+$"}
+
+
 KINDS: Mapping[str, Kind] = {
-    "collision, proven by code": Kind(_way, _drive, {"step": 4, "has": "goes on at"}),
-    "collision, judged by the model": Kind(_way, _drive, JUDGE),
-    "collision, judged, solved twice": Kind(_way, _drive, JUDGE, solved=2),
-    "word problem, proven by code": Kind(_pens, _reckon, {"step": 1, "has": "[0-9]"}),
+    "collision, proven by code": Kind(_way, _drive, _goes_on),
+    "collision, judged by the model": Kind(_way, _drive, _judged),
+    "collision, judged, solved twice": Kind(_way, _drive, _judged, solved=2),
+    "word problem, proven by code": Kind(_pens, _reckon, _written),
 }
 
 
 def measure(times: int = 10, judged: int = JUDGED, pace: float = 1.0) -> dict[str, Any]:
     """By kind of task: lifeforce, milliseconds and calls of each time. `pace` 0 is a model without delay."""
-    return {
-        name: _played(kind, judged if "judge" in kind.success else times, pace)
-        for name, kind in KINDS.items()
-    }
+    return {name: _played(kind, judged if "judged" in name else times, pace) for name, kind in KINDS.items()}
 
 
 def _played(kind: Kind, times: int, pace: float) -> list[dict[str, Any]]:
@@ -113,7 +124,7 @@ def _script(kind: Kind, task: str, pace: float) -> dict[str, Any]:
     output = f"{{{{ steps[{len(steps)}].result }}}}"
     replies: dict[str, Any] = {
         "understand": {"task": task, "context": []},
-        "plan": {**plan, "steps": steps, "success": [kind.success]},
+        "plan": {**plan, "steps": steps, "success": [dict(kind.success(task))]},
         "check": {"validation": "pass", "issues": [], "decision": "ACCEPT", "output": output},
     }
     seconds = {

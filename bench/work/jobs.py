@@ -315,7 +315,7 @@ JOBS: tuple[WorkJob, ...] = (
         "Which module handled the request of the first ERROR in server.log? Write its name into first.txt.",
         {"server.log": _LOG},
         _log,
-        ({"file": "first.txt", "has": r"\w"},),
+        ({"run": "test -s first.txt && grep -qwf first.txt server.log"},),
         _has("first.txt", "billing\n"),
     ),
     WorkJob(

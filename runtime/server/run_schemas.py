@@ -110,7 +110,6 @@ class Listed(BaseModel):
     folder: str
     type: str
     to_apply: int = Field(description="files changed in its worktree")
-    attempt: int
 
 
 class RunPage(BaseModel):

@@ -71,10 +71,21 @@ def test_a_diary_is_asked_on_a_ladder() -> None:
         Question("Who leads the project?", "2026-01-06T09:00:00.000Z", ("Marit",), (), "current"),
         Question("Who pays for the project?", "2026-01-06T09:00:00.000Z", (), (), "unknown"),
     )
-    model = Scripted(lambda ask: {"task": "x", "cannot": "it is not known"})
+    said = {"leads": {"answer": "Marit does."}, "pays": {"cannot": "it is not known"}}
+    model = Scripted(lambda ask: {"task": "x", **said[ask.document.text(1, "task").split()[1]]})
     rows = diary_ladder.play(Diary("small", entries, asked), model, "lexical")
-    assert [(each["by"], each["way"]) for each in rows] == [("facts", "right"), ("model", "unknown")]
+    assert [(each["by"], each["way"]) for each in rows] == [("model", "right"), ("model", "unknown")]
     assert "- Marit leads the project. (said by you, 5 January)" in model.asks[0].user
+
+
+def test_without_a_model_the_facts_answer_a_diary() -> None:
+    entries = (("2026-01-05T09:00:00.000Z", "Marit leads the project."),)
+    asked = (
+        Question("Who leads the project?", "2026-01-06T09:00:00.000Z", ("Marit",), (), "current"),
+        Question("Who pays for the project?", "2026-01-06T09:00:00.000Z", (), (), "unknown"),
+    )
+    rows = diary_ladder.play(Diary("small", entries, asked), "reflex", "lexical")
+    assert [(each["by"], each["way"]) for each in rows] == [("facts", "right"), ("facts", "unknown")]
 
 
 def test_an_answer_is_right_by_what_tells_it_from_the_question_and_the_outdated() -> None:

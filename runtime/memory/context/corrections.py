@@ -15,6 +15,7 @@ from typing import Any
 
 from kernel.asking.prompt import NOT_YET
 from kernel.document.model import Document, Step
+from kernel.document.redaction import redact
 from kernel.errors import FractalError
 from kernel.loop.criteria import Finding, reason
 from kernel.store.files import FileStore
@@ -78,7 +79,7 @@ def correction_of(document: Document, folder: Path) -> Correction | None:
     if not paths:
         return None
     path = min(paths, key=lambda each: bool(_TEST.search(each)))  # the first that is no test
-    before, after = _differing(*changes[path])
+    before, after = _differing(*map(redact, changes[path]))
     return Correction(
         path,
         before,
@@ -218,4 +219,4 @@ def _shown(command: str) -> str:
 
 def _cut(text: str, most: int) -> str:
     """A text in backticks, or its beginning with an ellipsis."""
-    return shortened(text.replace("`", "'"), most)
+    return shortened(redact(text).replace("`", "'"), most)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernel.document.escaping import to_json
 from kernel.document.model import Document, Step
-from kernel.document.redaction import redact
+from kernel.document.redaction import redact, redacted, redactor
 from kernel.errors import FractalError
 from kernel.store.files import FileStore
 from runtime.memory.context.corrections import Correction, correction_of
@@ -80,7 +80,7 @@ def ways(near: Iterable[tuple[Experience, float]], state: Path) -> list[Way]:
             way.bad += 1
             continue
         if not way.good:
-            way.text, way.score = redact(_example(experience, steps, correction)), score
+            way.text, way.score = _example(experience, steps, correction), score
         way.good.append(experience.run)
     helping = [way for way in by_shape.values() if len(way.good) > way.bad]
     corrections = sorted((way for way in helping if way.corrects), key=lambda way: -way.score)
@@ -149,7 +149,7 @@ def _masked(value: Any, own: set[str]) -> Any:
 
 
 def _example(experience: Experience, steps: Sequence[Step], correction: Correction | None) -> str:
-    task = flat(experience.text)
+    task = flat(redact(experience.text))
     if correction:
         least, most = CORRECTED_TASK_CHARS
         told = correction.told(CORRECTED_CHARS - min(len(task), least))
@@ -161,12 +161,13 @@ def _example(experience: Experience, steps: Sequence[Step], correction: Correcti
 
 
 def _calls(steps: Sequence[Step]) -> Iterator[str]:
+    hide = redactor()  # before anything is cut: half of a secret has no form
     for step in steps:
-        args = {key: _short(value) for key, value in (step.args or {}).items()}
+        args = {key: _short(value) for key, value in redacted(step.args or {}, hide).items()}
         if args or not step.what:
             yield f"{step.tool} {to_json(args)}"
         else:
-            yield f"{step.tool or 'subtask'}: {_short(step.what)}"
+            yield f"{step.tool or 'subtask'}: {_short(hide(step.what))}"
 
 
 def _short(value: Any) -> Any:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernel.document.model import Document
+from runtime.catalogue.catalogue import Catalogue
 from runtime.memory import DIRECT, FACTS, RUNG, WITHOUT_MODEL
 from runtime.memory.tasks import Refusal
 from runtime.memory.tasks.asked import way_of
@@ -101,7 +102,7 @@ def lesson_of(
     known = attempt.planner in WITHOUT_MODEL and not in_other_words(document)
     if known or not (attempt.last and attempt.good):
         return None
-    lesson = exemplar(document, reporting(systems))
+    lesson = exemplar(document, reporting(systems), Catalogue(systems).tools)
     if isinstance(lesson, Refusal):
         return lesson
     meta = document.meta

@@ -115,14 +115,14 @@ def _learned(root: Document) -> Iterator[tuple[int, str]]:
 
 
 def _end(root: Document, kinds: Sequence[str]) -> tuple[Literal["result", "failure"], str] | None:
-    """The result or failure of a run; None if it was cancelled or only looked something up."""
+    """The result or failure of a run; None if it was cancelled, unanswered or only looked something up."""
     status = root.meta.status
     task = shortened(flat(root.text(1, "task")), TASK_CHARS)
     if status == "complete":
         result = shortened(flat(root.text(5, "result")), RESULT_CHARS)
         if "results" in kinds and result and _worth_storing(root):
             return "result", f"“{task}” came to: {result}"
-    elif status != "cancelled" and "failures" in kinds:
+    elif status not in ("cancelled", "unanswered") and "failures" in kinds:
         return "failure", f"“{task}” failed ({status}): {shortened(flat(reason_of(root)), RESULT_CHARS)}"
     return None
 

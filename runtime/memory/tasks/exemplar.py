@@ -20,6 +20,7 @@ from kernel.document.model import Document, Step
 from kernel.document.redaction import redact
 from kernel.document.references import SHELL, in_shell, references
 from kernel.document.references import renumbered as with_numbers
+from kernel.tools.tool import Tool
 from runtime.memory.tasks import Refusal
 from runtime.text.sections import sections
 from runtime.text.tokens import tokens
@@ -34,6 +35,7 @@ SHORTEST_RESULT, LONGEST_RESULT = 2, 2_000
 LONGEST_OUTPUT = 20_000
 RECALL = "recall"
 """The tool that asks memory."""
+NO_TOOLS: Mapping[str, Tool] = {}
 COMMANDS = frozenset({"command", "run", "script"})
 """Arguments and criteria that a shell reads."""
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:,\d{3})*(?:\.\d+)?(?![\w.]*\d)")
@@ -60,6 +62,7 @@ class Exemplar(BaseModel):
     output: str = ""  # results are references
     verified: bool = False  # some criterion failed before and held after
     made: bool = False  # a person said it in other words: only fit for the very same task
+    choices: tuple[str, ...] = ()  # of its steps' arguments, those that have one of the values a tool offers
 
 
 @cache
@@ -68,8 +71,13 @@ def reporting(systems: tuple[Path, ...]) -> frozenset[str]:
     return frozenset(word for _, body in sections(systems, "reports.md") for word in _words(body))
 
 
-def exemplar(document: Document, reports: Collection[str] = ()) -> Exemplar | Refusal:
-    """What a finished loop teaches, or why it teaches nothing; `reports` are the words of `reporting`."""
+def exemplar(
+    document: Document, reports: Collection[str] = (), tools: Mapping[str, Tool] = NO_TOOLS
+) -> Exemplar | Refusal:
+    """What a finished loop teaches, or why it teaches nothing.
+
+    `reports` are the words of `reporting`; `tools` may offer values of arguments to choose from.
+    """
     meta, task = document.meta, document.text(1, "task")
     if why := _unfit(document, task):
         return Refusal(why)
@@ -104,7 +112,20 @@ def exemplar(document: Document, reports: Collection[str] = ()) -> Exemplar | Re
         output=f"{{{{ steps[{len(ended)}].result }}}}" if beside else output,
         verified=not meta.unverified,
         made=bool(reworded),
+        choices=tuple(dict.fromkeys(each for step in steps for each in _choices(step, tools))),
     )
+
+
+def _choices(step: Mapping[str, Any], tools: Mapping[str, Tool]) -> Iterator[str]:
+    """The arguments of a step that have one of the values which its tool offers for them."""
+    tool = tools.get(step["tool"])
+    for name, value in step["args"].items() if tool else ():
+        if value in tool.args.get(name, {}).get("enum", ()):
+            yield _argument(step, name)
+
+
+def _argument(step: Mapping[str, Any], name: str) -> str:
+    return f"{step.get('tool')}.{name}"
 
 
 def in_other_words(document: Document) -> str:
@@ -201,15 +222,16 @@ def only_for(exemplar: Exemplar) -> str:
     """Why an exemplar is only fit for the very same task; "" if it is fit for variations."""
     if exemplar.made:
         return "its steps hold what a person said for another task"
-    own = own_text(exemplar.task, exemplar.steps)
+    own = own_text(exemplar.task, exemplar.steps, exemplar.choices)
     return f"its steps hold {own!r}, which was made for another task" if own else ""
 
 
-def own_text(task: str, steps: Sequence[Mapping[str, Any]]) -> str:
+def own_text(task: str, steps: Sequence[Mapping[str, Any]], choices: Collection[str] = ()) -> str:
     """The first text in an argument that is neither in the task nor a result: "" if there is none.
 
     The planner made it for this task, so that no other task may be given it. A calculation has only numbers
-    and functions, and a shell command has its programs and options: these are the procedure, not its content.
+    and functions, a shell command has its programs and options, and an argument may have one of the values
+    that its tool offers: these are the procedure, not its content.
     """
     known = {word.lower() for word in _PIECE.findall(task)}
     found = (
@@ -217,6 +239,7 @@ def own_text(task: str, steps: Sequence[Mapping[str, Any]]) -> str:
         for step in steps
         if step.get("tool") not in CALCULATING
         for key, value in _given(step.get("args") or {})
+        if _argument(step, key) not in choices
         for piece in _pieces(_REFERENCE.sub(" ", value), key in COMMANDS)
         if piece.lower() not in known
     )

@@ -32,7 +32,7 @@ def coder(fixes: dict[str, tuple[str, str, str]], tasks: dict[str, str]) -> list
 
 
 def _replies(task: str, step: dict[str, Any], by: str) -> Iterator[dict[str, Any]]:
-    success = {"run": "python3 -m unittest -q"} if by == "run" else {"step": 1, "has": "[0-9]"}
+    success = {"run": "python3 -m unittest -q"} if by == "run" else {"run": 'test "$RESULT_1" -gt 0'}
     plan = {"task": task, "approach": "directly", "confidence": "high", "steps": [step], "success": [success]}
     pattern = f"^{re.escape(task)}$"
     yield {"task": pattern, "phase": ["fused", "plan"], "reply": plan}

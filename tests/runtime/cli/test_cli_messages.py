@@ -16,8 +16,8 @@ PUSH: dict[str, Any] = {
     "task": "Publish it",
     "approach": "push",
     "confidence": "high",
-    "steps": [{"tool": "bash", "args": {"command": "git push origin main; true"}}],
-    "success": [{"step": 1, "has": "^"}],
+    "steps": [{"tool": "bash", "args": {"command": "git push origin main; echo main > pushed"}}],
+    "success": [{"file": "pushed", "has": "main"}],
 }
 
 
@@ -114,7 +114,7 @@ def test_wrong_arguments_are_named(ready: Command) -> None:
 
 
 def test_ctrl_c_ends_the_beat_and_its_work_goes_on_at_the_next(ready: Command) -> None:
-    slow = {**PUSH, "steps": [{"tool": "bash", "args": {"command": "touch begun; sleep 60"}}]}
+    slow = {**PUSH, "steps": [{"tool": "bash", "args": {"command": "echo main > pushed; sleep 60"}}]}
     name = ready.script("slow.yaml", {"fused": slow, "check": ACCEPT})
     (ready.folder / "fractal.yaml").write_text(f"model: {name}\nsandbox: 'off'\n")
     ready("messages", "send", "sleep well")
@@ -125,7 +125,7 @@ def test_ctrl_c_ends_the_beat_and_its_work_goes_on_at_the_next(ready: Command) -
         stderr=subprocess.PIPE,
         text=True,
     )
-    until(lambda: (ready.folder / "begun").exists())
+    until(lambda: (ready.folder / "pushed").exists())
     beating.send_signal(signal.SIGINT)
     _, said = beating.communicate(timeout=30)
     assert beating.returncode == 0 and "begins: sleep well" in said and "Traceback" not in said

@@ -10,7 +10,7 @@ import pytest
 
 from kernel.document.model import Document, Meta, Note, Section, Step, root_id
 from kernel.store.files import FileStore
-from runtime.memory.context.ways import EXAMPLE_CHARS, shaped, ways
+from runtime.memory.context.ways import ARGUMENT_CHARS, EXAMPLE_CHARS, shaped, ways
 from runtime.memory.episodes.experience import Experience, experiences_of
 
 Happened = Callable[..., tuple[Experience, float]]
@@ -110,12 +110,17 @@ def test_a_run_whose_document_is_gone_still_tells_its_tools(happened: Happened, 
 
 
 def test_what_is_long_is_cut_what_is_secret_is_left_out_and_what_is_no_success_is_no_example(
-    happened: Happened, tmp_path: Path
+    happened: Happened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    long = happened("write it", *(step(n, "write", path=f"{n}.txt", content="x" * 300) for n in range(1, 30)))
-    (way,) = ways([long], tmp_path, lambda text: text.replace("x", "-"))
+    secret = "xKq7" * 20
+    content = f"{'it is ' * 10}{secret}"
+    assert len(content) > ARGUMENT_CHARS
+    long = happened("write it", *(step(n, "write", path=f"{n}.txt", content=content) for n in range(1, 30)))
+    monkeypatch.setenv("SHOP_TOKEN", secret)  # known to be a secret after it was written
+    (way,) = ways([long], tmp_path)
     assert len(way.text) <= EXAMPLE_CHARS
-    assert "x…" not in way.text
+    assert "it is [redacted SHOP_TOKEN]" in way.text
+    assert "xKq7" not in way.text, "nor a part of it, where the argument is cut"
     endless = happened("write all", *(step(n, "write", path=f"{n}.txt", content="") for n in range(1, 60)))
     stopped = (happened("stop", sort("x"))[0].model_copy(update={"success": None}), 0.9)
     assert ways([endless, stopped], tmp_path) == []

@@ -26,7 +26,6 @@ from runtime.nervous.discovery import decided
 from runtime.nervous.messages import Message
 
 COUNT = {"tool": "count", "args": {"what": "lines", "path": "notes.md"}}
-STEP = [{"step": 1, "has": "^"}]
 SETTINGS = {"embedder": "lexical", "fsync": False, "sandbox": "off", "recall": False, "learn": "off"}
 Make = Callable[..., Fractal]
 
@@ -49,7 +48,7 @@ def names(fractal: Fractal, agent: str = "") -> set[str]:
 
 
 def planning(*steps: Any, **more: Any) -> Callable[[Ask], Any]:
-    return lambda ask: ACCEPT if ask.phase == "check" else plan(*steps, success=STEP, **more)
+    return lambda ask: ACCEPT if ask.phase == "check" else plan(*steps, **more)
 
 
 def indexed(ask: Ask) -> set[str]:
@@ -63,7 +62,7 @@ async def test_a_new_agent_knows_the_starting_set(fractal: Make) -> None:
 
     def worker(ask: Ask) -> Any:
         asks.append(ask)
-        return ACCEPT if ask.phase == "check" else plan({"tool": "discover-tools", "args": {}}, success=STEP)
+        return ACCEPT if ask.phase == "check" else plan({"tool": "discover-tools", "args": {}})
 
     one = fractal(worker)
     result = await one.run("say which tools you know")
@@ -98,7 +97,7 @@ async def test_a_subtask_knows_no_more_than_its_parent(fractal: Make) -> None:
     def worker(ask: Ask) -> Any:
         if ask.phase == "check":
             return ACCEPT
-        return plan(COUNT if ask.document.meta.parent else {"subtask": "count it"}, success=STEP)
+        return plan(COUNT if ask.document.meta.parent else {"subtask": "count it"})
 
     one = fractal(worker)
     result = await one.run("have a look at the notes")
@@ -135,7 +134,7 @@ async def test_oversight_knows_everything(fractal: Make) -> None:
         asks.append(ask)
         if ask.phase == "understand":
             return {"task": ask.document.task, "context": [], "open": []}
-        return ACCEPT if ask.phase == "check" else plan(COUNT, success=STEP)
+        return ACCEPT if ask.phase == "check" else plan(COUNT)
 
     one = fractal(planning({"tool": "escalate", "what": "general: count the lines of notes.md"}), large)
     assert (await one.run("have a look at the notes")).exit == Exit.ACCEPTED
@@ -201,10 +200,10 @@ def mean(worker_knows: str) -> Callable[[Ask], Any]:
             return ACCEPT
         known = indexed(ask)
         if worker_knows in known:
-            return plan({"tool": worker_knows, "args": {"expression": "(4+5+9)/3"}}, success=STEP)
+            return plan({"tool": worker_knows, "args": {"expression": "(4+5+9)/3"}})
         if "request-statistics" in known:
-            return plan({"tool": "request-statistics", "what": "the mean of 4, 5, 9"}, success=STEP)
-        return plan({"tool": "escalate", "what": "statistics: the mean of 4, 5, 9"}, success=STEP)
+            return plan({"tool": "request-statistics", "what": "the mean of 4, 5, 9"})
+        return plan({"tool": "escalate", "what": "statistics: the mean of 4, 5, 9"})
 
     return answer
 
@@ -214,7 +213,7 @@ def overseer(ask: Ask) -> Any:
         return {"task": ask.document.task, "context": [], "open": []}
     if ask.phase == "check":
         return {**ACCEPT, "output": "6"}
-    return plan({"tool": "calc", "args": {"expression": "(4+5+9)/3"}}, success=STEP)
+    return plan({"tool": "calc", "args": {"expression": "(4+5+9)/3"}})
 
 
 async def test_in_a_month_escalations_become_fewer_and_the_log_tells_why(fractal: Make) -> None:

@@ -52,6 +52,7 @@ def read(text: str | bytes) -> tuple[set[str], Samples]:
 def solve(folder: Path, **settings: object) -> str:
     """Do a task that a model solves the first time, and memory later; returns the run's id."""
     put(folder, "notes.md", "one\ntwo\n")
+    (folder / "back.md").unlink(missing_ok=True)
     model = folder.parent / "model.json"
     model.write_text(json.dumps({"fused": REVERSE}))
     given = {"sandbox": "off", "model": f"scripted:{model}", "embedder": "lexical", **settings}

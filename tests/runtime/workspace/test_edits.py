@@ -282,9 +282,9 @@ def test_fixed_step_releases_skipped_dependents(play, work):
 
 
 def test_changed_criteria_are_checked_again(play, work):
-    model = Model(read("a.txt"), success=[{"step": 1, "has": "a"}])
+    model = Model(read("a.txt"), success=[{"step": 1, "has": "^a$"}])
     first = play(model)
-    edit(first, r'(### success criteria.*?"has": )"a"', r'\1"nothing like it"', count=1)
+    edit(first, r'(### success criteria.*?"has": )"\^a\$"', r'\1"nothing like it"', count=1)
     again = play(
         lambda ask: (
             {"validation": "fail", "issues": ["x"], "decision": "ESCALATE", "output": ""}
@@ -677,7 +677,7 @@ TASK = r"(### task · person\n\n> )do the work\n"
 
 
 def test_plan_edited_with_the_task_is_used_for_the_new_task(play, work):
-    model = Model(read("a.txt"), success=[{"step": 1, "has": "."}])
+    model = Model(read("a.txt"), success=[{"step": 1, "has": "^[ab]$"}])
     first = play(model)
     edit(first, TASK, r"\1read the other file\n")
     edit(first, READ_A, READ_B)

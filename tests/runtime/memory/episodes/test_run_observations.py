@@ -12,6 +12,7 @@ import pytest
 from playing import ACCEPT, plan
 
 from runtime.api.fractal import Fractal
+from runtime.api.knowledge import remember
 from runtime.memory.episodes.episodes import Forgotten
 from runtime.memory.episodes.experience import Experience
 from runtime.memory.episodes.pending import note, waiting
@@ -170,6 +171,14 @@ def test_a_run_of_reflexes_leaves_no_observation(tmp_path):
     (found,) = fractal.brain.episodes.all()
     assert (found.text, found.success, found.rungs) == ("what is 3 + 4", True, ("reflex",))
     assert known(fractal) == [] and waiting(fractal.memory.folder) == []
+
+
+def test_a_question_that_nothing_answers_is_no_knowledge(tmp_path):
+    fractal = Fractal(tmp_path)
+    remember(fractal, "U3 runs every 5 minutes")
+    result = asyncio.run(fractal.run("how often does U9 run?"))
+    assert result.status == "unanswered"
+    assert known(fractal) == ["U3 runs every 5 minutes"]
 
 
 def test_what_was_forgotten_is_not_indexed_again(play):

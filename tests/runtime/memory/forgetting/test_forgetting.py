@@ -157,7 +157,9 @@ def test_what_was_superseded_by_something_forgotten_holds_again(tmp_path):
 
 
 def test_a_run_is_forgotten_with_what_it_taught_and_its_documents_stay(play):
-    played = play(answers, "My parrot is Zebedee. List the files", settings={"embedder": "lexical"})
+    played = play(
+        answers, "Remember that my parrot is Zebedee. List the files", settings={"embedder": "lexical"}
+    )
     fractal, run = played.fractal, played.result.run
     shelf = fractal.brain.shelf
     fractal.brain.memory  # noqa: B018  # its tree gets its neurons
@@ -172,7 +174,9 @@ def test_a_run_is_forgotten_with_what_it_taught_and_its_documents_stay(play):
 
 
 def test_with_documents_nothing_of_it_is_left_anywhere(play):
-    played = play(answers, "My parrot is Zebedee. List the files", settings={"embedder": "lexical"})
+    played = play(
+        answers, "Remember that my parrot is Zebedee. List the files", settings={"embedder": "lexical"}
+    )
     other = play(answers, "List the files", settings={"embedder": "lexical", "recall": False})
     state = played.fractal.workspace.state
     done = forget(other.fractal, "zebedee", documents=True)
@@ -181,8 +185,12 @@ def test_with_documents_nothing_of_it_is_left_anywhere(play):
 
 
 def test_a_fact_goes_and_what_its_run_says_of_it_and_not_what_others_said(play):
-    first = play(answers, "My parrot is Zebedee. List the files", settings={"embedder": "lexical"})
-    second = play(answers, "My parrot is Zebedee. Look around", settings={"embedder": "lexical"})
+    first = play(
+        answers, "Remember that my parrot is Zebedee. List the files", settings={"embedder": "lexical"}
+    )
+    second = play(
+        answers, "Remember that my parrot is Zebedee. Look around", settings={"embedder": "lexical"}
+    )
     shelf = second.fractal.brain.shelf
     fact = next(each for each in shelf.scan(Observation, {"thread": first.result.run, "said": "fact"}))
     forget(second.fractal, id=fact.id)
