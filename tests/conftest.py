@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from hostile import Hostile
+from hypothesis import HealthCheck, settings
 from lanes import NIGHT
 from llm_server import LlmServer
 from playing import Played, player
@@ -64,6 +65,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has its background jobs ignore it
+settings.register_profile("clockless", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("clockless")  # both are clocks
 os.environ["FRACTAL_TRUST"] = "all"  # the folders belong to the tests
 if not NIGHT:  # what a test kills is a process and no machine, so what it has written is there all the same
     os.fsync = lambda fd: None

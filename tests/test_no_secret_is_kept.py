@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from in_process import Ran, in_process
 from llm_server import LlmServer
 from playing import ACCEPT, Play, Played, bash, boxed, doing, plan, put, read, write
 
-from kernel.document.redaction import Pieces, redact
+from kernel.document.redaction import Pieces, learn_secret, redact
 from kernel.errors import ConfigurationError
 from runtime.models.provider import Provider
 from runtime.workspace.inbox import drop
@@ -291,9 +291,25 @@ def test_value_of_a_secret_name_is_redacted(name: str, value: str, form: str) ->
         assert value not in redact(form.format(written, value))
 
 
+CUT = """
+machine example.org login me
+  password Zq94topsecret
+the api key: Zq99topsecretvalue1234 and DB_PASSWORD='it is Zq92topsecret yes'
+its client_secret  :  Zq93topsecret, its "client_secret" : "Zq98topsecret", its secret is  Zr02topsecret
+curl -u me:Zr04topsecret --token 'of Zr06topsecret'; signature = Zr03topsecretvalue==
+Cookie : session=Zq97topsecret; theme=dark
+-----BEGIN RSA PRIVATE KEY-----
+MIIEZr07TopSecretValue
+-----END RSA PRIVATE KEY-----
+the phrase is local of Zq96topsecret words, I say
+"""
+
+
 @given(st.lists(st.integers(1, 30), max_size=60))
+@example([1] * 2_500)  # each character by itself
 def test_reply_that_is_shown_while_it_comes_has_no_secret(sizes: list[int]) -> None:
-    text, shown = f"I write:\n{LINES}\nand that is all that there is.", list[str]()
+    learn_secret("PHRASE", "local of Zq96topsecret words")
+    text, shown = f"I write:\n{LINES}\n{CUT}and that is all that there is.", list[str]()
     pieces = Pieces(shown.append)
     for size in [*sizes, len(text)]:
         pieces(text[:size])

@@ -218,7 +218,7 @@ def test_no_test_of_the_first_lane_reads_a_clock():
     assert found == []
 
 
-def tests_of(path: Path) -> dict[str, str]:
+def marks_of(path: Path) -> dict[str, str]:
     """The tests of a file with their decorators."""
     return {
         each.name: "\n".join(map(ast.unparse, each.decorator_list))
@@ -230,10 +230,10 @@ def tests_of(path: Path) -> dict[str, str]:
 def test_promises_whole_runs_and_formats_are_in_the_first_lane():
     """Of such a file the night has a few tests, and of those with Hypothesis one stays."""
     for path in [*(ROOT / "tests").glob("test_*.py"), *(ROOT / "tests/e2e").glob("test_*.py")]:
-        marks = list(tests_of(path).values())
+        marks = list(marks_of(path).values())
         assert 2 * sum("pytest.mark.night" in each for each in marks) <= len(marks), path
     for path in python_files("tests"):
-        drawn = [each for each in tests_of(path).values() if "given(" in each]
+        drawn = [each for each in marks_of(path).values() if "given(" in each]
         assert not drawn or not all("pytest.mark.night" in each for each in drawn), path
 
 

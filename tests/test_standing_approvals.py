@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
-from playing import ACCEPT, Played, bash, plan, player, write
+from playing import ACCEPT, Played, bash, doing, plan, player, write
 
 from kernel.errors import UsageError
 from kernel.loop.approval import ALWAYS, SAME_KIND, TERMINAL, Decider
@@ -31,9 +31,7 @@ class Work:
 
     def run(self, *steps: Mapping[str, Any], **settings: Any) -> Played:
         self.settings = {"approve": ["shell", "write"], **settings}
-        self.answer = lambda ask: (
-            ACCEPT if ask.phase == "check" else plan(*steps, success=[{"step": 1, "has": "^"}])
-        )
+        self.answer = doing(*steps)  # with no proof but a judge: such a run ends `unverified`
         return self.play(self.answer, settings=self.settings)
 
     def approve(self, played: Played, scope: str = "", by: Decider = TERMINAL) -> Played:
@@ -65,7 +63,7 @@ def test_the_same_kind_is_not_asked_for_again_in_this_run(work: Work) -> None:
         {"kind": "bash: touch", "effects": ["shell", "write"], "dangers": [], "by": "person at terminal"}
     ]
     assert played.root.steps[2].evidence["approved"] == "person at terminal, for `bash: touch`"
-    assert work.approve(played).result.status == "complete"
+    assert work.approve(played).result.status == "unverified"
     assert asks(work.run(bash("touch d"))) == "touch d"
 
 
@@ -112,7 +110,7 @@ def test_a_serious_danger_always_asks_and_has_no_kind(work: Work) -> None:
         with pytest.raises(UsageError, match="a serious danger is approved one at a time"):
             work.approve(played, scope)
     assert work.file.read_text() == "# mine\nretries: 0  # few\n"
-    assert work.approve(played).result.status == "complete"
+    assert work.approve(played).result.status == "unverified"
     assert asks(work.run(bash("cat .env"))) == "cat .env"
 
 
@@ -137,21 +135,20 @@ def test_a_chain_has_no_kind_and_says_so(work: Work) -> None:
 
 def test_a_kind_that_a_child_asked_for_holds_in_the_whole_run(work: Work) -> None:
     def answer(ask: Any) -> Any:
-        done = {"success": [{"step": 1, "has": "^"}]}
         if ask.phase == "check":
             return ACCEPT
         if not ask.document.meta.parent:
-            return plan({"subtask": "make a"}, {"subtask": "make b"}, bash("touch e"), **done)
+            return plan({"subtask": "make a"}, {"subtask": "make b"}, bash("touch e"))
         if "make a" in ask.document.task:
-            return plan(bash("touch a"), **done)
-        return plan(bash("mkdir b"), bash("touch c"), **done)
+            return plan(bash("touch a"))
+        return plan(bash("mkdir b"), bash("touch c"))
 
     work.answer, work.settings = answer, {"approve": ["shell"]}
     played = work.approve(work.play(answer, settings=work.settings), SAME_KIND)
     assert "mkdir b" in played.result.question
     assert played.root.meta.extra["approved"][0]["kind"] == "bash: touch"
     played = work.approve(played)
-    assert played.result.status == "complete" and (work.folder / "e").exists()
+    assert played.result.status == "unverified" and (work.folder / "e").exists()
 
 
 @pytest.mark.parametrize("by", [Decider("client", "claude-code"), Decider("file")])
@@ -173,13 +170,13 @@ def test_a_client_or_a_handwritten_message_approves_one_call_whatever_it_says(
 
 def test_an_exact_call_is_kept_in_the_folders_settings_and_runs_from_then_on(work: Work) -> None:
     played = work.approve(work.run(bash("touch a; touch b"), bash("touch a; touch b")), ALWAYS)
-    assert played.result.status == "complete"
+    assert played.result.status == "unverified"
     text = work.file.read_text()
     assert text.startswith("# mine\nretries: 0  # few\n")
     call = {"tool": "bash", "args": {"command": "touch a; touch b"}, "effects": ["shell", "write"]}
     assert yaml.safe_load(text) == {"retries": 0, "approved": [call]}
     again = work.run(bash("touch a; touch b"))
-    assert again.result.status == "complete"
+    assert again.result.status == "unverified"
     assert again.root.steps[1].evidence["approved"] == "policy approved in fractal.yaml"
 
 
@@ -208,25 +205,27 @@ def test_an_exact_call_is_kept_in_the_folders_settings_and_runs_from_then_on(wor
     ],
 )
 def test_any_other_command_asks(work: Work, other: str) -> None:
-    assert work.approve(work.run(bash("touch a")), ALWAYS).result.status == "complete"
+    assert work.approve(work.run(bash("touch a")), ALWAYS).result.status == "unverified"
     assert work.run(bash(other or "true")).result.status == "waiting"
 
 
 def test_a_call_is_approved_for_the_folder_that_the_run_works_in(work: Work) -> None:
     """Another folder of the same workspace has the same `fractal.yaml`."""
-    assert work.approve(work.run(bash("touch a")), ALWAYS).result.status == "complete"
+    assert work.approve(work.run(bash("touch a")), ALWAYS).result.status == "unverified"
     inner = work.folder / "inner"
     inside = Work.__new__(Work)
     inside.folder, inside.play, inside.file = inner, player(inner), work.file
     assert asks(inside.run(bash("touch a"))) == "touch a"
-    assert inside.approve(inside.run(bash("touch a")), ALWAYS).result.status == "complete"
+    assert inside.approve(inside.run(bash("touch a")), ALWAYS).result.status == "unverified"
     assert yaml.safe_load(work.file.read_text())["approved"][0]["folder"] == "inner"
-    assert inside.run(bash("touch a")).result.status == work.run(bash("touch a")).result.status == "complete"
+    assert (
+        inside.run(bash("touch a")).result.status == work.run(bash("touch a")).result.status == "unverified"
+    )
 
 
 def test_another_argument_or_tool_asks(work: Work) -> None:
-    assert work.approve(work.run(write("a.txt", "1")), ALWAYS).result.status == "complete"
-    assert work.run(write("a.txt", "1")).result.status == "complete"
+    assert work.approve(work.run(write("a.txt", "1")), ALWAYS).result.status == "unverified"
+    assert work.run(write("a.txt", "1")).result.status == "unverified"
     assert asks(work.run(write("a.txt", "2"))) == "a.txt"
     assert asks(work.run(write("b.txt", "1"))) == "b.txt"
     assert work.run({"tool": "bash", "args": {"command": "touch a", "stdin": "x"}}).result.status == "waiting"
@@ -242,8 +241,8 @@ def test_a_rule_covers_only_the_effects_and_dangers_that_were_seen(work: Work) -
     script = work.folder / "deploy.sh"
     script.write_text("#!/bin/sh\ntouch deployed\n")
     script.chmod(0o755)
-    assert work.approve(work.run(bash("./deploy.sh")), ALWAYS).result.status == "complete"
-    assert work.run(bash("./deploy.sh")).result.status == "complete"
+    assert work.approve(work.run(bash("./deploy.sh")), ALWAYS).result.status == "unverified"
+    assert work.run(bash("./deploy.sh")).result.status == "unverified"
     script.write_text("#!/bin/sh\ngit push origin main\n")
     assert asks(work.run(bash("./deploy.sh"))) == "./deploy.sh"
     script.write_text("#!/bin/sh\ntouch deployed\n")
@@ -278,8 +277,8 @@ def distrust(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_entry_that_came_with_the_folder_needs_trust_and_ones_own_does_not(
     work: Work, distrust: None
 ) -> None:
-    assert work.approve(work.run(bash("touch a")), ALWAYS).result.status == "complete"
-    assert work.run(bash("touch a")).result.status == "complete"
+    assert work.approve(work.run(bash("touch a")), ALWAYS).result.status == "unverified"
+    assert work.run(bash("touch a")).result.status == "unverified"
     text = work.file.read_text()
     work.file.write_text(f"{text}- {{tool: bash, args: {{command: rm -r src}}, effects: [shell, write]}}\n")
     with pytest.raises(Untrusted, match=r"approved bash .*rm -r src"):
@@ -287,7 +286,7 @@ def test_an_entry_that_came_with_the_folder_needs_trust_and_ones_own_does_not(
     (item,) = Fractal(work.folder).untrusted()
     assert item.name.startswith("approved bash ")
     work.file.write_text(text)
-    assert work.run(bash("touch a")).result.status == "complete"
+    assert work.run(bash("touch a")).result.status == "unverified"
     work.file.write_text(text.replace("touch a", "touch b"))
     with pytest.raises(Untrusted):
         work.run(bash("touch b"))

@@ -114,6 +114,11 @@ _ASSIGNED = re.compile(
     rf"(?P<value>{_ESCAPED}?(?:"
     r"\"(?:[^\"\\\r\n]|\\.){0,500}\"|'(?:[^'\\\r\n]|\\.){0,500}'|[^\s\"'`]{1,2000}))"
 )
+_BEGUN = re.compile(  # what ends at a blank and is no secret yet
+    rf"(?i)(?:(?:{_WORDS}|cookie)[\w-]{{0,30}}[\"']?\]?(?:[ \t]+is)?[ \t]{{0,4}}"
+    r"(?:(?:=>|:=|=|:)[ \t]{0,4})?(?:b?'[^'\r\n]{0,500})?"
+    r"|\b(?:api|access|private)[ \t]|\blogin\s+(?:\S{1,100}\s+)?|-----BEGIN [A-Z ]{0,40})\Z"
+)
 _LAST_WORD = re.compile(rf"(?i).*(?P<word>{_WORDS})(?P<rest>.*)", re.S)
 _BEFORE = re.compile(r"(?:\b(?:api|access|secret|private)[ \t])?[\w.-]*\Z", re.I)
 _ABOUT_A_SECRET = re.compile(  # a name that tells something about a secret, and is none
@@ -233,12 +238,7 @@ class Pieces:
         self._held += text
         at = max(self._held.rfind("\n"), self._held.rfind(" ")) + 1
         first, rest = self._held[:at], self._held[at:]
-        if (
-            at >= PIECE
-            and "PRIVATE KEY" not in first
-            and _is_whole(first)
-            and redact(first) + redact(rest) == redact(self._held)
-        ):
+        if at >= PIECE and _is_whole(first) and redact(first) + redact(rest) == redact(self._held):
             self._show(redact(first))
             self._held = rest
 
@@ -250,8 +250,11 @@ class Pieces:
 
 
 def _is_whole(text: str) -> bool:
-    """Whether no name of a secret ends the text, whose value would follow."""
-    return redact(f"{text}a1b2c3d4e5") == f"{redact(text)}a1b2c3d4e5" and text.count('"') % 2 == 0
+    """Whether no secret has begun, nor what stands before one, that would go on after a text."""
+    if "PRIVATE KEY" in text or text.count('"') % 2 or _BEGUN.search(text):
+        return False
+    begun = (value[:at] for value in _known() for at, each in enumerate(value, 1) if each in " \n")
+    return not text.endswith(tuple(begun)) and redact(f"{text}a1b2c3d4e5") == f"{redact(text)}a1b2c3d4e5"
 
 
 def redact_tokens(text: str) -> str:
@@ -289,12 +292,7 @@ def _named(name: str, value: Any, redact: Callable[[str], str]) -> Any:
 
 def redactor(mark: Mark | None = None) -> Callable[[str], str]:
     """`redact` for many texts: reads the environment once."""
-    secrets = dict(_learned)
-    for name, value in os.environ.items():
-        if names_secret(name):
-            secrets |= _spellings(name, value)
-        elif "://" in value and (hit := _IN_ADDRESS.search(value)):
-            secrets |= _spellings(name, hit[2])
+    secrets = _known()
 
     def without(text: str) -> str:
         there = [value for value in secrets if value in text]
@@ -305,6 +303,17 @@ def redactor(mark: Mark | None = None) -> Callable[[str], str]:
         return HIDDEN.sub(r"\1]", text) if mark is None and "[redacted " in text else text
 
     return without
+
+
+def _known() -> dict[str, str]:
+    """The secrets that are known by value, each with its name."""
+    secrets = dict(_learned)
+    for name, value in os.environ.items():
+        if names_secret(name):
+            secrets |= _spellings(name, value)
+        elif "://" in value and (hit := _IN_ADDRESS.search(value)):
+            secrets |= _spellings(name, hit[2])
+    return secrets
 
 
 def _without_tokens(text: str, mark: Mark) -> str:

@@ -442,11 +442,8 @@ async def test_snapshot_does_not_block_the_event_loop(folder: Path, kept: Snapsh
     assert turns > 100, "other tasks have their turn meanwhile"
 
 
-def test_undo_gives_up_waiting_for_the_lock(
-    folder: Path, kept: Snapshots, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(limits, "PATIENCE", 0.1)
-    with kept.alone(), pytest.raises(RunLocked, match="is changing"), Snapshots(kept.home, folder).alone():
+def test_undo_gives_up_waiting_for_the_lock(folder: Path, kept: Snapshots) -> None:
+    with kept.alone(), pytest.raises(RunLocked, match="is changing"), Snapshots(kept.home, folder).alone(0.1):
         pass
 
 
