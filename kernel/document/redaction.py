@@ -286,7 +286,8 @@ def _named(name: str, value: Any, redact: Callable[[str], str]) -> Any:
     if not isinstance(value, str) or "\n" in value:
         return redacted(value, redact)
     hit = _ASSIGNED.search(f"{name}: {json.dumps(value, ensure_ascii=False)}")
-    mark = redact(f"password='{value}'") if hit and value and _is_secret(hit, value, quoted=True) else ""
+    by_name = hit and hit.start() < len(name)  # not what the value itself assigns
+    mark = redact(f"password='{value}'") if by_name and value and _is_secret(hit, value, quoted=True) else ""
     return mark[len("password='") : -1] if mark and "'" not in value else redact(value)
 
 
@@ -408,6 +409,8 @@ def _is_secret(hit: re.Match[str], value: str, *, quoted: bool, ends: bool = Tru
     last = _LAST_WORD.match(name)
     assert last
     word, rest = last["word"].lower(), last["rest"]
+    if last["word"].isupper() and rest[:1].isupper() and rest != "S":
+        return False  # KEYBOARD is no key
     password = word.startswith(("passw", "passp", "pwd", "pass"))
     if not re.match(r"(?:s|\d*|[_-].*|[A-Z].*)\Z", rest) or (quoted and " " in value and not password):
         return False

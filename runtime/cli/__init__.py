@@ -168,7 +168,7 @@ cli: click.Group = Lazy(
     callback=_alone,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit codes: 0 accepted, 1 failed, 2 usage, 3 configuration, 4 provider, 5 limit, "
-    "6 waiting for a person, 130 interrupted.",
+    "6 waiting for a person, 7 unanswered, 130 interrupted.",
 )
 cli = click.version_option(__version__, message="fractal %(version)s", help="Print the version.")(cli)
 

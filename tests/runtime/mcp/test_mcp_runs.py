@@ -71,7 +71,10 @@ def test_a_model_is_asked_for_the_arguments_of_a_servers_tool(place, play):
 )
 def test_a_server_that_fails_fails_its_step_and_the_run_goes_on(place, play, tool, message):
     place.write({"it": fake()})
-    steps = [{"tool": tool, "args": {}, "needs": []}, {"tool": "it-echo", "args": {"text": "outside"}, "needs": []}]
+    steps = [
+        {"tool": tool, "args": {}, "needs": []},
+        {"tool": "it-echo", "args": {"text": "outside"}, "needs": []},
+    ]
     played = play(answers(*steps, success=[{"step": 2, "has": "outside"}]))
     assert [played.root.steps[n].state for n in (1, 2)] == ["failed", "done"]
     assert message in played.root.steps[1].result
