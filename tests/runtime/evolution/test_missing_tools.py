@@ -151,8 +151,8 @@ def builder(ask: Ask) -> Any:
 def test_auto_builds_it_inside_the_budget_of_the_run_and_uses_no_more(place: Place):
     result = play(place, answer=builder, build="auto", calls=40)
     assert result.exit == 0
-    assert [entry.kind for entry in place.entries] == ["proposed", "admitted", "adopted"]
-    assert proposals(place) == []
+    assert [entry.kind for entry in place.entries] == ["proposed", "admitted", "proposed", "adopted"]
+    assert [each.unit for each in proposals(place)] == ["reflexes/shout.md"], "the reflex of its sample"
     assert place.tool("shout").status == "active"
     built = place.fractal().document(place.entries[1].run)
     assert built.meta.budget["calls"] == 40 - 2
@@ -174,11 +174,12 @@ def test_adopting_the_proposal_starts_the_run_that_builds(place: Place):
     (place.folder / "script.yaml").write_text(yaml.safe_dump(script))
     ran = place.command("system", "adopt", "p1", "--model", f"scripted:{place.folder / 'script.yaml'}")
     assert ran.exit == 0, ran
-    assert [entry.kind for entry in place.entries] == ["proposed", "admitted", "adopted"]
-    run = place.entries[-2].run
+    assert [entry.kind for entry in place.entries] == ["proposed", "admitted", "proposed", "adopted"]
+    run = place.entries[1].run
     assert f"built by run {run}" in place.entries[-1].reason
     assert "Build a new operation" in place.fractal().document(run).text(1, "task")
-    assert json.loads(place.command("system", "adopt", "--json").out) == []
+    (left,) = json.loads(place.command("system", "adopt", "--json").out)
+    assert left["unit"] == "reflexes/shout.md", "the reflex of its sample"
 
 
 def test_the_proposal_is_printed_once_on_standard_error(place: Place):

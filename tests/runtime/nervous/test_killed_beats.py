@@ -106,7 +106,7 @@ def replied(kind: str, text: str = "") -> Callable[[Make], None]:
 def escalated(make: Make) -> None:
     for _ in range(4):
         sent(make)
-    assert beat(make()) == ["complete"] * 4
+    assert beat(make()) == ["unverified"] * 4
     sent(make)
 
 
