@@ -91,10 +91,7 @@ KINDS: Mapping[str, Kind] = {
 
 def measure(times: int = 10, judged: int = JUDGED, pace: float = 1.0) -> dict[str, Any]:
     """By kind of task: lifeforce, milliseconds and calls of each time. `pace` 0 is a model without delay."""
-    return {
-        name: _played(kind, judged if "judged" in name else times, pace)
-        for name, kind in KINDS.items()
-    }
+    return {name: _played(kind, judged if "judged" in name else times, pace) for name, kind in KINDS.items()}
 
 
 def _played(kind: Kind, times: int, pace: float) -> list[dict[str, Any]]:

@@ -29,7 +29,7 @@ Observe = Callable[[int, int, Outcome], None]
 
 @dataclass(frozen=True)
 class Ground:
-    """`goal` is the undisturbed run, `fresh` the same in new interpreters, which takes longer: only if needed."""
+    """`goal` is the undisturbed run, `fresh` the same in new interpreters: made only if needed."""
 
     server: ModelServer
     nurseries: Sequence[Nursery]
