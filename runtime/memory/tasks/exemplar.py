@@ -119,8 +119,8 @@ def exemplar(
 def _choices(step: Mapping[str, Any], tools: Mapping[str, Tool]) -> Iterator[str]:
     """The arguments of a step that have one of the values which its tool offers for them."""
     tool = tools.get(step["tool"])
-    for name, value in step["args"].items() if tool else ():
-        if value in tool.args.get(name, {}).get("enum", ()):
+    for name, value in step["args"].items():
+        if tool and value in tool.args.get(name, {}).get("enum", ()):
             yield _argument(step, name)
 
 
