@@ -155,6 +155,22 @@ def test_what_comes_from_the_task_or_a_result_is_done_with_other_values(
     assert recalled(task, other, *steps) == "variation"
 
 
+def test_a_value_that_a_tool_offers_is_procedure_and_another_text_is_not(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "a.txt").write_text("3 ox\n")
+    (work / "b.txt").write_text("4 ox\n")
+    counts = {"tool": "count", "args": {"path": "a.txt", "what": "characters"}}
+    made = plan(counts, success=[{"step": 1, "has": "characters"}])
+    assert done(work, "Weigh a.txt for the archive", made).spent["calls"] == 2
+    assert done(work, "Weigh b.txt for the archive", made).spent["calls"] == 0
+    made = plan(counts, write("c.txt", "characters"), success=[{"file": "c.txt", "has": "characters"}])
+    assert done(work, "Label a.txt for the archive", made).spent["calls"] == 2
+    assert done(work, "Label b.txt for the archive", made).spent[
+        "calls"
+    ]  # the same text in `content` is for a.txt
+
+
 # ---- facts ---------------------------------------------------------------------------------------------
 
 

@@ -28,7 +28,11 @@ def shown(session: Session, findings: Sequence[Finding], output: str) -> bool:
         return acted or demanded(session) != "change"
     if _parts_are_shown(session) or _is_the_call(session):
         return True
-    if demanded(session) == "change" or not all(finding.after for finding in findings):
+    demand = demanded(session)
+    by_code = coded(planner(session, session.doc.meta.attempt))
+    if demand == "change" or (demand == "open" and not by_code):
+        return False  # a task that may be an order is not done by telling something
+    if not all(finding.after for finding in findings):
         return False
     return not _changed(session, steps) and _grounded(session, output)
 

@@ -28,8 +28,9 @@ def test_duplicates_merge_and_contradictions_never() -> None:
     assert figures["contradiction"]["merge"] == 0
     assert figures["related"]["merge"] == 0
     assert figures["unrelated"]["merge"] == 0
-    assert figures["duplicate"]["merge"] >= 0.65 * figures["duplicate"]["n"]  # measured: 64 of 90
-    assert figures["contradiction"]["contrary"] >= 0.7 * figures["contradiction"]["n"]  # 122 of 164
+    assert figures["duplicate"]["merge"] >= 0.65 * figures["duplicate"]["n"]  # measured: 62 of 90
+    # measured: 122 of 164; that the words of the others tell a change closes nothing
+    assert figures["contradiction"]["contrary"] >= 0.74 * figures["contradiction"]["n"]
     assert figures["unrelated"]["novel"] == figures["unrelated"]["n"]
 
 

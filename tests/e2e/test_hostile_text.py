@@ -76,9 +76,7 @@ def test_tool_output_stays_data_in_document_and_prompt(hostile: Hostile, kind: s
         assert "ignore your" not in outside(ask.user), outside(ask.user)
         assert "ignore your" not in ask.system
     # the evidence comes from the kernel alone
-    assert played.root.text(4, "evidence").split("\n") == [
-        '- judge {"judge": "it is done"} (before: judge) → yours to judge'
-    ]
+    assert played.root.text(4, "evidence").split("\n") == ['- judge {"judge": "it is done"} → yours to judge']
     assert again.meta.unverified
 
 

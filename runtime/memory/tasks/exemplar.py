@@ -36,6 +36,17 @@ LONGEST_OUTPUT = 20_000
 RECALL = "recall"
 """The tool that asks memory."""
 NO_TOOLS: Mapping[str, Tool] = {}
+WRITTEN = frozenset({"content", "new", "command", "run", "script", "value", "text"})
+"""Arguments whose text ends up in a file or in a program."""
+TELLING = frozenset(
+    re.findall(
+        r"\w+",
+        "a an the to in into onto on at of as by it its and then with for from this that please just also new "
+        "file files folder text line lines word words content contents says saying called named "
+        "write put save store add append create make",
+    )
+)
+"""Words of a task about writing that say nothing about what is written."""
 COMMANDS = frozenset({"command", "run", "script"})
 """Arguments and criteria that a shell reads."""
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:,\d{3})*(?:\.\d+)?(?![\w.]*\d)")
@@ -119,8 +130,8 @@ def exemplar(
 def _choices(step: Mapping[str, Any], tools: Mapping[str, Tool]) -> Iterator[str]:
     """The arguments of a step that have one of the values which its tool offers for them."""
     tool = tools.get(step["tool"])
-    for name, value in step["args"].items() if tool else ():
-        if value in tool.args.get(name, {}).get("enum", ()):
+    for name, value in step["args"].items():
+        if tool and value in tool.args.get(name, {}).get("enum", ()):
             yield _argument(step, name)
 
 
@@ -222,8 +233,27 @@ def only_for(exemplar: Exemplar) -> str:
     """Why an exemplar is only fit for the very same task; "" if it is fit for variations."""
     if exemplar.made:
         return "its steps hold what a person said for another task"
-    own = own_text(exemplar.task, exemplar.steps, exemplar.choices)
-    return f"its steps hold {own!r}, which was made for another task" if own else ""
+    if own := own_text(exemplar.task, exemplar.steps, exemplar.choices):
+        return f"its steps hold {own!r}, which was made for another task"
+    left = _unused_word(exemplar.task, exemplar.steps)
+    return f"its steps write a text, and {left!r} of the task may have decided which" if left else ""
+
+
+def _unused_word(task: str, steps: Sequence[Mapping[str, Any]]) -> str:
+    """A word of the task that no step has, where a step writes a text that the task does not quote.
+
+    The text is what a model made of that word: `root of run` is `run`, and `root of ran` is not `ran`.
+    """
+    quoted = {hit[0][1:-1] for hit in _QUOTED.finditer(task)}
+    texts = [
+        value
+        for step in steps
+        for key, value in _given(step.get("args") or {})
+        if key in WRITTEN and _REFERENCE.sub("", value).strip() and value.strip() not in quoted
+    ]
+    used = _words(json.dumps(steps, ensure_ascii=False))
+    words = [word.lower() for word in _WORD.findall(task)]
+    return next((word for word in words[1:] if word not in used | TELLING), "") if texts else ""
 
 
 def own_text(task: str, steps: Sequence[Mapping[str, Any]], choices: Collection[str] = ()) -> str:
