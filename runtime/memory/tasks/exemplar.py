@@ -41,8 +41,8 @@ WRITTEN = frozenset({"content", "new", "command", "run", "script", "value", "tex
 TELLING = frozenset(
     re.findall(
         r"\w+",
-        "a an the to in into onto on at of as by it its and then with for from this that please just also new "
-        "file files folder text line lines word words content contents says saying called named "
+        "a an the to in into onto on at of as by it its and then with for from this that please just also "
+        "new file files folder text line lines word words content contents says saying called named "
         "write put save store add append create make",
     )
 )
