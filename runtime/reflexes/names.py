@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from fnmatch import fnmatch
+from itertools import pairwise
 
 from runtime.reflexes.slots import It, Language, Meant, Read, Reader, Scan, choice_of
 from runtime.reflexes.values import NUMBER, number_at
@@ -157,7 +158,8 @@ def _unquoted_symbol(scan: Scan, at: int) -> Iterator[Read]:
 
 def _bare_word(scan: Scan, at: int) -> Iterator[Read]:
     """Text in quotes, or one word without an article."""
-    return iter(()) if at and scan.word(at - 1) in _ARTICLES else read_word(scan, at)
+    described = scan.word(at) in scan.language.descriptions["hold"]
+    return iter(()) if described or (at and scan.word(at - 1) in _ARTICLES) else read_word(scan, at)
 
 
 def _data(scan: Scan, at: int, *, articles: bool = False) -> Iterator[Read]:
@@ -170,6 +172,7 @@ def _data(scan: Scan, at: int, *, articles: bool = False) -> Iterator[Read]:
     if (
         re.search(r"\w", word)
         and not known
+        and word not in language.descriptions["hold"]
         and (word,) not in language.aside
         and not _is_path(word, language)
     ):
@@ -225,17 +228,38 @@ _ARTICLES = ("the", "a", "an", "my", "our", "your", "this")
 _INSIDE = ("the", "a", "an", "my", "our", "at", "for", "about", "on", "by", "from", "is", "are", "was")
 
 
+def _describes(scan: Scan, at: int, end: int) -> bool:
+    """Whether words without quotes describe a text, so that they are none: `descriptions` of the language."""
+    words = [scan.word(each) for each in range(at, end)]
+    told = scan.language.descriptions
+    skipped = scan.language.announcing
+    first = next((word for word in words if not word.endswith("ly") and word not in skipped), "")
+    doing = first.endswith("ing") and first not in told["nouns"]
+    if doing or first in told["begin"] or told["hold"] & {*words}:
+        return True
+    before = scan.word(at - 1) if at else ""
+    counted = words[0].isdecimal() or words[0] in scan.language.numbers or words[0].endswith("'s")
+    opened = counted or {before, words[0]} & {*_ARTICLES}
+    if opened and told["kinds"] & {*words[:4]}:
+        return True
+    pairs = [*pairwise(words)]
+    return any(one in told["kinds"] and other in ("of", *told["begin"]) for one, other in pairs) or any(
+        one == "in" and other in told["languages"] for one, other in pairs
+    )
+
+
 def _said(scan: Scan, at: int) -> Iterator[Read]:
     """A text that is announced, in quotes or not: `the line call the bank`; no path, no line break."""
     yield from _quoted(scan, at)
-    if scan.word(at) in scan.language.refused or scan.word(at) == "about":
+    if scan.word(at) in scan.language.refused:
         return
     for end in range(at + 1, min(at + MOST_SAID, len(scan.tokens)) + 1):
         token = scan.tokens[end - 1]
         limit = token.word in ("\n", "unless", "except", "without", "but", "if", "when", "only")
         if token.quoted or limit or any(read_named(scan, end - 1)):
             return
-        yield end, scan.raw(at, end), 3 + end - at
+        if not _describes(scan, at, end):
+            yield end, scan.raw(at, end), 3 + end - at
 
 
 def _item(scan: Scan, at: int) -> Iterator[Read]:
@@ -254,7 +278,7 @@ def _item(scan: Scan, at: int) -> Iterator[Read]:
         )
         if odd or token.quoted or not re.search(r"\w", token.text) or any(read_named(scan, end - 1)):
             return
-        if token.word not in refused:
+        if token.word not in refused and not _describes(scan, at, end):
             yield end, scan.raw(at, end), 2
 
 
@@ -264,9 +288,9 @@ def _tail(scan: Scan, at: int) -> Iterator[Read]:
     words = {each.word for each in scan.tokens[at:]}
     if 0 < at < end and scan.word(at - 1) == ":" and not words & {"\n", "unless", "except"}:
         token = scan.tokens[at]
-        if not token.quoted:
+        if not token.quoted and not _describes(scan, at, end):
             yield end, scan.raw(at, end), 1
-        elif at + 1 == end:
+        elif token.quoted and at + 1 == end:
             yield end, token.text, 1
 
 
@@ -340,6 +364,7 @@ KINDS: Mapping[str, Reader] = {
     "phrase": _phrase,
     "line": _line,
     "said": _said,
+    "said words": _those(_said, lambda scan, value: " " in value),
     "data": _data,
     "thing": _thing,
     "bare word": _bare_word,

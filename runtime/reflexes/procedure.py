@@ -6,6 +6,7 @@ The shelf also holds the words that all reflexes share (`language.md`).
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -338,6 +339,10 @@ def _shelf(words: Mapping[str, Any], systems: tuple[Path, ...] = ()) -> Shelf:
         **{name: frozenset(str(words.get(name) or "").lower().split()) for name in sets},
         names=frozenset(str(words.get("files") or "").lower().split()),
         systems=systems,
+        descriptions=defaultdict(
+            frozenset[str],
+            {name: frozenset(str(text).split()) for name, text in (words.get("descriptions") or {}).items()},
+        ),
         courtesies=listed("after"),
         aside=listed("aside"),
         concepts=grouped("concepts"),

@@ -7,6 +7,7 @@ The readers stand in `values` (numbers, dates, arithmetic) and `names` (paths, t
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
@@ -75,6 +76,9 @@ class Language:
     names: frozenset[str] = frozenset()  # files without an extension
     owners: frozenset[str] = frozenset()  # words before the name of a file: `my todo list`
     courtesies: tuple[Words, ...] = ()  # after a task
+    descriptions: Mapping[str, frozenset[str]] = field(  # words of texts that are still to be written
+        default_factory=lambda: defaultdict[str, frozenset[str]](frozenset)
+    )
     systems: tuple[Path, ...] = ()  # the folders whose `memory/words.md` count
     # for reading by intents
     concepts: Mapping[str, tuple[Words, ...]] = field(default_factory=dict)  # classes of words by name
