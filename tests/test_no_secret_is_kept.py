@@ -48,6 +48,14 @@ SECRETS: Mapping[str, str] = {
     "Zr05topsecret": "export GITHUB_TOKEN={}",
     "Zr06topsecret": "https://example.org/a?access_token={}&page=2",
     "MIIEZr07TopSecretValue": "-----BEGIN RSA PRIVATE KEY-----\n{}\n-----END RSA PRIVATE KEY-----",
+    "Zr08topsecret": "export GH_PAT={}",
+    "Zr09topsecret": "mysql -u root -p{} shop",
+    "Zr10topsecret": "sshpass -p {} ssh me@host",
+    "Zr11topsecret": "docker login -u bob -p {} registry.example.org",
+    "Zr12topsecret": "openssl enc -aes-256-cbc -k {} -in a",
+    "Zr13topsecret": "<db:password>{}</db:password>",
+    "AKZr14topsecret": "SecretAccessKey {}",
+    "Zr15topsecret": "db.example.org:5432:app:bob:{}",
     "localsecret42": "the gateway refused {}",  # of no form: the value of a variable
     "secretofsettings7": "{}",  # of no form: a setting's value
 }
@@ -86,6 +94,25 @@ HARMLESS = (
     "PWD=/srv/somebody/work",
     '<input type="password" name="password">',
     "cache_key=3a85a0599c9816af3ccf4f1234567890",
+    "cache-key: build-linux-amd64",
+    "sort-key: date-and-name",
+    "partition_key: region",
+    "key: value",
+    "key: linux-npm-3a85a05",
+    "restore-keys: linux-amd64-",
+    "task=abc12345, disk: ssd12345, path=/usr/lib/x86_64, pattern=abc12345",
+    "mysql -u root -p shop; mkdir -p some/dir1; cp -p a1 b2",
+    "docker run -p 8080:80 nginx; docker login -u bob --password-stdin",
+    "redis-cli -p 6379 ping; ldapsearch -x -b dc=example1; zip -r a1.zip dir",
+    "make -k target1; pytest -k test_name1; ssh -p 2222 me@host",
+    "sshpass -p $PASSWORD ssh me@host",
+    "mysql -u root -p<password> shop",
+    "<password></password><key>CFBundleIdentifier1</key><name>secret1234</name>",
+    "description: |\n  it is hello world 12\npassword_hint: |\n  the name of a1",
+    "the SecretAccessKey is needed, and an access_token expires",
+    "src/a.py:10:5: error: name1; a.py:12:3:error:expected1234; 10:20:30:40:word1234",
+    "log in with password authentication",
+    "echo hello12345 | sort",
     "commit 999c9816, tree 6dcd4ce23d88e2ee9568ba546c007c63d9131c1b",
 )
 
@@ -301,6 +328,13 @@ Cookie : session=Zq97topsecret; theme=dark
 -----BEGIN RSA PRIVATE KEY-----
 MIIEZr07TopSecretValue
 -----END RSA PRIVATE KEY-----
+PASSWORD: |
+  Zr08topsecret
+  and Zr09topsecret
+<token>
+  Zr10topsecret
+</token>
+echo Zr11topsecret | sudo -S ls; docker login -u bob -p Zr12topsecret
 the phrase is local of Zq96topsecret words, I say
 """
 

@@ -11,6 +11,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, cast
 from urllib.parse import quote
 
@@ -37,7 +38,7 @@ Mark = Callable[[str, str], str]
 _SECRET_NAME = re.compile(
     r"(?i)(?:^|_)(?:api|access|secret|private|auth|client|pg|redis|mysql|db)?_?"
     r"(?:keys?|tokens?|secrets?|passw(?:or)?d|passphrase|pass|pwd|credentials?|authorization|cookie)(?:_|\d*$)"
-    r"|(?i:^(?:sshpass|rediscli_auth)$)"
+    r"|(?:^|_)(?:auth|pat|sk|salt|webhook(?:_url)?|(?:signing|unseal)(?:_\w+)?)_?\d*$|^sshpass$"
 )
 _NOT_SECRET = re.compile(r"(?i)_(?:path|file|dir|sock|name|home)$|^(?:KEYBOARD|KEYMAP|PWD$|OLDPWD$)")
 _SHAPES: tuple[tuple[str, str, re.Pattern[str]], ...] = (
@@ -96,16 +97,93 @@ _COOKIE = re.compile(
 )
 _BASIC = re.compile(r"(?i)\b(basic[ \t]+)([A-Za-z0-9+/_-]{8,}={0,2})")
 _OPTION = re.compile(
-    r"(?i)(?<!\S)(--?(?:[a-z]+-)*(?:passw(?:or)?d|passphrase|pass|secret|token|api-?key|access-?key|secret-?key)"
+    r"(?i)(?<!\S)(--?(?:[a-z]+-)*(?:passw(?:or)?d|passphrase|(?:store|key)?pass|secret|token|api-?key|access-?key|secret-?key)"
     r"[ \t]+)([^\s\"'`-][^\s\"'`]{3,}|\"[^\"\r\n]{4,}\"|'[^'\r\n]{4,}')"
 )
 _USER_OPTION = re.compile(r"(?<!\S)((?:-u|--user|--proxy-user)[ \t=]?[\"']?[\w.@-]{1,60}:)([^\s\"'`]{3,})")
-_LOGIN = re.compile(r"(?i)\b(login[ \t\r\n]+\S{1,100}\s+password[ \t]+)(\S{3,})")
+_LOGIN = re.compile(
+    r"(?i)\b(login[ \t\r\n]+\S{1,100}\s+password[ \t]+[\"']?)((?:[^\s\"'\ue000]|[\"'](?=\w)){3,})"
+)
 _ESCAPED = "\ue000"
 """Stands before a character that JSON has escaped, while a text is read."""
 _ESCAPE, _UNESCAPE = re.compile(r'\\([\\nrt"])'), re.compile(f'{_ESCAPED}([\\\\\n\r\t"])')
 _READ, _WRITTEN = str.maketrans("nrt", "\n\r\t"), str.maketrans("\n\r\t", "nrt")
-_WORDS = r"passw(?:or)?d|passphrase|passwort|pwd|pass|secret|token|credential|key|auth|signature|sig"
+_WORDS = (
+    r"passw(?:or)?d|passphrase|passwort|pwd|pass|secret|token|credential|key|auth|signature|signing|sig|unseal|"
+    r"(?<=[_-])(?:pat|sk|salt|webhook)(?![a-z])"
+)
+_QUOTE = rf"{_ESCAPED}?[\"']?"
+_VALUE = (
+    rf"((?<=\")[^\"\r\n]{{3,200}}|(?<=')[^'\r\n]{{3,200}}|(?<![\"'])[^\s\"'`|;&<>(){_ESCAPED}-]"
+    rf"[^\s\"'`<>{_ESCAPED}]{{2,200}})"
+)
+"""What follows an option: within quotes if `_QUOTE` stands before it."""
+_COMMANDS: tuple[tuple[str, str], ...] = (
+    (r"(?:mysql|mariadb)[\w-]{0,20}|7z[ar]?|(?:un)?rar", r"-p"),
+    (r"sshpass|mongo[a-z]{0,10}", r"-p[ \t]*"),
+    (
+        r"(?:docker|podman|buildah|skopeo|nerdctl|helm|crane|oras|az|oc|cf)(?:[ \t]+[a-z]+)?[ \t]+login",
+        r"-p[ \t=]*",
+    ),
+    (r"(?:un)?zip|zipcloak|sqlcmd|bcp|ipmitool", r"-P[ \t]*"),
+    (r"(?:redis|valkey)-cli", r"-a[ \t]+"),
+    (r"openssl", r"-k[ \t]+"),
+    (r"ldap[a-z]{3,10}", r"-w[ \t]*"),
+    (r"plink|pscp|psftp|putty", r"-pw[ \t]+"),
+    (r"smb[a-z]{1,10}|rpcclient|net", r"(?:-U[ \t]*[\"']?[^\s%\"']+%|/user:\S+[ \t]+)"),
+    (r"curl|lftp", r"-[A-Za-z]{0,10}[uU][ \t]*[\"']?[\w.@-]{1,60}[:,]"),
+    (
+        r"htpasswd",
+        r"-[A-Za-z]*b[A-Za-z]*[ \t]+(?:-\S+[ \t]+)*(?:[^\s\[]\S*[ \t]+){1,2}(?=\S+[ \t]*(?:[>#]|\Z))",
+    ),
+    (r"snmp[a-z]{2,10}", r"-[AX][ \t]*"),
+    (r"rabbitmqctl", r"(?:add_user|change_password)[ \t]+\S+[ \t]+"),
+    (r"[wx]freerdp", r"/p:"),
+)
+"""Commands, and their options before a password that look like options of another meaning elsewhere."""
+_COMMAND = re.compile(
+    r"(?<![\w.-])(?P<name>"
+    + "|".join(f"(?P<c{number}>{name})" for number, (name, _) in enumerate(_COMMANDS))
+    + r")(?P<rest>[ \t](?:[^\r\n|;&\\]|[|;&](?=[^\s|;&])|"
+    rf"\\{_ESCAPED}?\r?\n|\\(?!{_ESCAPED}?[\r\n])){{1,2000}})"
+)
+_COMMAND_BEGUN = re.compile(
+    rf"(?<![\w.-])(?:{'|'.join(name for name, _ in _COMMANDS)}|echo|printf|docker|podman|az|helm)[ \t]"
+    r"(?:[^\r\n]|\\\r?\n)*\Z"
+)
+_PIPED = re.compile(
+    rf"((?:\becho|\bprintf)[ \t]+(?:-\w+[ \t]+)?{_QUOTE}){_VALUE}(?={_QUOTE}[ \t]*\|[ \t]*"
+    r"(?:sudo[ \t][^\r\n|]{0,80}-S\b|[^\r\n|]{0,200}--password-stdin|"
+    r"(?:sudo[ \t]+)?(?:chpasswd|passwd|kinit)\b))"
+)
+_STATED = re.compile(
+    r"(?i)\b((?:identified[ \t]+(?:with[ \t]+\S{1,60}[ \t]+)?by|password|requirepass|masterauth)[ \t]+"
+    rf"{_QUOTE}){_VALUE}"
+)
+_SPACED = re.compile(
+    r"(?i)((?:access|api|auth|client|private|account|[a-z0-9][_.])_?"
+    rf"(?:key|token|secret|passw(?:or)?d|passphrase|pass|pat)[ \t{_ESCAPED}]+{_QUOTE}){_VALUE}"
+)
+_PGPASS = re.compile(
+    rf"((?<![\w.*:/-])[\w.*-]{{1,200}}+:(?:\d{{4,5}}|\*):(?!\d+:)[^\s:]{{1,60}}:[^\s:]{{1,60}}:)"
+    rf"([^\s:\"'{_ESCAPED}]{{4,200}})(?=[\s\"'{_ESCAPED}]|\Z)"
+)
+_ELEMENT = re.compile(
+    rf"(?P<lead><(?:[\w-]{{1,40}}:)?(?P<name>(?!(?i:key)>)[\w.-]{{1,60}})(?:[ \t][^<>]{{0,100}})?>"
+    rf"[\s{_ESCAPED}]{{0,100}}(?:<!\[CDATA\[)?)"
+    rf"(?P<value>[^<>\s{_ESCAPED}][^<>]{{0,2000}}?)(?=[\s{_ESCAPED}]*(?:\]\]>\s*)?</)"
+)
+_ATTRIBUTE = re.compile(
+    rf"(?P<lead>\b(?:key|name)={_ESCAPED}?[\"'](?P<name>[\w.-]{{1,60}}){_ESCAPED}?[\"']"
+    rf"(?:[^<>]{{0,60}}?\bvalue={_ESCAPED}?[\"']|[^<>]{{0,60}}>[\s{_ESCAPED}]{{0,100}}))"
+    rf"(?P<value>[^<>\s\"'{_ESCAPED}][^<>\"'{_ESCAPED}]{{0,500}})"
+)
+_BLOCK = re.compile(
+    rf"(?P<lead>(?<![\w.-])(?P<name>[\w.-]{{1,60}}+)[\"']?[ \t]*:[ \t]*[|>][+-]?\d?[ \t]*"
+    rf"{_ESCAPED}?\r?{_ESCAPED}?\n"
+    rf"(?P<indent>[ \t]+))(?P<value>[^\s\"'][^\n\"]*(?:\n(?P=indent)[^\n\"]*){{0,200}})"
+)
+_IN_DSN = re.compile(r"(\A[^\s:@/]{1,80}:(?=[^\s@]+@)|(?i:\bpassword=))([^\s@;&]+)")
 _ASSIGNED = re.compile(
     rf"(?i)(?P<word>{_WORDS})(?P<rest>[\w-]{{0,30}}+)"
     rf"(?P<op>{_ESCAPED}?[\"']?\]?(?:[ \t]+is\b)?[ \t]{{0,4}}"
@@ -117,7 +195,10 @@ _ASSIGNED = re.compile(
 _BEGUN = re.compile(  # what ends at a blank and is no secret yet
     rf"(?i)(?:(?:{_WORDS}|cookie)[\w-]{{0,30}}[\"']?\]?(?:[ \t]+is)?[ \t]{{0,4}}"
     r"(?:(?:=>|:=|=|:)[ \t]{0,4})?(?:b?'[^'\r\n]{0,500})?"
-    r"|\b(?:api|access|private)[ \t]|\blogin\s+(?:\S{1,100}\s+)?|-----BEGIN [A-Z ]{0,40})\Z"
+    rf"|(?:{_WORDS})[\w-]{{0,30}}[\"']?[ \t]*:[ \t]*[|>][+-]?\d?[ \t]*\r?\n(?:[ \t]+[^\n]*\n|[ \t]*\n)*[ \t]*"
+    rf"|<[^<>]{{0,200}}(?:{_WORDS})[^<>]{{0,200}}(?:>[^<]{{0,500}})?"
+    r"|\b(?:api|access|private)[ \t]|\blogin\s+(?:\S{1,100}\s+)?"
+    r"|\bidentified[ \t]+(?:with[ \t]+\S{1,60}[ \t]+)?(?:by[ \t]+)?|-----BEGIN [A-Z ]{0,40})\Z"
 )
 _LAST_WORD = re.compile(rf"(?i).*(?P<word>{_WORDS})(?P<rest>.*)", re.S)
 _BEFORE = re.compile(r"(?:\b(?:api|access|secret|private)[ \t])?[\w.-]*\Z", re.I)
@@ -133,10 +214,10 @@ _NUMBERS = re.compile(
 )
 _STRONG_KEY = re.compile(
     r"(?i)(?:api|access|secret|private|account|auth|signing|encryption|master|shared|service|license|subscription|"
-    r"session|client|deploy|ssh|admin|webhook|app|user|server|rsa|aes|hmac|jwt|openai)[ _.-]?key\Z"
+    r"session|client|deploy|ssh|admin|webhook|app|user|server|rsa|aes|hmac|jwt|openai)[ _.-]?key(?:_base)?\Z"
 )
 _NOTHING = re.compile(
-    r"(?i)(?:none|null|nil|true|false|undefined|str(?:ing)?|int(?:eger)?|bytes|bool(?:ean)?|float|number|object|"
+    r"(?i)(?:none|null|nil|true|false|undefined|enabled|disabled|str(?:ing)?|int(?:eger)?|bytes|bool(?:ean)?|float|number|object|"
     r"dict|list|any|"
     r"optional|required|needed|missing|invalid|valid|wrong|incorrect|expired|empty|unset|set|yes|no|on|off|ok|"
     r"hidden|secret|password|token|key|value|text|self|this|default|auto|example|placeholder|redacted|"
@@ -147,6 +228,11 @@ _NAMED_ALIKE = re.compile(
     r"(?i)[a-z_-]*(?:passw(?:or)?d|pwd|secret|token|credential|key|auth|pass)[a-z_-]*\Z"
 )
 _REFERENCE = re.compile(r"[$%<{@\[(]|[rbfu]{1,2}\Z|\.{2,}|…|YOUR[_-]|\\?\Z")
+_WEAK = ("pat", "sk", "salt", "webhook", "signing", "unseal")
+"""Words that name a secret where a name ends with them."""
+_SLUG = re.compile(
+    r"(?:[a-z]{2,12}\d{0,3}|v?\d{1,4}|(?<=-)[0-9a-f]{6,64})(?:[-_.](?:(?:[a-z]{1,12}\d{0,3}|v?\d{1,4}|[0-9a-f]{6,64})|(?=\Z)))+\Z"
+)
 _HEX_OR_UUID = re.compile(r"(?i)(?:sha\d+[:-])?[0-9a-f-]{7,}\Z")
 
 
@@ -251,7 +337,7 @@ class Pieces:
 
 def _is_whole(text: str) -> bool:
     """Whether no secret has begun, nor what stands before one, that would go on after a text."""
-    if "PRIVATE KEY" in text or text.count('"') % 2 or _BEGUN.search(text):
+    if "PRIVATE KEY" in text or text.count('"') % 2 or _BEGUN.search(text) or _COMMAND_BEGUN.search(text):
         return False
     begun = (value[:at] for value in _known() for at, each in enumerate(value, 1) if each in " \n")
     return not text.endswith(tuple(begun)) and redact(f"{text}a1b2c3d4e5") == f"{redact(text)}a1b2c3d4e5"
@@ -285,10 +371,14 @@ def _named(name: str, value: Any, redact: Callable[[str], str]) -> Any:
     """The value of a member, read together with its name: `{"password": "…"}`."""
     if not isinstance(value, str) or "\n" in value:
         return redacted(value, redact)
-    hit = _ASSIGNED.search(f"{name}: {json.dumps(value, ensure_ascii=False)}")
-    by_name = hit and hit.start() < len(name)  # not what the value itself assigns
-    mark = redact(f"password='{value}'") if by_name and value and _is_secret(hit, value, quoted=True) else ""
+    mark = redact(f"password='{value}'") if _is_secret_of(name, value) else ""
     return mark[len("password='") : -1] if mark and "'" not in value else redact(value)
+
+
+def _is_secret_of(name: str, value: str) -> bool:
+    """Whether a value is a secret that stands apart from its name, as in JSON, XML and blocks of YAML."""
+    hit = _ASSIGNED.search(f'{name}: "x"')
+    return hit is not None and bool(value) and _is_secret(hit, value, quoted=True)
 
 
 def redactor(mark: Mark | None = None) -> Callable[[str], str]:
@@ -310,11 +400,18 @@ def _known() -> dict[str, str]:
     """The secrets that are known by value, each with its name."""
     secrets = dict(_learned)
     for name, value in os.environ.items():
-        if names_secret(name):
+        if names_secret(name) and not _NOTHING.match(value) and not _is_path(value):
             secrets |= _spellings(name, value)
-        elif "://" in value and (hit := _IN_ADDRESS.search(value)):
+        elif hit := _IN_ADDRESS.search(value) or _IN_DSN.search(value):
             secrets |= _spellings(name, hit[2])
     return secrets
+
+
+def _is_path(value: str) -> bool:
+    try:
+        return value.startswith("/") and Path(value).exists()
+    except OSError:  # too long for one
+        return False
 
 
 def _without_tokens(text: str, mark: Mark) -> str:
@@ -355,13 +452,18 @@ def _without_forms(text: str, mark: Mark) -> str:
 
 def _without_forms_in(text: str, mark: Mark) -> str:
     text = _after(_without_tokens(text, mark), _OTHERS_AFTER, mark)
+    text = _COMMAND.sub(lambda hit: _command(hit, mark), text)
     lower = text.lower()
     if _ANY_WORD.search(lower):
+        for apart in (_ELEMENT, _ATTRIBUTE, _BLOCK):
+            text = apart.sub(lambda hit: _apart(hit, mark), text)
         text = _ASSIGNED.sub(lambda hit: _assigned(hit, mark), text)
     return text
 
 
-_ANY_WORD = re.compile(r"pass|pwd|secret|token|credential|key|auth|sig")
+_ANY_WORD = re.compile(
+    r"pass|pwd|secret|token|credential|key|auth|sig|unseal|[_-](?:pat|sk|salt|webhook)(?![a-z])"
+)
 
 
 def _assigned(hit: re.Match[str], mark: Mark) -> str:
@@ -379,6 +481,20 @@ def _assigned(hit: re.Match[str], mark: Mark) -> str:
     return (
         f"{hit['word']}{hit['rest']}{hit['op']}{lead}{around}{mark(_kind(hit['word']), value)}{around}{rest}"
     )
+
+
+def _command(hit: re.Match[str], mark: Mark) -> str:
+    """A command, with what follows its option for a password hidden."""
+    number = next(each for each in range(len(_COMMANDS)) if hit[f"c{each}"])
+    return hit["name"] + _after(hit["rest"], (_OPTION_OF[number],), mark)
+
+
+def _apart(hit: re.Match[str], mark: Mark) -> str:
+    """An element, attribute or block with its value hidden if its name says that it is a secret."""
+    name, value = hit["name"], hit["value"]
+    if not _is_secret_of(name, value.strip(f" \t\r\n{_ESCAPED}")):
+        return hit[0]
+    return hit["lead"] + mark(_kind(_ANY_WORD.findall(name.lower())[-1]), value)
 
 
 def _kind(word: str) -> str:
@@ -412,9 +528,11 @@ def _is_secret(hit: re.Match[str], value: str, *, quoted: bool, ends: bool = Tru
     if last["word"].isupper() and rest[:1].isupper() and rest != "S":
         return False  # KEYBOARD is no key
     password = word.startswith(("passw", "passp", "pwd", "pass"))
+    if word in _WEAK and not re.match(r"s?_?\d*\Z", rest):
+        return False
     if not re.match(r"(?:s|\d*|[_-].*|[A-Z].*)\Z", rest) or (quoted and " " in value and not password):
         return False
-    if word in ("pass", "key", "auth", "sig") and not (
+    if word in ("pass", "key", "auth", "sig", "signing", "unseal") and not (
         _STARTS.search(name, 0, last.start("word") + 1) or _STRONG_KEY.search(name)
     ):
         return False
@@ -430,10 +548,14 @@ def _is_secret(hit: re.Match[str], value: str, *, quoted: bool, ends: bool = Tru
         return ends and last_on_line and len(value) >= 6
     if value.isdigit():
         return word == "secret" and len(value) >= 6
-    if word in ("secret", "credential", "token") or (word == "key" and _STRONG_KEY.search(name)) or shouted:
+    if (
+        word in ("secret", "credential", "token", "pat", "sk")
+        or (word == "key" and _STRONG_KEY.search(name))
+        or shouted
+    ):
         telling = shouted or mixed or not value.isalnum() or len(value) > 15
         return len(value) >= (4 if shouted else 8) and telling if assigned else len(value) >= 8 and mixed
-    if _HEX_OR_UUID.match(value) or not mixed or "/" in value or "." in value:
+    if _HEX_OR_UUID.match(value) or _SLUG.match(value) or not mixed or "/" in value or "." in value:
         return False
     return len(value) >= 16 and not rest
 
@@ -441,6 +563,14 @@ def _is_secret(hit: re.Match[str], value: str, *, quoted: bool, ends: bool = Tru
 def _is_nothing(value: str) -> bool:
     """Whether a value stands for one, or for none: `none`, `$PASSWORD`, `<token>`, `***`."""
     return "[redacted" in value or bool(_NOTHING.match(value) or _REFERENCE.match(value))
+
+
+def _is_random(value: str) -> bool:
+    """Whether a value that stands beside a word about a secret is one itself, and no word."""
+    if _is_nothing(value) or _CODE.fullmatch(value) or _HEX_OR_UUID.match(value) or _SLUG.match(value):
+        return False
+    mixed = bool(re.search(r"\d", value) and re.search(r"[A-Za-z]", value))
+    return len(value) >= 8 and "." not in value and (mixed or (len(value) >= 20 and value != value.lower()))
 
 
 def _is_user_and_password(encoded: str) -> bool:
@@ -475,6 +605,15 @@ _TOKENS_AFTER: tuple[_Form, ...] = (
     ("://", "password", _IN_ADDRESS, lambda value: not _REFERENCE.match(value)),
     ("bearer", "token", _BEARER, bool),
 )
+_OPTION_OF: tuple[_Form, ...] = tuple(
+    (
+        "",
+        "password",
+        re.compile(rf"((?<=[ \t])(?:{option}){_QUOTE}){_VALUE}"),
+        lambda value: not _is_nothing(value),
+    )
+    for _, option in _COMMANDS
+)
 _OTHERS_AFTER: tuple[_Form, ...] = (
     ("://", "token", _USER_OF_ADDRESS, bool),
     ("authorization", "token", _HEADER, lambda value: not _is_nothing(value)),
@@ -482,6 +621,10 @@ _OTHERS_AFTER: tuple[_Form, ...] = (
     ("basic", "password", _BASIC, _is_user_and_password),
     ("-", "password", _USER_OPTION, lambda value: not _REFERENCE.match(value)),
     ("login", "password", _LOGIN, bool),
-    ("--", "secret", _OPTION, lambda value: not _is_nothing(value.strip("\"'"))),
+    ("|", "password", _PIPED, lambda value: not _is_nothing(value)),
+    ("", "password", _STATED, _is_random),
+    ("", "secret", _SPACED, _is_random),
+    (":", "password", _PGPASS, lambda value: not _is_nothing(value)),
+    ("-", "secret", _OPTION, lambda value: not _is_nothing(value.strip("\"'"))),
 )
 """Forms that show by what stands before: a hint in lower case, the secret's name, its form, and a test."""

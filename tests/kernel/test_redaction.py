@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lanes import within
 
-from kernel.document.redaction import cut, neutralise, redact
+from kernel.document.redaction import Pieces, cut, neutralise, redact
 
 
 def test_terminal_escapes_are_neutralised() -> None:
@@ -36,6 +38,12 @@ ENVIRON = {
     "MONKEY": "bananabanana",
     "PWD": "/srv/somebody/work",
     "DB_PWD": "letmein-letmein",
+    "GPG_AGENT_INFO": "/run/somebody/agent:0:1",
+    "SSH_AUTH_SOCK": "/run/somebody/ssh-agent",
+    "XAUTHORITY": "/srv/somebody/xauthority",
+    "DISK": "nvme-disk-one",
+    "SAMPLE_AUTH": "disabled",
+    "APP_SALT": "/usr/bin",
 }
 
 
@@ -48,7 +56,101 @@ def test_secret_environment_values_are_redacted(monkeypatch: pytest.MonkeyPatch)
         "[redacted AWS_SECRET_ACCESS_KEY] [redacted DB_PWD]"
     )
     plain = "1234567 /srv/somebody /srv/somebody/key bananabanana /srv/somebody/work/a.py"
+    plain += (
+        " /run/somebody/agent:0:1 /run/somebody/ssh-agent /srv/somebody/xauthority nvme-disk-one disabled"
+    )
+    plain += " /usr/bin/env"
     assert redact(plain) == plain
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            "GH_PAT",
+            "PAT",
+            "STRIPE_SK",
+            "AUTH",
+            "NPM_AUTH",
+            "WEBHOOK_SIGNING",
+            "SIGNING_SEED",
+            "VAULT_UNSEAL",
+        ),
+        *(
+            "VAULT_UNSEAL_1",
+            "PASSWORD_SALT",
+            "SLACK_WEBHOOK",
+            "SLACK_WEBHOOK_URL",
+            "SSHPASS",
+            "REDISCLI_AUTH",
+        ),
+    ],
+)
+def test_value_of_a_variable_with_a_secret_name_is_redacted(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, "of no form at all")
+    assert redact("it is of no form at all.") == f"it is [redacted {name}]."
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["mysql://me:form-less@db/x", "me:form-less@tcp(db:3306)/x", "host=db password=form-less dbname=x"],
+)
+def test_password_of_a_data_source_is_redacted(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("APP_DSN", value)
+    assert redact("it is form-less, for x") == "it is [redacted APP_DSN], for x"
+
+
+FORMS = (
+    *("GITLAB_PAT={}", "docker run -e STRIPE_SK={} x", "WEBHOOK_SIGNING={}", "VAULT_UNSEAL={}", "A_SALT={}"),
+    *('{{"gh_pat": "{}"}}', "SLACK_WEBHOOK=https://example.org/hook/{}", "secret_key_base: {}0123456789"),
+    *("mysql -p{}", "mysqldump -uroot -p'{}' db", 'mariadb --user=root -p"{}"', "7z x -p{} a.7z"),
+    *("mysql -h db \\\n  -u root \\\n  -p{}", "cd a && mysql -u root -p{} | sort"),
+    *("sshpass -p{} ssh me@host", "sshpass -p '{}' ssh me@host", "PGPASSWORD={} psql -h x"),
+    *("docker login registry.example.org -u bob -p {}", "podman login -p {} -u bob", "az login -u bob -p {}"),
+    *("helm registry login -u bob -p {}", "mongosh --username bob -p {}", "openssl rsa -passin pass:{}"),
+    *("redis-cli -h host -a {} ping", "requirepass {}", "curl -sSu me:{} https://example.org"),
+    *("htpasswd -b file bob {}", "htpasswd -nbB bob {}", "ldapsearch -x -D cn=admin -w {} -b dc=x"),
+    *("smbclient //host/share -U bob%{}", "zip -P {} a.zip a", "gpg --batch --passphrase {} -d a"),
+    *("sqlcmd -S host -U sa -P {}", "snmpget -v3 -A {} -X {} host", "lftp -u bob,{} host", "plink -pw {} a"),
+    *("keytool -storepass {} -keystore a", "net use Z: /user:bob {}", "xfreerdp /u:bob /p:{} /v:host"),
+    *("rabbitmqctl add_user bob {}", "echo {} | sudo -S ls", "echo 'bob:{}' | sudo chpasswd"),
+    *("echo {} | docker login -u bob --password-stdin", "CREATE USER bob IDENTIFIED BY '{}'"),
+    *("ALTER USER bob WITH PASSWORD '{}'", "aws configure set aws_secret_access_key {}"),
+    *("git config user.password {}", "ENV DB_PASSWORD {}", "SecretAccessKey\t{}", "password = {}"),
+    *("machine example.org\nlogin me\npassword {}", "machine example.org login me password {}"),
+    *("*:*:*:bob:{}", "db.example.org:5432:app:bob:{}\nother:5432:app:bob:{}"),
+    *("<password>{}</password>", '<ns:Password type="x">{}</ns:Password>', "<apiKey>\n  {}\n</apiKey>"),
+    *("<clientSecret><![CDATA[{}]]></clientSecret>", '<add key="password" value="{}"/>'),
+    *('<property name="hibernate.connection.password">{}</property>',),
+    *("PASSWORD: |\n  {}", "a:\n  api_key: >-\n    {}\n  b: 1", "db_password: |\n  one {}\n  two {}\nb: 1"),
+)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_secret_of_a_command_or_a_file_is_redacted(form: str) -> None:
+    text = form.format(*["Zs01topsecret"] * 2)
+    hidden = redact(text)
+    assert "Zs01" not in hidden and "[redacted " in hidden and redact(hidden) == hidden
+    assert hidden.split("[redacted ")[0] == text[: len(hidden.split("[redacted ")[0])]
+    for inside in (json.dumps({"text": text}), json.dumps([f"{text}\n"])):
+        assert "Zs01" not in redact(inside)
+        json.loads(redact(inside))
+    shown = list[str]()
+    pieces = Pieces(shown.append)
+    for each in f"this is it:\n{text}\n":
+        pieces(each)
+    pieces.end()
+    assert "Zs01" not in "".join(shown)
+
+
+def test_what_stands_around_a_block_or_an_element_stays() -> None:
+    block = redact(
+        "a:\n  password: |\n    one Zs01\n\n    two\n  size: 12\nb: <token>Zs01topsecret</token> x"
+    )
+    assert block.startswith("a:\n  password: |\n    [redacted password]\n")
+    assert block.endswith("\n  size: 12\nb: <token>[redacted token]</token> x")
 
 
 @pytest.mark.parametrize(
@@ -108,6 +210,17 @@ def test_ordinary_words_are_not_redacted(text: str) -> None:
         "eyJaaaaaaaa.",
         "-",
         "\x1b",
+        "mysql ",
+        "echo a1b2c3d4 |",
+        "htpasswd -b ",
+        "<password>",
+        "<password a",
+        'name="password" ',
+        "password: |\n  ",
+        "a_pat",
+        "db:5432:",
+        "user_password ",
+        "SIGNING_",
     ],
 )
 def test_redaction_of_a_megabyte_is_fast(piece: str) -> None:
