@@ -205,6 +205,28 @@ def test_a_fact_about_another_thing_is_no_answer(tmp_path: Path, embedder: str) 
     assert PAIRS.name != "sound" or right >= 30
 
 
+@pytest.mark.parametrize("embedder", ["lexical", "minilm"])
+@pytest.mark.parametrize(
+    ("fact", "question"),
+    [
+        ("The north door is locked", "is the south door locked?"),
+        ("The boat is heavy with the engine", "is the boat heavy without the engine?"),
+        ("Q2 revenue was 12", "what was Q1 revenue?"),
+        ("Ann's rent is 900 euros per month", "how much is Ann's rent per year?"),
+        ("The monthly fee is 9 euros", "how much is the yearly fee?"),
+        ("The ferry from Kiel to Oslo takes 20 hours", "how long does the ferry from Oslo to Kiel take?"),
+    ],
+)
+def test_a_fact_in_another_relation_is_only_perhaps_an_answer(
+    tmp_path: Path, embedder: str, fact: str, question: str
+) -> None:
+    fractal = Fractal(tmp_path, settings={**QUICK, "embedder": embedder})
+    remember(fractal, fact)
+    answers = fractal.memory.known(question)
+    assert answers is None or not answers.known
+    fractal.brain.close()
+
+
 def test_with_a_model_memory_only_adds_dated_lines_to_its_prompt(tmp_path: Path) -> None:
     play = player(tmp_path / "work")
     for pair in read("facts")[:6]:

@@ -189,7 +189,8 @@ _ROLE = re.compile(r"\b(?:my|our) [a-z]+['’]s\b")
 def _literal(retrieval: Retrieval, query: str, each: _Candidate, today: int) -> bool:
     """Whether a record that holds is literally what is asked."""
     held = not each.standing.over(today)
-    return held and answers_literally(query, each.hit.text, retrieval.questions.empty)
+    questions = retrieval.questions
+    return held and answers_literally(query, each.hit.text, questions.empty, questions.language.relations)
 
 
 def _certain(
@@ -423,7 +424,9 @@ def _compare_words(retrieval: Retrieval, query: str, wanted: Wanted, found: Sequ
         total = sum(rare.values())
         each.said = sum(rare[word] * value for word, value in have.items()) / total if total else 0.0
         each.least = min(have.values(), default=0.0)
-        each.another = not wanted.spans and is_of_another(query, each.hit.text, retrieval.questions.empty)
+        each.another = not wanted.spans and is_of_another(
+            query, each.hit.text, retrieval.questions.empty, retrieval.questions.language.relations
+        )
         each.named = all(have[word] == 1.0 for word in wanted.names if word in have)
 
 

@@ -50,6 +50,8 @@ class Language:
     light: frozenset[str] = frozenset()
     happened: frozenset[str] = frozenset()
     past: tuple[str, ...] = ()
+    relations: dict[str, str] = field(default_factory=dict[str, str])
+    """Each word that relates things, with the first of those that mean the same."""
     asks: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     shows: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     days: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
@@ -113,6 +115,9 @@ def _read(language: Language, heading: str, body: str) -> None:
         for line in blocks[-1].casefold().splitlines() if blocks else ():
             kind, _, phrases = line.partition("=")
             lists[kind.strip()] = (*lists.get(kind.strip(), ()), *map(str.strip, phrases.split("|")))
+    elif heading == "relate":
+        for line in blocks[-1].casefold().splitlines() if blocks else ():
+            language.relations |= dict.fromkeys(line.split(), line.split()[0])
     elif heading in ("days", "seasons"):
         getattr(language, heading).update(_pairs(body))
     elif heading == "numbers":
