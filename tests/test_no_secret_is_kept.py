@@ -113,6 +113,9 @@ HARMLESS = (
     "src/a.py:10:5: error: name1; a.py:12:3:error:expected1234; 10:20:30:40:word1234",
     "log in with password authentication",
     "echo hello12345 | sort",
+    "<privateKey>/path/to/private/key</privateKey>",
+    "COMP_KEY _ARGCOMPLETE_COMP_WORDBREAKS COMP_WORDS",
+    "2001:db8:85a3:1234:4321:8a2e:0370:7334",
     "commit 999c9816, tree 6dcd4ce23d88e2ee9568ba546c007c63d9131c1b",
 )
 

@@ -141,6 +141,14 @@ _COMMANDS: tuple[tuple[str, str], ...] = (
     (r"[wx]freerdp", r"/p:"),
 )
 """Commands, and their options before a password that look like options of another meaning elsewhere."""
+_COMMAND_HINTS = (
+    *(
+        blank + option
+        for blank in " \t"
+        for option in ["-p", "-P", "-a", "-k", "-w", "-U", "-A", "-X", "/p:"]
+    ),
+    *("/user:", "add_user", "change_password", "curl", "lftp", "htpasswd"),
+)
 _COMMAND = re.compile(
     r"(?<![\w.-])(?P<name>"
     + "|".join(f"(?P<c{number}>{name})" for number, (name, _) in enumerate(_COMMANDS))
@@ -165,8 +173,8 @@ _SPACED = re.compile(
     rf"(?:key|token|secret|passw(?:or)?d|passphrase|pass|pat)[ \t{_ESCAPED}]+{_QUOTE}){_VALUE}"
 )
 _PGPASS = re.compile(
-    rf"((?<![\w.*:/-])[\w.*-]{{1,200}}+:(?:\d{{4,5}}|\*):(?!\d+:)[^\s:]{{1,60}}:[^\s:]{{1,60}}:)"
-    rf"([^\s:\"'{_ESCAPED}]{{4,200}})(?=[\s\"'{_ESCAPED}]|\Z)"
+    r"((?<=[\w*]):(?:\d{4,5}|\*):(?!\d+:)[^\s:]{1,60}:[^\s:]{1,60}:)"
+    rf"([^\s:\"'{_ESCAPED}]{{5,200}})(?=[\s\"'{_ESCAPED}]|\Z)"
 )
 _ELEMENT = re.compile(
     rf"(?P<lead><(?:[\w-]{{1,40}}:)?(?P<name>(?!(?i:key)>)[\w.-]{{1,60}})(?:[ \t][^<>]{{0,100}})?>"
@@ -183,6 +191,7 @@ _BLOCK = re.compile(
     rf"{_ESCAPED}?\r?{_ESCAPED}?\n"
     rf"(?P<indent>[ \t]+))(?P<value>[^\s\"'][^\n\"]*(?:\n(?P=indent)[^\n\"]*){{0,200}})"
 )
+_PATH = re.compile(r"(?:/[a-z._-]+){2,}")
 _IN_DSN = re.compile(r"(\A[^\s:@/]{1,80}:(?=[^\s@]+@)|(?i:\bpassword=))([^\s@;&]+)")
 _ASSIGNED = re.compile(
     rf"(?i)(?P<word>{_WORDS})(?P<rest>[\w-]{{0,30}}+)"
@@ -233,6 +242,8 @@ _WEAK = ("pat", "sk", "salt", "webhook", "signing", "unseal")
 _SLUG = re.compile(
     r"(?:[a-z]{2,12}\d{0,3}|v?\d{1,4}|(?<=-)[0-9a-f]{6,64})(?:[-_.](?:(?:[a-z]{1,12}\d{0,3}|v?\d{1,4}|[0-9a-f]{6,64})|(?=\Z)))+\Z"
 )
+_MARKED = re.compile(r"[0-9a-f]{10}\]")
+"""The end of what `HIDDEN` finds."""
 _HEX_OR_UUID = re.compile(r"(?i)(?:sha\d+[:-])?[0-9a-f-]{7,}\Z")
 
 
@@ -452,11 +463,13 @@ def _without_forms(text: str, mark: Mark) -> str:
 
 def _without_forms_in(text: str, mark: Mark) -> str:
     text = _after(_without_tokens(text, mark), _OTHERS_AFTER, mark)
-    text = _COMMAND.sub(lambda hit: _command(hit, mark), text)
+    if any(hint in text for hint in _COMMAND_HINTS):
+        text = _COMMAND.sub(lambda hit: _command(hit, mark), text)
     lower = text.lower()
     if _ANY_WORD.search(lower):
-        for apart in (_ELEMENT, _ATTRIBUTE, _BLOCK):
-            text = apart.sub(lambda hit: _apart(hit, mark), text)
+        for hints, apart in (("</",), _ELEMENT), (("name=", "key="), _ATTRIBUTE), ((": |", ": >"), _BLOCK):
+            if any(hint in text for hint in hints):
+                text = apart.sub(lambda hit: _apart(hit, mark), text)
         text = _ASSIGNED.sub(lambda hit: _assigned(hit, mark), text)
     return text
 
@@ -492,6 +505,8 @@ def _command(hit: re.Match[str], mark: Mark) -> str:
 def _apart(hit: re.Match[str], mark: Mark) -> str:
     """An element, attribute or block with its value hidden if its name says that it is a secret."""
     name, value = hit["name"], hit["value"]
+    if _PATH.fullmatch(value):
+        return hit[0]
     if not _is_secret_of(name, value.strip(f" \t\r\n{_ESCAPED}")):
         return hit[0]
     return hit["lead"] + mark(_kind(_ANY_WORD.findall(name.lower())[-1]), value)
@@ -567,10 +582,14 @@ def _is_nothing(value: str) -> bool:
 
 def _is_random(value: str) -> bool:
     """Whether a value that stands beside a word about a secret is one itself, and no word."""
-    if _is_nothing(value) or _CODE.fullmatch(value) or _HEX_OR_UUID.match(value) or _SLUG.match(value):
+    words = (_MARKED, _HEX_OR_UUID, _SLUG)
+    if len(value) < 8 or "." in value or _is_nothing(value) or _CODE.fullmatch(value):
         return False
-    mixed = bool(re.search(r"\d", value) and re.search(r"[A-Za-z]", value))
-    return len(value) >= 8 and "." not in value and (mixed or (len(value) >= 20 and value != value.lower()))
+    if any(each.match(value) for each in words):
+        return False
+    if re.search(r"\d", value):
+        return bool(re.search(r"[A-Za-z]", value))
+    return len(value) >= 20 and value.isalpha() and value.lower() != value != value.upper()
 
 
 def _is_user_and_password(encoded: str) -> bool:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lanes import within
 
-from kernel.document.redaction import Pieces, cut, neutralise, redact
+from kernel.document.redaction import Pieces, cut, neutralise, redact, redactor
 
 
 def test_terminal_escapes_are_neutralised() -> None:
@@ -143,6 +143,11 @@ def test_secret_of_a_command_or_a_file_is_redacted(form: str) -> None:
         pieces(each)
     pieces.end()
     assert "Zs01" not in "".join(shown)
+
+
+def test_what_is_hidden_already_stays_as_it_is() -> None:
+    text = "[redacted password 3f9a2c1b07] and [redacted DB_PASSWORD 3f9a2c1b07]"
+    assert redactor(lambda name, value: f"[redacted {name} 0000000000]")(text) == text
 
 
 def test_what_stands_around_a_block_or_an_element_stays() -> None:
