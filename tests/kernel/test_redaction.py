@@ -227,7 +227,7 @@ def test_ordinary_words_are_not_redacted(text: str) -> None:
         "db:5432:",
         "user_password ",
         "SIGNING_",
-        "key=a&",
+        "page=a&key=b&size=c&",
     ],
 )
 def test_redaction_of_a_megabyte_is_fast(piece: str) -> None:
