@@ -489,11 +489,14 @@ def _assigned(hit: re.Match[str], mark: Mark) -> str:
         end = re.search(r"[&;](?=[\w.-]+=)|[,;)}\]>.]*\Z|\\[rn]", value)
         at = end.start() if end else len(value)
         value, rest = value[:at], value[at:]
-    if not value or not _is_secret(hit, value, quoted=bool(around), ends=not rest):
-        return hit[0]
-    return (
-        f"{hit['word']}{hit['rest']}{hit['op']}{lead}{around}{mark(_kind(hit['word']), value)}{around}{rest}"
+    others = "".join(
+        _ASSIGNED.sub(lambda other: _assigned(other, mark), each)
+        for each in re.split(r"(?=[&;][\w.-]+=)", rest)
     )
+    if not value or not _is_secret(hit, value, quoted=bool(around), ends=not rest):
+        return hit[0][: len(hit[0]) - len(rest)] + others
+    marked = mark(_kind(hit["word"]), value)
+    return f"{hit['word']}{hit['rest']}{hit['op']}{lead}{around}{marked}{around}{others}"
 
 
 def _command(hit: re.Match[str], mark: Mark) -> str:

@@ -124,6 +124,7 @@ FORMS = (
     *("<password>{}</password>", '<ns:Password type="x">{}</ns:Password>', "<apiKey>\n  {}\n</apiKey>"),
     *("<clientSecret><![CDATA[{}]]></clientSecret>", '<add key="password" value="{}"/>'),
     *('<property name="hibernate.connection.password">{}</property>',),
+    *("key=abc&password={}&b=1", "A_PAT=x;DB_PASSWORD={}", "token=none&key=a&my_token={}"),
     *("PASSWORD: |\n  {}", "a:\n  api_key: >-\n    {}\n  b: 1", "db_password: |\n  one {}\n  two {}\nb: 1"),
 )
 
@@ -226,6 +227,7 @@ def test_ordinary_words_are_not_redacted(text: str) -> None:
         "db:5432:",
         "user_password ",
         "SIGNING_",
+        "page=a&key=b&size=c&",
     ],
 )
 def test_redaction_of_a_megabyte_is_fast(piece: str) -> None:
