@@ -43,7 +43,7 @@ PAGES = [
     ROOT / "skills/fractal/SKILL.md",
 ]
 RUN = make_docs.RUN
-BY_DAY = ("README.md", "first-run.md", "commands.md", "configuration.md", "python-api.md", "undo.md")
+BY_DAY = ("README.md", "first-run.md", "commands.md", "configuration.md", "undo.md")
 """The blocks of these pages run on each change, those of all pages at night."""
 NOT_RUN = 10  # the most blocks that may be shown without being run
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lanes import every
 from playing import ACCEPT, plan, player, write
 
 from runtime.api.fractal import Fractal, RunResult
@@ -60,7 +61,7 @@ def test_what_a_model_wrote_is_not_written_for_another_task(tmp_path: Path) -> N
     """Solve one task with a scripted model, ask for the other one: the model must be asked."""
     work = tmp_path / "work"
     work.mkdir()
-    pairs = read("knowledge")
+    pairs = read("knowledge")[:: every(3)]
     for pair in pairs:
         result = done(work, pair["solved"], writing(pair["path"], pair["content"]))
         assert result.status == "complete" and result.spent["calls"]
@@ -183,7 +184,7 @@ def test_a_fact_about_another_thing_is_no_answer(tmp_path: Path, embedder: str) 
     """Without a model: what is given as the answer has the value of the thing that is asked about."""
     wrong: list[tuple[str, str]] = []
     right = 0
-    for n, pair in enumerate(read("facts")):
+    for n, pair in enumerate(read("facts")[:: every(2)]):
         folder = tmp_path / str(n)
         folder.mkdir()
         fractal = Fractal(folder, settings={**QUICK, "embedder": embedder})

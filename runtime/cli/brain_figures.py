@@ -260,6 +260,8 @@ def _wrapped(text: str) -> str:
 def curve(window: int | None, bench_run: str | None) -> None:
     """Plot over time the share answered without a model, and the share of memory's answers that was right.
 
+    The points are the tasks that memory decided on. `fractal brain report` counts all tasks.
+
     Of a bench run, the share of all its answers that was right.
     """
     if bench_run:

@@ -10,6 +10,7 @@ from bench import many
 from bench.__main__ import bench
 
 
+@pytest.mark.night
 @pytest.mark.alone
 def test_many_runs_at_once_end_in_one_process() -> None:
     figures = many.measure([3, 15], times=1)

@@ -30,6 +30,7 @@ def ground() -> Iterator[Ground]:
         yield ground
 
 
+@pytest.mark.night
 def test_nothing_is_lost_and_nothing_is_repeated(ground: Ground) -> None:
     points = points_of(ground, chance(1), kills=KILLS, most=POINTS)
     outcomes = try_all(ground, points, lambda *_: None)

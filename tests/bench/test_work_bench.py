@@ -11,6 +11,7 @@ from bench.work.coding_jobs import FALSE_FRIEND, KINDS, ONCE, CodingJob, Correct
 from bench.work.jobs import JOBS
 
 
+@pytest.mark.night
 def test_deciding_turn_by_turn_meets_its_goals_without_slips() -> None:
     figures = measure(slips=0.0, seeds=1)
     assert missed(figures) == []

@@ -56,6 +56,7 @@ def test_recorded_test_passes_without_the_model(pytester: pytest.Pytester, scrip
     pytester.runpytest_subprocess().assert_outcomes(passed=1)
 
 
+@pytest.mark.night
 def test_failed_test_keeps_the_recording_that_was_there(pytester: pytest.Pytester, script: Path) -> None:
     log = pytester.mkdir("answers") / "calls.jsonl"
     log.write_text("good", "utf-8")
@@ -64,6 +65,7 @@ def test_failed_test_keeps_the_recording_that_was_there(pytester: pytest.Pyteste
     assert log.read_text("utf-8") == "good"
 
 
+@pytest.mark.night
 def test_recording_that_is_not_strict_accepts_other_files(pytester: pytest.Pytester, script: Path) -> None:
     pytester.makepyfile(TEST)
     pytester.runpytest_subprocess("--fractal-record", f"scripted:{script}").assert_outcomes(passed=1)
@@ -99,6 +101,7 @@ def test_request_without_a_reply_fails_and_is_named(pytester: pytest.Pytester, s
     )
 
 
+@pytest.mark.night
 def test_test_with_several_runs_is_not_recorded(pytester: pytest.Pytester, script: Path) -> None:
     pytester.makepyfile(TWICE)
     ran = pytester.runpytest_subprocess("--fractal-record", f"scripted:{script}")

@@ -90,6 +90,7 @@ def test_a_kept_index_finds_the_same_and_so_it_does_after_changes(filled: Path) 
     assert kept != after
 
 
+@pytest.mark.night
 def test_a_file_that_is_cut_off_or_damaged_is_not_used(filled: Path) -> None:
     shelf = open_shelf("sqlite", filled, fsync=False)
     right = answers(shelf)
@@ -102,6 +103,7 @@ def test_a_file_that_is_cut_off_or_damaged_is_not_used(filled: Path) -> None:
     shelf.close()
 
 
+@pytest.mark.night
 def test_another_process_that_wrote_and_a_rebuild_are_met(filled: Path) -> None:
     shelf, other = (open_shelf("sqlite", filled, fsync=False) for _ in range(2))
     answers(shelf)
