@@ -67,10 +67,16 @@ class Demands:
 
     def of(self, task: str) -> Demand:
         """`change` if a clause of the task orders one, `look` if every clause only asks to be told."""
-        found = {self._of_clause(clause) for clause in _clauses(task)} - {None}
+        found: list[Demand] = []
+        for clause in _clauses(task):
+            demand = self._of_clause(clause)
+            if demand == "open" and found[-1:] == ["look"] and _goes_on(clause):
+                continue  # `search for reviews and prices`
+            if demand:
+                found.append(demand)
         if "change" in found:
             return "change"
-        return "look" if found == {"look"} else "open"
+        return "look" if set(found) == {"look"} else "open"
 
     def _of_clause(self, clause: str) -> Demand | None:
         """What one clause demands; None for one that demands nothing."""
@@ -120,6 +126,11 @@ class Demands:
             if self._orders(after):
                 return "change"
         return "open"
+
+
+def _goes_on(clause: str) -> bool:
+    """Whether a clause is a few words without a place, which belong to the clause before."""
+    return len(clause.split()) <= 3 and _FILE not in clause
 
 
 def _clauses(task: str) -> list[str]:
