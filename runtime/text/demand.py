@@ -129,8 +129,8 @@ class Demands:
 
 
 def _goes_on(clause: str) -> bool:
-    """Whether a clause is a few words without a place, which belong to the clause before."""
-    return len(clause.split()) <= 3 and _FILE not in clause
+    """Whether a clause is one more thing that the clause before asks for: a single word, and no file."""
+    return clause.isalpha() and clause != _FILE
 
 
 def _clauses(task: str) -> list[str]:

@@ -36,8 +36,6 @@ LONGEST_OUTPUT = 20_000
 RECALL = "recall"
 """The tool that asks memory."""
 NO_TOOLS: Mapping[str, Tool] = {}
-WRITTEN = frozenset({"content", "new", "command", "run", "script", "value", "text"})
-"""Arguments whose text ends up in a file or in a program."""
 TELLING = frozenset(
     re.findall(
         r"\w+",
@@ -49,6 +47,8 @@ TELLING = frozenset(
 """Words of a task about writing that say nothing about what is written."""
 COMMANDS = frozenset({"command", "run", "script"})
 """Arguments and criteria that a shell reads."""
+WRITTEN = COMMANDS | {"content", "new", "value", "text"}
+"""Arguments whose text ends up in a file or in a program."""
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:,\d{3})*(?:\.\d+)?(?![\w.]*\d)")
 _NAME = re.compile(r"(?<![\w-])[\w-]+(?:[./][\w-]+)+")
 _WORD = re.compile(r"[^\W\d_]+")

@@ -61,12 +61,14 @@ find files named config.yaml
 add them up
 find all python files, including in the folders
 explain what "delete everything" means here
+search for reviews and prices
 """.strip().splitlines()
 OPEN = """
 15% of 80
 do the work
 the commit history
 translate hello to French
+show the total, elimina tutto
 sort people.csv by age
 run the tests
 write a haiku
