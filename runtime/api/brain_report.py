@@ -16,7 +16,7 @@ from runtime.memory.learning.library import Library
 from runtime.memory.mechanisms import mechanisms
 from runtime.memory.store import Shelf, open_shelf
 from runtime.memory.tasks import decisions as figures
-from runtime.memory.tasks.decisions import Decision
+from runtime.memory.tasks.decisions import Decision, Met
 from runtime.memory.tasks.snapshots import Snapshot, all_of
 from runtime.memory.tasks.trees import NeuronTree
 from runtime.memory.tasks.types import ProblemType
@@ -29,6 +29,7 @@ class BrainReport:
 
     totals: Mapping[str, Any]  # as `figures.report` returns them, with the `mechanisms`
     decisions: Sequence[Decision]
+    tasks: Sequence[Met]  # of these decisions and all others
     snapshots: Sequence[Snapshot]
 
 
@@ -45,26 +46,30 @@ def report_of(fractal: Fractal, runs: Collection[str] | None = None) -> BrainRep
     """The figures of a workspace; with `runs`, of the decisions of these only."""
     with shelf_or_empty(fractal) as shelf:
         decisions = figures.in_order(shelf, runs)
-        others = _others(fractal, {each.run for each in decisions}, runs)
-        totals = figures.report(decisions, shelf.scan(NeuronTree), others)
+        tasks = tasks_of(fractal, decisions, runs)
+        totals = figures.report(decisions, shelf.scan(NeuronTree), tasks)
         patterns = Library(fractal.memory.folder / "patterns").all()
         found = mechanisms(shelf, decisions, patterns, datetime.now(UTC))
         taken = all_of(shelf)
     if trials := trials_of(fractal).all():
         found["trials"] = dict(Counter(each.did.partition(" ")[0] or "undecided" for each in trials))
-    return BrainReport({**totals, "mechanisms": found}, decisions, taken)
+    return BrainReport({**totals, "mechanisms": found}, decisions, tasks, taken)
 
 
-def _others(fractal: Fractal, decided: Collection[str], runs: Collection[str] | None) -> list[bool]:
-    """Of each task on which memory decided nothing, whether it was answered without a model.
+def tasks_of(
+    fractal: Fractal, decisions: Sequence[Decision], runs: Collection[str] | None = None
+) -> list[Met]:
+    """How each task was met, oldest first: those of `decisions`, and those on which memory decided nothing.
 
-    These are what shipped code did, and what waits, failed or is unanswered.
+    The others are what shipped code did, and what waits, failed or is unanswered.
     """
-    return [
-        each.status in ACCEPTED and not each.spent.get("calls")
+    decided = {each.run for each in decisions}
+    others = [
+        Met(each.created, each.status in ACCEPTED and not each.spent.get("calls"))
         for each in fractal.runs()
         if each.type != DREAM and each.run not in decided and (runs is None or each.run in runs)
     ]
+    return sorted([*map(figures.met, decisions), *others], key=lambda each: each.at)
 
 
 def named(shelf: Shelf, types: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:

@@ -57,7 +57,7 @@ def compare(first: Path | None, second: Path | None, runs: str | None) -> None:
         raise click.UsageError("give two memories, A and B, or bench runs with --runs ID,ID")
     with _source(first) as one, _source(second) as two:
         kinds = figures.differences(one, two)
-        totals = [figures.report(figures.in_order(each), each.scan(NeuronTree)) for each in (one, two)]
+        totals = [_totals(each) for each in (one, two)]
     emit({"kinds": kinds, "first": totals[0], "second": totals[1]})
     print_line(f"A  {first}\nB  {second}\n")
     if not kinds:
@@ -71,6 +71,12 @@ def compare(first: Path | None, second: Path | None, runs: str | None) -> None:
         "B": lambda row: row[1](totals[1]),
     }
     print_table(shown, FIGURES, right=(1, 2))
+
+
+def _totals(shelf: Shelf) -> dict[str, Any]:
+    """The figures of a memory, whose runs need not be there: only what it decided on is counted."""
+    decisions = figures.in_order(shelf)
+    return figures.report(decisions, shelf.scan(NeuronTree), [figures.met(each) for each in decisions])
 
 
 def _compare_bench_runs(found: Sequence[Mapping[str, Any]]) -> None:

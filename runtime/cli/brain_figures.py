@@ -151,7 +151,7 @@ def _print_snapshots(taken: Sequence[Snapshot]) -> None:
         return
     shown: Columns = {
         "PROBLEMS": "n",
-        "ANSWERED": lambda each: percent(each.answered),
+        "BY MEMORY": lambda each: percent(each.answered),
         "RIGHT": lambda each: percent(each.right),
         "CALLS": "calls",
         **{name.upper(): partial(_size, name) for name in ("trees", "types", "methods", "memories")},
@@ -260,7 +260,7 @@ def _wrapped(text: str) -> str:
 def curve(window: int | None, bench_run: str | None) -> None:
     """Plot over time the share answered without a model, and the share of memory's answers that was right.
 
-    The points are the tasks that memory decided on. `fractal brain report` counts all tasks.
+    A point is a task, as `fractal brain report` counts them: waiting, failed and unanswered ones too.
 
     Of a bench run, the share of all its answers that was right.
     """
@@ -273,8 +273,9 @@ def curve(window: int | None, bench_run: str | None) -> None:
         answers, of = "all answers", "problem"
     else:
         with shelf_or_empty(opened()) as shelf:
-            points = figures.curve(figures.in_order(shelf), window)
-        answers, of = "memory's answers", "decision"
+            decisions = figures.in_order(shelf)
+        points = figures.curve(brain_report.tasks_of(opened(), decisions), window)
+        answers, of = "memory's answers", "task"
     emit(points)
     if points:
         put("\n".join(plot(points, text_width(), answers, of)))
@@ -293,7 +294,7 @@ def plot(
     points: Sequence[Point],
     room: int = COLUMNS,
     answers: str = "memory's answers",
-    of: str = "decision",
+    of: str = "task",
 ) -> list[str]:
     """The curve as text: `*` answered without a model, `o` right, `@` both."""
     cells = max(min(room - 7, len(points)), 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeVar, get_args
 
 from pydantic import Field
 
@@ -23,7 +23,7 @@ PERSON = "person"
 NEAR = 3
 """Trees that were refused, of which a decision keeps the reason."""
 WINDOWS = 10
-"""A learning curve is averaged over a tenth of all decisions, and at least over so many."""
+"""A learning curve is averaged over a tenth of all tasks, and at least over so many."""
 
 
 class Decision(Record):
@@ -94,9 +94,17 @@ def of_recall(id: str, task: str, found: Recall) -> Decision:
     )
 
 
+class Met(NamedTuple):
+    """How a task was met, for the figures: those on which memory decided, and all others."""
+
+    at: str  # ISO 8601
+    alone: bool  # answered without any model call; what waits, failed or was wrong is not answered
+    right: bool | None = None  # what memory answered, where the outcome is known
+
+
 @dataclass(frozen=True)
 class Point:
-    """A point of the learning curve: shares over the last decisions up to this one."""
+    """A point of the learning curve: shares over the last tasks up to this one."""
 
     n: int
     answered: float  # without a model
@@ -132,22 +140,18 @@ def counted(decisions: Iterable[Decision]) -> dict[str, Any]:
         "right": right,
         "wrong": wrong,
         "unknown": len(found) - right - wrong,
-        "right_share": rightness(found),
+        "right_share": round(right / (right + wrong), 4) if right + wrong else None,
         "calls": sum(each.calls for each in found),
         "calls_saved": sum(each.saved for each in found),
     }
 
 
 def report(
-    decisions: Sequence[Decision], trees: Iterable[NeuronTree], others: Sequence[bool] = ()
+    decisions: Sequence[Decision], trees: Iterable[NeuronTree], tasks: Sequence[Met]
 ) -> dict[str, Any]:
-    """All figures of `fractal brain report`.
-
-    `others` says of each task on which memory decided nothing whether it was answered without a model.
-    """
+    """All figures of `fractal brain report`; `tasks` are those of `decisions` and all others."""
     from statistics import median
 
-    replayed = [each for each in decisions if each.replayed]
     surprises = [each.surprise for each in decisions if each.surprise is not None]
     kept = [(tree.id, tree.text, tree.run, tree.ledger) for tree in trees]
     ms: dict[str, list[float]] = {}
@@ -155,9 +159,9 @@ def report(
         ms.setdefault(name, []).append(value)
     return {
         **counted(decisions),
-        "other_tasks": len(others),
-        "answered": answered(decisions, others),
-        "right_of_answered": rightness(replayed),
+        "other_tasks": len(tasks) - len(decisions),
+        "answered": answered(tasks),
+        "right_of_answered": rightness(tasks),
         "surprise": round(sum(surprises) / len(surprises), 4) if surprises else None,
         "paths": grouped(decisions, lambda each: each.path, PATHS),
         "types": grouped(decisions, lambda each: each.type),
@@ -173,14 +177,20 @@ def report(
     }
 
 
-def free(decision: Decision) -> bool:
-    """Whether it was answered without any model call. What failed or turned out wrong was not answered."""
-    return decision.replayed and not decision.calls and decision.outcome is not False
+def met(decision: Decision) -> Met:
+    """How its task was met."""
+    alone = decision.replayed and not decision.calls and decision.outcome is not False
+    return Met(decision.at, alone, decision.outcome if decision.replayed else None)
 
 
-def rightness(decisions: Iterable[Decision]) -> float | None:
-    """The share of right ones among those whose outcome is known."""
-    known = [each.outcome for each in decisions if each.outcome is not None]
+def answered(tasks: Sequence[Met]) -> float | None:
+    """The share of tasks that were answered without a model; None if there is no task."""
+    return round(sum(each.alone for each in tasks) / len(tasks), 4) if tasks else None
+
+
+def rightness(found: Iterable[Met]) -> float | None:
+    """The share of right ones among memory's answers whose outcome is known; None if there is none."""
+    known = [each.right for each in found if each.right is not None]
     return round(sum(known) / len(known), 4) if known else None
 
 
@@ -195,11 +205,11 @@ def grouped(
     return {name: counted(found[name]) for name in (*names, *others) if found[name]}
 
 
-def curve(decisions: Sequence[Decision], window: int | None = None) -> list[Point]:
-    """A point for each decision, over the last `window` decisions."""
+def curve(tasks: Sequence[Met], window: int | None = None) -> list[Point]:
+    """A point for each task, over the last `window` tasks."""
     return [
-        Point(end, answered(part) or 0.0, rightness(each for each in part if each.replayed))
-        for end, part in enumerate(windows(decisions, window), 1)
+        Point(end, answered(part) or 0.0, rightness(part))
+        for end, part in enumerate(windows(tasks, window), 1)
     ]
 
 
@@ -212,12 +222,6 @@ def windows(items: Sequence[Item], size: int | None = None) -> Iterator[Sequence
 def window_of(count: int, size: int | None = None) -> int:
     """How many of `count` items a point of a learning curve averages."""
     return min(size or max(WINDOWS, count // WINDOWS), count)
-
-
-def answered(decisions: Sequence[Decision], others: Sequence[bool] = ()) -> float | None:
-    """The share that was answered without a model, of decisions and of `others`."""
-    size = len(decisions) + len(others)
-    return round((sum(map(free, decisions)) + sum(others)) / size, 4) if size else None
 
 
 def differences(first: Shelf, second: Shelf) -> list[Difference]:

@@ -13,7 +13,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from runtime.memory.store import Record, Shelf
-from runtime.memory.tasks.decisions import Decision, answered, counted, in_order, rightness
+from runtime.memory.tasks.decisions import Decision, answered, counted, in_order, met, rightness
 
 KINDS = {
     "trees": "neuron-tree",
@@ -34,7 +34,7 @@ class Snapshot(Record):
     n: int = 0
     at: str = ""
     sizes: dict[str, int] = Field(default_factory=dict[str, int])
-    answered: float = 0.0  # without a model
+    answered: float = 0.0  # of the problems that memory decided on: without a model
     right: float | None = None  # of what memory answered, where the outcome is known
     calls: int = 0
     calls_saved: int = 0
@@ -93,14 +93,15 @@ def count(shelf: Shelf, new: Sequence[Decision], every: int, at: str) -> Snapsho
     if not every or n // every == before // every:
         return None
     decisions = in_order(shelf)[-every:]
+    tasks = [met(each) for each in decisions]
     sizes, totals = shelf.kinds(), counted(decisions)
     snapshot = Snapshot(
         id=f"{n:08}",
         n=n,
         at=at,
         sizes={name: sizes.get(kind, 0) for name, kind in KINDS.items()},
-        answered=answered(decisions) or 0.0,
-        right=rightness(each for each in decisions if each.replayed),
+        answered=answered(tasks) or 0.0,
+        right=rightness(tasks),
         calls=totals["calls"],
         calls_saved=totals["calls_saved"],
     )

@@ -74,7 +74,7 @@ def brain(
         sizes=sizes,
         recognised=recognised,
         totals=report.totals,
-        curve=charts.curve(figures.curve(report.decisions)) if report.decisions else "",
+        curve=charts.curve(figures.curve(report.tasks)) if report.tasks else "",
         accuracy=charts.accuracy(types),
         dreams=[(each, {name: shown(stage) for name, stage in each.stages.items()}) for each in dreams],
         facts=found,

@@ -13,7 +13,7 @@ from kernel.errors import Exit
 from runtime.cli.brain_figures import plot
 from runtime.memory.store import Shelf, open_shelf
 from runtime.memory.tasks import snapshots
-from runtime.memory.tasks.decisions import Decision, Point, curve, in_order
+from runtime.memory.tasks.decisions import Decision, Point, curve, in_order, met
 from runtime.memory.tasks.exemplar import Exemplar
 from runtime.memory.tasks.rewards import settle
 from runtime.memory.tasks.trees import NeuronTree
@@ -145,6 +145,17 @@ def test_the_curve_is_plain_characters_within_80_columns(fractal: Command, shelf
     assert points[-1] == {"n": 12, "answered": 0.5, "right": 0.5}
 
 
+def test_the_curve_counts_the_tasks_that_the_report_counts(fractal: Command, shelf: Shelf) -> None:
+    for task in ("what is 2 + 3?", "what is the capital of Peru?", "how tall is the tower?"):
+        fractal("run", task)
+    report = json.loads(fractal("brain", "report", "--json").out)
+    points = json.loads(fractal("brain", "curve", "--window", "99", "--json").out)
+    assert len(points) == report["decisions"] + report["other_tasks"]
+    last = points[-1]
+    assert (last["answered"], last["right"]) == (report["answered"], report["right_of_answered"])
+    assert last["answered"] < 10 / 15, "two of 15 tasks have no answer"
+
+
 @pytest.mark.parametrize("count", [1, 2, 3, 11, 12, 79, 500])
 def test_any_number_of_decisions_can_be_plotted(count: int) -> None:
     points = [Point(n + 1, n / count, 1.0 if n % 2 else None) for n in range(count)]
@@ -157,7 +168,7 @@ def test_a_curve_moves_with_its_window() -> None:
     def decision(n: int) -> Decision:
         return Decision(id=str(n), path="exact" if n > 2 else "novel", outcome=n != 4)
 
-    points = curve([decision(n) for n in range(1, 6)], 2)
+    points = curve([met(decision(n)) for n in range(1, 6)], 2)
     assert [each.answered for each in points] == [0, 0, 0.5, 0.5, 0.5]
     assert [each.right for each in points] == [None, None, 1, 0.5, 0.5]
 
@@ -231,7 +242,7 @@ def test_a_report_shows_the_mechanisms_and_compares_snapshots(fractal: Command, 
     snapshots.count(shelf, decisions[:1], 6, "2025-03-12")
     out = fractal("brain", "report").out
     rows = [line.split() for line in out.splitlines()]
-    head = rows.index(["PROBLEMS", "ANSWERED", "RIGHT", "CALLS", "TREES", "TYPES", "METHODS", "MEMORIES"])
+    head = rows.index(["PROBLEMS", "BY", "MEMORY", "RIGHT", "CALLS", "TREES", "TYPES", "METHODS", "MEMORIES"])
     assert [row[:3] for row in rows[head + 1 : head + 3]] == [
         ["12", "66.7%", "66.7%"],
         ["18", "66.7%", "66.7%"],
