@@ -154,7 +154,10 @@ def test_a_child_gets_its_parents_task_facts_and_answers(play: Play) -> None:
             assert said in prompt
 
 
-def test_a_step_sees_the_results_of_all_steps_before_it(play: Play) -> None:
+@pytest.mark.parametrize("between", [READ, {**READ, "needs": []}], ids=["after", "independent"])
+def test_a_step_sees_the_results_of_all_steps_before_it_and_the_facts(
+    play: Play, between: dict[str, Any]
+) -> None:
     prompts: list[str] = []
 
     def answers(ask: Ask) -> Any:
@@ -165,14 +168,16 @@ def test_a_step_sees_the_results_of_all_steps_before_it(play: Play) -> None:
         steps = [
             first,
             {"tool": "read", "args": {"path": "a.md"}},
-            READ,
+            between,
             {"tool": "write", "what": "sum them up"},
         ]
-        return ACCEPT if ask.phase == "check" else plan(*steps)
+        fact = {"fact": "the pump is red", "from": "a.txt"}
+        return ACCEPT if ask.phase == "check" else plan(*steps, context=[fact])
 
     play(answers)
     assert "the first is long" in prompts[0]
     assert "one\ntwo" in prompts[0]
+    assert "the pump is red" in prompts[0]
 
 
 # ---- resume takes what a person has just worked on, and asking again is no question ----
@@ -194,7 +199,7 @@ def test_a_question_of_check_that_is_asked_again_is_not_counted(work: Path) -> N
     assert asyncio.run(fractal().resume()).exit == Exit.ACCEPTED
 
 
-@pytest.mark.parametrize("how", ["edited", "answered"])
+@pytest.mark.parametrize("how", ["edited", "edited at once", "answered"])
 def test_resume_takes_the_run_that_a_person_worked_on_last(work: Path, how: str) -> None:
     def answers(ask: Ask) -> Any:
         if ask.phase == "check":
@@ -211,8 +216,8 @@ def test_resume_takes_the_run_that_a_person_worked_on_last(work: Path, how: str)
     reading = Fractal(work, settings=QUICK, ladder=ladder(answers))
     assert reading.to_resume() == newer
     path = reading.path(older)
-    if how == "edited":
-        later = path.stat().st_mtime + 60
+    if how.startswith("edited"):
+        later = path.stat().st_mtime + (60 if how == "edited" else 0.3)
         path.write_text(path.read_text().replace("do a", "do b.md"))
         os.utime(path, (later, later))
     else:

@@ -400,6 +400,7 @@ def work(
         ends = [note for note in document.section(3).notes if note.key in ("result", "stopped")]
         pieces += [_data(f"{note.key.capitalize()} (as DO says)", note.text, path) for note in ends]
     if phase == "do":
+        pieces += _contexts(document, phase)
         tool = catalogue.tools.get(document.planned[step].tool)
         if tool:
             pieces += [_sentence(f"Tool: {_line(tool.line)}"), Piece("", (Part(tool.body.strip()),))]
@@ -457,11 +458,11 @@ def _said(document: Document) -> list[Piece]:
 
 
 def _contexts(document: Document, phase: str) -> list[Piece]:
-    """The offered context; for PLAN the facts that UNDERSTAND chose, and `FOR_PLAN`.
+    """The offered context; for PLAN the facts that UNDERSTAND chose, and `FOR_PLAN`; for DO what was given.
 
     After an attempt the listing of the folder is the current one.
     """
-    facts = [note for note in document.section(1).notes if note.key == "fact"]
+    facts = _facts(document)
     now = [note for fold in document.section(2).folds for note in fold.notes if note.key == FOLDER]
     offered = [
         replace(note, text=now[-1].text) if now and note.source == FOLDER else note
@@ -471,15 +472,23 @@ def _contexts(document: Document, phase: str) -> list[Piece]:
     changed = {path for step in document.steps.values() for path in _changed(step)}
     offered = [note for note in offered if note.source.removeprefix(NAMED) not in changed]
     if phase in ("plan", "work") and facts:
-        lines = [f"- {note.text}" + (f" ({note.source})" if note.source else "") for note in facts]
         kept = (*FOR_PLAN, FOLDER) if now else FOR_PLAN
         offered = [
             note
             for note in offered
             if note.source in kept or note.source.startswith((GUIDANCE, NAMED)) or note.key == BACKGROUND
         ]
-        return [_data("Context", "\n".join(lines)), *map(_context, offered)]
+        return [*facts, *map(_context, offered)]
+    if phase == "do":  # what a run finds by itself would be most of the prompt for one call
+        return [*facts, *(_context(note) for note in offered if not found_by_itself(note.source))]
     return list(map(_context, offered))
+
+
+def _facts(document: Document) -> list[Piece]:
+    """The facts that UNDERSTAND chose, if there are any."""
+    facts = [note for note in document.section(1).notes if note.key == "fact"]
+    lines = [f"- {note.text}" + (f" ({note.source})" if note.source else "") for note in facts]
+    return [_data("Context", "\n".join(lines))] if lines else []
 
 
 def _changed(step: Step) -> set[str]:

@@ -299,9 +299,9 @@ def _write_plan(session: Session, reply: Plan, answer: Answer, before: list[bool
         plan_turn(session, calls)
     else:
         guided = session.catalogue.guided
-        steps = {
-            n: _to_step(n, base, each, guided(each.tool)) for n, each in enumerate(reply.steps, base + 1)
-        }
+        steps: dict[int, Step] = {}
+        for n, each in enumerate(reply.steps, base + 1):
+            steps[n] = _to_step(n, steps, each, guided(each.tool))
         session.doc = session.doc.with_section(2, replace(session.doc.section(2), steps=steps))
     if dangers := known_dangers(session):
         session.note(2, "dangers", dangers)
@@ -309,9 +309,13 @@ def _write_plan(session: Session, reply: Plan, answer: Answer, before: list[bool
         session.note(2, REVIEW, why)
 
 
-def _to_step(n: int, base: int, step: PlanStep, guided: bool) -> Step:
-    """A step of §2. Without `needs` it depends on the previous step, so that a failure stops the plan."""
-    default = (n - 1,) if n - 1 > base else ()
+def _to_step(n: int, before: Mapping[int, Step], step: PlanStep, guided: bool) -> Step:
+    """A step of §2. Without `needs` it comes after all steps before it, so that a failure stops the plan.
+
+    In a plain sequence this is the previous step.
+    """
+    needed = {need for each in before.values() for need in each.needs}
+    default = before.keys() - needed
     needs = {*(default if step.needs is None else step.needs), *references(step.model_dump())}
     what = step.subtask or step.what
     args = step.args

@@ -21,7 +21,7 @@ from kernel.loop.do import Waiting
 from kernel.store.files import FileStore
 from runtime.workspace.workspace import Workspace, moment
 
-SAVED_WITHIN = 1.0
+SAVED_WITHIN = 0.1
 """Seconds between the time in a document and that of its file, if nobody has edited it."""
 
 
