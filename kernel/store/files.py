@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -86,6 +87,8 @@ def missing(step: Step) -> str:
 
 EDITABLE = ENDED | {"waiting", "interrupted"}
 """Statuses in which people may edit a document: a copy is kept to detect their changes."""
+SAVED_WITHIN = 0.1
+"""Seconds between the time in a document and that of its file, if nobody has edited it."""
 CHANGED = "modified or removed externally; kept the external version"
 
 
@@ -102,6 +105,10 @@ class Store(Protocol):
 
     def left(self, loop_id: str) -> Document | None:
         """The document as the run last saved it; None without a copy of that version."""
+        ...
+
+    def edited(self, loop_id: str) -> float:
+        """When the file was written after the document in it was saved, in seconds since 1970; 0.0: never."""
         ...
 
     def save(self, document: Document) -> None:
@@ -189,6 +196,15 @@ class FileStore:
             return None
         document = self._parsed(loop_id, raw, self._left(loop_id), exact=True)
         return document if str(document.meta.rev) == peek(self.path(loop_id), "rev") else None
+
+    def edited(self, loop_id: str) -> float:
+        """When the file was written after the document in it was saved, in seconds since 1970; 0.0: never."""
+        path = self.path(loop_id)
+        with suppress(OSError, ValueError):
+            time = path.stat().st_mtime
+            saved = datetime.fromisoformat(peek(path, "updated")).timestamp()
+            return time if time > saved + SAVED_WITHIN else 0.0
+        return 0.0
 
     def _left(self, loop_id: str) -> Path:
         return self.folder / "artifacts" / "left" / f"{loop_id}.md.gz"

@@ -405,18 +405,19 @@ class Fractal(Reader):
 
         Else it is the newest unfinished run, else the newest.
         """
-        for each in self.touched():
+        for _, each in self.touched():
             with suppress(FractalError):
-                run_context, documents = (
-                    run_context_of(self, each.run, self.ladder)[0],
-                    self.documents(each.run),
-                )
-                found = [edits.find(Session(run_context, document), redo=False) for document in documents]
-                if each.status == "waiting" or any(not stale.kept for stales in found for stale in stales):
+                if each.status == "waiting" or self._has_effect(each.run):
                     return each.run
         going = (each.run for each in self.runs() if each.status not in ENDED | {"broken"})
         decided = (run for run in going if any(Inbox(self.workspace.runs / run).messages((*KINDS, "cancel"))))
         return next(decided, "") or self.newest_unfinished()
+
+    def _has_effect(self, run: str) -> bool:
+        """Whether something of a run is done again as its documents are now; raises `FractalError`."""
+        run_context = run_context_of(self, run, self.ladder)[0]
+        found = (edits.find(Session(run_context, each), redo=False) for each in self.documents(run))
+        return any(not stale.kept for stales in found for stale in stales)
 
     def _trace(self, document: Document, given: str) -> str:
         """The `traceparent` of a new run: the caller's, or one of its own if it is traced; "" for none."""

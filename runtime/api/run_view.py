@@ -73,8 +73,8 @@ def status_of(fractal: Fractal, run: str, status: str) -> str:
 
 
 def loop_ids(fractal: Fractal, run: str) -> list[str]:
-    """The ids of the documents of a run, parents before children."""
-    return FileStore(fractal.workspace.runs / run).list()
+    """The ids of the loops of a run, parents before children; a single operation is none."""
+    return FileStore(fractal.workspace.runs / run).loops()
 
 
 def _steps(document: Document) -> dict[int, Step]:
@@ -109,7 +109,7 @@ def _loop(documents: Mapping[str, Document | str], key: str, stopped: bool) -> d
 def _readable(fractal: Fractal, run: str) -> dict[str, Document | str]:
     """The documents of a run by id; for one that cannot be read, its error."""
     documents: dict[str, Document | str] = {}
-    for loop_id in loop_ids(fractal, run):
+    for loop_id in FileStore(fractal.workspace.runs / run).list():
         try:
             documents[loop_id] = fractal.document(loop_id)
         except DocumentError as error:

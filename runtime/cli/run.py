@@ -191,7 +191,8 @@ def resume(
         fractal = session.open(**settings)
         if not name:
             name = fractal.to_resume()
-            if fractal.root_document(name).ended:
+            edited = name in [each.run for _, each in fractal.touched()]
+            if not edited and fractal.root_document(name).ended:
                 notify(f"run {name} has ended, and nothing of it was edited; this is its result")
         return session.conclude(session.drive(fractal.resume(name, **options)), output)
 

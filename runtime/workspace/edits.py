@@ -179,6 +179,9 @@ def survey(run_context: RunContext, loop_id: str, *, redo: bool = False) -> list
     edited = session.doc
     before = as_left(run_context.store, edited)
     stale = find(session, redo)
+    for id, step in _edited_records(session):
+        why = f"the change of {id}.md has no effect: it records what was done; change step {step.n} in §3"
+        run_context.warn(f"{why} of {loop_id}.md", loop_id)
     results: list[Session] = []
     if not any(each.phase in ("understand", "plan") and not each.kept for each in stale):
         stale += _survey_children(session, stale, results, redo=redo)
@@ -199,6 +202,20 @@ def survey(run_context: RunContext, loop_id: str, *, redo: bool = False) -> list
     return stale
 
 
+def _edited_records(session: Session) -> Iterator[tuple[str, Step]]:
+    """The documents of single operations that a person has edited, and the step of each."""
+    store = session.run.store
+    for step in session.doc.steps.values():
+        if step.link and step.share is None and store.edited(_child(step)):
+            try:
+                record = store.load(_child(step))
+            except DocumentError:
+                yield _child(step), step
+                continue
+            if (step.result or "") not in (record.text(5, "result"), record.text(5, "error")):
+                yield _child(step), step
+
+
 def _text(document: Document) -> str:
     return render(document, document.meta.rev).decode("utf-8", "surrogatepass")
 
@@ -217,7 +234,7 @@ def _survey_children(
     for step in session.doc.attempted:
         if step.n in own or not _has_child(session.run, step):
             continue
-        with suppress(DocumentError):  # a broken child is its parent's to report
+        try:
             if _is_restarted(session) and _restarts(session.run, step):
                 # first, as the loops below it get parts of its share
                 _reopen(session, step, status="ready")
@@ -230,6 +247,9 @@ def _survey_children(
             elif written:
                 session.put(written)
                 results.append(Session(session.run, session.run.store.load(_child(step))))
+        except DocumentError as error:
+            if step.ended:  # of one that has not ended, its parent's next step reports it
+                session.run.warn(f"{error}; until then the result of step {step.n} stays", session.id)
     for number, step in enumerate(reopened):
         _reopen(session, step, {*own, *(each.n for each in reopened[number:])})
     if results:

@@ -18,11 +18,8 @@ from kernel.document.redaction import redact
 from kernel.errors import DocumentError, Exit, UsageError
 from kernel.loop.advance import Outcome, outcome
 from kernel.loop.do import Waiting
-from kernel.store.files import FileStore
+from kernel.store.files import SAVED_WITHIN, FileStore
 from runtime.workspace.workspace import Workspace, moment
-
-SAVED_WITHIN = 0.1
-"""Seconds between the time in a document and that of its file, if nobody has edited it."""
 
 
 class Reader:
@@ -77,9 +74,14 @@ class Reader:
         return FileStore(path.parent).peek(path.stem)
 
     def runs(self, ids: Sequence[str] | None = None) -> list[RunSummary]:
-        """All runs, newest first, or these, by META alone; one without any is shown as broken."""
+        """All runs, newest first, or these, by META alone; one without any is shown as broken.
+
+        A run that another one started comes after it.
+        """
         summaries = [self._summary(run) for run in (self.workspace.run_ids() if ids is None else ids)]
-        return [each for each in summaries if each.status != "broken" or self.workspace.has(each.run)]
+        known = [each for each in summaries if each.status != "broken" or self.workspace.has(each.run)]
+        place = {each.run: n for n, each in enumerate(known)}
+        return sorted(known, key=lambda each: place.get(each.within, place[each.run]) + bool(each.within) / 2)
 
     def _summary(self, run: str) -> RunSummary:
         """The line of a run; one whose file has not changed is not read again."""
@@ -114,18 +116,15 @@ class Reader:
         path = self.workspace.runs / run / f"{root_id(run)}.md"
         return FileStore(path.parent).peek(root_id(run))
 
-    def touched(self) -> list[RunSummary]:
-        """The runs with a document whose file is newer than what Fractal saved in it, the latest first."""
+    def touched(self) -> list[tuple[float, RunSummary]]:
+        """The runs with a document that somebody has edited since, and when, the latest first."""
         found: list[tuple[float, RunSummary]] = []
         for each in self.runs():
-            times = [
-                time
-                for path in (self.workspace.runs / each.run).glob("*.md")
-                if (time := path.stat().st_mtime) > _time(each.updated) + SAVED_WITHIN
-                and time > _time(peek(path, "updated")) + SAVED_WITHIN
-            ]
+            store = FileStore(self.workspace.runs / each.run)
+            saved = _time(each.updated) + SAVED_WITHIN  # a step is appended without a new time
+            times = [time for loop_id in store.list() if (time := store.edited(loop_id)) > saved]
             found += [(max(times), each)] if times else []
-        return [each for _, each in sorted(found, key=itemgetter(0), reverse=True)]
+        return sorted(found, key=itemgetter(0), reverse=True)
 
     def newest_unfinished(self) -> str:
         """The newest unfinished run, else the newest."""

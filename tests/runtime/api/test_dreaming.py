@@ -150,6 +150,7 @@ def test_a_dream_in_a_run_is_within_its_budget_and_is_not_the_newest_run(fractal
     result = asyncio.run(outer.run("consolidate what you know"))
     assert result.spent["calls"] == 4, "its plan, two greetings, its check"
     assert outer.find("") == result.run
+    assert outer.runs()[0].run == result.run
     (inner,) = [each for each in outer.runs() if each.within]
     assert (inner.type, inner.within, inner.spent["calls"]) == ("dream", result.run, 2)
 

@@ -19,13 +19,13 @@ pytestmark = pytest.mark.usefixtures("written")
 def test_ls_shows_each_run_on_a_line(fractal: Command) -> None:
     head, line = fractal("ls").out.splitlines()
     assert head.split() == ["RUN", "STATUS", "WHEN", "LOOPS", "COST", "TASK"]
-    assert line.split()[:5] == [RUN, "complete", "2025-03-01", "4", "$0.0040"]
+    assert line.split()[:5] == [RUN, "complete", "2025-03-01", "2", "$0.0040"]
     assert line.endswith("Summarise the ␛[31mreports␛[0m [bold]here[/bold]")
 
 
 def test_ls_as_json_can_be_read_by_a_program(fractal: Command) -> None:
     (run,) = json.loads(fractal("ls", "--json").out)
-    assert (run["run"], run["status"], run["loops"], run["spent"]["calls"]) == (RUN, "complete", 4, 5)
+    assert (run["run"], run["status"], run["loops"], run["spent"]["calls"]) == (RUN, "complete", 2, 5)
 
 
 def test_ls_without_runs_says_how_to_start_one(fractal: Command) -> None:

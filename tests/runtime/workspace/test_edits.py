@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from in_process import in_process
 from playing import ACCEPT, Played, bash, plan, read
 from test_budget_never_exceeded import Calls, assert_ledger
 
@@ -738,6 +740,34 @@ def test_edited_result_of_a_child_that_goes_on_is_refused_and_kept(play, work):
     assert f"{child}.md: the change of 'result' in §5 has no effect" in warnings(again)
     (kept,) = (first.folder / "artifacts").glob(f"{child}.edited-*.txt")
     assert "mine" in kept.read_text()
+
+
+def told(work: Path, run: str) -> str:
+    """What resuming an ended run prints beside its result."""
+    ran = in_process(work, ["resume", run, "-m", "reflex"], {**os.environ, "FRACTAL_SANDBOX": "off"})
+    assert ran.exit == 0
+    return ran.err
+
+
+def test_edited_result_of_a_child_that_cannot_be_read_is_told(play, work):
+    first = play(Family())
+    child = f"tool-task-{first.result.run}-2"
+    edit(first, r"(## §5 OUTPUT.*?\n> )b\n>", r"\1mine\nand more", loop=child)
+    said = " ".join(told(work, first.result.run).split())
+    assert re.search(rf"{child}.md:\d+: not understood: 'and more'.*the result of step 2 stays", said)
+
+
+@pytest.mark.parametrize("instead", ["changed d.txt", "~~~\nunquoted\n~~~\nwrote"])
+def test_edited_record_of_an_operation_is_told_to_have_no_effect(play, work, instead):
+    first = play(Model({"tool": "write", "args": {"path": "d.txt", "content": "d"}}))
+    assert "no effect" not in told(work, first.result.run)
+    record = f"op-write-{first.result.run}-1"
+    edit(first, "wrote d.txt", instead, loop=record)
+    path = first.folder / f"{record}.md"
+    os.utime(path, (path.stat().st_mtime + 1,) * 2)  # no person is as fast as a test
+    said = " ".join(told(work, first.result.run).split())
+    assert f"the change of {record}.md has no effect" in said
+    assert f"change step 1 in §3 of {first.result.id}.md" in said
 
 
 def test_edited_result_of_an_ended_run_stays(play, work):
