@@ -76,6 +76,10 @@ def test_no_reflex_single_call_or_oversight_runs_a_revoked_tool(work: Path, play
     settings = taken(work, "count", "bash", "research")
     told = play([Human()], "count the lines of notes.md", settings={**settings, "model": "reflex"})
     assert told.result.exit == Exit.WAITING
+    said = in_process(
+        work, ["run", "count the lines of notes.md"], {**os.environ, "FRACTAL_SANDBOX": "off"}
+    ).err
+    assert "there is no tool 'count'" in said and "No reflex covers" not in said
     with pytest.raises(UsageError, match="there is no tool 'research'"):
         play(lambda ask: ACCEPT, tool="research", settings=settings)
 

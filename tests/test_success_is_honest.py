@@ -483,6 +483,7 @@ def test_what_is_not_known_is_unanswered_everywhere(tmp_path: Path) -> None:
     ran = _fractal(tmp_path, "run", "who is the president of France?")
     assert ran.exit == 7 and ran.out.startswith("I know nothing about that")
     assert "unanswered: nothing that is known answers it" in ran.err
+    assert "checked: no answer is known" in ran.err and "accepted" not in ran.err
     fractal = Fractal(tmp_path / "work")
     (summary,) = fractal.runs()
     assert summary.status == "unanswered"

@@ -212,9 +212,11 @@ async def _decide(
     if verdict.issues:
         session.note(4, "issues", "\n".join(f"- {issue}" for issue in verdict.issues), origin)
     session.note(4, "decision", str(verdict.decision), origin)
-    session.phase_finished("check", str(verdict.decision))
     output = session.filled(verdict.output)
-    if verdict.decision == "ACCEPT":
+    accepted = verdict.decision == "ACCEPT"
+    unknown = accepted and (verdict.unanswered or unanswered(session, output))
+    session.phase_finished("check", "UNANSWERED" if unknown else str(verdict.decision))
+    if accepted:
         _accept(session, verdict, findings, output, author or origin)
         return None
     learned = Note("learned", verdict.learned or "\n".join(verdict.issues), origin)

@@ -25,6 +25,7 @@ PHASES: Mapping[str, str] = {"understand": "understanding", "plan": "planning", 
 """What a loop is doing in each phase; `fused` and `atomic` are calls that fill several at once."""
 GATES: Mapping[str, str] = {
     "ACCEPT": "accepted",
+    "UNANSWERED": "no answer is known",
     "CONTINUE": "not reached yet, going on step by step",
     "RETRY": "not accepted, trying again",
     "ESCALATE": "not accepted, escalated",

@@ -77,15 +77,19 @@ def _ask_for_help(document: Document, suggest: Sequence[Callable[[str], str]]) -
     notes = [note for fold in document.section(2).folds for note in fold.notes]
     learned = [note.text for note in notes if note.key == "learned"]
     undone = [note.text for note in notes if note.key == "undone then"]
-    passed = [rung for rung in document.meta.rungs if rung.get("passed") and rung.get("rung") != "reflex"]
+    gave_up = [rung for rung in document.meta.rungs if rung.get("passed")]
+    passed = [rung for rung in gave_up if rung.get("rung") != "reflex"]
     if passed:
         why = f"No model could do this: “{task}”.\n{passed[-1]['rung']}: {str(passed[-1]['passed'])[:300]}"
     elif learned:
         why = f"This could not be done: “{task}”."
+    elif gave_up:
+        reason = str(gave_up[-1]["passed"]).partition("; there are ")[0]  # the tools that there are
+        why = f"A reflex covers this task and could not do it: “{task}”.\n{reason[:300]}"
     else:
         why = f"No reflex covers this task, and there is no model to ask: “{task}”."
         why = "\n".join([why, *filter(None, (each(document.task) for each in suggest))])
-    tried = f"\n{learned[-1][:400]}" if learned else ""
+    tried = f"\n{learned[-1][:400]}" if learned and learned[-1] not in why else ""
     if undone:
         tried += f"\nUndone: {undone[-1][:400]}"
     return (
