@@ -11,6 +11,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import quote
@@ -298,6 +299,10 @@ def secret_of(variable: str) -> str:
     return value
 
 
+SHORTEST = 16
+"""Characters below which one word of letters and digits is no secret of a known form."""
+
+
 def names_secret(name: str) -> bool:
     """Whether a variable, setting or header with this name holds a secret."""
     name = name.replace("-", "_")
@@ -409,8 +414,14 @@ def redactor(mark: Mark | None = None) -> Callable[[str], str]:
 
 def _known() -> dict[str, str]:
     """The secrets that are known by value, each with its name."""
-    secrets = dict(_learned)
-    for name, value in os.environ.items():
+    return _learned | _named_by(tuple(os.environ.items()))
+
+
+@lru_cache(maxsize=4)
+def _named_by(environment: tuple[tuple[str, str], ...]) -> dict[str, str]:
+    """The secrets in an environment, each with the name of its variable."""
+    secrets: dict[str, str] = {}
+    for name, value in environment:
         if names_secret(name) and not _NOTHING.match(value) and not _is_path(value):
             secrets |= _spellings(name, value)
         elif hit := _IN_ADDRESS.search(value) or _IN_DSN.search(value):
@@ -447,6 +458,8 @@ def _after(text: str, forms: Sequence[_Form], mark: Mark) -> str:
 
 def _without_forms(text: str, mark: Mark) -> str:
     """The text without secrets of a known form, also where it is the inside of JSON."""
+    if len(text) < SHORTEST and text.isalnum():
+        return text
     if "\\" not in text or _ESCAPED in text:
         return _without_forms_in(text, mark)
 

@@ -278,7 +278,7 @@ def test_edited_document_without_finished_steps_continues(tmp_path: Path, model:
 # ---- many runs -------------------------------------------------------------------------------------------
 
 
-RUNS = 1000 if NIGHT else 150
+RUNS = 1000 if NIGHT else 75
 
 
 _reading = doing(read("a.txt"))

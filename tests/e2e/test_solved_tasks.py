@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lanes import within
+from lanes import NIGHT, every, within
 from playing import REVERSE as PLAN
 
 from kernel.asking.prompt import MEMORY
@@ -402,14 +402,18 @@ def test_trust_grows_in_stages(work: Path, do: Do) -> None:
         asked[times] = calls(do("Mirror the lines of other.md into there.md", plan=judged))
     assert asked == {0: 1, 12: 1}, "new, then proven without a second way"
     samples: list[int] = []
-    for times in range(60, 100):
+    for times in range(60, 100 if NIGHT else 75):
         _used(work, times)
         samples.append(calls(do("Mirror the lines of other.md into there.md", plan=judged)))
     assert sum(samples) <= 6, "one use in twenty is checked"
 
 
-@pytest.mark.parametrize("text", ["x" * 1_000_000, "a." * 400_000, "1a" * 400_000, "word " * 200_000])
-def test_very_long_texts_are_not_learned(work: Path, do: Do, text: str) -> None:
+LONG = 1_000_000 // every(5)
+
+
+@pytest.mark.parametrize("piece", ["x", "a.", "1a", "word "])
+def test_very_long_texts_are_not_learned(work: Path, do: Do, piece: str) -> None:
+    text = piece * (LONG // len(piece))
     (work / "notes.md").write_text(text)
     steps = [{"tool": "write", "args": {"path": "back.md", "content": text}}]
     with within(20):

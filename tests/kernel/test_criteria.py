@@ -200,6 +200,7 @@ def test_reason_of_a_failed_step_is_an_informative_line(result: str, says: str) 
     assert reason(result) == says
 
 
+@pytest.mark.night
 @pytest.mark.parametrize("pattern", ["(a|a)*b", "a?" * 25 + "a" * 25 + "b", "(a|ab|b)*c", "((a)?)*b"])
 async def test_short_slow_patterns_are_given_up(pattern: str) -> None:
     with within(8), suppress(OperationFailed):
