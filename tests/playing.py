@@ -64,8 +64,12 @@ Play = Callable[..., Played]
 """The fixture `play`: plays a task with a scripted model."""
 
 
-def player(work: Path) -> Play:
-    """A function that plays a task in a folder with a scripted model."""
+def player(work: Path, *, memory: bool = True) -> Play:
+    """A function that plays a task in a folder with a scripted model; without `memory` nothing is kept of it.
+
+    What a run leaves in memory takes as long as the run: by day, tests of something else do without it.
+    """
+    kept = {} if memory else {"remember": False, "recall": False}
     work.mkdir(exist_ok=True)
 
     def run(
@@ -82,7 +86,7 @@ def player(work: Path) -> Play:
         # a loop without commands needs no sandbox; most tests look at CHECK's own call
         fractal = Fractal(
             work,
-            settings={"sandbox": "off", "check": "always", **(settings or {})},
+            settings={"sandbox": "off", "check": "always", **kept, **(settings or {})},
             ladder=ladder,
             on_event=events.append,
         )

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import yaml
+from lanes import NIGHT
 from playing import ACCEPT, Played, plan, player
 
 from kernel.asking.responder import Ask
@@ -51,7 +52,7 @@ class Runs:
     """A run in a folder; each session has new objects."""
 
     def __init__(self, work: Path) -> None:
-        self.work, self.play = work, player(work)
+        self.work, self.play = work, player(work, memory=NIGHT)
         (work / "hostile.txt").write_text(HOSTILE, "utf-8")
         (work / "second.txt").write_text(SECOND, "utf-8")
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from crashing import killed_after
 from in_process import in_process
-from lanes import every, until
+from lanes import NIGHT, every, until
 from playing import ACCEPT, Play, bash, doing, plan, player, standing
 
 from kernel.asking.responder import Ask, Ladder
@@ -49,7 +49,7 @@ def work(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def play(work: Path) -> Play:
-    return player(work)
+    return player(work, memory=NIGHT)
 
 
 def here(work: Path) -> dict[str, tuple[int, bytes]]:
@@ -313,7 +313,7 @@ def test_interrupted_undo_can_be_repeated(tmp_path: Path, word: str) -> None:
     command = (
         "rm -r sub link; mkdir link; echo x > link/in; ln -s link sub; echo new > run.sh; chmod 700 run.sh"
     )
-    fractal = player(work)(doing(bash(command)), yes=True).fractal
+    fractal = player(work, memory=NIGHT)(doing(bash(command)), yes=True).fractal
     became = here(work)
     goal, other = (was, became) if word == "undo" else (became, was)
     forth, back = (fractal.undo, fractal.redo) if word == "undo" else (fractal.redo, fractal.undo)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
+from lanes import NIGHT
 from playing import ACCEPT, Played, bash, doing, plan, player, write
 
 from kernel.errors import UsageError
@@ -25,7 +26,7 @@ class Work:
     """A folder with a `fractal.yaml`, in which one run after the other is played."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.play = folder, player(folder)
+        self.folder, self.play = folder, player(folder, memory=NIGHT)
         self.file = folder / "fractal.yaml"
         self.file.write_text("# mine\nretries: 0  # few\n")
 
@@ -214,7 +215,7 @@ def test_a_call_is_approved_for_the_folder_that_the_run_works_in(work: Work) -> 
     assert work.approve(work.run(bash("touch a")), ALWAYS).result.status == "unverified"
     inner = work.folder / "inner"
     inside = Work.__new__(Work)
-    inside.folder, inside.play, inside.file = inner, player(inner), work.file
+    inside.folder, inside.play, inside.file = inner, player(inner, memory=NIGHT), work.file
     assert asks(inside.run(bash("touch a"))) == "touch a"
     assert inside.approve(inside.run(bash("touch a")), ALWAYS).result.status == "unverified"
     assert yaml.safe_load(work.file.read_text())["approved"][0]["folder"] == "inner"

@@ -410,7 +410,7 @@ def test_document_size_is_linear_in_the_steps(tmp_path: Path) -> None:
     steps = [{"tool": "read", "args": {"path": "a.txt"}, "needs": []} for _ in range(200)]
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "a.txt").write_text("a")
-    played = player(tmp_path / "work")(doing(*steps))
+    played = player(tmp_path / "work", memory=NIGHT)(doing(*steps))
     assert played.result.exit == Exit.ACCEPTED
     assert isinstance(played.fractal, Fractal)
     raw = played.result.path.stat().st_size

@@ -61,7 +61,7 @@ def test_what_oversight_is_asked_is_kept_too(play: Play) -> None:
         return {"decision": "approve", "why": "it is harmless"}
 
     models = [Scripted(doing(write("a", "x")), name="one"), Scripted(oversees, name="two", tier="oversight")]
-    played = play(models, settings={"review": "always"})
+    played = play(models, settings={"review": "always", "remember": True})  # messages are memory
     asked = [path for path in kept(played) if path.name.startswith("oversight-")]
     assert asked and "<!-- user -->" in asked[0].read_text("utf-8")
     shown = run_page(played.fractal, played.result.run).phases[played.result.id]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from crashing import crashes
-from lanes import every
+from lanes import NIGHT, every
 from playing import ACCEPT, Play, Played, plan, player, read, write
 
 from kernel.asking.responder import Ask, Ladder
@@ -262,8 +262,8 @@ def test_a_crash_at_a_write_loses_no_line_and_repeats_nothing(tmp_path: Path) ->
         work = tmp_path / str(at) / "work"
         work.mkdir(parents=True)
         at += 10 * every(4)
-        ended = not crashes(lambda work=work: player(work)(answer, settings=AUTO), at, "after")
-        again = player(work)(answer, resume=next((work / RUNS).iterdir()).name, settings=AUTO)
+        ended = not crashes(lambda work=work: player(work, memory=NIGHT)(answer, settings=AUTO), at, "after")
+        again = player(work, memory=NIGHT)(answer, resume=next((work / RUNS).iterdir()).name, settings=AUTO)
         assert again.result.exit == Exit.ACCEPTED, at
         assert len(guidance(again)) == 1, at
         assert (work / "c.txt").read_text() == "three\n", at

@@ -15,7 +15,7 @@ import pytest
 from crashing import crashes
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from lanes import every
+from lanes import NIGHT, every
 from playing import ACCEPT, Play, Played, plan, player
 from state_machine_tools import call, logged, till
 
@@ -296,11 +296,11 @@ def test_crash_at_any_write_keeps_the_state(tmp_path: Path) -> None:
         work = tmp_path / str(at) / "work"
         reader(work, states, "abc")
         at += 3 * every(6)
-        ended = not crashes(lambda work=work: player(work)(attempts(steps)), at, "after")
+        ended = not crashes(lambda work=work: player(work, memory=NIGHT)(attempts(steps)), at, "after")
         runs = work / "state" / "runs"
         if not list(runs.glob("*/system-*.md")):
             continue  # it had not started
-        again = player(work)(attempts(steps), resume=next(runs.iterdir()).name)
+        again = player(work, memory=NIGHT)(attempts(steps), resume=next(runs.iterdir()).name)
         done = again.root.steps.values()
         assert [step.evidence["state"]["at"] for step in done] == ["b", "c", "a", "b"], at
         assert [step.evidence["state"]["calls"] for step in done] == [1, 2, 3, 4], at
@@ -404,7 +404,7 @@ def test_no_run_reaches_a_disallowed_action(
         {"tool": "reader", "args": {"path": name}, "needs": sorted({n for n in needs if n < at})}
         for at, (name, needs) in enumerate(calls, 1)
     ]
-    played = player(work)(attempts(steps), settings={"fsync": False})
+    played = player(work, memory=NIGHT)(attempts(steps), settings={"fsync": False})
     done = [step for step in played.root.steps.values() if step.state == "done"]
     done.sort(key=lambda step: step.evidence["state"]["calls"])
     at = one.start

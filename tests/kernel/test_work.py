@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from crashing import crashes
-from lanes import every
+from lanes import NIGHT, every
 from playing import ACCEPT, Play, Played, bash, plan, player, put, read, write
 
 from kernel.asking.prompt import assemble
@@ -399,11 +399,11 @@ def survives(tmp_path: Path, answer: Callable[[Ask], Any], text: str, steps: lis
         work = tmp_path / str(at) / "work"
         work.mkdir(parents=True)
         at += 9 * every(4)
-        ended = not crashes(lambda work=work: player(work)(answer, settings=AUTO), at, "after")
+        ended = not crashes(lambda work=work: player(work, memory=NIGHT)(answer, settings=AUTO), at, "after")
         runs = work / ".fractal" / "state" / "runs"
         if not list(runs.glob("*/system-*.md")):
             continue  # it had not started
-        again = player(work)(answer, resume=next(runs.iterdir()).name, settings=AUTO)
+        again = player(work, memory=NIGHT)(answer, resume=next(runs.iterdir()).name, settings=AUTO)
         assert again.result.exit == Exit.ACCEPTED, at
         assert (work / "b.txt").read_text() == text, at
         assert list(again.root.planned) == list(again.root.steps) == steps, at

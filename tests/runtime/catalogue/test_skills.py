@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lanes import within
+from lanes import NIGHT, within
 from playing import ACCEPT, Played, bash, boxed, plan, player, read
 from skill_folders import CASES, Case, collection, named, put, skill
 
@@ -150,7 +150,7 @@ def work(tmp_path: Path) -> Path:
 
 def played(work: Path, folder: Path, model: Model, **settings: Any) -> Played:
     task = f"use {model.tool} for the work"
-    return player(work)(model, task, settings={"skills": [str(folder)], **settings})
+    return player(work, memory=NIGHT)(model, task, settings={"skills": [str(folder)], **settings})
 
 
 def test_skill_is_disclosed_progressively(work: Path, folder: Path) -> None:
@@ -180,7 +180,7 @@ def test_subtasks_of_a_skill_may_read_its_files(work: Path, folder: Path) -> Non
             return plan(read(reference))
         return answer(ask)
 
-    ended = player(work)(model, settings={"skills": [str(folder)]})
+    ended = player(work, memory=NIGHT)(model, settings={"skills": [str(folder)]})
     assert "heron" in ended.result.output
 
 
@@ -249,7 +249,7 @@ def test_criterion_may_run_a_script_of_the_skill(work: Path, folder: Path) -> No
             return plan(*model.steps, success=[{"run": f'test "$(bash {script} more.txt)" -eq 3'}])
         return model(ask)
 
-    ended = player(work)(answer, settings={"skills": [str(folder)], "sandbox": "auto"})
+    ended = player(work, memory=NIGHT)(answer, settings={"skills": [str(folder)], "sandbox": "auto"})
     (child,) = [each for each in ended.documents.values() if each.meta.type == "all-fields"]
     assert child.text(4, "evidence").startswith("- pass"), child.text(4, "evidence")
 

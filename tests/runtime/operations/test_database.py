@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lanes import until, within
+from lanes import NIGHT, until, within
 from playing import ACCEPT, plan, player
 
 from kernel.asking.responder import Ask
@@ -259,7 +259,7 @@ def answers(*steps: dict[str, Any]) -> Callable[[Ask], Any]:
 
 
 def test_a_run_connects_writes_asks_and_disconnects_and_is_undone(tmp_path: Path) -> None:
-    played = player(tmp_path / "work")(answers(*STEPS))
+    played = player(tmp_path / "work", memory=NIGHT)(answers(*STEPS))
     assert played.result.output == "n\n2"
     lines = played.fractal.undo(played.result.run)
     assert "shop.db: removed, as it was not there before" in lines
@@ -267,7 +267,7 @@ def test_a_run_connects_writes_asks_and_disconnects_and_is_undone(tmp_path: Path
 
 
 def test_a_query_before_connecting_is_refused(tmp_path: Path) -> None:
-    played = player(tmp_path / "work")(answers(*STEPS[3:]))
+    played = player(tmp_path / "work", memory=NIGHT)(answers(*STEPS[3:]))
     assert played.root.steps[1].result == (
         "database: action 'query' is not allowed in the state 'closed'; possible now: connect"
     )
@@ -275,7 +275,7 @@ def test_a_query_before_connecting_is_refused(tmp_path: Path) -> None:
 
 def test_undo_of_one_step_puts_the_database_back_as_it_was_before_it(tmp_path: Path) -> None:
     work = tmp_path / "work"
-    played = player(work)(answers(*STEPS))
+    played = player(work, memory=NIGHT)(answers(*STEPS))
     played.fractal.undo(played.result.run, 3)
     with another(work / "shop.db") as there:
         assert there.execute("SELECT count(*) FROM goods").fetchone() == (0,)

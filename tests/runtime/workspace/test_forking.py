@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lanes import NIGHT
 from playing import ACCEPT, Play, Played, bash, doing, plan, put, write
 
 from kernel.asking.responder import Ask, Ladder
@@ -27,7 +28,7 @@ def work(tmp_path: Path) -> Path:
 def play(work: Path) -> Play:
     from playing import player
 
-    return player(work)
+    return player(work, memory=NIGHT)
 
 
 LONG = "x" * 9_000

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from crashing import killed_after
-from lanes import every
+from lanes import NIGHT, every
 from playing import Play, Played, bash, boxed, doing, put, read, standing, write
 
 from kernel.errors import FractalError, RunLocked, StorageError, UsageError
@@ -34,7 +34,7 @@ def work(tmp_path: Path) -> Path:
 def play(work: Path) -> Play:
     from playing import player
 
-    return player(work)
+    return player(work, memory=NIGHT)
 
 
 def git(folder: Path, *words: str) -> str:
