@@ -583,7 +583,8 @@ def _left_out(step: Step) -> str:
     if not step.result:
         return ""
     size = step.evidence.get("characters", len(step.result))
-    return f", {size:,} characters; whole in {step.evidence.get('whole', step.link)}"
+    where = step.evidence.get("whole") or step.link
+    return f", {size:,} characters" + (f"; whole in {where}" if where else "")
 
 
 def _check_chars(document: Document) -> int:

@@ -625,14 +625,24 @@ def cut(text: str, limit: int, where: str, *, head: float = 1 / 3) -> str:
     if len(text) <= limit:
         return text
     named = f"; whole in {where}" if where else ""
-    room = limit - len(f"\n[… {len(text)} characters cut{named} …]\n")
+    earlier = list(_CUT.finditer(text))  # a text that was cut before says how much it has lost
+    lost = sum(int(each[1]) for each in earlier)
+    room = limit - len(f"\n[… {len(text) + lost} characters cut{named} …]\n")
     if room < limit // 2:  # the long mark would leave too little room
         mark = "\n[…]\n"[:limit]
         room = limit - len(mark)
-    else:
-        mark = f"\n[… {len(text) - room} characters cut{named} …]\n"
+        return text[: int(room * head)] + mark + text[len(text) - room + int(room * head) :]
     first = int(room * head)
-    return text[:first] + mark + text[len(text) - room + first :]
+    last = len(text) - room + first
+    gone = 0
+    for each in earlier:
+        if each.start() < last and each.end() > first:
+            first, last = min(first, each.start()), max(last, each.end())
+            gone += int(each[1]) - len(each[0])
+    return f"{text[:first]}\n[… {last - first + gone} characters cut{named} …]\n{text[last:]}"
+
+
+_CUT = re.compile(r"\n\[… (\d{1,12}) characters cut(?:; whole in [^\n]{1,300})? …\]\n")
 
 
 _Form = tuple[str, str, re.Pattern[str], Callable[[str], bool]]

@@ -148,9 +148,9 @@ class PlainLines(View):
                 return ""
 
     def _step(self, event: Event) -> str:
-        """`step 1/3`; without the total where the plan was made before this process began."""
+        """`step 1/3`; without the total where a plan goes on, or an earlier process has made it."""
         last = self._last.get(event.loop_id, 0)
-        return f"step {event.data['step']}" + (f"/{last}" if last else "")
+        return f"step {event.data['step']}" + (f"/{last}" if event.data["step"] <= last else "")
 
 
 def _write(text: str) -> None:

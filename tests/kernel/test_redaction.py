@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from hypothesis import given
@@ -242,6 +243,17 @@ def test_cut_stays_within_its_limit(text: str, limit: int, where: str) -> None:
     assert len(shortened) <= max(limit, 0)
     if len(text) <= limit:
         assert shortened == text
+
+
+@given(st.text(), st.integers(60, 300), st.integers(60, 300), st.integers(1, 9))
+def test_what_is_cut_twice_says_how_much_it_has_lost(text: str, first: int, second: int, times: int) -> None:
+    whole = text * times
+    shortened = cut(cut(whole, first, "x"), second, "y")
+    assert len(shortened) <= second
+    marks = re.findall(r"\n\[… (\d+) characters cut[^\n]*\]\n", shortened)
+    if len(whole) > min(first, second) and "\n[…]\n" not in shortened:
+        assert len(marks) == 1
+        assert int(marks[0]) == len(whole) - len(re.sub(r"\n\[… \d+ characters cut[^\n]*\]\n", "", shortened))
 
 
 def test_cut_prefers_the_tail_and_names_the_whole() -> None:
