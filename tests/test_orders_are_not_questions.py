@@ -169,6 +169,7 @@ SUGGESTED = [
     ("remove every comment from src/app.py", ""),
     ("list the branches older than a month", ""),
     ("what is love", ""),
+    ("what is my name?", ""),
 ]
 
 

@@ -21,7 +21,8 @@ _EXAMPLES = re.compile(r"(?ms)^## Examples\n(.*?)(?=^## |\Z)")
 def nearest(task: str, shelf: Shelf, around: Surroundings | None = None) -> str:
     """The shortest example that keeps every word of the task but names, and works; "" if there is none."""
     words, wanted = _words(task, shelf, around), demand(task, shelf.language.systems)
-    if not words - {"."} or words & shelf.language.limits:
+    few = 2 * len(words - {"?"}) < len(task.split())  # most of the task is not among them
+    if few or not words - {".", "?"} or words & shelf.language.limits:
         return ""
     for procedure, example in sorted(examples(shelf), key=lambda each: len(each[1])):
         if words <= _words(example, shelf, around) and demand(example, shelf.language.systems) == wanted:
