@@ -10,6 +10,7 @@ import sys
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 from lanes import async_until, within
@@ -383,6 +384,23 @@ def watched(code: str, url: str, folder: Path, *options: str) -> str:
 def test_a_model_that_is_not_asked_imports_no_litellm_and_calls_nobody(llm_server, tmp_path):
     watched(LATE, llm_server.url, tmp_path)
     assert llm_server.count == 0
+
+
+async def test_while_it_answers_only_its_server_is_called(llm_server, model, make_ask):
+    connected: list[object] = []
+    watching = True
+
+    def watch(name: str, args: tuple[Any, ...]) -> None:
+        if watching and name in ("socket.connect", "socket.getaddrinfo"):
+            connected.append(args[1] if name == "socket.connect" else args[0])
+
+    sys.addaudithook(watch)
+    llm_server.say("{}")
+    try:
+        await model().answer(make_ask())
+    finally:
+        watching = False
+    assert {each[0] if isinstance(each, tuple) else each for each in connected} == {"127.0.0.1"}
 
 
 @pytest.mark.night
