@@ -24,7 +24,8 @@ def streamed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Playe
     """A stream that was played once: workspace, runs, worker. Tests that change it use a copy."""
     folder = tmp_path_factory.mktemp("stream")
     worker = Worker()
-    return folder / "work", stream(player(folder / "work"), folder / "work", 24, worker), worker
+    count = 24 if NIGHT else 18
+    return folder / "work", stream(player(folder / "work"), folder / "work", count, worker), worker
 
 
 Streamed = tuple[Path, list[Played], Worker]
