@@ -64,9 +64,8 @@ def test_tokens_that_are_guessed_are_evaluated_as_if_they_came_one_by_one(model)
 
 
 async def test_each_token_of_a_reply_that_copies_its_prompt_is_the_likely_one(model, question):
-    ask = question(
-        "Repeat: " + " ".join(f"item {n} is blue," for n in range(12)), max_tokens=80 if NIGHT else 48
-    )
+    said = "Repeat: " + " ".join(f"item {n} is blue," for n in range(12))
+    ask = question(said, max_tokens=80 if NIGHT else 48)
     reply = await reply_of(model, ask)
     engine = model.load()
     prompt, written = engine.prompt(ask.system, ask.user), engine.tokens(reply.text)
