@@ -40,7 +40,7 @@ class Collector:
     @contextmanager
     def running(self) -> Generator[Collector]:
         """It answers until the block ends."""
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
         try:
             yield self
         finally:

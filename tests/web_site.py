@@ -25,7 +25,7 @@ def web_site(pages: Mapping[str, str], *, missing: tuple[int, str] = (404, "no s
             """Print no log."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Site)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
     try:
         yield f"http://127.0.0.1:{server.server_port}"
     finally:

@@ -393,8 +393,14 @@ def _named(name: str, value: Any, redact: Callable[[str], str]) -> Any:
 
 def _is_secret_of(name: str, value: str) -> bool:
     """Whether a value is a secret that stands apart from its name, as in JSON, XML and blocks of YAML."""
-    hit = _ASSIGNED.search(f'{name}: "x"')
-    return hit is not None and bool(value) and _is_secret(hit, value, quoted=True)
+    hit = _assigned_to(name) if value else None
+    return hit is not None and _is_secret(hit, value, quoted=True)
+
+
+@lru_cache(maxsize=1024)
+def _assigned_to(name: str) -> re.Match[str] | None:
+    """Where a secret would stand after this name."""
+    return _ASSIGNED.search(f'{name}: "x"')
 
 
 def redactor(mark: Mark | None = None) -> Callable[[str], str]:

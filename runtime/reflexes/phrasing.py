@@ -94,8 +94,29 @@ class Phrasing:
         """The compiled pattern. Raises `PhrasingError`."""
         return _Compiler(self.text, self.kinds, self.language).graph()
 
+    @cached_property
+    def begins(self) -> frozenset[str] | None:
+        """The words of which one comes first; None where something else may. Raises `PhrasingError`."""
+        words: set[str] = set()
+        pending, seen = [0], {0}
+        while pending:
+            node = pending.pop()
+            if node == self.graph.final:
+                return None
+            for kind, what, after in self.graph.edges[node]:
+                if kind == "slot":
+                    return None
+                if kind == "word":
+                    words.add(what)
+                elif after not in seen:
+                    seen.add(after)
+                    pending.append(after)
+        return frozenset(words)
+
     def readings(self, scan: Scan, start: int, end: int) -> list[Reading]:
         """The readings of the tokens from `start` to `end`, the best first."""
+        if self.begins is not None and scan.word(start) not in self.begins:
+            return []
         cut = replace(scan, tokens=scan.tokens[:end])
         found = [each for each in _walk(self.graph, cut, start) if consistent(cut, start, each.bound)]
         return sorted(found, key=lambda each: each.score, reverse=True)

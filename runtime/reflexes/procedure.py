@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -211,7 +211,7 @@ class Reflexes:
         self._faults: list[Fault] = []
         self.version = 0
         self._stats: dict[Path, tuple[int, int]] = {}
-        self._read: dict[Path, Mapping[str, Any] | Fault] = {}
+        self._read: dict[Path, str | Fault] = {}
         self.refresh()
 
     @property
@@ -225,12 +225,14 @@ class Reflexes:
         if stats == self._stats and self.version:
             return False
         self._read = {
-            path: self._read[path] if self._stats.get(path) == stat else _load(path)
+            path: self._read[path] if self._stats.get(path) == stat else _text(path)
             for path, stat in stats.items()
         }
         self._stats = stats
         self.version += 1
-        self._build(self._read)
+        built, faults = _built(self.folders, tuple(self._read.items()))
+        self.shelf = replace(built, procedures=tuple(replace(each) for each in built.procedures))
+        self._faults = list(faults)
         return True
 
     def _find(self) -> dict[Path, tuple[int, int]]:
@@ -242,19 +244,25 @@ class Reflexes:
                     found[path.name] = path, stat
         return {path: stat for _, (path, stat) in sorted(found.items())}
 
-    def _build(self, read: Mapping[Path, Mapping[str, Any] | Fault]) -> None:
-        self._faults = [meta for meta in read.values() if isinstance(meta, Fault)]
-        metas = {path: meta for path, meta in read.items() if not isinstance(meta, Fault)}
-        words = next((path for path in metas if path.name == LANGUAGE), Path())
-        shelf = Shelf()
-        try:
-            shelf = _shelf(metas.pop(words, {}), self.folders)
-        except _INVALID as error:
-            self._faults.append(Fault(words, 1, f"the shared words cannot be read: {error}"))
-        procedures = [_parse(path, meta, shelf.language) for path, meta in metas.items()]
-        self._faults += [each for each in procedures if isinstance(each, Fault)]
-        active = (each for each in procedures if isinstance(each, Procedure) and each.status == "active")
-        self.shelf = replace(shelf, procedures=tuple(active))
+
+@lru_cache(maxsize=8)
+def _built(
+    folders: tuple[Path, ...], texts: tuple[tuple[Path, str | Fault], ...]
+) -> tuple[Shelf, tuple[Fault, ...]]:
+    """The shelf of these texts, and what is invalid. What is compiled serves all runs of a process."""
+    read = {path: text if isinstance(text, Fault) else _meta(path, text) for path, text in texts}
+    faults = [meta for meta in read.values() if isinstance(meta, Fault)]
+    metas = {path: meta for path, meta in read.items() if not isinstance(meta, Fault)}
+    words = next((path for path in metas if path.name == LANGUAGE), Path())
+    shelf = Shelf()
+    try:
+        shelf = _shelf(metas.pop(words, {}), folders)
+    except _INVALID as error:
+        faults.append(Fault(words, 1, f"the shared words cannot be read: {error}"))
+    procedures = [_parse(path, meta, shelf.language) for path, meta in metas.items()]
+    faults += [each for each in procedures if isinstance(each, Fault)]
+    active = (each for each in procedures if isinstance(each, Procedure) and each.status == "active")
+    return replace(shelf, procedures=tuple(active)), tuple(faults)
 
 
 def shared_words(folders: Sequence[Path]) -> Shelf:
@@ -281,14 +289,20 @@ def _parse(path: Path, meta: Mapping[str, Any], language: Language) -> Procedure
 
 
 def _load(path: Path) -> Mapping[str, Any] | Fault:
+    text = _text(path)
+    return text if isinstance(text, Fault) else _meta(path, text)
+
+
+def _text(path: Path) -> str | Fault:
     try:
-        return _meta(path, path.read_text("utf-8"))
+        return path.read_text("utf-8")
     except UnicodeDecodeError:
         return Fault(path, 1, "not UTF-8 text; save the file as UTF-8")
     except OSError as error:
         return Fault(path, 1, f"cannot be read: {error.strerror}")
 
 
+@lru_cache(maxsize=1024)
 def _meta(path: Path, text: str) -> Mapping[str, Any] | Fault:
     import yaml
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cached_property
 
 LONGEST_TASK = 4_000
 """Characters; a longer text is no order that a phrasing could cover."""
@@ -34,7 +35,7 @@ class Chunk:
     end: int
     quoted: bool = False
 
-    @property
+    @cached_property
     def word(self) -> str:
         """The text in lower case; "" for quoted text."""
         return "" if self.quoted else self.text.lower()

@@ -141,7 +141,7 @@ class Odd(BaseHTTPRequestHandler):
 def test_an_address_that_is_not_a_server_is_reported(place, kind, message, capfd):
     web = ThreadingHTTPServer(("127.0.0.1", 0), Odd)
     web.daemon_threads = True
-    Thread(target=web.serve_forever, daemon=True).start()
+    Thread(target=web.serve_forever, args=(0.05,), daemon=True).start()
     try:
         place.write({"odd": {"url": f"http://127.0.0.1:{web.server_port}/{kind}"}})
         assert place.lists() == {}

@@ -122,7 +122,7 @@ async def ask_all(model: Llama, ask: Any, name: str, seeds: range, max_tokens: i
 @pytest.mark.parametrize("name", FORMS)
 async def test_every_reply_has_its_form_and_ends_in_time(model, make_ask, name):
     tokens = 2400 if name in ("pydantic", "long") or name.endswith("phase") else 400
-    unhurried = await ask_all(model, make_ask, name, range(10 if NIGHT else 4), tokens)
+    unhurried = await ask_all(model, make_ask, name, range(10 if NIGHT else 2), tokens)
     assert unhurried or name == "pydantic", "most come to their end without being hurried"
 
 
@@ -227,7 +227,7 @@ async def test_it_is_made_by_name_and_keeps_quiet(tiny_gguf, make_ask, capfd):
 async def test_a_grammar_admits_only_replies_that_are_accepted(model, make_ask, phase):
     """Random weights write every kind of reply; none is refused for its form."""
     words = (PHASES / f"{phase}.reply.md").read_text()
-    for number in range(20 if NIGHT else 5):
+    for number in range(20 if NIGHT else 3):
         ask = replace(make_ask(phase, schema=schema(phase), user=str(number), max_tokens=1500), words=words)
         reply = await model.answer(ask)
         if not reply.truncated:

@@ -10,6 +10,7 @@ import sys
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 from lanes import async_until, within
@@ -140,7 +141,9 @@ async def test_a_server_that_refuses_native_calls_gets_the_tools_in_words(llm_se
     assert not responder.native, "the next prompt is made in words"
 
 
-@pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 529])
+@pytest.mark.parametrize(
+    "status", [429, 503, *(pytest.param(each, marks=pytest.mark.night) for each in (408, 500, 502, 529))]
+)
 async def test_failures_that_pass_are_tried_again(llm_server, model, make_ask, status):
     llm_server.fail(status)
     llm_server.fail(status)
@@ -346,12 +349,11 @@ async def test_halves_of_surrogate_pairs_do_not_stop_a_call(llm_server, model, m
     assert llm_server.count == 1
 
 
-WATCHED = """
-import sys
+LATE = """
+import asyncio, json, sys
 connected = []
 sys.addaudithook(lambda name, args: connected.append(args[1]) if name == "socket.connect" else None)
 sys.addaudithook(lambda name, args: connected.append(args[0]) if name == "socket.getaddrinfo" else None)
-import asyncio, json
 sys.path[:0] = json.loads(sys.argv[2])
 from conftest import build_ask
 from runtime.api.fractal import shipped_system
@@ -360,40 +362,54 @@ from runtime.models.litellm import LiteLLM
 model = LiteLLM("openai/gpt-4o", api_base=sys.argv[1])
 assert "litellm" not in sys.modules
 model.estimate(build_ask())
-assert "litellm" not in sys.modules
-assert asyncio.run(model.answer(build_ask())).text == "{}"
+assert "litellm" not in sys.modules and connected == []
+"""
+WATCHED = f"""{LATE}
+assert asyncio.run(model.answer(build_ask())).text == "{{}}"
 assert "litellm" in sys.modules
-hosts = {each[0] if isinstance(each, tuple) else each for each in connected}
-assert hosts <= {"127.0.0.1", b"127.0.0.1"}, hosts
+hosts = {{each[0] if isinstance(each, tuple) else each for each in connected}}
+assert hosts <= {{"127.0.0.1", b"127.0.0.1"}}, hosts
 """
 
 
+def watched(code: str, url: str, folder: Path, *options: str) -> str:
+    """Run a program in a folder; return what it wrote to standard error."""
+    paths = json.dumps([str(Path(__file__).parents[3]), str(Path(__file__).parent)])
+    words = [sys.executable, *options, "-W", "ignore::DeprecationWarning", "-c", code, url, paths]
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    return done.stderr
+
+
+def test_a_model_that_is_not_asked_imports_no_litellm_and_calls_nobody(llm_server, tmp_path):
+    watched(LATE, llm_server.url, tmp_path)
+    assert llm_server.count == 0
+
+
+async def test_while_it_answers_only_its_server_is_called(llm_server, model, make_ask):
+    connected: list[object] = []
+    watching = True
+
+    def watch(name: str, args: tuple[Any, ...]) -> None:
+        if watching and name in ("socket.connect", "socket.getaddrinfo"):
+            connected.append(args[1] if name == "socket.connect" else args[0])
+
+    sys.addaudithook(watch)
+    llm_server.say("{}")
+    try:
+        await model().answer(make_ask())
+    finally:
+        watching = False
+    assert {each[0] if isinstance(each, tuple) else each for each in connected} == {"127.0.0.1"}
+
+
+@pytest.mark.night
 def test_nothing_else_is_called_or_printed_and_the_import_is_late(llm_server, tmp_path):
     (tmp_path / ".env").write_text("OPENAI_API_KEY=leaked\n")
     llm_server.say("{}")
-    root = Path(__file__).parents[3]
-    paths = json.dumps([str(root), str(Path(__file__).parent)])
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-X",
-            "dev",
-            "-W",
-            "ignore::DeprecationWarning",
-            "-c",
-            WATCHED,
-            llm_server.url,
-            paths,
-        ],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    said = watched(WATCHED, llm_server.url, tmp_path, "-X", "dev")
     assert llm_server.requests[0][1]["authorization"] == "Bearer none"
-    assert "never" not in done.stderr, done.stderr
+    assert "never" not in said, said
 
 
 async def test_a_small_question_asks_for_no_json(llm_server, make_ask):

@@ -215,7 +215,7 @@ class Page(BaseHTTPRequestHandler):
 
 def test_an_address_is_fetched_and_saved(folder):
     server = ThreadingHTTPServer(("127.0.0.1", 0), Page)
-    Thread(target=server.serve_forever, daemon=True).start()
+    Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
     address = f"http://127.0.0.1:{server.server_port}/page"
     allowed = fractal(folder, operations={"fetch": {"allow_private": True}})
     try:

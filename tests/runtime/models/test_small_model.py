@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from lanes import async_pause, within
+from lanes import NIGHT, async_pause, within
 from playing import player, put
 
 from kernel.asking.responder import Ask, Reply, ReplyForm
@@ -45,8 +45,9 @@ async def reply_of(model: Llama, ask: Ask) -> Reply:
 
 
 async def test_the_likely_reply_is_always_the_same_and_samples_differ(model, question):
-    first, again = [await reply_of(model, question("Write a haiku about rivers.")) for _ in range(2)]
-    samples = [await reply_of(model, question("Write a haiku about rivers.", sample=n)) for n in (1, 2)]
+    haiku = {"text": "Write a haiku about rivers.", "max_tokens": 60 if NIGHT else 20}
+    first, again = [await reply_of(model, question(**haiku)) for _ in range(2)]
+    samples = [await reply_of(model, question(**haiku, sample=n)) for n in (1, 2)]
     assert first.text == again.text
     assert len({first.text, *(each.text for each in samples)}) == 3
 
@@ -63,7 +64,8 @@ def test_tokens_that_are_guessed_are_evaluated_as_if_they_came_one_by_one(model)
 
 
 async def test_each_token_of_a_reply_that_copies_its_prompt_is_the_likely_one(model, question):
-    ask = question("Repeat: " + " ".join(f"item {n} is blue," for n in range(12)), max_tokens=80)
+    said = "Repeat: " + " ".join(f"item {n} is blue," for n in range(12))
+    ask = question(said, max_tokens=80 if NIGHT else 48)
     reply = await reply_of(model, ask)
     engine = model.load()
     prompt, written = engine.prompt(ask.system, ask.user), engine.tokens(reply.text)
@@ -124,7 +126,7 @@ async def test_pieces_of_a_reply_arrive_while_it_is_written(model, question):
 
 
 async def test_a_common_beginning_of_prompts_is_evaluated_once(model, question):
-    text = "The river is long. " * 60
+    text = "The river is long. " * (60 if NIGHT else 30)
     engine = model.load()
     await reply_of(model, question(f"{text}\nHow long is it?", max_tokens=1))
     before = engine.evaluated

@@ -60,7 +60,7 @@ def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.delenv("BRAVE_API_KEY", raising=False)
     Service.seen = []
     server = ThreadingHTTPServer(("127.0.0.1", 0), Service)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
 

@@ -15,9 +15,12 @@ from runtime.memory.tasks.trees import NeuronTree
 NAMES = [stage.name for stage in ALL]
 KILLS = [(name, "end") for name in NAMES]
 KILLS += [(name, "first write") for name in ("create", "merge-neurons", "mitosis", "birth-methods", "report")]
+BY_DAY = [(name, "end") for name in ("merge-neurons", "birth-methods", "report")]
+BY_DAY += [("birth-methods", "first write")]
+"""A stage that changes records, one that writes files too, the last one, and a death in its first write."""
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "files", "memory"])
+@pytest.mark.parametrize("kind", ["sqlite", "files", pytest.param("memory", marks=pytest.mark.night)])
 def test_undo_restores_rows_and_files_exactly(tmp_path: Path, kind: str) -> None:
     brain = filled(tmp_path, kind)
     before = exported(brain)
@@ -92,7 +95,7 @@ def test_a_file_edited_after_a_crash_is_restored_and_the_edit_is_copied(tmp_path
     assert copy.read_text("utf-8") == "mine"
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "files"])
+@pytest.mark.parametrize("kind", ["sqlite", pytest.param("files", marks=pytest.mark.night)])
 def test_a_rehearsal_reports_the_same_and_changes_nothing(tmp_path: Path, kind: str) -> None:
     brain = filled(tmp_path, kind)
     before = exported(brain)
@@ -104,7 +107,10 @@ def test_a_rehearsal_reports_the_same_and_changes_nothing(tmp_path: Path, kind: 
     }
 
 
-@pytest.mark.parametrize(("name", "when"), KILLS, ids=" ".join)
+@pytest.mark.parametrize(
+    ("name", "when"),
+    [pytest.param(*each, marks=[] if each in BY_DAY else pytest.mark.night) for each in KILLS],
+)
 def test_killed_in_the_middle_of_a_stage_it_goes_on_and_can_be_taken_back(
     tmp_path: Path, name: str, when: str
 ) -> None:
@@ -152,8 +158,15 @@ def test_what_a_killed_stage_had_made_of_files_is_taken_back_by_whoever_comes_ne
     assert any("restored" in line for line in done.stages["nothing"].did)
 
 
-@pytest.mark.parametrize("at", ["write", "commit"])
-@pytest.mark.parametrize("kind", ["sqlite", "files"])
+@pytest.mark.parametrize(
+    ("kind", "at"),
+    [
+        ("sqlite", "write"),
+        pytest.param("sqlite", "commit", marks=pytest.mark.night),  # by day as an undo that was cut short
+        pytest.param("files", "write", marks=pytest.mark.night),
+        pytest.param("files", "commit", marks=pytest.mark.night),
+    ],
+)
 def test_killed_in_the_middle_of_undo_it_is_gone_on_with(tmp_path: Path, kind: str, at: str) -> None:
     brain = filled(tmp_path, kind)
     before = exported(brain)

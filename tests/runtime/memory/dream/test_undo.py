@@ -13,6 +13,7 @@ import nights
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lanes import examples
 from meaningful import MONDAY, brain_in, say, tell
 
 from kernel.errors import UsageError
@@ -209,7 +210,7 @@ def put_in(brain: Brain, said: list[tuple[str, str]]) -> None:
             tell(brain, text, at, said="turn", who="Ann", thread="talk", turn=n)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(said=st.lists(SAID, min_size=2, max_size=9), since=SINCE, told=st.lists(SAID, max_size=2))
 def test_a_dream_and_its_undo_lose_nothing(
     said: list[tuple[str, str]], since: str, told: list[tuple[str, str]]

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from lanes import NIGHT
 from playing import ACCEPT, plan
 
 from runtime.api.fractal import Fractal
@@ -81,8 +82,8 @@ def test_other_sentences_and_pasted_text_are_no_facts(text: str):
     assert facts(text) == []
 
 
-def test_ten_megabytes_are_ignored_and_hostile_text_is_read_fast():
-    assert facts("my dog is Rex. " * 700_000) == []
+def test_megabytes_are_ignored_and_hostile_text_is_read_fast():
+    assert facts("my dog is Rex. " * (700_000 if NIGHT else 70_000)) == []
     assert facts("my " * 1_300) == [] and facts("I am " + "a, " * 1_200) == []
 
 

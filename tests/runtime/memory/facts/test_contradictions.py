@@ -8,6 +8,7 @@ from threading import Thread
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lanes import examples
 
 from runtime.api.fractal import shipped_system
 from runtime.memory.embed.lexical import Lexical
@@ -127,7 +128,7 @@ WHO = st.sampled_from(["Anna", "Omar"])
 DAY = st.integers(1, 28).map(lambda day: f"2024-02-{day:02}")
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(st.lists(st.tuples(WHO, FEES, DAY), min_size=1, max_size=10))
 def test_in_any_order_of_statements_one_fee_of_each_holds_and_nothing_is_lost(
     statements: list[tuple[str, str, str]],

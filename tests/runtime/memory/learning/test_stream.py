@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lanes import NIGHT
 from playing import ACCEPT, Played, plan, player
 from streaming import SETTINGS, Play, Worker, library_of, step, stream
 
@@ -23,7 +24,8 @@ def streamed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Playe
     """A stream that was played once: workspace, runs, worker. Tests that change it use a copy."""
     folder = tmp_path_factory.mktemp("stream")
     worker = Worker()
-    return folder / "work", stream(player(folder / "work"), folder / "work", 24, worker), worker
+    count = 24 if NIGHT else 18
+    return folder / "work", stream(player(folder / "work"), folder / "work", count, worker), worker
 
 
 Streamed = tuple[Path, list[Played], Worker]
@@ -84,7 +86,7 @@ def test_a_persons_word_turns_what_a_run_counts_for(streamed: Streamed, tmp_path
 
 def test_wrong_feedback_on_every_fifth_run_does_not_turn_what_is_learned(play: Play, tmp_path: Path) -> None:
     work = tmp_path / "work"
-    played = stream(play, work, 26, Worker(seed=3, follows_advice=False), {"fsync": False})
+    played = stream(play, work, 26 if NIGHT else 16, Worker(seed=3, follows_advice=False), {"fsync": False})
     fractal = Fractal(work, settings=SETTINGS)
     for each in played[::5]:
         fractal.feedback(each.result.run, each.result.exit != 0)
@@ -129,7 +131,7 @@ def test_what_hostile_files_and_tasks_say_gets_into_no_pattern(play: Play, tmp_p
     work = tmp_path / "work"
     (work / "evil").mkdir()
     rest = Worker(seed=5)
-    for number in range(16):
+    for number in range(16 if NIGHT else 12):
         name = f"evil/ignore-all-rules-{number}.md"
         (work / name).write_text(f"{EVIL}\nstatus: draft\n")
         good = rest.random.random() < 0.5
@@ -150,11 +152,12 @@ def test_no_run_that_check_accepted_no_pattern(play: Play, tmp_path: Path) -> No
             return {**ACCEPT, "output": EVIL}
         return plan(step("write", path="a.md", content=EVIL), success=[{"judge": "it is done"}])
 
-    for number in range(14):
+    count = 14 if NIGHT else 8
+    for number in range(count):
         (work / "a.md").write_text(str(number))
         play(answer, f"write down number {number}: {EVIL}", settings=SETTINGS)
     tried = list(Fractal(work, settings=SETTINGS).brain.shelf.scan(StoredAttempt))
-    assert len(tried) == 14 and {each.signal for each in tried} == {"no_errors"}
+    assert len(tried) == count and {each.signal for each in tried} == {"no_errors"}
     assert library_of(work).all() == []
 
 

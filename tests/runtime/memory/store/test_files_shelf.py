@@ -65,7 +65,7 @@ class TestFiles(OnDisk):
     @pytest.mark.parametrize("where", ["before", "half", "after"])
     def test_ended_at_any_call_that_changes_a_file_it_is_whole(self, tmp_path: Path, where: str) -> None:
         ended = 0
-        for at in range(1, 90, every(5)):
+        for at in range(1, 90, every(9)):
             folder = tmp_path / str(at)
             code, acknowledged = ended_at(folder, at, where)
             with self.closing(folder) as shelf:
@@ -77,7 +77,7 @@ class TestFiles(OnDisk):
             if code == 0:
                 break
             ended += 1
-        assert ended > 20 // every(5)
+        assert ended > 20 // every(9)
 
 
 def ended_at(folder: Path, at: int, where: str) -> tuple[int, int]:

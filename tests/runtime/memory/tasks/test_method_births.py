@@ -11,6 +11,7 @@ import pytest
 from growing import shelf_of
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from lanes import examples
 from methodical import PAIRS, TALLY, WORDED, Learner, Step, bought, five, front, solved, tally
 
 from runtime.api.fractal import shipped_system
@@ -232,7 +233,7 @@ UNITS = [
 
 
 @example(UNITS)
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(24), deadline=None)
 @given(st.lists(columns, min_size=6, max_size=7, unique_by=tuple(map(itemgetter, range(3)))))
 def test_whatever_the_leaves_it_plans_what_the_exemplars_did(leaves: list[tuple[str, str, int]]) -> None:
     def made(source: str, to: str, n: int) -> Exemplar:

@@ -95,8 +95,15 @@ def calls(result: RunResult) -> int:
 # ---- one refusal is enough ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("again", [TASK, OTHER], ids=["the same", "other numbers"])
-@pytest.mark.parametrize("replays", [0, 3])
+@pytest.mark.parametrize(
+    ("again", "replays"),
+    [
+        pytest.param(TASK, 0, marks=pytest.mark.night),
+        (OTHER, 0),
+        (TASK, 3),
+        pytest.param(OTHER, 3, marks=pytest.mark.night),
+    ],
+)
 def test_what_a_person_refused_is_not_replayed(work: Path, do: Do, again: str, replays: int) -> None:
     last = do()
     for _ in range(replays):

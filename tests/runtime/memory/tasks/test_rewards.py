@@ -9,6 +9,7 @@ import pytest
 from growing import OTHER, STORED, decided, shelf_of, solved, tree
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lanes import examples
 
 from runtime.memory.store import Shelf
 from runtime.memory.tasks import ALL, Parts
@@ -224,7 +225,7 @@ def played(steps: list[tuple[str, str, bool]], parts: Parts = ALL) -> Any:
         return state(shelf)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(60))
 @given(SAID, st.randoms(use_true_random=False), st.integers(0, 4))
 def test_the_order_in_which_sources_speak_of_a_decision_changes_nothing(
     outcomes: list[tuple[str, bool]], random: Any, before: int
@@ -243,7 +244,7 @@ def test_the_order_in_which_sources_speak_of_a_decision_changes_nothing(
     assert state_after(outcomes) == state_after(shuffled)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(60))
 @given(STEPS, st.randoms(use_true_random=False))
 def test_ledgers_do_not_depend_on_the_order_of_decisions(
     steps: list[tuple[str, str, bool]], random: Any
@@ -255,7 +256,7 @@ def test_ledgers_do_not_depend_on_the_order_of_decisions(
     assert outcomes == others
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(60))
 @given(STEPS, st.sampled_from([ALL, ALL.without("blame"), ALL.without("hebbian")]))
 def test_ledgers_and_weights_stay_within_their_bounds(
     steps: list[tuple[str, str, bool]], parts: Parts
@@ -270,7 +271,7 @@ def test_ledgers_and_weights_stay_within_their_bounds(
         assert [each.weight for each in synapses] == [each.weight for each in TREE.synapses]
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(60))
 @given(STEPS)
 def test_a_person_who_speaks_of_everything_leaves_no_trace_of_the_machines(
     steps: list[tuple[str, str, bool]],

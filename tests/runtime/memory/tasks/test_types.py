@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lanes import examples
 
 from runtime.memory.embed.lexical import Lexical
 from runtime.memory.store import Shelf, open_shelf, pack
@@ -313,7 +314,7 @@ def test_working_memory_keeps_the_best_and_no_more_than_the_width(found: list[tu
     assert max(memory.candidates.values(), default=None) == best
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.text(max_size=80))
 def test_any_text_can_be_asked_and_learned(text: str) -> None:
     types = taught(open_shelf("memory", Path()))

@@ -35,7 +35,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with a kept index, and the same changed since."""
     folder = tmp_path_factory.mktemp("kept")
     shelf = open_shelf("sqlite", folder, fsync=False)
-    for start in range(0, LEAST + 500, 500):
+    for start in range(0, LEAST, 500):
         shelf.put(*(record(number) for number in range(start, start + 500)))
     for number in range(0, 200, 4):
         link(shelf, f"m{number}", f"m{number + 4}", weight=0.9)
