@@ -46,6 +46,8 @@ class Case:
     worker: Any
     oversight: Any = None
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    apart: int = 70
+    """By day it is killed at each such write."""
 
 
 Make = Callable[[], Fractal]
@@ -124,7 +126,7 @@ REPEATED = (
 """What the result of a write says after a kill, and otherwise."""
 REVIEWED = {"review": "always"}
 CASES = {
-    "task": Case(sent, planning, approves, REVIEWED),
+    "task": Case(sent, planning, approves, REVIEWED, 140),
     "approve": Case(replied("approve"), planning, passes, REVIEWED),
     "nudge": Case(replied("nudge", "not there"), planning, passes, REVIEWED),
     "reject": Case(replied("reject"), planning, passes, REVIEWED),
@@ -136,13 +138,15 @@ CASES = {
         replied("answer", "6\nteaching: divide the sum\ngrant: calc, csv"),
         escalating,
         settings={"review": "off", "discovery": "progressive"},
+        apart=140,
     ),
-    "fifth escalation": Case(escalated, mean("calc"), overseer, {"discovery": "progressive"}),
+    "fifth escalation": Case(escalated, mean("calc"), overseer, {"discovery": "progressive"}, 170),
     "design": Case(
         granted,
         requesting,
         designer(version(WRONG, pattern()), version(RIGHT)),
         {"discovery": "progressive", "check": "always"},
+        190,
     ),
 }
 
@@ -227,7 +231,8 @@ class Killed:
 @pytest.mark.timeout(7_200 if NIGHT else 240)
 @pytest.mark.parametrize("name", CASES)
 def test_the_next_beat_ends_as_if_nothing_had_happened(tmp_path: Path, name: str) -> None:
-    killed, different = Killed(tmp_path, CASES[name]).differ(beat, every(70))
+    case = CASES[name]
+    killed, different = Killed(tmp_path, case).differ(beat, every(case.apart))
     assert killed and not different
 
 
@@ -242,5 +247,5 @@ def test_a_cancelled_run_is_cancelled_after_a_kill(tmp_path: Path) -> None:
         beat(fractal)
 
     case = Case(cancelled, planning, passes, REVIEWED)
-    killed, different = Killed(tmp_path, case).differ(resume, every(8))
+    killed, different = Killed(tmp_path, case).differ(resume, every(18))
     assert killed and not different
