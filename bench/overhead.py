@@ -41,8 +41,8 @@ class Counting(Scripted):
         return self._count(text)
 
 
-def measure(quick: bool = False) -> dict[str, Any]:
-    """All figures."""
+def measure(quick: bool = False, halves: Mapping[str, int] | None = None) -> dict[str, Any]:
+    """All figures. `halves` says by shape of how many steps they are; otherwise it is the most."""
     sizes, times = (QUICK_SIZES, 1) if quick else (SIZES, 3)
     count, name = tokenizer()
     instructions, index, upfront = _instructions(count)
@@ -65,7 +65,7 @@ def measure(quick: bool = False) -> dict[str, Any]:
         "wall_ms_per_step_without_fsync": unsynced["wall_ms"],
         "bytes_per_step": {str(n): each["bytes"] for n, each in plain.items()},
         "bytes_per_step_remembering": {str(n): each["bytes"] for n, each in remembered.items()},
-        "shapes": {shape: _halves(shape, sizes[-1], times) for shape in SHAPES},
+        "shapes": {shape: _halves(shape, (halves or {}).get(shape, sizes[-1]), times) for shape in SHAPES},
         "remembering": _remembering(2 if quick else 10),
         "hello": _hello(2 * times),
     }

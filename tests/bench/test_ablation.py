@@ -106,6 +106,7 @@ def test_missing_data_are_reported_with_the_variable(monkeypatch: pytest.MonkeyP
         sample_families(3, 1)
 
 
+@pytest.mark.night
 @pytest.mark.skipif(
     not (data_folder() / FILE).is_file(),
     reason="the families of variations are missing; FRACTAL_DATA names their folder",

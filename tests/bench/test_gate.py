@@ -17,6 +17,7 @@ def questions() -> dict[str, list[gate.Question]]:
     return gate.questions("lexical", intents=40, every=2)
 
 
+@pytest.mark.night
 def test_known_intents_are_separated_from_none_and_the_pieces_help() -> None:
     splits = questions()
     whole = gate.measure_splits(splits, "lexical")

@@ -20,6 +20,7 @@ DEADLY = {"SIGKILL", "open", "write", "fsync", "replace", "mkdir", "unlink", "li
 RUN = ".fractal/state/runs/*"
 pytestmark = [
     pytest.mark.timeout(900),
+    pytest.mark.night,  # by day tests/e2e and the promises kill and resume
     pytest.mark.skipif(importlib.util.find_spec("litellm") is None, reason="litellm is not installed"),
 ]
 

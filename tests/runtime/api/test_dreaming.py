@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -44,12 +45,17 @@ def fractal_in(folder: Path, *models: Any) -> Fractal:
     return fractal
 
 
-@pytest.fixture
-def fractal(tmp_path: Path) -> Fractal:
-    work = tmp_path / "work"
-    work.mkdir()
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder whose memory holds something for each stage."""
+    work = tmp_path_factory.mktemp("filled")
     nights.filled(work / ".fractal" / "state").close()
-    return fractal_in(work)
+    return work
+
+
+@pytest.fixture
+def fractal(filled: Path, tmp_path: Path) -> Fractal:
+    return fractal_in(shutil.copytree(filled, tmp_path / "work"))
 
 
 def test_its_document_says_what_each_stage_did(fractal: Fractal) -> None:
@@ -78,7 +84,15 @@ def test_it_teaches_memory_nothing(fractal: Fractal) -> None:
     )  # pyright: ignore
 
 
-@pytest.mark.parametrize("name", ["cluster", "merge-neurons", "birth-methods", "report"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("cluster", marks=pytest.mark.night),
+        "merge-neurons",
+        pytest.param("birth-methods", marks=pytest.mark.night),
+        "report",
+    ],
+)
 def test_killed_in_a_stage_the_run_is_resumed_with_the_stages_that_are_left(
     fractal: Fractal, name: str
 ) -> None:

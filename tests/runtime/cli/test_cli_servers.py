@@ -58,6 +58,7 @@ def test_tools_of_servers_are_listed_and_shown_without_secrets(fractal):
     assert fractal("tools", "check", "good-echo").exit == 0
 
 
+@pytest.mark.night  # test_mute_servers_are_waited_for_together looks at them in less time
 def test_doctor_does_not_wait_long_for_mute_servers(fractal, tmp_path):
     mute = {"command": sys.executable, "args": ["-c", "import time; time.sleep(60)"]}
     servers = dict.fromkeys(("one", "two", "three"), mute)

@@ -259,8 +259,25 @@ def test_a_server_that_never_says_anything_is_given_up(place):
     place.lists()  # a good server has all the time it needs to start on a busy machine
     starts = place.folder / "starts"
     place.write({"mute": fake("silent", env={"STARTS": str(starts)}), "good": fake()})
-    place.start_seconds = 5
+    place.start_seconds = 3
     assert "good-echo" in place.lists()
-    assert [each for each in place.warnings if "did not answer the handshake within 5 s" in each]
+    assert [each for each in place.warnings if "did not answer the handshake within 3 s" in each]
     place.lists()
     assert starts.read_text() == "silent\n", "it is not asked again at once"
+
+
+def test_mute_servers_are_waited_for_together(place):
+    place.write({name: fake("silent") for name in ("one", "two", "three")})
+
+    async def look():
+        servers = place.servers()
+        try:
+            return await servers.look(1)
+        finally:
+            await servers.close()
+
+    with within(3):
+        seen = asyncio.run(look())
+    assert [each.name for each in seen] == ["one", "two", "three"]
+    assert all("it did not answer within 1 s; runs wait longer" in each.error for each in seen)
+    assert all(each.fix.startswith("try it by hand: ") for each in seen)

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import warm
 import yaml
 from lanes import until
 from playing import ACCEPT, boxed, plan

@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from lanes import async_pause, async_until, pause, within
+from lanes import async_pause, async_until, examples, pause, within
 from playing import put, standing
 
 from kernel.errors import OperationFailed, RunLocked, UsageError
@@ -373,7 +373,7 @@ def _act(folder: Path, act: str, name: str, other: str, raw: bytes) -> None:
         path.write_bytes(b"")
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     st.lists(
         st.lists(st.tuples(ACTS, NAMES, NAMES, st.binary(max_size=4)), min_size=1, max_size=5),

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from crashing import crashes
+from lanes import every
 from playing import ACCEPT, Play, doing, plan, rewind
 
 from kernel.asking.responder import Ask
@@ -32,11 +33,11 @@ def workspace(folder: Path) -> Workspace:
 
 
 def at_each_call(act: Callable[[], object], check: Callable[[], None]) -> int:
-    """Crash before, during and after each call and check each time. Returns the number of calls."""
+    """Crash before, during and after calls, at night each, and check each time. Returns their number."""
     for where in ("before", "half", "after"):
         at = 0
         while crashes(act, at + 1, where):
-            at += 1
+            at += every(2)
             check()
         check()
         assert at, "the act changed no file"
