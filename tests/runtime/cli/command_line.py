@@ -28,6 +28,7 @@ def environment(**more: str) -> dict[str, str]:
     return {
         **kept,
         "FRACTAL_CHECK": "always",
+        "FRACTAL_EMBEDDER": "lexical",
         "PYTHONPATH": str(REPOSITORY),
         "XDG_CONFIG_HOME": "/nonexistent",
         "TZ": "UTC",

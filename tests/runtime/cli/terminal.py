@@ -8,7 +8,6 @@ import pty
 import select
 import signal
 import struct
-import subprocess
 import termios
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 
 import pytest
 from lanes import PATIENCE, until
+from warm import Process
 
 pyte: Any = pytest.importorskip("pyte")
 
@@ -31,14 +31,14 @@ class Terminal:
         self.raw = b""
         self._handle, child = pty.openpty()
         fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
-        self.process = subprocess.Popen(
+        self.process = Process(
             command,
             cwd=folder,
             env={**env, "TERM": "xterm-256color"},
             stdin=child,
             stdout=child,
             stderr=child,
-            preexec_fn=lambda: (os.setsid(), fcntl.ioctl(0, termios.TIOCSCTTY, 0)),  # type: ignore[func-returns-value]
+            terminal=True,
         )
         os.close(child)
         # replies of a terminal, such as the position of its cursor
