@@ -28,6 +28,8 @@ from lanes import NIGHT
 WARM = sys.platform == "linux" and not NIGHT
 REPOSITORY = Path(__file__).parents[1]
 OPENS = ("-c", "-m")
+MEANT = {"PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED"}
+"""Variables of the interpreter with which a fork does the same."""
 
 
 @functools.cache
@@ -58,7 +60,7 @@ def _address() -> str:
 def can(command: Sequence[str], env: Mapping[str, str]) -> bool:
     """Whether a fork does what a new interpreter would."""
     ours = command[0] == sys.executable and (command[1] in OPENS or command[1].endswith(".py"))
-    return WARM and ours and not {key for key in env if key.startswith("PYTHON")} - {"PYTHONPATH"}
+    return WARM and ours and not {key for key in env if key.startswith("PYTHON")} - MEANT
 
 
 def started(command: Sequence[str]) -> list[str]:
@@ -95,7 +97,7 @@ class Process(subprocess.Popen[Any]):
         streams = [n if fd == -1 else fd for n, (fd, _) in enumerate(pipes)]
         asked = {"command": named["args"][1:], "cwd": os.fspath(named["cwd"] or Path.cwd()), "env": env}
         asked |= {"session": named["start_new_session"] or self._terminal, "terminal": self._terminal}
-        self._line, self.pid = warm_start.request(_address(), asked, streams)
+        self.pid, self._line = warm_start.request(_address(), asked, streams)
         self._child_created = True
         self._close_pipe_fds(*(named[key] for key in FDS))  # type: ignore[attr-defined]
 

@@ -22,6 +22,7 @@ import runpy
 import select
 import signal
 import socket
+import sqlite3
 import sys
 import tempfile
 import termios
@@ -31,8 +32,6 @@ import types
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-
 
 SELDOM = ("gguf", "litellm", "llama", "llama_engine", "minilm", "sentence", "postgres", "__main__")
 """Modules that few programs need and that take long; a program imports them itself."""
@@ -66,17 +65,18 @@ def warm() -> None:
         (place / "warm.json").write_text(json.dumps(SCRIPT), "utf-8")
         for words in (["run", "-q", "-m", name, "frobnicate it"], ["show"], ["ls"], ["tree"]):
             assert in_process(place, words, env).exit == 0
+    os.fsync = lambda fd: None  # as in the process of the tests
     gc.collect()
     gc.freeze()
-    assert len(os.listdir("/proc/self/task")) == 1, "a process with several threads cannot be forked"
+    assert len([*Path("/proc/self/task").iterdir()]) == 1, "a process with several threads cannot be forked"
 
 
-def request(path: str, asked: Mapping[str, Any], fds: Sequence[int]) -> tuple[socket.socket, int]:
-    """Ask for a program with these streams; returns the connection, which says how it ended, and its process."""
+def request(path: str, asked: Mapping[str, Any], fds: Sequence[int]) -> tuple[int, socket.socket]:
+    """Ask for a program with these streams. Returns its process, and a connection for `ended`."""
     line = socket.socket(socket.AF_UNIX)
     line.connect(path)
     socket.send_fds(line, [json.dumps(asked).encode() + b"\n"], list(fds))
-    return line, int(_line(line))
+    return int(_line(line)), line
 
 
 def _line(line: socket.socket) -> bytes:
@@ -95,8 +95,8 @@ def ended(line: socket.socket) -> int:
 
 
 def start(path: str, command: Sequence[str]) -> None:
-    asked = {"command": command, "cwd": os.getcwd(), "env": dict(os.environ), "owned": True}
-    line, child = request(path, asked, (0, 1, 2))
+    asked = {"command": command, "cwd": str(Path.cwd()), "env": dict(os.environ), "owned": True}
+    child, line = request(path, asked, (0, 1, 2))
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda number, _: os.kill(child, number))
     null = os.open(os.devnull, os.O_RDWR)
@@ -189,15 +189,18 @@ def _become(asked: dict[str, Any], fds: Sequence[int]) -> None:
 def program(command: Sequence[str]) -> None:
     """Run what a Python interpreter would run with these arguments: `-c CODE …`, `-m MODULE …`, `FILE …`."""
     kind, *words = command
+    sys.path[0] = ""
+    given = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    sys.path[1:1] = [each for each in given if each not in sys.path]
     if kind == "-c":
         sys.argv, sys.path[0] = ["-c", *words[1:]], ""
         module = sys.modules["__main__"] = types.ModuleType("__main__")
         exec(compile(words[0], "<string>", "exec"), module.__dict__)
     elif kind == "-m":
-        sys.argv, sys.path[0] = words, os.getcwd()
+        sys.argv, sys.path[0] = words, str(Path.cwd())
         runpy.run_module(words[0], run_name="__main__", alter_sys=True)
     else:
-        sys.argv, sys.path[0] = list(command), os.path.dirname(kind)
+        sys.argv, sys.path[0] = list(command), str(Path(kind).parent)
         runpy.run_path(kind, run_name="__main__")
 
 
@@ -213,9 +216,13 @@ def _code(command: Sequence[str]) -> int:
 
 
 def _end(code: int) -> None:
-    """End as an interpreter does, without taking everything apart."""
+    """End as an interpreter does: databases that are open are closed; but no memory is freed."""
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
+    for each in gc.get_objects():
+        if isinstance(each, sqlite3.Connection):
+            with contextlib.suppress(sqlite3.Error):  # it belongs to another thread
+                each.close()
     try:
         sys.stdout.flush()
     except (OSError, ValueError):

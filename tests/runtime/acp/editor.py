@@ -14,6 +14,7 @@ from typing import Any
 import acp
 from acp.schema import AllowedOutcome, DeniedOutcome, Implementation, RequestPermissionResponse
 from lanes import PATIENCE
+from warm import started
 
 REPOSITORY = Path(__file__).parents[3]
 
@@ -95,8 +96,7 @@ async def editor(**env: str) -> AsyncIterator[Editor]:
     client = Editor()
     async with acp.spawn_agent_process(
         client,  # type: ignore[arg-type]
-        sys.executable,
-        *("-m", "runtime.cli", "acp"),
+        *started([sys.executable, "-m", "runtime.cli", "acp"]),
         env={**kept, **env},
         cwd=REPOSITORY,
         transport_kwargs={"stderr": None},

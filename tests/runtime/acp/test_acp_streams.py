@@ -18,6 +18,7 @@ from acp.schema import (
     TextResourceContents,
 )
 from editor import REPOSITORY
+from warm import Process, run
 
 from kernel.errors import UsageError
 from runtime.acp.content import task_of
@@ -25,9 +26,9 @@ from runtime.acp.content import task_of
 HELLO = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": 1}}
 
 
-def start(code: str = "from runtime.cli import main; main(['acp'])") -> subprocess.Popen[str]:
+def start(code: str = "from runtime.cli import main; main(['acp'])") -> Process:
     pipe = subprocess.PIPE
-    return subprocess.Popen(
+    return Process(
         [sys.executable, "-c", code], cwd=REPOSITORY, stdin=pipe, stdout=pipe, stderr=pipe, text=True
     )
 
@@ -60,7 +61,7 @@ def test_a_signal_ends_it():
 def test_without_an_editor_it_says_who_starts_it(stdin):
     with Path(stdin).open() as given:
         command = [sys.executable, "-m", "runtime.cli", "acp"]
-        ran = subprocess.run(command, stdin=given, capture_output=True, text=True, timeout=30, cwd=REPOSITORY)
+        ran = run(command, stdin=given, capture_output=True, text=True, timeout=30, cwd=REPOSITORY)
     assert (ran.returncode, ran.stdout) == (2, "")
     assert "an editor starts this command" in ran.stderr
 

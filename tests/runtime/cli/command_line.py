@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 from in_process import Ran, in_process
+from warm import run
 
 from kernel.document.markdown import render
 from kernel.document.model import Document, Fold, Meta, Note, Section, Step
@@ -47,7 +48,7 @@ class Command:
 
     def process(self, *words: str, env: Mapping[str, str] | None = None) -> Ran:
         """For what depends on the end of the process, or on its standard input being no file."""
-        done = subprocess.run(
+        done = run(
             [*COMMAND, *words],
             cwd=self.folder,
             env=environment(**(env or {})),

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from bench_model import coder, reckoner
 from command_line import COMMAND, Command, environment
+from warm import Process
 
 from runtime.benchmarks.suites import load
 
@@ -106,7 +107,7 @@ def test_after_kills_nothing_is_done_twice(fractal: Command) -> None:
     env = environment(**SETTINGS)
     words, id = started, ""
     for results in (1, 4):  # at 4 it begins to dream
-        process = subprocess.Popen(
+        process = Process(
             words, cwd=fractal.folder, env=env, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
         )
         assert process.stderr
@@ -133,7 +134,7 @@ def test_after_kills_nothing_is_done_twice(fractal: Command) -> None:
 
 def test_two_at_once_do_not_share_a_bench_run(fractal: Command) -> None:
     model = fractal.script("slow.yaml", [{"phase": "fused", "delay": 60, "reply": {}}])
-    process = subprocess.Popen(
+    process = Process(
         [*COMMAND, "bench", "run", "--limit", "1", "-m", model],
         cwd=fractal.folder,
         env=environment(**SETTINGS),

@@ -14,6 +14,7 @@ from command_line import COMMAND, Command, environment
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "memory" / "dream"))
 import nights
+from warm import Process
 
 SETTINGS = {"FRACTAL_EMBEDDER": "lexical", "FRACTAL_FSYNC": "false"}
 
@@ -90,7 +91,7 @@ def test_a_phase_and_what_is_left_out(folder: Path) -> None:
 def test_a_signal_ends_what_dreams_every_so_often(folder: Path) -> None:
     env = environment(**SETTINGS)
     words = [*COMMAND, "dream", "--every", "0.2s"]
-    process = subprocess.Popen(words, cwd=folder, env=env, stderr=subprocess.PIPE, text=True)
+    process = Process(words, cwd=folder, env=env, stderr=subprocess.PIPE, text=True)
     assert process.stderr
     for line in process.stderr:
         if line.startswith("dream ") and "complete" in line:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 
 import pytest
 from command_line import COMMAND, Command, environment
+from warm import Process, run
 
 FACTS = [
     "My sister Ann lives in Bern.",
@@ -119,7 +119,7 @@ def test_forgetting_by_the_id_that_recall_printed(knowing: Command):
     ],
 )
 def test_bad_input_gets_a_clear_word_and_keeps_nothing(fractal: Command, words, stdin, says):
-    ran = subprocess.run(
+    ran = run(
         [*COMMAND, *words],
         cwd=fractal.folder,
         env=environment(),
@@ -162,8 +162,7 @@ def test_two_processes_that_remember_at_once_lose_nothing(knowing: Command):
         "[remember(Fractal('.'), f'shelf {sys.argv[1]}{n} holds {n} jars') for n in range(5)]"
     )
     both = [
-        subprocess.Popen([sys.executable, "-c", code, name], cwd=knowing.folder, env=environment())
-        for name in "ab"
+        Process([sys.executable, "-c", code, name], cwd=knowing.folder, env=environment()) for name in "ab"
     ]
     assert [each.wait(60) for each in both] == [0, 0]
     assert len(json.loads(knowing("recall", "shelf jars", "--limit", "50", "--json").out)) == 10

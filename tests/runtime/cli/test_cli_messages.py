@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from command_line import ACCEPT, COMMAND, WORKS, Command, environment
 from lanes import until
+from warm import Process
 
 PUSH: dict[str, Any] = {
     "task": "Publish it",
@@ -118,7 +119,7 @@ def test_ctrl_c_ends_the_beat_and_its_work_goes_on_at_the_next(ready: Command) -
     name = ready.script("slow.yaml", {"fused": slow, "check": ACCEPT})
     (ready.folder / "fractal.yaml").write_text(f"model: {name}\nsandbox: 'off'\n")
     ready("messages", "send", "sleep well")
-    beating = subprocess.Popen(
+    beating = Process(
         [*COMMAND, "beat", "--every", "1s"],
         cwd=ready.folder,
         env=environment(),

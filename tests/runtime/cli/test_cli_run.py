@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from command_line import ACCEPT, ASKS, COMMAND, PLAN, WORKS, Command, environment
 from lanes import PATIENCE
+from warm import Process, run
 
 
 def _document(fractal: Command) -> str:
@@ -188,7 +189,7 @@ def test_a_standard_input_that_says_nothing_never_blocks(fractal: Command, kind:
         if kind == "closed":
             command = ["sh", "-c", 'exec "$@" 0<&-', "sh", *command]
         given = {"input": ""} if kind == "empty pipe" else {"stdin": stdin}
-        ran = subprocess.run(
+        ran = run(
             command,
             cwd=fractal.folder,
             env=environment(),
@@ -204,7 +205,7 @@ def test_a_standard_input_that_says_nothing_never_blocks(fractal: Command, kind:
 def test_a_slow_pipe_is_waited_for_with_a_message(fractal: Command) -> None:
     model = fractal.script("m.yaml", WORKS)
     reading, writing = os.pipe()
-    process = subprocess.Popen(
+    process = Process(
         [*COMMAND, "run", "-q", "-m", model, "frobnicate it"],
         cwd=fractal.folder,
         env=environment(),
@@ -342,7 +343,7 @@ def test_the_prompt_of_a_past_call_is_printed(fractal: Command) -> None:
 
 def test_a_run_that_is_at_work_elsewhere_is_left_alone(fractal: Command) -> None:
     slow = {"fused": PLAN, "check": {"reply": ACCEPT, "delay": 300}}
-    process = subprocess.Popen(
+    process = Process(
         [*COMMAND, "run", "--json", "-m", fractal.script("m.yaml", slow), "frobnicate it"],
         cwd=fractal.folder,
         env=environment(),

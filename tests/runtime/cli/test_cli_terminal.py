@@ -13,6 +13,7 @@ import pytest
 from command_line import ACCEPT, ASKS, COMMAND, PLAN, RUN, WORKS, Command, environment, write_run
 from lanes import until, within
 from terminal import Terminal
+from warm import Process
 
 Open = Callable[..., Terminal]
 SLOW = {"fused": PLAN, "check": {"reply": ACCEPT, "delay": 60}}
@@ -203,7 +204,7 @@ main(["run", "frobnicate it"])
 def test_the_second_ctrl_c_ends_at_once(fractal: Command) -> None:
     import sys
 
-    process = subprocess.Popen(
+    process = Process(
         [sys.executable, "-c", STUBBORN % PLAN],
         cwd=fractal.folder,
         env=environment(),

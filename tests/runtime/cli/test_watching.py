@@ -9,6 +9,7 @@ import sys
 
 import pytest
 from command_line import environment
+from warm import Process
 
 from kernel.events import Event
 from runtime.cli.live import LiveTree
@@ -71,7 +72,7 @@ def test_a_run_goes_on_when_nobody_reads_its_events_any_more() -> None:
         "for n in range(3000): watch(Event('warning', 'r', data={'message': 'x' * 100}))\n"
         "sys.stderr.write('went on\\n')\nos._exit(0)"
     )
-    process = subprocess.Popen(
+    process = Process(
         [sys.executable, "-c", code],
         env=environment(),
         stdout=subprocess.PIPE,

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from lanes import async_pause, async_until, pause, until, within
 from playing import ACCEPT, plan, write
+from warm import Process
 
 from kernel.asking.responder import Ask, Ladder
 from kernel.errors import ConfigurationError, UsageError
@@ -498,7 +499,7 @@ def test_two_humans_and_oversight_write_at_once(
     beat(one)
     asked = waiting(one)
     writers = [
-        subprocess.Popen(
+        Process(
             [sys.executable, "-c", WRITER, str(tmp_path / "work"), asked.id, kind, who],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -528,7 +529,7 @@ def test_one_of_two_beats_leads_and_the_other_takes_over(fractal: Make, tmp_path
     one = fractal()
     one.nerves.messages.threads()
     command = [sys.executable, "-c", LEADER, str(tmp_path / "work")]
-    leader = subprocess.Popen(command, cwd=Path.cwd(), stdout=subprocess.PIPE)
+    leader = Process(command, cwd=Path.cwd(), stdout=subprocess.PIPE)
     lease = one.workspace.state / "beat.lock"
     until(lambda: lease.exists() and lease.read_text())
     said: list[str] = []

@@ -346,7 +346,7 @@ def test_a_design_goes_on_after_its_process_was_killed(place: Place) -> None:
     (place.folder / "fractal.yaml").write_text(yaml.safe_dump(settings), "utf-8")
     start = [sys.executable, "-c", "from runtime.cli import main; main()"]
     env = {**os.environ, "FRACTAL_TRUST": "all"}
-    process = subprocess.Popen(
+    process = warm.Process(
         [*start, "run", "deploy three cells"], cwd=place.folder, env=env, stdin=subprocess.DEVNULL
     )
     messages = place.folder / "state" / "messages"
@@ -361,7 +361,7 @@ def test_a_design_goes_on_after_its_process_was_killed(place: Place) -> None:
     fractal = Fractal(place.folder)
     assert len(reports(fractal)) == 1
     (run,) = fractal.workspace.run_ids()
-    done = subprocess.run(
+    done = warm.run(
         [*start, "resume", run], cwd=place.folder, env=env, capture_output=True, text=True, timeout=100
     )
     assert done.returncode == 0, done.stderr

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from crashing import crashes
 from lanes import every, until
+from warm import Process
 
 from kernel.document.escaping import read_block
 from kernel.errors import StorageError, UsageError
@@ -143,7 +144,7 @@ def test_two_processes_write_at_once(store: Store, tmp_path: Path) -> None:
         "    messages.write('shared', str(number), type='observation', text='once', in_reply_to=thread)\n"
     )
     writers = [
-        subprocess.Popen([sys.executable, "-c", write, str(tmp_path), who, asked.id], cwd=Path.cwd())
+        Process([sys.executable, "-c", write, str(tmp_path), who, asked.id], cwd=Path.cwd())
         for who in ("first", "second")
     ]
     assert [each.wait(60) for each in writers] == [0, 0]
@@ -185,7 +186,7 @@ def test_two_humans_and_oversight_write_at_once_in_200_threads(store: Store, tmp
     asked = [messages.write(type="proposal", text=str(n), status="open") for n in range(200)]
     command = [sys.executable, "-c", WRITER, str(tmp_path)]
     writers = [
-        subprocess.Popen([*command, *by, *kinds], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        Process([*command, *by, *kinds], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         for by, kinds in REPLIES.items()
     ]
     for each in writers:
@@ -241,9 +242,7 @@ def test_a_killed_writer_leaves_all_or_nothing(store: Store, tmp_path: Path) -> 
         "print('ready', flush=True)\n"
         "while True: messages.write(type='proposal', text='x' * 1000, status='open')\n"
     )
-    writer = subprocess.Popen(
-        [sys.executable, "-c", write, str(tmp_path)], cwd=Path.cwd(), stdout=subprocess.PIPE
-    )
+    writer = Process([sys.executable, "-c", write, str(tmp_path)], cwd=Path.cwd(), stdout=subprocess.PIPE)
     assert writer.stdout and writer.stdout.readline()
     shown = tmp_path / "messages"
     until(lambda: sum(each.stat().st_size for each in shown.glob("*.md")) > 5_000)

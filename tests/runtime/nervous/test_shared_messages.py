@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from hashlib import blake2b
@@ -16,6 +15,7 @@ from in_process import Ran, in_process
 from lanes import async_pause, async_until
 from playing import ACCEPT, plan, write
 from postgres_server import PostgresServer
+from warm import Process
 
 from kernel.asking.responder import Ask, Ladder
 from kernel.errors import StorageError, UsageError
@@ -104,7 +104,7 @@ def test_two_beats_at_once_begin_each_task_once(machine: Make, tmp_path: Path) -
     tasks = [here.send(f"write the sum of two and {n}", by=TERMINAL).id for n in range(4)]
     store, environment = here.config.store, {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     beats = [
-        subprocess.Popen([sys.executable, "-c", BEATING, str(tmp_path / place), store], env=environment)
+        Process([sys.executable, "-c", BEATING, str(tmp_path / place), store], env=environment)
         for place in ("here", "there")
     ]
     assert [each.wait() for each in beats] == [0, 0]

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from warm import Process
+
 from runtime.server.app import create_app
 from runtime.server.serving import serving
 
@@ -25,7 +27,7 @@ class Served:
     """A server: its address, and its process."""
 
     url: str
-    process: subprocess.Popen[str]
+    process: Process
 
     def kill(self) -> None:
         """Kill it as a crash would."""
@@ -43,7 +45,7 @@ def variables(more: Mapping[str, str]) -> dict[str, str]:
 @contextmanager
 def served(folder: Path, *words: str, env: Mapping[str, str] | None = None) -> Generator[Served]:
     """A server of this folder, with these options and variables; it is stopped after the block."""
-    process = subprocess.Popen(
+    process = Process(
         [*COMMAND, *words],
         cwd=folder,
         env=variables(env or {}),

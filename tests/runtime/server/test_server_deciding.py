@@ -7,7 +7,6 @@ import os
 import pty
 import re
 import select
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +16,7 @@ import pytest
 from lanes import PATIENCE, until
 from run_place import SECRET, TOKEN, WRITE, ended, script, settings
 from serving import COMMAND, in_thread, variables
+from warm import Process
 
 from runtime.api.fractal import Fractal
 from runtime.server.client import Client, ServerError
@@ -48,9 +48,7 @@ class Terminal:
 def at_terminal(folder: Path, **env: str) -> Iterator[Terminal]:
     """A server that a person has started at a terminal."""
     handle, inner = pty.openpty()
-    process = subprocess.Popen(
-        COMMAND, cwd=folder, env=variables(env), stdin=inner, stdout=inner, stderr=inner
-    )
+    process = Process(COMMAND, cwd=folder, env=variables(env), stdin=inner, stdout=inner, stderr=inner)
     os.close(inner)
     try:
         yield Terminal(handle)

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
+import warm
 from hypothesis import given
 from hypothesis import strategies as st
 from lanes import pause, until, within
@@ -134,7 +135,7 @@ def test_two_servers_and_a_command_work_on_one_workspace(work: Path) -> None:
         assert asked.question
 
         command = [sys.executable, "-m", "runtime.cli", "-C", str(work), "approve", begun.run]
-        approved = subprocess.run(command, env=variables({}), capture_output=True, text=True, check=True)
+        approved = warm.run(command, env=variables({}), capture_output=True, text=True, check=True)
         assert "kept in the inbox" in approved.stderr
         place = first.state(begun.run)
         second.resume(begun.run)
@@ -155,7 +156,7 @@ def test_a_run_that_another_process_works_on_is_told_and_is_not_started_twice(wo
     settings(work, model=script(work, sleep, success=[{"file": "late.txt"}]), approve=[])
     with in_thread(work) as url, Client(url) as client:
         command = [sys.executable, "-m", "runtime.cli", "-C", str(work), "run", "--json", "wait, then write"]
-        with subprocess.Popen(command, env=variables({}), stdout=subprocess.PIPE, text=True) as process:
+        with warm.Process(command, env=variables({}), stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout
             run = json.loads(process.stdout.readline())["run"]
             assert client.state(run).status == "running"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +20,7 @@ from runtime.benchmarks.reporting import runner_lock
 sys.path.insert(0, str(Path(__file__).parents[1] / "cli"))
 from bench_model import reckoner
 from command_line import COMMAND, Command, environment
+from warm import Process
 
 SETTINGS = {"FRACTAL_EMBEDDER": "lexical", "FRACTAL_FSYNC": "false", "FRACTAL_CHECK": "auto"}
 TOKEN = "a-token-of-the-tests"
@@ -78,7 +78,7 @@ def test_a_runner_that_was_killed_goes_on_with_its_job(client: httpx.Client, mac
     job = queue(client, limit=4, model=model)
     env = environment(**SETTINGS, FRACTAL_TOKEN=TOKEN)
     started = [*COMMAND, *words(client, "--once")]
-    process = subprocess.Popen(started, cwd=machine.folder, env=env)
+    process = Process(started, cwd=machine.folder, env=env)
     logs = machine.folder / ".fractal" / "state" / "benchmarks"
 
     def begun() -> bool:

@@ -18,6 +18,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from playing import ACCEPT, plan
+from warm import Process, started
 
 from runtime.api.live_runs import Runs
 from runtime.mcp.server.mcp import make
@@ -75,10 +76,10 @@ class Caller:
 
 
 @contextmanager
-def listening(folder: Path, *words: str, **env: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+def listening(folder: Path, *words: str, **env: str) -> Iterator[tuple[str, Process]]:
     """The server on a free port of loopback: its address and its process."""
     command = [*COMMAND, "-C", str(folder), "mcp", "--http", "127.0.0.1:0", *words]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment(**env))
+    process = Process(command, stderr=subprocess.PIPE, text=True, env=environment(**env))
     try:
         assert process.stderr
         line = process.stderr.readline()
@@ -91,7 +92,7 @@ def listening(folder: Path, *words: str, **env: str) -> Iterator[tuple[str, subp
 
 @asynccontextmanager
 async def over_stdio(folder: Path, *words: str, mode: str = "auto") -> AsyncIterator[Caller]:
-    command, *args = [*COMMAND, "-C", str(folder), "mcp", *words]
+    command, *args = started([*COMMAND, "-C", str(folder), "mcp", *words])
     parameters = StdioServerParameters(command=command, args=args, env=environment())
     async with Client(stdio_client(parameters), mode=mode) as client:
         yield Caller(client)

@@ -21,6 +21,7 @@ from mcp_client import (
     speak,
     trusting,
 )
+from warm import Process, run
 
 from kernel.document.model import ENDED
 from runtime.api.fractal import Fractal
@@ -177,7 +178,7 @@ def test_over_standard_input_too_and_the_process_ends_after_it(folder):
         success=[{"file": "late.txt"}],
     )
     settings(folder, model=model)
-    process = subprocess.Popen(
+    process = Process(
         [*COMMAND, "-C", str(folder), "mcp"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -209,7 +210,7 @@ def test_standard_output_carries_the_protocol_and_nothing_else(folder):
     (tool / "pattern.md").write_text(
         "---\nname: loud\ndescription: Print much.\nrun: 'command: ./loud.sh'\n---\n"
     )
-    process = subprocess.Popen(
+    process = Process(
         [*COMMAND, "-C", str(folder), "mcp"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -350,7 +351,7 @@ def test_a_run_outlives_its_server_on_the_disk(folder, how):
 def test_an_answer_reaches_a_run_of_another_process(folder):
     from contextlib import suppress
 
-    ran = subprocess.run(
+    ran = run(
         [*COMMAND, "-C", str(folder), "run", "compose a hymn"],
         env=environment(),
         capture_output=True,
@@ -446,7 +447,7 @@ def test_a_page_in_a_browser_cannot_reach_it(folder):
     ],
 )
 def test_an_unusable_address_is_refused(folder, words, code, message):
-    ran = subprocess.run(
+    ran = run(
         [*COMMAND, "-C", str(folder), "mcp", *words],
         env=environment(),
         capture_output=True,
@@ -460,7 +461,7 @@ def test_an_unusable_address_is_refused(folder, words, code, message):
 
 def test_wrong_settings_are_reported_before_anything_is_served(folder):
     (folder / "fractal.yaml").write_text("modle: x\n")
-    ran = subprocess.run(
+    ran = run(
         [*COMMAND, "-C", str(folder), "mcp"],
         env=environment(),
         stdin=subprocess.DEVNULL,
