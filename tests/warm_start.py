@@ -118,11 +118,11 @@ def serve(path: str) -> dict[str, Any]:
     children: dict[int, tuple[int, socket.socket, bool]] = {}
     while True:
         owners = {line.fileno(): pid for pid, line, owned in children.values() if owned}
-        ready, _, _ = select.select([0, listening, *children, *owners], [], [])
+        ready, _, _ = select.select([0, listening.fileno(), *children, *owners], [], [])
         for fd in ready:
             if fd == 0:
                 os._exit(0)
-            elif fd is listening:
+            elif fd == listening.fileno():
                 if asked := _begin(listening, children):
                     return asked
             elif fd in children:
