@@ -13,6 +13,7 @@ import pytest
 from lanes import until
 from mcp_place import Place, fake
 from playing import ACCEPT, plan
+from warm import Process
 
 
 @pytest.fixture
@@ -138,7 +139,7 @@ def test_however_a_run_is_stopped_its_servers_end(place, how):
     place.write({"it": fake(env={"PIDS": "pids"})})
     place.lists()
     (place.folder / "pids").unlink()
-    running = subprocess.Popen(
+    running = Process(
         [*COMMAND, f"scripted:{script}"],
         cwd=place.folder,
         env={**os.environ, "FRACTAL_SANDBOX": "off"},

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import warm
 import yaml
 from lanes import until
 from playing import ACCEPT, boxed, plan

@@ -14,6 +14,7 @@ from typing import Any
 
 import httpx
 import pytest
+import warm
 import yaml
 from lanes import until, within
 from page_place import ACCEPT, EVIL, WRITE, asking, full, hostile, plan, ran, runner, waiting
@@ -407,7 +408,7 @@ def test_ten_thousand_runs_are_listed_and_one_of_them_shown_at_once(tmp_path: Pa
 def fractal_command(
     folder: Path, *words: str, without: str = "", env: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """`fractal` in a process of its own, in which a package is not installed."""
+    """`fractal` in a process of its own, in which a package is not installed; such a one imports anew."""
     code = f"""
 import importlib.util as util
 found = util.find_spec
@@ -416,9 +417,8 @@ from runtime.cli import main
 main()
 """
     command = [sys.executable, "-c", code, *words]
-    return subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, env=env or ENVIRONMENT, timeout=60
-    )
+    start = subprocess.run if without else warm.run
+    return start(command, cwd=folder, capture_output=True, text=True, env=env or ENVIRONMENT, timeout=60)
 
 
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(REPOSITORY), "FRACTAL_TRUST": "all"}
