@@ -184,7 +184,8 @@ def test_a_fact_about_another_thing_is_no_answer(tmp_path: Path, embedder: str) 
     """Without a model: what is given as the answer has the value of the thing that is asked about."""
     wrong: list[tuple[str, str]] = []
     right = 0
-    for n, pair in enumerate(read("facts")[:: every(2)]):
+    pairs = read("facts")[:: every(4 if embedder == "minilm" else 2)]
+    for n, pair in enumerate(pairs):
         folder = tmp_path / str(n)
         folder.mkdir()
         fractal = Fractal(folder, settings={**QUICK, "embedder": embedder})
@@ -203,7 +204,7 @@ def test_a_fact_about_another_thing_is_no_answer(tmp_path: Path, embedder: str) 
             assert not line or line in shown(recall(fractal, pair[ask]))
         fractal.brain.close()
     assert wrong == []
-    assert PAIRS.name != "sound" or right >= 30
+    assert PAIRS.name != "sound" or right >= len(pairs)
 
 
 @pytest.mark.parametrize("embedder", ["lexical", "minilm"])

@@ -70,6 +70,7 @@ def same(one: list[list[Found]], other: list[list[Found]]) -> bool:
     return True
 
 
+@pytest.mark.night
 def test_a_kept_index_finds_the_same_and_so_it_does_after_changes(filled: Path) -> None:
     (file,) = filled.glob("*.recall")
     shelf, whole = open_shelf("sqlite", filled, fsync=False), file.read_bytes()
