@@ -26,8 +26,8 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run tests marked `alone` last, so that the other worker waits once."""
-    items.sort(key=lambda item: item.get_closest_marker("alone") is not None)
+    """Run tests marked `alone` first: the other worker waits once, and this process is still small."""
+    items.sort(key=lambda item: item.get_closest_marker("alone") is None)
 
 
 def pytest_collection_finish() -> None:

@@ -20,7 +20,7 @@ from typing import IO, Any, TypeVar
 
 from kernel.errors import OperationFailed
 from kernel.tools.operations import GRACE
-from runtime.sandbox.limits import Watch
+from runtime.sandbox.limits import Watch, first_served
 
 _T = TypeVar("_T")
 
@@ -91,6 +91,8 @@ async def supervise(
         output.handed_over()
         if lifeline:
             lifeline.answer(stack)
+        if watch:
+            stack.enter_context(first_served())
         timed_out = await _until_end(process, output, status, timeout, watch)
         code = process.returncode if process.returncode is not None else -signal.SIGKILL
         stopped = timed_out or output.flooded.is_set() or bool(watch and watch.exceeded)
