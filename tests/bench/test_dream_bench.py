@@ -18,6 +18,7 @@ def figures() -> dict[str, Any]:
     return dreaming_trees.measure(FAMILIES, 4, "lexical")
 
 
+@pytest.mark.night
 def test_answers_are_measured_before_and_after_the_dream_and_without_each_stage(
     figures: dict[str, Any],
 ) -> None:

@@ -29,6 +29,7 @@ def test_known_intents_are_separated_from_none_and_the_pieces_help() -> None:
     assert bare["right_type"] < whole["right_type"] and bare["auroc"] < whole["auroc"]
 
 
+@pytest.mark.night
 def test_the_figures_have_the_documented_keys() -> None:
     questions()
     figures = gate.measure_embedders(["lexical"], pieces=True, intents=5, every=4)

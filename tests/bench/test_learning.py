@@ -177,6 +177,7 @@ def test_equal_arms_miss_the_goals() -> None:
     assert "guidance 700" in goals
 
 
+@pytest.mark.night
 def test_a_short_stream_runs_with_memory_and_without() -> None:
     figures = measure(1, 1, ("with", "without"), processes=1)
     assert figures["tasks"] == 8

@@ -148,6 +148,7 @@ def test_an_invalid_file_is_reported(text: str, tmp_path: Path) -> None:
         locomo.read_conversations(path)
 
 
+@pytest.mark.night
 def test_recall_on_the_data_is_far_above_bm25() -> None:
     if not (harness.data_folder() / locomo.DATA).exists():
         pytest.skip("the conversations of LoCoMo are missing")

@@ -45,6 +45,7 @@ def test_five_hundred_tools_cost_a_plan_as_much_as_ten() -> None:
     assert many["recall"]["fresh"]["found"] >= 44
 
 
+@pytest.mark.night
 def test_the_figures_are_printed_as_a_table_and_as_an_object() -> None:
     figures = json.loads(CliRunner().invoke(bench, ["tools", "--json", "--tools", "10"]).stdout)
     assert figures["by_tools"]["10"]["recall"]["tuned"] == {"found": 10, "of": 10}

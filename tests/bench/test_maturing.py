@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from bench.maturing import LIFEFORCE, measure, table
 
 
+@pytest.mark.night
 def test_a_task_that_code_proves_becomes_a_reflex_and_a_judged_one_keeps_one_call() -> None:
     figures = measure(times=2, judged=2, pace=0.0)
     drive, judged, twice, pens = figures.values()

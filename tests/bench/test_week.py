@@ -28,6 +28,7 @@ def with_goal(tmp_path_factory) -> Week:
     return week
 
 
+@pytest.mark.night
 def test_each_night_reviews_what_is_due(plain: Week):
     assert [day.day for day in plain.days] == list(range(1, DAYS + 1))
     assert sum(day.due for day in plain.days) > 20

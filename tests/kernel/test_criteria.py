@@ -131,6 +131,7 @@ def test_invalid_criteria_fail(check: Check, folder: Path) -> None:
         assert why in verdict.note
 
 
+@pytest.mark.night
 def test_slow_pattern_is_given_up(check: Check, folder: Path) -> None:
     put(folder, "a.txt", "a" * 5_000 + "b")
     with within(12):

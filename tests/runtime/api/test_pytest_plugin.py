@@ -73,6 +73,7 @@ def test_recording_that_is_not_strict_accepts_other_files(pytester: pytest.Pytes
     pytester.runpytest_subprocess().assert_outcomes(passed=1)
 
 
+@pytest.mark.night
 def test_request_without_a_reply_fails_and_is_named(pytester: pytest.Pytester, script: Path) -> None:
     folder = pytester.mkdir("work")
     (folder / "notes.txt").write_text("a b c", "utf-8")

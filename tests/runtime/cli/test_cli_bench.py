@@ -90,6 +90,7 @@ def test_wrong_words_say_what_to_do(learned: tuple[Command, Any], words: tuple[s
     assert why in done.err
 
 
+@pytest.mark.night
 def test_a_memory_goes_on_from_one_bench_run_to_the_next(fractal: Command) -> None:
     model = fractal.script("reckoner.yaml", reckoner(6, 1, 1))
     words = ("--limit", "6", "--brain", "brain", "-m", model)
@@ -100,6 +101,7 @@ def test_a_memory_goes_on_from_one_bench_run_to_the_next(fractal: Command) -> No
     assert alone["decisions"] == 6
 
 
+@pytest.mark.night
 def test_after_kills_nothing_is_done_twice(fractal: Command) -> None:
     model = fractal.script("reckoner.yaml", reckoner(8, 1, 1))
     started = [*COMMAND, "bench", "run", "--limit", "8", "--snapshot-every", "4", "--dream", "-m", model]
@@ -214,6 +216,7 @@ FIXES = {
 }
 
 
+@pytest.mark.night
 def test_every_repository_of_the_suite_swe_can_be_corrected(tmp_path: Path) -> None:
     problems = {each.id: each for each in load("swe", None, None, 1)}
     assert len(problems) == 12

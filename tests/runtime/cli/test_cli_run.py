@@ -202,6 +202,7 @@ def test_a_standard_input_that_says_nothing_never_blocks(fractal: Command, kind:
     assert "stdin" not in _document(fractal)
 
 
+@pytest.mark.night
 def test_a_slow_pipe_is_waited_for_with_a_message(fractal: Command) -> None:
     model = fractal.script("m.yaml", WORKS)
     reading, writing = os.pipe()

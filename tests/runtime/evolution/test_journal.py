@@ -262,6 +262,7 @@ def test_processes_at_once_write_one_journal(place: Place):
     assert len(place.entries) == 60
 
 
+@pytest.mark.night
 def test_a_process_killed_among_others_holds_nobody_up(place: Place):
     code = (
         "import sys; from pathlib import Path; from runtime.workspace.workspace import Workspace\n"

@@ -209,6 +209,7 @@ def test_what_was_rolled_back_is_not_registered_again(place: Place):
     assert not (place.system / "tools").exists()
 
 
+@pytest.mark.night
 def test_a_death_between_acceptance_and_registration_is_made_good_by_the_next_start(tmp_path: Path):
     """The process dies at each call that changes a file after its root was accepted."""
     deaths: set[tuple[str, ...]] = set()

@@ -156,6 +156,7 @@ def test_a_call_that_can_be_repeated_is_made_again_when_the_server_had_ended_bef
     assert (result.ok, result.text) == (True, "still there")
 
 
+@pytest.mark.night
 def test_a_call_that_never_ends_fails_in_time_and_the_others_go_on(place):
     place.write({"it": fake()})
     with within(6):
@@ -254,6 +255,7 @@ def test_no_command_may_name_one_either(place):
     assert (place.folder / ".mcp.json").read_text() == '{"mcpServers": {}}'
 
 
+@pytest.mark.night
 def test_a_server_that_never_says_anything_is_given_up(place):
     place.write({"good": fake()})
     place.lists()  # a good server has all the time it needs to start on a busy machine

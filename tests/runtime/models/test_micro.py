@@ -159,6 +159,7 @@ def test_a_failed_attempt_leaves_no_trace(small: Small):
     assert (small.work / "calc.py").read_text() == CALC
 
 
+@pytest.mark.night
 def test_what_the_small_model_cannot_show_goes_to_the_next_rung_with_what_was_tried(small: Small):
     put(small.work, "calc.py", CALC)
     put(small.work, "test_calc.py", TEST)

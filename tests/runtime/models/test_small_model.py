@@ -44,6 +44,7 @@ async def reply_of(model: Llama, ask: Ask) -> Reply:
     return reply
 
 
+@pytest.mark.night
 async def test_the_likely_reply_is_always_the_same_and_samples_differ(model, question):
     haiku = {"text": "Write a haiku about rivers.", "max_tokens": 60 if NIGHT else 20}
     first, again = [await reply_of(model, question(**haiku)) for _ in range(2)]
@@ -63,6 +64,7 @@ def test_tokens_that_are_guessed_are_evaluated_as_if_they_came_one_by_one(model)
         assert row[alone.argmax()] > row.max() - 0.5  # a batch is rounded in another way than a single token
 
 
+@pytest.mark.night
 async def test_each_token_of_a_reply_that_copies_its_prompt_is_the_likely_one(model, question):
     said = "Repeat: " + " ".join(f"item {n} is blue," for n in range(12))
     ask = question(said, max_tokens=80 if NIGHT else 48)

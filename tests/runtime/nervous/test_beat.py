@@ -491,6 +491,7 @@ Fractal(folder, settings={"fsync": False}).reply(message, kind, "why", by=by)
     ("kinds", "status"),
     [(("approve", "veto", "approve"), "cancelled"), (("approve", "approve", "reject"), "complete")],
 )
+@pytest.mark.night
 def test_two_humans_and_oversight_write_at_once(
     fractal: Make, tmp_path: Path, kinds: tuple[str, ...], status: str
 ) -> None:

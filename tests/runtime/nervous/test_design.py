@@ -306,6 +306,7 @@ def test_a_better_version_passes_the_old_cases_and_the_one_that_failed(place: Pl
     assert program.read_text("utf-8") == both
 
 
+@pytest.mark.night
 def test_a_design_goes_on_after_its_process_was_killed(place: Place) -> None:
     replies = [
         {

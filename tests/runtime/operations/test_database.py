@@ -282,6 +282,7 @@ def test_undo_of_one_step_puts_the_database_back_as_it_was_before_it(tmp_path: P
 
 
 @pytest.mark.timeout(60)
+@pytest.mark.night
 def test_a_transaction_that_a_death_has_cut_is_taken_back_and_made_again(tmp_path: Path) -> None:
     """Killed while SQLite writes: a half-written file and its journal are no reason to ask a person."""
     many = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 400000) "

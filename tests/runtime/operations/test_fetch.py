@@ -315,6 +315,7 @@ def test_a_server_that_drips_is_cut_off(inside, site):
         assert "no whole answer within" in inside.fails(fetch, url=f"{site}/drip")
 
 
+@pytest.mark.night
 def test_a_server_that_never_answers_is_left(inside):
     object.__setattr__(inside, "timeout", 1.0)
     with socket.create_server(("127.0.0.1", 0)) as silent:

@@ -203,6 +203,7 @@ def test_compare_of_binary_and_folders(bench):
     assert "one is a folder" in bench.fails(compare, a="a", b="b/x")
 
 
+@pytest.mark.night
 def test_compare_of_large_files_ends(bench):
     bench.put("a", "".join(f"{n * 7919 % 100_003}\n" for n in range(100_000)))
     bench.put("b", "".join(f"{n * 104_729 % 100_003}\n" for n in range(100_000)))

@@ -166,6 +166,7 @@ def test_sort_into_a_file_keeps_its_line_endings(bench):
     assert bench.call(sort_lines, text="\n").text == ""
 
 
+@pytest.mark.night
 def test_ten_megabytes_are_sorted_at_once(bench):
     bench.put("big", "".join(f"{n * 7919 % 999_983} line\n" for n in range(700_000)))
     with within(10):

@@ -115,6 +115,7 @@ def test_after_a_restart_a_client_is_told_to_reload(work: Path) -> None:
         assert next(client.events(after=id))[1] == {"kind": "reload"}
 
 
+@pytest.mark.night
 def test_two_servers_and_a_command_work_on_one_workspace(work: Path) -> None:
     write = {"tool": "write", "args": {"path": "a.txt", "content": "new"}}
     settings(work, model=script(work, write, success=[{"file": "a.txt"}]))
@@ -187,6 +188,7 @@ def test_the_same_events_come_over_a_websocket(work: Path) -> None:
                 pass
 
 
+@pytest.mark.night
 def test_clients_that_do_not_read_or_are_too_many_hold_up_nobody(work: Path) -> None:
     with served(work) as server, Client(server.url) as client, ExitStack() as streams:
         place = urlsplit(server.url)

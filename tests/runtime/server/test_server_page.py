@@ -255,6 +255,7 @@ def test_bench_runs_and_the_queue_are_shown_with_their_curves(tmp_path: Path) ->
         assert part in text, part
 
 
+@pytest.mark.night
 def test_a_bench_run_shows_its_learning_curve_and_what_its_memory_learned(tmp_path: Path) -> None:
     script = tmp_path / "script.json"
     success = [{"run": 'test "$RESULT_1" -gt 0'}]

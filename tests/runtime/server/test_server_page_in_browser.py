@@ -98,6 +98,7 @@ def test_hostile_text_runs_nowhere(tmp_path: Path, visitor: Any) -> None:
         assert visitor.evaluate("window.hit") is None and visitor.wrong == []
 
 
+@pytest.mark.night
 def test_a_refresh_keeps_what_is_open_typed_and_focused(visitor: Any, place: tuple[Any, Any, str]) -> None:
     folder, _, base = place
     visitor.goto(base + "/brain")
@@ -171,6 +172,7 @@ def test_a_run_is_followed_from_its_start_through_an_approval_to_its_end(
     unharmed(visitor, base)
 
 
+@pytest.mark.night
 def test_the_page_goes_on_by_itself_when_the_server_was_restarted(tmp_path: Path, visitor: Any) -> None:
     codes: list[str] = []
     with served(tmp_path, announce=codes.append) as base:
@@ -194,6 +196,7 @@ def test_the_page_goes_on_by_itself_when_the_server_was_restarted(tmp_path: Path
     unharmed(visitor, base)
 
 
+@pytest.mark.night
 def test_a_person_signs_in_with_the_keyboard_and_out_again(tmp_path: Path, visitor: Any) -> None:
     codes: list[str] = []
     run = waiting(tmp_path)
@@ -241,6 +244,7 @@ def test_a_question_is_answered_with_the_keyboard_alone(visitor: Any, place: tup
     unharmed(visitor, base)
 
 
+@pytest.mark.night
 def test_no_view_is_wider_than_a_small_window(chromium: Any, place: tuple[Any, Any, str]) -> None:
     _, runs, base = place
     for scheme in ("light", "dark"):

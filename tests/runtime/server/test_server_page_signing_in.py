@@ -79,6 +79,7 @@ def test_no_path_leads_to_another_host(browser: httpx.Client) -> None:
         assert "a" not in signed.cookies
 
 
+@pytest.mark.night
 def test_a_wrong_token_is_refused_after_a_pause(browser: httpx.Client) -> None:
     with within(60, least=2 * PAUSE):
         refused = send(browser, "/", TOKEN[:-1])

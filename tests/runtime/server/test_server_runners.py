@@ -73,6 +73,7 @@ def test_a_runner_does_what_is_queued_and_reports(client: httpx.Client, machine:
     assert runner["memory_mb"] > 1
 
 
+@pytest.mark.night
 def test_a_runner_that_was_killed_goes_on_with_its_job(client: httpx.Client, machine: Command) -> None:
     model = machine.script("reckoner.yaml", reckoner(4, 1, 1))
     job = queue(client, limit=4, model=model)

@@ -24,6 +24,7 @@ def test_there_is_one_for_each_client():
 
 
 @pytest.mark.parametrize("client", KEYS)
+@pytest.mark.night
 def test_a_snippet_is_json_and_its_command_is_a_server_of_the_folder(client, tmp_path):
     (entry,) = json.loads(SNIPPETS[client])[KEYS[client]].values()
     folder = tmp_path / "a project"

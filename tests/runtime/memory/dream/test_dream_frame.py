@@ -129,6 +129,7 @@ def test_killed_in_the_middle_of_a_stage_it_goes_on_and_can_be_taken_back(
     assert exported(brain) == before
 
 
+@pytest.mark.night
 def test_killed_or_not_it_comes_to_the_same(tmp_path: Path) -> None:
     one, other = filled(tmp_path / "one"), filled(tmp_path / "other")
     dreamer(one).dream("one", ALL)

@@ -58,6 +58,7 @@ def test_a_dream_that_finds_less_is_taken_back(tmp_path: Path) -> None:
     assert not brain.shelf.count(DreamRecord) and not brain.shelf.count(Probe)
 
 
+@pytest.mark.night
 def test_what_memories_are_made_of_is_as_well_found_and_the_dream_stays(tmp_path: Path) -> None:
     """Of what is said alike, a memory words little: the turns behind it are found by their own words."""
     brain = brain_in(tmp_path, "sqlite")

@@ -70,6 +70,7 @@ def test_the_last_dream_can_still_be_taken_back_without_bringing_it_back(dreamt:
     assert holders("zebedee", dreamt.workspace.state) == []
 
 
+@pytest.mark.night
 def test_who_is_killed_in_the_middle_does_it_again(dreamt: Fractal):
     state = dreamt.workspace.state
     dreamt.brain.close()

@@ -84,6 +84,7 @@ def test_a_persons_word_turns_what_a_run_counts_for(streamed: Streamed, tmp_path
     assert back is not None and (back.helpful, back.harmful) == (before.helpful, before.harmful)
 
 
+@pytest.mark.night
 def test_wrong_feedback_on_every_fifth_run_does_not_turn_what_is_learned(play: Play, tmp_path: Path) -> None:
     work = tmp_path / "work"
     played = stream(play, work, 26 if NIGHT else 16, Worker(seed=3, follows_advice=False), {"fsync": False})

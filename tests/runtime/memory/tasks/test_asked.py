@@ -146,6 +146,7 @@ def way(document: Document) -> str:
     return notes[0].partition(":")[0] if notes else ONE_SHOT
 
 
+@pytest.mark.night
 def test_each_type_is_asked_as_suits_it_after_a_few_failures(ask: Callable[..., tuple[Played, str]]) -> None:
     asked: dict[str, list[str]] = {sort: [] for sort in TASKS}
     last: Played | None = None

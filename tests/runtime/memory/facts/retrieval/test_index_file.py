@@ -117,6 +117,7 @@ def test_another_process_that_wrote_and_a_rebuild_are_met(filled: Path) -> None:
     other.close()
 
 
+@pytest.mark.night
 def test_a_store_of_an_earlier_fractal_notes_changes_from_now_on(filled: Path, tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "brain.sqlite3") as base:
         sqlite3.connect(filled / "brain.sqlite3").backup(base)
