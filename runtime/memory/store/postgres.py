@@ -184,7 +184,9 @@ class PostgresKeeper(SqliteKeeper):
         refuse_newer(self.place, self._version())
 
     def _is_there(self) -> bool:
-        return self.base.execute("SELECT to_regclass('format')").fetchone()[0] is not None
+        # to_regclass would look up the schema in a cache, which need not know yet what another has created
+        there = "SELECT count(*) FROM pg_tables WHERE schemaname = ? AND tablename = 'format'"
+        return self.base.execute(there, (self.schema,)).fetchone()[0] > 0
 
     def _version(self) -> int:
         return self.base.execute("SELECT number FROM format").fetchone()[0]

@@ -6,7 +6,8 @@ import os
 import signal
 import subprocess
 import sys
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
 from hashlib import blake2b
 from pathlib import Path
 
@@ -35,6 +36,16 @@ class TestPostgres(OnDisk):
             base.execute(f'UPDATE "fractal_{self.store(tmp_path)[9:]}".format SET number = 3')
         with pytest.raises(ConfigurationError, match="its format is 3, and this Fractal reads"):
             self.open(tmp_path)
+
+    def test_several_open_a_new_store_at_once(self, tmp_path: Path) -> None:
+        def opened(name: str) -> int:
+            with closing(open_shelf(name, tmp_path)) as shelf:
+                return shelf.count(Note)
+
+        for number in range(8):
+            name = f"{self.store(tmp_path)}{number}"
+            with ThreadPoolExecutor(4) as pool:
+                assert [*pool.map(opened, [name] * 4)] == [0] * 4
 
     def test_killed_in_a_transaction_it_leaves_nothing_and_holds_up_nobody(self, tmp_path: Path) -> None:
         command = [sys.executable, "-c", HALF_DONE, self.store(tmp_path), str(tmp_path)]
