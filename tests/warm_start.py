@@ -82,7 +82,7 @@ def request(path: str, asked: Mapping[str, Any], fds: Sequence[int]) -> tuple[in
 def _line(line: socket.socket) -> bytes:
     got = b""
     while not got.endswith(b"\n"):
-        more = line.recv(65536)
+        more = line.recv(1)  # what follows is the next line: a program may have ended already
         if not more:
             raise EOFError("the process that starts others has ended")
         got += more
