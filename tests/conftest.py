@@ -104,10 +104,14 @@ def folder(tmp_path: Path) -> Path:
     return inside
 
 
+FORGETFUL = {"kernel", "workspace"}
+"""Folders of tests that keep no memory by day."""
+
+
 @pytest.fixture
-def play(tmp_path: Path) -> Callable[..., Played]:
+def play(tmp_path: Path, request: pytest.FixtureRequest) -> Callable[..., Played]:
     """Plays tasks in the folder `work` with a scripted model; see tests/playing.py."""
-    return player(tmp_path / "work")
+    return player(tmp_path / "work", memory=NIGHT or request.path.parent.name not in FORGETFUL)
 
 
 @pytest.fixture

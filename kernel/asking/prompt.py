@@ -484,10 +484,14 @@ def _contexts(document: Document, phase: str) -> list[Piece]:
     return list(map(_context, offered))
 
 
+def fact_line(note: Note) -> str:
+    """A fact of UNDERSTAND with its source, as prompts show it."""
+    return f"- {note.text}" + (f" ({note.source})" if note.source else "")
+
+
 def _facts(document: Document) -> list[Piece]:
     """The facts that UNDERSTAND chose, if there are any."""
-    facts = [note for note in document.section(1).notes if note.key == "fact"]
-    lines = [f"- {note.text}" + (f" ({note.source})" if note.source else "") for note in facts]
+    lines = [fact_line(note) for note in document.section(1).notes if note.key == "fact"]
     return [_data("Context", "\n".join(lines))] if lines else []
 
 

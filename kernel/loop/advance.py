@@ -6,7 +6,7 @@ loop's document and returns the outcome, or what the loop waits for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -300,8 +300,10 @@ def _write_plan(session: Session, reply: Plan, answer: Answer, before: list[bool
     else:
         guided = session.catalogue.guided
         steps: dict[int, Step] = {}
+        ends: set[int] = set()  # the steps that no other one needs so far
         for n, each in enumerate(reply.steps, base + 1):
-            steps[n] = _to_step(n, steps, each, guided(each.tool))
+            steps[n] = _to_step(n, ends, each, guided(each.tool))
+            ends = ends - {*steps[n].needs} | {n}
         session.doc = session.doc.with_section(2, replace(session.doc.section(2), steps=steps))
     if dangers := known_dangers(session):
         session.note(2, "dangers", dangers)
@@ -309,14 +311,12 @@ def _write_plan(session: Session, reply: Plan, answer: Answer, before: list[bool
         session.note(2, REVIEW, why)
 
 
-def _to_step(n: int, before: Mapping[int, Step], step: PlanStep, guided: bool) -> Step:
+def _to_step(n: int, ends: Collection[int], step: PlanStep, guided: bool) -> Step:
     """A step of §2. Without `needs` it comes after all steps before it, so that a failure stops the plan.
 
-    In a plain sequence this is the previous step.
+    `ends` are those that no other step needs: in a plain sequence the previous one.
     """
-    needed = {need for each in before.values() for need in each.needs}
-    default = before.keys() - needed
-    needs = {*(default if step.needs is None else step.needs), *references(step.model_dump())}
+    needs = {*(ends if step.needs is None else step.needs), *references(step.model_dump())}
     what = step.subtask or step.what
     args = step.args
     if args and step.tool and not what and (guided or set(args) == {"what"}):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from kernel.asking.prompt import BACKGROUND, PARENT_TASK, before, found_by_itself
+from kernel.asking.prompt import BACKGROUND, PARENT_TASK, before, fact_line, found_by_itself
 from kernel.document.escaping import to_json
 from kernel.document.model import ACCEPTED, Document, Meta, Note, Section, Step, child_id, now
 from kernel.document.redaction import cut, redact
@@ -117,7 +117,7 @@ def _background(session: Session) -> list[Note]:
         elif note.key == "answer":
             answers.append(replace(note, text=f"- {asked}{note.text}"))
         elif note.key == "fact":
-            facts.append(replace(note, text=f"- {note.text}" + (f" ({note.source})" if note.source else "")))
+            facts.append(replace(note, text=fact_line(note)))
         elif note.key in ("task", "resolved task") and note.text not in [each.text for each in whole_task]:
             whole_task.append(note)
     found = (

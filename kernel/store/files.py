@@ -107,8 +107,11 @@ class Store(Protocol):
         """The document as the run last saved it; None without a copy of that version."""
         ...
 
-    def edited(self, loop_id: str) -> float:
-        """When the file was written after the document in it was saved, in seconds since 1970; 0.0: never."""
+    def edited(self, loop_id: str, since: float = 0.0) -> float:
+        """When the file was written after the document in it was saved, in seconds since 1970; 0.0: never.
+
+        What was written before `since` does not count.
+        """
         ...
 
     def save(self, document: Document) -> None:
@@ -197,13 +200,14 @@ class FileStore:
         document = self._parsed(loop_id, raw, self._left(loop_id), exact=True)
         return document if str(document.meta.rev) == peek(self.path(loop_id), "rev") else None
 
-    def edited(self, loop_id: str) -> float:
+    def edited(self, loop_id: str, since: float = 0.0) -> float:
         """When the file was written after the document in it was saved, in seconds since 1970; 0.0: never."""
         path = self.path(loop_id)
         with suppress(OSError, ValueError):
             time = path.stat().st_mtime
-            saved = datetime.fromisoformat(peek(path, "updated")).timestamp()
-            return time if time > saved + SAVED_WITHIN else 0.0
+            if time > since + SAVED_WITHIN:  # else its head need not be read
+                saved = datetime.fromisoformat(peek(path, "updated")).timestamp()
+                return time if time > saved + SAVED_WITHIN else 0.0
         return 0.0
 
     def _left(self, loop_id: str) -> Path:

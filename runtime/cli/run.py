@@ -191,8 +191,8 @@ def resume(
         fractal = session.open(**settings)
         if not name:
             name = fractal.to_resume()
-            edited = name in [each.run for _, each in fractal.touched()]
-            if not edited and fractal.root_document(name).ended:
+            ended = fractal.root_document(name).ended
+            if ended and name not in [each.run for _, each in fractal.touched()]:
                 notify(f"run {name} has ended, and nothing of it was edited; this is its result")
         return session.conclude(session.drive(fractal.resume(name, **options)), output)
 

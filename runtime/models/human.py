@@ -84,7 +84,8 @@ def _ask_for_help(document: Document, suggest: Sequence[Callable[[str], str]]) -
     elif learned:
         why = f"This could not be done: “{task}”."
     elif gave_up:
-        reason = str(gave_up[-1]["passed"]).partition("; there are ")[0]  # the tools that there are
+        reason = str(gave_up[-1]["passed"]).removeprefix("no usable reply: ")
+        reason = reason.partition("; there are ")[0]  # the tools that there are
         why = f"A reflex covers this task and could not do it: “{task}”.\n{reason[:300]}"
     else:
         why = f"No reflex covers this task, and there is no model to ask: “{task}”."

@@ -10,6 +10,7 @@ from math import ceil
 
 from kernel.document.model import ACCEPTED
 from runtime.evolution.journal import Entry
+from runtime.memory.tasks.decisions import share
 from runtime.nervous.messages import ASKING, Message
 from runtime.workspace.runs import RunSummary
 
@@ -81,14 +82,10 @@ def _month(
         tools,
         granted,
         escalations,
-        _share(escalations, len(tasks)),
-        _share(sum(bool(each.data.get("passed")) for each in tried), len(tried)),
-        _share(sum(each.run not in asked for each in done), len(tasks)),
+        share(escalations, len(tasks)),
+        share(sum(bool(each.data.get("passed")) for each in tried), len(tried)),
+        share(sum(each.run not in asked for each in done), len(tasks)),
     )
-
-
-def _share(part: int, whole: int) -> float | None:
-    return round(part / whole, 4) if whole else None
 
 
 def _months(now: datetime, count: int) -> list[str]:
@@ -116,10 +113,10 @@ def picture(labels: Sequence[str], lines: Mapping[str, tuple[str, Sequence[float
         return LEFT + (n + 0.5) * step
 
     parts = ['<rect width="100%" height="100%" fill="#fff"/>']  # a viewer may have a dark background
-    for share in (0.0, 0.5, 1.0):
-        y = TOP + (1 - share) * HEIGHT
+    for level in (0.0, 0.5, 1.0):
+        y = TOP + (1 - level) * HEIGHT
         parts.append(f'<path d="M{LEFT} {y}H{WIDTH - LEFT}" stroke="#ccc"/>')
-        parts.append(text(LEFT - 6, y + 4, f"{share:.0%}", 'text-anchor="end"'))
+        parts.append(text(LEFT - 6, y + 4, f"{level:.0%}", 'text-anchor="end"'))
     for n in range(len(labels) - 1, -1, -(ceil(len(labels) / LABELS) or 1)):
         parts.append(text(place(n), bottom + 18, labels[n], 'text-anchor="middle"'))
     for row, (words, (colour, shares)) in enumerate(lines.items()):

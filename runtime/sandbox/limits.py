@@ -38,6 +38,8 @@ class Limits:
 
 
 _GROUP = Path("/proc/self/autogroup")
+FIRST = "-20"
+"""The priority of a session that is served first."""
 _looking: list[str] = []
 """What was written in `_GROUP` before the first of the commands that are watched now, once for each."""
 
@@ -53,9 +55,10 @@ def first_served() -> Iterator[None]:
         yield
         return
     before = _looking[0] if _looking else _text(str(_GROUP)).rpartition(" ")[2].strip()
+    before = before if before != FIRST else "0"  # another process of the session serves itself first
     _looking.append(before)
     with suppress(OSError):
-        _GROUP.write_text("-20")
+        _GROUP.write_text(FIRST)
     try:
         yield
     finally:

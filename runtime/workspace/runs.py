@@ -18,7 +18,7 @@ from kernel.document.redaction import redact
 from kernel.errors import DocumentError, Exit, UsageError
 from kernel.loop.advance import Outcome, outcome
 from kernel.loop.do import Waiting
-from kernel.store.files import SAVED_WITHIN, FileStore
+from kernel.store.files import FileStore
 from runtime.workspace.workspace import Workspace, moment
 
 
@@ -121,8 +121,8 @@ class Reader:
         found: list[tuple[float, RunSummary]] = []
         for each in self.runs():
             store = FileStore(self.workspace.runs / each.run)
-            saved = _time(each.updated) + SAVED_WITHIN  # a step is appended without a new time
-            times = [time for loop_id in store.list() if (time := store.edited(loop_id)) > saved]
+            saved = _time(each.updated)  # a step is appended without a new time
+            times = [time for loop_id in store.list() if (time := store.edited(loop_id, saved))]
             found += [(max(times), each)] if times else []
         return sorted(found, key=itemgetter(0), reverse=True)
 

@@ -140,7 +140,7 @@ def counted(decisions: Iterable[Decision]) -> dict[str, Any]:
         "right": right,
         "wrong": wrong,
         "unknown": len(found) - right - wrong,
-        "right_share": round(right / (right + wrong), 4) if right + wrong else None,
+        "right_share": share(right, right + wrong),
         "calls": sum(each.calls for each in found),
         "calls_saved": sum(each.saved for each in found),
     }
@@ -185,13 +185,18 @@ def met(decision: Decision) -> Met:
 
 def answered(tasks: Sequence[Met]) -> float | None:
     """The share of tasks that were answered without a model; None if there is no task."""
-    return round(sum(each.alone for each in tasks) / len(tasks), 4) if tasks else None
+    return share(sum(each.alone for each in tasks), len(tasks))
 
 
 def rightness(found: Iterable[Met]) -> float | None:
     """The share of right ones among memory's answers whose outcome is known; None if there is none."""
     known = [each.right for each in found if each.right is not None]
-    return round(sum(known) / len(known), 4) if known else None
+    return share(sum(known), len(known))
+
+
+def share(part: int, whole: int) -> float | None:
+    """A share with four digits; None of nothing."""
+    return round(part / whole, 4) if whole else None
 
 
 def grouped(

@@ -23,7 +23,7 @@ from process_list import gone
 from kernel.errors import ConfigurationError, OperationFailed
 from kernel.tools.operations import PROTECTED, CommandResult
 from runtime.sandbox.bubblewrap import enclosed
-from runtime.sandbox.limits import Limits
+from runtime.sandbox.limits import FIRST, Limits
 from runtime.sandbox.process import end_group
 from runtime.sandbox.sandbox import Sandbox
 
@@ -48,6 +48,24 @@ async def test_stdout_and_stderr_are_one_text_with_the_exit_code(sandbox: Sandbo
     assert (ran.exit, ran.output, ran.timed_out, ran.cut) == (3, "one\ntwo\nthree\n", False, False)
     assert ran.mode == sandbox.mode
     assert ran.seconds > 0
+
+
+AUTOGROUP = Path("/proc/self/autogroup")
+
+
+@pytest.mark.alone  # the other tests run in the same session
+@pytest.mark.skipif(
+    os.geteuid() != 0 or not AUTOGROUP.exists(), reason="only root raises the priority of a session"
+)
+@pytest.mark.parametrize("before", ["0", FIRST])
+@both
+async def test_a_session_has_its_priority_back_after_a_command(
+    sandbox: Sandbox, folder: Path, before: str
+) -> None:
+    """The highest one is what another process of the session has raised it to meanwhile."""
+    AUTOGROUP.write_text(before)
+    await sandbox.run(["true"], folder=folder)
+    assert AUTOGROUP.read_text().split()[-1] == "0"
 
 
 @both
