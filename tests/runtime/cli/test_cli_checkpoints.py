@@ -73,15 +73,15 @@ def test_a_dream_makes_one_first_unless_the_setting_is_off(fractal: Command) -> 
 
 
 def test_forgetting_removes_them(fractal: Command) -> None:
-    fractal("remember", "the gate code is 4711", env=SETTINGS)
+    fractal("remember", "the gate code is heliotrope", env=SETTINGS)
     fractal("brain", "checkpoint", env=SETTINGS)
-    looked, done = fractal("forget", "4711", env=SETTINGS), fractal("forget", "4711", "--yes", env=SETTINGS)
+    looked, done = fractal("forget", "heliotrope", env=SETTINGS), fractal("forget", "heliotrope", "--yes", env=SETTINGS)
     assert done.exit == 0
     assert "stays" not in looked.out + done.out, "what is removed does not stay"
     assert "1 file" in done.out
     assert names(fractal) == []
     left = (fractal.folder / ".fractal").rglob("*")
-    assert not [path for path in left if path.is_file() and b"4711" in path.read_bytes()]
+    assert not [path for path in left if path.is_file() and b"heliotrope" in path.read_bytes()]
 
 
 def test_what_cannot_be_done_is_said(fractal: Command) -> None:
