@@ -115,7 +115,7 @@ def test_dangerous_criterion_is_refused(play: Play, home: Path) -> None:
 
 
 def test_look_at_secrets_is_refused(play: Play, home: Path) -> None:
-    (home / ".netrc").write_text("password 4711")
+    (home / ".netrc").write_text("password heliotrope")
 
     def check(ask: Ask) -> Any:
         look = {"look": {"tool": "read", "args": {"path": "~/.netrc"}}}
@@ -124,7 +124,7 @@ def test_look_at_secrets_is_refused(play: Play, home: Path) -> None:
     played = play(answers(HARMLESS, check=check))
     refusals = [event.data["why"] for event in played.events if event.kind == "ask_refused"]
     assert any("approval" in why for why in refusals)
-    assert "4711" not in str([event.data for event in played.events])
+    assert "heliotrope" not in str([event.data for event in played.events])
 
 
 def test_step_of_a_child_waits(play: Play, home: Path) -> None:

@@ -129,12 +129,12 @@ async def test_command_that_cannot_start_is_refused_with_a_fix(sandbox: Sandbox,
 async def test_environment_has_no_secret(
     sandbox: Sandbox, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("MY_API_KEY", "do-not-tell-4711")
+    monkeypatch.setenv("MY_API_KEY", "do-not-tell-heliotrope")
     ran = await sandbox.run("env", folder=folder, env={"CHOSEN": "yes"})
     names = {line.partition("=")[0] for line in ran.output.splitlines()}
     own = {"PATH", "HOME", "LANG", "TERM", "TMPDIR", "PYTHONDONTWRITEBYTECODE"}
     assert names - {"PWD", "SHLVL", "_", "OLDPWD"} == own | {"CHOSEN"}
-    assert "4711" not in ran.output
+    assert "heliotrope" not in ran.output
     assert "TERM=dumb" in ran.output
 
 
