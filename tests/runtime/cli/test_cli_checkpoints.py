@@ -75,7 +75,8 @@ def test_a_dream_makes_one_first_unless_the_setting_is_off(fractal: Command) -> 
 def test_forgetting_removes_them(fractal: Command) -> None:
     fractal("remember", "the gate code is heliotrope", env=SETTINGS)
     fractal("brain", "checkpoint", env=SETTINGS)
-    looked, done = fractal("forget", "heliotrope", env=SETTINGS), fractal("forget", "heliotrope", "--yes", env=SETTINGS)
+    looked = fractal("forget", "heliotrope", env=SETTINGS)
+    done = fractal("forget", "heliotrope", "--yes", env=SETTINGS)
     assert done.exit == 0
     assert "stays" not in looked.out + done.out, "what is removed does not stay"
     assert "1 file" in done.out
