@@ -2,7 +2,7 @@
 
 `Process` is `subprocess.Popen`, and `run` is `subprocess.run`, for a command of this Python interpreter: the
 process is a fork of one that has everything imported (warm_start.py). It has its own streams, folder,
-environment, process group and exit, and dies of signals. `started` makes a command for who starts it himself.
+environment, process group and exit, and dies of signals. `started` is for a library that starts a command.
 At night, and on other systems than Linux, every process is started with a new interpreter.
 """
 

@@ -4,7 +4,7 @@
 the streams, the folder and the environment that came with the request. It ends when its standard input does.
 
 `python warm_start.py start SOCKET PROGRAM…` asks for a program with its own streams, passes signals on, and
-exits as it does. It is the command for who can only start a command.
+exits as it does. It is for callers that can only start a command.
 """
 
 from __future__ import annotations

@@ -191,8 +191,7 @@ def resume(
         fractal = session.open(**settings)
         if not name:
             name = fractal.to_resume()
-            ended = fractal.root_document(name).ended
-            if ended and name not in [each.run for _, each in fractal.touched()]:
+            if fractal.root_document(name).ended and not fractal.touched([name]):
                 notify(f"run {name} has ended, and nothing of it was edited; this is its result")
         return session.conclude(session.drive(fractal.resume(name, **options)), output)
 

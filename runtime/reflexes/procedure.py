@@ -231,6 +231,7 @@ class Reflexes:
         self._stats = stats
         self.version += 1
         built, faults = _built(self.folders, tuple(self._read.items()))
+        # copies: whether one changes something is kept in it, and the files of its operations may change
         self.shelf = replace(built, procedures=tuple(replace(each) for each in built.procedures))
         self._faults = list(faults)
         return True

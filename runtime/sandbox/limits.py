@@ -41,15 +41,16 @@ _GROUP = Path("/proc/self/autogroup")
 FIRST = "-20"
 """The priority of a session that is served first."""
 _looking: list[str] = []
-"""What was written in `_GROUP` before the first of the commands that are watched now, once for each."""
+"""For each command that is watched now: the priority that the session gets back after the last of them."""
 
 
 @contextmanager
 def first_served() -> Iterator[None]:
-    """Give whoever watches the processors first, as root, whose commands no limit of processes holds for.
+    """Give this session the highest priority while a command is watched. Only root may do so.
 
-    Each session is served like any other, so that thousands that a command starts would keep this process
-    from looking at them. Source: sched(7), the autogroup feature.
+    The system's limit of processes does not hold for root, and the processors are shared out by session. So
+    thousands of sessions that a command starts would keep this process from looking at them. The first
+    session of a machine has no priority, and nothing changes there. Source: sched(7), the autogroup feature.
     """
     if os.geteuid() or not os.access(_GROUP, os.W_OK):
         yield

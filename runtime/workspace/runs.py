@@ -116,10 +116,13 @@ class Reader:
         path = self.workspace.runs / run / f"{root_id(run)}.md"
         return FileStore(path.parent).peek(root_id(run))
 
-    def touched(self) -> list[tuple[float, RunSummary]]:
-        """The runs with a document that somebody has edited since, and when, the latest first."""
+    def touched(self, ids: Sequence[str] | None = None) -> list[tuple[float, RunSummary]]:
+        """The runs, of all or of these, with a document that somebody has edited since, and when.
+
+        The latest edit comes first.
+        """
         found: list[tuple[float, RunSummary]] = []
-        for each in self.runs():
+        for each in self.runs(ids):
             store = FileStore(self.workspace.runs / each.run)
             saved = _time(each.updated)  # a step is appended without a new time
             times = [time for loop_id in store.list() if (time := store.edited(loop_id, saved))]

@@ -338,3 +338,18 @@ def test_long_texts_are_declined_fast(piece):
         task = piece * (length // len(piece))
         with within(2.0):
             assert match(task, SHELF) is None
+
+
+def test_whether_a_reflex_changes_something_follows_its_operation(tmp_path):
+    """What is compiled is shared by the runs of a process; what depends on another file is not."""
+    operation, own = tmp_path / "operations" / "count.md", tmp_path / "reflexes" / "tally.md"
+    own.parent.mkdir()
+    steps = "steps:\n- {tool: count, args: {what: lines}}"
+    own.write_text(f"---\nname: tally\nphrasings: [tally it]\n{steps}\n---\n")
+    shipped = (Path(__file__).parents[3] / "system" / "operations" / "count.md").read_text()
+    operation.parent.mkdir()
+    seen = []
+    for effect in ("read", "read, write"):
+        operation.write_text(shipped.replace("effects: [read]", f"effects: [{effect}]"))
+        seen.append([each.changes for each in Reflexes([tmp_path]).shelf.procedures])
+    assert seen == [[False], [True]]
