@@ -15,13 +15,13 @@ import secrets
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
 
 from kernel import disk
 from kernel.document.redaction import HIDDEN, redactor
+from kernel.store.key import user_key
 
-_KEY_BYTES, _MARK_BYTES = 32, 16
+_MARK_BYTES = 16
 
 
 class Exact:
@@ -50,7 +50,7 @@ class Exact:
             return HIDDEN.sub(lambda hit: self._values.get(hit[2], hit[0]), text)
 
     def _keep(self, name: str, value: str) -> str:
-        id = hmac.new(_key(), value.encode("utf-8", "surrogatepass"), "sha256").hexdigest()[:10]
+        id = hmac.new(user_key(), value.encode("utf-8", "surrogatepass"), "sha256").hexdigest()[:10]
         with self._lock:
             self._load()
             if id not in self._values:
@@ -89,27 +89,10 @@ def _opened(line: bytes) -> bytes:
 
 
 def _mark(raw: bytes) -> bytes:
-    return hmac.new(_key(), b"mark" + raw, "sha256").digest()[:_MARK_BYTES]
+    return hmac.new(user_key(), b"mark" + raw, "sha256").digest()[:_MARK_BYTES]
 
 
 def _crossed(nonce: bytes, raw: bytes) -> bytes:
     """Bytes crossed with a stream that only the key gives: SHAKE-256 of key and nonce."""
-    stream = hashlib.shake_256(b"stream" + _key() + nonce).digest(len(raw))
+    stream = hashlib.shake_256(b"stream" + user_key() + nonce).digest(len(raw))
     return bytes(one ^ other for one, other in zip(raw, stream, strict=True))
-
-
-def _key() -> bytes:
-    return _key_in(disk.user_folder() / "exact.key")
-
-
-@cache
-def _key_in(path: Path) -> bytes:
-    """The user's key, made at its first use; where it cannot be kept, one of this process."""
-    with suppress(OSError):
-        if not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with suppress(FileExistsError):
-                disk.create(path, secrets.token_bytes(_KEY_BYTES))
-        if len(raw := disk.read(path)) == _KEY_BYTES:
-            return raw
-    return secrets.token_bytes(_KEY_BYTES)
