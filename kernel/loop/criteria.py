@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import sys
 from asyncio.subprocess import PIPE, STDOUT
@@ -190,7 +191,12 @@ async def search(pattern: str, text: str) -> str | None:
 async def _search_apart(pattern: str, text: str) -> bytes:
     """Search in a separate process, which can be stopped and which ends by itself if this one dies."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-I", "-S", "-c", _SEARCH), stdin=PIPE, stdout=PIPE, stderr=STDOUT, env={}
+        *(os.path.realpath(sys.executable), "-I", "-S", "-c", _SEARCH),
+        stdin=PIPE,
+        stdout=PIPE,
+        stderr=STDOUT,
+        cwd="/",
+        env={},
     )
     try:
         given = json.dumps([pattern, text]).encode()

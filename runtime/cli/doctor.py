@@ -36,6 +36,7 @@ from runtime.memory.embed.weights import PACKAGE, fetch, find
 from runtime.models import SHIPPED as RUNGS
 from runtime.models.ladder import KEYS, rungs
 from runtime.reflexes.reflex import Reflex
+from runtime.sandbox.programs import program
 from runtime.sandbox.sandbox import Sandbox
 from runtime.workspace.found import git_root
 
@@ -262,7 +263,7 @@ def _plugins(_: Fractal) -> Found:
 
 
 def _git(fractal: Fractal) -> Found:
-    if shutil.which("git") is None:
+    if program("git", fractal.workspace.folder) is None:
         return FAIR, "not installed: the operation git and `fractal undo` do not work", "install git"
     inside = git_root(fractal.workspace.folder)
     return GOOD, "installed; the folder is a repository" if inside else "installed"

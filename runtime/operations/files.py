@@ -203,4 +203,4 @@ def compare(ctx: OperationContext, a: str, b: str) -> Result:
         raise OperationFailed(f"{a} and {b}: one is a folder and the other a file")
     if first.is_dir():
         return compare_folders(ctx, first, second, Deadline(ctx.timeout))
-    return compare_files(read_bytes(ctx, a), read_bytes(ctx, b), (a, b), Deadline(ctx.timeout))
+    return compare_files(ctx, read_bytes(ctx, a), read_bytes(ctx, b), (a, b), Deadline(ctx.timeout))

@@ -2,122 +2,149 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
+import secrets
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
 
 from kernel.errors import OperationFailed
 from kernel.tools.operations import OperationContext, Result, operation
 from runtime.operations.texts import cut
+from runtime.sandbox import programs
+from runtime.sandbox.checkout import CLOSED, Checkout, ignored_by_user, pairs
 
-_OFF = (
-    *("core.fsmonitor=false", "core.hooksPath=/dev/null", "core.pager=cat", "color.ui=false"),
-    *("diff.external=", "log.showSignature=false", "submodule.recurse=false", "core.quotePath=false"),
-)
-"""Settings that keep git from running programs that the configuration of the repository names."""
-_SAFE = ("--no-pager", "--literal-pathspecs", *(word for each in _OFF for word in ("-c", each)))
+_PLAIN = ("color.ui=false", "core.quotePath=false", "diff.external=", "log.showSignature=false")
+"""Settings that make git print the same everywhere."""
+_WORDS = ("--no-pager", *(word for each in _PLAIN for word in ("-c", each)))
 _LOOK = ("--no-ext-diff", "--no-textconv", "--ignore-submodules=all")
+_SCRIPT = """
+git=$1 mark=$2; shift 2
+while (($#)); do
+  { errors=$("$git" "${@:2:$1}" 2>&1 >&3 3>&-); exit=$?; } 3>&1
+  printf '%s%s %s%s' "$mark" "$exit" "$errors" "$mark"
+  shift $(($1 + 1))
+done
+"""
+"""Runs git once for each group of words; after each output come its exit code and its errors, between marks."""
+_BORN = ("rev-parse", "--quiet", "--verify", "HEAD^{commit}")
 
 
 @operation()
-def git(ctx: OperationContext, action: str, path: str = "", limit: int = 20, message: str = "") -> Result:
+async def git(ctx: OperationContext, action: str, path: str = "", limit: int = 20, message: str = "") -> Result:
     """The state, the commits, the uncommitted changes, or the branches of the repository here."""
     pathspec = ["--", str(ctx.readable(path).relative_to(ctx.folder.resolve())) if path else "."]
-    _git(ctx, ["rev-parse", "--git-dir"])
-    _refuse_filters(ctx)
+    commits = [f"--max-count={limit}", "--date=short", "--format=%h %ad %an: %s"]
     match action:
         case "status":
-            out = _git(ctx, ["status", "--short", "--branch", "--ignore-submodules=all", *pathspec])
+            words = ["status", "--short", "--branch", "--ignore-submodules=all", *pathspec]
+            (out,) = await _git(ctx, words)
             changes = sum(not line.startswith("## ") for line in out.splitlines())
             text = out if changes else f"{out}\nnothing has changed"
             return Result(text, evidence={"changes": changes, "clean": not changes})
-        case "log" if not _has_commits(ctx):
-            return Result("there are no commits yet", evidence={"commits": 0})
         case "log":
-            form = ["--date=short", "--format=%h %ad %an: %s"]
-            out = _git(ctx, ["log", f"--max-count={limit}", *form, *pathspec])
+            if (out := await _of_commits(ctx, ["log", *commits, *pathspec])) is None:
+                return Result("there are no commits yet", evidence={"commits": 0})
             return Result(out or "no commit has touched this", evidence={"commits": len(out.splitlines())})
-        case "count" | "authors" | "show" if not _has_commits(ctx):
-            return Result("there are no commits yet", evidence={"commits": 0})
         case "count":
-            out = _git(ctx, ["rev-list", "--count", "HEAD", *pathspec])
+            if (out := await _of_commits(ctx, ["rev-list", "--count", "HEAD", *pathspec])) is None:
+                return Result("there are no commits yet", evidence={"commits": 0})
             return Result(out, evidence={"commits": int(out)})
         case "authors":
-            out = _git(ctx, ["shortlog", "--summary", "--numbered", "--email", "HEAD", *pathspec])
+            words = ["shortlog", "--summary", "--numbered", "--email", "HEAD", *pathspec]
+            if (out := await _of_commits(ctx, words)) is None:
+                return Result("there are no commits yet", evidence={"commits": 0})
             return Result(out, evidence={"authors": len(out.splitlines())})
         case "show":
-            form = ["--date=short", "--format=%h %ad %an: %s", "--stat", "--no-ext-diff", "--no-textconv"]
             named = ["--fixed-strings", f"--grep={message}"] if message else []
-            out = _git(ctx, ["log", f"--max-count={limit}", *named, *form, *pathspec])
+            words = ["log", *named, *commits, "--stat", "--no-ext-diff", "--no-textconv", *pathspec]
+            if (out := await _of_commits(ctx, words)) is None:
+                return Result("there are no commits yet", evidence={"commits": 0})
             if not out:
                 raise OperationFailed("there is no such commit")
             return Result(out, evidence={})
         case "diff":
-            base = ["HEAD"] if _has_commits(ctx) else ["--cached"]
-            out = _git(ctx, ["diff", *base, *_LOOK, *pathspec])
+            if (out := await _of_commits(ctx, ["diff", "HEAD", *_LOOK, *pathspec])) is None:
+                (out,) = await _git(ctx, ["diff", "--cached", *_LOOK, *pathspec])
             files = sum(line.startswith("diff --git ") for line in out.splitlines())
             return Result(out or "nothing has changed since the last commit", evidence={"files": files})
-    current = _git(ctx, ["branch", "--show-current"])
-    if action == "branch":
-        form = "--format=%(if)%(HEAD)%(then)* %(else)  %(end)%(refname:short)"
-        out = _git(ctx, ["branch", "--list", "--sort=refname", form])
-        return Result(out or f"* {current} (no commits yet)", evidence={"current": current})
+        case "branch":
+            form = "--format=%(if)%(HEAD)%(then)* %(else)  %(end)%(refname:short)"
+            listed = ["branch", "--list", "--sort=refname", form]
+            current, out = await _git(ctx, ["branch", "--show-current"], listed)
+            return Result(out or f"* {current} (no commits yet)", evidence={"current": current})
+    (current,) = await _git(ctx, ["branch", "--show-current"])
     if current:
         return Result(current, evidence={"current": current})
-    commit = _git(ctx, ["rev-parse", "--short", "HEAD"])
+    (commit,) = await _git(ctx, ["rev-parse", "--short", "HEAD"])
     evidence = {"current": "", "commit": commit}
     return Result(f"no branch: the commit {commit} is checked out", evidence=evidence)
 
 
-def _has_commits(ctx: OperationContext) -> bool:
-    return bool(_git(ctx, ["rev-parse", "--quiet", "--verify", "HEAD^{commit}"], allowed=(0, 1)))
+async def _of_commits(ctx: OperationContext, words: Sequence[str]) -> str | None:
+    """What git says about the commits; None if there is none yet."""
+    born, (exit, out, errors) = await _ran(ctx, [_BORN, words])
+    if born[0] == 1:
+        return None
+    return _good(words, exit, out, errors)
 
 
-def _refuse_filters(ctx: OperationContext) -> None:
-    """Refuse a repository with filters: git would run these programs to compare files."""
-    found = _git(
-        ctx,
-        ["config", "--local", "--includes", "--name-only", "--get-regexp", r"^filter\..*\.(clean|process)$"],
-        (0, 1),
-    )
-    if found:
-        raise OperationFailed(
-            f"the repository names a program to run on files ({found.splitlines()[0]}); use bash"
-        )
+async def _git(ctx: OperationContext, *commands: Sequence[str]) -> list[str]:
+    """What git prints for each of these commands."""
+    ran = await _ran(ctx, commands)
+    return [_good(words, *each) for words, each in zip(commands, ran, strict=True)]
 
 
-def _git(ctx: OperationContext, args: Sequence[str], allowed: Sequence[int] = (0,)) -> str:
-    try:
-        process = subprocess.run(
-            ["git", *_SAFE, *args],
-            cwd=ctx.folder,
-            env=_environment(),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=ctx.timeout * 0.9,
-            check=False,
-        )
-    except FileNotFoundError:
-        raise OperationFailed("git is not installed") from None
-    except subprocess.TimeoutExpired:
-        raise OperationFailed(
-            f"git {args[0]} took longer than {ctx.timeout * 0.9:g} s and was stopped"
-        ) from None
-    if process.returncode not in allowed:
-        error = process.stderr.decode("utf-8", "replace").strip()
-        if "not a git repository" in error:
-            raise OperationFailed("this folder is not in a git repository")
-        raise OperationFailed(f"git {args[0]}: {error.removeprefix('fatal: ')[:1000]}")
-    return cut(process.stdout.decode("utf-8", "replace").removesuffix("\n"))
+def _good(words: Sequence[str], exit: int, out: str, errors: str) -> str:
+    if exit:
+        raise OperationFailed(f"git {words[0]}: {errors.removeprefix('fatal: ')[:1000]}")
+    return cut(out.removesuffix("\n"))
 
 
-def _environment() -> Mapping[str, str]:
-    inherited = ("PATH", "HOME", "LANG", "TZ", "XDG_CONFIG_HOME", "USER", "TMPDIR")
-    return {
-        **{name: os.environ[name] for name in inherited if name in os.environ},
-        "LC_ALL": "C.UTF-8",
-        "GIT_OPTIONAL_LOCKS": "0",  # do not write the index
-        "GIT_TERMINAL_PROMPT": "0",
-        "GIT_NO_LAZY_FETCH": "1",
-        "GIT_ALLOW_PROTOCOL": "none",
+async def _ran(ctx: OperationContext, commands: Sequence[Sequence[str]]) -> list[tuple[int, str, str]]:
+    """Exit code, output and errors of each git command.
+
+    All run in one sandbox, read-only and without network, for git runs what the repository's settings name.
+    Without the sandbox git gets none of these settings.
+    """
+    program, checkout = programs.program("git", ctx.folder), Checkout.around(ctx.folder)
+    if program is None:
+        raise OperationFailed("git is not installed")
+    if checkout is None:
+        raise OperationFailed("this folder is not in a git repository")
+    ignored = Path(ignored_by_user(program))
+    settings: Mapping[str, str] = {
+        **CLOSED,
+        **checkout.located,
+        **pairs({"safe.bareRepository": "explicit", "core.excludesFile": str(ignored)}),
     }
+    visible = [checkout.common, *checkout.rules(ctx.folder)]
+    if ignored.is_file() and not ignored.is_symlink():
+        visible.append(ignored)
+    with ExitStack() as stack:
+        if ctx.sandbox.mode == "off":
+            if checkout.borrows:
+                raise OperationFailed("the repository borrows from another one; without the sandbox, use bash")
+            if checkout.filters(program):
+                raise OperationFailed(
+                    "the repository names a program to run on files; without the sandbox, use bash"
+                )
+            settings = stack.enter_context(checkout.unconfigured(program, str(ignored)))
+        mark = f"\n{secrets.token_hex(16)}\n"
+        groups = [word for each in commands for word in (str(len(_WORDS) + len(each)), *_WORDS, *each)]
+        ran = await ctx.run(
+            ["bash", "-c", _SCRIPT, "git", program, mark, *groups],
+            own=tuple(visible),
+            env=settings,
+            timeout=ctx.timeout * 0.9,
+            read_only=True,
+            network=False,
+        )
+    if ran.timed_out:
+        raise OperationFailed(
+            f"git {commands[-1][0]} took longer than {ctx.timeout * 0.9:g} s and was stopped"
+        )
+    parts = ran.output.split(mark)[:-1]
+    if len(parts) != 2 * len(commands):
+        raise OperationFailed(f"git {commands[-1][0]} was stopped: {ran.output.strip()[-1000:]}")
+    ended = [said.partition(" ") for said in parts[1::2]]
+    return [(int(exit), out, errors.strip()) for (exit, _, errors), out in zip(ended, parts[::2], strict=True)]

@@ -6,7 +6,6 @@ The line numbers and counts of a hunk are hints; the lines say where it belongs.
 from __future__ import annotations
 
 import difflib
-import os
 import re
 import subprocess
 import tempfile
@@ -30,6 +29,7 @@ from runtime.operations.texts import (
     unreadable,
 )
 from runtime.operations.walking import Deadline, Entry, walk
+from runtime.sandbox.programs import program, run
 
 NOTHING = "/dev/null"
 MOST_LINES = 50_000
@@ -187,7 +187,9 @@ def _mismatch(lines: list[str], hunk: Hunk) -> str:
     return f"line {at + off + 1} has {has}, the diff {old[off][:100]!r}"
 
 
-def compare_files(first: bytes, second: bytes, names: tuple[str, str], deadline: Deadline) -> Result:
+def compare_files(
+    ctx: OperationContext, first: bytes, second: bytes, names: tuple[str, str], deadline: Deadline
+) -> Result:
     """The unified diff of two texts; for other files, where they begin to differ."""
     if first == second:
         return Result("identical", evidence={"identical": True, "bytes": len(first)})
@@ -203,31 +205,29 @@ def compare_files(first: bytes, second: bytes, names: tuple[str, str], deadline:
     if lines_of(old) == lines_of(new):
         reason = "only in line endings, the end of the last line or a byte order mark"
         return Result(f"different {reason}", evidence={"identical": False, "added": 0, "removed": 0})
-    lines = _diff(old, new, names, deadline)
+    lines = _diff(ctx, old, new, names, deadline)
     added = sum(line.startswith("+") for line in lines[2:])
     removed = sum(line.startswith("-") for line in lines[2:])
     return Result(cut("\n".join(lines)), evidence={"identical": False, "added": added, "removed": removed})
 
 
-def _diff(first: str, second: str, names: tuple[str, str], deadline: Deadline) -> list[str]:
+def _diff(
+    ctx: OperationContext, first: str, second: str, names: tuple[str, str], deadline: Deadline
+) -> list[str]:
     """The diff by the program `diff`, which is quick, or by difflib where that is missing."""
+    found = program("diff", ctx.folder)
+    if found is None:
+        return list(difflib.unified_diff(lines_of(first), lines_of(second), *names, lineterm=""))
     with tempfile.TemporaryDirectory() as folder:
         paths = [Path(folder, "a"), Path(folder, "b")]
         for path, text in zip(paths, (first, second), strict=True):
             path.write_text(text.replace("\r\n", "\n"), "utf-8", newline="")
         labels = [part for name in names for part in ("--label", name)]
         try:
-            ran = subprocess.run(
-                ["diff", "-u", "--speed-large-files", *labels, *map(str, paths)],
-                capture_output=True,
-                timeout=deadline.left * 0.9,
-                env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"},
-                check=False,
-            )
+            words = [found, "-u", "--speed-large-files", *labels, *map(str, paths)]
+            ran = run(words, Path(folder), {"LC_ALL": "C"}, timeout=deadline.left * 0.9)
         except subprocess.TimeoutExpired:
             raise OperationFailed(f"{names[0]} and {names[1]}: too many lines differ to be listed") from None
-        except OSError:
-            return list(difflib.unified_diff(lines_of(first), lines_of(second), *names, lineterm=""))
     return ran.stdout.decode("utf-8", "replace").removesuffix("\n").split("\n")
 
 

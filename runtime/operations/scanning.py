@@ -1,14 +1,14 @@
 """Matches a pattern in files; also runs as a program of its own, so that a slow pattern can be stopped.
 
 A regular expression can take exponential time and blocks the interpreter meanwhile. Such patterns are matched
-in a second process that is killed at the deadline. This module imports nothing of the package, to start fast.
+in a second process that is killed at the deadline. Started so, this module imports nothing of the package, to start fast.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
-import subprocess
 import sys
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -44,15 +44,15 @@ def scan_within(
     re.compile(pattern, flags)
     if not set("*+{") & set(re.sub(r"\\.", "", pattern)) and pattern.count("?") <= 5:
         return scan(paths, pattern, flags, most_lines)  # takes linear time
+    from pathlib import Path
+    from subprocess import TimeoutExpired
+
+    from runtime.sandbox.programs import PYTHON, run
+
+    given = json.dumps([paths, pattern, flags, most_lines]).encode()
     try:
-        ran = subprocess.run(
-            [sys.executable, "-I", "-S", __file__],
-            input=json.dumps([paths, pattern, flags, most_lines]).encode(),
-            capture_output=True,
-            timeout=seconds,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
+        ran = run([*PYTHON, os.path.abspath(__file__)], Path("/"), stdin=given, timeout=seconds)  # noqa: PTH100
+    except TimeoutExpired:
         raise TimeoutError from None
     if ran.returncode:
         raise OSError(0, f"searching failed: {ran.stderr.decode(errors='replace').strip()[-300:]}")

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import shutil
 import signal
 import socket
 import tempfile
@@ -251,7 +250,8 @@ class Lifeline:
         'exec "$@"'  # bash becomes bubblewrap: the first process of the group stays the same
     )
 
-    def __init__(self, stack: ExitStack) -> None:
+    def __init__(self, stack: ExitStack, bash: str) -> None:
+        self._bash = bash
         self._own, self._other = (stack.enter_context(each) for each in socket.socketpair())
         self._own.setblocking(False)
 
@@ -262,7 +262,7 @@ class Lifeline:
 
     def watched(self, words: Sequence[str]) -> list[str]:
         """The words that start the process that watches, then become bubblewrap."""
-        return [shutil.which("bash") or "bash", "-c", self._WATCH, "watch", str(self.passed), *words]
+        return [self._bash, "-c", self._WATCH, "watch", str(self.passed), *words]
 
     def answer(self, stack: ExitStack) -> None:
         """Close our copy of the command's end, and answer as soon as it asks."""

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from kernel import disk
+from runtime.sandbox.checkout import CLOSED, NOTHING_STARTS, pairs
+from runtime.sandbox.programs import program, start
 
 _CONFIG = """[core]
 repositoryformatversion = 0
@@ -35,6 +39,17 @@ auto = 0
 packRefs = false
 """
 _ATTRIBUTES = "* -text -crlf -ident -filter !eol !working-tree-encoding\n"
+_FILES = {"HEAD": "ref: refs/heads/none\n", "config": _CONFIG, "info/attributes": _ATTRIBUTES}
+_INSIDE: Mapping[str, re.Pattern[str]] = {
+    "": re.compile(r"HEAD|config|info|objects|refs|folder|lock|index(\.lock)?|last\.json|list-\w+\.json|\..*\.tmp"),
+    "info": re.compile(r"attributes|refs\w*|\..*\.tmp"),
+    "refs": re.compile(r"runs"),
+    "refs/runs": re.compile(r".*"),
+    "objects": re.compile(r".*"),
+    "objects/info": re.compile(r"packs\w*|\..*\.tmp"),
+    "objects/pack": re.compile(r".*"),
+}
+"""The names that a repository of ours has, none of a link; what else lies there came from somebody else."""
 
 
 class Shadow:
@@ -43,19 +58,36 @@ class Shadow:
     def __init__(self, home: Path, folder: Path) -> None:
         self.home = home
         self.folder = folder
-        self.git = shutil.which("git")
+        self.git = program("git", folder)
+        self._known = False  # whether the repository was looked at
         self.held: tuple[int, ...] = ()  # open files, such as a lock, that git's processes hold as well
 
     def create(self) -> None:
         """Create or repair the repository; its index is rebuilt."""
-        for name in ("objects", "refs/runs", "info"):
-            (self.home / name).mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.home.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.home.chmod(0o700)
-        files = {"HEAD": "ref: refs/heads/none\n", "config": _CONFIG, "info/attributes": _ATTRIBUTES}
-        for name, text in files.items():
-            (self.home / name).write_text(text, "ascii")
+        self._settle()
         (self.home / "folder").write_bytes(os.fsencode(self.folder))
         (self.home / "index").unlink(missing_ok=True)
+
+    def _settle(self) -> None:
+        """Write what git obeys here, and remove what else it would obey, such as alternates or a `commondir`."""
+        self._known = True
+        for name, names_of_ours in _INSIDE.items():
+            for entry in (self.home / name).iterdir() if (self.home / name).is_dir() else ():
+                if names_of_ours.fullmatch(entry.name) and not entry.is_symlink():
+                    continue
+                if entry.is_dir() and not entry.is_symlink():
+                    disk.remove_all(entry)
+                else:
+                    entry.unlink(missing_ok=True)
+        for name in ("objects", "refs/runs", "info"):
+            (self.home / name).mkdir(parents=True, exist_ok=True, mode=0o700)
+        for name, text in _FILES.items():
+            with suppress(OSError):
+                if disk.read(self.home / name, len(text) + 1) == text.encode():
+                    continue
+            disk.put(self.home / name, text.encode(), fsync=False)
 
     def suspects(self) -> tuple[list[str], list[str]]:
         """Tracked paths that may have changed, and untracked ones (folders with a slash)."""
@@ -77,28 +109,23 @@ class Shadow:
         self, *words: str, stdin: int = subprocess.DEVNULL, umask: int = 0o077
     ) -> subprocess.Popen[bytes]:
         """Start git without the user's settings."""
+        if not self._known:
+            self._settle()
         env = {
-            "PATH": os.environ.get("PATH", os.defpath),
+            **CLOSED,
+            **pairs(NOTHING_STARTS),
             "LC_ALL": "C",
-            "HOME": str(self.home),
-            "XDG_CONFIG_HOME": str(self.home),
             "GIT_DIR": str(self.home),
+            "GIT_COMMON_DIR": str(self.home),
             "GIT_WORK_TREE": str(self.folder),
-            "GIT_CONFIG_NOSYSTEM": "1",
-            "GIT_CONFIG_GLOBAL": os.devnull,
-            "GIT_ATTR_NOSYSTEM": "1",
-            "GIT_LITERAL_PATHSPECS": "1",
-            "GIT_OPTIONAL_LOCKS": "0",
         }
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # Ctrl-C is for the run alone
         try:
-            return subprocess.Popen(
-                [self.git or "git", *words],
+            return start(
+                [self.git or "/usr/bin/git", *words],
+                self.folder if self.folder.is_dir() else self.home,  # it may be gone
+                env,
                 stdin=stdin,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                cwd=self.folder if os.path.isdir(self.folder) else self.home,  # noqa: PTH112 (may be gone)
-                env=env,
                 umask=umask,
                 pass_fds=self.held,
             )

@@ -13,7 +13,6 @@ import functools
 import math
 import os
 import re
-import shutil
 import subprocess
 import tempfile
 import time
@@ -26,6 +25,7 @@ from kernel.tools.operations import CommandResult
 from runtime.sandbox.bubblewrap import clear, enclosed, home
 from runtime.sandbox.limits import Limits, Watch
 from runtime.sandbox.process import Lifeline, supervise
+from runtime.sandbox.programs import program, run
 
 RESULT_BYTES = 32_000
 """The longest result of a step that a command gets as an environment variable; it gets each as a file."""
@@ -51,12 +51,16 @@ class Sandbox:
         self.network = network
         self.limits = limits or Limits()
 
-    def available(self) -> str | None:
-        """None if commands can run; else why not, and how to fix it. Tested once per process."""
-        bash = shutil.which("bash")
-        if bash is None:
-            return "bash is not installed, so no command can run; install bash"
-        return None if self.mode == "off" else _why_unavailable(shutil.which("bwrap"), bash)
+    def available(self, folder: Path | None = None) -> str | None:
+        """None if commands can run in `folder`; else why not, and how to fix it. Tested once per process."""
+        folder = folder or Path.cwd()
+        try:
+            bash = program("bash", folder)
+            if bash is None:
+                return "bash is not installed, so no command can run; install bash"
+            return None if self.mode == "off" else _why_unavailable(program("bwrap", folder), bash)
+        except ConfigurationError as error:
+            return str(error)
 
     async def run(
         self,
@@ -85,22 +89,25 @@ class Sandbox:
         `output_chars` keeps head and tail. Raises `ConfigurationError` where the sandbox does not work,
         `OperationFailed` for a command that cannot be started. Cancelling stops every process first.
         """
-        if why := self.available():
-            raise ConfigurationError(why)
         folder = folder.resolve()
+        if why := self.available(folder):
+            raise ConfigurationError(why)
         if not folder.is_dir():
             raise OperationFailed(f"{folder}: there is no such folder to run a command in")
         words = ["bash", "-c", command] if isinstance(command, str) else list(command)
+        bash = program("bash", folder) or "bash"
+        if words[0] == "bash":
+            words[0] = bash
         began = time.monotonic()
         undone: list[str] = []
         with ExitStack() as stack:
             if results:
                 variables, place = _results(stack, results, command if isinstance(command, str) else "")
                 env, visible = {**(env or {}), **variables}, (*visible, place)
-            lifeline = Lifeline(stack) if self.mode != "off" else None
-            words = [*self._limits(timeout, lifeline), *words]
+            lifeline = Lifeline(stack, bash) if self.mode != "off" else None
+            words = [*self._limits(bash, timeout, lifeline), *words]
             if self.mode != "off":
-                bwrap = shutil.which("bwrap") or "bwrap"
+                bwrap = program("bwrap", folder) or "bwrap"
                 enclosure = stack.enter_context(
                     enclosed(
                         folder,
@@ -111,7 +118,7 @@ class Sandbox:
                         environ=os.environ,
                         private=private,
                         mounts=mounts,
-                        scratch_mb=self.limits.scratch_mb if _has_size_option(bwrap) else 0,
+                        scratch_mb=self.limits.scratch_mb if _has_size_option(bwrap, bash) else 0,
                     )
                 )
                 undone = enclosure.undone
@@ -139,7 +146,7 @@ class Sandbox:
         """Remove what a command with a dead supervisor left in `folder` (resolved)."""
         clear(folder, protected)
 
-    def _limits(self, timeout: float, lifeline: Lifeline | None) -> list[str]:
+    def _limits(self, bash: str, timeout: float, lifeline: Lifeline | None) -> list[str]:
         """The words that ask over the lifeline, set the limits and become the command that follows them."""
         limits = {
             "c": 0,  # no core files
@@ -150,10 +157,9 @@ class Sandbox:
         if self.mode != "off":
             limits["u"] = NPROC
         listed = " ".join(f"{name}={value}" for name, value in limits.items())
-        bash = [shutil.which("bash") or "bash", "-c"]
         if lifeline is None:
-            return [*bash, _LIMITED, "limits", listed]
-        return [*bash, lifeline.ASK + _LIMITED, "limits", str(lifeline.passed), listed]
+            return [bash, "-c", _LIMITED, "limits", listed]
+        return [bash, "-c", lifeline.ASK + _LIMITED, "limits", str(lifeline.passed), listed]
 
 
 def _results(stack: ExitStack, results: Mapping[int, str], command: str) -> tuple[dict[str, str], Path]:
@@ -190,9 +196,9 @@ def _environment(extra: Mapping[str, str] | None, mode: str) -> dict[str, str]:
 
 
 @functools.cache
-def _has_size_option(bwrap: str) -> bool:
+def _has_size_option(bwrap: str, bash: str) -> bool:
     """Whether bubblewrap can limit a folder in memory; not before 0.7 or with setuid."""
-    return not _start_error(bwrap, "--perms", "1777", "--size", "4096", "--tmpfs", "/tmp", "bash")
+    return not _start_error(bwrap, "--perms", "1777", "--size", "4096", "--tmpfs", "/tmp", bash)
 
 
 @functools.cache
@@ -215,7 +221,7 @@ def _start_error(bwrap: str, *words: str) -> str:
     """What prevents bubblewrap from running bash, the last word, with these arguments; "" for nothing."""
     trial = [bwrap, "--ro-bind", "/", "/", *words, "-c", ":"]
     try:
-        tried = subprocess.run(trial, capture_output=True, text=True, timeout=20, stdin=subprocess.DEVNULL)
+        tried = run(trial, Path("/"), timeout=20)
     except (OSError, subprocess.TimeoutExpired) as error:
         return str(error)
-    return (tried.stderr.strip() or "it gave no reason") if tried.returncode else ""
+    return (tried.stderr.decode("utf-8", "replace").strip() or "it gave no reason") if tried.returncode else ""

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from kernel import disk
 from kernel.document.model import Document, Meta
 from kernel.errors import ConfigurationError, StorageError, UsageError, raised_as
+from runtime.sandbox.checkout import Checkout, ignored_by_user, linked
+from runtime.sandbox.programs import program, run
 from runtime.sandbox.repository import names
 from runtime.sandbox.restoring import restore
 from runtime.sandbox.snapshot import Snapshots
@@ -65,8 +66,9 @@ class Worktree:
 
     @property
     def repository(self) -> tuple[Path, ...]:
-        """The git directory that commands in the worktree read."""
-        return (Path(self.git).parent.parent,) if self.git else ()
+        """The git directory that commands in the worktree read, if it knows of the worktree."""
+        known = bool(self.git) and linked(Path(self.git), self.folder / ".git")
+        return (Path(self.git).parent.parent,) if known else ()
 
     def protected(self, workspace: Workspace) -> tuple[Path, ...]:
         """The paths that no operation may write, as the worktree has them."""
@@ -100,12 +102,12 @@ def make(workspace: Workspace, run: str, of: Path, source: Snapshots, first: str
     made = Worktree(_place(workspace, run), of.resolve())
     with disk.writing_state(made.folder):
         made.folder.mkdir(parents=True)
-    try:
-        made = replace(made, git=_add(made))
+    with _users_git(made.of) as git, _removed_on_failure(made):
         ignored = set[str]()
-        if made.git:
+        if git:
+            made = replace(made, git=_add(made, git))
             listed = ("ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory")
-            ignored = {path.rstrip("/") for path in names(_git(of, *listed))}
+            ignored = {path.rstrip("/") for path in names(git(*listed))}
 
         def wanted(path: str) -> bool:
             while path and path not in ignored:
@@ -116,16 +118,24 @@ def make(workspace: Workspace, run: str, of: Path, source: Snapshots, first: str
         with source.alone(), own.alone(), raised_as(StorageError, str(made.folder)):
             own.lay_out(source, first, wanted)
             states = own.trees.states(first).items()
-            _copy_others(made, [path for path, each in states if not each.kept and wanted(path)])
+            others = [path for path, each in states if not each.kept and wanted(path)]
+            tracked = names(git("ls-files", "-z", "--deleted", at=made)) if git else []
+            _copy_others(made, [*others, *tracked])
             made = replace(made, base=own.take(run))
             moved = own.trees.changes(first, then).items()
             restore(own.trees, {path: after for path, (_, after) in moved if wanted(path)}, fsync=False)
         if not made.base:
             raise UsageError(own.why_not())
+    return made
+
+
+@contextmanager
+def _removed_on_failure(made: Worktree) -> Generator[None]:
+    try:
+        yield
     except BaseException:
         remove(made)
         raise
-    return made
 
 
 def _place(workspace: Workspace, run: str) -> Path:
@@ -133,37 +143,58 @@ def _place(workspace: Workspace, run: str) -> Path:
     return (workspace.state / "worktrees" / run).resolve()
 
 
-def _add(made: Worktree) -> str:
-    """Add the worktree to the user's repository; returns its git directory, "" where `of` is none.
+def _add(made: Worktree, git: Git) -> str:
+    """Add the worktree to the user's repository; returns its folder there.
 
     Its index is that of the last commit, and it has no files yet.
     """
-    try:
-        top = _git(made.of, "rev-parse", "--show-prefix", "HEAD^{commit}").startswith(b"\n")
-    except ConfigurationError:  # no repository, or one without a commit
-        return ""
-    if not top:
-        return ""
-    _git(made.of, "worktree", "add", "--detach", "--no-checkout", str(made.folder), "HEAD")
-    _git(made.folder, "read-tree", "HEAD")
-    return os.fsdecode(_git(made.folder, "rev-parse", "--absolute-git-dir")).rstrip("\n")
+    git("worktree", "add", "--detach", "--no-checkout", str(made.folder), "HEAD")
+    place = Path(_claimed(made.folder)).resolve()  # git has noted it by the folder without settings
+    disk.put(made.folder / ".git", b"gitdir: " + os.fsencode(place) + b"\n", mode=0o644, fsync=False)
+    git("read-tree", "HEAD", at=made)
+    return str(place)
 
 
-def _git(folder: Path, *words: str) -> bytes:
-    """The output of the user's own git, without hooks. Raises `ConfigurationError`."""
-    command = ["git", "-c", f"core.hooksPath={os.devnull}", "-c", "core.fsmonitor=false", *words]
-    env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    ended = subprocess.run(command, cwd=folder, env=env, stdin=subprocess.DEVNULL, capture_output=True)
-    if ended.returncode:
-        said = ended.stderr.decode("utf-8", "replace").strip()
-        raise ConfigurationError(f"git {words[0]} failed in {folder}: {said}")
-    return ended.stdout
+class Git(Protocol):
+    """Git in the user's repository, or in a worktree of it. Raises `ConfigurationError`."""
+
+    def __call__(self, *words: str, at: Worktree | None = None) -> bytes:
+        """What it prints."""
+        ...
+
+
+@contextmanager
+def _users_git(of: Path) -> Generator[Git | None]:
+    """Git in the repository whose top is `of`, without its settings; None where there is none with a commit."""
+    found, checkout = program("git", of), Checkout.around(of)
+    if found is None or checkout is None or checkout.top != of or checkout.borrows:
+        yield None
+        return
+    with checkout.unconfigured(found, ignored_by_user(found)) as variables:
+
+        def git(*words: str, at: Worktree | None = None) -> bytes:
+            there = {"GIT_DIR": _claimed(at.folder), "GIT_WORK_TREE": str(at.folder)} if at else {}
+            ended = run([found, *words], at.folder if at else of, {**variables, **there})
+            if ended.returncode:
+                said = ended.stderr.decode("utf-8", "replace").strip()
+                raise ConfigurationError(f"git {words[0]} failed in {of}: {said}")
+            return ended.stdout
+
+        born = _has_commit(git)
+        if born:
+            (checkout.common / "worktrees").mkdir(exist_ok=True)
+        yield git if born else None
+
+
+def _has_commit(git: Git) -> bool:
+    with suppress(ConfigurationError):
+        return bool(git("rev-parse", "--verify", "HEAD^{commit}"))
+    return False
 
 
 def _copy_others(made: Worktree, paths: Sequence[str]) -> None:
     """Copy from the user's folder what its snapshot does not have."""
-    tracked = names(_git(made.folder, "ls-files", "-z", "--deleted")) if made.git else []
-    for path in (*paths, *tracked):
+    for path in paths:
         source, target = made.of / path, made.folder / path
         if source.is_file() and not source.is_symlink() and target.parent.resolve() == target.parent:
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -175,9 +206,8 @@ def remove(made: Worktree) -> None:
     git = made.git or _claimed(made.folder)
     if made.folder.is_dir() and not made.folder.is_symlink():
         disk.remove_all(made.folder)
-    with suppress(OSError):
-        if git and Path(git, "gitdir").read_bytes().rstrip(b"\n") == os.fsencode(made.folder / ".git"):
-            shutil.rmtree(git)
+    if git and linked(Path(git), made.folder / ".git"):
+        shutil.rmtree(git, ignore_errors=True)
 
 
 def _claimed(folder: Path) -> str:

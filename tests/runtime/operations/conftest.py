@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +24,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(0))
 
 
+def _ended(result: Any) -> Any:
+    return asyncio.run(result) if inspect.iscoroutine(result) else result
+
+
 @dataclass(frozen=True)
 class Workbench:
     """A folder with files, and operations run in it."""
@@ -29,11 +35,12 @@ class Workbench:
     folder: Path
     settings: Mapping[str, Any]
     timeout: float = 20.0
+    sandbox: str = "off"
 
     @property
     def context(self) -> OperationContext:
         own = tuple(self.folder / name for name in ("state", "system", "fractal.yaml"))
-        return OperationContext(self.folder, Sandbox(mode="off"), self.settings, self.timeout, own)
+        return OperationContext(self.folder, Sandbox(self.sandbox), self.settings, self.timeout, own)
 
     def put(self, name: str, content: str | bytes) -> Path:
         path = self.folder / name
@@ -52,7 +59,7 @@ class Workbench:
         """Prepare, act, and compare what was announced with what is on the disk."""
         prepare = operation.prepare  # type: ignore[attr-defined]
         touches = prepare(self.context, **args) if prepare else ()
-        result = operation(self.context, **args)
+        result = _ended(operation(self.context, **args))
         made = result if isinstance(result, Result) else Result(result)
         for touch in touches:
             assert touch.after is None or file_hash(touch.path) == touch.after, touch
@@ -62,7 +69,7 @@ class Workbench:
         """The message of a call that must fail, and must change nothing."""
         before = {name: file_hash(self.folder / name) for name in self.names()}
         with pytest.raises(OperationFailed) as caught:
-            operation(self.context, **args)
+            _ended(operation(self.context, **args))
         assert {name: file_hash(self.folder / name) for name in self.names()} == before
         return str(caught.value)
 
