@@ -26,7 +26,6 @@ CLOSED: Mapping[str, str] = {
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_NO_LAZY_FETCH": "1",
     "GIT_ALLOW_PROTOCOL": "none",
-    "GIT_GRAFT_FILE": os.devnull,
     "GIT_NO_REPLACE_OBJECTS": "1",
 }
 """Variables with which git takes settings from nowhere, fetches nothing, and asks nobody."""

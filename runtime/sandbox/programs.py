@@ -11,7 +11,6 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from kernel.errors import ConfigurationError
 
@@ -58,15 +57,29 @@ def _written(path: Path, folder: Path) -> bool:
 
 
 def start(
-    words: Sequence[str], folder: Path, env: Mapping[str, str] | None = None, **options: Any
+    words: Sequence[str],
+    folder: Path,
+    env: Mapping[str, str] | None = None,
+    *,
+    stdin: int = subprocess.DEVNULL,
+    umask: int = -1,
+    pass_fds: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
     """Start a program by its absolute path in `folder`, with the variables `env` and no others but a PATH."""
     if not Path(words[0]).is_absolute():
         raise ValueError(f"{words[0]}: a program is started by its absolute path")
     path = os.pathsep.join((str(Path(words[0]).parent), os.defpath))
     variables = {"PATH": path, "LC_ALL": "C.UTF-8", **(env or {})}
-    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen(words, cwd=folder, env=variables, **{**pipes, **options})
+    return subprocess.Popen(
+        words,
+        cwd=folder,
+        env=variables,
+        stdin=stdin,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        umask=umask,
+        pass_fds=pass_fds,
+    )
 
 
 def run(
