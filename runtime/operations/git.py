@@ -25,12 +25,14 @@ while (($#)); do
   shift $(($1 + 1))
 done
 """
-"""Runs git once for each group of words; after each output come its exit code and its errors, between marks."""
+"""Runs git once for each group of words. After each output come its exit code and errors, between marks."""
 _BORN = ("rev-parse", "--quiet", "--verify", "HEAD^{commit}")
 
 
 @operation()
-async def git(ctx: OperationContext, action: str, path: str = "", limit: int = 20, message: str = "") -> Result:
+async def git(
+    ctx: OperationContext, action: str, path: str = "", limit: int = 20, message: str = ""
+) -> Result:
     """The state, the commits, the uncommitted changes, or the branches of the repository here."""
     pathspec = ["--", str(ctx.readable(path).relative_to(ctx.folder.resolve())) if path else "."]
     commits = [f"--max-count={limit}", "--date=short", "--format=%h %ad %an: %s"]
@@ -123,7 +125,9 @@ async def _ran(ctx: OperationContext, commands: Sequence[Sequence[str]]) -> list
     with ExitStack() as stack:
         if ctx.sandbox.mode == "off":
             if checkout.borrows:
-                raise OperationFailed("the repository borrows from another one; without the sandbox, use bash")
+                raise OperationFailed(
+                    "the repository borrows from another one; without the sandbox, use bash"
+                )
             if checkout.filters(program):
                 raise OperationFailed(
                     "the repository names a program to run on files; without the sandbox, use bash"
@@ -147,4 +151,6 @@ async def _ran(ctx: OperationContext, commands: Sequence[Sequence[str]]) -> list
     if len(parts) != 2 * len(commands):
         raise OperationFailed(f"git {commands[-1][0]} was stopped: {ran.output.strip()[-1000:]}")
     ended = [said.partition(" ") for said in parts[1::2]]
-    return [(int(exit), out, errors.strip()) for (exit, _, errors), out in zip(ended, parts[::2], strict=True)]
+    return [
+        (int(exit), out, errors.strip()) for (exit, _, errors), out in zip(ended, parts[::2], strict=True)
+    ]

@@ -1,7 +1,8 @@
 """Matches a pattern in files; also runs as a program of its own, so that a slow pattern can be stopped.
 
 A regular expression can take exponential time and blocks the interpreter meanwhile. Such patterns are matched
-in a second process that is killed at the deadline. Started so, this module imports nothing of the package, to start fast.
+in a second process that is killed at the deadline. As a program this module imports nothing of the package,
+to start fast.
 """
 
 from __future__ import annotations

@@ -47,9 +47,9 @@ class Checkout:
     def around(folder: Path) -> Checkout | None:
         """The checkout that `folder` lies in; None where there is none, or its `.git` is not its own.
 
-        A `.git` that came with a folder may name any repository of the user, so the repository must lie in it,
-        or say itself that the folder is one of its worktrees or submodules. A repository without a folder of
-        files, which a run can lay out anywhere, is none.
+        A `.git` that came with a folder may name any repository of the user. So the repository must lie in
+        it, or say itself that the folder is one of its worktrees or submodules. A bare repository, which a
+        run can lay out in the folder, is none.
         """
         folder = folder.resolve()
         for top in (folder, *folder.parents):
@@ -62,7 +62,7 @@ class Checkout:
 
     @property
     def borrows(self) -> bool:
-        """Whether its objects, or some of them, lie in another repository: whose, only its settings could say."""
+        """Whether some of its objects lie in another repository, which may be any of the user's."""
         objects = self.common / "objects"
         if any(each.is_symlink() for each in objects.iterdir()):
             return True
@@ -77,10 +77,10 @@ class Checkout:
 
     @contextmanager
     def unconfigured(self, git: str, ignored: str) -> Generator[Mapping[str, str]]:
-        """The variables for git, with which it obeys no setting of the repository but how files are compared.
+        """Variables with which git obeys no setting of the repository except how files are compared.
 
-        `ignored` is the user's own file of what git ignores. What git writes, such as a worktree, lands in the
-        repository.
+        `ignored` is the user's own file of what git ignores. What git writes, such as a worktree, lands in
+        the repository.
         """
         with tempfile.TemporaryDirectory(prefix="fractal-git-") as name:
             place = Path(name)
@@ -106,7 +106,9 @@ class Checkout:
     def filters(self, git: str) -> bool:
         """Whether the settings name programs that change files as git reads them."""
         with tempfile.TemporaryDirectory(prefix="fractal-git-") as place:
-            return any(key.startswith("filter.") for key in _settings(git, self.common / "config", Path(place)))
+            return any(
+                key.startswith("filter.") for key in _settings(git, self.common / "config", Path(place))
+            )
 
 
 NOTHING_STARTS: Mapping[str, str] = {

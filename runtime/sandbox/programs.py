@@ -1,6 +1,6 @@
-"""The programs that Fractal starts itself: each by an absolute path that no run can write, none with its environment.
+"""Finds and starts Fractal's own programs: by an absolute path that no run can write, with few variables.
 
-Commands of runs start in `process`, servers of MCP in `mcp/client/transports.py`; nothing else starts a program.
+Beside it only `process` (commands of runs) and the client of MCP servers start programs.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def run(
     stdin: bytes = b"",
     timeout: float | None = None,
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run a program as `start` does to its end; raises `TimeoutExpired` when it takes longer than `timeout`."""
+    """Start a program and wait for its end; raises `TimeoutExpired` after `timeout` seconds."""
     with start(words, folder, env, stdin=subprocess.PIPE) as process:
         try:
             out, errors = process.communicate(stdin, timeout)

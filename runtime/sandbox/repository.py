@@ -41,7 +41,9 @@ packRefs = false
 _ATTRIBUTES = "* -text -crlf -ident -filter !eol !working-tree-encoding\n"
 _FILES = {"HEAD": "ref: refs/heads/none\n", "config": _CONFIG, "info/attributes": _ATTRIBUTES}
 _INSIDE: Mapping[str, re.Pattern[str]] = {
-    "": re.compile(r"HEAD|config|info|objects|refs|folder|lock|index(\.lock)?|last\.json|list-\w+\.json|\..*\.tmp"),
+    "": re.compile(
+        r"HEAD|config|info|objects|refs|folder|lock|index(\.lock)?|last\.json|list-\w+\.json|\..*\.tmp"
+    ),
     "info": re.compile(r"attributes|refs\w*|\..*\.tmp"),
     "refs": re.compile(r"runs"),
     "refs/runs": re.compile(r".*"),
@@ -71,7 +73,7 @@ class Shadow:
         (self.home / "index").unlink(missing_ok=True)
 
     def _settle(self) -> None:
-        """Write what git obeys here, and remove what else it would obey, such as alternates or a `commondir`."""
+        """Write the settings of git, and remove what else it would obey, such as alternates or hooks."""
         self._known = True
         for name, names_of_ours in _INSIDE.items():
             for entry in (self.home / name).iterdir() if (self.home / name).is_dir() else ():

@@ -224,4 +224,6 @@ def _start_error(bwrap: str, *words: str) -> str:
         tried = run(trial, Path("/"), timeout=20)
     except (OSError, subprocess.TimeoutExpired) as error:
         return str(error)
-    return (tried.stderr.decode("utf-8", "replace").strip() or "it gave no reason") if tried.returncode else ""
+    return (
+        (tried.stderr.decode("utf-8", "replace").strip() or "it gave no reason") if tried.returncode else ""
+    )

@@ -165,7 +165,7 @@ class Git(Protocol):
 
 @contextmanager
 def _users_git(of: Path) -> Generator[Git | None]:
-    """Git in the repository whose top is `of`, without its settings; None where there is none with a commit."""
+    """Git in the repository with the top `of`, without its settings; None if it has no commit."""
     found, checkout = program("git", of), Checkout.around(of)
     if found is None or checkout is None or checkout.top != of or checkout.borrows:
         yield None

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from kernel.document.redaction import Pieces, neutralise, redact
 from kernel.errors import ConfigurationError
 from runtime.mcp.client.configured import Entry
+from runtime.sandbox.programs import program
 
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
@@ -98,14 +99,14 @@ class Program:
         folder = entry.cwd or Path.cwd()
         if not folder.is_dir():
             raise ConfigurationError(f"its folder {folder} does not exist; fix cwd in {entry.source}")
-        program = shutil.which(entry.command, path=environment.get("PATH", os.defpath))
+        found = shutil.which(entry.command, path=environment.get("PATH", os.defpath))
         if "/" in entry.command:
-            program = str(folder / entry.command)
-        if program is None or not os.access(program, os.X_OK):
+            found = str(folder / entry.command)
+        if found is None or not os.access(found, os.X_OK):
             fix = f"install it, or fix command in {entry.source}"
             raise ConfigurationError(f"there is no program {entry.command}; {fix}")
-        words = [program, *entry.args]
-        if setpriv := shutil.which("setpriv"):  # ends it even if this process is killed
+        words = [found, *entry.args]
+        if setpriv := program("setpriv", folder):  # ends it even if this process is killed
             words = [setpriv, "--pdeathsig", "KILL", "--", *words]
         try:
             return await asyncio.create_subprocess_exec(

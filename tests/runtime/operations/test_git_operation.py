@@ -1,4 +1,4 @@
-"""git: looks at a repository, changes nothing, and runs nothing that the repository names outside the sandbox."""
+"""git: looks at a repository, changes nothing, and runs nothing outside that the repository names."""
 
 from __future__ import annotations
 
