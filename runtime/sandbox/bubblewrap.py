@@ -5,6 +5,7 @@ This module knows nothing of processes, limits or time.
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections import deque
@@ -15,6 +16,7 @@ from pathlib import Path
 
 from kernel.errors import OperationFailed
 from kernel.tools.operations import PROTECTED
+from kernel.tools.own import own_places
 from runtime.sandbox.importable import importable
 from runtime.sandbox.placeholders import hideable, occupied, placeholder, watched
 
@@ -82,7 +84,7 @@ def enclosed(
     """
     if folder == Path("/"):
         raise OperationFailed("a command cannot have the whole file system as its folder; choose a folder")
-    if any(path == folder or path in folder.parents for path in protected):
+    if any(path == folder or path in folder.parents for path in (*protected, *own_places(folder))):
         read_only = True
     enclosure = Enclosure()
     with ExitStack() as stack:
@@ -127,10 +129,19 @@ def _mounted(
 
 def _guarded(folder: Path, protected: Sequence[Path]) -> list[Path]:
     """The paths in and below `folder` that a command may not write, whether they exist or not."""
-    guarded = [folder / name for name in PROTECTED] + [path for path in protected if folder in path.parents]
+    guarded = [folder / name for name in PROTECTED]
+    guarded += [path for path in (*protected, *own_places(folder)) if folder in path.parents]
     if _under(home(), [folder]):
         guarded += [home() / name for name in STARTUP]
     return list(dict.fromkeys(guarded))
+
+
+def refused(folder: Path, output: str) -> list[str]:
+    """Why a command could not write where Fractal runs from, if its output says that it tried."""
+    if not any(said in output for said in (os.strerror(errno.EROFS), "Errno 30", "EROFS")):
+        return []
+    places = own_places(folder).items()
+    return [why for place, why in places if place == folder or str(place.relative_to(folder)) in output]
 
 
 def clear(folder: Path, protected: Sequence[Path]) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import shutil
 import signal
 import socket
 import tempfile
@@ -21,6 +20,7 @@ from typing import IO, Any, TypeVar
 from kernel.errors import OperationFailed
 from kernel.tools.operations import GRACE
 from runtime.sandbox.limits import Watch, first_served
+from runtime.sandbox.programs import program
 
 _T = TypeVar("_T")
 
@@ -71,7 +71,7 @@ async def supervise(
             words = [words[0], "--json-status-fd", str(status.file.fileno()), *words[1:]]
         if lifeline:
             passed.append(lifeline.passed)
-            words = lifeline.watched(words)
+            words = lifeline.watched(words, folder)
         try:
             process = await asyncio.create_subprocess_exec(
                 *words,
@@ -260,9 +260,9 @@ class Lifeline:
         """The descriptor that the command gets."""
         return self._other.fileno()
 
-    def watched(self, words: Sequence[str]) -> list[str]:
+    def watched(self, words: Sequence[str], folder: Path) -> list[str]:
         """The words that start the process that watches, then become bubblewrap."""
-        return [shutil.which("bash") or "bash", "-c", self._WATCH, "watch", str(self.passed), *words]
+        return [program("bash", folder) or "bash", "-c", self._WATCH, "watch", str(self.passed), *words]
 
     def answer(self, stack: ExitStack) -> None:
         """Close our copy of the command's end, and answer as soon as it asks."""

