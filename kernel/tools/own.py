@@ -46,7 +46,7 @@ class _Place(NamedTuple):
 
 
 def own_places(folder: Path) -> Mapping[Path, str]:
-    """The places in `folder` (resolved) that Fractal runs from, each with why that is so and how to change it.
+    """The places in `folder` (resolved) that Fractal runs from, each with why and with what helps.
 
     `folder` itself is the only one where all of it counts.
     """
@@ -97,7 +97,9 @@ def _candidates(path: tuple[str, ...], environment: tuple[str, ...], script: str
     programs, system, *libraries = environment
     yield _Place(system, "FRACTAL_SYSTEM, the instructions of Fractal", "set it to another folder", _ABOVE)
     for name in programs.split(os.pathsep):
-        yield _Place(name, "on the PATH that Fractal runs with", "take it off the PATH to let runs write there")
+        yield _Place(
+            name, "on the PATH that Fractal runs with", "take it off the PATH to let runs write there"
+        )
     for name in ":".join(libraries).replace(" ", ":").split(":"):
         yield _Place(name, "in " + " or ".join(_LIBRARIES), "start Fractal without it", _ITSELF)
 
@@ -110,7 +112,8 @@ def _imported_from(path: tuple[str, ...], script: str) -> Iterator[_Place]:
     """
     library = os.path.dirname(os.__file__)  # noqa: PTH120
     before = path.index(library) if library in path else 0
-    own = {os.path.dirname(name) for root in _ROOTS if root in sys.modules for name in sys.modules[root].__path__}  # noqa: PTH120
+    packages = [name for root in filter(None, map(sys.modules.get, _ROOTS)) for name in root.__path__]
+    own = set(map(os.path.dirname, packages))
     named = [each for name in path if os.path.basename(name) in _PACKAGES for each in _named(name)]  # noqa: PTH119
     for n, name in enumerate(dict.fromkeys((*path, *named))):
         if not name or (n == 0 and script and name == os.path.dirname(script)):  # noqa: PTH120

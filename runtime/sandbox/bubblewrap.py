@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 import sys
 from collections import deque
 from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ from kernel.tools.operations import PROTECTED
 from kernel.tools.own import own_places
 from runtime.sandbox.importable import importable
 from runtime.sandbox.placeholders import hideable, occupied, placeholder, watched
+from runtime.sandbox.sockets import listed, listened
 
 HIDDEN = ("/root", "/home", "/run", "/var/run", "/tmp", "/var/tmp")
 """Where people and programs keep their own files: a command sees an empty folder in memory instead."""
@@ -45,7 +47,7 @@ STARTUP = (".profile", ".bashrc", ".bash_profile", ".bash_login", ".zshrc", ".zs
 TOOLCHAINS = (".rustup", ".local/lib", ".local/share/uv", ".local/share/pipx", ".local/pipx")
 """Where tools on the PATH keep the rest of themselves, beside what the PATH itself names."""
 LOOKED_AT = 2_000
-"""Folders searched for `.git` of nested repositories at each run: a few milliseconds at most."""
+"""Folders searched for what a run may not write or reach: a few milliseconds at most."""
 SCRATCH = ("/tmp", "/dev/shm", "/var/tmp")
 """Folders in memory that a command may fill, beside an empty home directory."""
 KERNELS_OWN = tuple(f"/proc/{name}" for name in ("sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "mtrr"))
@@ -95,11 +97,18 @@ def enclosed(
             else:
                 stack.enter_context(watched(path, folder, enclosure.undone))
                 bound += [path.resolve()] if folder in path.resolve().parents and path.exists() else []
-        enclosure.arguments += _file_system(folder, visible, read_only, network, environ, scratch_mb)
+        sockets = [] if network else listed()
+        outside = [path for path in sockets if folder not in path.parents]
+        enclosure.arguments += _file_system(folder, visible, outside, read_only, network, environ, scratch_mb)
         for path in _pins(folder, bound):
             enclosure.arguments += ["--bind", str(path), str(path)]
-        for path in [*bound, *(_nested_repositories(folder) if not read_only else ())]:
+        repositories, met, pipes = _met(folder)
+        for path in [*bound, *(repositories if not read_only else ())]:
             enclosure.arguments += ["--ro-bind", str(path), str(path)]
+        inside = [path for path in sockets if folder in path.parents]
+        inside += [] if network else listened(path for path in met if path not in inside)
+        for path in [*inside, *(pipes if read_only else ())]:  # a read-only pipe can be written
+            enclosure.arguments += ["--ro-bind", "/dev/null", str(path)]
         enclosure.arguments += _withheld(folder, private, visible, scratch_mb)
         for place, source in (mounts or {}).items():
             if folder in place.parents:
@@ -155,6 +164,7 @@ def clear(folder: Path, protected: Sequence[Path]) -> None:
 def _file_system(
     folder: Path,
     visible: Sequence[Path],
+    masked: Sequence[Path],
     read_only: bool,
     network: bool,
     environ: Mapping[str, str],
@@ -184,7 +194,7 @@ def _file_system(
         yield from ("--ro-bind", str(path), str(path))
     yield from ("--ro-bind" if read_only else "--bind", str(folder), str(folder))
     shown = [folder, *tools]
-    for path in withheld:
+    for path in (*withheld, *masked):
         if _under(path, shown) or not _under(path, hidden):
             empty = _in_memory(path, min(scratch_mb, 1))
             yield from (empty if path.is_dir() else ("--ro-bind", "/dev/null", str(path)))
@@ -281,16 +291,25 @@ def _pins(folder: Path, bound: Sequence[Path]) -> list[Path]:
     return sorted(between, key=lambda path: len(path.parts))
 
 
-def _nested_repositories(folder: Path) -> list[Path]:
-    found: list[Path] = []
+def _met(folder: Path) -> tuple[list[Path], list[Path], list[Path]]:
+    """The `.git` of nested repositories in the folder, its sockets, and its pipes."""
+    repositories: list[Path] = []
+    special: dict[int, list[Path]] = {stat.S_IFSOCK: [], stat.S_IFIFO: []}
     queue = deque([folder])
     for _ in range(LOOKED_AT):
         if not queue:
             break
         with suppress(OSError), os.scandir(queue.popleft()) as entries:
             for entry in entries:
+                if entry.is_file(follow_symlinks=False) and entry.name != ".git":
+                    continue
                 if entry.name == ".git" and Path(entry.path).parent != folder and not entry.is_symlink():
-                    found.append(Path(entry.path))
-                elif entry.name not in _NOT_SEARCHED and entry.is_dir(follow_symlinks=False):
-                    queue.append(Path(entry.path))
-    return found
+                    repositories.append(Path(entry.path))
+                elif entry.is_dir(follow_symlinks=False):
+                    if entry.name not in _NOT_SEARCHED:
+                        queue.append(Path(entry.path))
+                else:
+                    with suppress(FileNotFoundError):
+                        kind = stat.S_IFMT(entry.stat(follow_symlinks=False).st_mode)
+                        special.get(kind, []).append(Path(entry.path))
+    return repositories, special[stat.S_IFSOCK], special[stat.S_IFIFO]
