@@ -297,3 +297,30 @@ def test_a_command_that_may_not_write_writes_into_no_pipe(folder: Path) -> None:
     with os.fdopen(os.open(folder / "pipe", os.O_RDONLY | os.O_NONBLOCK), "rb") as reading:
         ran = asyncio.run(Sandbox("auto").run("echo out > pipe", folder=folder, read_only=True))
         assert not reading.read(), ran
+
+
+@boxed
+def test_no_step_leaves_a_file_that_runs_as_its_owner_or_group(play: Play, tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    for name in ("untouched", "changed"):
+        put(work, name, "#!/bin/sh\n").chmod(0o6755)
+    make = """
+    cp /bin/true one; chmod 4755 one; mkdir -p deep/er; cp /bin/true deep/er/two; chmod 2755 deep/er/two
+    python3 -c "import os; os.close(os.open('three', os.O_CREAT | os.O_WRONLY, 0o6755))"
+    mkdir shared; chmod 2775 shared; cp /bin/true shared/four; chmod u+s,g+s shared/four
+    truncate -s 30M five; chmod 4755 five; chmod 4000 one; ln -s one six; ln one seven; true
+    """
+    copy = {"tool": "copy", "args": {"from": "untouched", "to": "copied"}, "needs": [1]}
+    played = play(
+        doing(
+            {**bash(make), "args": {"command": make}}, copy, write("changed", "#!/bin/sh\nid\n", needs=[2])
+        ),
+        settings={"sandbox": "auto"},
+        yes=True,
+    )
+    steps = played.root.steps.values()
+    assert all(step.state == "done" for step in steps), steps
+    privileged = [p.name for p in work.rglob("*") if p.is_file() and p.stat().st_mode & 0o6000]
+    assert privileged == ["untouched"]  # of the person, as it was
+    assert (work / "copied").stat().st_mode & 0o777 == 0o755
+    assert (work / "shared").stat().st_mode & 0o2000  # a folder gives only its group on
