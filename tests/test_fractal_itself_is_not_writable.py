@@ -300,6 +300,51 @@ def test_a_command_that_may_not_write_writes_into_no_pipe(folder: Path) -> None:
 
 
 @boxed
+def test_no_command_makes_a_setuid_file_even_for_a_moment(folder: Path) -> None:
+    attack = """
+import ctypes, os
+system = ctypes.CDLL(None, use_errno=True).syscall
+CREATE, HERE = os.O_CREAT | os.O_WRONLY, os.open(".", os.O_RDONLY)
+unnamed = os.open(".", os.O_TMPFILE | os.O_WRONLY, 0o755)
+def tmpfile():
+    made = os.open(".", os.O_TMPFILE | os.O_WRONLY, 0o4755)
+    os.link(f"/proc/self/fd/{made}", "tmpfile", follow_symlinks=True)
+ways = {
+    "chmod": lambda: os.chmod("plain", 0o4755),
+    "bits": lambda: os.chmod("plain", 0o107755),
+    "fchmod": lambda: os.fchmod(os.open("plain", os.O_RDONLY), 0o4711),
+    "fchmodat": lambda: os.chmod("plain", 0o4755, dir_fd=HERE),
+    "fchmodat2": lambda: system(452, HERE, b"plain", 0o4755, 0),
+    "open": lambda: os.open("open", CREATE, 0o4755),
+    "openat": lambda: os.open("openat", CREATE, 0o4755, dir_fd=HERE),
+    "openat2": lambda: system(437, HERE, b"openat2", (ctypes.c_uint64 * 3)(CREATE, 0o4755, 0), 24),
+    "mknod": lambda: os.mknod("mknod", 0o104755),
+    "mknodat": lambda: os.mknod("mknodat", 0o104755, dir_fd=HERE),
+    "tmpfile": tmpfile,
+    "unnamed": lambda: os.chmod(f"/proc/self/fd/{unnamed}", 0o4755),
+}
+os.close(os.open("plain", CREATE, 0o755))
+for way, act in ways.items():
+    try:
+        act()
+    except OSError:
+        pass
+    for where, folders, names in os.walk("."):
+        for name in names:
+            if os.lstat(os.path.join(where, name)).st_mode & 0o4000:
+                print(way, "made", name)
+    if os.fstat(unnamed).st_mode & 0o4000:
+        print(way, "made it")
+os.chmod("plain", 0o2750)
+os.close(os.open("later", CREATE, 0o640))
+"""
+    ran = asyncio.run(Sandbox("auto").run([sys.executable, "-c", attack], folder=folder))
+    assert ran.exit == 0 and not ran.output, ran
+    assert (folder / "plain").stat().st_mode & 0o777 == 0o750
+    assert not (folder / "open").exists()
+
+
+@boxed
 def test_no_step_leaves_a_file_that_runs_as_its_owner_or_group(play: Play, tmp_path: Path) -> None:
     work = tmp_path / "work"
     for name in ("untouched", "changed"):
@@ -308,7 +353,8 @@ def test_no_step_leaves_a_file_that_runs_as_its_owner_or_group(play: Play, tmp_p
     cp /bin/true one; chmod 4755 one; mkdir -p deep/er; cp /bin/true deep/er/two; chmod 2755 deep/er/two
     python3 -c "import os; os.close(os.open('three', os.O_CREAT | os.O_WRONLY, 0o6755))"
     mkdir shared; chmod 2775 shared; cp /bin/true shared/four; chmod u+s,g+s shared/four
-    truncate -s 30M five; chmod 4755 five; chmod 4000 one; ln -s one six; ln one seven; true
+    truncate -s 30M five; chmod 4755 five; chmod 4011 one; ln -s one six; ln one seven
+    mkdir -p node_modules .venv; cp /bin/true node_modules/x; cp /bin/true .venv/x; chmod 4755 */x .venv/x; true
     """
     copy = {"tool": "copy", "args": {"from": "untouched", "to": "copied"}, "needs": [1]}
     played = play(

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from importlib.machinery import ModuleSpec, PathFinder, all_suffixes
+from inspect import currentframe
 from pathlib import Path
 from types import FrameType
 from typing import NamedTuple
@@ -142,9 +143,10 @@ def _named(packages: str) -> Iterator[str]:
 def _script() -> str:
     """The file of the program that was started as a file, by its absolute path; "" if it was not."""
     main = sys.modules.get("__main__")
-    name = getattr(main, "__file__", None)
-    started = name and getattr(main, "__spec__", None) is None and os.path.isfile(name)  # noqa: PTH113
-    return os.path.abspath(name) if started else ""  # noqa: PTH100
+    name: str | None = getattr(main, "__file__", None)
+    if not name or getattr(main, "__spec__", None) is not None or not os.path.isfile(name):  # noqa: PTH113
+        return ""
+    return os.path.abspath(name)  # noqa: PTH100
 
 
 def _on_the_way(name: str) -> Iterator[Path]:
@@ -197,7 +199,8 @@ class _Guard:
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> ModuleSpec | None:
         """The module where Fractal may import it. Raises `ModuleNotFoundError` where it is only elsewhere."""
-        if path is not None or not _by_fractal(sys._getframe(1)):
+        here = currentframe()
+        if path is not None or here is None or not _by_fractal(here.f_back):
             return None
         safe = [entry for entry in sys.path if imported_from(entry)]
         others = [entry for entry in sys.path if entry not in safe]

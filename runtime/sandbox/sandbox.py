@@ -25,6 +25,7 @@ from kernel.errors import ConfigurationError, OperationFailed
 from kernel.tools.operations import CommandResult
 from runtime.sandbox.bubblewrap import clear, enclosed, home, refused
 from runtime.sandbox.limits import Limits, Watch
+from runtime.sandbox.privileges import no_setuid
 from runtime.sandbox.process import Lifeline, supervise
 
 RESULT_BYTES = 32_000
@@ -124,6 +125,7 @@ class Sandbox:
                 timeout=timeout,
                 limit=output_chars,
                 bubblewrap=self.mode != "off",
+                refused=no_setuid(),
                 watch=Watch(self.limits, folder),
                 lifeline=lifeline,
             )

@@ -199,7 +199,7 @@ class Snapshots:
             ):
                 mode = os.fstat(at).st_mode
                 if _is_privileged(mode):
-                    Path(f"/proc/self/fd/{at}").chmod(stat.S_IMODE(mode) & ~_PRIVILEGED)
+                    Path(f"/proc/self/fd/{at}").chmod(stat.S_IMODE(mode) & ~disk.PRIVILEGED)
 
     async def since_start(self, run: str) -> FolderChanges | None:
         """Changes in the folder since the run's first step that could change it; None without one."""
@@ -404,12 +404,9 @@ class Snapshots:
         return name
 
 
-_PRIVILEGED = stat.S_ISUID | stat.S_ISGID
-
-
 def _is_privileged(mode: int) -> bool:
     """Whether that is a file which runs as its owner or group, whoever starts it."""
-    return stat.S_ISREG(mode) and bool(mode & _PRIVILEGED)
+    return stat.S_ISREG(mode) and bool(mode & disk.PRIVILEGED)
 
 
 class _TooLarge(Exception):
