@@ -354,16 +354,13 @@ def test_no_step_leaves_a_file_that_runs_as_its_owner_or_group(play: Play, tmp_p
     python3 -c "import os; os.close(os.open('three', os.O_CREAT | os.O_WRONLY, 0o6755))"
     mkdir shared; chmod 2775 shared; cp /bin/true shared/four; chmod u+s,g+s shared/four
     truncate -s 30M five; chmod 4755 five; chmod 4011 one; ln -s one six; ln one seven
-    mkdir -p node_modules .venv; cp /bin/true node_modules/x; cp /bin/true .venv/x; chmod 4755 */x .venv/x; true
+    mkdir -p node_modules .venv; cp /bin/true node_modules/x; cp /bin/true .venv/x
+    chmod 4755 node_modules/x .venv/x; true
     """
     copy = {"tool": "copy", "args": {"from": "untouched", "to": "copied"}, "needs": [1]}
-    played = play(
-        doing(
-            {**bash(make), "args": {"command": make}}, copy, write("changed", "#!/bin/sh\nid\n", needs=[2])
-        ),
-        settings={"sandbox": "auto"},
-        yes=True,
-    )
+    hide = {"tool": "copy", "args": {"from": "untouched", "to": "node_modules/y"}, "needs": [2]}
+    answers = doing(bash(make), copy, hide, write("changed", "#!/bin/sh\nid\n", needs=[3]))
+    played = play(answers, settings={"sandbox": "auto"}, yes=True)
     steps = played.root.steps.values()
     assert all(step.state == "done" for step in steps), steps
     privileged = [p.name for p in work.rglob("*") if p.is_file() and p.stat().st_mode & 0o6000]
