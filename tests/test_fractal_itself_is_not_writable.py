@@ -367,3 +367,25 @@ def test_no_step_leaves_a_file_that_runs_as_its_owner_or_group(play: Play, tmp_p
     assert privileged == ["untouched"]  # of the person, as it was
     assert (work / "copied").stat().st_mode & 0o777 == 0o755
     assert (work / "shared").stat().st_mode & 0o2000  # a folder gives only its group on
+
+
+@boxed
+def test_in_the_home_directory_neither_settings_nor_keys_nor_packages_of_fractal_are_open(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(folder))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    monkeypatch.setenv("PATH", f"{folder / '.cargo/bin'}{os.pathsep}{os.environ['PATH']}")
+    hidden = [".config/fractal/exact.key", ".config/gh/hosts.yml", ".cargo/credentials", ".ssh/id"]
+    for name in (*hidden, ".config/other", ".cargo/bin/tool"):
+        put(folder, name, "it is seen")
+    attack = f"""
+    cat {" ".join(hidden)}
+    echo > .config/fractal/trusted.json; echo > .cargo/bin/git; echo > .config/other
+    mv .config gone; mv .cargo gone
+    """
+    ran = asyncio.run(Sandbox("auto").run(attack, folder=folder))
+    assert "it is seen" not in ran.output, ran
+    assert not (folder / ".config/fractal/trusted.json").exists() and not (folder / "gone").exists()
+    assert [each.name for each in (folder / ".cargo/bin").iterdir()] == ["tool"]
+    assert (folder / ".config/other").read_text() == "\n"

@@ -15,6 +15,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kernel import disk
 from kernel.errors import OperationFailed
 from kernel.tools.operations import PROTECTED
 from kernel.tools.own import own_places
@@ -105,10 +106,11 @@ def enclosed(
         repositories, met, pipes = _met(folder)
         for path in [*bound, *(repositories if not read_only else ())]:
             enclosure.arguments += ["--ro-bind", str(path), str(path)]
-        inside = [path for path in sockets if folder in path.parents]
-        inside += [] if network else listened(path for path in met if path not in inside)
-        for path in [*inside, *(pipes if read_only else ())]:  # a read-only pipe can be written
-            enclosure.arguments += ["--ro-bind", "/dev/null", str(path)]
+        masked = [path for path in (*_secrets(environ), *sockets) if folder in path.parents]  # now uncovered
+        masked += [] if network else listened(path for path in met if path not in masked)
+        masked += pipes if read_only else ()  # of a read-only folder a pipe can be written
+        for path in masked:
+            enclosure.arguments += _emptied(path, scratch_mb)
         enclosure.arguments += _withheld(folder, private, visible, scratch_mb)
         for place, source in (mounts or {}).items():
             if folder in place.parents:
@@ -196,8 +198,7 @@ def _file_system(
     shown = [folder, *tools]
     for path in (*withheld, *masked):
         if _under(path, shown) or not _under(path, hidden):
-            empty = _in_memory(path, min(scratch_mb, 1))
-            yield from (empty if path.is_dir() else ("--ro-bind", "/dev/null", str(path)))
+            yield from _emptied(path, scratch_mb)
 
 
 def _machine(scratch_mb: int) -> Iterator[str]:
@@ -207,6 +208,10 @@ def _machine(scratch_mb: int) -> Iterator[str]:
             yield from ("--ro-bind", name, name)
     perms = ("--perms", "1777") if scratch_mb else ()  # as old as --size, nearly
     yield from (*perms, *_in_memory(Path("/dev/shm"), scratch_mb), "--remount-ro", "/dev")
+
+
+def _emptied(path: Path, scratch_mb: int) -> tuple[str, ...]:
+    return _in_memory(path, min(scratch_mb, 1)) if path.is_dir() else ("--ro-bind", "/dev/null", str(path))
 
 
 def _in_memory(path: Path, megabytes: int) -> tuple[str, ...]:
@@ -273,6 +278,8 @@ def _toolchains(hidden: Sequence[Path], environ: Mapping[str, str]) -> list[Path
 def _secrets(environ: Mapping[str, str]) -> list[Path]:
     named = [part for name in NAMED_SECRETS for part in environ.get(name, "").split(os.pathsep) if part]
     places = [*(home() / name for name in HOME_SECRETS), *map(Path, SYSTEM_SECRETS), *map(Path, named)]
+    with suppress(RuntimeError):  # a user without a home
+        places.append(disk.user_folder())
     found: list[Path] = []
     for path in places:
         with suppress(OSError):
