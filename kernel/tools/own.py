@@ -71,14 +71,22 @@ def _own_places(
     folder: Path, path: tuple[str, ...], environment: tuple[str, ...], script: str, user: str
 ) -> Mapping[Path, str]:
     found: dict[Path, str] = {}
-    for place in (*_candidates(path, environment, script), _Place(user, *_SETTINGS, _ABOVE)):
-        for each in _on_the_way(place.path) if place.path else ():
-            if folder in each.parents:
-                name = each.relative_to(folder).as_posix()
-                found.setdefault(each, f"{name} is {place.what}, so no run may change it; {place.fix}")
-            elif (place.counts and each == folder) or (place.counts == _ABOVE and each in folder.parents):
-                return {folder: f"{folder} is {place.what}, so no run may change it; {place.fix}"}
+    for each, place in _placed(path, environment, script, user):
+        if folder in each.parents:
+            name = each.relative_to(folder).as_posix()
+            found.setdefault(each, f"{name} is {place.what}, so no run may change it; {place.fix}")
+        elif (place.counts and each == folder) or (place.counts == _ABOVE and each in folder.parents):
+            return {folder: f"{folder} is {place.what}, so no run may change it; {place.fix}"}
     return {each: why for each, why in found.items() if not any(above in found for above in each.parents)}
+
+
+@lru_cache(maxsize=4)
+def _placed(
+    path: tuple[str, ...], environment: tuple[str, ...], script: str, user: str
+) -> list[tuple[Path, _Place]]:
+    """The places that this process runs from, and the links on the way to them."""
+    places = (*_candidates(path, environment, script), _Place(user, *_SETTINGS, _ABOVE))
+    return [(each, place) for place in places if place.path for each in _on_the_way(place.path)]
 
 
 def _candidates(path: tuple[str, ...], environment: tuple[str, ...], script: str) -> Iterator[_Place]:
@@ -178,11 +186,8 @@ def runs_write_in(folder: Path) -> None:
 def imported_from(entry: str) -> bool:
     """Whether Fractal imports from an entry of `sys.path`."""
     place = _resolved(entry) if entry else Path.cwd()
-    return not any(
-        place == folder or folder in place.parents
-        for folder in _written
-        if not any(own in (place, *place.parents) for own in own_places(folder))
-    )
+    around = (place, *place.parents)
+    return all(any(own in around for own in own_places(each)) for each in around if each in _written)
 
 
 @lru_cache(maxsize=256)
