@@ -34,6 +34,10 @@ SKIPPED = frozenset(
 """Folders that snapshots, listings and searches skip: histories, caches, installed packages."""
 
 
+PRIVILEGED = stat.S_ISUID | stat.S_ISGID
+"""The bits of a file which runs as its owner or group, whoever starts it."""
+
+
 class WritePermission:
     """A call's permission to change files. Once it is withdrawn, the call starts no further change."""
 
@@ -343,8 +347,9 @@ def _resemble(handle: int, other: Path) -> None:
         if (old.st_uid, old.st_gid) != (new.st_uid, new.st_gid):
             with suppress(PermissionError):
                 os.fchown(handle, old.st_uid, old.st_gid)
-        if stat.S_IMODE(old.st_mode) != stat.S_IMODE(new.st_mode):
-            os.fchmod(handle, stat.S_IMODE(old.st_mode))
+        mode = stat.S_IMODE(old.st_mode) & ~PRIVILEGED  # as the system does when a file is written
+        if mode != stat.S_IMODE(new.st_mode):
+            os.fchmod(handle, mode)
 
 
 def _write_all(handle: int, raw: bytes) -> None:

@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from kernel.errors import ConfigurationError
+from kernel.tools.own import imported_from
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -29,12 +30,15 @@ def installed(group: str) -> Mapping[str, EntryPoint]:
 
 
 def places() -> tuple[str, ...]:
-    """`sys.path` without the current folder, which `python -m` puts there: a folder adds no plugins."""
+    """`sys.path` without the current folder, which `python -m` puts there, and where runs write.
+
+    A folder adds no plugins.
+    """
     try:
         here = os.getcwd()  # noqa: PTH109 (this is called often)
     except FileNotFoundError:  # it was removed
         here = ""
-    return tuple(each for each in sys.path if each not in ("", here))
+    return tuple(each for each in sys.path if each not in ("", here) and imported_from(each))
 
 
 @lru_cache(maxsize=1)

@@ -15,6 +15,7 @@ from typing import Any, Protocol, TypeVar
 
 from kernel import disk
 from kernel.errors import OperationFailed
+from kernel.tools.own import why_own
 
 PROTECTED = (".git", ".fractal", "fractal.yaml", ".mcp.json")
 """Names in the folder (`.git` at any depth) that no operation may write. Source: kernel.md."""
@@ -200,6 +201,8 @@ class OperationContext:
                 raise OperationFailed(f"{path}: this path is protected; operations may not change it")
         if target == self.folder.resolve():
             raise OperationFailed(f"{path or '.'}: this is the folder itself; name a file in it")
+        if why := why_own(target, self.folder.resolve()):
+            raise OperationFailed(f"{path}: {why}")
         return target
 
     @property

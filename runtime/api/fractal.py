@@ -24,6 +24,7 @@ from kernel.loop.engine import Clock, Engine
 from kernel.loop.inbox import KINDS
 from kernel.loop.run_context import Policy, RunContext, Session, overseen
 from kernel.store.files import FileStore
+from kernel.tools.own import runs_write_in
 from kernel.tools.tool import Tool
 from runtime.api import discovering, dreaming, messaging, worktrees
 from runtime.api.building import builds_what_it_lacked
@@ -86,6 +87,7 @@ class Fractal(Reader):
     ) -> None:
         """`person` is asked while a run waits; `trusted` skips the trust check of the folder."""
         super().__init__(Workspace.find(Path(folder), shipped_system()))
+        runs_write_in(self.workspace.folder)
         self.config, self.sources = settings_of.load(self.workspace.root, settings or {})
         self.workshop = Workshop(self.workspace, self.config, on_event)
         self.given = self._ladder = ladder

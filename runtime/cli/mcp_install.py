@@ -93,7 +93,7 @@ def _command(place: Path) -> dict[str, Any]:
     """The command of the server, by its full path: the `PATH` of a client is often another one."""
     called = sys.argv[0] if Path(sys.argv[0]).name == "fractal" else "fractal"
     program = shutil.which(called)
-    words = [str(Path(program).absolute())] if program else [sys.executable, "-m", "fractal"]
+    words = [str(Path(program).absolute())] if program else [sys.executable, "-P", "-m", "fractal"]
     command, *args = [*words, "-C", str(place), "mcp"]
     return {"command": command, "args": args}
 

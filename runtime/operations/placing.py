@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -65,7 +66,10 @@ def _copy(source: Path, target: Path) -> None:
 
 def _copy_file(source: str | Path, target: str | Path) -> None:
     shutil.copy2(source, target)
-    disk.sync(Path(target))
+    target = Path(target)
+    if (mode := stat.S_IMODE(target.stat().st_mode)) & disk.PRIVILEGED:
+        target.chmod(mode & ~disk.PRIVILEGED)
+    disk.sync(target)
 
 
 def _prepare_remove(ctx: OperationContext, path: str) -> tuple[Touch, ...]:

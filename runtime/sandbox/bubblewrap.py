@@ -5,7 +5,9 @@ This module knows nothing of processes, limits or time.
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import sys
 from collections import deque
 from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -13,10 +15,13 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kernel import disk
 from kernel.errors import OperationFailed
 from kernel.tools.operations import PROTECTED
+from kernel.tools.own import own_places
 from runtime.sandbox.importable import importable
 from runtime.sandbox.placeholders import hideable, occupied, placeholder, watched
+from runtime.sandbox.sockets import listed, listened
 
 HIDDEN = ("/root", "/home", "/run", "/var/run", "/tmp", "/var/tmp")
 """Where people and programs keep their own files: a command sees an empty folder in memory instead."""
@@ -43,7 +48,7 @@ STARTUP = (".profile", ".bashrc", ".bash_profile", ".bash_login", ".zshrc", ".zs
 TOOLCHAINS = (".rustup", ".local/lib", ".local/share/uv", ".local/share/pipx", ".local/pipx")
 """Where tools on the PATH keep the rest of themselves, beside what the PATH itself names."""
 LOOKED_AT = 2_000
-"""Folders searched for `.git` of nested repositories at each run: a few milliseconds at most."""
+"""Folders searched for what a run may not write or reach: a few milliseconds at most."""
 SCRATCH = ("/tmp", "/dev/shm", "/var/tmp")
 """Folders in memory that a command may fill, beside an empty home directory."""
 KERNELS_OWN = tuple(f"/proc/{name}" for name in ("sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "mtrr"))
@@ -82,7 +87,7 @@ def enclosed(
     """
     if folder == Path("/"):
         raise OperationFailed("a command cannot have the whole file system as its folder; choose a folder")
-    if any(path == folder or path in folder.parents for path in protected):
+    if any(path == folder or path in folder.parents for path in (*protected, *own_places(folder))):
         read_only = True
     enclosure = Enclosure()
     with ExitStack() as stack:
@@ -93,11 +98,19 @@ def enclosed(
             else:
                 stack.enter_context(watched(path, folder, enclosure.undone))
                 bound += [path.resolve()] if folder in path.resolve().parents and path.exists() else []
-        enclosure.arguments += _file_system(folder, visible, read_only, network, environ, scratch_mb)
+        sockets = [] if network else listed()
+        outside = [path for path in sockets if folder not in path.parents]
+        enclosure.arguments += _file_system(folder, visible, outside, read_only, network, environ, scratch_mb)
         for path in _pins(folder, bound):
             enclosure.arguments += ["--bind", str(path), str(path)]
-        for path in [*bound, *(_nested_repositories(folder) if not read_only else ())]:
+        repositories, met, pipes = _met(folder)
+        for path in [*bound, *(repositories if not read_only else ())]:
             enclosure.arguments += ["--ro-bind", str(path), str(path)]
+        masked = [path for path in (*_secrets(environ), *sockets) if folder in path.parents]  # now uncovered
+        masked += [] if network else listened(path for path in met if path not in masked)
+        masked += pipes if read_only else ()  # of a read-only folder a pipe can be written
+        for path in masked:
+            enclosure.arguments += _emptied(path, scratch_mb)
         enclosure.arguments += _withheld(folder, private, visible, scratch_mb)
         for place, source in (mounts or {}).items():
             if folder in place.parents:
@@ -127,10 +140,19 @@ def _mounted(
 
 def _guarded(folder: Path, protected: Sequence[Path]) -> list[Path]:
     """The paths in and below `folder` that a command may not write, whether they exist or not."""
-    guarded = [folder / name for name in PROTECTED] + [path for path in protected if folder in path.parents]
+    guarded = [folder / name for name in PROTECTED]
+    guarded += [path for path in (*protected, *own_places(folder)) if folder in path.parents]
     if _under(home(), [folder]):
         guarded += [home() / name for name in STARTUP]
     return list(dict.fromkeys(guarded))
+
+
+def refused(folder: Path, output: str) -> list[str]:
+    """Why a command could not write where Fractal runs from, if its output says that it tried."""
+    if not any(said in output for said in (os.strerror(errno.EROFS), "Errno 30", "EROFS")):
+        return []
+    places = own_places(folder).items()
+    return [why for place, why in places if place == folder or str(place.relative_to(folder)) in output]
 
 
 def clear(folder: Path, protected: Sequence[Path]) -> None:
@@ -144,6 +166,7 @@ def clear(folder: Path, protected: Sequence[Path]) -> None:
 def _file_system(
     folder: Path,
     visible: Sequence[Path],
+    masked: Sequence[Path],
     read_only: bool,
     network: bool,
     environ: Mapping[str, str],
@@ -173,10 +196,9 @@ def _file_system(
         yield from ("--ro-bind", str(path), str(path))
     yield from ("--ro-bind" if read_only else "--bind", str(folder), str(folder))
     shown = [folder, *tools]
-    for path in withheld:
+    for path in (*withheld, *masked):
         if _under(path, shown) or not _under(path, hidden):
-            empty = _in_memory(path, min(scratch_mb, 1))
-            yield from (empty if path.is_dir() else ("--ro-bind", "/dev/null", str(path)))
+            yield from _emptied(path, scratch_mb)
 
 
 def _machine(scratch_mb: int) -> Iterator[str]:
@@ -186,6 +208,10 @@ def _machine(scratch_mb: int) -> Iterator[str]:
             yield from ("--ro-bind", name, name)
     perms = ("--perms", "1777") if scratch_mb else ()  # as old as --size, nearly
     yield from (*perms, *_in_memory(Path("/dev/shm"), scratch_mb), "--remount-ro", "/dev")
+
+
+def _emptied(path: Path, scratch_mb: int) -> tuple[str, ...]:
+    return _in_memory(path, min(scratch_mb, 1)) if path.is_dir() else ("--ro-bind", "/dev/null", str(path))
 
 
 def _in_memory(path: Path, megabytes: int) -> tuple[str, ...]:
@@ -252,6 +278,8 @@ def _toolchains(hidden: Sequence[Path], environ: Mapping[str, str]) -> list[Path
 def _secrets(environ: Mapping[str, str]) -> list[Path]:
     named = [part for name in NAMED_SECRETS for part in environ.get(name, "").split(os.pathsep) if part]
     places = [*(home() / name for name in HOME_SECRETS), *map(Path, SYSTEM_SECRETS), *map(Path, named)]
+    with suppress(RuntimeError):  # a user without a home
+        places.append(disk.user_folder())
     found: list[Path] = []
     for path in places:
         with suppress(OSError):
@@ -270,16 +298,25 @@ def _pins(folder: Path, bound: Sequence[Path]) -> list[Path]:
     return sorted(between, key=lambda path: len(path.parts))
 
 
-def _nested_repositories(folder: Path) -> list[Path]:
-    found: list[Path] = []
+def _met(folder: Path) -> tuple[list[Path], list[Path], list[Path]]:
+    """The `.git` of nested repositories in the folder, its sockets, and its pipes."""
+    repositories: list[Path] = []
+    special: dict[int, list[Path]] = {stat.S_IFSOCK: [], stat.S_IFIFO: []}
     queue = deque([folder])
     for _ in range(LOOKED_AT):
         if not queue:
             break
         with suppress(OSError), os.scandir(queue.popleft()) as entries:
             for entry in entries:
+                if entry.is_file(follow_symlinks=False) and entry.name != ".git":
+                    continue
                 if entry.name == ".git" and Path(entry.path).parent != folder and not entry.is_symlink():
-                    found.append(Path(entry.path))
-                elif entry.name not in _NOT_SEARCHED and entry.is_dir(follow_symlinks=False):
-                    queue.append(Path(entry.path))
-    return found
+                    repositories.append(Path(entry.path))
+                elif entry.is_dir(follow_symlinks=False):
+                    if entry.name not in _NOT_SEARCHED:
+                        queue.append(Path(entry.path))
+                else:
+                    with suppress(FileNotFoundError):
+                        kind = stat.S_IFMT(entry.stat(follow_symlinks=False).st_mode)
+                        special.get(kind, []).append(Path(entry.path))
+    return repositories, special[stat.S_IFSOCK], special[stat.S_IFIFO]

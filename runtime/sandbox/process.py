@@ -53,6 +53,7 @@ async def supervise(
     timeout: float,
     limit: int,
     bubblewrap: bool,
+    refused: bytes = b"",
     watch: Watch | None = None,
     lifeline: Lifeline | None = None,
 ) -> ProcessResult:
@@ -61,6 +62,7 @@ async def supervise(
     With `watch`, a command that takes more of the machine than it may is killed. Otherwise the group gets
     SIGTERM, then SIGKILL. Whatever is left of it is killed, also when this call is cancelled. With a
     `lifeline` the command asks over it before it begins, and does not begin if this process has died.
+    `refused` is a filter of system calls for bubblewrap.
     """
     with ExitStack() as stack:
         output = _Output(stack, limit)
@@ -68,6 +70,9 @@ async def supervise(
         passed = [status.file.fileno()] if status else []
         if status:
             words = [words[0], "--json-status-fd", str(status.file.fileno()), *words[1:]]
+            if refused:
+                passed.append(_in_memory(stack, refused))
+                words = [words[0], "--seccomp", str(passed[-1]), *words[1:]]
         if lifeline:
             passed.append(lifeline.passed)
             words = lifeline.watched(words)
@@ -173,6 +178,15 @@ def _input(text: str | None) -> IO[bytes]:
     handle = tempfile.TemporaryFile()  # noqa: SIM115 (the caller's stack closes it)
     handle.write(text.encode("utf-8", "surrogatepass"))
     handle.seek(0)
+    return handle
+
+
+def _in_memory(stack: ExitStack, raw: bytes) -> int:
+    """The descriptor of a file with these bytes, read from its start."""
+    handle = os.memfd_create("filter")
+    stack.callback(os.close, handle)
+    os.write(handle, raw)
+    os.lseek(handle, 0, os.SEEK_SET)
     return handle
 
 

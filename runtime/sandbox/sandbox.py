@@ -22,8 +22,9 @@ from pathlib import Path
 
 from kernel.errors import ConfigurationError, OperationFailed
 from kernel.tools.operations import CommandResult
-from runtime.sandbox.bubblewrap import clear, enclosed, home
+from runtime.sandbox.bubblewrap import clear, enclosed, home, refused
 from runtime.sandbox.limits import Limits, Watch
+from runtime.sandbox.privileges import no_setuid
 from runtime.sandbox.process import Lifeline, supervise
 from runtime.sandbox.programs import program, run
 
@@ -131,12 +132,15 @@ class Sandbox:
                 timeout=timeout,
                 limit=output_chars,
                 bubblewrap=self.mode != "off",
+                refused=no_setuid(),
                 watch=Watch(self.limits, folder),
                 lifeline=lifeline,
             )
         if not ended.started:
             raise OperationFailed(f"the sandbox could not be set up: {ended.output.strip()}")
         output = ended.output
+        if ended.exit and self.mode != "off":
+            undone += refused(folder, output)
         if undone:
             output = "\n".join([output.removesuffix("\n"), *(f"[{line}]" for line in undone)])
         seconds = time.monotonic() - began

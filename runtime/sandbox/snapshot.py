@@ -173,15 +173,33 @@ class Snapshots:
             return ""
 
     async def evidence(self, run: str, step: int, before: str) -> dict[str, Any]:
-        """What a step has changed since the snapshot `before`; `step` is the root's, for the hint to undo."""
+        """What a step has changed since the snapshot `before`; `step` is the root's, for the hint to undo.
+
+        A file that it has made or changed does not stay setuid or setgid: whoever starts it would act as you.
+        """
         after = await self.taken(run)
         moved = await run_to_end(partial(self.trees.changes, before, after))
+        privileged = [path for path, (_, now) in moved.items() if now and _is_privileged(now.mode)]
+        if privileged:
+            await run_to_end(partial(self._unprivilege, privileged))
+            after = await self.taken(run)
+            moved = await run_to_end(partial(self.trees.changes, before, after))
         found: dict[str, Any] = {"tree_after": after}
         if files := files_of(moved):
             found["files"] = files
         if summary := deletion_note(run, step, deleted(moved)):
             found["deleted"] = summary
         return found
+
+    def _unprivilege(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            with (
+                suppress(FileNotFoundError),
+                disk.handle_of(self.folder / path, os.O_PATH | os.O_NOFOLLOW) as at,
+            ):
+                mode = os.fstat(at).st_mode
+                if _is_privileged(mode):
+                    Path(f"/proc/self/fd/{at}").chmod(stat.S_IMODE(mode) & ~disk.PRIVILEGED)
 
     async def since_start(self, run: str) -> FolderChanges | None:
         """Changes in the folder since the run's first step that could change it; None without one."""
@@ -384,6 +402,11 @@ class Snapshots:
         name = f"list-{hashlib.sha256(raw).hexdigest()[:16]}"
         disk.put(self.home / f"{name}.json", raw, mode=0o600, fsync=False)
         return name
+
+
+def _is_privileged(mode: int) -> bool:
+    """Whether that is a file which runs as its owner or group, whoever starts it."""
+    return stat.S_ISREG(mode) and bool(mode & disk.PRIVILEGED)
 
 
 class _TooLarge(Exception):

@@ -179,7 +179,7 @@ def test_without_a_command_on_the_path_the_module_is_registered(fractal: Command
         text=True,
     )
     entry = json.loads(ran.stdout)["mcpServers"]["fractal"]
-    assert [entry["command"], *entry["args"][:2]] == [sys.executable, "-m", "fractal"]
+    assert [entry["command"], *entry["args"][:3]] == [sys.executable, "-P", "-m", "fractal"]
 
 
 def test_a_person_at_a_terminal_is_asked(fractal: Command, home: Path) -> None:
