@@ -12,6 +12,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kernel import contained
 from kernel.asking.prompt import Prompt
 from kernel.asking.responder import Ladder
 from kernel.document.model import ENDED, Document, Step, root_id
@@ -92,6 +93,8 @@ class Fractal(Reader):
         self.listener = on_event
         self._person = person
         self._trusted = trusted
+        if trusted:
+            contained.allow(self.workspace.state)
         self._passed = False
         self._acts_in = self.workspace.folder
 

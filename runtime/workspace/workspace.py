@@ -12,13 +12,14 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
-from kernel import disk
+from kernel import contained, disk
 from kernel.document.frontmatter import HEAD
 from kernel.document.model import root_id
 from kernel.errors import ConfigurationError, FractalError, RunLocked, StorageError, UsageError
+from kernel.store.key import is_marked, mark
 
 _ALPHABET = (
     "23456789bcdfghjkmnpqrstvwxz"  # no vowels, no look-alikes: ids are read aloud and never spell a word
@@ -61,7 +62,8 @@ class Workspace:
     @property
     def state(self) -> Path:
         """Documents of runs, memory, messages."""
-        return self.root / "state"
+        state = self.root / "state"
+        return contained.keep(state, partial(_may_change, state))
 
     @property
     def runs(self) -> Path:
@@ -262,6 +264,55 @@ def is_locked(folder: Path) -> bool:
         return True
     finally:
         os.close(handle)
+
+
+MARK = "made-by"
+"""The file in `state/` by which this user's Fractal knows that it has made it, in this place."""
+
+
+def is_ours(state: Path) -> bool:
+    """Whether this user's Fractal has made a state, or is about to: there is nothing in it yet."""
+    try:
+        empty = not any(not name.startswith(f".{MARK}.") for name in os.listdir(state))  # noqa: PTH208
+    except FileNotFoundError:
+        return True
+    except OSError as error:
+        raise StorageError(f"{state}: cannot be read: {error.strerror}; fix the cause and retry") from None
+    if empty:
+        return True
+    try:
+        claimed = disk.read(state / MARK, 1_000).decode("ascii", "replace")
+    except OSError:
+        return False
+    return is_marked("state", os.fsencode(state), claimed)
+
+
+def _may_change(state: Path) -> bool:
+    """Whether a state is this user's for good; raises `StorageError` or `Untrusted` for that of others."""
+    try:
+        owner = state.lstat().st_uid
+    except FileNotFoundError:
+        return False
+    _refuse_owner(state, owner)
+    if not is_ours(state):
+        from runtime.workspace import trust
+
+        return trust.refuse_state(state)
+    if not (state / MARK).exists():
+        with disk.writing_state(state / MARK):
+            disk.put(state / MARK, mark("state", os.fsencode(state)).encode(), mode=0o600)
+    return True
+
+
+def _refuse_owner(state: Path, owner: int) -> None:
+    """Root also works for who called it by sudo, and for whom the folder belongs to, as in a container."""
+    me = os.geteuid()
+    mine = {me} if me else {0, state.parent.stat().st_uid, int(os.environ.get("SUDO_UID", "0") or 0)}
+    if owner not in mine:
+        raise StorageError(
+            f"{state} belongs to another user (uid {owner}, you are {me}): "
+            f"run fractal as that user, or give it to yours: chown -R {me} {state}"
+        )
 
 
 _NAMES = {"sqlite": "brain.sqlite3", "files": "brain"}
