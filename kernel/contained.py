@@ -36,7 +36,7 @@ _SQLITE = ("", "-wal", "-shm", "-journal")
 
 
 class _Kept:
-    """A state: from which character of a path on no part may be a link, and who says that it may be changed."""
+    """A state: after which character of a path no part may be a link, and who lets it be changed."""
 
     def __init__(self, top: int, may_change: Callable[[], bool]) -> None:
         self.top = top
@@ -46,6 +46,8 @@ class _Kept:
         self._lock = threading.RLock()
 
     def refuse_change(self) -> None:
+        if self.passed:
+            return
         with self._lock:
             if self.passed or self._asking:  # it makes its own mark there
                 return
@@ -81,9 +83,8 @@ def allow(state: Path) -> None:
 
 
 def refuse_links(folder: Path, depth: int) -> None:
-    """Raise `StorageError` if a folder, or what it has down to a depth, is a link: before a program uses it."""
+    """Raise `StorageError` if a folder, or what it has down to a depth, is a link: for other programs."""
     pending = [(str(folder), depth)] if os.path.lexists(folder) else []
-    _refuse_link(str(folder))
     while pending:
         place, left = pending.pop()
         with os.scandir(place) as entries:
@@ -116,7 +117,9 @@ def _check(given: object, way: str) -> None:
     for state in _states(path):
         kept = _kept[state]
         _refuse_links(path, state, kept.top, itself=way != _ENTRY)
-        if way != _READ and not kept.passed:
+        if way != _READ:
+            if path == state and not os.path.lexists(path):
+                kept.passed = False  # a new one gets a mark of its own
             kept.refuse_change()
 
 
@@ -131,7 +134,7 @@ def _states(path: str) -> Iterator[str]:
 
 
 def _refuse_links(path: str, state: str, top: int, *, itself: bool) -> None:
-    """Raise `StorageError` for a link on the way; below a folder of the user's files, links are the user's."""
+    """Raise `StorageError` for a link on the way; below a folder of the user's files they are the user's."""
     parts = path[len(state) :].split("/")[1:]
     if len(parts) > 2 and parts[0] == _USERS:
         path, itself = "/".join((state, *parts[:2])), True

@@ -159,10 +159,15 @@ def system(workspace: Workspace) -> Iterator[Item]:
 
 
 def state(state: Path) -> Iterator[Item]:
-    """The runs and the memory that came with the folder, unless this user's Fractal made them in this place."""
+    """The state that came with the folder, unless this user's Fractal made it in this place."""
     if not is_ours(state):
         mark = digest(b"state\n%b\n%d" % (os.fsencode(state), state.lstat().st_ino))
-        yield Item(str(state.parent), "state", mark, f"{state} was not made by you in this place: its runs, its memory")
+        yield Item(
+            str(state.parent),
+            "state",
+            mark,
+            f"{state} was not made by you in this place: its runs, its memory",
+        )
 
 
 def refuse_state(place: Path) -> bool:

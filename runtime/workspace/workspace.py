@@ -105,6 +105,7 @@ class Workspace:
                 self._make_gitignore()
             self.state.mkdir(parents=True, exist_ok=True)
             self.state.chmod(0o700)
+            _sign(self.state)
             self.runs.mkdir(exist_ok=True)
         except OSError as error:
             raise ConfigurationError(f"{self.state}: cannot be written: {error.strerror}") from None
@@ -273,12 +274,12 @@ MARK = "made-by"
 def is_ours(state: Path) -> bool:
     """Whether this user's Fractal has made a state, or is about to: there is nothing in it yet."""
     try:
-        empty = not any(not name.startswith(f".{MARK}.") for name in os.listdir(state))  # noqa: PTH208
+        names = os.listdir(state)  # noqa: PTH208 (no error of another kind)
     except FileNotFoundError:
         return True
     except OSError as error:
         raise StorageError(f"{state}: cannot be read: {error.strerror}; fix the cause and retry") from None
-    if empty:
+    if all(name == "README.md" or name.startswith(f".{MARK}.") for name in names):
         return True
     try:
         claimed = disk.read(state / MARK, 1_000).decode("ascii", "replace")
@@ -298,10 +299,15 @@ def _may_change(state: Path) -> bool:
         from runtime.workspace import trust
 
         return trust.refuse_state(state)
-    if not (state / MARK).exists():
+    _sign(state)
+    return True
+
+
+def _sign(state: Path) -> None:
+    """Give a state of this user its mark, if it has none."""
+    if not (state / MARK).exists() and is_ours(state):
         with disk.writing_state(state / MARK):
             disk.put(state / MARK, mark("state", os.fsencode(state)).encode(), mode=0o600)
-    return True
 
 
 def _refuse_owner(state: Path, owner: int) -> None:
