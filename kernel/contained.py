@@ -8,6 +8,7 @@ forget it. What other programs do there, such as git, is for `refuse_links`.
 from __future__ import annotations
 
 import os
+import re
 import stat
 import sys
 import threading
@@ -17,8 +18,8 @@ from pathlib import Path
 from kernel.errors import StorageError
 
 _NAME = "/state"
-_USERS = "worktrees"
-"""The folder in `state/` that has a folder for each run with the user's files, and the user's own links."""
+_USERS = re.compile(r"/(worktrees|system/trials|benchmarks/[^/]+/problems)/[^/]+(?=/)")
+"""The folders in `state/` that runs work in, with files and links of the user."""
 _CHANGES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 _READ, _ENTRY, _CHANGE = "read", "entry", "change"  # an entry is not followed when it is changed
 _EVENTS = {
@@ -135,9 +136,8 @@ def _states(path: str) -> Iterator[str]:
 
 def _refuse_links(path: str, state: str, top: int, *, itself: bool) -> None:
     """Raise `StorageError` for a link on the way; below a folder of the user's files they are the user's."""
-    parts = path[len(state) :].split("/")[1:]
-    if len(parts) > 2 and parts[0] == _USERS:
-        path, itself = "/".join((state, *parts[:2])), True
+    if users := _USERS.match(path, len(state)):
+        path, itself = path[: users.end()], True
     end = path.find("/", top + 1)
     while end >= 0:
         _refuse_link(path[:end])

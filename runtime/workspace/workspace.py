@@ -6,7 +6,6 @@ import fcntl
 import os
 import re
 import secrets
-import shutil
 import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
@@ -93,6 +92,11 @@ class Workspace:
             paths.append(self.folder / "system" / "pattern.md")
         return tuple(path.resolve() for path in paths)
 
+    def has_folder(self, folder: Path) -> bool:
+        """Whether runs of this workspace work in that folder: it lies in the workspace, behind no link."""
+        top = self.root.parent if self.root.name == ".fractal" else self.root
+        return folder.is_relative_to(top) and Path(os.path.realpath(folder)) == folder
+
     @property
     def private(self) -> tuple[Path, ...]:
         """What operations and commands may not read: all of `state/`, with what is added to it later."""
@@ -142,7 +146,8 @@ class Workspace:
             yield folder
         except BaseException:
             if not (folder / f"{root_id(run)}.md").exists():
-                shutil.rmtree(folder, ignore_errors=True)
+                with suppress(OSError):
+                    disk.remove_all(folder)
             raise
 
     def run_ids(self) -> list[str]:
@@ -172,7 +177,7 @@ def _remove_stillborn(runs: Path) -> None:
             names = {each.name for each in folder.iterdir() if each.name[0] != "."}
             if "lock" in names and names <= {"lock", "artifacts"} and (folder / "lock").stat().st_size:
                 with run_lock(folder):  # free, and not empty: its process has ended
-                    shutil.rmtree(folder)
+                    disk.remove_all(folder)
 
 
 def moment(text: str) -> datetime | None:
