@@ -288,8 +288,11 @@ def sweep(folder: Path, *names: str) -> None:
 def remove_all(folder: Path) -> None:
     """Remove a folder with its contents. Nested folders are first moved to the top. Raises `OSError`.
 
-    `shutil.rmtree` is recursive and fails on thousands of levels, which a command can create.
+    A link in the place of the folder is refused, and those in it are removed themselves. `shutil.rmtree` is
+    recursive and fails on thousands of levels, which a command can create.
     """
+    if folder.is_symlink():
+        raise OSError(errno.ELOOP, "it is a link to another place; remove the link", str(folder))
     pending = [folder]
     while pending:
         each = pending.pop()

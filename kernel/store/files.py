@@ -346,6 +346,8 @@ class FileStore:
 
     def unshelve(self, path: str) -> str:
         """The text that `shelve` stored; raises `DocumentError` if it is missing."""
+        if path.startswith("/") or ".." in path.split("/"):
+            raise DocumentError("it is outside of its run", str(self.folder / path))
         return _read(self.folder / path).decode("utf-8", "surrogatepass")
 
     def save(self, document: Document) -> None:

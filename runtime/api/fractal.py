@@ -12,6 +12,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kernel import contained
 from kernel.asking.prompt import Prompt
 from kernel.asking.responder import Ladder
 from kernel.document.model import ENDED, Document, Step, root_id
@@ -94,6 +95,8 @@ class Fractal(Reader):
         self.listener = on_event
         self._person = person
         self._trusted = trusted
+        if trusted:
+            contained.allow(self.workspace.state)
         self._passed = False
         self._acts_in = self.workspace.folder
 
@@ -380,7 +383,7 @@ class Fractal(Reader):
         folder = self.workspace.runs / run
         with run_lock(folder), ExitStack() as at_work:
             root = self.root_document(run)
-            made, place = Worktree.owned(self.workspace, root), self._folder_of(root)
+            made, place = Worktree.owned(self.workspace, root), self.folder_of(root)
             self._acts_in = made.of if made else place
             skills = (*self.config.skills, *root.meta.extra.get("with_skills", ()))
             self.config = self.config.model_copy(update={"skills": tuple(dict.fromkeys(skills))})
@@ -494,15 +497,16 @@ class Fractal(Reader):
         self.listener(Event("run_finished", result.run, result.id, data=event_data(result)))
         return result
 
-    def _folder_of(self, root: Document) -> Path:
+    def folder_of(self, root: Document) -> Path:
         """The folder in which the run acts; this one if the run was copied from another machine."""
         folder = Path(root.meta.folder)
         if made := Worktree.owned(self.workspace, root):
             made.refuse_missing(root.meta.run)
-        if os.path.isdir(folder):  # noqa: PTH112 (Path.is_dir raises where it may not look)
+        there = os.path.isdir(folder)  # noqa: PTH112 (Path.is_dir raises where it may not look)
+        if there and self.workspace.has_folder(folder):
             return folder
-        own = self.workspace.folder
-        self.warn(root.meta.run, f"the run's folder {folder} is not on this machine; it continues in {own}")
+        own, why = self.workspace.folder, "not in this workspace" if there else "not on this machine"
+        self.warn(root.meta.run, f"the run's folder {folder} is {why}; it continues in {own}")
         return own
 
     async def replay(self, run: str, model: str | None = None) -> RunResult:
@@ -717,7 +721,7 @@ class Fractal(Reader):
             if step is None:
                 return applying.worktree_diffs(snapshots, documents)
         else:
-            snapshots = self.snapshots(self._folder_of(documents[0]))
+            snapshots = self.snapshots(self.folder_of(documents[0]))
         return undo.diffs(snapshots, documents, step, loop)
 
     def apply(self, run: str = "", *, force: bool = False) -> list[str]:
@@ -746,7 +750,7 @@ class Fractal(Reader):
         made = Worktree.owned(self.workspace, documents[0])
         if made and applied:
             return self.snapshots(made.of), store
-        folder = self._folder_of(documents[0])
+        folder = self.folder_of(documents[0])
         return made.snapshots(self.workspace) if made else self.snapshots(folder), store
 
     def snapshots(self, folder: Path) -> Snapshots:
@@ -768,7 +772,7 @@ class Fractal(Reader):
         """The phase and the exact prompt of the next call for this document."""
         document = self.document(name)
         run_context = run_context_of(self, document.meta.run, self.ladder)[0]
-        run_context.folder = self._folder_of(document)
+        run_context.folder = self.folder_of(document)
         return next_prompt(Session(run_context, document), step)
 
     def _flags(self) -> dict[str, Any]:

@@ -98,7 +98,7 @@ def fork(fractal: Fractal, run: str, step: int | None, worktree: bool) -> str:
     new = fractal.workspace.new_run()
     with fractal.workspace.claimed(new) as folder, run_lock(folder):
         made = _worktree_of_fork(fractal, documents, step, new, worktree)
-        place = made.folder if made else Path(root.meta.folder)
+        place = made.folder if made else fractal.folder_of(root)
         task = root.text(1, "task")
         document = first_document(new, task, (), place, fractal.config.bounds(), root.meta.type)
         document = document.having(extra={"worktree": made.noted} if made else {})
@@ -117,7 +117,7 @@ def _worktree_of_fork(
     theirs = Worktree.owned(fractal.workspace, root)
     if not (theirs or worktree):
         return None
-    of = theirs.of if theirs else Path(root.meta.folder)
+    of = theirs.of if theirs else fractal.folder_of(root)
     source = theirs.snapshots(fractal.workspace) if theirs else fractal.snapshots(of)
     first = theirs.base if theirs else source.first(root.meta.run) or _taken(source, new)
     trees = [act.step.evidence.get("tree_after") for act in acted(documents) if act.top <= step]

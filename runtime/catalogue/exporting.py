@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 from kernel import disk
@@ -65,7 +66,8 @@ def write_skill(text: str, folder: Path, beside: dict[Path, Path] | None = None)
     except FileExistsError:
         raise UsageError(f"{folder} exists; remove it, or choose another place with --to") from None
     except OSError as error:
-        shutil.rmtree(folder, ignore_errors=True)
+        with suppress(OSError):
+            disk.remove_all(folder)
         raise UsageError(f"{folder}: cannot be written: {error.strerror}") from None
     return folder / "SKILL.md"
 

@@ -80,14 +80,14 @@ def init(directory: str | None, full: bool, bare: bool) -> None:
     created = _write_missing(settings, template({"shipped": False} if bare else {}))
     if not (full or bare):
         _write_missing(place / "system" / "README.md", SYSTEM)
-    _write_missing(place / "state" / "README.md", STATE)
-    (place / "state" / "runs").mkdir(exist_ok=True)
+    real = place.resolve()
+    Workspace(real, real, shipped).make()
+    _write_missing(real / "state" / "README.md", STATE)
     ignored = place / ".gitignore"
     lines = ignored.read_text("utf-8").splitlines() if ignored.is_file() else []
     if missing := [line for line in ("/state/*", "!/state/README.md") if line not in lines]:
         ignored.write_text("\n".join([*lines, *missing]) + "\n", "utf-8")
     workspace = Workspace.find(place, shipped)
-    workspace.make()
     _trust(workspace, copied, {"shipped": False} if created and bare else {})
     Journal(workspace).notice()  # later changes are compared with this state
     files = f" with {count(len(copied), 'file')} in system/" if copied else ""

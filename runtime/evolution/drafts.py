@@ -9,7 +9,7 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Generator, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,7 +54,8 @@ class Drafts:
             return self.folder / name
         if source.is_dir():
             part = draft.parent / f".{draft.name}.part"  # half a tool is no draft
-            shutil.rmtree(part, ignore_errors=True)
+            with suppress(OSError):
+                disk.remove_all(part)
             shutil.copytree(source, part, ignore=shutil.ignore_patterns("__pycache__"))
             part.rename(draft)
         else:

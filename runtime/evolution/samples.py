@@ -13,6 +13,7 @@ import secrets
 import shutil
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -220,7 +221,8 @@ async def play_sample(
     trials = workspace.state / "system" / "trials"
     old = sorted(trials.iterdir(), key=lambda each: each.stat().st_mtime) if trials.is_dir() else []
     for each in old[:-KEPT_TRIALS]:
-        shutil.rmtree(each, ignore_errors=True)
+        with suppress(OSError):
+            disk.remove_all(each)
     folder = trials / f"{tool.name}-{secrets.token_hex(3)}"
     spent: dict[str, Any] = {}
     try:
@@ -231,7 +233,8 @@ async def play_sample(
     except FractalError as error:
         passed, note = False, str(error)
     if passed:
-        shutil.rmtree(folder, ignore_errors=True)
+        with suppress(OSError):
+            disk.remove_all(folder)
     kept_folder = "" if passed else str(folder)
     return Tested(tool.name, passed, note, time.monotonic() - began, spent, kept_folder)
 
@@ -243,7 +246,10 @@ def _lay_out(
     changed: Mapping[str, File | None],
     patterns: Mapping[str, bytes],
 ) -> None:
-    own, state = folder / ".fractal" / "system", folder / ".fractal" / "state"
+    folder.mkdir(parents=True, mode=0o700)
+    made = Workspace(folder, folder / ".fractal", workspace.shipped)
+    made.make()
+    own, state = made.root / "system", made.state
     (state / "system").mkdir(parents=True, mode=0o700)
     source = workspace.root / "system"
     for path in files(source):

@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from kernel import disk
+from kernel import contained, disk
 from kernel.disk import SKIPPED
 from kernel.document.model import Step
 from kernel.document.redaction import shown_name
@@ -58,6 +58,8 @@ class Snapshots:
     """
 
     def __init__(self, home: Path, folder: Path, protected: Sequence[Path] = ()) -> None:
+        contained.refuse_links(home, 2)  # git follows them
+        contained.refuse_links(home / "refs", 9)
         self.home = home
         self.folder = folder.resolve()
         self._left_out = {os.path.relpath(path, self.folder) for path in protected} | set(PROTECTED)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import tarfile
 from collections.abc import Iterable
 from contextlib import suppress
@@ -83,7 +82,7 @@ def _put_away(state: Path, run: str) -> bool:
             part.rename(target)
             going = archive / f".{run}.removed"
             folder.rename(going)  # atomic: a concurrent reader finds the complete run or nothing
-        shutil.rmtree(going)
+        disk.remove_all(going)
     except (RunLocked, UsageError):
         return False
     return True

@@ -19,7 +19,7 @@ from kernel import disk
 from kernel.errors import ConfigurationError
 from runtime.workspace import found
 from runtime.workspace.settings import Config, is_loopback, read, user_file
-from runtime.workspace.workspace import POSTGRES, Workspace, settings_files
+from runtime.workspace.workspace import POSTGRES, Workspace, is_ours, settings_files
 
 VARIABLE = "FRACTAL_TRUST"
 """Set to `all`, everything of every folder is allowed: for containers and CI. No file can say so."""
@@ -156,6 +156,25 @@ def system(workspace: Workspace) -> Iterator[Item]:
         mark = "" if name == Path(README) else digest_of(path)
         if mark and mark != digest_of(workspace.shipped / name):
             yield Item(str(workspace.root), f"system/{name.as_posix()}", mark, "a file of its system")
+
+
+def state(state: Path) -> Iterator[Item]:
+    """The state that came with the folder, unless this user's Fractal made it in this place."""
+    if not is_ours(state):
+        mark = digest(b"state\n%b\n%d" % (os.fsencode(state), state.lstat().st_ino))
+        yield Item(
+            str(state.parent),
+            "state",
+            mark,
+            f"{state} was not made by you in this place: its runs, its memory",
+        )
+
+
+def refuse_state(place: Path) -> bool:
+    """Raise `Untrusted` for a state that is not allowed; whether it is allowed for good."""
+    if items := waiting(state(place)):
+        raise Untrusted(items)
+    return not everything()
 
 
 def skills(folder: Path, paths: Iterable[Path]) -> Iterator[Item]:
@@ -391,7 +410,7 @@ def asks_for(
     own = read(user_file(), root).get("approved") or ()
     calls = [call for call in _of_files(root, config, "approved") if call not in own]
     named = [*settings(root, values), *(approved(root, call) for call in calls)]
-    named += [*system(workspace), *skills(root, skill_paths)]
+    named += [*state(workspace.state), *system(workspace), *skills(root, skill_paths)]
     if not optional:
         return named
     brought = [item for _, items in found_skills(workspace, config, folder) for item in items]

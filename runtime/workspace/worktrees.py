@@ -51,8 +51,7 @@ class Worktree:
         Raises `UsageError` for one that is elsewhere: the document of somebody else may name any folder.
         """
         made = Worktree.of_run(root)
-        top = workspace.root.parent if workspace.root.name == ".fractal" else workspace.root
-        if made and (made.folder != _place(workspace, root.meta.run) or not made.of.is_relative_to(top)):
+        if made and (made.folder != _place(workspace, root.meta.run) or not workspace.has_folder(made.of)):
             raise UsageError(
                 f"run {root.meta.run}: its worktree {made.folder} of {made.of} is not of {workspace.root}; "
                 "a project that was moved leaves its worktrees behind"
@@ -140,7 +139,7 @@ def _removed_on_failure(made: Worktree) -> Generator[None]:
 
 def _place(workspace: Workspace, run: str) -> Path:
     """Where the worktree of a run is."""
-    return (workspace.state / "worktrees" / run).resolve()
+    return workspace.state / "worktrees" / run
 
 
 def _add(made: Worktree, git: Git) -> str:
@@ -203,11 +202,12 @@ def _copy_others(made: Worktree, paths: Sequence[str]) -> None:
 
 def remove(made: Worktree) -> None:
     """Remove the worktree, and its entry in the user's repository."""
-    git = made.git or _claimed(made.folder)
-    if made.folder.is_dir() and not made.folder.is_symlink():
+    git = Path(made.git or _claimed(made.folder) or os.devnull)
+    if made.folder.is_dir():
         disk.remove_all(made.folder)
-    if git and linked(Path(git), made.folder / ".git"):
-        shutil.rmtree(git, ignore_errors=True)
+    if linked(git, made.folder / ".git"):
+        with suppress(OSError):
+            disk.remove_all(git)
 
 
 def _claimed(folder: Path) -> str:
@@ -222,4 +222,4 @@ def sweep(workspace: Workspace) -> None:
     """Remove the worktrees of runs that are gone: archived, or killed before they had a document."""
     for folder in (workspace.state / "worktrees").glob("*"):
         if not (workspace.runs / folder.name).exists():
-            remove(Worktree(folder.resolve(), workspace.folder))
+            remove(Worktree(folder, workspace.folder))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import tarfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -43,7 +42,7 @@ def remove(state: Path, runs: Iterable[str]) -> list[str]:
                 with run_lock(folder):
                     removed = folder.with_name(f".{run}.removed")
                     folder.rename(removed)  # atomic: readers find all of it or nothing
-                shutil.rmtree(removed)
+                disk.remove_all(removed)
             with disk.writing_state(folder):
                 _packed(state, run).unlink(missing_ok=True)
                 for memory in (state / "memory", *(each / "memory" for each in _entries(state / "spaces"))):

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 from collections.abc import Generator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from hashlib import blake2b
@@ -45,7 +44,8 @@ class FilesKeeper(SqliteKeeper):
         with self._locked():
             self._check_format()
             disk.sweep(folder)
-            shutil.rmtree(folder / STAGED, ignore_errors=True)
+            with suppress(FileNotFoundError):
+                disk.remove_all(folder / STAGED)
             for kind in self._folders():
                 disk.sweep(folder / kind)
 
@@ -228,7 +228,8 @@ class FilesKeeper(SqliteKeeper):
         """Restore the cache; a transaction that is already committed is finished by the next caller."""
         super().rollback()
         if not (self.folder / PENDING).exists():
-            shutil.rmtree(self.folder / STAGED, ignore_errors=True)
+            with suppress(OSError):
+                disk.remove_all(self.folder / STAGED)
         self._release()
 
     def _release(self) -> None:
