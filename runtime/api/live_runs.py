@@ -22,7 +22,6 @@ from kernel.loop.do import Waiting
 from kernel.tools.tool import Tool
 from runtime.api.fractal import Fractal, RunResult
 from runtime.catalogue.catalogue import Catalogue
-from runtime.mcp.client.servers import Servers
 from runtime.reflexes.coded import Coded, Filled, reply_to
 from runtime.workspace.runs import open_question, result_of
 from runtime.workspace.settings import read, user_file
@@ -128,7 +127,7 @@ class Runs:
 
     async def catalogue(self) -> Catalogue:
         """The current tools that the agent knows, with those of MCP servers."""
-        async with Servers(self.reading.workspace):
+        async with self.reading.servers():
             catalogue = self.reading.catalogue()
             return catalogue.without(catalogue.tools.keys() - self.reading.discovery.known(catalogue.tools))
 
