@@ -291,7 +291,7 @@ def test_errors_are_sentences(folder):
         with pytest.raises(MCPError, match="there is no run nowhere"):
             await call.client.read_resource("loop://nowhere")
         error = await call.fails("run", task="x", model="scripted:nowhere.json")
-        assert "nowhere.json" in error
+        assert "nowhere.json: a client chooses among the models of the settings" in error
         assert "Traceback" not in error
 
     speak(folder, work)
