@@ -7,6 +7,7 @@ from contextlib import suppress
 from kernel.errors import FractalError, UsageError
 from runtime.api.fractal import Fractal
 from runtime.models.ladder import rungs
+from runtime.workspace.settings import read, user_file
 
 
 def refuse_unconfigured(fractal: Fractal, model: str) -> None:
@@ -20,7 +21,8 @@ def refuse_unconfigured(fractal: Fractal, model: str) -> None:
 
 def _configured(fractal: Fractal) -> set[str]:
     known = {"reflex", "person", *(rung.model for rung in rungs(fractal.config))}
-    for agent in fractal.config.agents:
+    own = read(user_file(), fractal.workspace.root).get("agents") or {}
+    for agent in dict.fromkeys((*own, *fractal.config.agents)):
         with suppress(FractalError):  # an agent whose settings are wrong, or not allowed, offers nothing
             chosen = Fractal(fractal.workspace.folder, settings={"agent": agent})
             chosen.refuse_untrusted()
