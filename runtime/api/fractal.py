@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -41,6 +41,7 @@ from runtime.models.mailbox import withdraw
 from runtime.reflexes.dreaming import KIND as DREAM
 from runtime.sandbox.changes import Change
 from runtime.sandbox.process import run_to_end
+from runtime.sandbox.sandbox import Sandbox
 from runtime.sandbox.snapshot import Snapshots
 from runtime.workspace import applying, edits, trust, undo
 from runtime.workspace import settings as settings_of
@@ -257,8 +258,14 @@ class Fractal(Reader):
 
         `source` returns the tools of MCP servers; by default the cached ones. A bare one has no plugins.
         """
-        sources = [*([operations] if self.config.shipped else []), source or Servers(self.workspace).tools]
+        sources = [*([operations] if self.config.shipped else []), source or self.servers().tools]
         return Catalogue(self.systems, drafts=drafts, skills=self.skills, sources=sources)
+
+    def servers(self, warn: Callable[[str], None] = lambda text: None) -> Servers:
+        """The MCP servers of this workspace, for one event loop."""
+        config = self.config
+        sandbox = Sandbox(config.sandbox, config.network, config.limits())
+        return Servers(self.workspace, warn, sandbox=sandbox)
 
     def untrusted(self, *, optional: bool = True) -> list[trust.Item]:
         """What the folder's files ask for and the user has not allowed yet.

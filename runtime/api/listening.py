@@ -1,12 +1,66 @@
-"""The address at which a command serves clients."""
+"""The address at which a command serves clients, and the token that they show."""
 
 from __future__ import annotations
 
+import secrets
 import socket
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
 
+from kernel import disk
+from kernel.document.redaction import learn_secret, secret_of
 from kernel.errors import ConfigurationError, UsageError
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+VARIABLE = "FRACTAL_TOKEN"
+OPEN = (
+    "no token is asked for: every user and every program of this machine can read what this folder's runs "
+    "have written, and start runs as you"
+)
+
+
+@dataclass(frozen=True)
+class Token:
+    """What clients show; `place` is the file that holds it, where it was made here."""
+
+    text: str
+    place: Path | None = None
+
+    @property
+    def shown(self) -> str:
+        """What a person needs to know of it at the start."""
+        if not self.text:
+            return f", local connections only; {OPEN}"
+        return f", with the token in {self.place}" if self.place else ""
+
+
+def token(given: str | None, none: bool) -> Token:
+    """The token of the option or of FRACTAL_TOKEN, else this user's own, made once; "" for `none`."""
+    text = given or secret_of(VARIABLE)
+    if text and none:
+        raise UsageError(f"--no-token, and a token: leave out one of them ({VARIABLE} is in the environment)")
+    place = None if text or none else disk.user_folder() / "token"
+    text = _kept(place) if place else text
+    learn_secret(VARIABLE, text)
+    return Token(text, place)
+
+
+def _kept(place: Path) -> str:
+    """The token in this file, which nobody but its owner may read."""
+    try:
+        if not place.exists():
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with suppress(FileExistsError):
+                disk.create(place, f"{secrets.token_urlsafe(32)}\n".encode())
+        mode, text = place.stat().st_mode, disk.read(place).decode("ascii", "replace").strip()
+    except OSError as error:
+        raise ConfigurationError(
+            f"{place}: {error.strerror}; set {VARIABLE} to a token of your own, or serve with --no-token"
+        ) from None
+    if mode & 0o077 or len(text) < 16 or not text.isprintable():
+        raise ConfigurationError(f"{place}: others can read it, or it holds no token; remove it")
+    return text
 
 
 def bound(option: str, address: str, token: str) -> socket.socket:

@@ -20,9 +20,9 @@ from kernel.events import Event, Listener, silent
 from kernel.loop.approval import Decider
 from kernel.loop.do import Waiting
 from kernel.tools.tool import Tool
+from runtime.api.choosing import refuse_unconfigured
 from runtime.api.fractal import Fractal, RunResult
 from runtime.catalogue.catalogue import Catalogue
-from runtime.mcp.client.servers import Servers
 from runtime.reflexes.coded import Coded, Filled, reply_to
 from runtime.workspace.runs import open_question, result_of
 from runtime.workspace.settings import read, user_file
@@ -128,9 +128,14 @@ class Runs:
 
     async def catalogue(self) -> Catalogue:
         """The current tools that the agent knows, with those of MCP servers."""
-        async with Servers(self.reading.workspace):
+        async with self.reading.servers():
             catalogue = self.reading.catalogue()
             return catalogue.without(catalogue.tools.keys() - self.reading.discovery.known(catalogue.tools))
+
+    def refuse_model(self, model: str | None) -> None:
+        """Raise `UsageError` for a model that a client may not choose."""
+        if model:
+            refuse_unconfigured(self.fractal(), model)
 
     async def start(
         self,
@@ -140,7 +145,11 @@ class Runs:
         settings: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> str:
-        """Start a run and return its id as soon as it has one; `options` are those of `Fractal.run`."""
+        """Start a run and return its id as soon as it has one; `options` are those of `Fractal.run`.
+
+        `model` is one that the settings name.
+        """
+        self.refuse_model(model)
         live = Live({**(settings or {}), **({"model": model} if model else {})})
         return await self._begin(live, lambda fractal: fractal.run(task, **options))
 
@@ -163,6 +172,7 @@ class Runs:
 
     async def resume(self, run: str, *, model: str | None = None) -> str:
         """Continue a run in this process unless it is running already; return its id."""
+        self.refuse_model(model)
         run = self.reading.find(run)
         before = self._live.get(run)
         if before and before.at_work:

@@ -23,7 +23,6 @@ from runtime.evolution.sample_tests import drafted, trials
 from runtime.mcp.client.servers import Servers
 from runtime.models.micro.checks import CHECKS
 from runtime.safety.guard import Guard
-from runtime.sandbox.sandbox import Sandbox
 from runtime.text.demand import demand
 from runtime.text.grounding import grounded
 from runtime.text.json_reader import read_reply
@@ -50,7 +49,7 @@ def run_context_of(
     config, workspace = fractal.config, fractal.workspace
     folder = workspace.runs / run
     clock = Clock(earlier)
-    servers = Servers(workspace, lambda message: fractal.warn(run, message))
+    servers = fractal.servers(lambda message: fractal.warn(run, message))
     bounds = replace(config.bounds(), **({} if seconds is None else {"seconds": seconds}))
     catalogue = fractal.catalogue(folder / "drafts", servers.tools)
     ladder = replace(ladder, oversees_itself=config.review in ("risky", "always"))
@@ -65,7 +64,7 @@ def run_context_of(
         ReplyLog(folder / "calls.jsonl", fsync=config.fsync),
         catalogue,
         ladder,
-        Sandbox(config.sandbox, config.network, config.limits()),
+        servers.sandbox,
         folder / "artifacts",
         bounds,
         config.policy(),

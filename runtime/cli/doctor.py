@@ -28,7 +28,7 @@ from runtime.catalogue.plugged import operations
 from runtime.cli.output import emit, notify, safe
 from runtime.cli.progress import on_terminal
 from runtime.cli.session import json_option, opened
-from runtime.mcp.client.servers import Seen, Servers
+from runtime.mcp.client.servers import Seen
 from runtime.memory.embed import choose
 from runtime.memory.embed.choosing import SHIPPED as BUILTIN
 from runtime.memory.embed.choosing import resolve_embedder
@@ -316,7 +316,7 @@ def _servers(fractal: Fractal) -> Iterator[Check]:
     """Connect to every configured MCP server and list its tools."""
 
     async def look() -> tuple[list[Seen], tuple[str, ...]]:
-        servers = Servers(fractal.workspace)
+        servers = fractal.servers()
         try:
             return await servers.look(PATIENCE), servers.configured.troubles
         finally:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from kernel.document.redaction import learn_secret, secret_of
-from runtime.api.listening import bound, shown
+from runtime.api.listening import Token, bound, shown
+from runtime.api.listening import token as token_of
 from runtime.cli.mcp_install import install
 from runtime.cli.output import notify
 from runtime.cli.session import folder, require
@@ -25,29 +25,32 @@ if TYPE_CHECKING:
 @click.group(invoke_without_command=True)
 @click.option("--http", "address", metavar="HOST:PORT", help="Serve streamable HTTP there, at /mcp.")
 @click.option("--token", metavar="TEXT", help="The bearer token for clients; or FRACTAL_TOKEN.")
+@click.option("--no-token", is_flag=True, help="With --http, let every user and program of this machine in.")
 @click.option("-m", "--model", help="The model for runs, such as ollama/llama3.2.")
 @click.pass_context
-def mcp(context: click.Context, address: str | None, token: str | None, model: str | None) -> None:
+def mcp(
+    context: click.Context, address: str | None, token: str | None, no_token: bool, model: str | None
+) -> None:
     """Serve runs, documents and tools to MCP clients such as Claude Code, Cursor and VS Code.
 
-    Uses standard input and output, or HTTP with --http. A run continues when its client disconnects; when
+    Uses standard input and output, or HTTP with --http and the token of --token, of FRACTAL_TOKEN, or in
+    ~/.config/fractal/token, which is made once. A run continues when its client disconnects; when
     this process ends, it can be resumed like any other. Commands and writing wait for an approval, unless
     `approve` in your own ~/.config/fractal/fractal.yaml, or FRACTAL_APPROVE, says otherwise.
     """
     if context.invoked_subcommand is not None:
         return
     require("mcp", "the MCP SDK")
-    token = token or secret_of("FRACTAL_TOKEN")
-    learn_secret("FRACTAL_TOKEN", token)
-    listening = bound("--http", address, token) if address else None
+    asked = token_of(token, no_token) if address else Token("")
+    listening = bound("--http", address, "" if asked.place else asked.text) if address else None
     settings = {"model": model} if model else {}
-    asyncio.run(_serve(settings, listening, token))
+    asyncio.run(_serve(settings, listening, asked))
 
 
 mcp.add_command(install)
 
 
-async def _serve(settings: dict[str, Any], listening: socket.socket | None, token: str) -> None:
+async def _serve(settings: dict[str, Any], listening: socket.socket | None, asked: Token) -> None:
     """Serve until the client disconnects and its runs end, or until a signal."""
     from runtime.api.live_runs import Runs
     from runtime.mcp.server.mcp import application, make
@@ -61,8 +64,8 @@ async def _serve(settings: dict[str, Any], listening: socket.socket | None, toke
     serving = server.run_stdio_async()
     if listening is not None:
         serving.close()
-        serving = _http(application(server, listening.getsockname()[0], token), listening)
-        notify(f"MCP at {shown(listening)}/mcp" + ("" if token else ", local connections only"))
+        serving = _http(application(server, listening.getsockname()[0], asked.text), listening)
+        notify(f"MCP at {shown(listening)}/mcp{asked.shown}")
     await _until_the_end(serving, runs, stop)
 
 

@@ -73,6 +73,7 @@ async def _do(reporter: Reporter, fractal: Fractal, data: Path | None, job: Mapp
 
 def _bench(fractal: Fractal, data: Path | None, job: Mapping[str, Any]) -> Bench:
     """The bench run of a job: the one that was begun for it, else a new one."""
+    from runtime.api.choosing import refuse_unconfigured
     from runtime.benchmarks.bench import Bench, Plan, folder_of
     from runtime.benchmarks.log import BenchLog
     from runtime.benchmarks.suites import SHIPPED
@@ -81,6 +82,8 @@ def _bench(fractal: Fractal, data: Path | None, job: Mapping[str, Any]) -> Bench
         if BenchLog(path).lines()[0].get("job") == job["id"]:
             return Bench.resume(fractal, path.stem)
     plan = dict(job["plan"])
+    if model := plan.get("model"):
+        refuse_unconfigured(fractal, model)
     if plan["suite"] not in SHIPPED:
         name = Path(plan["suite"]).name
         places = [data / f"{name}{ending}" for ending in ("", ".jsonl", ".json", ".csv")] if data else []

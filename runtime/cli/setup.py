@@ -29,8 +29,8 @@ from runtime.cli.output import (
 from runtime.cli.session import allow, command, folder, json_option, opened
 from runtime.evolution.files import files
 from runtime.evolution.journal import Journal
-from runtime.mcp.client.configured import item, places
-from runtime.mcp.client.servers import Servers
+from runtime.mcp.client.configured import places
+from runtime.mcp.client.starting import item
 from runtime.workspace import trust as kept
 from runtime.workspace.settings import Config, load, user_file
 from runtime.workspace.trust import asks_for
@@ -197,8 +197,10 @@ def trust(names: tuple[str, ...], yes: bool, revoke: bool) -> int:
         folders = [workspace.root, *(path.parent for path in places(workspace.folder, workspace.root))]
         notify(f"withdrew {count(kept.revoke(dict.fromkeys(folders)), 'permission')} of this folder")
         return 0
-    servers = Servers(workspace).configured
-    waiting = [*fractal.untrusted(), *map(item, servers.waiting)]
+    known = fractal.servers()
+    servers = known.configured
+    asked = (item(each, known.sandbox) for each in servers.waiting)
+    waiting = [*fractal.untrusted(), *asked]
     chosen = [each for each in waiting if each.name in names] if names else waiting
     if unknown := set(names) - {each.name for each in waiting}:
         names_asked = {each.name for each in asks_for(workspace, fractal.config, fractal.sources)} | {

@@ -41,7 +41,6 @@ from runtime.cli.output import (
 from runtime.cli.session import Session, allow, command, json_option, opened, opened_to_change
 from runtime.evolution import installing
 from runtime.evolution.samples import Tested
-from runtime.mcp.client.servers import Servers
 from runtime.reflexes.reflex import Reflex
 from runtime.workspace.trust import digest_of
 
@@ -90,7 +89,7 @@ def _ask_servers(fractal: Fractal) -> list[str]:
     troubles: list[str] = []
 
     async def ask() -> None:
-        async with Servers(fractal.workspace, troubles.append):
+        async with fractal.servers(troubles.append):
             pass
 
     asyncio.run(ask())

@@ -76,6 +76,7 @@ def enclosed(
     private: Sequence[Path] = (),
     mounts: Mapping[Path, Path] | None = None,
     scratch_mb: int = 0,
+    lasting: bool = False,
 ) -> Generator[Enclosure]:
     """An enclosure around `folder` (resolved); what it needs on disk exists for the duration of the context.
 
@@ -84,6 +85,9 @@ def enclosed(
     that folder, is watched, and what a command makes there is moved aside when the run is over. `private`
     are folders that it does not see, except what is `visible`. `mounts` are places in `folder` where it
     sees another folder. `scratch_mb` bounds each folder in memory (0: bubblewrap cannot, or need not).
+
+    While a program that is `lasting` goes on, a person may write the settings that the folder lacks. So these
+    are not watched. What stands in them counts once a person has allowed it.
     """
     if folder == Path("/"):
         raise OperationFailed("a command cannot have the whole file system as its folder; choose a folder")
@@ -96,7 +100,8 @@ def enclosed(
             if occupied(path) or (hideable(path) and stack.enter_context(placeholder(path))):
                 bound.append(path)
             else:
-                stack.enter_context(watched(path, folder, enclosure.undone))
+                if not (lasting and path.parent == folder and path.name in PROTECTED):
+                    stack.enter_context(watched(path, folder, enclosure.undone))
                 bound += [path.resolve()] if folder in path.resolve().parents and path.exists() else []
         sockets = [] if network else listed()
         outside = [path for path in sockets if folder not in path.parents]

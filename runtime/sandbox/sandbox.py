@@ -16,8 +16,9 @@ import re
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from kernel.errors import ConfigurationError, OperationFailed
@@ -37,6 +38,16 @@ _LIMITED = (
     'exec "$@"'  # a hard limit that is lower already stays as it is
 )
 _OFF = "or set `sandbox: off` in fractal.yaml to run commands without a sandbox"
+
+
+@dataclass(frozen=True)
+class Lasting:
+    """A program that goes on, ready to be started; `begun` is to be called once it is."""
+
+    words: Sequence[str]
+    env: Mapping[str, str]
+    pass_fds: Sequence[int]
+    begun: Callable[[], None]
 
 
 class Sandbox:
@@ -146,6 +157,60 @@ class Sandbox:
         seconds = time.monotonic() - began
         return CommandResult(ended.exit, output, ended.timed_out, ended.cut, self.mode, seconds)
 
+    @contextmanager
+    def lasting(
+        self,
+        words: Sequence[str],
+        *,
+        folder: Path,
+        start_in: Path,
+        env: Mapping[str, str],
+        protected: Sequence[Path] = (),
+        visible: Sequence[Path] = (),
+        private: Sequence[Path] = (),
+        read_only: bool = False,
+        network: bool = False,
+    ) -> Generator[Lasting]:
+        """What starts a program that goes on, such as a server, inside the sandbox, whatever `mode` says.
+
+        The rest is as for `run`. What it leaves on disk for the program goes when the context ends. `env` is
+        set inside: a variable that loads code loads it there. Raises `ConfigurationError` where the sandbox
+        does not work.
+        """
+        bwrap, bash = program("bwrap", folder), program("bash", folder) or "bash"
+        if why := _why_unavailable(bwrap, bash):
+            raise ConfigurationError(why)
+        assert bwrap
+        if any("\0" in each or "=" in name for name, text in env.items() for each in (name, text)):
+            raise ConfigurationError("a variable of the environment has NUL, or = in its name")
+        with ExitStack() as stack:
+            lifeline = Lifeline(stack, bash)
+            given = stack.enter_context(tempfile.TemporaryFile())
+            given.write(b"".join(f"--setenv\0{name}\0{text}\0".encode() for name, text in env.items()))
+            given.seek(0)
+            enclosure = stack.enter_context(
+                enclosed(
+                    folder.resolve(),
+                    protected,
+                    visible,
+                    read_only=read_only,
+                    network=network,
+                    environ={**os.environ, **({"PATH": env["PATH"]} if "PATH" in env else {})},
+                    private=private,
+                    scratch_mb=self.limits.scratch_mb if _has_size_option(bwrap, bash) else 0,
+                    lasting=True,
+                )
+            )
+            # the values of variables may be secret, and anybody on the machine sees the words of a process
+            options = ["--args", str(given.fileno()), *enclosure.arguments, "--chdir", str(start_in)]
+            words = [bwrap, *options, "--", *self._limits(bash, math.inf, lifeline), *words]
+            yield Lasting(
+                lifeline.watched(words),
+                _environment(None, "bwrap"),
+                (given.fileno(), lifeline.passed),
+                lambda: lifeline.answer(stack),
+            )
+
     def clear(self, folder: Path, protected: Sequence[Path]) -> None:
         """Remove what a command with a dead supervisor left in `folder` (resolved)."""
         clear(folder, protected)
@@ -154,11 +219,12 @@ class Sandbox:
         """The words that ask over the lifeline, set the limits and become the command that follows them."""
         limits = {
             "c": 0,  # no core files
-            "t": math.ceil(timeout * (os.cpu_count() or 1)) + 5,
             "d": self.limits.process_mb * 1024,
             "f": self.limits.file_mb * 1024,
         }
-        if self.mode != "off":
+        if math.isfinite(timeout):
+            limits["t"] = math.ceil(timeout * (os.cpu_count() or 1)) + 5
+        if lifeline is not None:
             limits["u"] = NPROC
         listed = " ".join(f"{name}={value}" for name, value in limits.items())
         if lifeline is None:

@@ -33,7 +33,7 @@ class NewRun(StrictRequest):
     """A run to start."""
 
     task: Text = Field(description="the task in words")
-    model: str | None = Field(default=None, description="replaces the configured model")
+    model: str | None = Field(default=None, description="another one of the models that the settings name")
     agent: str | None = Field(
         default=None, pattern=NAME.pattern, description="whose settings and patterns are used"
     )
@@ -94,7 +94,7 @@ class Fork(StrictRequest):
     )
     worktree: bool = Field(default=False, description="start from the files as they were after that step")
     start: bool = Field(default=True, description="whether the copy goes on at once")
-    model: str | None = Field(default=None, description="replaces the configured model")
+    model: str | None = Field(default=None, description="another one of the models that the settings name")
 
 
 class Listed(BaseModel):

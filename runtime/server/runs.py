@@ -192,6 +192,7 @@ async def feedback(run: Run, body: Feedback, served: Served, by: By) -> None:
 async def fork(run: Run, served: Served, response: Response, body: Fork | None = None) -> Seen:
     """Copy a run up to a step of its root as a new one, which goes on differently."""
     body, after = body or Fork(), served.events.newest
+    served.runs.refuse_model(body.model)
     new = await run_in_threadpool(served.fractal.fork, run, body.step, worktree=body.worktree)
     if body.start:
         await served.runs.resume(new, model=body.model)

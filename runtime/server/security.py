@@ -12,7 +12,9 @@ from runtime.server.signing_in import Door, Receive, Scope
 
 LARGEST = 1_000_000
 """Bytes of a body. Source: server.md."""
-NO_TOKEN = "the bearer token is missing or wrong; it is FRACTAL_TOKEN of the server"
+NO_TOKEN = (
+    "the bearer token is missing or wrong; it is FRACTAL_TOKEN of the server, or in ~/.config/fractal/token"
+)
 HEADERS: dict[str, str] = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "img-src 'self' data:; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",

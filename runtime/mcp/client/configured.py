@@ -10,17 +10,24 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
 from kernel import disk
 from kernel.errors import ConfigurationError
-from runtime.workspace import trust
 
 LARGEST = 1_000_000
 """Bytes of a settings file; a larger file is an error."""
+LONGEST = 4_096
+"""Characters of a text that may be a path."""
+OWN = "mcp.json"
+"""The name of the user's own file."""
+FOLDER = "FRACTAL_FOLDER"
+"""The variable that stands for the folder that runs work in."""
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _HTTP = ("http", "streamable-http", "streamableHttp", "streamable_http")
 _KINDS: Mapping[str, tuple[type, str]] = {
@@ -28,10 +35,16 @@ _KINDS: Mapping[str, tuple[type, str]] = {
     "args": (list, "a list of strings"),
     "env": (dict, "an object of strings"),
     "cwd": (str, "a string"),
+    "network": (bool, "true or false"),
+    "outside": (bool, "true or false"),
     "url": (str, "a string"),
     "headers": (dict, "an object of strings"),
 }
-_KEYS = {"stdio": ("command", "args", "env", "cwd"), "http": ("url", "headers"), "sse": ("url", "headers")}
+_KEYS = {
+    "stdio": ("command", "args", "env", "cwd", "network", "outside"),
+    "http": ("url", "headers"),
+    "sse": ("url", "headers"),
+}
 """The keys of an entry that each transport uses; the first is required."""
 
 
@@ -47,9 +60,41 @@ class Entry:
     command: str = ""
     args: Sequence[str] = ()
     env: Mapping[str, str] = field(default_factory=dict[str, str])
-    cwd: Path | None = None
+    cwd: Path = Path()
+    network: bool = False
+    outside: bool = False  # in the user's own file: it may run outside the sandbox, whatever it names
+    project: Path = Path()  # where runs write
+    written: str = ""  # all of it as written, for the question whether it is allowed
     url: str = ""
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def own(self) -> bool:
+        """Whether the user's own file names it."""
+        return self.source.name == OWN
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """All texts that may name a file."""
+        return (self.command, *self.args, *self.env.values())
+
+    @property
+    def of_folder(self) -> bool:
+        """Whether it comes with the folder, or names something in it: a run may have written what it runs."""
+        if self.transport != "stdio" or (self.own and self.outside):
+            return False
+        return not self.own or _names_project(self)
+
+    @property
+    def path(self) -> str:
+        """The PATH of its program."""
+        return self.env.get("PATH", os.environ.get("PATH", os.defpath))
+
+    @property
+    def path_elsewhere(self) -> str:
+        """The same without what lies in the folder, or is relative."""
+        places = self.path.split(os.pathsep)
+        return os.pathsep.join(each for each in places if not inside(Path(each), self.project))
 
 
 @dataclass(frozen=True)
@@ -59,6 +104,49 @@ class Configured:
     entries: Mapping[str, Entry]
     troubles: tuple[str, ...] = ()
     waiting: tuple[Entry, ...] = ()  # for the user's permission
+
+
+def inside(path: Path, project: Path) -> bool:
+    """Whether a path is the folder or in it, as written or behind links; a relative one is, for safety."""
+    if not path.is_absolute():
+        return True
+    with suppress(OSError, ValueError, RuntimeError):
+        spelled = (Path(os.path.normpath(path)), path.resolve())
+        return any(each == project or project in each.parents for each in spelled)
+    return False
+
+
+def spellings(project: Path) -> re.Pattern[str]:
+    """Finds the folder in a text, also as a shell would write it."""
+    texts = [str(project)]
+    with suppress(RuntimeError, ValueError):
+        below = project.relative_to(Path.home().resolve()).as_posix()
+        texts += [f"{home}/{below}" for home in ("~", "$HOME", "${HOME}")]
+    return re.compile(rf"(?:{'|'.join(map(re.escape, texts))})(?![\w.-])")
+
+
+def mentioned(entry: Entry) -> Iterator[Path]:
+    """The existing files and folders that the texts of an entry name, and the folder that it starts in."""
+    yield entry.cwd
+    for word in entry.words:
+        for text in dict.fromkeys((word, word.partition("=")[2], *word.split(os.pathsep))):
+            with suppress(OSError, ValueError, RuntimeError):
+                path = entry.cwd / Path(text).expanduser()
+                if text and len(text) < LONGEST and path.exists():
+                    yield Path(os.path.normpath(path))
+
+
+def _names_project(entry: Entry) -> bool:
+    """Whether something in the folder may be what a server of the user's own file runs."""
+    finds, ours = spellings(entry.project), disk.user_folder().resolve()
+    if any(finds.search(word) for word in entry.words):
+        return True
+    paths = (path for path in mentioned(entry) if not inside(path, ours))  # no run writes there
+    if any(inside(path, entry.project) for path in paths):
+        return True
+    return not shutil.which(entry.command, path=entry.path_elsewhere) and bool(
+        shutil.which(entry.command, path=entry.path)
+    )
 
 
 def places(folder: Path, root: Path) -> tuple[Path, ...]:
@@ -73,6 +161,10 @@ def read(paths: Iterable[Path], folder: Path, environ: Mapping[str, str] = os.en
     entries: dict[str, Entry] = {}
     troubles: list[str] = []
     names: set[str] = set()
+    paths = list(paths)
+    own = [folder, *(path.parent for path in paths if path.name != OWN)]
+    project = min(own, key=lambda path: len(path.parts)).resolve()
+    environ = {**environ, FOLDER: str(folder)}
     for path in paths:
         try:
             servers = _servers(path)
@@ -84,7 +176,7 @@ def read(paths: Iterable[Path], folder: Path, environ: Mapping[str, str] = os.en
                 continue
             names.add(name)
             try:
-                if entry := _entry(name, raw, path, folder, environ):
+                if entry := _entry(name, raw, path, project, environ):
                     entries[name] = entry
             except ValueError as error:
                 troubles.append(f"{path}: mcpServers.{name}{error}")
@@ -111,7 +203,7 @@ def _servers(path: Path) -> Mapping[str, Any]:
     return cast(dict[str, Any], servers)
 
 
-def _entry(name: str, raw: Any, path: Path, folder: Path, environ: Mapping[str, str]) -> Entry | None:
+def _entry(name: str, raw: Any, path: Path, project: Path, environ: Mapping[str, str]) -> Entry | None:
     """The server, or None if it is disabled or Fractal itself; `ValueError` names the place and the error."""
     if not isinstance(raw, dict):
         raise ValueError(": must be an object with command or url")
@@ -133,8 +225,9 @@ def _entry(name: str, raw: Any, path: Path, folder: Path, environ: Mapping[str, 
         raise ValueError(f".{required}: must be a string that is not empty")
     values = {key: _value(key, fields[key], environ) for key in keys if fields.get(key) is not None}
     if transport == "stdio":
-        own = path.name == "mcp.json"  # the user's own file belongs to no folder
-        values["cwd"] = (folder if own else path.parent) / values.get("cwd", "")
+        if values.get("outside") and path.name != OWN:
+            raise ValueError(f".outside: only your own {disk.user_folder() / OWN} may say so")
+        values["cwd"] = path.parent / Path(values.get("cwd", "")).expanduser()
         label = " ".join(map(str, [fields["command"], *(fields.get("args") or [])]))
     else:
         label = fields["url"].partition("?")[0]
@@ -142,7 +235,11 @@ def _entry(name: str, raw: Any, path: Path, folder: Path, environ: Mapping[str, 
             raise ValueError(f".url: {fields['url'][:80]!r} does not begin with http:// or https://")
     serialized = json.dumps([str(path), fields], sort_keys=True, ensure_ascii=False)
     digest = hashlib.sha256(serialized.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-    return Entry(name, path, transport, digest, label[:120], **values)
+    rest = {key: fields[key] for key in ("env", "cwd", "headers") if fields.get(key)}
+    written = " ".join(
+        [label, *(f"{key} {json.dumps(text, ensure_ascii=False)}" for key, text in rest.items())]
+    )
+    return Entry(name, path, transport, digest, label[:120], project=project, written=written, **values)
 
 
 def _value(key: str, value: Any, environ: Mapping[str, str]) -> Any:
@@ -154,8 +251,10 @@ def _value(key: str, value: Any, environ: Mapping[str, str]) -> Any:
         return tuple(_expanded(f".{key}[{at}]", each, environ) for at, each in items)
     if kind is dict:
         pairs = cast(dict[str, Any], value).items()
+        if wrong := next((each for each, _ in pairs if "\0" in each or "=" in each), ""):
+            raise ValueError(f".{key}: {wrong!r} is no name: it has = or the character NUL")
         return {name: _expanded(f".{key}.{name}", each, environ) for name, each in pairs}
-    return _expanded(f".{key}", value, environ)
+    return value if kind is bool else _expanded(f".{key}", value, environ)
 
 
 def _expanded(place: str, value: Any, environ: Mapping[str, str]) -> str:
@@ -182,22 +281,3 @@ def _is_fractal(fields: Mapping[str, Any]) -> bool:
     words = [str(each) for each in cast(list[Any], args)] if isinstance(args, list) else []
     elsewhere = {"-C", "--folder"} & set(words) or fields.get("cwd")
     return Path(str(fields.get("command", ""))).name == "fractal" and "mcp" in words and not elsewhere
-
-
-def item(entry: Entry) -> trust.Item:
-    """A server as an item that the user can trust."""
-    return trust.Item(str(entry.source.parent), f"mcp:{entry.name}", entry.digest, entry.shown)
-
-
-def allowed(config: Configured) -> Configured:
-    """The same, with the servers that the user has not allowed yet moved from `entries` to `waiting`."""
-    foreign = [entry for entry in config.entries.values() if entry.source.name != "mcp.json"]
-    names = {each.name for each in trust.waiting(map(item, foreign))}
-    waiting = tuple(entry for entry in foreign if f"mcp:{entry.name}" in names)
-    messages = (
-        f"{entry.source} names the MCP server {entry.name} ({entry.shown}), which you have not allowed yet; "
-        f"review it, then run: fractal trust mcp:{entry.name}"
-        for entry in waiting
-    )
-    entries = {name: entry for name, entry in config.entries.items() if f"mcp:{name}" not in names}
-    return Configured(entries, (*config.troubles, *messages), waiting)

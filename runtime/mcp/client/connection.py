@@ -17,7 +17,7 @@ from kernel.document.redaction import learn_secret, learn_secrets, neutralise, r
 from kernel.errors import ConfigurationError, FractalError, OperationFailed
 from kernel.tools.operations import Result
 from runtime.mcp.client.configured import Entry
-from runtime.mcp.client.transports import Address, Program
+from runtime.mcp.client.transports import Address, Program, Starting
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -45,6 +45,7 @@ class Connection:
         entry: Entry,
         log: Path,
         listed: Listed,
+        starting: Starting,
         *,
         lists: bool = True,
         start_seconds: float = START_SECONDS,
@@ -55,7 +56,7 @@ class Connection:
         self.doubtful = False  # a call got no answer
         self.version = ""
         self._listed = listed
-        self._session = Program(entry, log) if entry.transport == "stdio" else Address(entry)
+        self._session = Program(entry, log, starting) if entry.transport == "stdio" else Address(entry)
         self._ready: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
         self._changed, self._closing = asyncio.Event(), asyncio.Event()
         if lists:  # the cached list may be out of date

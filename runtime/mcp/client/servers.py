@@ -22,9 +22,11 @@ from kernel import disk
 from kernel.errors import FractalError, OperationFailed
 from kernel.tools.operations import OperationContext, Result
 from kernel.tools.tool import Tool
-from runtime.mcp.client.configured import Configured, Entry, allowed, places, read
+from runtime.mcp.client.configured import Configured, Entry, places, read
 from runtime.mcp.client.connection import START_SECONDS, Broken, Connection
 from runtime.mcp.client.listing import Raw, kept, tools_of
+from runtime.mcp.client.starting import allowed, starting, where
+from runtime.sandbox.sandbox import Sandbox
 from runtime.workspace.trust import place as trust_place
 from runtime.workspace.workspace import Workspace
 
@@ -69,8 +71,11 @@ class Servers:
         workspace: Workspace,
         warn: Callable[[str], None] = lambda text: None,
         start_seconds: float = START_SECONDS,
+        sandbox: Sandbox | None = None,
     ) -> None:
+        """Servers of the folder run in `sandbox`."""
         self._workspace = workspace
+        self.sandbox = sandbox or Sandbox()
         self._warn = warn
         self._start_seconds = start_seconds
         self._warned: set[str] = set()
@@ -117,7 +122,7 @@ class Servers:
         self._reload()
         entries = list(self._configured.entries.values())
         if entries and find_spec("mcp") is None:
-            return [Seen(each.name, each.transport, error=MISSING) for each in entries]
+            return [Seen(each.name, self._kind(each), error=MISSING) for each in entries]
         return list(await asyncio.gather(*(self._look_at(entry, seconds) for entry in entries)))
 
     async def _look_at(self, entry: Entry, seconds: float) -> Seen:
@@ -128,7 +133,7 @@ class Servers:
                 return await self._ask(entry)
         except TimeoutError:
             error = f"it did not answer within {seconds:g} s; runs wait longer"
-            return Seen(entry.name, entry.transport, error=error, fix=f"try it by hand: {entry.shown}")
+            return Seen(entry.name, self._kind(entry), error=error, fix=f"try it by hand: {entry.shown}")
 
     async def run(self, context: OperationContext, tool: Tool, args: Mapping[str, Any]) -> Result:
         """Call a server's tool; the kernel's runner for the scheme `mcp`."""
@@ -192,7 +197,8 @@ class Servers:
                 self._workspace.make()
                 log = self._place(entry, ".log")
                 keep = partial(self._keep, entry)
-                existing = Connection(entry, log, keep, lists=lists, start_seconds=self._start_seconds)
+                start = partial(starting, entry, self.sandbox, self._workspace)
+                existing = Connection(entry, log, keep, start, lists=lists, start_seconds=self._start_seconds)
                 self._connections[entry.name] = existing
             return existing
 
@@ -205,8 +211,11 @@ class Servers:
             self._write(entry, Known(time.time(), error=str(error)))
             by_hand = f"try it by hand: {entry.shown}"
             fix = by_hand if entry.command else f"fix url or headers in {entry.source}"
-            return Seen(entry.name, entry.transport, error=str(error), fix=fix)
-        return Seen(entry.name, entry.transport, len(tools), connection.version)
+            return Seen(entry.name, self._kind(entry), error=str(error), fix=fix)
+        return Seen(entry.name, self._kind(entry), len(tools), connection.version)
+
+    def _kind(self, entry: Entry) -> str:
+        return " ".join(filter(None, (entry.transport, where(entry, self.sandbox))))
 
     @cached_property
     def _reserved(self) -> frozenset[str]:
@@ -222,7 +231,7 @@ class Servers:
         stats[trust_place()] = disk.version(trust_place())
         if (stats, self._lists()) == self._stats:
             return
-        self._configured = allowed(read(paths, self._workspace.folder))
+        self._configured = allowed(read(paths, self._workspace.folder), self.sandbox)
         self._tools, self._skipped = [], []
         for entry in self._configured.entries.values():
             if cached := self._cached(entry):

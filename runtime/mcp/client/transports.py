@@ -1,18 +1,17 @@
 """The two transports: a program that speaks on its standard input and output, and a server at an address.
 
 The SDK's stdio transport does not limit the length of a line, and prints to the terminal what it cannot
-parse; this one does neither. A program gets a clean environment and its own process group, which ends with
-the connection. Addresses use the SDK's transports with a limit on the size of answers.
+parse; this one does neither. A program gets its own process group, which ends with the connection.
+Addresses use the SDK's transports with a limit on the size of answers.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import signal
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import ExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from kernel.document.redaction import Pieces, neutralise, redact
 from kernel.errors import ConfigurationError
 from runtime.mcp.client.configured import Entry
-from runtime.sandbox.programs import program
+from runtime.sandbox.sandbox import Lasting
 
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
@@ -38,15 +37,17 @@ SILENT_SECONDS = 300.0
 """How long a stream may be silent; a call has a shorter limit."""
 STREAM_BYTES = 8 * MESSAGE_BYTES
 """The limit of a stream of messages; a single message is limited by `MESSAGE_BYTES`."""
-_INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR")
+Starting = Callable[[], AbstractContextManager[tuple[Lasting, Path]]]
+"""What starts a program, and in which folder; what it needs is there until the context ends."""
 
 
 class Program:
     """One session with a program; `why` says how it failed, else it is empty."""
 
-    def __init__(self, entry: Entry, log: Path) -> None:
+    def __init__(self, entry: Entry, log: Path, starting: Starting) -> None:
         self.entry = entry
         self.log = log
+        self._starting = starting
         self.why = ""
         self.garbage = 0
         self.invalid = ""  # the first invalid line
@@ -68,7 +69,12 @@ class Program:
         import anyio
         from mcp.shared.message import SessionMessage
 
-        process = await self._started()
+        stack = ExitStack()
+        try:
+            process = await self._started(stack)
+        except BaseException:
+            stack.close()
+            raise
         to_us, received = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         sent, from_us = anyio.create_memory_object_stream[SessionMessage](0)
         tasks = [
@@ -91,36 +97,26 @@ class Program:
                 from_us.close()
                 if transport := getattr(process, "_transport", None):
                     transport.close()  # it stays open while another process holds a pipe
+                stack.close()
 
-    async def _started(self) -> asyncio.subprocess.Process:
-        entry = self.entry
-        inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
-        environment = {**inherited, "TERM": "dumb", **entry.env}
-        folder = entry.cwd or Path.cwd()
-        if not folder.is_dir():
-            raise ConfigurationError(f"its folder {folder} does not exist; fix cwd in {entry.source}")
-        found = shutil.which(entry.command, path=environment.get("PATH", os.defpath))
-        if "/" in entry.command:
-            found = str(folder / entry.command)
-        if found is None or not os.access(found, os.X_OK):
-            fix = f"install it, or fix command in {entry.source}"
-            raise ConfigurationError(f"there is no program {entry.command}; {fix}")
-        words = [found, *entry.args]
-        if setpriv := program("setpriv", folder):  # ends it even if this process is killed
-            words = [setpriv, "--pdeathsig", "KILL", "--", *words]
+    async def _started(self, stack: ExitStack) -> asyncio.subprocess.Process:
+        start, folder = stack.enter_context(self._starting())
         try:
-            return await asyncio.create_subprocess_exec(
-                *words,
-                cwd=folder,
-                env=environment,
+            process = await asyncio.create_subprocess_exec(
+                *start.words,
+                cwd=folder if folder.is_dir() else None,
+                env=dict(start.env),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
                 start_new_session=True,
+                pass_fds=tuple(start.pass_fds),
                 limit=MESSAGE_BYTES,
             )
         except (OSError, ValueError) as error:
             raise ConfigurationError(f"it cannot be started: {error}") from None
+        start.begun()
+        return process
 
     async def _read(self, process: asyncio.subprocess.Process, to_us: Any) -> None:
         import anyio

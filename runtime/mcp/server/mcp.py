@@ -166,7 +166,7 @@ def make(runs: Runs) -> MCPServer:
     ) -> State:
         """Start a run: a task in words, done in the server's folder. Wait up to `wait` seconds for its end.
 
-        `model` replaces the configured model; `after` is an earlier run that this one follows up.
+        `model` is another one that the settings name; `after` is an earlier run that this one follows up.
         """
         return await settled(await runs.start(task, model=model, after=after, trace=_trace(ctx)), wait, ctx)
 

@@ -111,7 +111,7 @@ class Server:
         if name == "child":
             import subprocess
 
-            child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+            child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", *sys.argv[2:]])
             return text(str(child.pid))
         if name == "grow":
             self.tools.append(tool("grown", "A tool that was not there before."))

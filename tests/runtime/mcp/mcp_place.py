@@ -20,9 +20,9 @@ from runtime.workspace.workspace import Workspace
 FAKE = Path(__file__).with_name("fake_server.py")
 
 
-def fake(kind: str = "plain", **more: Any) -> dict[str, Any]:
-    """The entry of a fake server of that kind."""
-    return {"command": sys.executable, "args": [str(FAKE), kind], **more}
+def fake(kind: str = "plain", *marks: str, **more: Any) -> dict[str, Any]:
+    """The entry of a fake server of that kind; by a mark, `process_list` finds it and what it starts."""
+    return {"command": sys.executable, "args": [str(FAKE), kind, *marks], **more}
 
 
 class Place:
@@ -32,6 +32,7 @@ class Place:
         self.folder = folder
         self.start_seconds = 30.0
         self.warnings: list[str] = []
+        self.sandbox = Sandbox()
 
     def write(self, servers: Mapping[str, Any]) -> Path:
         path = self.folder / ".mcp.json"
@@ -40,7 +41,7 @@ class Place:
 
     def servers(self) -> Servers:
         workspace = Workspace.find(self.folder, shipped_system())
-        return Servers(workspace, self.warnings.append, self.start_seconds)
+        return Servers(workspace, self.warnings.append, self.start_seconds, self.sandbox)
 
     def lists(self) -> dict[str, Tool]:
         """The tools by name, as a run would find them."""

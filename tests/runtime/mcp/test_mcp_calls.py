@@ -5,32 +5,19 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from pathlib import Path
+import secrets
+from contextlib import suppress
 
 import pytest
-from lanes import until, within
+from lanes import within
 from mcp_place import call, fake
+from process_list import alive, gone
 
 from kernel.document.redaction import redact
 from kernel.errors import OperationFailed
 from kernel.tools.operations import OperationContext
 from kernel.tools.tool import Tool
 from runtime.sandbox.sandbox import Sandbox
-
-
-def alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    try:  # one that nobody has waited for is no process any more
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
-def gone(pid: int) -> bool:
-    return until(lambda: not alive(pid), 30) is True
 
 
 def test_a_call_gives_its_text_and_tells_the_server(place):
@@ -92,47 +79,52 @@ def test_a_server_gets_a_clean_environment_and_its_own_folder(place, monkeypatch
     assert "MY_API_KEY" not in seen["env"]
     assert redact(seen["env"]["TOKEN"]) == "[redacted TOKEN]", "its own secret is known from then on"
     allowed = {"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR", "TERM"}
-    assert set(seen["env"]) <= allowed | {"HAS", "TOKEN", "LC_CTYPE", "PWD"}
+    harmless = {"LC_CTYPE", "PWD", "OLDPWD", "SHLVL", "_", "PYTHONDONTWRITEBYTECODE"}
+    assert set(seen["env"]) <= allowed | harmless | {"HAS", "TOKEN"}
 
 
 def test_a_server_and_what_it_started_end_with_the_run(place):
-    place.write({"it": fake()})
-    where, child = place.calls(("it-where", {}), ("it-child", {}))
-    assert gone(json.loads(where.text)["pid"])
-    assert gone(int(child.text))
+    mark = secrets.token_hex(8)
+    place.write({"it": fake("plain", mark)})
+
+    async def work(servers):
+        before = alive(mark)
+        started = await call(servers, place.folder, "it-child", {})
+        return started.ok and len(alive(mark)) > len(before) > 0
+
+    assert place.within(work)
+    assert gone(mark)
 
 
 def test_a_server_that_will_not_end_is_ended(place):
-    place.write({"it": fake("stubborn")})
+    mark = secrets.token_hex(8)
+    place.write({"it": fake("stubborn", mark)})
     with within(8):
-        (where,) = place.calls(("it-where", {}))
-        assert gone(json.loads(where.text)["pid"])
+        assert place.calls(("it-where", {}))[0].ok
+        assert gone(mark)
 
 
 def test_a_server_ends_when_the_run_is_cancelled(place):
-    place.write({"it": fake()})
-    pids: list[int] = []
+    mark = secrets.token_hex(8)
+    place.write({"it": fake("plain", mark)})
     known = asyncio.Event()
-
-    async def start(servers):
-        where = await call(servers, place.folder, "it-where", {})
-        pids.append(json.loads(where.text)["pid"])
-        known.set()
-        await call(servers, place.folder, "it-slow", {"seconds": 60}, 120)
 
     async def cancelled():
         async def session():
             async with place.servers() as servers:
-                await start(servers)
+                await call(servers, place.folder, "it-where", {})
+                known.set()
+                await call(servers, place.folder, "it-slow", {"seconds": 60}, 120)
 
         task = asyncio.create_task(session())
         await known.wait()
+        assert alive(mark)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
 
     asyncio.run(cancelled())
-    assert gone(pids[0])
+    assert gone(mark)
 
 
 def test_a_server_that_dies_fails_the_call_and_the_next_call_starts_it_anew(place):
@@ -145,11 +137,14 @@ def test_a_server_that_dies_fails_the_call_and_the_next_call_starts_it_anew(plac
 
 
 def test_a_call_that_can_be_repeated_is_made_again_when_the_server_had_ended_before(place):
-    place.write({"it": fake()})
+    mark = secrets.token_hex(8)
+    place.write({"it": fake("plain", mark)})
 
     async def work(servers):
-        where = await call(servers, place.folder, "it-where", {})
-        os.kill(json.loads(where.text)["pid"], 9)
+        await call(servers, place.folder, "it-where", {})
+        for process in alive(mark):
+            with suppress(ProcessLookupError):
+                os.kill(int(process), 9)
         return await call(servers, place.folder, "it-echo", {"text": "still there"})
 
     result = place.within(work)

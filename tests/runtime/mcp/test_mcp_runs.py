@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from lanes import until
 from mcp_place import Place, fake
-from playing import ACCEPT, plan
+from playing import ACCEPT, boxed, plan
+from process_list import alive, gone
 from warm import Process
 
 
@@ -118,38 +119,37 @@ def test_a_server_that_does_not_work_is_a_warning_of_the_run(place, play):
 
 
 def test_a_run_ends_its_servers(place, play):
-    place.write({"it": fake()})
+    mark = secrets.token_hex(8)
+    place.write({"it": fake("plain", mark)})
     played = play(answers({"tool": "it-where", "args": {}}, success=[{"step": 1, "has": "pid"}]))
-    whole = played.folder / "artifacts"
-    text = played.root.steps[1].result
-    if "pid" not in text or "…" in text:
-        text = next(whole.glob("*.txt")).read_text()
-    pid = json.loads(text)["pid"]
-    until(lambda: not Path(f"/proc/{pid}").exists(), 30)
+    assert played.root.steps[1].state == "done"
+    assert gone(mark)
 
 
 COMMAND = [sys.executable, "-m", "runtime.cli", "run", "wait", "--model"]
 
 
+@boxed
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_however_a_run_is_stopped_its_servers_end(place, how):
     script = place.folder / "script.json"
     steps = [{"tool": "it-slow", "args": {"seconds": 60}}]
     script.write_text(json.dumps({"fused": plan(*steps), "plan": plan(*steps), "check": ACCEPT}))
-    place.write({"it": fake(env={"PIDS": "pids"})})
+    mark = secrets.token_hex(8)
+    place.write({"it": fake("plain", mark, env={"PIDS": "pids"})})
     place.lists()
     (place.folder / "pids").unlink()
     running = Process(
         [*COMMAND, f"scripted:{script}"],
         cwd=place.folder,
-        env={**os.environ, "FRACTAL_SANDBOX": "off"},
+        env=os.environ,
         stderr=subprocess.PIPE,
         start_new_session=True,
     )
     pids = place.folder / "pids"
     until(lambda: pids.exists() and "call" in pids.read_text())
-    pid = int(pids.read_text().split()[0])
+    assert alive(mark)
     running.send_signal(how)
     _, stderr = running.communicate(timeout=50)
-    until(lambda: not Path(f"/proc/{pid}").exists(), 30, lambda: stderr)
+    assert gone(mark)
     assert b"Traceback" not in stderr

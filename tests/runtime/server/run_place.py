@@ -19,7 +19,10 @@ SECRET = {"tool": "read", "args": {"path": ".env"}}
 
 
 def settings(folder: Path, **values: Any) -> None:
-    (folder / "fractal.yaml").write_text(json.dumps({"sandbox": "off", **values}), "utf-8")
+    """The settings of the workspace, in which clients may choose the model of `script`."""
+    agents = {"scripted": {"model": f"scripted:{folder / 'script.json'}"}}
+    own = {"sandbox": "off", "agents": agents, **values}
+    (folder / "fractal.yaml").write_text(json.dumps(own), "utf-8")
 
 
 def script(folder: Path, *steps: Mapping[str, Any], **more: Any) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from run_place import TOKEN
 from warm import Process
 
 from runtime.server.app import create_app
@@ -44,11 +45,15 @@ def variables(more: Mapping[str, str]) -> dict[str, str]:
 
 @contextmanager
 def served(folder: Path, *words: str, env: Mapping[str, str] | None = None) -> Generator[Served]:
-    """A server of this folder, with these options and variables; it is stopped after the block."""
+    """A server of this folder, with these options and variables; it is stopped after the block.
+
+    Its token is `TOKEN`, where neither says another.
+    """
+    own = {} if {"--token", "--no-token"} & set(words) else {"FRACTAL_TOKEN": TOKEN}
     process = Process(
         [*COMMAND, *words],
         cwd=folder,
-        env=variables(env or {}),
+        env=variables({**own, **(env or {})}),
         stdin=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,

@@ -22,6 +22,7 @@ from runtime.api.fractal import Fractal
 from runtime.server.client import Client, ServerError
 from runtime.server.persons import MOST_PAGES, Persons
 
+SHOWN = {"Authorization": f"Bearer {TOKEN}"}
 LINK = re.compile(r"open once: (http://127\.0\.0\.1:\d+)/#person=(\S+)")
 
 
@@ -48,6 +49,7 @@ class Terminal:
 def at_terminal(folder: Path, **env: str) -> Iterator[Terminal]:
     """A server that a person has started at a terminal."""
     handle, inner = pty.openpty()
+    env = {"FRACTAL_TOKEN": TOKEN, **env}
     process = Process(COMMAND, cwd=folder, env=variables(env), stdin=inner, stdout=inner, stderr=inner)
     os.close(inner)
     try:
@@ -120,7 +122,10 @@ def test_the_person_who_opens_the_link_of_the_terminal_approves(work: Path) -> N
     (work / ".env").write_text("KEY=1\n")
     with at_terminal(work) as terminal:
         ((url, code),) = terminal.links(1)
-        with Client(url) as client, httpx.Client(base_url=url, timeout=PATIENCE) as page:
+        with (
+            Client(url, token=TOKEN) as client,
+            httpx.Client(base_url=url, timeout=PATIENCE, headers=SHOWN) as page,
+        ):
             run = waiting_with(client, script(work, SECRET))
             assert page.get("/api/person").json() == {"person": False, "possible": True}
             assert page.post("/api/person", json={"code": code[:-1]}).status_code == 403
@@ -142,7 +147,7 @@ def test_the_person_who_opens_the_link_of_the_terminal_approves(work: Path) -> N
 
     with at_terminal(work) as terminal:  # a proof ends with the server
         ((url, _),) = terminal.links(1)
-        gone = httpx.post(f"{url}/api/runs/{run}/reject", headers={"X-Fractal-Person": proof})
+        gone = httpx.post(f"{url}/api/runs/{run}/reject", headers={**SHOWN, "X-Fractal-Person": proof})
         assert (gone.status_code, "not recognised any more" in gone.json()["error"]) == (403, True)
 
 

@@ -18,7 +18,7 @@ import warm
 from hypothesis import given
 from hypothesis import strategies as st
 from lanes import pause, until, within
-from run_place import ended, script, settings
+from run_place import TOKEN, ended, script, settings
 from serving import in_thread, served, variables
 from websockets.sync.client import connect
 
@@ -102,7 +102,7 @@ async def test_one_run_is_selected_and_pieces_of_replies_are_left_out() -> None:
 
 
 def test_after_a_restart_a_client_is_told_to_reload(work: Path) -> None:
-    with served(work) as server, Client(server.url) as client:
+    with served(work) as server, Client(server.url, token=TOKEN) as client:
         begun = client.start("what is 2 + 2")
         id = ended(client, begun)[-1][0]
         server.kill()
@@ -122,7 +122,7 @@ def test_two_servers_and_a_command_work_on_one_workspace(work: Path) -> None:
     with (
         served(work) as one,
         in_thread(work) as two,
-        Client(one.url) as first,
+        Client(one.url, token=TOKEN) as first,
         Client(two) as second,
     ):
         earlier = first.start("what is 1 + 1")
@@ -190,12 +190,12 @@ def test_the_same_events_come_over_a_websocket(work: Path) -> None:
 
 @pytest.mark.night
 def test_clients_that_do_not_read_or_are_too_many_hold_up_nobody(work: Path) -> None:
-    with served(work) as server, Client(server.url) as client, ExitStack() as streams:
-        place = urlsplit(server.url)
+    with served(work) as server, Client(server.url, token=TOKEN) as client, ExitStack() as streams:
+        place, shown = urlsplit(server.url), f"Authorization: Bearer {TOKEN}\r\n"
 
         def stream() -> socket.socket:
             made = socket.create_connection((place.hostname, place.port), timeout=60)
-            made.sendall(f"GET /api/events HTTP/1.1\r\nHost: {place.netloc}\r\n\r\n".encode())
+            made.sendall(f"GET /api/events HTTP/1.1\r\nHost: {place.netloc}\r\n{shown}\r\n".encode())
             return made
 
         idle = [streams.enter_context(stream()) for _ in range(MOST_CLIENTS)]

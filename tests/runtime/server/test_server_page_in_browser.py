@@ -154,6 +154,8 @@ def test_a_run_is_followed_from_its_start_through_an_approval_to_its_end(
     script = folder.parent / "writes.json"
     writes = plan({"tool": "write", "args": {"path": "hours.md", "content": "from ten\n"}})
     script.write_text(json.dumps({"fused": writes, "plan": writes, "check": ACCEPT}))
+    offered = {"agents": {"writer": {"model": f"scripted:{script}"}}}
+    (folder / "fractal.yaml").write_text(json.dumps(offered))  # a client chooses no other model
     task = {"task": "write the hours", "model": f"scripted:{script}"}
     run = httpx.post(f"{base}/api/runs", json=task, timeout=60).json()["run"]
     row = visitor.locator(f"#run-{run}", has_text="waiting")

@@ -61,7 +61,7 @@ def test_a_runner_does_what_is_queued_and_reports(client: httpx.Client, machine:
     first = queue(client, limit=6, model=model, every=3)
     second = queue(client, suite="own", model=model)
     missing = queue(client, suite="aime", model=model)
-    env = {**SETTINGS, "FRACTAL_TOKEN": TOKEN}
+    env = {**SETTINGS, "FRACTAL_TOKEN": TOKEN, "FRACTAL_MODEL": model}
     done = machine(*words(client, "--data", ".", "--once"), env=env)
     assert done.exit == 0, done.err
     jobs = {each["id"]: each for each in client.get("/api/benchmarks").json()}
@@ -77,9 +77,9 @@ def test_a_runner_does_what_is_queued_and_reports(client: httpx.Client, machine:
 def test_a_runner_that_was_killed_goes_on_with_its_job(client: httpx.Client, machine: Command) -> None:
     model = machine.script("reckoner.yaml", reckoner(4, 1, 1))
     job = queue(client, limit=4, model=model)
-    env = environment(**SETTINGS, FRACTAL_TOKEN=TOKEN)
+    env = {**SETTINGS, "FRACTAL_TOKEN": TOKEN, "FRACTAL_MODEL": model}
     started = [*COMMAND, *words(client, "--once")]
-    process = Process(started, cwd=machine.folder, env=env)
+    process = Process(started, cwd=machine.folder, env=environment(**env))
     logs = machine.folder / ".fractal" / "state" / "benchmarks"
 
     def begun() -> bool:
@@ -93,9 +93,9 @@ def test_a_runner_that_was_killed_goes_on_with_its_job(client: httpx.Client, mac
     assert (running["status"], running["runner"]) == ("running", "one")
     assert client.post("/api/runners/two/next").status_code == 204
     with runner_lock(machine.folder / ".fractal" / "state"):
-        second = machine(*words(client, "--once"), env={**SETTINGS, "FRACTAL_TOKEN": TOKEN})
+        second = machine(*words(client, "--once"), env=env)
     assert (second.exit, "another runner works in this folder" in second.err) == (1, True)
-    machine(*words(client, "--once"), env={**SETTINGS, "FRACTAL_TOKEN": TOKEN})
+    machine(*words(client, "--once"), env=env)
     (ended,) = client.get("/api/benchmarks").json()
     assert (ended["id"], ended["status"], ended["figures"]["problems"]) == (job, "done", 4)
     assert len(list(logs.glob("*.jsonl"))) == 1

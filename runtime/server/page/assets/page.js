@@ -40,7 +40,7 @@
   };
 
   const admit = async () => {
-    const code = /^#person=(.+)$/.exec(location.hash)?.[1];
+    const code = /^#person=([^&]+)/.exec(location.hash)?.[1];
     if (!code) return dropStale();
     history.replaceState(null, "", location.pathname + location.search);
     const response = await fetch("/api/person", { method: "POST", body: JSON.stringify({ code }),

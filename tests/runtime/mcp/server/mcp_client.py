@@ -26,6 +26,9 @@ from runtime.mcp.server.mcp import make
 COMMAND = [sys.executable, "-m", "runtime.cli"]
 
 
+TOKEN = "a-token-of-the-tests"
+
+
 def settings(folder: Path, **values: Any) -> None:
     """The workspace's settings, in JSON, which is YAML."""
     (folder / "fractal.yaml").write_text(json.dumps({"sandbox": "off", **values}), "utf-8")
@@ -77,7 +80,9 @@ class Caller:
 
 @contextmanager
 def listening(folder: Path, *words: str, **env: str) -> Iterator[tuple[str, Process]]:
-    """The server on a free port of loopback: its address and its process."""
+    """The server on a free port of loopback: its address and its process. Its token is `TOKEN` by default."""
+    if not {"--token", "--no-token"} & set(words):
+        env = {"FRACTAL_TOKEN": TOKEN, **env}
     command = [*COMMAND, "-C", str(folder), "mcp", "--http", "127.0.0.1:0", *words]
     process = Process(command, stderr=subprocess.PIPE, text=True, env=environment(**env))
     try:
@@ -99,7 +104,7 @@ async def over_stdio(folder: Path, *words: str, mode: str = "auto") -> AsyncIter
 
 
 @asynccontextmanager
-async def over_http(url: str, token: str = "", mode: str = "auto") -> AsyncIterator[Caller]:
+async def over_http(url: str, token: str = TOKEN, mode: str = "auto") -> AsyncIterator[Caller]:
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     async with (
         httpx2.AsyncClient(headers=headers, timeout=PATIENCE) as web,

@@ -6,7 +6,7 @@ import json
 import subprocess
 
 import pytest
-from mcp_client import COMMAND, environment, listening, settings
+from mcp_client import COMMAND, TOKEN, environment, listening, settings
 
 pytestmark = pytest.mark.night  # npm fetches them
 
@@ -56,6 +56,6 @@ def test_the_inspector_lists_and_calls(inspect):
 
 def test_the_inspector_over_http(inspect):
     with listening(inspect.folder) as (url, _):
-        server = (url, "--transport", "http")
+        server = (url, "--transport", "http", "--header", f"Authorization: Bearer {TOKEN}")
         found = inspect("--method", "resources/templates/list", server=server)
     assert [each["uriTemplate"] for each in found["resourceTemplates"]] == ["loop://{id}"]
