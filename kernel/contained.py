@@ -106,7 +106,7 @@ def _audit(event: str, args: tuple[object, ...]) -> None:
             _check(path, way)
     elif event == "sqlite3.connect":
         path = args[0]
-        if isinstance(path, str | os.PathLike):
+        if isinstance(path, str | bytes | Path):
             for ending in _SQLITE:
                 _check(os.fsdecode(path).removeprefix("file:").partition("?")[0] + ending, _CHANGE)
 
