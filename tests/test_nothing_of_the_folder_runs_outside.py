@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -527,7 +528,7 @@ def poisoned(home: Path, place: Place) -> None:
     put(home, "other/config", more)
     put(home, "other/info/attributes", "* filter=evil\n")
     for name in ("objects", "refs"):
-        (home / "other" / name).symlink_to(home / name)
+        shutil.copytree(home / name, home / "other" / name)
     put(home, "commondir", "other\n")
 
 
