@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 from in_process import in_process
+from lanes import every
 from playing import Play, Played, bash, boxed, doing, player, put, write
 
 from kernel.errors import ConfigurationError
@@ -253,7 +254,7 @@ def test_the_operation_git_runs_nothing_that_the_repository_names(
 
 
 @modes
-@traps
+@pytest.mark.parametrize("trap", TRAPS[:: every(3)], ids=lambda trap: trap.__name__)
 def test_a_worktree_is_made_and_looked_at_without_what_the_repository_names(
     place: Place, play: Play, trap: Callable[[Place], None], sandbox: str
 ) -> None:
