@@ -19,7 +19,8 @@ from hostile import listener
 from in_process import in_process
 from playing import NO_SANDBOX, boxed, put
 
-from kernel.errors import FractalError
+from kernel.errors import FractalError, OperationFailed
+from kernel.tools.operations import OperationContext
 from runtime.api.fractal import Fractal
 from runtime.mcp.client.servers import Servers
 from runtime.sandbox.sandbox import Sandbox
@@ -414,3 +415,33 @@ def test_settings_that_a_person_writes_while_a_server_works_stay(attacked: Attac
         "noted",
         "server.py",
     ]
+
+
+@boxed
+def test_a_run_in_the_home_directory_names_no_server_of_the_users_file(
+    attacked: Attacked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(attacked.folder / ".config"))
+    put(attacked.folder, ".config/fractal/token", "the token of the user")
+    put(attacked.folder, "server.py", attacked.program())
+    workspace = Fractal(attacked.folder).workspace
+    own = attacked.folder / ".config/fractal/mcp.json"
+    text = json.dumps({"mcpServers": {"it": {"command": sys.executable, "args": ["server.py"]}}})
+    for line in (
+        f"echo '{text}' > .config/fractal/mcp.json",
+        f"mv .config aside; mkdir -p .config/fractal; echo '{text}' > .config/fractal/mcp.json",
+        "cat .config/fractal/token",
+    ):
+        ran = asyncio.run(
+            Sandbox().run(
+                line, folder=attacked.folder, protected=workspace.protected, private=workspace.private
+            )
+        )
+        assert ran.exit and "the token" not in ran.output
+    context = OperationContext(
+        attacked.folder, Sandbox(), protected=workspace.protected, private=workspace.private
+    )
+    for act in (context.writable, context.readable):
+        with pytest.raises(OperationFailed):
+            act(".config/fractal/mcp.json")
+    assert not own.exists() and attacked.untouched

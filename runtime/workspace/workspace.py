@@ -90,7 +90,13 @@ class Workspace:
         )
         if self.root != self.folder:  # or it would be taken for a workspace itself
             paths.append(self.folder / "system" / "pattern.md")
-        return tuple(path.resolve() for path in paths)
+        return tuple(path.resolve() for path in (*paths, *self._of_user))
+
+    @property
+    def _of_user(self) -> tuple[Path, ...]:
+        """The user's own settings, servers, permissions and keys, where the folder has them below it."""
+        own = disk.user_folder().resolve()
+        return (own,) if self.folder in own.parents else ()
 
     def has_folder(self, folder: Path) -> bool:
         """Whether runs of this workspace work in that folder: it lies in the workspace, behind no link."""
@@ -100,7 +106,7 @@ class Workspace:
     @property
     def private(self) -> tuple[Path, ...]:
         """What operations and commands may not read: all of `state/`, with what is added to it later."""
-        return (self.state.resolve(),)
+        return (self.state.resolve(), *self._of_user)
 
     def make(self) -> None:
         """Create what is missing; `state/` is readable by its owner only."""
