@@ -118,10 +118,11 @@ def _check(given: object, way: str) -> None:
     for state in _states(path):
         kept = _kept[state]
         _refuse_links(path, state, kept.top, itself=way != _ENTRY)
-        if way != _READ:
-            if path == state and not os.path.lexists(path):
-                kept.passed = False  # a new one gets a mark of its own
-            kept.refuse_change()
+        if way == _READ or (way == _ENTRY and path == state):  # what is in it stays as it is
+            continue
+        if path == state and not os.path.lexists(path):
+            kept.passed = False  # a new one gets a mark of its own
+        kept.refuse_change()
 
 
 def _states(path: str) -> Iterator[str]:

@@ -158,16 +158,11 @@ def system(workspace: Workspace) -> Iterator[Item]:
             yield Item(str(workspace.root), f"system/{name.as_posix()}", mark, "a file of its system")
 
 
-def state(state: Path) -> Iterator[Item]:
+def state(place: Path) -> Iterator[Item]:
     """The state that came with the folder, unless this user's Fractal made it in this place."""
-    if not is_ours(state):
-        mark = digest(b"state\n%b\n%d" % (os.fsencode(state), state.lstat().st_ino))
-        yield Item(
-            str(state.parent),
-            "state",
-            mark,
-            f"{state} was not made by you in this place: its runs, its memory",
-        )
+    if not is_ours(place):
+        mark = digest(b"state\n%b\n%d" % (os.fsencode(place), place.lstat().st_ino))
+        yield Item(str(place.parent), "state", mark, "runs and memory that you did not make in this place")
 
 
 def refuse_state(place: Path) -> bool:
