@@ -14,6 +14,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from kernel.errors import StorageError
 
@@ -111,10 +112,10 @@ def _audit(event: str, args: tuple[object, ...]) -> None:
                 _check(os.fsdecode(path).removeprefix("file:").partition("?")[0] + ending, _CHANGE)
 
 
-def _check(given: object, way: str) -> None:
-    if isinstance(given, int) or not given or not way:
+def _check(given: Any, way: str) -> None:
+    if not way or given is None or isinstance(given, int):  # this folder, or a file that is open already
         return
-    path = os.fsdecode(given)  # type: ignore[arg-type]
+    path: str = os.fsdecode(given)  # pyright: ignore[reportUnknownArgumentType]
     for state in _states(path):
         kept = _kept[state]
         _refuse_links(path, state, kept.top, itself=way != _ENTRY)

@@ -423,6 +423,13 @@ def test_ones_own_state_asks_nothing_and_in_another_place_once(
         assert in_process(moved, ["run", "count the lines of notes.md"], env).exit == 0
 
 
+def test_where_nothing_can_be_kept_the_refusal_says_so(made: Place, cloned: Path) -> None:
+    env = made.env | {"XDG_CONFIG_HOME": str(put(made.outside, "file"))}
+    ran = in_process(cloned, ["gc"], env)
+    assert ran.exit == 3
+    assert "set XDG_CONFIG_HOME to a folder that can be written, or FRACTAL_TRUST=all" in ran.err
+
+
 def test_a_mark_made_with_another_key_or_for_another_place_proves_nothing(made: Place, folder: Path) -> None:
     made.renew()
     assert is_ours(folder / "state"), "there is none yet"

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, cast
 
 from kernel import disk
 from kernel.errors import ConfigurationError
+from kernel.store.key import is_kept
 from runtime.workspace import found
 from runtime.workspace.settings import Config, is_loopback, read, user_file
 from runtime.workspace.workspace import POSTGRES, Workspace, is_ours, settings_files
@@ -168,7 +169,13 @@ def state(place: Path) -> Iterator[Item]:
 def refuse_state(place: Path) -> bool:
     """Raise `Untrusted` for a state that is not allowed; whether it is allowed for good."""
     if items := waiting(state(place)):
-        raise Untrusted(items)
+        refused = Untrusted(items)
+        if not is_kept():
+            refused.add_note(
+                f"{disk.user_folder()} cannot be written, so that Fractal does not know its own state again: "
+                f"set XDG_CONFIG_HOME to a folder that can be written, or {VARIABLE}=all"
+            )
+        raise refused
     return not everything()
 
 
