@@ -97,7 +97,7 @@ def refuse_links(folder: Path, depth: int) -> None:
                     pending.append((entry.path, left - 1))
 
 
-def _audit(event: str, args: tuple[object, ...]) -> None:
+def _audit(event: str, args: tuple[Any, ...]) -> None:
     """Called by the interpreter before each of its events."""
     if event == "open":
         flags = args[2]
@@ -112,10 +112,10 @@ def _audit(event: str, args: tuple[object, ...]) -> None:
                 _check(os.fsdecode(path).removeprefix("file:").partition("?")[0] + ending, _CHANGE)
 
 
-def _check(given: Any, way: str) -> None:
+def _check(given: str | bytes | int | os.PathLike[str] | None, way: str) -> None:
     if not way or given is None or isinstance(given, int):  # this folder, or a file that is open already
         return
-    path: str = os.fsdecode(given)  # pyright: ignore[reportUnknownArgumentType]
+    path = os.fsdecode(given)
     for state in _states(path):
         kept = _kept[state]
         _refuse_links(path, state, kept.top, itself=way != _ENTRY)

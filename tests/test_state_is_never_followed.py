@@ -29,7 +29,8 @@ from kernel.errors import FractalError
 from kernel.store.files import FileStore
 from runtime.api.fractal import Fractal
 from runtime.cli import cli
-from runtime.workspace.workspace import Workspace, is_ours, shipped_system
+from runtime.workspace.ownership import is_ours
+from runtime.workspace.workspace import Workspace, shipped_system
 
 SOURCE = Path(__file__).parents[1]
 SECRET = "precious words"
