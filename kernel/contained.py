@@ -14,6 +14,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from kernel.errors import StorageError
 
@@ -96,7 +97,7 @@ def refuse_links(folder: Path, depth: int) -> None:
                     pending.append((entry.path, left - 1))
 
 
-def _audit(event: str, args: tuple[object, ...]) -> None:
+def _audit(event: str, args: tuple[Any, ...]) -> None:
     """Called by the interpreter before each of its events."""
     if event == "open":
         flags = args[2]
@@ -111,17 +112,18 @@ def _audit(event: str, args: tuple[object, ...]) -> None:
                 _check(os.fsdecode(path).removeprefix("file:").partition("?")[0] + ending, _CHANGE)
 
 
-def _check(given: object, way: str) -> None:
-    if isinstance(given, int) or not given or not way:
+def _check(given: str | bytes | int | os.PathLike[str] | None, way: str) -> None:
+    if not way or given is None or isinstance(given, int):  # this folder, or a file that is open already
         return
-    path = os.fsdecode(given)  # type: ignore[arg-type]
+    path = os.fsdecode(given)
     for state in _states(path):
         kept = _kept[state]
         _refuse_links(path, state, kept.top, itself=way != _ENTRY)
-        if way != _READ:
-            if path == state and not os.path.lexists(path):
-                kept.passed = False  # a new one gets a mark of its own
-            kept.refuse_change()
+        if way == _READ or (way == _ENTRY and path == state):  # what is in it stays as it is
+            continue
+        if path == state and not os.path.lexists(path):
+            kept.passed = False  # a new one gets a mark of its own
+        kept.refuse_change()
 
 
 def _states(path: str) -> Iterator[str]:

@@ -22,6 +22,12 @@ def user_key() -> bytes:
     return _key_in(disk.user_folder() / "exact.key")
 
 
+def is_kept() -> bool:
+    """Whether the key outlives this process: elsewhere no mark is known again."""
+    user_key()
+    return (disk.user_folder() / "exact.key").is_file()
+
+
 def mark(purpose: str, content: bytes) -> str:
     """The mark of a content, 64 hexadecimal digits; marks of one purpose hold for no other."""
     return hmac.new(user_key(), purpose.encode() + b"\0" + content, "sha256").hexdigest()

@@ -229,6 +229,7 @@ def forget(words: tuple[str, ...], run: str | None, before: str | None, document
     --documents is given.
     """
     from runtime.memory.forgetting.forgetting import Forgetting
+    from runtime.workspace import undo as snapshots
 
     fractal = opened()
     request = _request(fractal, " ".join(words), run, before)
@@ -246,6 +247,8 @@ def forget(words: tuple[str, ...], run: str | None, before: str | None, document
             notify("nothing was changed; to forget it, add --yes")
             return 0
     result = forgetting.do(request, with_documents=documents)
+    if result.removed:
+        snapshots.forget(fractal.workspace)  # what files were before and after these runs
     code = 1 if result.hindered or result.at_work else 0
     emit(_preview(result.preview) | picked(result, "removed", "left", "hindered"), code)
     _print_forgotten(result)
@@ -280,7 +283,7 @@ def _preview(preview: Preview) -> dict[str, Any]:
         "forgets": [{"kind": kind, "id": id, "text": text} for kind, id, text in _entries(preview)],
         "rewords": [{"id": id, "before": before, "after": after} for id, (before, after) in reworded],
         "files": [*preview.files, *preview.strays],
-        **picked(preview, "archived", "runs", "elsewhere", "spaces"),
+        **picked(preview, "archived", "runs", "elsewhere", "spaces", "unsearched"),
     }
 
 
@@ -309,13 +312,16 @@ def _documents_of(runs: Sequence[str]) -> str:
 
 
 def _print_rest(preview: Preview, runs: Sequence[str]) -> None:
-    """Print what stays: the documents of `runs`, other files, other spaces."""
+    """Print what stays: the documents of `runs`, other files, other spaces; and what was not searched."""
     if runs:
         print_line(f"stays: {_documents_of(runs)} (--documents removes them)")
     for path in preview.elsewhere[:10]:
         print_line(f"stays: {path}, which is not part of memory; check it yourself")
     for name in preview.spaces:
         print_line(f"stays: memories of the space {name}; to forget them there, set FRACTAL_SPACE={name}")
+    for path in preview.unsearched[:10]:
+        print_line(f"not searched: {path}, which may contain it")
+    print_line("not searched: your own files, backups and copies, and what models and servers were sent")
 
 
 def _print_forgotten(result: ForgettingResult) -> None:

@@ -6,23 +6,22 @@ is written then. That is kept outside of the folder, in the user's own configura
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from kernel import disk
 from kernel.errors import ConfigurationError
-from runtime.workspace import found
+from runtime.workspace import found, ownership
+from runtime.workspace.allowed import VARIABLE as VARIABLE
+from runtime.workspace.allowed import Item, digest, everything, known, place
+from runtime.workspace.allowed import Untrusted as Untrusted
+from runtime.workspace.allowed import waiting as waiting
 from runtime.workspace.settings import Config, is_loopback, read, user_file
-from runtime.workspace.workspace import POSTGRES, Workspace, is_ours, settings_files
+from runtime.workspace.workspace import POSTGRES, Workspace, settings_files
 
-VARIABLE = "FRACTAL_TRUST"
-"""Set to `all`, everything of every folder is allowed: for containers and CI. No file can say so."""
 PATIENCE = 10.0
 """Seconds to wait for another process that allows something."""
 CHANGED = "changed by a run"
@@ -31,67 +30,6 @@ README = "README.md"
 """A file of `system/` that is no instruction."""
 CALL_CHARS = 2_500
 """Characters of a setting or approved call that are shown: more than `fractal approve --always` keeps."""
-SHOWN_ITEMS = 12
-"""Items that an error message lists."""
-
-
-@dataclass(frozen=True)
-class Item:
-    """One thing that a folder asks for: a setting, a file of its `system/`, a skill, an MCP server."""
-
-    folder: str
-    name: str
-    digest: str
-    shown: str
-    optional: bool = False  # without permission a run goes on as if it were not there
-
-    def __str__(self) -> str:
-        return f"{self.name}: {self.shown}"
-
-
-class Untrusted(ConfigurationError):
-    """A folder asks for what this user has not allowed yet."""
-
-    def __init__(self, items: Sequence[Item]) -> None:
-        more = len(items) - SHOWN_ITEMS
-        lines = [f"- {item}" for item in items[:SHOWN_ITEMS]] + ([f"- and {more} more"] if more > 0 else [])
-        super().__init__(
-            f"{items[0].folder} asks for what you have not allowed yet:\n"
-            + "\n".join(lines)
-            + "\nlook at it, then: fractal trust"
-        )
-        self.items = tuple(items)
-
-
-def place() -> Path:
-    """The user's file of allowed items."""
-    return disk.user_folder() / "trusted.json"
-
-
-def everything() -> bool:
-    """Whether the environment allows everything."""
-    return os.environ.get(VARIABLE, "").lower() == "all"
-
-
-def known() -> dict[str, dict[str, str]]:
-    """The digests of allowed items, by folder and name."""
-    try:
-        data: Any = json.loads(place().read_text("utf-8"))
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError, RecursionError) as error:
-        raise ConfigurationError(f"{place()}: cannot be read: {error}; fix or remove it") from None
-    if not isinstance(data, dict) or not all(isinstance(each, dict) for each in cast(Any, data).values()):
-        raise ConfigurationError(f"{place()}: a mapping of folders is needed; fix or remove it")
-    return cast(dict[str, dict[str, str]], data)
-
-
-def waiting(items: Iterable[Item]) -> list[Item]:
-    """Items that are not allowed with their present content."""
-    if everything() or not (items := list(items)):
-        return []
-    allowed = known()
-    return [item for item in items if allowed.get(item.folder, {}).get(item.name) != item.digest]
 
 
 def accept(items: Iterable[Item]) -> None:
@@ -158,25 +96,6 @@ def system(workspace: Workspace) -> Iterator[Item]:
             yield Item(str(workspace.root), f"system/{name.as_posix()}", mark, "a file of its system")
 
 
-def state(state: Path) -> Iterator[Item]:
-    """The state that came with the folder, unless this user's Fractal made it in this place."""
-    if not is_ours(state):
-        mark = digest(b"state\n%b\n%d" % (os.fsencode(state), state.lstat().st_ino))
-        yield Item(
-            str(state.parent),
-            "state",
-            mark,
-            f"{state} was not made by you in this place: its runs, its memory",
-        )
-
-
-def refuse_state(place: Path) -> bool:
-    """Raise `Untrusted` for a state that is not allowed; whether it is allowed for good."""
-    if items := waiting(state(place)):
-        raise Untrusted(items)
-    return not everything()
-
-
 def skills(folder: Path, paths: Iterable[Path]) -> Iterator[Item]:
     """The files of skills that the folder's settings name, wherever they lie."""
     return _items(folder, (path for skill in paths for path in found.files_below(skill)))
@@ -233,11 +152,6 @@ def changed(workspace: Workspace, files: Mapping[str, tuple[str, str]]) -> None:
             trusted.pop(name, None)
             if after:
                 trusted[name] = after
-
-
-def digest(raw: bytes) -> str:
-    """The digest of a content."""
-    return hashlib.sha256(raw).hexdigest()
 
 
 class Lowers(NamedTuple):
@@ -410,7 +324,7 @@ def asks_for(
     own = read(user_file(), root).get("approved") or ()
     calls = [call for call in _of_files(root, config, "approved") if call not in own]
     named = [*settings(root, values), *(approved(root, call) for call in calls)]
-    named += [*state(workspace.state), *system(workspace), *skills(root, skill_paths)]
+    named += [*ownership.items(workspace.state), *system(workspace), *skills(root, skill_paths)]
     if not optional:
         return named
     brought = [item for _, items in found_skills(workspace, config, folder) for item in items]

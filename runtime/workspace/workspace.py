@@ -18,7 +18,7 @@ from kernel import contained, disk
 from kernel.document.frontmatter import HEAD
 from kernel.document.model import root_id
 from kernel.errors import ConfigurationError, FractalError, RunLocked, StorageError, UsageError
-from kernel.store.key import is_marked, mark
+from runtime.workspace import ownership
 
 _ALPHABET = (
     "23456789bcdfghjkmnpqrstvwxz"  # no vowels, no look-alikes: ids are read aloud and never spell a word
@@ -62,7 +62,7 @@ class Workspace:
     def state(self) -> Path:
         """Documents of runs, memory, messages."""
         state = self.root / "state"
-        return contained.keep(state, partial(_may_change, state))
+        return contained.keep(state, partial(ownership.may_change, state))
 
     @property
     def runs(self) -> Path:
@@ -115,7 +115,7 @@ class Workspace:
                 self._make_gitignore()
             self.state.mkdir(parents=True, exist_ok=True)
             self.state.chmod(0o700)
-            _sign(self.state)
+            ownership.sign(self.state)
             self.runs.mkdir(exist_ok=True)
         except OSError as error:
             raise ConfigurationError(f"{self.state}: cannot be written: {error.strerror}") from None
@@ -276,60 +276,6 @@ def is_locked(folder: Path) -> bool:
         return True
     finally:
         os.close(handle)
-
-
-MARK = "made-by"
-"""The file in `state/` by which this user's Fractal knows that it has made it, in this place."""
-
-
-def is_ours(state: Path) -> bool:
-    """Whether this user's Fractal has made a state, or is about to: there is nothing in it yet."""
-    try:
-        names = os.listdir(state)  # noqa: PTH208 (no error of another kind)
-    except FileNotFoundError:
-        return True
-    except OSError as error:
-        raise StorageError(f"{state}: cannot be read: {error.strerror}; fix the cause and retry") from None
-    if all(name == "README.md" or name.startswith(f".{MARK}.") for name in names):
-        return True
-    try:
-        claimed = disk.read(state / MARK, 1_000).decode("ascii", "replace")
-    except OSError:
-        return False
-    return is_marked("state", os.fsencode(state), claimed)
-
-
-def _may_change(state: Path) -> bool:
-    """Whether a state is this user's for good; raises `StorageError` or `Untrusted` for that of others."""
-    try:
-        owner = state.lstat().st_uid
-    except FileNotFoundError:
-        return False
-    _refuse_owner(state, owner)
-    if not is_ours(state):
-        from runtime.workspace import trust
-
-        return trust.refuse_state(state)
-    _sign(state)
-    return True
-
-
-def _sign(state: Path) -> None:
-    """Give a state of this user its mark, if it has none."""
-    if not (state / MARK).exists() and is_ours(state):
-        with disk.writing_state(state / MARK):
-            disk.put(state / MARK, mark("state", os.fsencode(state)).encode(), mode=0o600)
-
-
-def _refuse_owner(state: Path, owner: int) -> None:
-    """Root also works for who called it by sudo, and for whom the folder belongs to, as in a container."""
-    me = os.geteuid()
-    mine = {me} if me else {0, state.parent.stat().st_uid, int(os.environ.get("SUDO_UID", "0") or 0)}
-    if owner not in mine:
-        raise StorageError(
-            f"{state} belongs to another user (uid {owner}, you are {me}): "
-            f"run fractal as that user, or give it to yours: chown -R {me} {state}"
-        )
 
 
 _NAMES = {"sqlite": "brain.sqlite3", "files": "brain"}

@@ -63,6 +63,13 @@ def elsewhere(state: Path, contains: Predicate) -> list[Path]:
     return [path for path in sorted(paths) if path.is_file() and contains(_text(path))]
 
 
+def unsearched(state: Path) -> list[Path]:
+    """What there is in the state that nobody can search: compressed copies of files, and very large files."""
+    snapshots = [state / "snapshots"] if _entries(state / "snapshots") else []
+    large = (path for path in state.rglob("*") if path.is_file() and not path.is_symlink())
+    return [*snapshots, *sorted(path for path in large if path.stat().st_size > LARGEST)]
+
+
 def spaces(state: Path, memory: Path, contains: Predicate) -> list[str]:
     """The other spaces whose memory contains it; each one forgets separately."""
     others = {

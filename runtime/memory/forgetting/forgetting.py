@@ -33,6 +33,7 @@ class Preview:
     runs: Sequence[str] = ()  # whose documents contain it
     elsewhere: Sequence[Path] = ()
     spaces: Sequence[str] = ()  # other spaces whose memory contains it
+    unsearched: Sequence[Path] = ()  # of the state, which may contain it
 
     @property
     def nothing(self) -> bool:
@@ -85,6 +86,7 @@ class Forgetting:
             documents.runs_containing(self.state, affected.runs, affected.contains, words=words),
             [each for each in found if not {each, *each.parents} & {*strays}],
             documents.spaces(self.state, self.memory, affected.contains) if words else (),
+            documents.unsearched(self.state),
         )
 
     def _reworded(self, affected: Affected) -> dict[str, tuple[str, str]]:

@@ -25,7 +25,8 @@ from runtime.operations.placing import copy
 from runtime.sandbox.bubblewrap import clear, enclosed
 from runtime.sandbox.sandbox import Sandbox
 from runtime.workspace.inbox import Inbox, drop
-from runtime.workspace.workspace import Workspace, is_ours, run_lock
+from runtime.workspace.ownership import is_ours
+from runtime.workspace.workspace import Workspace, run_lock
 
 
 def workspace(folder: Path) -> Workspace:
