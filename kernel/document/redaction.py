@@ -1,7 +1,8 @@
 """Prepares text for display: shows control characters, redacts secrets, cuts long texts.
 
-There is one redactor: `redact`. It knows a secret by its value (`learn_secret`, and the environment), and by
-its form. `kernel.store.exact` uses the same one for what a run has to read again.
+There is one redactor: `redact`. It knows a secret by its value (`learn_secret`, the environment, and what
+runs keep in `kernel.store.exact`), and by its form. Everything that a person, a file, a program or a server
+gets to see goes through it; only what is executed does not.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ PIECE = 12
 """Characters of a reply that are shown at once while it is written."""
 LEAST = 8
 """Minimum characters of a known secret: shorter values occur in ordinary words."""
+LONG = 20
+"""Characters from which a value that a run keeps is known by itself although it has no digit."""
 Mark = Callable[[str, str], str]
 """What stands in the place of a secret, from its name and its value."""
 
@@ -269,11 +272,24 @@ def _seen(hit: re.Match[str]) -> str:
 
 
 _learned: dict[str, str] = {}
+_of_runs: dict[str, str] = {}
+MOST_OF_RUNS = 1_000
+"""Spellings of values of runs that a process knows; the oldest are forgotten first."""
 
 
 def learn_secret(name: str, value: str) -> None:
     """From now on this value is a secret of the process, whatever its form; `name` stands in its place."""
     _learned.update(_spellings(name, value))
+
+
+def learn_value(name: str, value: str) -> None:
+    """From now on a secret that a run keeps is known wherever it stands, unless it looks like a word."""
+    if _is_random(value) or (len(value) >= LONG and not _is_word(value)):
+        for spelling in _spellings(name, value):
+            _of_runs.pop(spelling, None)
+            _of_runs[spelling] = name
+        for spelling in list(_of_runs)[:-MOST_OF_RUNS]:
+            del _of_runs[spelling]
 
 
 def learn_secrets(values: Mapping[str, Any]) -> None:
@@ -371,6 +387,11 @@ def _named_only(name: str, value: str) -> str:
     return f"[redacted {name}]"
 
 
+def redact_kept(text: str) -> str:
+    """The text as `redact` returns it, but with the IDs in `[redacted NAME ID]`: a document stays one."""
+    return redactor(_named_only)(text)
+
+
 def redacted(value: Any, redact: Callable[[str], str]) -> Any:
     """A JSON value with each text in it redacted."""
     if isinstance(value, str):
@@ -381,6 +402,25 @@ def redacted(value: Any, redact: Callable[[str], str]) -> Any:
     if isinstance(value, list | tuple):
         return [redacted(each, redact) for each in cast(list[Any], value)]
     return value
+
+
+def shown(value: Any) -> Any:
+    """A JSON value without secrets. Its `question`, or that in `waiting`, stays: a person approves it."""
+    return _shown(value, redactor(), asked=True)
+
+
+def _shown(value: Any, redact: Callable[[str], str], *, asked: bool = False) -> Any:
+    if isinstance(value, list | tuple):
+        return [_shown(each, redact) for each in cast(list[Any], value)]
+    if not isinstance(value, Mapping):
+        return redacted(value, redact)
+    shown: dict[str, Any] = {}
+    for name, each in cast(Mapping[str, Any], value).items():
+        if isinstance(each, str):
+            shown[redact(name)] = each if asked and name == "question" else _named(name, each, redact)
+        else:
+            shown[redact(name)] = _shown(each, redact, asked=name == "waiting")
+    return shown
 
 
 def _named(name: str, value: Any, redact: Callable[[str], str]) -> Any:
@@ -420,7 +460,7 @@ def redactor(mark: Mark | None = None) -> Callable[[str], str]:
 
 def _known() -> dict[str, str]:
     """The secrets that are known by value, each with its name."""
-    return _learned | _named_by(tuple(os.environ.items()))
+    return _of_runs | _learned | _named_by(tuple(os.environ.items()))
 
 
 @lru_cache(maxsize=4)
@@ -604,14 +644,21 @@ def _is_nothing(value: str) -> bool:
 
 def _is_random(value: str) -> bool:
     """Whether a value that stands beside a word about a secret is one itself, and no word."""
-    words = (_MARKED, _HEX_OR_UUID, _SLUG)
-    if len(value) < 8 or "." in value or _is_nothing(value) or _CODE.fullmatch(value):
-        return False
-    if any(each.match(value) for each in words):
+    if len(value) < 8 or "." in value or _is_word(value):
         return False
     if re.search(r"\d", value):
         return bool(re.search(r"[A-Za-z]", value))
     return len(value) >= 20 and value.isalpha() and value.lower() != value != value.upper()
+
+
+def _is_word(value: str) -> bool:
+    """Whether a value is a name, a digest, code or a reference, as ordinary texts have them."""
+    words = (_MARKED, _HEX_OR_UUID, _SLUG)
+    return (
+        _is_nothing(value)
+        or bool(_CODE.fullmatch(value) or _PATH.fullmatch(value))
+        or any(each.match(value) for each in words)
+    )
 
 
 def _is_user_and_password(encoded: str) -> bool:

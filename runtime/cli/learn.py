@@ -314,4 +314,4 @@ def agents() -> None:
     print_table(shown, rows)
     for each in active:
         doing = PHASES.get(each.phase, each.phase)
-        click.echo(f"now: {each.agent}, run {each.run}, {doing}: {elide(each.task, 70)}")
+        print_line(f"now: {each.agent}, run {each.run}, {doing}: {elide(each.task, 70)}")

@@ -14,7 +14,7 @@ from mcp.server.mcpserver.exceptions import ResourceNotFoundError, ToolError
 from mcp.types import ToolAnnotations
 from pydantic import BaseModel, Field
 
-from kernel.document.redaction import redact
+from kernel.document.redaction import redact, redact_kept, shown
 from kernel.errors import FractalError, UsageError
 from kernel.loop.approval import Decider, plain_name
 from kernel.tools.tool import Tool
@@ -125,12 +125,13 @@ class Page(BaseModel):
 
 
 def _plainly(work: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
-    """The same, with errors as a `ToolError` with a message and no traceback."""
+    """The same without secrets, with errors as a `ToolError` with a message and no traceback."""
 
     @functools.wraps(work)
     async def call(*args: Any, **kwargs: Any) -> Any:
         try:
-            return await work(*args, **kwargs)
+            answer = await work(*args, **kwargs)
+            return type(answer).model_validate(shown(answer.model_dump()))
         except FractalError as error:
             raise ToolError(redact(" ".join([str(error), *getattr(error, "__notes__", ())]))) from None
         except (OSError, ValueError, LookupError, TypeError, RuntimeError) as error:
@@ -157,7 +158,7 @@ def make(runs: Runs) -> MCPServer:
         count = 0
         async for line in runs.follow(run, min(wait, LONGEST)):
             count += 1
-            await ctx.report_progress(count, message=line)
+            await ctx.report_progress(count, message=redact(line))
         return runs.state(run)
 
     @tool(acts)
@@ -311,7 +312,7 @@ def make(runs: Runs) -> MCPServer:
     @server.resource("loop://{id}", mime_type="text/markdown", description="A document of a run, by its id.")
     def loop(id: str) -> str:
         try:
-            return runs.reading.path(id).read_text("utf-8", errors="replace")
+            return redact_kept(runs.reading.path(id).read_text("utf-8", errors="replace"))
         except (FractalError, OSError) as error:
             raise ResourceNotFoundError(redact(str(error))) from None
 
