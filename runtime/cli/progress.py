@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Self
 
 from kernel.events import Event
@@ -151,7 +151,5 @@ class PlainLines(View):
 
 
 def _write(text: str) -> None:
-    try:
+    with suppress(BrokenPipeError):
         notify(text)
-    except BrokenPipeError:
-        pass

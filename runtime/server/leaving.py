@@ -1,4 +1,4 @@
-"""What the server answers with: JSON, text or a page. None of them has a secret, whatever the endpoint gives."""
+"""What the server answers with: JSON, text or a page. None has a secret, whatever an endpoint gives."""
 
 from __future__ import annotations
 

@@ -131,7 +131,8 @@ def _plainly(work: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any
     async def call(*args: Any, **kwargs: Any) -> Any:
         try:
             answer = await work(*args, **kwargs)
-            return type(answer).model_validate(shown(answer.model_dump()))
+            plain = isinstance(answer, Review)  # it has made its values itself
+            return answer if plain else type(answer).model_validate(shown(answer.model_dump()))
         except FractalError as error:
             raise ToolError(redact(" ".join([str(error), *getattr(error, "__notes__", ())]))) from None
         except (OSError, ValueError, LookupError, TypeError, RuntimeError) as error:
@@ -207,7 +208,9 @@ def make(runs: Runs) -> MCPServer:
     @tool(reads)
     async def review() -> Review:
         """What waits for a decision, over all runs: plans, calls and questions, with dangers and diffs."""
-        return Review(waits=[asdict(each) for each in runs.reading.review()])
+        found = runs.reading.review()
+        asked = [{"text": each.text, "dangers": list(each.dangers)} for each in found]  # as it is approved
+        return Review(waits=[shown(asdict(each)) | its for each, its in zip(found, asked, strict=True)])
 
     @tool(reads)
     async def decisions(task_type: str = "") -> Decisions:

@@ -1,7 +1,7 @@
 """How values become HTML: each text is redacted and escaped, and markdown has no HTML, images or scripts.
 
-A template prints nothing that has not gone through `_visible` or `markdown`. What a person is asked to approve
-is printed as it is: the filter `exact`.
+A template prints nothing that has not gone through `_visible` or `markdown`. What a person is asked to
+approve is printed as it is: the filter `exact`.
 """
 
 from __future__ import annotations
