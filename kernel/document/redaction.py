@@ -13,6 +13,7 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import quote
@@ -36,6 +37,8 @@ LEAST = 8
 """Minimum characters of a known secret: shorter values occur in ordinary words."""
 LONG = 20
 """Characters from which a value that a run keeps is known by itself although it has no digit."""
+JUMBLED = 0.5
+"""Changes between small letters, capitals and digits, by character, from which a text is a jumble."""
 Mark = Callable[[str, str], str]
 """What stands in the place of a secret, from its name and its value."""
 
@@ -45,51 +48,110 @@ _SECRET_NAME = re.compile(
     r"|(?:^|_)(?:auth|pat|sk|salt|webhook(?:_url)?|(?:signing|unseal)(?:_\w+)?)_?\d*$|^sshpass$"
 )
 _NOT_SECRET = re.compile(r"(?i)_(?:path|file|dir|sock|name|home)$|^(?:KEYBOARD|KEYMAP|PWD$|OLDPWD$)")
-_SHAPES: tuple[tuple[str, str, re.Pattern[str]], ...] = (
-    ("sk-", "API key", re.compile(r"(?<![\w-])sk-(?=[\w-]{0,200}\d)[\w-]{20,}")),
-    ("gh", "GitHub token", re.compile(r"(?<![A-Za-z0-9])gh[oprsu]_[A-Za-z0-9]{30,}")),
-    ("github_pat_", "GitHub token", re.compile(r"github_pat_\w{22,}")),
-    ("gl", "GitLab token", re.compile(r"(?<![A-Za-z0-9])gl(?:pat|dt|rt|ptt|cbt|soat|agent)-[\w-]{20,}")),
-    ("A", "AWS key", re.compile(r"(?<![A-Za-z0-9])A(?:KIA|SIA|BIA|CCA)[0-9A-Z]{16}(?![0-9A-Z])")),
-    ("xox", "Slack token", re.compile(r"xox[abeoprs]-[A-Za-z0-9-]{10,}")),
-    ("xapp-", "Slack token", re.compile(r"(?<![A-Za-z0-9])xapp-\d-[A-Za-z0-9-]{10,}")),
-    ("hooks.slack.com/", "Slack address", re.compile(r"(?<=hooks\.slack\.com/)services/[\w/-]{20,}")),
-    ("/api/webhooks/", "webhook", re.compile(r"(?<=/api/webhooks/)\d{10,}/[\w-]{20,}")),
-    ("AIza", "Google key", re.compile(r"AIza[\w-]{35}")),
-    ("ya29.", "Google token", re.compile(r"(?<![A-Za-z0-9])ya29\.[\w-]{20,}")),
-    ("GOCSPX-", "Google secret", re.compile(r"GOCSPX-[\w-]{20,}")),
-    ("hf_", "Hugging Face token", re.compile(r"(?<![A-Za-z0-9])hf_[A-Za-z0-9]{30,}")),
-    ("npm_", "npm token", re.compile(r"(?<![A-Za-z0-9])npm_[A-Za-z0-9]{36}")),
-    ("pypi-", "PyPI token", re.compile(r"pypi-AgE[\w-]{50,}")),
-    ("_", "API key", re.compile(r"(?<![A-Za-z0-9])(?:gsk|r8|tgp_v1|pat|key)_(?=\w{0,80}\d)[A-Za-z0-9]{32,}")),
-    ("_", "Stripe key", re.compile(r"(?<![A-Za-z0-9])(?:[srp]k_(?:live|test)|whsec)_[A-Za-z0-9]{16,}")),
+_SHAPES: tuple[tuple[str, str, str], ...] = (
+    ("sk-", "API key", r"sk-(?=[\w-]{0,200}\d)[\w-]{20,}"),
+    ("gh", "GitHub token", r"gh[oprsu]_[A-Za-z0-9]{30,}"),
+    ("github_pat_", "GitHub token", r"github_pat_\w{22,}"),
+    ("gl", "GitLab token", r"gl(?:pat|dt|rt|rtr|ptt|cbt|ft|imt|soat|agent|ffct)-[\w-]{20,}"),
+    ("A", "AWS key", r"A(?:KIA|SIA|BIA|CCA)[0-9A-Z]{16}(?![0-9A-Z])"),
+    ("ABSK", "AWS key", r"ABSK[\w+/=-]{80,}"),
+    ("xox", "Slack token", r"xox[abeoprs]-(?=[a-z-]*\d)[A-Za-z0-9-]{10,}"),
+    ("xapp-", "Slack token", r"xapp-\d-[A-Za-z0-9-]{10,}"),
+    ("hooks.slack.com/", "Slack address", r"(?<=hooks\.slack\.com/)services/[\w/-]{20,}"),
+    ("/hooks/catch/", "webhook", r"(?<=/hooks/catch/)\d+/\w{5,}"),
+    ("/webhookb2/", "webhook", r"(?<=/webhookb2/)[\w@/-]{20,}"),
+    ("/api/webhooks/", "webhook", r"(?<=/api/webhooks/)\d{10,}/[\w-]{20,}"),
+    ("AIza", "Google key", r"AIza[\w-]{35}"),
+    ("ya29.", "Google token", r"ya29\.[\w-]{20,}"),
+    ("1//0", "Google token", r"1//0[\w-]{40,}"),
+    ("GOCSPX-", "Google secret", r"GOCSPX-[\w-]{20,}"),
+    ("8Q~", "Azure secret", r"[\w-]{3}8Q~[\w~.-]{31,}"),
+    ("npm_", "npm token", r"npm_[A-Za-z0-9]{36}"),
+    ("pypi-", "PyPI token", r"pypi-AgE[\w-]{50,}"),
+    ("rubygems_", "RubyGems key", r"rubygems_[0-9a-f]{40,}"),
+    ("oy2", "NuGet key", r"oy2(?=[a-z0-9]*\d)[a-z0-9]{43}(?![A-Za-z0-9])"),
+    ("_", "API key", r"(?:gsk|hf|r8|tgp_v1|pat|key)_(?=\w{0,80}[\dA-Z])[A-Za-z0-9]{30,}"),
+    ("_", "Stripe key", r"(?:[srp]k_(?:live|test)|whsec)_[A-Za-z0-9]{16,}"),
     (
         "_",
         "token",
-        re.compile(r"(?<![A-Za-z0-9])(?:shp(?:at|ca|pa|ss)|dop_v1|lin_api|ntn|figd|sntrys)_[\w-]{20,}"),
+        r"(?:shp(?:at|ca|pa|ss)|do[opr]_v1|lin_(?:api|oauth)|ntn|secret|fig[a-z]{1,2}|sntry[su]|glsa|glc|fm[12]|ops|"
+        r"sbp|nfp|tfp|napi|pscale_[a-z]{2,6}|lsv2_(?:pt|sk)|dckr_(?:pat|oat)|vc[a-z]|nrk|phc|phx|rnd|shippo_live|duffel_live)"
+        r"_(?=[\w+/=-]{0,200}\d)[\w+/=-]{26,}",
     ),
     (
         "-",
         "API key",
-        re.compile(r"(?<![A-Za-z0-9])(?:xai|pplx|tvly|nvapi|csk|fc)-(?=[\w-]{0,80}\d)[\w-]{20,}"),
+        r"(?:xai|pplx|tvly|nvapi|csk|fc|pul|PMAK|HRKU|access-(?:production|sandbox))-(?=[\w-]{0,80}\d)[\w-]{20,}",
     ),
-    ("SG.", "SendGrid key", re.compile(r"(?<![A-Za-z0-9])SG\.[\w-]{16,}\.[\w-]{16,}")),
-    ("dckr_pat_", "Docker token", re.compile(r"dckr_pat_[\w-]{20,}")),
-    ("hvs.", "Vault token", re.compile(r"(?<![A-Za-z0-9])hvs\.[\w-]{20,}")),
-    ("ATATT", "Atlassian token", re.compile(r"ATATT3[\w=-]{20,}")),
-    ("AGE-SECRET-KEY-", "age key", re.compile(r"AGE-SECRET-KEY-1[0-9A-Z]{40,}")),
-    (":AA", "bot token", re.compile(r"(?<!\d)\d{8,10}:AA[\w-]{33}(?![\w-])")),
-    ("eyJ", "token", re.compile(r"(?<![\w-])eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*")),
+    ("NRA", "New Relic key", r"NRA[A-Z]-[A-Z0-9]{27}|[0-9a-f]{36}NRAL"),
+    (
+        "-",
+        "key",
+        r"(?<![_-])key-[0-9a-f]{32}(?![0-9a-f])|(?<!-)pat-(?:na|eu)\d-[0-9a-f-]{36}|[0-9a-f]{32}-us\d{1,2}\b",
+    ),
+    ("$", "token", r"access_token\$\w{1,20}\$[0-9a-f]{16}\$[0-9a-f]{32}"),
+    ("SG.", "SendGrid key", r"SG\.[\w-]{16,}\.[\w-]{16,}"),
+    ("hv", "Vault token", r"hv[sbr]\.[\w-]{20,}"),
+    ("dp.", "Doppler token", r"dp\.(?:pt|st|ct|sa|scim|audit)\.[\w-]{30,}"),
+    ("sl.", "Dropbox token", r"sl\.[\w-]{100,}"),
+    (".atlasv1.", "Terraform token", r"[A-Za-z0-9]{14}\.atlasv1\.[\w-]{60,}"),
+    ("v1.0-", "key", r"v1\.0-[0-9a-f]{10,}-[0-9a-f]{60,}"),
+    ("AT", "Atlassian token", r"AT(?:ATT3|CTT3|BB)(?=[\w=-]{0,40}\d)[\w=-]{20,}"),
+    ("EAA", "token", r"EAA[A-Z](?=\w{0,60}\d)[\w-]{50,}|EAA(?=\w{0,60}\d)\w{80,}"),
+    (
+        "A",
+        "API key",
+        r"(?:AKCp[0-9]|AKID|AQVN|EZ[AT]K)(?=\w{0,40}\d)[\w-]{30,}|LTAI(?=\w{0,20}\d)[A-Za-z0-9]{12,24}(?!\w)",
+    ),
+    ("dapi", "Databricks token", r"dapi[0-9a-f]{32}"),
+    ("SK", "Twilio key", r"SK[0-9a-f]{32}(?!\w)"),
+    ("cio", "API key", r"cio(?=[a-z]*[A-Z0-9])[A-Za-z0-9]{32}(?!\w)"),
+    ("AGE-SECRET-KEY-", "age key", r"AGE-SECRET-KEY-1[0-9A-Z]{40,}"),
+    (":AA", "bot token", r"\d{8,10}:AA[\w-]{33}(?![\w-])"),
+    (".", "bot token", r"[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,}"),
+    ("pat", "Airtable token", r"pat\w{14}\.[0-9a-f]{64}"),
+    ("eyJ", "token", r"(?<![_-])eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*"),
+    ("$", "password hash", r"(?<!\$)\$(?:apr1|[156y]|2[abxy]|argon2\w{0,2})\$[\w./$=,+-]{20,}"),
     (
         "PRIVATE KEY",
         "private key",
-        re.compile(
-            r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY(?: BLOCK)?-----(?:[^-]|-(?!----)){0,20000}"
-            r"(?:-----END [A-Z ]{0,30}PRIVATE KEY(?: BLOCK)?-----)?"
-        ),
+        r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY(?: BLOCK)?-----(?:[^-]|-(?!----)){0,20000}"
+        r"(?:-----END [A-Z ]{0,30}PRIVATE KEY(?: BLOCK)?-----)?",
+    ),
+    ("Private-Lines", "private key", r"Private-Lines: \d+(?:\r?\n[\w+/=]{20,80})+"),
+    (
+        "",
+        "token",
+        r"(?<![\w/+.=-])(?=[\w-]{31})(?!(?i:sha\d|md5|base64))[A-Za-z][A-Za-z0-9]{1,11}(?:[_-][A-Za-z0-9]{1,8}){0,2}[_-]"
+        r"(?P<jumbled>[A-Za-z0-9_-]{28,})(?![\w/+=-]|\.[a-z])",
     ),
 )
+"""Keys and tokens that show by themselves: a part that each has, its name, and its form after no letter or digit.
+
+The last one is any long jumble of letters and digits behind a short prefix.
+"""
+
+
+@lru_cache(maxsize=128)
+def _shape(hint: str, form: str) -> re.Pattern[str]:
+    """The form compiled, when a text first has its hint: most runs meet none."""
+    first = hint.replace(".", r"\.")
+    if hint and form.startswith(first) and "|" not in re.sub(r"\([^()]*\)|\[[^]]*\]", "", form):
+        # a search for what begins with letters is ten times as fast
+        return re.compile(rf"{first}(?<![A-Za-z0-9]{first}){form[len(first) :]}")
+    return re.compile(rf"(?<![A-Za-z0-9])(?:{form})")
+
+
+def _is_jumbled(text: str) -> bool:
+    """Whether letters of both kinds and digits alternate as in no word, however words are joined."""
+    kinds = [each.isdigit() + 2 * each.isupper() for each in text if each.isalnum()]
+    turns = sum(one != other for one, other in pairwise(kinds))
+    return len(set(kinds)) == 3 and 16 * kinds.count(1) >= len(kinds) and turns > JUMBLED * len(kinds)
+
+
 _BEARER = re.compile(r"(?i)\b(bearer[ \t]+)([A-Za-z0-9._~+/=-]{16,})")
+_SSWS = re.compile(r"\b(SSWS[ \t]+)([\w-]{20,})")
 _IN_ADDRESS = re.compile(r"(://[^\s/:@\"'<>]{0,100}:)([^\s/\"'<>]{1,200})(?=@)")
 _USER_OF_ADDRESS = re.compile(r"(://)((?=[^\s/:@]{0,99}\d)[^\s/:@\"'<>]{20,200})(?=(?::x-oauth-basic)?@)")
 _HEADER = re.compile(
@@ -483,9 +545,14 @@ def _is_path(value: str) -> bool:
 
 
 def _without_tokens(text: str, mark: Mark) -> str:
-    for hint, name, shape in _SHAPES:
+    for hint, name, form in _SHAPES:
         if hint in text:
-            text = shape.sub(lambda hit, name=name: mark(name, hit[0]), text)
+
+            def marked(hit: re.Match[str], name: str = name) -> str:
+                jumble = hit.groupdict().get("jumbled")
+                return hit[0] if jumble and not _is_jumbled(jumble) else mark(name, hit[0])
+
+            text = _shape(hint, form).sub(marked, text)
     return _after(text, _TOKENS_AFTER, mark)
 
 
@@ -702,6 +769,7 @@ _Form = tuple[str, str, re.Pattern[str], Callable[[str], bool]]
 _TOKENS_AFTER: tuple[_Form, ...] = (
     ("://", "password", _IN_ADDRESS, lambda value: not _REFERENCE.match(value)),
     ("bearer", "token", _BEARER, bool),
+    ("ssws", "token", _SSWS, bool),
 )
 _OPTION_OF: tuple[_Form, ...] = tuple(
     (
