@@ -1,7 +1,7 @@
 """Credentials in the forms in which providers, programs and files have them, and texts that look like them.
 
-The values are made here, so that no scanner takes this file for a leak. Each form is a text with the credential
-in it, as a task, an argument, a file or an output may have it.
+The values are made here, so that no scanner takes this file for a leak. Each form is a text with the
+credential in it, as a task, an argument, a file or an output may have it.
 """
 
 from __future__ import annotations
@@ -196,7 +196,13 @@ def credentials() -> Iterator[Credential]:
     add("jdbc", "jdbc:mysql://db.example.org/shop?user=app&password={}", 16)
     add("ado", "Server=db;Database=shop;User Id=app;Password={};Encrypt=true", 16)
     add("odbc", "Driver={PG};Server=db;Uid=app;Pwd={};", 16)
-    add("service bus", "Endpoint=sb://a.example.org/;SharedAccessKeyName=r;SharedAccessKey={}", 43, B64, end="=")
+    add(
+        "service bus",
+        "Endpoint=sb://a.example.org/;SharedAccessKeyName=r;SharedAccessKey={}",
+        43,
+        B64,
+        end="=",
+    )
     add("git remote", "https://bob:{}@git.example.org/a/b.git", 20)
     whole("basic", "Authorization: Basic {}", _basic("basic"))
     add("bearer", "curl -H 'Authorization: Bearer {}' https://example.org", 40)

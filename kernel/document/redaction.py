@@ -47,7 +47,7 @@ _SECRET_NAME = re.compile(
     r"(?:keys?|tokens?|secrets?|passw(?:or)?d|passphrase|pass|pwd|credentials?|authorization|cookie)(?:_|\d*$)"
     r"|(?:^|_)(?:auth|pat|sk|salt|webhook(?:_url)?|(?:signing|unseal)(?:_\w+)?)_?\d*$|^sshpass$"
 )
-_NOT_SECRET = re.compile(r"(?i)_(?:path|file|dir|sock|name|home)$|^(?:KEYBOARD|KEYMAP|PWD$|OLDPWD$)")
+_NOT_SECRET = re.compile(r"(?i)_(?:path|file|dir|sock|name|home|env)$|^(?:KEYBOARD|KEYMAP|PWD$|OLDPWD$)")
 _SHAPES: tuple[tuple[str, str, str], ...] = (
     ("sk-", "API key", r"sk-(?=[\w-]{0,200}\d)[\w-]{20,}"),
     ("gh", "GitHub token", r"gh[oprsu]_[A-Za-z0-9]{30,}"),
@@ -98,11 +98,11 @@ _SHAPES: tuple[tuple[str, str, str], ...] = (
     (".atlasv1.", "Terraform token", r"[A-Za-z0-9]{14}\.atlasv1\.[\w-]{60,}"),
     ("v1.0-", "key", r"v1\.0-[0-9a-f]{10,}-[0-9a-f]{60,}"),
     ("AT", "Atlassian token", r"AT(?:ATT3|CTT3|BB)(?=[\w=-]{0,40}\d)[\w=-]{20,}"),
-    ("EAA", "token", r"EAA[A-Z](?=\w{0,60}\d)[\w-]{50,}|EAA(?=\w{0,60}\d)\w{80,}"),
+    ("EAA", "token", r"EAA[A-Z](?=[\w-]{0,60}\d)[\w-]{50,}|EAA(?=\w{0,60}\d)\w{80,}"),
     (
         "A",
         "API key",
-        r"(?:AKCp[0-9]|AKID|AQVN|EZ[AT]K)(?=\w{0,40}\d)[\w-]{30,}|LTAI(?=\w{0,20}\d)[A-Za-z0-9]{12,24}(?!\w)",
+        r"(?:AKCp[0-9]|AKID|AQVN|EZ[AT]K)(?=[\w-]{0,40}\d)[\w-]{30,}|LTAI(?=\w{0,20}\d)[A-Za-z0-9]{12,24}(?!\w)",
     ),
     ("dapi", "Databricks token", r"dapi[0-9a-f]{32}"),
     ("SK", "Twilio key", r"SK[0-9a-f]{32}(?!\w)"),
@@ -119,7 +119,8 @@ _SHAPES: tuple[tuple[str, str, str], ...] = (
         r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY(?: BLOCK)?-----(?:[^-]|-(?!----)){0,20000}"
         r"(?:-----END [A-Z ]{0,30}PRIVATE KEY(?: BLOCK)?-----)?",
     ),
-    ("Private-Lines", "private key", r"Private-Lines: \d+(?:\r?\n[\w+/=]{20,80})+"),
+    ("LS0tLS1CRUdJTi", "private key", r"LS0tLS1CRUdJTi(?!BDRVJU|BQVUJM)[\w+/=]{60,}"),
+    ("Private-Lines", "private key", r"Private-Lines: \d+(?:[\s\ue000\"',\\]{1,12}[\w+/=]{20,80})+"),
     (
         "",
         "token",
@@ -127,7 +128,7 @@ _SHAPES: tuple[tuple[str, str, str], ...] = (
         r"(?P<jumbled>[A-Za-z0-9_-]{28,})(?![\w/+=-]|\.[a-z])",
     ),
 )
-"""Keys and tokens that show by themselves: a part that each has, its name, and its form after no letter or digit.
+"""Keys and tokens that show by themselves: a part that each has, its name, its form after no letter or digit.
 
 The last one is any long jumble of letters and digits behind a short prefix.
 """
@@ -151,6 +152,8 @@ def _is_jumbled(text: str) -> bool:
 
 
 _BEARER = re.compile(r"(?i)\b(bearer[ \t]+)([A-Za-z0-9._~+/=-]{16,})")
+_SIGNED = re.compile(r"(?i)([?&](?:x-(?:amz|goog|oss|cos)-)?signature=)([\w%+/=-]{16,})")
+_KEY_DATA = re.compile(r"(-key-data[\"']?[ \t]*:[ \t]*[\"']?)([\w+/=]{40,})")
 _SSWS = re.compile(r"\b(SSWS[ \t]+)([\w-]{20,})")
 _IN_ADDRESS = re.compile(r"(://[^\s/:@\"'<>]{0,100}:)([^\s/\"'<>]{1,200})(?=@)")
 _USER_OF_ADDRESS = re.compile(r"(://)((?=[^\s/:@]{0,99}\d)[^\s/:@\"'<>]{20,200})(?=(?::x-oauth-basic)?@)")
@@ -175,7 +178,7 @@ _ESCAPED = "\ue000"
 _ESCAPE, _UNESCAPE = re.compile(r'\\([\\nrt"])'), re.compile(f'{_ESCAPED}([\\\\\n\r\t"])')
 _READ, _WRITTEN = str.maketrans("nrt", "\n\r\t"), str.maketrans("\n\r\t", "nrt")
 _WORDS = (
-    r"passw(?:or)?d|passphrase|passwort|pwd|pass|secret|token|credential|key|auth|signature|signing|sig|unseal|"
+    r"passw(?:or)?d|passphrase|passwort|pwd|pass|psk|secret|token|credential|key|auth|signature|signing|sig|unseal|"
     r"(?<=[_-])(?:pat|sk|salt|webhook)(?![a-z])"
 )
 _QUOTE = rf"{_ESCAPED}?[\"']?"
@@ -354,13 +357,18 @@ def learn_value(name: str, value: str) -> None:
             del _of_runs[spelling]
 
 
-def learn_secrets(values: Mapping[str, Any]) -> None:
+def learn_secrets(values: Any) -> None:
     """Learn each text of settings whose name says that it is a secret, such as `api_key`."""
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            learn_secrets(cast(Mapping[str, Any], value))
-        elif isinstance(value, str) and names_secret(name):
-            learn_secret(name, value)
+    if isinstance(values, list):
+        for each in cast(list[Any], values):
+            learn_secrets(each)
+    elif isinstance(values, Mapping):
+        for name, value in cast(Mapping[Any, Any], values).items():
+            if isinstance(value, str) and names_secret(str(name)):
+                if not value.startswith(("/", "~", "$")):  # it says where the secret is
+                    learn_secret(str(name), value)
+            else:
+                learn_secrets(value)
 
 
 def secret_of(variable: str) -> str:
@@ -532,7 +540,7 @@ def _named_by(environment: tuple[tuple[str, str], ...]) -> dict[str, str]:
     for name, value in environment:
         if names_secret(name) and not _NOTHING.match(value) and not _is_path(value):
             secrets |= _spellings(name, value)
-        elif hit := _IN_ADDRESS.search(value) or _IN_DSN.search(value):
+        elif (hit := _IN_ADDRESS.search(value) or _IN_DSN.search(value)) and not _is_nothing(hit[2]):
             secrets |= _spellings(name, hit[2])
     return secrets
 
@@ -601,7 +609,7 @@ def _without_forms_in(text: str, mark: Mark) -> str:
 
 
 _ANY_WORD = re.compile(
-    r"pass|pwd|secret|token|credential|key|auth|sig|unseal|[_-](?:pat|sk|salt|webhook)(?![a-z])"
+    r"pass|pwd|psk|secret|token|credential|key|auth|sig|unseal|[_-](?:pat|sk|salt|webhook)(?![a-z])"
 )
 
 
@@ -645,7 +653,7 @@ def _kind(word: str) -> str:
     word = word.lower()
     return (
         "password"
-        if word.startswith(("pass", "pwd"))
+        if word.startswith(("pass", "pwd", "psk"))
         else word
         if word in ("secret", "token", "key")
         else "secret"
@@ -671,7 +679,7 @@ def _is_secret(hit: re.Match[str], value: str, *, quoted: bool, ends: bool = Tru
     word, rest = last["word"].lower(), last["rest"]
     if last["word"].isupper() and rest[:1].isupper() and rest != "S":
         return False  # KEYBOARD is no key
-    password = word.startswith(("passw", "passp", "pwd", "pass"))
+    password = word.startswith(("passw", "passp", "pwd", "pass", "psk"))
     if word in _WEAK and not re.match(r"s?_?\d*\Z", rest):
         return False
     if not re.match(r"(?:s|\d*|[_-].*|[A-Z].*)\Z", rest) or (quoted and " " in value and not password):
@@ -751,15 +759,45 @@ def cut(text: str, limit: int, where: str, *, head: float = 1 / 3) -> str:
     if room < limit // 2:  # the long mark would leave too little room
         mark = "\n[…]\n"[:limit]
         room = limit - len(mark)
-        return text[: int(room * head)] + mark + text[len(text) - room + int(room * head) :]
+        first = int(room * head)
+        return text[: _before(text, first)] + mark + text[_after_secret(text, len(text) - room + first) :]
     first = int(room * head)
-    last = len(text) - room + first
+    first, last = _before(text, first), _after_secret(text, len(text) - room + first)
     gone = 0
     for each in earlier:
         if each.start() < last and each.end() > first:
             first, last = min(first, each.start()), max(last, each.end())
             gone += int(each[1]) - len(each[0])
     return f"{text[:first]}\n[… {last - first + gone} characters cut{named} …]\n{text[last:]}"
+
+
+AROUND, AROUND_KEY = 400, 4_000
+"""Characters around a place that are searched for a secret across it; in a text with private keys."""
+_FILL = "\ue001"
+
+
+def _before(text: str, at: int) -> int:
+    """A place in a text, or the begin of the secret that it is in: half of one has no form any more."""
+    return at - len(_secret_across(text, at)[0])
+
+
+def _after_secret(text: str, at: int) -> int:
+    """A place in a text, or the end of the secret that it is in."""
+    return at + len(_secret_across(text, at)[1])
+
+
+def _secret_across(text: str, at: int) -> tuple[str, str]:
+    """The parts of a secret before and after a place; empty if none goes across it."""
+    room = AROUND_KEY if "PRIVATE KEY" in text else AROUND
+    start = max(at - room, 0)
+    around = text[start : at + room]
+    filled = redactor(lambda name, value: _FILL * len(value))(around)
+    here = at - start
+    if len(filled) != len(around) or filled[here - 1 : here + 1] != 2 * _FILL:
+        return "", ""
+    left, right = filled[:here], filled[here:]
+    before, after = len(left) - len(left.rstrip(_FILL)), len(right) - len(right.lstrip(_FILL))
+    return text[at - before : at], text[at : at + after]
 
 
 _CUT = re.compile(r"\n\[… (\d{1,12}) characters cut(?:; whole in [^\n]{1,300})? …\]\n")
@@ -770,6 +808,8 @@ _TOKENS_AFTER: tuple[_Form, ...] = (
     ("://", "password", _IN_ADDRESS, lambda value: not _REFERENCE.match(value)),
     ("bearer", "token", _BEARER, bool),
     ("ssws", "token", _SSWS, bool),
+    ("signature=", "signature", _SIGNED, bool),
+    ("-key-data", "private key", _KEY_DATA, bool),
 )
 _OPTION_OF: tuple[_Form, ...] = tuple(
     (

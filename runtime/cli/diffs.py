@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from kernel.document.redaction import shown_name
+from kernel.document.redaction import redact, shown_name
 from runtime.cli.output import echo, notify, safe
 from runtime.cli.session import command
 
@@ -48,4 +48,4 @@ def _lines(changed: Sequence[Change], more: Sequence[str]) -> Iterator[str]:
         texts.append(f"--- {before}\n+++ {after}\n{change.diff}")
     for text in (*texts, *more):
         yield ""
-        yield from safe(text).rstrip("\n").split("\n")
+        yield from safe(redact(text)).rstrip("\n").split("\n")  # a key has several lines

@@ -304,11 +304,11 @@ def _edited(store: FileStore, loop_id: str) -> str:
     """A person's edits of a document since the run left it, as a unified diff; "" for none."""
     current = store.peek(loop_id)
     saved = as_left(store, current)
-    if saved == current:
+    before, after = (redact(render(each, saved.meta.rev).decode("utf-8")) for each in (saved, current))
+    if before == after:  # but for secrets, which only the run's own copy has
         return ""
-    before, after = (render(each, saved.meta.rev).decode("utf-8").splitlines() for each in (saved, current))
     names = f"{loop_id}.md (as the run left it)", f"{loop_id}.md"
-    return "\n".join(difflib.unified_diff(before, after, *names, lineterm=""))
+    return "\n".join(difflib.unified_diff(before.splitlines(), after.splitlines(), *names, lineterm=""))
 
 
 @click.command()
