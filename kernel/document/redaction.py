@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
+from math import isfinite
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import quote
@@ -70,7 +71,8 @@ _SHAPES: tuple[tuple[str, str, str], ...] = (
     ("pypi-", "PyPI token", r"pypi-AgE[\w-]{50,}"),
     ("rubygems_", "RubyGems key", r"rubygems_[0-9a-f]{40,}"),
     ("oy2", "NuGet key", r"oy2(?=[a-z0-9]*\d)[a-z0-9]{43}(?![A-Za-z0-9])"),
-    ("_", "API key", r"(?:gsk|hf|r8|tgp_v1|pat|key)_(?=\w{0,80}[\dA-Z])[A-Za-z0-9]{30,}"),
+    ("_", "API key", r"(?:gsk|r8|tgp_v1|pat|key)_(?=\w{0,80}[\dA-Z])[A-Za-z0-9]{30,}"),
+    ("hf_", "Hugging Face token", r"hf_[A-Za-z0-9]{30,}"),
     ("_", "Stripe key", r"(?:[srp]k_(?:live|test)|whsec)_[A-Za-z0-9]{16,}"),
     (
         "_",
@@ -475,7 +477,10 @@ def redacted(value: Any, redact: Callable[[str], str]) -> Any:
 
 
 def shown(value: Any) -> Any:
-    """A JSON value without secrets. Its `question`, or that in `waiting`, stays: a person approves it."""
+    """A JSON value without secrets, with null for NaN and infinity.
+
+    Its `question`, or that in `waiting`, stays: a person approves it.
+    """
     return _shown(value, redactor(), asked=True)
 
 
@@ -483,7 +488,7 @@ def _shown(value: Any, redact: Callable[[str], str], *, asked: bool = False) -> 
     if isinstance(value, list | tuple):
         return [_shown(each, redact) for each in cast(list[Any], value)]
     if not isinstance(value, Mapping):
-        return redacted(value, redact)
+        return None if isinstance(value, float) and not isfinite(value) else redacted(value, redact)
     shown: dict[str, Any] = {}
     for name, each in cast(Mapping[str, Any], value).items():
         if isinstance(each, str):

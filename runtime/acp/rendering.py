@@ -163,7 +163,7 @@ class View:
 
 def _line(lines: Any) -> int | None:
     first = str(lines or "").partition("-")[0]
-    return int(first) if first.isdecimal() else None
+    return int(first) if first.isdecimal() and len(first) < 10 else None
 
 
 def _present(path: Path) -> str | None:

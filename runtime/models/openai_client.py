@@ -15,6 +15,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any, cast
 
 from kernel.asking.responder import Ask, Reply
+from kernel.document.amounts import whole
 from kernel.document.redaction import secret_of
 from kernel.errors import ProviderError
 from runtime.models.endpoints import ALIASES, ENDPOINTS, OWN
@@ -148,7 +149,8 @@ class OpenAI(Provider):
         text = self.text_of(ask, list(received.calls.values()), received.text)
         used = received.used
         prompt, completion = self.tokens(ask, used.get("prompt_tokens"), used.get("completion_tokens"), text)
-        cached = (used.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
+        details = used.get("prompt_tokens_details")
+        cached = whole(details.get("cached_tokens"), 0, prompt) if isinstance(details, dict) else 0
         cost = usage(prompt, completion, self.price, cached)
         if received.refusal:
             raise ProviderError(
@@ -206,7 +208,8 @@ class _Received:
         """Take the next piece. Raises `RefusedRequest` for an error in the middle of a stream."""
         if chunk.get("error"):
             raise RefusedRequest(json.dumps(chunk), None, {})
-        self.used = chunk.get("usage") or self.used
+        used = chunk.get("usage")
+        self.used = cast(dict[str, Any], used) if used and isinstance(used, dict) else self.used
         for choice in chunk.get("choices") or ():
             self.finish = choice.get("finish_reason") or self.finish
             delta: Mapping[str, Any] = choice.get("delta") or {}

@@ -14,6 +14,7 @@ from mcp.server.mcpserver.exceptions import ResourceNotFoundError, ToolError
 from mcp.types import ToolAnnotations
 from pydantic import BaseModel, Field
 
+from kernel.document.amounts import amount, whole
 from kernel.document.redaction import redact, redact_kept, shown
 from kernel.errors import FractalError, UsageError
 from kernel.loop.approval import Decider, plain_name
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 Reply = Literal["answer", "approve", "nudge", "reject", "veto"]
 Priority = Literal["low", "normal", "high"]
-LONGEST = 3_600.0
+LONGEST, MOST_MONTHS = 3_600.0, 240
 ABOUT = """\
 Fractal does a task in a folder: it plans, acts, checks the evidence, and records every step in markdown.
 `run` starts a task, waits for a while and returns the run's id. If it is still `running`, call `status`.
@@ -157,7 +158,7 @@ def make(runs: Runs) -> MCPServer:
     async def settled(run: str, wait: float, ctx: Context) -> State:
         """Wait for the run, report each event as progress, and return the status."""
         count = 0
-        async for line in runs.follow(run, min(wait, LONGEST)):
+        async for line in runs.follow(run, amount(wait, 0.0, LONGEST)):
             count += 1
             await ctx.report_progress(count, message=redact(line))
         return runs.state(run)
@@ -269,7 +270,7 @@ def make(runs: Runs) -> MCPServer:
     @tool(reads)
     async def growth(months: int = 12) -> Growth:
         """How the work of agents here changed by month: escalations, first tries, autonomy, new tools."""
-        found = runs.reading.growth(max(months, 1))
+        found = runs.reading.growth(whole(months, 1, MOST_MONTHS) or 1)
         return Growth(months=[asdict(month) for month in found])
 
     @tool(reads)
