@@ -104,16 +104,11 @@ def test_usage_of_a_server_is_clamped(play: Play, llm_server: LlmServer, number:
         "prompt_tokens_details": {"cached_tokens": number},
     }
 
-    def answer(body: Any) -> Answer:
-        text = json.dumps(body["messages"])
-        reply = ACCEPT if "decision" in text and "ACCEPT" in text else plan(write("a.txt", "x"))
-        message = {"role": "assistant", "content": json.dumps(reply)}
-        whole = {"choices": [{"message": message, "finish_reason": "stop"}], "usage": used}
-        return Answer(raw=json.dumps(whole).encode())
-
-    llm_server.always(answer)
+    message = {"role": "assistant", "content": json.dumps(plan(write("a.txt", "x")))}
+    whole = {"choices": [{"message": message, "finish_reason": "stop"}], "usage": used}
+    llm_server.always(lambda body: Answer(raw=json.dumps(whole).encode()))
     model = OpenAI("openai/m", api_base=llm_server.url, key_env="PATH", price=Price(2.0, 4.0), retries=0)
-    played = play([model], settings={"usd": None, "tokens": 10**12})
+    played = play([model], settings={"usd": None, "tokens": 10**12}, plan_only=True)
     readable(played)
     assert played.root.meta.spent["prompt_tokens"] > 0, "no call is free"
     assert played.root.meta.spent["usd"] > 0
@@ -132,7 +127,7 @@ def test_details_of_any_form_make_no_prompt_earn_money(
     whole = {"choices": [{"message": message}], "usage": used}
     llm_server.always(lambda body: Answer(raw=json.dumps(whole).encode()))
     model = OpenAI("openai/m", api_base=llm_server.url, key_env="PATH", price=Price(2.0, 4.0, 0.5), retries=0)
-    played = play([model])
+    played = play([model], plan_only=True)
     assert 0 < played.root.meta.spent["usd"] < 1
 
 

@@ -32,6 +32,8 @@ _LONE_RETURN = re.compile(r"\r(?!\n)")
 
 HIDDEN = re.compile(r"(\[redacted [^\[\]\n]{1,80}) ([0-9a-f]{10})\]")
 """What stands in the place of a secret in what a run stores: its name, and the ID of its value."""
+HELD = 2_000
+"""Characters that are held back from which it is looked less often whether they can be shown."""
 PIECE = 12
 """Characters of a reply that are shown at once while it is written."""
 LEAST = 8
@@ -421,16 +423,20 @@ class Pieces:
     """Redacts a text that comes in pieces: one is shown once no secret can go on in the next."""
 
     def __init__(self, show: Callable[[str], object]) -> None:
-        self._show, self._held = show, ""
+        self._show, self._held, self._next = show, "", 0
 
     def __call__(self, text: str) -> None:
         """Take the next piece."""
         self._held += text
+        if len(self._held) < self._next:  # looking at each piece of what cannot be shown yet is quadratic
+            return
         at = max(self._held.rfind("\n"), self._held.rfind(" ")) + 1
         first, rest = self._held[:at], self._held[at:]
         if at >= PIECE and _is_whole(first) and redact(first) + redact(rest) == redact(self._held):
             self._show(redact(first))
-            self._held = rest
+            self._held, self._next = rest, 0
+        elif len(self._held) > HELD:
+            self._next = len(self._held) * 5 // 4
 
     def end(self) -> None:
         """Show the rest: the text has ended."""

@@ -21,6 +21,7 @@ from kernel.errors import ProviderError
 from runtime.models.endpoints import ALIASES, ENDPOINTS, OWN
 from runtime.models.prices import usage
 from runtime.models.provider import SCHEMA_TOKENS, Provider
+from runtime.received import ACCEPTED, held
 
 if TYPE_CHECKING:
     import httpx
@@ -118,7 +119,8 @@ class OpenAI(Provider):
             timeout = _httpx().Timeout(self.timeout.total, connect=self.timeout.connect)
             client = _httpx().AsyncClient(
                 base_url=self.url,
-                headers={"Authorization": f"Bearer {key}"},
+                headers={"Authorization": f"Bearer {key}", **ACCEPTED},
+                event_hooks={"response": [held]},
                 timeout=timeout,
                 follow_redirects=True,
                 verify=not self.url.startswith("http://"),  # certificates take time to load

@@ -38,6 +38,7 @@ from runtime.models.prices import (
     litellm_folder,
     usage,
 )
+from runtime.received import LIMIT, TooLarge, of_reply
 from runtime.workspace.settings import Timeouts, is_loopback
 
 SCHEMA_TOKENS = 100  # larger schemas are described in words; kernel.md, "Prompt"
@@ -239,11 +240,14 @@ class Provider(ABC):
                 await self._brake.wait()
                 try:
                     left = (self.deadline or float("inf")) - time.monotonic()
+                    LIMIT.set(of_reply(self.longest(ask)))
                     reply = await self.send(ask, max(0.1, min(self.timeout.total, left)))
                     return replace(reply, usage=_sum_usage(reply.usage, lost))
                 except FractalError:
                     raise
                 except Exception as error:
+                    if large := _too_large(error):  # another attempt would bring as much
+                        raise ProviderError(f"{self._at}: {large}", self.estimate(ask)) from None
                     if self._gave_in(ask, error):
                         continue
                     failures += 1
@@ -373,6 +377,15 @@ def _may_be_processed(error: Exception) -> bool:
     return type(error).__name__ in ("Timeout", "TimeoutError", "APITimeoutError") or bool(
         _causes(error) & _CUT_OFF
     )
+
+
+def _too_large(error: BaseException | None) -> str:
+    """What was too large of an answer; "" if nothing was."""
+    for _ in range(20):
+        if error is None or isinstance(error, TooLarge):
+            break
+        error = error.__cause__ or error.__context__
+    return str(error) if isinstance(error, TooLarge) else ""
 
 
 def _refused_connection(error: Exception) -> bool:
