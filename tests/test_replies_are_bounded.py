@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 import socket
@@ -15,12 +16,17 @@ from pathlib import Path
 
 import pytest
 
+from kernel.asking.responder import Ask
+from kernel.document.model import Document, Meta
+from kernel.errors import ProviderError
+from runtime.models.openai_client import OpenAI
+from runtime.models.prices import Price
 from runtime.received import OF_TOKEN, ROOM, TooLarge, Unpacker, of_reply, unpacked
 
 REPOSITORY = Path(__file__).parents[1]
 ROOM_OF_PROCESS = 120
 """Megabytes that an answer may add to a process, with what is imported to read it."""
-MORE = 400_000_000
+MORE = 200_000_000
 """Bytes that a hostile server would send."""
 Send = Callable[[Callable[[bytes], None]], None]
 
@@ -213,9 +219,14 @@ def test_model_client_takes_no_more_than_a_reply_may_have(way: str) -> None:
     assert float(str(found["mb"])) < ROOM_OF_PROCESS, found
 
 
-@pytest.mark.parametrize("client", ["litellm", "fetch", "mcp", "service"])
+WAYS = ("gzip bomb", "endless body", "deflate bomb", "brotli", "endless chunks", "endless head")
+PAIRS = [(client, way) for client in ("fetch", "mcp", "service", "litellm") for way in WAYS]
+BY_DAY = {("litellm", "gzip bomb"), *((client, way) for client, way in PAIRS[:18] if way in WAYS[:2])}
+
+
 @pytest.mark.parametrize(
-    "way", ["gzip bomb", "deflate bomb", "brotli", "endless body", "endless chunks", "endless head"]
+    ("client", "way"),
+    [pytest.param(*each, marks=() if each in BY_DAY else pytest.mark.night) for each in PAIRS],
 )
 def test_every_client_takes_no_more_than_its_bound(client: str, way: str) -> None:
     with hostile(HOSTILE[way]()) as url:
@@ -224,19 +235,15 @@ def test_every_client_takes_no_more_than_its_bound(client: str, way: str) -> Non
     assert float(str(found["mb"])) < ROOM_OF_PROCESS + IMPORTS[client], found
 
 
-def test_a_reply_that_is_too_long_is_charged_and_not_asked_for_again(play: object) -> None:
+def test_a_reply_that_is_too_long_is_charged_and_not_asked_for_again() -> None:
     """The provider may have worked on it: it is no free call, and another attempt would bring as much."""
-    from playing import Played
-
-    from runtime.models.openai_client import OpenAI
-    from runtime.models.prices import Price
-
+    document = Document(Meta("system-abc123", "abc123"))
+    ask = Ask("abc123", "system-abc123", 1, "plan", 0, 0, "system", "user", {}, "", 2_000, document)
     with hostile(HOSTILE["endless small events"]()) as url:
         model = OpenAI("openai/m", api_base=url, key_env="PATH", price=Price(1.0, 1.0), retries=5)
-        played: Played = play([model])  # type: ignore[operator]
-    assert played.root.meta.spent["calls"] == 1
-    assert played.root.meta.spent["completion_tokens"] > 0
-    assert "longer than" in str(played.result.error or played.root.text(5, "error")) or played.events
+        with pytest.raises(ProviderError, match="longer than 3 MB") as refused:
+            asyncio.run(model.answer(ask))
+    assert refused.value.usage == model.estimate(ask) and refused.value.usage.calls == 1
 
 
 @pytest.mark.parametrize("encoding", ["", "identity", "gzip", "x-gzip", "deflate", "GZIP "])
