@@ -71,7 +71,8 @@ def echo(
 
 def notify(text: str, colour: str | None = None, *, exact: bool = False) -> None:
     """Print a line on standard error; with `exact`, as a person approves it, else without secrets."""
-    echo(text, err=True, exact=exact, **({"fg": colour} if colour else {}))
+    style: dict[str, Any] = {"fg": colour} if colour else {}
+    echo(text, err=True, exact=exact, **style)
 
 
 def confirm(question: str, *, abort: bool = False) -> bool:
