@@ -15,14 +15,13 @@ from types import UnionType
 from typing import Any, NoReturn, cast
 
 from kernel import disk
+from kernel.document.amounts import MOST
 from kernel.document.escaping import to_json
 from kernel.document.model import FORMAT, PHASES, STATUSES, Meta
 from kernel.errors import DocumentError
 
 Shape = Any
 NUMBER = int | float | None
-MOST = 10**15
-"""Upper bound of amounts in a document; a larger one is a typing error."""
 AMOUNTS: Shape = {...: int | float}
 NAME = re.compile(r"^[a-z0-9][a-z0-9-]{0,39}$")
 """The name of an agent or a space, which is part of a path."""
@@ -169,11 +168,19 @@ def frontmatter_lines(meta: Meta) -> Iterator[str]:
     for name, default in _FIELDS.items():
         value = getattr(meta, name)
         if name in _ALWAYS_SHOWN or value != default:
-            yield f"{name}: {to_json(value)}"
+            yield _line(name, value)
     for name, value in meta.extra.items():
         if name in _FIELDS or not _KEY.fullmatch(name):
             raise ValueError(f"not a name for the frontmatter: {name!r}")
-        yield f"{name}: {to_json(value)}"
+        yield _line(name, value)
+
+
+def _line(name: str, value: Any) -> str:
+    """A line of the frontmatter; nothing is written that `read_frontmatter` refuses."""
+    read = list(value) if name == "rungs" else value
+    if wrong := _wrong(name, read):
+        raise ValueError(f"the frontmatter's {wrong}")
+    return f"{name}: {to_json(value)}"
 
 
 def read_frontmatter(lines: Sequence[str], where: str) -> tuple[Meta, int]:

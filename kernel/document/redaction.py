@@ -1,7 +1,8 @@
 """Prepares text for display: shows control characters, redacts secrets, cuts long texts.
 
-There is one redactor: `redact`. It knows a secret by its value (`learn_secret`, and the environment), and by
-its form. `kernel.store.exact` uses the same one for what a run has to read again.
+There is one redactor: `redact`. It knows a secret by its value (`learn_secret`, the environment, and what
+runs keep in `kernel.store.exact`), and by its form. Everything that a person, a file, a program or a server
+gets to see goes through it; only what is executed does not.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from itertools import pairwise
+from math import isfinite
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import quote
@@ -29,10 +32,16 @@ _LONE_RETURN = re.compile(r"\r(?!\n)")
 
 HIDDEN = re.compile(r"(\[redacted [^\[\]\n]{1,80}) ([0-9a-f]{10})\]")
 """What stands in the place of a secret in what a run stores: its name, and the ID of its value."""
+HELD = 2_000
+"""Characters that are held back from which it is looked less often whether they can be shown."""
 PIECE = 12
 """Characters of a reply that are shown at once while it is written."""
 LEAST = 8
 """Minimum characters of a known secret: shorter values occur in ordinary words."""
+LONG = 20
+"""Characters from which a value that a run keeps is known by itself although it has no digit."""
+JUMBLED = 0.5
+"""Changes between small letters, capitals and digits, by character, from which a text is a jumble."""
 Mark = Callable[[str, str], str]
 """What stands in the place of a secret, from its name and its value."""
 
@@ -41,52 +50,115 @@ _SECRET_NAME = re.compile(
     r"(?:keys?|tokens?|secrets?|passw(?:or)?d|passphrase|pass|pwd|credentials?|authorization|cookie)(?:_|\d*$)"
     r"|(?:^|_)(?:auth|pat|sk|salt|webhook(?:_url)?|(?:signing|unseal)(?:_\w+)?)_?\d*$|^sshpass$"
 )
-_NOT_SECRET = re.compile(r"(?i)_(?:path|file|dir|sock|name|home)$|^(?:KEYBOARD|KEYMAP|PWD$|OLDPWD$)")
-_SHAPES: tuple[tuple[str, str, re.Pattern[str]], ...] = (
-    ("sk-", "API key", re.compile(r"(?<![\w-])sk-(?=[\w-]{0,200}\d)[\w-]{20,}")),
-    ("gh", "GitHub token", re.compile(r"(?<![A-Za-z0-9])gh[oprsu]_[A-Za-z0-9]{30,}")),
-    ("github_pat_", "GitHub token", re.compile(r"github_pat_\w{22,}")),
-    ("gl", "GitLab token", re.compile(r"(?<![A-Za-z0-9])gl(?:pat|dt|rt|ptt|cbt|soat|agent)-[\w-]{20,}")),
-    ("A", "AWS key", re.compile(r"(?<![A-Za-z0-9])A(?:KIA|SIA|BIA|CCA)[0-9A-Z]{16}(?![0-9A-Z])")),
-    ("xox", "Slack token", re.compile(r"xox[abeoprs]-[A-Za-z0-9-]{10,}")),
-    ("xapp-", "Slack token", re.compile(r"(?<![A-Za-z0-9])xapp-\d-[A-Za-z0-9-]{10,}")),
-    ("hooks.slack.com/", "Slack address", re.compile(r"(?<=hooks\.slack\.com/)services/[\w/-]{20,}")),
-    ("/api/webhooks/", "webhook", re.compile(r"(?<=/api/webhooks/)\d{10,}/[\w-]{20,}")),
-    ("AIza", "Google key", re.compile(r"AIza[\w-]{35}")),
-    ("ya29.", "Google token", re.compile(r"(?<![A-Za-z0-9])ya29\.[\w-]{20,}")),
-    ("GOCSPX-", "Google secret", re.compile(r"GOCSPX-[\w-]{20,}")),
-    ("hf_", "Hugging Face token", re.compile(r"(?<![A-Za-z0-9])hf_[A-Za-z0-9]{30,}")),
-    ("npm_", "npm token", re.compile(r"(?<![A-Za-z0-9])npm_[A-Za-z0-9]{36}")),
-    ("pypi-", "PyPI token", re.compile(r"pypi-AgE[\w-]{50,}")),
-    ("_", "API key", re.compile(r"(?<![A-Za-z0-9])(?:gsk|r8|tgp_v1|pat|key)_(?=\w{0,80}\d)[A-Za-z0-9]{32,}")),
-    ("_", "Stripe key", re.compile(r"(?<![A-Za-z0-9])(?:[srp]k_(?:live|test)|whsec)_[A-Za-z0-9]{16,}")),
+_NOT_SECRET = re.compile(r"(?i)_(?:path|file|dir|sock|name|home|env)$|^(?:KEYBOARD|KEYMAP|PWD$|OLDPWD$)")
+_SHAPES: tuple[tuple[str, str, str], ...] = (
+    ("sk-", "API key", r"sk-(?=[\w-]{0,200}\d)[\w-]{20,}"),
+    ("gh", "GitHub token", r"gh[oprsu]_[A-Za-z0-9]{30,}"),
+    ("github_pat_", "GitHub token", r"github_pat_\w{22,}"),
+    ("gl", "GitLab token", r"gl(?:pat|dt|rt|rtr|ptt|cbt|ft|imt|soat|agent|ffct)-[\w-]{20,}"),
+    ("A", "AWS key", r"A(?:KIA|SIA|BIA|CCA)[0-9A-Z]{16}(?![0-9A-Z])"),
+    ("ABSK", "AWS key", r"ABSK[\w+/=-]{80,}"),
+    ("xox", "Slack token", r"xox[abeoprs]-(?=[a-z-]*\d)[A-Za-z0-9-]{10,}"),
+    ("xapp-", "Slack token", r"xapp-\d-[A-Za-z0-9-]{10,}"),
+    ("hooks.slack.com/", "Slack address", r"(?<=hooks\.slack\.com/)services/[\w/-]{20,}"),
+    ("/hooks/catch/", "webhook", r"(?<=/hooks/catch/)\d+/\w{5,}"),
+    ("/webhookb2/", "webhook", r"(?<=/webhookb2/)[\w@/-]{20,}"),
+    ("/api/webhooks/", "webhook", r"(?<=/api/webhooks/)\d{10,}/[\w-]{20,}"),
+    ("AIza", "Google key", r"AIza[\w-]{35}"),
+    ("ya29.", "Google token", r"ya29\.[\w-]{20,}"),
+    ("1//0", "Google token", r"1//0[\w-]{40,}"),
+    ("GOCSPX-", "Google secret", r"GOCSPX-[\w-]{20,}"),
+    ("8Q~", "Azure secret", r"[\w-]{3}8Q~[\w~.-]{31,}"),
+    ("npm_", "npm token", r"npm_[A-Za-z0-9]{36}"),
+    ("pypi-", "PyPI token", r"pypi-AgE[\w-]{50,}"),
+    ("rubygems_", "RubyGems key", r"rubygems_[0-9a-f]{40,}"),
+    ("oy2", "NuGet key", r"oy2(?=[a-z0-9]*\d)[a-z0-9]{43}(?![A-Za-z0-9])"),
+    ("_", "API key", r"(?:gsk|r8|tgp_v1|pat|key)_(?=\w{0,80}[\dA-Z])[A-Za-z0-9]{30,}"),
+    ("hf_", "Hugging Face token", r"hf_[A-Za-z0-9]{30,}"),
+    ("_", "Stripe key", r"(?:[srp]k_(?:live|test)|whsec)_[A-Za-z0-9]{16,}"),
     (
         "_",
         "token",
-        re.compile(r"(?<![A-Za-z0-9])(?:shp(?:at|ca|pa|ss)|dop_v1|lin_api|ntn|figd|sntrys)_[\w-]{20,}"),
+        r"(?:shp(?:at|ca|pa|ss)|do[opr]_v1|lin_(?:api|oauth)|ntn|secret|fig[a-z]{1,2}|sntry[su]|glsa|glc|fm[12]|ops|"
+        r"sbp|nfp|tfp|napi|pscale_[a-z]{2,6}|lsv2_(?:pt|sk)|dckr_(?:pat|oat)|vc[a-z]|nrk|phc|phx|rnd|shippo_live|duffel_live)"
+        r"_(?=[\w+/=-]{0,200}\d)[\w+/=-]{26,}",
     ),
     (
         "-",
         "API key",
-        re.compile(r"(?<![A-Za-z0-9])(?:xai|pplx|tvly|nvapi|csk|fc)-(?=[\w-]{0,80}\d)[\w-]{20,}"),
+        r"(?:xai|pplx|tvly|nvapi|csk|fc|pul|PMAK|HRKU|access-(?:production|sandbox))-(?=[\w-]{0,80}\d)[\w-]{20,}",
     ),
-    ("SG.", "SendGrid key", re.compile(r"(?<![A-Za-z0-9])SG\.[\w-]{16,}\.[\w-]{16,}")),
-    ("dckr_pat_", "Docker token", re.compile(r"dckr_pat_[\w-]{20,}")),
-    ("hvs.", "Vault token", re.compile(r"(?<![A-Za-z0-9])hvs\.[\w-]{20,}")),
-    ("ATATT", "Atlassian token", re.compile(r"ATATT3[\w=-]{20,}")),
-    ("AGE-SECRET-KEY-", "age key", re.compile(r"AGE-SECRET-KEY-1[0-9A-Z]{40,}")),
-    (":AA", "bot token", re.compile(r"(?<!\d)\d{8,10}:AA[\w-]{33}(?![\w-])")),
-    ("eyJ", "token", re.compile(r"(?<![\w-])eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*")),
+    ("NRA", "New Relic key", r"NRA[A-Z]-[A-Z0-9]{27}|[0-9a-f]{36}NRAL"),
+    (
+        "-",
+        "key",
+        r"(?<![_-])key-[0-9a-f]{32}(?![0-9a-f])|(?<!-)pat-(?:na|eu)\d-[0-9a-f-]{36}|[0-9a-f]{32}-us\d{1,2}\b",
+    ),
+    ("$", "token", r"access_token\$\w{1,20}\$[0-9a-f]{16}\$[0-9a-f]{32}"),
+    ("SG.", "SendGrid key", r"SG\.[\w-]{16,}\.[\w-]{16,}"),
+    ("hv", "Vault token", r"hv[sbr]\.[\w-]{20,}"),
+    ("dp.", "Doppler token", r"dp\.(?:pt|st|ct|sa|scim|audit)\.[\w-]{30,}"),
+    ("sl.", "Dropbox token", r"sl\.[\w-]{100,}"),
+    (".atlasv1.", "Terraform token", r"[A-Za-z0-9]{14}\.atlasv1\.[\w-]{60,}"),
+    ("v1.0-", "key", r"v1\.0-[0-9a-f]{10,}-[0-9a-f]{60,}"),
+    ("AT", "Atlassian token", r"AT(?:ATT3|CTT3|BB)(?=[\w=-]{0,40}\d)[\w=-]{20,}"),
+    ("EAA", "token", r"EAA[A-Z](?=[\w-]{0,60}\d)[\w-]{50,}|EAA(?=\w{0,60}\d)\w{80,}"),
+    (
+        "A",
+        "API key",
+        r"(?:AKCp[0-9]|AKID|AQVN|EZ[AT]K)(?=[\w-]{0,40}\d)[\w-]{30,}|LTAI(?=\w{0,20}\d)[A-Za-z0-9]{12,24}(?!\w)",
+    ),
+    ("dapi", "Databricks token", r"dapi[0-9a-f]{32}"),
+    ("SK", "Twilio key", r"SK[0-9a-f]{32}(?!\w)"),
+    ("cio", "API key", r"cio(?=[a-z]*[A-Z0-9])[A-Za-z0-9]{32}(?!\w)"),
+    ("AGE-SECRET-KEY-", "age key", r"AGE-SECRET-KEY-1[0-9A-Z]{40,}"),
+    (":AA", "bot token", r"\d{8,10}:AA[\w-]{33}(?![\w-])"),
+    (".", "bot token", r"[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,}"),
+    ("pat", "Airtable token", r"pat\w{14}\.[0-9a-f]{64}"),
+    ("eyJ", "token", r"(?<![_-])eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*"),
+    ("$", "password hash", r"(?<!\$)\$(?:apr1|[156y]|2[abxy]|argon2\w{0,2})\$[\w./$=,+-]{20,}"),
     (
         "PRIVATE KEY",
         "private key",
-        re.compile(
-            r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY(?: BLOCK)?-----(?:[^-]|-(?!----)){0,20000}"
-            r"(?:-----END [A-Z ]{0,30}PRIVATE KEY(?: BLOCK)?-----)?"
-        ),
+        r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY(?: BLOCK)?-----(?:[^-]|-(?!----)){0,20000}"
+        r"(?:-----END [A-Z ]{0,30}PRIVATE KEY(?: BLOCK)?-----)?",
+    ),
+    ("LS0tLS1CRUdJTi", "private key", r"LS0tLS1CRUdJTi(?!BDRVJU|BQVUJM)[\w+/=]{60,}"),
+    ("Private-Lines", "private key", r"Private-Lines: \d+(?:[\s\ue000\"',\\]{1,12}[\w+/=]{20,80})+"),
+    (
+        "",
+        "token",
+        r"(?<![\w/+.=-])(?=[\w-]{31})(?!(?i:sha\d|md5|base64))[A-Za-z][A-Za-z0-9]{1,11}(?:[_-][A-Za-z0-9]{1,8}){0,2}[_-]"
+        r"(?P<jumbled>[A-Za-z0-9_-]{28,})(?![\w/+=-]|\.[a-z])",
     ),
 )
+"""Keys and tokens that show by themselves: a part that each has, its name, its form after no letter or digit.
+
+The last one is any long jumble of letters and digits behind a short prefix.
+"""
+
+
+@lru_cache(maxsize=128)
+def _shape(hint: str, form: str) -> re.Pattern[str]:
+    """The form compiled, when a text first has its hint: most runs meet none."""
+    first = hint.replace(".", r"\.")
+    if hint and form.startswith(first) and "|" not in re.sub(r"\([^()]*\)|\[[^]]*\]", "", form):
+        # a search for what begins with letters is ten times as fast
+        return re.compile(rf"{first}(?<![A-Za-z0-9]{first}){form[len(first) :]}")
+    return re.compile(rf"(?<![A-Za-z0-9])(?:{form})")
+
+
+def _is_jumbled(text: str) -> bool:
+    """Whether letters of both kinds and digits alternate as in no word, however words are joined."""
+    kinds = [each.isdigit() + 2 * each.isupper() for each in text if each.isalnum()]
+    turns = sum(one != other for one, other in pairwise(kinds))
+    return len(set(kinds)) == 3 and 16 * kinds.count(1) >= len(kinds) and turns > JUMBLED * len(kinds)
+
+
 _BEARER = re.compile(r"(?i)\b(bearer[ \t]+)([A-Za-z0-9._~+/=-]{16,})")
+_SIGNED = re.compile(r"(?i)([?&](?:x-(?:amz|goog|oss|cos)-)?signature=)([\w%+/=-]{16,})")
+_KEY_DATA = re.compile(r"(-key-data[\"']?[ \t]*:[ \t]*[\"']?)([\w+/=]{40,})")
+_SSWS = re.compile(r"\b(SSWS[ \t]+)([\w-]{20,})")
 _IN_ADDRESS = re.compile(r"(://[^\s/:@\"'<>]{0,100}:)([^\s/\"'<>]{1,200})(?=@)")
 _USER_OF_ADDRESS = re.compile(r"(://)((?=[^\s/:@]{0,99}\d)[^\s/:@\"'<>]{20,200})(?=(?::x-oauth-basic)?@)")
 _HEADER = re.compile(
@@ -110,7 +182,7 @@ _ESCAPED = "\ue000"
 _ESCAPE, _UNESCAPE = re.compile(r'\\([\\nrt"])'), re.compile(f'{_ESCAPED}([\\\\\n\r\t"])')
 _READ, _WRITTEN = str.maketrans("nrt", "\n\r\t"), str.maketrans("\n\r\t", "nrt")
 _WORDS = (
-    r"passw(?:or)?d|passphrase|passwort|pwd|pass|secret|token|credential|key|auth|signature|signing|sig|unseal|"
+    r"passw(?:or)?d|passphrase|passwort|pwd|pass|psk|secret|token|credential|key|auth|signature|signing|sig|unseal|"
     r"(?<=[_-])(?:pat|sk|salt|webhook)(?![a-z])"
 )
 _QUOTE = rf"{_ESCAPED}?[\"']?"
@@ -269,6 +341,9 @@ def _seen(hit: re.Match[str]) -> str:
 
 
 _learned: dict[str, str] = {}
+_of_runs: dict[str, str] = {}
+MOST_OF_RUNS = 1_000
+"""Spellings of values of runs that a process knows; the oldest are forgotten first."""
 
 
 def learn_secret(name: str, value: str) -> None:
@@ -276,13 +351,28 @@ def learn_secret(name: str, value: str) -> None:
     _learned.update(_spellings(name, value))
 
 
-def learn_secrets(values: Mapping[str, Any]) -> None:
+def learn_value(name: str, value: str) -> None:
+    """From now on a secret that a run keeps is known wherever it stands, unless it looks like a word."""
+    if _is_random(value) or (len(value) >= LONG and not _is_word(value)):
+        for spelling in _spellings(name, value):
+            _of_runs.pop(spelling, None)
+            _of_runs[spelling] = name
+        for spelling in list(_of_runs)[:-MOST_OF_RUNS]:
+            del _of_runs[spelling]
+
+
+def learn_secrets(values: Any) -> None:
     """Learn each text of settings whose name says that it is a secret, such as `api_key`."""
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            learn_secrets(cast(Mapping[str, Any], value))
-        elif isinstance(value, str) and names_secret(name):
-            learn_secret(name, value)
+    if isinstance(values, list):
+        for each in cast(list[Any], values):
+            learn_secrets(each)
+    elif isinstance(values, Mapping):
+        for name, value in cast(Mapping[Any, Any], values).items():
+            if isinstance(value, str) and names_secret(str(name)):
+                if not value.startswith(("/", "~", "$")):  # it says where the secret is
+                    learn_secret(str(name), value)
+            else:
+                learn_secrets(value)
 
 
 def secret_of(variable: str) -> str:
@@ -333,16 +423,20 @@ class Pieces:
     """Redacts a text that comes in pieces: one is shown once no secret can go on in the next."""
 
     def __init__(self, show: Callable[[str], object]) -> None:
-        self._show, self._held = show, ""
+        self._show, self._held, self._next = show, "", 0
 
     def __call__(self, text: str) -> None:
         """Take the next piece."""
         self._held += text
+        if len(self._held) < self._next:  # looking at each piece of what cannot be shown yet is quadratic
+            return
         at = max(self._held.rfind("\n"), self._held.rfind(" ")) + 1
         first, rest = self._held[:at], self._held[at:]
         if at >= PIECE and _is_whole(first) and redact(first) + redact(rest) == redact(self._held):
             self._show(redact(first))
-            self._held = rest
+            self._held, self._next = rest, 0
+        elif len(self._held) > HELD:
+            self._next = len(self._held) * 5 // 4
 
     def end(self) -> None:
         """Show the rest: the text has ended."""
@@ -371,6 +465,11 @@ def _named_only(name: str, value: str) -> str:
     return f"[redacted {name}]"
 
 
+def redact_kept(text: str) -> str:
+    """The text as `redact` returns it, but with the IDs in `[redacted NAME ID]`: a document stays one."""
+    return redactor(_named_only)(text)
+
+
 def redacted(value: Any, redact: Callable[[str], str]) -> Any:
     """A JSON value with each text in it redacted."""
     if isinstance(value, str):
@@ -381,6 +480,28 @@ def redacted(value: Any, redact: Callable[[str], str]) -> Any:
     if isinstance(value, list | tuple):
         return [redacted(each, redact) for each in cast(list[Any], value)]
     return value
+
+
+def shown(value: Any) -> Any:
+    """A JSON value without secrets, with null for NaN and infinity.
+
+    Its `question`, or that in `waiting`, stays: a person approves it.
+    """
+    return _shown(value, redactor(), asked=True)
+
+
+def _shown(value: Any, redact: Callable[[str], str], *, asked: bool = False) -> Any:
+    if isinstance(value, list | tuple):
+        return [_shown(each, redact) for each in cast(list[Any], value)]
+    if not isinstance(value, Mapping):
+        return None if isinstance(value, float) and not isfinite(value) else redacted(value, redact)
+    shown: dict[str, Any] = {}
+    for name, each in cast(Mapping[str, Any], value).items():
+        if isinstance(each, str):
+            shown[redact(name)] = each if asked and name == "question" else _named(name, each, redact)
+        else:
+            shown[redact(name)] = _shown(each, redact, asked=name == "waiting")
+    return shown
 
 
 def _named(name: str, value: Any, redact: Callable[[str], str]) -> Any:
@@ -420,7 +541,7 @@ def redactor(mark: Mark | None = None) -> Callable[[str], str]:
 
 def _known() -> dict[str, str]:
     """The secrets that are known by value, each with its name."""
-    return _learned | _named_by(tuple(os.environ.items()))
+    return _of_runs | _learned | _named_by(tuple(os.environ.items()))
 
 
 @lru_cache(maxsize=4)
@@ -430,7 +551,7 @@ def _named_by(environment: tuple[tuple[str, str], ...]) -> dict[str, str]:
     for name, value in environment:
         if names_secret(name) and not _NOTHING.match(value) and not _is_path(value):
             secrets |= _spellings(name, value)
-        elif hit := _IN_ADDRESS.search(value) or _IN_DSN.search(value):
+        elif (hit := _IN_ADDRESS.search(value) or _IN_DSN.search(value)) and not _is_nothing(hit[2]):
             secrets |= _spellings(name, hit[2])
     return secrets
 
@@ -443,9 +564,14 @@ def _is_path(value: str) -> bool:
 
 
 def _without_tokens(text: str, mark: Mark) -> str:
-    for hint, name, shape in _SHAPES:
+    for hint, name, form in _SHAPES:
         if hint in text:
-            text = shape.sub(lambda hit, name=name: mark(name, hit[0]), text)
+
+            def marked(hit: re.Match[str], name: str = name) -> str:
+                jumble = hit.groupdict().get("jumbled")
+                return hit[0] if jumble and not _is_jumbled(jumble) else mark(name, hit[0])
+
+            text = _shape(hint, form).sub(marked, text)
     return _after(text, _TOKENS_AFTER, mark)
 
 
@@ -494,7 +620,7 @@ def _without_forms_in(text: str, mark: Mark) -> str:
 
 
 _ANY_WORD = re.compile(
-    r"pass|pwd|secret|token|credential|key|auth|sig|unseal|[_-](?:pat|sk|salt|webhook)(?![a-z])"
+    r"pass|pwd|psk|secret|token|credential|key|auth|sig|unseal|[_-](?:pat|sk|salt|webhook)(?![a-z])"
 )
 
 
@@ -538,7 +664,7 @@ def _kind(word: str) -> str:
     word = word.lower()
     return (
         "password"
-        if word.startswith(("pass", "pwd"))
+        if word.startswith(("pass", "pwd", "psk"))
         else word
         if word in ("secret", "token", "key")
         else "secret"
@@ -564,7 +690,7 @@ def _is_secret(hit: re.Match[str], value: str, *, quoted: bool, ends: bool = Tru
     word, rest = last["word"].lower(), last["rest"]
     if last["word"].isupper() and rest[:1].isupper() and rest != "S":
         return False  # KEYBOARD is no key
-    password = word.startswith(("passw", "passp", "pwd", "pass"))
+    password = word.startswith(("passw", "passp", "pwd", "pass", "psk"))
     if word in _WEAK and not re.match(r"s?_?\d*\Z", rest):
         return False
     if not re.match(r"(?:s|\d*|[_-].*|[A-Z].*)\Z", rest) or (quoted and " " in value and not password):
@@ -604,14 +730,21 @@ def _is_nothing(value: str) -> bool:
 
 def _is_random(value: str) -> bool:
     """Whether a value that stands beside a word about a secret is one itself, and no word."""
-    words = (_MARKED, _HEX_OR_UUID, _SLUG)
-    if len(value) < 8 or "." in value or _is_nothing(value) or _CODE.fullmatch(value):
-        return False
-    if any(each.match(value) for each in words):
+    if len(value) < 8 or "." in value or _is_word(value):
         return False
     if re.search(r"\d", value):
         return bool(re.search(r"[A-Za-z]", value))
     return len(value) >= 20 and value.isalpha() and value.lower() != value != value.upper()
+
+
+def _is_word(value: str) -> bool:
+    """Whether a value is a name, a digest, code or a reference, as ordinary texts have them."""
+    words = (_MARKED, _HEX_OR_UUID, _SLUG)
+    return (
+        _is_nothing(value)
+        or bool(_CODE.fullmatch(value) or _PATH.fullmatch(value))
+        or any(each.match(value) for each in words)
+    )
 
 
 def _is_user_and_password(encoded: str) -> bool:
@@ -637,15 +770,45 @@ def cut(text: str, limit: int, where: str, *, head: float = 1 / 3) -> str:
     if room < limit // 2:  # the long mark would leave too little room
         mark = "\n[…]\n"[:limit]
         room = limit - len(mark)
-        return text[: int(room * head)] + mark + text[len(text) - room + int(room * head) :]
+        first = int(room * head)
+        return text[: _before(text, first)] + mark + text[_after_secret(text, len(text) - room + first) :]
     first = int(room * head)
-    last = len(text) - room + first
+    first, last = _before(text, first), _after_secret(text, len(text) - room + first)
     gone = 0
     for each in earlier:
         if each.start() < last and each.end() > first:
             first, last = min(first, each.start()), max(last, each.end())
             gone += int(each[1]) - len(each[0])
     return f"{text[:first]}\n[… {last - first + gone} characters cut{named} …]\n{text[last:]}"
+
+
+AROUND, AROUND_KEY = 400, 4_000
+"""Characters around a place that are searched for a secret across it; in a text with private keys."""
+_FILL = "\ue001"
+
+
+def _before(text: str, at: int) -> int:
+    """A place in a text, or the begin of the secret that it is in: half of one has no form any more."""
+    return at - len(_secret_across(text, at)[0])
+
+
+def _after_secret(text: str, at: int) -> int:
+    """A place in a text, or the end of the secret that it is in."""
+    return at + len(_secret_across(text, at)[1])
+
+
+def _secret_across(text: str, at: int) -> tuple[str, str]:
+    """The parts of a secret before and after a place; empty if none goes across it."""
+    room = AROUND_KEY if "PRIVATE KEY" in text else AROUND
+    start = max(at - room, 0)
+    around = text[start : at + room]
+    filled = redactor(lambda name, value: _FILL * len(value))(around)
+    here = at - start
+    if len(filled) != len(around) or filled[here - 1 : here + 1] != 2 * _FILL:
+        return "", ""
+    left, right = filled[:here], filled[here:]
+    before, after = len(left) - len(left.rstrip(_FILL)), len(right) - len(right.lstrip(_FILL))
+    return text[at - before : at], text[at : at + after]
 
 
 _CUT = re.compile(r"\n\[… (\d{1,12}) characters cut(?:; whole in [^\n]{1,300})? …\]\n")
@@ -655,6 +818,9 @@ _Form = tuple[str, str, re.Pattern[str], Callable[[str], bool]]
 _TOKENS_AFTER: tuple[_Form, ...] = (
     ("://", "password", _IN_ADDRESS, lambda value: not _REFERENCE.match(value)),
     ("bearer", "token", _BEARER, bool),
+    ("ssws", "token", _SSWS, bool),
+    ("signature=", "signature", _SIGNED, bool),
+    ("-key-data", "private key", _KEY_DATA, bool),
 )
 _OPTION_OF: tuple[_Form, ...] = tuple(
     (

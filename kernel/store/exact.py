@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from kernel import disk
-from kernel.document.redaction import HIDDEN, redactor
+from kernel.document.redaction import HIDDEN, learn_value, redactor
 from kernel.store.key import user_key
 
 _MARK_BYTES = 16
@@ -35,11 +35,17 @@ class Exact:
 
     def concealer(self) -> Callable[[str], str]:
         """A function that replaces each secret of a text, for many texts: the values are kept first."""
+        self.learn()
         return redactor(self._keep)
 
     def conceal(self, text: str) -> str:
         """The text with each secret replaced; it is on disk before this returns."""
         return self.concealer()(text)
+
+    def learn(self) -> None:
+        """From now on this process shows none of the values, wherever they stand."""
+        with self._lock:
+            self._load()
 
     def reveal(self, text: str) -> str:
         """The text with each secret of this run in its place again."""
@@ -55,9 +61,12 @@ class Exact:
             self._load()
             if id not in self._values:
                 self._values[id] = value
+                learn_value(name, value)
                 with suppress(OSError):  # without it the value is known to this process only
                     self.path.parent.mkdir(parents=True, exist_ok=True)
-                    disk.append(self.path, _sealed(f"{id}{json.dumps(value)}".encode()) + b"\n", make=True)
+                    disk.append(
+                        self.path, _sealed(f"{id}{json.dumps([name, value])}".encode()) + b"\n", make=True
+                    )
         return f"[redacted {name} {id}]"
 
     def _load(self) -> None:
@@ -69,7 +78,10 @@ class Exact:
             for line in disk.read(self.path).splitlines():
                 with suppress(ValueError):  # torn, or of another user
                     text = _opened(line).decode()
-                    self._values.setdefault(text[:10], json.loads(text[10:]))
+                    kept = json.loads(text[10:])  # earlier runs have only the value
+                    name, value = kept if isinstance(kept, list) else ("secret", kept)
+                    if self._values.setdefault(text[:10], value) == value:
+                        learn_value(name, value)
 
 
 def _sealed(raw: bytes) -> bytes:

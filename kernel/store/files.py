@@ -270,6 +270,7 @@ class FileStore:
 
     def peek(self, loop_id: str) -> Document:
         """Read a document without becoming its writer, with its secrets hidden."""
+        self.exact.learn()
         return self._parsed(loop_id, _read(self.path(loop_id)), self.path(loop_id))
 
     def _parsed(self, loop_id: str, raw: bytes, path: Path, *, exact: bool = False) -> Document:

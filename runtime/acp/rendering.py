@@ -17,7 +17,7 @@ from pydantic import BaseModel
 
 from kernel import disk
 from kernel.document.model import ACCEPTED, STEP_ENDED, Document, Step
-from kernel.document.redaction import redact, redacted
+from kernel.document.redaction import redact, redacted, redactor
 from kernel.errors import FractalError
 from kernel.loop.advance import PLAN_WAITS, outcome
 from kernel.tools.tool import Tool
@@ -163,7 +163,7 @@ class View:
 
 def _line(lines: Any) -> int | None:
     first = str(lines or "").partition("-")[0]
-    return int(first) if first.isdecimal() else None
+    return int(first) if first.isdecimal() and len(first) < 10 else None
 
 
 def _present(path: Path) -> str | None:
@@ -183,6 +183,11 @@ def _remarks(step: Step) -> list[ToolCallContentVariant]:
 def valid(message: M) -> M:
     """The message as valid Unicode: replies and file names can have halves of surrogate pairs."""
     return type(message).model_validate(redacted(message.model_dump(by_alias=True), encodable))
+
+
+def without_secrets(message: M) -> M:
+    """A valid message without secrets: all that an editor is told goes through here, but for questions."""
+    return valid(type(message).model_validate(redacted(message.model_dump(by_alias=True), redactor())))
 
 
 def waits_of(documents: Sequence[Document]) -> Mapping[str, Any]:

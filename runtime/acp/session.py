@@ -18,7 +18,7 @@ from kernel.events import Event
 from kernel.loop.advance import PLAN_WAITS
 from kernel.loop.approval import Decider, serious
 from runtime.acp.content import task_of
-from runtime.acp.rendering import View, closing, opening, valid, waits_of
+from runtime.acp.rendering import View, closing, opening, valid, waits_of, without_secrets
 from runtime.api.fractal import Fractal, RunResult
 from runtime.memory.prompting import fenced
 from runtime.workspace.inbox import Person, Said
@@ -197,7 +197,7 @@ class Session:
 
     async def _send(self, update: Any) -> None:
         with suppress(ConnectionError):  # the editor is gone; the documents have it
-            await self.client.session_update(self.id, valid(update))
+            await self.client.session_update(self.id, without_secrets(update))
 
 
 async def _later(question: str) -> str:

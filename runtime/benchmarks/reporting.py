@@ -18,6 +18,7 @@ from kernel.document.frontmatter import NAME
 from kernel.document.redaction import secret_of
 from kernel.errors import FractalError, UsageError
 from runtime.benchmarks.bench import Bench, machine
+from runtime.received import ACCEPTED, TooLarge, held
 
 EVERY = 5.0
 """Seconds between two heartbeats, and between two questions for work."""
@@ -55,7 +56,9 @@ class Reporter:
             raise UsageError(f"{server}: not a URL: {error}") from None
         if url.scheme not in ("http", "https") or not url.host:
             raise UsageError(f"{server}: not a URL such as http://127.0.0.1:8421")
-        self._http = httpx.AsyncClient(base_url=url, headers=headers, timeout=10)
+        self._http = httpx.AsyncClient(
+            base_url=url, headers=headers | ACCEPTED, timeout=10, event_hooks={"response": [held]}
+        )
 
     async def beat(self, values: Mapping[str, Any]) -> None:
         """Send a heartbeat."""
@@ -76,7 +79,7 @@ class Reporter:
             answer = (await self._http.post(path, json=values)).raise_for_status()
         except httpx.HTTPStatusError as error:
             fault = f"{self._http.base_url}: {_error_of(error.response)}"
-        except httpx.HTTPError as error:
+        except (httpx.HTTPError, TooLarge) as error:
             fault = f"{self._http.base_url}: {error or type(error).__name__}"
         if fault and fault != self.fault:
             self._say(f"the server does not answer as it should: {fault}")

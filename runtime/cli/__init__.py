@@ -153,7 +153,9 @@ def _alone() -> int:
         from runtime.cli.conversation import Conversation
 
         return Conversation(_run, _report).hold()
-    click.echo(context.get_help())
+    from runtime.cli.output import echo
+
+    echo(context.get_help())
     return 0
 
 
@@ -224,7 +226,7 @@ def _report(error: Exception) -> int:
     if os.environ.get("FRACTAL_DEBUG"):
         import traceback
 
-        traceback.print_exception(error)
+        _complain("".join(traceback.format_exception(error)))
     if isinstance(error, FractalError):
         _complain("\n         ".join([str(error), *getattr(error, "__notes__", ())]))
         return int(error.exit)
@@ -236,10 +238,9 @@ def _report(error: Exception) -> int:
 
 
 def _complain(message: str) -> None:
-    from kernel.document.redaction import redact
-    from runtime.cli.output import safe
+    from runtime.cli.output import notify
 
-    click.echo(f"fractal: {safe(redact(message))}", err=True)
+    notify(f"fractal: {message}")
 
 
 def _drop_stdout() -> None:

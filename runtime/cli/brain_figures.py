@@ -18,6 +18,7 @@ from runtime.cli.output import (
     Columns,
     columns,
     count,
+    echo,
     elide,
     emit,
     local,
@@ -132,7 +133,7 @@ def _print_report(totals: Mapping[str, Any], newest: Sequence[Decision], taken: 
         mark, colour = OUTCOMES[each.outcome]
         head = f"{pad(each.path, 9)}  {pad(each.run or '–', 6)}  {pad(local(each.at) or '–', 12)}"
         text = elide(each.text, max(text_width() - width(head) - 6, 20))
-        click.echo(f"{click.style(mark, fg=colour)} {safe(head)}  {text}")
+        echo(f"{click.style(mark, fg=colour)} {safe(head)}  {text}", styled=True)
 
 
 def _beside(totals: Mapping[str, Any]) -> str:

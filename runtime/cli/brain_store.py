@@ -11,8 +11,20 @@ from pathlib import Path
 import click
 
 from kernel import disk
+from kernel.document.redaction import redact
 from kernel.errors import StorageError, UsageError
-from runtime.cli.output import Columns, count, emit, local, notify, picked, print_line, print_list, wants_json
+from runtime.cli.output import (
+    Columns,
+    count,
+    emit,
+    local,
+    notify,
+    picked,
+    print_line,
+    print_list,
+    put,
+    wants_json,
+)
 from runtime.cli.session import command, json_option, opened
 from runtime.memory.store import Fault, Shelf, open_shelf
 from runtime.memory.store.files import FilesKeeper
@@ -70,7 +82,8 @@ def _write(shelf: Shelf, path: str, files: bool, kinds: list[str] | None) -> Cou
             yield row
 
     if path == "-":
-        sys.stdout.writelines(f"{to_json(row, version)}\n" for row in counted())
+        for row in counted():
+            put(to_json(row, version))
     elif files or Path(path).is_dir():
         target = Shelf(FilesKeeper(Path(path)))
         with target.transaction():
@@ -81,7 +94,7 @@ def _write(shelf: Shelf, path: str, files: bool, kinds: list[str] | None) -> Cou
             target.keeper.set_version(version)
     else:
         with _replacing(Path(path)) as temporary, temporary.open("w", encoding="utf-8") as file:
-            file.writelines(f"{to_json(row, version)}\n" for row in counted())
+            file.writelines(f"{redact(to_json(row, version))}\n" for row in counted())
     return counts
 
 

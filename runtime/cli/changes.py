@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from runtime.cli.diffs import print_changes
-from runtime.cli.output import count, notify
+from runtime.cli.output import confirm, count, notify
 from runtime.cli.session import command, opened, run_argument, say_to_apply
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def discard(run: str, yes: bool) -> None:
     number = fractal.runs([run])[0].to_apply
     if number and not yes and sys.stdin.isatty():
         question = f"Discard the changes of {count(number, 'file')} that are not applied?"
-        yes = click.confirm(question, err=True, abort=True)
+        yes = confirm(question, abort=True)
     fractal.discard(run, force=yes)
     notify(f"discarded the worktree of run {run}")
 

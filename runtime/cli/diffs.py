@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-import click
-
-from kernel.document.redaction import shown_name
-from runtime.cli.output import notify, safe
+from kernel.document.redaction import redact, shown_name
+from runtime.cli.output import echo, notify, safe
 from runtime.cli.session import command
 
 if TYPE_CHECKING:
@@ -32,7 +30,7 @@ def print_changes(
             text = f"{text[:LONGEST]}… ({len(text) - LONGEST:,} more characters)"
         colour = _COLOURS.get(text[:1])
         bold = text.startswith(("--- ", "+++ "))
-        click.echo(click.style(text, fg=None if bold else colour, bold=bold or None), err=err)
+        echo(text, err=err, fg=None if bold else colour, bold=bold or None)
     if most and len(lines) > most:
         notify(f"… and {len(lines) - most} more lines: {command('diff')}")
 
@@ -50,4 +48,4 @@ def _lines(changed: Sequence[Change], more: Sequence[str]) -> Iterator[str]:
         texts.append(f"--- {before}\n+++ {after}\n{change.diff}")
     for text in (*texts, *more):
         yield ""
-        yield from safe(text).rstrip("\n").split("\n")
+        yield from safe(redact(text)).rstrip("\n").split("\n")  # a key has several lines

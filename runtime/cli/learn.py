@@ -17,6 +17,7 @@ from runtime.api.sample_runs import sample_tasks
 from runtime.catalogue.exporting import skill_text, write_skill
 from runtime.cli.output import (
     Columns,
+    echo,
     elide,
     emit,
     line,
@@ -314,4 +315,4 @@ def agents() -> None:
     print_table(shown, rows)
     for each in active:
         doing = PHASES.get(each.phase, each.phase)
-        click.echo(f"now: {each.agent}, run {each.run}, {doing}: {elide(each.task, 70)}")
+        echo(f"now: {each.agent}, run {each.run}, {doing}: {elide(each.task, 70)}")

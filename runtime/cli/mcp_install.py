@@ -16,7 +16,7 @@ import click
 
 from kernel import disk
 from kernel.errors import ConfigurationError
-from runtime.cli.output import notify, put
+from runtime.cli.output import confirm, notify, put
 from runtime.cli.session import folder, require
 
 NAME = "fractal"
@@ -82,7 +82,7 @@ def install(name: str, only_show: bool, yes: bool) -> int:
     if not (yes or sys.stdin.isatty()):
         notify(f"nothing was written; to write it: fractal mcp install --client {name} --yes")
         return 3
-    if not (yes or click.confirm("Write this?", err=True)):
+    if not (yes or confirm("Write this?")):
         return 3
     _write(real, before, after)
     notify(f"registered; restart {client.title}, or let it reload its servers")

@@ -16,7 +16,7 @@ import click
 
 from kernel.errors import UsageError
 from runtime.api import knowledge
-from runtime.cli.output import count, emit, line, notify, notify_changes, picked, print_line, put
+from runtime.cli.output import confirm, count, emit, line, notify, notify_changes, picked, print_line, put
 from runtime.cli.session import (
     Session,
     command,
@@ -243,7 +243,7 @@ def forget(words: tuple[str, ...], run: str | None, before: str | None, document
         _print_preview(preview, documents)
         if preview.nothing and not (documents and preview.runs):
             return 0
-        if not sys.stdin.isatty() or not click.confirm("Forget it?", err=True):
+        if not sys.stdin.isatty() or not confirm("Forget it?"):
             notify("nothing was changed; to forget it, add --yes")
             return 0
     result = forgetting.do(request, with_documents=documents)

@@ -14,6 +14,7 @@ from runtime.cli.diffs import print_changes
 from runtime.cli.output import (
     Columns,
     count,
+    echo,
     emit,
     line,
     local,
@@ -174,7 +175,7 @@ def review(run: str) -> None:
     emit(waits)
     for number, each in enumerate(waits):
         if number:
-            click.echo()
+            echo()
         _print(each)
     if not waits:
         notify(f"run {name} waits for no decision" if name else "nothing waits for a decision")
@@ -188,7 +189,7 @@ def _print(waits: Waits) -> None:
     for text in waits.about():
         print_line(text, fg="cyan" if text.startswith("oversight: ") else None)
     if waits.changes:
-        click.echo()
+        echo()
         print_changes(waits.changes, most=DIFF_LINES)
     if waits.human:
         notify(f"decided: {waits.human}; continue with: {command('resume', waits.run)}")
@@ -306,7 +307,7 @@ def decisions(task_type: str, again: str | None) -> None:
 
     print_table(shown, found, cut=(2,), style=with_words)
     if settled:
-        click.echo()
+        echo()
         columns = {
             "TYPE": "task_type",
             "CALL": "call",

@@ -1,7 +1,8 @@
 """What commands print: tables, JSON, messages, and texts, times and amounts in the form that people read.
 
-`put` and `print_…` print results on standard output, `notify` messages on standard error.
-Text from outside never reaches a terminal as escape sequences.
+`put` and `print_…` print results on standard output, `notify` messages on standard error. No other module
+writes to a standard stream: what is printed here has no secrets. Text from outside never reaches a terminal
+as escape sequences.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from kernel.document.redaction import redact, redacted, redactor
+from kernel.document.escaping import to_json
+from kernel.document.redaction import redact, redact_kept, redacted, redactor
 from runtime.text.shown import MARKS as MARKS
 from runtime.text.shown import call as call
 from runtime.text.shown import cost_of as cost_of
@@ -26,6 +28,9 @@ from runtime.text.shown import money as money
 from runtime.text.shown import phase_name as phase_name
 from runtime.text.shown import seconds as seconds
 from runtime.text.shown import tokens as tokens
+
+if TYPE_CHECKING:
+    from kernel.events import Event
 
 LEAST_COLUMN = 6
 """The narrowest that a column is cut to, in cells."""
@@ -46,10 +51,33 @@ def columns(piped: int = 10_000) -> int:
     return shutil.get_terminal_size((120, 24)).columns if sys.stdout.isatty() else piped
 
 
+def echo(
+    text: str = "",
+    *,
+    err: bool = False,
+    exact: bool = False,
+    styled: bool = False,
+    nl: bool = True,
+    **style: Any,
+) -> None:
+    """Print text without secrets, in a style of `click.style`; `styled`: it has escape sequences of ours.
+
+    With `exact` it is printed as a person approves it.
+    """
+    text = text if exact else redact(text)
+    text = text if styled else safe(text)
+    click.echo(click.style(text, **style) if style else text, err=err, nl=nl)
+
+
 def notify(text: str, colour: str | None = None, *, exact: bool = False) -> None:
     """Print a line on standard error; with `exact`, as a person approves it, else without secrets."""
-    text = text if exact else redact(text)
-    click.echo(click.style(safe(text), fg=colour) if colour else safe(text), err=True)
+    style: dict[str, Any] = {"fg": colour} if colour else {}
+    echo(text, err=True, exact=exact, **style)
+
+
+def confirm(question: str, *, abort: bool = False) -> bool:
+    """Ask a person for yes or no, on standard error."""
+    return click.confirm(safe(redact(question)), err=True, abort=abort)
 
 
 def notify_changes(quiet: bool) -> Callable[[str], None]:
@@ -67,12 +95,23 @@ def notify_changes(quiet: bool) -> Callable[[str], None]:
 
 def put(text: str) -> None:
     """Print text without secrets on standard output; else unchanged into a pipe or file."""
-    text = redact(text)
-    write(text)
+    _write(redact(text))
 
 
-def write(text: str) -> None:
-    """Print text that has no secrets on standard output."""
+def put_document(raw: bytes) -> None:
+    """Print a file of ours on standard output as it is, but for secrets that it should not have."""
+    sys.stdout.flush()
+    text = redact_kept(raw.decode("utf-8", "surrogateescape"))
+    sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
+
+
+def put_event(event: Event) -> None:
+    """Print an event, which has no secrets since it was made, as one line of JSON on standard output."""
+    sys.stdout.write(f"{to_json(event.as_dict())}\n")
+    sys.stdout.flush()
+
+
+def _write(text: str) -> None:
     printable = safe(text) if sys.stdout.isatty() else text
     sys.stdout.write(printable if printable.endswith("\n") else f"{printable}\n")
     sys.stdout.flush()
@@ -80,13 +119,13 @@ def write(text: str) -> None:
 
 def print_line(text: str, **style: Any) -> None:
     """Print a line on standard output, safe for a terminal, in a style of `click.style`."""
-    click.echo(click.style(safe(redact(text)), **style))
+    echo(text, **style)
 
 
 def print_json(value: Any) -> None:
     """Print a value as JSON on standard output; an object with its fields, or what its `as_dict` returns."""
     value = json.loads(json.dumps(value, default=_plain))
-    write(json.dumps(redacted(value, redactor()), indent=2, ensure_ascii=False))
+    _write(json.dumps(redacted(value, redactor()), indent=2, ensure_ascii=False))
 
 
 def wants_json() -> bool:
@@ -132,9 +171,9 @@ def print_table(
     """
     rows = [[_cell(item, column) for column in shown.values()] for item in items]
     head, *lines = table([list(shown), *rows], right, cut, room or columns())
-    click.echo(click.style(head, dim=True))
+    echo(head, dim=True)
     for item, text in zip(items, lines, strict=True):
-        click.echo(style(item, text))
+        echo(style(item, text), styled=True)
 
 
 def _cell(item: Any, column: str | Callable[[Any], object]) -> str:

@@ -8,11 +8,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Self
 
 from kernel.events import Event
-from runtime.cli.output import call, cost_of, count, elide, line, money, seconds, tokens
+from runtime.cli.output import call, cost_of, count, elide, line, money, notify, put_event, seconds, tokens
 
 PHASES: Mapping[str, str] = {"understand": "understanding", "plan": "planning", "do": "working"} | {
     "check": "checking",
@@ -85,12 +85,9 @@ class JsonLines(View):
 
     def __call__(self, event: Event) -> None:
         """Write the event."""
-        from kernel.document.escaping import to_json
-
         try:
             if self._open:
-                sys.stdout.write(to_json(event.as_dict()) + "\n")
-                sys.stdout.flush()
+                put_event(event)
         except BrokenPipeError:
             self._open = False
 
@@ -154,8 +151,5 @@ class PlainLines(View):
 
 
 def _write(text: str) -> None:
-    try:
-        sys.stderr.write(text + "\n")
-        sys.stderr.flush()
-    except BrokenPipeError:
-        pass
+    with suppress(BrokenPipeError):
+        notify(text)

@@ -15,6 +15,7 @@ import click
 from kernel import disk
 from kernel.document.markdown import render
 from kernel.document.model import Document
+from kernel.document.redaction import redact
 from kernel.errors import UsageError
 from kernel.store.files import FileStore
 from kernel.store.prompts import kept_prompt
@@ -28,6 +29,7 @@ from runtime.cli.output import (
     call,
     columns,
     cost_of,
+    echo,
     elide,
     emit,
     line,
@@ -40,6 +42,7 @@ from runtime.cli.output import (
     print_line,
     print_table,
     put,
+    put_document,
     safe,
     table,
     tokens,
@@ -135,10 +138,9 @@ def show(name: str, raw: bool, only_path: bool, atif: bool, page: Path | None) -
         return
     data = path.read_bytes()
     if raw or not sys.stdout.isatty() or len(data) > RENDERED:
-        sys.stdout.flush()
-        sys.stdout.buffer.write(data)
+        put_document(data)
         return
-    _render(safe(data.decode("utf-8", "replace")))
+    _render(safe(redact(data.decode("utf-8", "replace"))))
 
 
 def _write_page(fractal: Fractal, run: str, file: Path) -> None:
@@ -182,7 +184,7 @@ def tree(run: str) -> None:
     found = tree_of(opened(), run)
     emit(found.root)
     for text in _rows(found.root, "", ""):
-        click.echo(text)
+        echo(text, styled=True)
     for stray in found.strays:
         print_line(f"not linked by any step: {stray}.md")
 
@@ -302,11 +304,11 @@ def _edited(store: FileStore, loop_id: str) -> str:
     """A person's edits of a document since the run left it, as a unified diff; "" for none."""
     current = store.peek(loop_id)
     saved = as_left(store, current)
-    if saved == current:
+    before, after = (redact(render(each, saved.meta.rev).decode("utf-8")) for each in (saved, current))
+    if before == after:  # but for secrets, which only the run's own copy has
         return ""
-    before, after = (render(each, saved.meta.rev).decode("utf-8").splitlines() for each in (saved, current))
     names = f"{loop_id}.md (as the run left it)", f"{loop_id}.md"
-    return "\n".join(difflib.unified_diff(before, after, *names, lineterm=""))
+    return "\n".join(difflib.unified_diff(before.splitlines(), after.splitlines(), *names, lineterm=""))
 
 
 @click.command()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
-from runtime.cli.output import count, notify, put, safe, wants_json
+from runtime.cli.output import confirm, count, echo, notify, put, safe, wants_json
 
 if TYPE_CHECKING:
     from kernel.events import Event
@@ -94,7 +94,7 @@ def allow(items: Sequence[Item], *, sure: bool = False) -> bool:
         notify(f"  … and {len(items) - MOST_ITEMS} more; to see all: fractal trust --json")
     if not (sure or sys.stdin.isatty()):
         notify("nothing was allowed; to allow all: fractal trust --yes")
-    elif sure or click.confirm("Allow this from now on?", err=True):
+    elif sure or confirm("Allow this from now on?"):
         trust.accept(items)
         return True
     return False
@@ -260,7 +260,7 @@ class Session:
                 self._show_plan()
             scopes = self._scopes()
             for key, (_, text) in scopes.items():
-                click.echo(f"{key}: approve, {text}", err=True)
+                echo(f"{key}: approve, {text}", err=True, exact=True)
             while True:
                 reply = await self._read(
                     "(y: approve, n: reject, other text: reject with this reason, Enter: later)"
@@ -376,7 +376,7 @@ def say_to_apply(run: str, number: int) -> None:
 
 async def _typed(hint: str) -> str:
     """A line that is typed below the hint."""
-    click.echo(f"{hint}\n> ", nl=False, err=True)
+    echo(f"{hint}\n> ", nl=False, err=True)
     return await _line_of_terminal()
 
 

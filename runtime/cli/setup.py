@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -250,4 +249,4 @@ def completion(shell: str) -> None:
     kind = get_completion_class(shell)
     assert kind is not None
     completer = kind(cli, {}, "fractal", "_FRACTAL_COMPLETE")
-    sys.stdout.write(completer.source_template % completer.source_vars())
+    put(completer.source_template % completer.source_vars())

@@ -19,6 +19,7 @@ from kernel.document.redaction import secret_of
 from kernel.errors import ConfigurationError, ProviderError
 from runtime.models.prices import LOCAL_PROVIDERS, entry_of, usage
 from runtime.models.provider import KEYS, SCHEMA_TOKENS, Provider
+from runtime.received import ACCEPTED, held
 
 OLLAMA_CONTEXT = 8192  # Ollama silently truncates longer prompts, so the size is set and checked
 
@@ -127,4 +128,19 @@ def _litellm() -> ModuleType:
     litellm.disable_hf_tokenizer_download = True
     litellm.suppress_debug_info = True
     litellm.disable_aiohttp_transport = True  # its sessions outlive the event loop and warn
+    _bound(import_module("litellm.llms.custom_httpx.http_handler").AsyncHTTPHandler)
     return litellm
+
+
+def _bound(handler: Any) -> None:
+    """Bound the answers that litellm's clients read: it has no setting for that."""
+    made = handler.create_client
+
+    def bounded(self: Any, *args: Any, **kwargs: Any) -> Any:
+        client = made(self, *args, **kwargs)
+        client.headers.update(ACCEPTED)
+        hooks = client.event_hooks
+        client.event_hooks = {**hooks, "response": [held, *hooks["response"]]}
+        return client
+
+    handler.create_client = bounded

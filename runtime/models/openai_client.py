@@ -15,11 +15,13 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any, cast
 
 from kernel.asking.responder import Ask, Reply
+from kernel.document.amounts import whole
 from kernel.document.redaction import secret_of
 from kernel.errors import ProviderError
 from runtime.models.endpoints import ALIASES, ENDPOINTS, OWN
 from runtime.models.prices import usage
 from runtime.models.provider import SCHEMA_TOKENS, Provider
+from runtime.received import ACCEPTED, held
 
 if TYPE_CHECKING:
     import httpx
@@ -117,7 +119,8 @@ class OpenAI(Provider):
             timeout = _httpx().Timeout(self.timeout.total, connect=self.timeout.connect)
             client = _httpx().AsyncClient(
                 base_url=self.url,
-                headers={"Authorization": f"Bearer {key}"},
+                headers={"Authorization": f"Bearer {key}", **ACCEPTED},
+                event_hooks={"response": [held]},
                 timeout=timeout,
                 follow_redirects=True,
                 verify=not self.url.startswith("http://"),  # certificates take time to load
@@ -148,7 +151,8 @@ class OpenAI(Provider):
         text = self.text_of(ask, list(received.calls.values()), received.text)
         used = received.used
         prompt, completion = self.tokens(ask, used.get("prompt_tokens"), used.get("completion_tokens"), text)
-        cached = (used.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
+        details = used.get("prompt_tokens_details")
+        cached = whole(details.get("cached_tokens"), 0, prompt) if isinstance(details, dict) else 0
         cost = usage(prompt, completion, self.price, cached)
         if received.refusal:
             raise ProviderError(
@@ -206,7 +210,8 @@ class _Received:
         """Take the next piece. Raises `RefusedRequest` for an error in the middle of a stream."""
         if chunk.get("error"):
             raise RefusedRequest(json.dumps(chunk), None, {})
-        self.used = chunk.get("usage") or self.used
+        used = chunk.get("usage")
+        self.used = cast(dict[str, Any], used) if used and isinstance(used, dict) else self.used
         for choice in chunk.get("choices") or ():
             self.finish = choice.get("finish_reason") or self.finish
             delta: Mapping[str, Any] = choice.get("delta") or {}

@@ -14,6 +14,7 @@ import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -24,6 +25,7 @@ from typing import Any, cast
 from kernel.asking.native import ENDS, reply_text
 from kernel.asking.prompt import FORM
 from kernel.asking.responder import FREE, Ask, Reply, Tier, Usage, Waits
+from kernel.document.amounts import amount, whole
 from kernel.document.model import Document
 from kernel.document.redaction import learn_secrets, redact, secret_of
 from kernel.errors import ConfigurationError, FractalError, ProviderError
@@ -36,12 +38,14 @@ from runtime.models.prices import (
     litellm_folder,
     usage,
 )
+from runtime.received import LIMIT, TooLarge, of_reply
 from runtime.workspace.settings import Timeouts, is_loopback
 
 SCHEMA_TOKENS = 100  # larger schemas are described in words; kernel.md, "Prompt"
 MESSAGE_TOKENS = 12  # the overhead of two messages
 SAMPLING = 0.7  # the temperature of a reply to a small question after the likely one
 LONGEST_WAIT = 60.0  # seconds between two attempts, unless the provider asks for more
+LONGEST_REQUESTED = 3600.0  # seconds that a provider can make this process wait
 OPTIONAL = {
     "response_format": "response_format",
     "tools": "tool",
@@ -201,9 +205,12 @@ class Provider(ABC):
             parts["temperature"] = SAMPLING if ask.sample else 0.0
         return {name: part for name, part in parts.items() if name not in self.refused}
 
-    def tokens(self, ask: Ask, prompt: int | None, completion: int | None, text: str) -> tuple[int, int]:
+    def tokens(self, ask: Ask, prompt: Any, completion: Any, text: str) -> tuple[int, int]:
         """Prompt and completion tokens: what the server reports, else their counts."""
-        return prompt or self.count(ask.system) + self.count(ask.user), completion or self.count(text)
+        return (
+            whole(prompt, 0) or self.count(ask.system) + self.count(ask.user),
+            whole(completion, 0) or self.count(text),
+        )
 
     def withheld(self, cost: Usage) -> ProviderError:
         """The error for a reply that the provider's filter withheld."""
@@ -233,11 +240,14 @@ class Provider(ABC):
                 await self._brake.wait()
                 try:
                     left = (self.deadline or float("inf")) - time.monotonic()
+                    LIMIT.set(of_reply(self.longest(ask)))
                     reply = await self.send(ask, max(0.1, min(self.timeout.total, left)))
                     return replace(reply, usage=_sum_usage(reply.usage, lost))
                 except FractalError:
                     raise
                 except Exception as error:
+                    if large := _too_large(error):  # another attempt would bring as much
+                        raise ProviderError(f"{self._at}: {large}", self.estimate(ask)) from None
                     if self._gave_in(ask, error):
                         continue
                     failures += 1
@@ -334,14 +344,13 @@ def _delay(failures: int, base: float, longest: float) -> float:
 
 def _retry_after(value: str | None) -> float:
     """Seconds of a Retry-After header, a number or a date; 0 if it is missing or invalid."""
+    seconds = 0.0
     try:
-        return max(0.0, float(value or 0))
+        seconds = float(value or 0)
     except ValueError:
-        pass
-    try:
-        return max(0.0, (parsedate_to_datetime(value or "") - datetime.now(UTC)).total_seconds())
-    except (TypeError, ValueError):
-        return 0.0
+        with suppress(TypeError, ValueError, OverflowError):
+            seconds = (parsedate_to_datetime(value or "") - datetime.now(UTC)).total_seconds()
+    return amount(seconds, 0.0, LONGEST_REQUESTED)
 
 
 def _sum_usage(one: Usage, other: Usage) -> Usage:
@@ -368,6 +377,15 @@ def _may_be_processed(error: Exception) -> bool:
     return type(error).__name__ in ("Timeout", "TimeoutError", "APITimeoutError") or bool(
         _causes(error) & _CUT_OFF
     )
+
+
+def _too_large(error: BaseException | None) -> str:
+    """What was too large of an answer; "" if nothing was."""
+    for _ in range(20):
+        if error is None or isinstance(error, TooLarge):
+            break
+        error = error.__cause__ or error.__context__
+    return str(error) if isinstance(error, TooLarge) else ""
 
 
 def _refused_connection(error: Exception) -> bool:

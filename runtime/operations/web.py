@@ -15,6 +15,7 @@ from urllib.parse import quote, urljoin, urlsplit
 
 from kernel.errors import OperationFailed
 from runtime.operations.walking import Deadline
+from runtime.received import PIECE, TooLarge, unpacked
 
 LONGEST = 8_000
 _PORTS = {"http": 80, "https": 443}
@@ -216,17 +217,13 @@ def _body(
     response: http.client.HTTPResponse, headers: Mapping[str, str], most_bytes: int, where: Url
 ) -> bytes:
     """The body, unpacked: some servers pack it unasked."""
-    data = response.read(most_bytes + 1)
-    if len(data) <= most_bytes and response.length:
+    pieces = iter(lambda: response.read(PIECE), b"")
+    try:
+        data = b"".join(unpacked(pieces, headers.get("content-encoding", ""), most_bytes))
+    except zlib.error:
+        raise OSError(0, "the answer is not properly packed") from None
+    except TooLarge as error:
+        raise OperationFailed(f"{where.text}: {error}") from None
+    if response.length:
         raise http.client.IncompleteRead(b"", response.length)
-    encoding = headers.get("content-encoding", "identity").lower().strip()
-    if encoding in ("gzip", "x-gzip", "deflate"):
-        try:
-            data = zlib.decompressobj(zlib.MAX_WBITS | 32).decompress(data, most_bytes + 1)
-        except zlib.error:
-            raise OSError(0, "the answer is not properly packed") from None
-    elif encoding not in ("", "identity"):
-        raise OperationFailed(f"{where.text}: the answer is packed as {encoding}, which was not asked for")
-    if len(data) > most_bytes:
-        raise OperationFailed(f"{where.text}: the answer is longer than {most_bytes / 1_000_000:g} MB")
     return data

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,14 +9,13 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from kernel.document.redaction import redact
 from kernel.errors import FractalError
 from runtime import __version__
 from runtime.api.listening import LOOPBACK
 from runtime.server import brain, deciding, events, metrics, runners, runs
+from runtime.server.leaving import Json
 from runtime.server.page.routes import router as page
 from runtime.server.security import Guarded
 from runtime.server.service import Service, http_status
@@ -58,15 +56,6 @@ def create_app(
     return Guarded(app, hosts, token)
 
 
-class Json(JSONResponse):
-    """JSON with a ? for half of a character, which texts of models and names of files may hold."""
-
-    def render(self, content: Any) -> bytes:
-        """The bytes of a value."""
-        text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-        return text.encode("utf-8", "replace")
-
-
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncGenerator[None]:
     await app.state.service.start()
@@ -76,22 +65,22 @@ async def _lifespan(app: FastAPI) -> AsyncGenerator[None]:
         await app.state.service.close()
 
 
-async def _failed(request: Request, error: Exception) -> JSONResponse:
-    return Json({"error": redact(str(error))}, http_status(error))
+async def _failed(request: Request, error: Exception) -> Json:
+    return Json({"error": str(error)}, http_status(error))
 
 
-async def _refused(request: Request, error: Exception) -> JSONResponse:
+async def _refused(request: Request, error: Exception) -> Json:
     assert isinstance(error, HTTPException)
-    return Json({"error": redact(str(error.detail))}, error.status_code, error.headers)
+    return Json({"error": str(error.detail)}, error.status_code, error.headers)
 
 
-async def _invalid(request: Request, error: Exception) -> JSONResponse:
+async def _invalid(request: Request, error: Exception) -> Json:
     """Name each field that is wrong, and why."""
     assert isinstance(error, RequestValidationError)
     faults = [f"{'.'.join(map(str, each['loc'][1:])) or 'body'}: {each['msg']}" for each in error.errors()]
-    return Json({"error": redact("; ".join(faults))}, 422)
+    return Json({"error": "; ".join(faults)}, 422)
 
 
-async def _broken(request: Request, error: Exception) -> JSONResponse:
+async def _broken(request: Request, error: Exception) -> Json:
     """An error of ours; the server's log has where it occurred."""
-    return Json({"error": redact(f"internal error in Fractal: {type(error).__name__}: {error}")}, 500)
+    return Json({"error": f"internal error in Fractal: {type(error).__name__}: {error}"}, 500)

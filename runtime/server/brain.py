@@ -12,7 +12,7 @@ from time import monotonic, perf_counter
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Query
-from fastapi.responses import JSONResponse, PlainTextResponse, Response
+from fastapi.responses import Response
 
 from kernel.document.redaction import redact
 from kernel.errors import FractalError, StorageError, UsageError
@@ -30,6 +30,7 @@ from runtime.memory.learning.kinds import kinds_of
 from runtime.memory.learning.patterns import Pattern, named, write_practice
 from runtime.memory.run_memory import RunMemory
 from runtime.server import schemas
+from runtime.server.leaving import Json, Markdown
 from runtime.server.service import Served, Service
 from runtime.workspace.workspace import DEFAULT
 
@@ -111,12 +112,12 @@ def export(service: Served, format: Annotated[Literal["markdown", "json"], Query
     """All patterns as one markdown file that `fractal learn --import` reads; or as JSON by task type."""
     patterns = service.fractal.memory.library.patterns()
     if format == "markdown":
-        return PlainTextResponse(write_practice(patterns), media_type="text/markdown")
+        return Markdown(write_practice(patterns))
     types = sorted({type for each in patterns for type in each.types})
     by_type = {
         type: [_pattern(each).model_dump() for each in patterns if type in each.types] for type in types
     }
-    return JSONResponse(by_type)
+    return Json(by_type)
 
 
 @router.get("/patterns/{task_type}")

@@ -18,10 +18,13 @@ import httpx
 from pydantic import BaseModel, ValidationError
 
 from kernel.errors import FractalError
+from runtime.received import ACCEPTED, TooLarge, hold
 from runtime.server import schemas
 from runtime.server.run_schemas import RunPage, RunState, Seen
 
 M = TypeVar("M", bound=BaseModel)
+LARGEST = 64_000_000
+"""Bytes of an answer."""
 SILENCE = 60.0
 """Seconds without any sign of the server after which a stream is given up."""
 
@@ -45,9 +48,9 @@ class Client:
         self, url: str = "http://127.0.0.1:8421", *, name: str = "", token: str = "", timeout: float = 60.0
     ) -> None:
         """`name` is written to the documents with what this client decides. `timeout` is in seconds."""
-        headers = {"authorization": f"Bearer {token}"} if token else {}
+        headers = ACCEPTED | ({"authorization": f"Bearer {token}"} if token else {})
         headers |= {"user-agent": name} if name else {}
-        hooks = {"response": [_raise_refusal]}
+        hooks = {"response": [_held, _raise_refusal]}
         self._http = httpx.Client(base_url=url, headers=headers, timeout=timeout, event_hooks=hooks)
 
     def __enter__(self) -> Client:
@@ -203,9 +206,15 @@ class Client:
     def _reached(self) -> Generator[None]:
         try:
             yield
-        except httpx.HTTPError as error:
+        except (httpx.HTTPError, TooLarge) as error:
             why = str(error) or type(error).__name__
             raise ServerError(f"{self._http.base_url}: {why}; is `fractal serve` running?") from None
+
+
+def _held(response: httpx.Response) -> None:
+    """Bound an answer; a stream of events goes on as long as somebody follows it."""
+    if "event-stream" not in response.headers.get("content-type", ""):
+        hold(response, LARGEST, httpx)
 
 
 def _raise_refusal(response: httpx.Response) -> None:

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Path, Response
 from pydantic import Field
 
+from kernel.document.amounts import MOST_AT_ONCE
 from kernel.document.frontmatter import NAME
 from runtime.benchmarks.queue import Queue
 from runtime.server.request import StrictRequest
@@ -15,6 +16,7 @@ from runtime.server.service import Served, Service
 
 router = APIRouter(prefix="/api", tags=["benchmarks"], responses=refusals(503))
 Runner = Annotated[str, Path(pattern=NAME.pattern, max_length=64)]
+Count = Annotated[int, Field(ge=0, le=MOST_AT_ONCE)]
 Text = Annotated[str, Field(max_length=500)]
 
 
@@ -26,13 +28,13 @@ class Heartbeat(StrictRequest):
     bench: Text = ""
     suite: Text = ""
     model: Text = ""
-    done: int = Field(0, ge=0)
-    total: int = Field(0, ge=0)
+    done: Count = 0
+    total: Count = 0
     accuracy: float = Field(0, ge=0, le=1)
     without_model: float = Field(0, ge=0, le=1)
-    topology: dict[Text, int] = Field(default_factory=dict, max_length=20)
-    cpu_seconds: float = Field(0, ge=0)
-    memory_mb: float = Field(0, ge=0)
+    topology: dict[Text, Count] = Field(default_factory=dict, max_length=20)
+    cpu_seconds: float = Field(0, ge=0, le=1e12)
+    memory_mb: float = Field(0, ge=0, le=1e12)
     figures: dict[str, Any] | None = None
     error: Text = ""
 
@@ -42,9 +44,9 @@ class Job(StrictRequest):
 
     suite: str = Field("arithmetic", pattern=r"^[\w][\w.-]{0,100}$")
     model: str | None = Field(None, max_length=500)
-    limit: int | None = Field(None, ge=1)
-    seed: int = 1
-    every: int = Field(50, ge=0)
+    limit: int | None = Field(None, ge=1, le=MOST_AT_ONCE)
+    seed: int = Field(1, ge=-MOST_AT_ONCE, le=MOST_AT_ONCE)
+    every: int = Field(50, ge=0, le=MOST_AT_ONCE)
     dream: bool = False
     feedback: bool = True
 

@@ -7,16 +7,15 @@ from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Header, HTTPException, Query, Response
-from fastapi.responses import PlainTextResponse
 from starlette.concurrency import run_in_threadpool
 
 from kernel import disk
-from kernel.document.escaping import to_json
 from kernel.document.model import Document
 from kernel.loop.approval import Decider
 from kernel.store.files import FileStore
 from runtime.api.run_view import as_object, costs, tree_of
 from runtime.server.deciding import By, refuse_unproven
+from runtime.server.leaving import Json, Markdown
 from runtime.server.run_schemas import (
     Answer,
     Approval,
@@ -105,7 +104,7 @@ def documents(run: Run, served: Served) -> list[str]:
     return _store(served, run).list()
 
 
-@router.get("/{run}/documents/{doc}", response_class=PlainTextResponse)
+@router.get("/{run}/documents/{doc}", response_class=Markdown)
 def document(
     run: Run, doc: str, served: Served, format: Literal["markdown", "json"] = "markdown"
 ) -> Response:
@@ -114,9 +113,9 @@ def document(
     if doc not in store.list():
         raise HTTPException(404, f"run {run} has no document {doc}; GET /api/runs/{run}/documents lists them")
     if format == "json":
-        return Response(to_json(as_object(store.peek(doc))), media_type="application/json")
+        return Json(as_object(store.peek(doc)))
     with disk.reading_state(path := store.path(doc)):
-        return PlainTextResponse(path.read_bytes(), media_type="text/markdown; charset=utf-8")
+        return Markdown(path.read_bytes())
 
 
 @router.post("/{run}/answer")

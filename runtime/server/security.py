@@ -65,7 +65,7 @@ class Guarded:
         if origin and origin.partition("://")[2] != host:
             return 403, f"requests from pages of {origin} are not accepted"
         size = headers.get(b"content-length", "0")
-        if size.isdecimal() and int(size) > LARGEST:
+        if size.isdecimal() and int(size[-30:]) > LARGEST:
             return 413, f"the body has {int(size):,} bytes; at most {LARGEST:,} are accepted"
         return None
 

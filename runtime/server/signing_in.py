@@ -19,8 +19,9 @@ from typing import Any
 from urllib.parse import quote
 
 from starlette.requests import ClientDisconnect, HTTPConnection, Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response
 
+from runtime.server.leaving import Html
 from runtime.server.page.rendering import render
 
 FIELD = "token"
@@ -78,7 +79,7 @@ class Door:
             text = render("sign_in.html", wrong=form, ended=ended, field=FIELD, kind=FORM)
             # with `no-referrer`, a browser would send the form with the origin `null`
             headers = {"referrer-policy": "same-origin", "www-authenticate": "Bearer"}
-            return HTMLResponse(text, 401, headers)
+            return Html(text, 401, headers)
         session = secrets.token_urlsafe(32)
         self._sessions.append(session)
         # relative: no path can lead to another host; a browser keeps the fragment

@@ -13,6 +13,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+from kernel.document.redaction import redact
 from kernel.errors import StorageError
 from runtime.memory.dream.stages import DreamRecord
 from runtime.memory.store import Shelf
@@ -65,8 +66,8 @@ def _errors(path: Path) -> Iterator[None]:
 
 
 def _plain(value: Any) -> Any:
-    """A value without half characters, which SQLite does not take."""
-    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
+    """A value without secrets, and without half characters, which SQLite does not take."""
+    return redact(value).encode("utf-8", "replace").decode() if isinstance(value, str) else value
 
 
 COLUMNS = {

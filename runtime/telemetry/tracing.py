@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernel.document.escaping import to_json
 from kernel.document.model import ACCEPTED, Document, Meta, root_id
+from kernel.document.redaction import redact, redacted
 from kernel.errors import ConfigurationError
 from kernel.store.files import FileStore
 from runtime import __version__
@@ -131,7 +132,7 @@ def _processor(otel: str) -> BatchSpanProcessor:
         if exporter.failed:
             where = address or "the collector of OTEL_EXPORTER_OTLP_ENDPOINT"
             text = f"warning: {exporter.failed} spans were not sent: {where} does not take them"
-            print(text, file=sys.stderr)
+            print(redact(text), file=sys.stderr)
 
     _finish.append(finish)
     return processor
@@ -309,11 +310,11 @@ class _Spans:
         attributes = {names.OPERATION: operation, names.CONVERSATION: self.run, **found}
         attributes |= {names.ERROR_TYPE: failure} if failure else {}
         return ReadableSpan(
-            f"{operation} {of}".rstrip(),
+            redact(f"{operation} {of}".rstrip()),
             self._context(self.trace.span(*what)),
             self._context(above, remote=parent is None) if above else None,
             self._resource,
-            {key: value for key, value in attributes.items() if value is not None},
+            redacted({key: value for key, value in attributes.items() if value is not None}, redact),
             kind=SpanKind.CLIENT if client else SpanKind.INTERNAL,
             status=Status(StatusCode.ERROR if failure else StatusCode.UNSET),
             start_time=start,

@@ -69,7 +69,7 @@ def width(text: str) -> int:
 
 def elide(text: str, cells: int, *, end: bool = False) -> str:
     """The text on one line in at most that many cells, with … where it is cut; `end` keeps its end."""
-    text = line(text)
+    text = line(redact(text))  # half of a secret has no form
     if width(text) <= cells:
         return text
     if cells < 1:

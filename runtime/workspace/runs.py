@@ -18,6 +18,7 @@ from kernel.document.redaction import redact
 from kernel.errors import DocumentError, Exit, UsageError
 from kernel.loop.advance import Outcome, outcome
 from kernel.loop.do import Waiting
+from kernel.store.exact import Exact
 from kernel.store.files import FileStore
 from runtime.workspace.workspace import Workspace, moment
 
@@ -66,6 +67,7 @@ class Reader:
         path = self.workspace.runs / run / f"{loop_id}.md"
         if not path.is_file():
             raise UsageError(f"there is no document {name}; `fractal tree {run}` names them")
+        Exact(path.parent).learn()  # whoever reads the file shows it
         return path
 
     def document(self, name: str) -> Document:

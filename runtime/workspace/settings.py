@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from kernel import disk
 from kernel.document.frontmatter import NAME
+from kernel.document.redaction import learn_secrets
 from kernel.errors import ConfigurationError, explained
 from kernel.loop.budget import Bounds
 from runtime.plugins import EMBEDDERS, installed
@@ -570,6 +571,7 @@ def read(path: Path, root: Path) -> Mapping[str, Any]:
         line = f":{mark.line + 1}" if mark else ""
         problem = getattr(error, "problem", None) or explained(error)
         raise ConfigurationError(f"{path}{line}: not YAML: {problem}") from None
+    learn_secrets(data)  # before an error can repeat one
     if data is None:
         return {}
     if not isinstance(data, dict):
@@ -589,6 +591,7 @@ def _environment() -> Mapping[str, Any]:
 
             try:
                 values[name] = text if name in ("model", "api_base") else yaml.safe_load(text)
+                learn_secrets(values)
             except yaml.YAMLError:
                 raise ConfigurationError(f"FRACTAL_{name.upper()}: {text!r} cannot be read") from None
     return values

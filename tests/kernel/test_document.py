@@ -61,11 +61,17 @@ def test_changes_that_editors_make_are_harmless(document: Document):
 
 
 def test_frontmatter_is_yaml():
-    meta = Meta("system-a", "a", folder="ä: #b", waiting={"for": ["x", {"y": None}]}, extra={"later": 1.5})
+    meta = Meta(
+        "system-a", "a", folder="ä: #b", waiting={"for": "person"}, extra={"later": ["x", {"y": 1.5}]}
+    )
 
     front = yaml.safe_load(render(Document(meta)).decode().split("---\n")[1])
 
-    assert front["folder"] == "ä: #b" and front["waiting"] == meta.waiting and front["later"] == 1.5
+    assert (
+        front["folder"] == "ä: #b"
+        and front["waiting"] == meta.waiting
+        and front["later"] == ["x", {"y": 1.5}]
+    )
 
 
 def test_trailing_blanks_are_ignored():

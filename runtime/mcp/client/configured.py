@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from kernel import disk
+from kernel.document.redaction import learn_secrets
 from kernel.errors import ConfigurationError
 
 LARGEST = 1_000_000
@@ -197,6 +198,7 @@ def _servers(path: Path) -> Mapping[str, Any]:
         raise ConfigurationError(f"{path}: not JSON in UTF-8: {error}") from None
     except OSError as error:
         raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from None
+    learn_secrets(data)
     servers = cast(dict[str, Any], data).get("mcpServers") if isinstance(data, dict) else None
     if not isinstance(servers, dict):
         raise ConfigurationError(f'{path}: {{"mcpServers": {{NAME: {{"command": …}}}}}} is required')

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from kernel.document.redaction import Pieces, neutralise, redact
 from kernel.errors import ConfigurationError
 from runtime.mcp.client.configured import Entry
+from runtime.received import TooLarge, hold
 from runtime.sandbox.sandbox import Lasting
 
 if TYPE_CHECKING:
@@ -277,6 +278,8 @@ class Address:
 
     async def _look(self, response: Any) -> None:
         """Check the status and encoding of a response, and limit its size."""
+        import httpx2
+
         status = response.status_code
         if status in (401, 403):
             self.why = f"it requires a credential (HTTP {status}); set one in headers"
@@ -288,24 +291,9 @@ class Address:
         else:
             streamed = response.headers.get("content-type", "").startswith("text/event-stream")
             limit = STREAM_BYTES if streamed else MESSAGE_BYTES
-        response.stream = _bounded(response.stream, limit, self)
 
+        def told(error: TooLarge) -> Exception:
+            self.why = self.why or f"it sent more than {limit // 1_000_000} MB"
+            return httpx2.StreamError(self.why)
 
-def _bounded(stream: Any, limit: int, address: Address) -> Any:
-    """The same stream; it fails when it exceeds the limit."""
-    import httpx2
-
-    class Bounded(httpx2.AsyncByteStream):
-        async def __aiter__(self) -> AsyncIterator[bytes]:
-            total = 0
-            async for chunk in stream:
-                total += len(chunk)
-                if total > limit:
-                    address.why = address.why or f"it sent more than {limit // 1_000_000} MB"
-                    raise httpx2.StreamError(address.why)
-                yield chunk
-
-        async def aclose(self) -> None:
-            await stream.aclose()
-
-    return Bounded()
+        hold(response, limit, httpx2, told)

@@ -14,7 +14,8 @@ from mcp.server.mcpserver.exceptions import ResourceNotFoundError, ToolError
 from mcp.types import ToolAnnotations
 from pydantic import BaseModel, Field
 
-from kernel.document.redaction import redact
+from kernel.document.amounts import amount, whole
+from kernel.document.redaction import redact, redact_kept, shown
 from kernel.errors import FractalError, UsageError
 from kernel.loop.approval import Decider, plain_name
 from kernel.tools.tool import Tool
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 Reply = Literal["answer", "approve", "nudge", "reject", "veto"]
 Priority = Literal["low", "normal", "high"]
-LONGEST = 3_600.0
+LONGEST, MOST_MONTHS = 3_600.0, 240
 ABOUT = """\
 Fractal does a task in a folder: it plans, acts, checks the evidence, and records every step in markdown.
 `run` starts a task, waits for a while and returns the run's id. If it is still `running`, call `status`.
@@ -125,12 +126,14 @@ class Page(BaseModel):
 
 
 def _plainly(work: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
-    """The same, with errors as a `ToolError` with a message and no traceback."""
+    """The same without secrets, with errors as a `ToolError` with a message and no traceback."""
 
     @functools.wraps(work)
     async def call(*args: Any, **kwargs: Any) -> Any:
         try:
-            return await work(*args, **kwargs)
+            answer = await work(*args, **kwargs)
+            plain = isinstance(answer, Review)  # it has made its values itself
+            return answer if plain else type(answer).model_validate(shown(answer.model_dump()))
         except FractalError as error:
             raise ToolError(redact(" ".join([str(error), *getattr(error, "__notes__", ())]))) from None
         except (OSError, ValueError, LookupError, TypeError, RuntimeError) as error:
@@ -155,9 +158,9 @@ def make(runs: Runs) -> MCPServer:
     async def settled(run: str, wait: float, ctx: Context) -> State:
         """Wait for the run, report each event as progress, and return the status."""
         count = 0
-        async for line in runs.follow(run, min(wait, LONGEST)):
+        async for line in runs.follow(run, amount(wait, 0.0, LONGEST)):
             count += 1
-            await ctx.report_progress(count, message=line)
+            await ctx.report_progress(count, message=redact(line))
         return runs.state(run)
 
     @tool(acts)
@@ -206,7 +209,9 @@ def make(runs: Runs) -> MCPServer:
     @tool(reads)
     async def review() -> Review:
         """What waits for a decision, over all runs: plans, calls and questions, with dangers and diffs."""
-        return Review(waits=[asdict(each) for each in runs.reading.review()])
+        found = runs.reading.review()
+        asked = [{"text": each.text, "dangers": list(each.dangers)} for each in found]  # as it is approved
+        return Review(waits=[shown(asdict(each)) | its for each, its in zip(found, asked, strict=True)])
 
     @tool(reads)
     async def decisions(task_type: str = "") -> Decisions:
@@ -265,7 +270,7 @@ def make(runs: Runs) -> MCPServer:
     @tool(reads)
     async def growth(months: int = 12) -> Growth:
         """How the work of agents here changed by month: escalations, first tries, autonomy, new tools."""
-        found = runs.reading.growth(max(months, 1))
+        found = runs.reading.growth(whole(months, 1, MOST_MONTHS) or 1)
         return Growth(months=[asdict(month) for month in found])
 
     @tool(reads)
@@ -311,7 +316,7 @@ def make(runs: Runs) -> MCPServer:
     @server.resource("loop://{id}", mime_type="text/markdown", description="A document of a run, by its id.")
     def loop(id: str) -> str:
         try:
-            return runs.reading.path(id).read_text("utf-8", errors="replace")
+            return redact_kept(runs.reading.path(id).read_text("utf-8", errors="replace"))
         except (FractalError, OSError) as error:
             raise ResourceNotFoundError(redact(str(error))) from None
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import APIRouter, HTTPException, Query, Request
-from fastapi.responses import HTMLResponse, PlainTextResponse
+from fastapi.responses import HTMLResponse
 from starlette.responses import Response
 
 from runtime.api import brain_report, knowledge
@@ -23,6 +23,7 @@ from runtime.memory.tasks import decisions as figures
 from runtime.memory.tasks.methods import Method
 from runtime.memory.tasks.snapshots import problems
 from runtime.memory.tasks.types import ProblemType
+from runtime.server.leaving import Markdown
 from runtime.server.page import charts
 from runtime.server.page.forms import Fields
 from runtime.server.page.views import HEADERS, View, html, seen
@@ -188,7 +189,7 @@ def export(served: Served) -> Response:
     """All learned patterns as one file, which `fractal learn import` reads."""
     text = write_practice(served.fractal.memory.library.patterns())
     headers = {**HEADERS, "content-disposition": 'attachment; filename="patterns.md"'}
-    return PlainTextResponse(text, headers=headers, media_type="text/markdown")
+    return Markdown(text, headers=headers)
 
 
 @router.post("/patterns/{name}/{switch}")

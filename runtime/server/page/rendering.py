@@ -1,4 +1,8 @@
-"""How values become HTML: each text of a template is escaped, and markdown has no HTML, images or scripts."""
+"""How values become HTML: each text is redacted and escaped, and markdown has no HTML, images or scripts.
+
+A template prints nothing that has not gone through `_visible` or `markdown`. What a person is asked to
+approve is printed as it is: the filter `exact`.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kernel.document.redaction import redact
 from runtime.text import shown
 
 if TYPE_CHECKING:
@@ -48,6 +53,7 @@ def _environment() -> Environment:
         "cost": shown.cost_of,
         "count": shown.count,
         "diff": diff_lines,
+        "exact": Exact,
         "fingerprint": fingerprint,
         "local": shown.local,
         "money": shown.money,
@@ -61,11 +67,19 @@ def _environment() -> Environment:
     return made
 
 
+class Exact(str):
+    """A text that a person approves: it is shown as it is."""
+
+    __slots__ = ()
+
+
 def _visible(value: Any) -> Any:
-    """A value as the template prints it: control and invisible characters of a text are made visible."""
+    """A value as the template prints it: without secrets, with control and invisible characters visible."""
     if value is None:
         return ""
-    return shown.safe(value) if type(value) is str else value  # Markup is made by this module
+    if type(value) is Exact:
+        return shown.safe(str(value))
+    return shown.safe(redact(value)) if type(value) is str else value  # Markup is made by this module
 
 
 def _value(value: Any) -> str:
@@ -89,7 +103,8 @@ def fingerprint(waits: Waits) -> str:
 
 def diff_lines(text: str) -> list[tuple[str, str]]:
     """The lines of a diff, each with its class."""
-    return [(_DIFF.get(each[:1], ""), each) for each in text.splitlines()]
+    lines = map(Exact, text.splitlines()) if type(text) is Exact else redact(text).splitlines()
+    return [(_DIFF.get(each[:1], ""), each) for each in lines]
 
 
 @cache
@@ -107,7 +122,7 @@ def markdown(text: str, link: Link = lambda target: "") -> Markup:
     from markupsafe import Markup
 
     parser = _markdown()
-    tokens = parser.parse(shown.safe(text))
+    tokens = parser.parse(shown.safe(redact(text)))
     for token in tokens:
         if token.type in ("heading_open", "heading_close"):
             token.tag = f"h{min(int(token.tag[1]) + 2, 6)}"

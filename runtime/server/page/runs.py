@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from runtime.api.run_view import loop_ids
 from runtime.server.deciding import By, refuse_client
+from runtime.server.leaving import Html
 from runtime.server.page.export import as_file
 from runtime.server.page.forms import Fields
 from runtime.server.page.rendering import Link, fingerprint
@@ -97,7 +98,7 @@ def export(served: Served, run: str) -> Response:
     fractal = served.fractal
     name = fractal.find(run)
     headers = {**HEADERS, "content-disposition": f'attachment; filename="run-{name}.html"'}
-    return HTMLResponse(as_file(fractal, name), headers=headers)
+    return Html(as_file(fractal, name), headers=headers)
 
 
 @router.post("/runs/{run}/fork")

@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
 
 from kernel.errors import FractalError
+from runtime.server.leaving import Html
 from runtime.server.page.forms import FIELD, keep_token, token_of
 from runtime.server.page.rendering import render
 from runtime.server.service import http_status
@@ -25,7 +26,7 @@ def html(request: Request, template: str, code: int = 200, **values: Any) -> HTM
     """A view of the page."""
     values |= {"path": request.url.path, "form_field": FIELD, "form_token": token_of(request)}
     values["signed_in"] = hasattr(request.state, "sign_out")
-    response = HTMLResponse(render(template, **values), code, HEADERS)
+    response = Html(render(template, **values), code, HEADERS)
     keep_token(request, response)
     return response
 
