@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from kernel import disk
+from kernel import disk, pinned
 from kernel.errors import OperationFailed
 
 PROTECTED = (".git", ".fractal", "fractal.yaml", ".mcp.json")
@@ -163,6 +163,7 @@ class OperationContext:
     private: tuple[Path, ...] = ()  # absolute paths that no operation and no command may read
     kept: Mapping[str, Any] = field(default_factory=dict[str, Any])  # data of a state machine's calls
     results: Mapping[int, str] = field(default_factory=dict[int, str])  # of the steps that a command names
+    skills: tuple[Path, ...] = ()  # the `places` that are skills
 
     def readable(self, path: str) -> Path:
         """The absolute path of `path` in the folder, a skill, or the system as the run sees it.
@@ -221,7 +222,7 @@ class OperationContext:
             folder=self.folder,
             protected=(*self.protected, *own),
             visible=(*own, *self.places),
-            private=self.private,
+            private=(*self.private, *(each for place in (*own, *self.skills) for each in pinned.caches(place))),
             mounts=system.mounts(self.folder.resolve()) if system else None,
             results=self.results,
             **options,

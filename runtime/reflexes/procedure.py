@@ -16,6 +16,9 @@ from typing import Any, cast
 
 from kernel.asking.replies import empty
 from kernel.disk import version
+from kernel.errors import ConfigurationError
+from kernel.pinned import allowed
+from kernel.pinned import read as read_allowed
 from kernel.tools.tool import Fault, Tool
 from runtime.catalogue.pattern import load
 from runtime.reflexes import columns, exact, names, values
@@ -174,7 +177,7 @@ def _operation(name: str, systems: Sequence[Path]) -> Tool | None:
         for kind in ("operations", "kernel"):
             path = folder / kind / f"{name}.md"
             if found := version(str(path)):
-                tool = load(path, *found)
+                tool = load(path, *found, allowed(path))
                 return tool if isinstance(tool, Tool) else None
     return None
 
@@ -296,9 +299,11 @@ def _load(path: Path) -> Mapping[str, Any] | Fault:
 
 def _text(path: Path) -> str | Fault:
     try:
-        return path.read_text("utf-8")
+        return read_allowed(path).decode("utf-8")
     except UnicodeDecodeError:
         return Fault(path, 1, "not UTF-8 text; save the file as UTF-8")
+    except ConfigurationError as error:
+        return Fault(path, 1, str(error).removeprefix(f"{path} "))
     except OSError as error:
         return Fault(path, 1, f"cannot be read: {error.strerror}")
 
