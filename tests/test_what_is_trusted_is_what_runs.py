@@ -25,6 +25,8 @@ name: handy
 description: Says something handy.
 run: "command: ./handy.py"
 effects: [read]
+args: {about: {type: string}}
+sample: {task: say something handy, args: {about: tea}, shows: as}
 ---
 Call it without arguments.
 """
@@ -76,7 +78,7 @@ def run(folder: Path, *steps: dict[str, Any], before: Between = lambda: None, **
     return [*texts, root.text(5, "error"), root.text(5, "escalation")]
 
 
-HANDY = {"tool": "handy", "args": {}}
+HANDY = {"tool": "handy", "args": {"about": "tea"}}
 
 
 # ---- everything is digested ------------------------------------------------------------------------------
@@ -94,9 +96,10 @@ def test_a_tool_that_is_allowed_runs_with_the_files_beside_it(folder: Path) -> N
 @pytest.mark.parametrize("sandbox", ["auto", "off"])
 def test_compiled_python_beside_a_tool_is_not_loaded(folder: Path, sandbox: str) -> None:
     source = tool_folder(folder) / "helper.py"
-    source.write_text(f"said = {EVIL!r} + '..'\n"[: len(source.read_text()) - 1].ljust(len(source.read_text()) - 1) + "\n")
     source.write_text(f"said = {EVIL!r}\n")
-    compiled = Path(py_compile.compile(str(source), invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH))
+    compiled = Path(
+        py_compile.compile(str(source), invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+    )
     source.write_text(f"said = {GOOD!r}\n")
     assert compiled.parent.name == "__pycache__"
     allow(folder)
@@ -105,7 +108,16 @@ def test_compiled_python_beside_a_tool_is_not_loaded(folder: Path, sandbox: str)
 
 @pytest.mark.parametrize(
     "name",
-    [".hidden.py", "sub/deep/more.py", "data.bin", "helper.so", "Pattern.md", "hеlper.py", ".git/config", "__init__.py"],
+    [
+        ".hidden.py",
+        "sub/deep/more.py",
+        "data.bin",
+        "helper.so",
+        "Pattern.md",
+        "hеlper.py",
+        ".git/config",
+        "__init__.py",
+    ],
 )
 def test_a_file_of_any_name_beside_a_tool_is_asked_about(folder: Path, name: str) -> None:
     allow(folder)
@@ -143,21 +155,26 @@ def pipe(place: Path) -> None:
 
 
 @pytest.mark.parametrize("made", [link, link_to_a_folder, cache_behind_a_link, compiled, pipe])
-def test_what_is_no_file_of_source_is_refused_with_its_place(folder: Path, made: Callable[[Path], None]) -> None:
+def test_what_is_no_file_of_source_is_refused_with_its_place(
+    folder: Path, made: Callable[[Path], None]
+) -> None:
     made(tool_folder(folder))
     with pytest.raises(ConfigurationError, match=r"system/tools/handy/\S+: this is .*remove it"):
         run(folder, HANDY)
     assert not (folder / ".fractal" / "state").exists()
 
 
-@pytest.mark.parametrize("target", ["../../../../evil.py", "../other/evil.py", "__pycache__/evil.py", "/bin/true"])
+@pytest.mark.parametrize(
+    "target", ["../../../../evil.py", "../other/evil.py", "__pycache__/evil.py", "/bin/true"]
+)
 def test_a_program_elsewhere_is_not_run(folder: Path, target: str) -> None:
     put(tool_folder(folder), "pattern.md", TOOL.replace("./handy.py", target))
     put(folder, "evil.py", f"print({EVIL!r})\n")
     put(tool_folder(folder), "../other/evil.py", f"print({EVIL!r})\n")
     put(tool_folder(folder), "__pycache__/evil.py", f"print({EVIL!r})\n")
     allow(folder)
-    assert not any(EVIL in text for text in run(folder, HANDY))
+    with pytest.raises(ConfigurationError, match="run: there is no program .* beside it"):
+        run(folder, HANDY)
 
 
 # ---- held to for the run ---------------------------------------------------------------------------------
@@ -235,7 +252,9 @@ def test_an_instruction_that_changes_during_the_run_is_in_no_prompt(folder: Path
         return ACCEPT if ask.phase == "check" else plan({"tool": "list", "args": {}})
 
     fractal = Fractal(folder, settings={"check": "always"}, ladder=Ladder((Scripted(answer),)))
-    with pytest.raises(ConfigurationError, match="has changed since it was allowed; look at it, then: fractal trust"):
+    with pytest.raises(
+        ConfigurationError, match="has changed since it was allowed; look at it, then: fractal trust"
+    ):
         asyncio.run(fractal.run("look"))
     assert asks and not any(EVIL in ask.system + ask.user for ask in asks)
 
@@ -331,21 +350,18 @@ def test_a_link_in_a_skill_leaves_it_out_with_the_place(folder: Path) -> None:
     assert reason.startswith(f"skill {place}: {place}/more.sh: this is a link")
 
 
+@boxed
 def test_guidance_that_a_run_has_changed_is_not_believed(folder: Path) -> None:
     put(folder, "AGENTS.md", "Use tabs.\n")
     allow(folder)
-    seen: list[str] = []
+    run(folder, bash(f"printf '%s' '{EVIL}' > AGENTS.md"))
+    assert (folder / "AGENTS.md").read_text() == EVIL
+    asks: list[Ask] = []
 
     def answer(ask: Ask) -> Any:
-        seen.append(ask.user)
-        if ask.phase == "check":
-            return ACCEPT
-        if len(seen) == 1:
-            return plan(write("AGENTS.md", EVIL), {"what": "look around"}, success=[{"judge": "done"}])
-        return plan({"tool": "list", "args": {}})
+        asks.append(ask)
+        return ACCEPT if ask.phase == "check" else plan({"tool": "list", "args": {}})
 
-    fractal = Fractal(folder, settings={"check": "always"}, ladder=Ladder((Scripted(answer),)))
-    asyncio.run(fractal.run("look"))
-    assert (folder / "AGENTS.md").read_text() == EVIL
-    assert not any(f"instructions AGENTS.md\n```\n{EVIL}" in text for text in seen)
+    asyncio.run(Fractal(folder, ladder=Ladder((Scripted(answer),))).run("look"))
+    assert asks and not any(EVIL in ask.system + ask.user for ask in asks)
     assert names(folder) == [f"instructions {folder}/AGENTS.md"]
