@@ -1,4 +1,4 @@
-"""What a person has allowed of a folder is what runs: everything is digested, and held to until the run ends."""
+"""What a person has allowed of a folder is what runs, from its first byte to the end of the run."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def test_a_program_elsewhere_is_not_run(folder: Path, target: str) -> None:
     put(tool_folder(folder), "../other/evil.py", f"print({EVIL!r})\n")
     put(tool_folder(folder), "__pycache__/evil.py", f"print({EVIL!r})\n")
     allow(folder)
-    with pytest.raises(ConfigurationError, match="run: there is no program .* beside it"):
+    with pytest.raises(ConfigurationError, match=r"run: there is no program .* beside it"):
         run(folder, HANDY)
 
 
@@ -260,7 +260,8 @@ def test_an_instruction_that_changes_during_the_run_is_in_no_prompt(folder: Path
 
 
 def test_a_reflex_that_changes_during_the_run_does_not_match(folder: Path) -> None:
-    text = "---\nname: greet\nphrasings: |\n  greet me\nsteps:\n  - tool: calc\n    args: {expression: '1 + 1'}\n"
+    text = "---\nname: greet\nphrasings: |\n  greet me\nsteps:\n  - tool: calc\n"
+    text += "    args: {expression: '1 + 1'}\n"
     reflex = put(folder, ".fractal/system/reflexes/greet.md", text + "output: '{{ steps[1].result }}'\n---\n")
     allow(folder)
     fractal = Fractal(folder)

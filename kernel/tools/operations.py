@@ -217,12 +217,13 @@ class OperationContext:
         **options: Any,
     ) -> CommandResult:
         """`Sandbox.run` in the folder with the limits of this context; `own`: a tool's folder, read-only."""
+        caches = [each for place in (*own, *self.skills) for each in pinned.caches(place)]
         return await self.sandbox.run(
             command,
             folder=self.folder,
             protected=(*self.protected, *own),
             visible=(*own, *self.places),
-            private=(*self.private, *(each for place in (*own, *self.skills) for each in pinned.caches(place))),
+            private=(*self.private, *caches),
             mounts=system.mounts(self.folder.resolve()) if system else None,
             results=self.results,
             **options,

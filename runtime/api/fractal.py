@@ -232,9 +232,8 @@ class Fractal(Reader):
         found = trust.found_skills(self.workspace, self.config, self._acts_in, pins)
         allowed = [skill.path for skill, items in found if items and not self._waiting(items)]
         if self._holds:
-            self.pins |= {
-                str(each): pins[str(path)] for path in allowed for each in (path, path.resolve()) if str(path) in pins
-            }
+            used = (str(each) for path in allowed for each in (path, path.resolve()))
+            self.pins |= {each: pins[each] for each in used}
         return list(dict.fromkeys([*self._named_skills(), *allowed]))
 
     @property
@@ -291,7 +290,7 @@ class Fractal(Reader):
         return trust.waiting(() if self._trusted else items)
 
     def refuse_untrusted(self, *, again: bool = False) -> None:
-        """Raise `Untrusted` if something is not allowed yet; a folder that passed is checked once more `again`."""
+        """Raise `Untrusted` if something is not allowed yet; what has passed is checked `again` only."""
         if self._passed and not again:
             return
         pins: trust.Pins = {}
@@ -533,6 +532,7 @@ class Fractal(Reader):
         model = model or (f"replay:{run}" if logged else "reflex")
         files = [(note.source, note.text) for note in root.section(1).notes if note.origin == "tool:file"]
         replaying = self._like(None, {"model": model, "ladder": None, "recall": recall})
+        replaying.memory.ladder = self.memory.ladder  # whose procedures may be used
         worktree = "worktree" in root.meta.extra
         return await replaying.run(root.text(1, "task"), context=files, worktree=worktree)
 

@@ -71,7 +71,7 @@ def skills(folder: Path, names: Sequence[str]) -> list[FoundSkill]:
 
 
 def _skill(path: Path, top: Path) -> FoundSkill:
-    """A skill; it may itself be a link to another place in the repository. What is in it is looked at later."""
+    """A skill; it may be a link to another place in the repository. `trust` looks at what is in it."""
     if not Path(os.path.realpath(path)).is_relative_to(top):
         return FoundSkill(path, f"{path} is a link that leads out of {top}")
     files, size = list(islice(_files_below(path), MOST_FILES + 1)), 0

@@ -185,7 +185,10 @@ def found_skills(
     """The skills that `folder` brings along without a setting, each with what has to be allowed."""
     for skill in found.skills(folder, config.skill_folders):
         try:
-            yield skill, [] if skill.problem else list(_items(workspace.root, skill.path, pins, optional=True))
+            yield (
+                skill,
+                [] if skill.problem else list(_items(workspace.root, skill.path, pins, optional=True)),
+            )
         except ConfigurationError as error:
             yield replace(skill, problem=str(error)), []
 
