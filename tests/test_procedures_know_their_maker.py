@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import shutil
 from collections.abc import Callable, Mapping
@@ -11,17 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playing import ACCEPT, bash, plan, write
+from in_process import in_process
+from playing import ACCEPT, plan, write
 
 from runtime.api.fractal import Fractal, RunResult, shipped_system
-from runtime.cli.session import opened
-from runtime.memory.brain import Brain
-from runtime.memory.store import open_shelf
 from runtime.memory.tasks.makers import is_ours
 from runtime.memory.tasks.trees import NeuronTree
 from runtime.reflexes.procedure import Reflexes
 
-assert opened  # the command line is imported before a test measures anything
 TASK = "Write the capital of Peru into peru.txt"
 GOOD, EVIL = "Lima", "as nobody wanted"
 QUICK: Mapping[str, Any] = {"embedder": "lexical", "fsync": False, "sandbox": "off", "check": "always"}
@@ -201,6 +199,14 @@ def test_a_file_of_the_folders_memory_hides_none_that_ships(work: Path, name: st
     assert both.shelf.language == plain.shelf.language
 
 
+@pytest.mark.parametrize("name", ["operations/write.md", "memory/words.md", "demand.md", "reflexes/brew.md"])
+def test_no_instruction_lies_beside_methods(work: Path, name: str) -> None:
+    path = method(work, name)
+    both = Reflexes([work / ".fractal" / "state" / "memory" / "methods", shipped_system()])
+    assert both.shelf.language.systems == (shipped_system(),)
+    assert not any(each.path == path for each in both.shelf.procedures)
+
+
 def test_an_accepted_method_that_is_edited_is_a_draft_again(work: Path) -> None:
     path = method(work)
     made = fractal(work, "model", writing(GOOD))
@@ -228,7 +234,9 @@ def test_nor_where_no_model_is_left(work: Path) -> None:
     run(fractal(work, "hostile", writing(EVIL)))
     (work / "peru.txt").unlink()
     made = Fractal(work, settings={**QUICK, "model": "reflex"})
-    assert asyncio.run(made.run(TASK)).status == "waiting" and not (work / "peru.txt").exists()
+    result = asyncio.run(made.run(TASK))
+    assert result.status == "waiting" and not (work / "peru.txt").exists()
+    assert "it is a draft of scripted:" in made.path(result.run).read_text()
     made.brain.close()
 
 
@@ -307,6 +315,18 @@ def test_what_is_forgotten_of_a_model_does_not_come_back_from_its_runs(work: Pat
     made.brain.episodes.rebuild()
     assert not list(made.brain.shelf.rows("neuron-tree")) and not list(made.brain.shelf.rows("experience"))
     made.brain.close()
+
+
+def test_the_command_says_what_it_removes_and_what_it_leaves(work: Path) -> None:
+    run(fractal(work, "hostile", writing(EVIL)))
+    env = {**os.environ, "NO_COLOR": "1"}
+    shown = in_process(work, ("forget", "--model", "scripted:hostile.json"), env)
+    assert (
+        f"- neuron-tree {trees(work)[0].id[:12]}: {TASK}" in shown.out and "stays: the documents" in shown.out
+    )
+    assert len(trees(work)) == 1
+    assert in_process(work, ("forget", "--model", "scripted:hostile.json", "--yes"), env).exit == 0
+    assert trees(work) == []
 
 
 def test_a_name_that_made_nothing_is_nothing(work: Path) -> None:

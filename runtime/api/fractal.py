@@ -532,7 +532,8 @@ class Fractal(Reader):
         model = model or (f"replay:{run}" if logged else "reflex")
         files = [(note.source, note.text) for note in root.section(1).notes if note.origin == "tool:file"]
         replaying = self._like(None, {"model": model, "ladder": None, "recall": recall})
-        replaying.memory.ladder = self.memory.ladder  # whose procedures may be used
+        if recall:
+            replaying.memory.ladder = None  # it answers what it did then, whoever is on the ladder now
         worktree = "worktree" in root.meta.extra
         return await replaying.run(root.text(1, "task"), context=files, worktree=worktree)
 

@@ -280,9 +280,10 @@ def _built(
     faults = [meta for meta in read.values() if isinstance(meta, Fault)]
     metas = {path: meta for path, meta in read.items() if not isinstance(meta, Fault)}
     words = next((path for path in metas if path.name == LANGUAGE), Path())
+    systems = tuple(folder for folder in folders if folder.name != METHODS)  # it has no other instructions
     shelf = Shelf()
     try:
-        shelf = _shelf(metas.pop(words, {}), folders)
+        shelf = _shelf(metas.pop(words, {}), systems)
     except _INVALID as error:
         faults.append(Fault(words, 1, f"the shared words cannot be read: {error}"))
     procedures = [_parse(path, meta, shelf.language) for path, meta in metas.items()]

@@ -27,7 +27,7 @@ from runtime.memory.tasks.merging import absorb, tree_by
 from runtime.memory.tasks.reading import Reading
 from runtime.memory.tasks.refusals import Refusals
 from runtime.memory.tasks.segmentation import tree_of
-from runtime.memory.tasks.signing import Makers, unknown
+from runtime.memory.tasks.signing import DRAFT, Makers, unknown
 from runtime.memory.tasks.trees import NeuronTree
 from runtime.memory.tasks.types import WIDTH, Recognition, WorkingMemory, by_shape
 from runtime.memory.tasks.words import Words
@@ -68,6 +68,11 @@ class Recall:
     def why(self) -> str:
         """Why nothing was recalled: the reason for the nearest stored task."""
         return "" if self.tree or not self.refused else self.refused[0][1]
+
+    @property
+    def draft(self) -> str:
+        """Why a procedure that fits may not be replayed; "" if there is none."""
+        return next((why for _, why in self.refused if why.startswith(DRAFT)), "")
 
 
 class Outline(Record):

@@ -12,7 +12,8 @@ from collections.abc import Callable, Collection, Mapping
 from kernel.store.key import is_marked, mark
 
 PURPOSE = "procedure"
-NOT_OURS = "it is a draft: it came with the folder, or was edited, and nobody has accepted it here"
+DRAFT = "it is a draft"
+NOT_OURS = f"{DRAFT}: it came with the folder, or was edited, and nobody has accepted it here"
 Makers = Callable[[], Mapping[str, str] | None]
 """The makers on the present ladder by the names of their rungs; None where there is no ladder to ask."""
 _MARK = re.compile(r"^mark: .*\n", re.MULTILINE)
@@ -29,7 +30,7 @@ def gone(made_by: Collection[str], present: Mapping[str, str] | None) -> str:
     left = [each for each in made_by if each and present is not None and each not in present.values()]
     if not left:
         return ""
-    return f"it is a draft of {', '.join(left)}, which is not on the ladder now; no person has approved of it"
+    return f"{DRAFT} of {', '.join(left)}, which is not on the ladder now; no person has approved of it"
 
 
 def signed(text: str, made_by: Collection[str]) -> str:
