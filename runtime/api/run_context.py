@@ -124,7 +124,7 @@ def move_to(fractal: Fractal, run_context: RunContext, folder: Path, made: Workt
     snapshots = made.snapshots(fractal.workspace) if made else fractal.snapshots(folder)
     run_context.folder, run_context.snapshots = folder, snapshots
     if made:
-        skills = tuple(each.resolve() for each in run_context.catalogue.skills)
+        skills = [each for each in run_context.protected if each not in fractal.workspace.protected]
         run_context.protected = (*made.protected(fractal.workspace), *skills)
         run_context.places = made.repository
     run_context.guard = guard = Guard(

@@ -270,11 +270,9 @@ def _print_built(fractal: Fractal, preview: Preview) -> None:
     """Name what the runs of a forgotten model added to the system, which stays."""
     runs = preview.affected.runs if preview.affected.request.model else {}
     for entry in fractal.workshop.journal.entries() if runs else ():
-        name = Path(entry.unit).stem
         if entry.author.removeprefix("run ") in runs and entry.kind in BUILT:
-            print_line(
-                f"stays: {entry.unit}, built by {entry.author}; to retire it: {command('tools', 'retire', name)}"
-            )
+            retire = command("tools", "retire", Path(entry.unit).stem)
+            print_line(f"stays: {entry.unit}, built by {entry.author}; to retire it: {retire}")
 
 
 def _request(fractal: Fractal, words: str, run: str | None, before: str | None, model: str) -> Request:

@@ -298,7 +298,7 @@ class Methods:
         found: list[str] = []
         for method in self._known(vector):
             text = self.text(method)
-            if not text or self.files.status(text) != STATUS[method.form] or method.form == "steps":
+            if not is_signed(text) or self.files.status(text) != STATUS[method.form] or method.form == "steps":
                 continue
             if (steps := self.files.plan(text, task)) is not None:
                 found.append(_guided(method, steps))
@@ -316,7 +316,7 @@ class Methods:
         text = self.text(method)
         fault = self.files.fault(text) if text else ""
         status = "deleted" if not text else "faulty" if fault else self.files.status(text)
-        if status == "active" and not is_signed(text):
+        if status not in ("off", "deleted", "faulty") and not is_signed(text):
             status, fault = "draft", f"{NOT_OURS}; look at it, then: fractal brain methods on {name}"
         return Listed(
             name,
