@@ -46,24 +46,24 @@ def digests(folder: Path) -> Digests:
     Raises `ConfigurationError` with the place of what is no regular file, cannot be read, or is compiled
     Python outside of its cache, whose folders are passed over.
     """
-    return {path.relative_to(folder).as_posix(): _digest(path) for path in _files(folder)}
+    return {path.relative_to(folder).as_posix(): _digest(path) for path in sorted(_files(folder))}
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    try:
-        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
-    except (FileNotFoundError, NotADirectoryError):
-        return
-    except OSError as error:
-        raise ConfigurationError(f"{folder}: cannot be read: {error.strerror}") from None
-    for entry in entries:
-        path = Path(entry.path)
-        if entry.is_dir(follow_symlinks=False):
-            yield from _files(path) if entry.name != CACHE else ()
-        elif why := _unfit(entry):
-            raise ConfigurationError(f"{path}: {why}")
-        else:
-            yield path
+    pending = [folder] if folder.is_dir() else []
+    while pending:
+        place = pending.pop()
+        try:
+            entries = list(os.scandir(place))
+        except OSError as error:
+            raise ConfigurationError(f"{place}: cannot be read: {error.strerror}") from None
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                pending += [Path(entry.path)] if entry.name != CACHE else []
+            elif why := _unfit(entry):
+                raise ConfigurationError(f"{entry.path}: {why}")
+            else:
+                yield Path(entry.path)
 
 
 def _unfit(entry: os.DirEntry[str]) -> str:

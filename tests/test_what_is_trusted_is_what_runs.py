@@ -6,6 +6,7 @@ import asyncio
 import os
 import py_compile
 import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -366,3 +367,14 @@ def test_guidance_that_a_run_has_changed_is_not_believed(folder: Path) -> None:
     asyncio.run(Fractal(folder, ladder=Ladder((Scripted(answer),))).run("look"))
     assert asks and not any(EVIL in ask.system + ask.user for ask in asks)
     assert names(folder) == [f"instructions {folder}/AGENTS.md"]
+
+
+def test_a_folder_of_any_depth_is_looked_through_or_refused(folder: Path) -> None:
+    place = tool_folder(folder)
+    deep = "/".join("d" * 1_500)
+    subprocess.run(["mkdir", "-p", deep], cwd=place, check=True)
+    subprocess.run(["touch", f"{deep}/file"], cwd=place, check=True)
+    try:
+        assert f"system/tools/handy/{deep}/file" in names(folder)
+    finally:
+        subprocess.run(["rm", "-rf", "d"], cwd=place, check=True)
