@@ -298,11 +298,8 @@ class Methods:
         found: list[str] = []
         for method in self._known(vector):
             text = self.text(method)
-            if (
-                not is_signed(text)
-                or self.files.status(text) != STATUS[method.form]
-                or method.form == "steps"
-            ):
+            shown = is_signed(text) and self.files.status(text) == STATUS[method.form]
+            if not shown or method.form == "steps":
                 continue
             if (steps := self.files.plan(text, task)) is not None:
                 found.append(_guided(method, steps))
