@@ -137,10 +137,14 @@ def read(path: Path, most: int | None = None) -> bytes:
 
 
 def text_of(path: Path, most: int = 1_000_000) -> str:
-    """The text of a configuration or instruction file; raises `ConfigurationError` with file and line."""
+    """The text of a configuration file; raises `ConfigurationError` with file and line."""
+    return as_text(path, lambda: read(path, most))
+
+
+def as_text(path: Path, read: Callable[[], bytes]) -> str:
+    """What `read` returns of a file as text; raises `ConfigurationError` with file and line."""
     try:
-        raw = read(path, most)
-        return raw.decode("utf-8")
+        return read().decode("utf-8")
     except OSError as error:
         raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:

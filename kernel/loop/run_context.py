@@ -242,7 +242,8 @@ class RunContext:
 
     def context(self, tool: Tool | None, skills: Iterable[str] = ()) -> OperationContext:
         """The context of an operation or (without a tool) a criterion, with readable folders of `skills`."""
-        places = (*self.catalogue.places(skills), *self.places)
+        found = self.catalogue.places(skills)
+        places = (*found, *self.places)
         return OperationContext(
             self.folder,
             self.sandbox,
@@ -254,6 +255,7 @@ class RunContext:
             places,
             self.drafts,
             self.private,
+            skills=found,
         )
 
 

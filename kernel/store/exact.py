@@ -78,8 +78,8 @@ class Exact:
             for line in disk.read(self.path).splitlines():
                 with suppress(ValueError):  # torn, or of another user
                     text = _opened(line).decode()
-                    kept = json.loads(text[10:])  # earlier runs have only the value
-                    name, value = kept if isinstance(kept, list) else ("secret", kept)
+                    kept: str | list[str] = json.loads(text[10:])  # earlier runs have only the value
+                    name, value = ("secret", kept) if isinstance(kept, str) else kept
                     if self._values.setdefault(text[:10], value) == value:
                         learn_value(name, value)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from kernel import disk
+from kernel import disk, pinned
 from kernel.errors import OperationFailed
 from kernel.tools.own import why_own
 
@@ -164,6 +164,7 @@ class OperationContext:
     private: tuple[Path, ...] = ()  # absolute paths that no operation and no command may read
     kept: Mapping[str, Any] = field(default_factory=dict[str, Any])  # data of a state machine's calls
     results: Mapping[int, str] = field(default_factory=dict[int, str])  # of the steps that a command names
+    skills: tuple[Path, ...] = ()  # the `places` that are skills
 
     def readable(self, path: str) -> Path:
         """The absolute path of `path` in the folder, a skill, or the system as the run sees it.
@@ -219,12 +220,13 @@ class OperationContext:
         **options: Any,
     ) -> CommandResult:
         """`Sandbox.run` in the folder with the limits of this context; `own`: a tool's folder, read-only."""
+        caches = [each for place in (*own, *self.skills) for each in pinned.caches(place)]
         return await self.sandbox.run(
             command,
             folder=self.folder,
             protected=(*self.protected, *own),
             visible=(*own, *self.places),
-            private=self.private,
+            private=(*self.private, *caches),
             mounts=system.mounts(self.folder.resolve()) if system else None,
             results=self.results,
             **options,

@@ -15,6 +15,7 @@ from typing import Any, Literal, Protocol
 
 from kernel.document.references import references
 from kernel.errors import ConfigurationError
+from kernel.pinned import CACHE
 from kernel.tools.state_machine import Machine
 
 EFFECTS = ("read", "write", "network", "shell")
@@ -188,7 +189,8 @@ class Tool:
     def program(self) -> Path:
         """The program of `run: "command: ./tool.py"`; raises `ConfigurationError` if it does not exist."""
         program = (self.path.parent / self.run.removeprefix("command:").strip()).resolve()
-        if self.path.parent.resolve() not in program.parents or not program.is_file():
+        beside = self.path.parent.resolve() in program.parents and CACHE not in program.parts
+        if not (beside and program.is_file()):
             raise ConfigurationError(f"{self.path}: run: there is no program {program.name} beside it")
         return program
 

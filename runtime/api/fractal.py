@@ -12,7 +12,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernel import contained
+from kernel import contained, pinned
 from kernel.asking.prompt import Prompt
 from kernel.asking.responder import Ladder
 from kernel.document.model import ENDED, Document, Step, root_id
@@ -99,6 +99,8 @@ class Fractal(Reader):
         if trusted:
             contained.allow(self.workspace.state)
         self._passed = False
+        self.pins: trust.Pins = {}
+        """What runs are held to, of the instructions that this folder brings along."""
         self._acts_in = self.workspace.folder
 
     @property
@@ -107,7 +109,8 @@ class Fractal(Reader):
         self.refuse_untrusted()
         if self._ladder is None:
             workspace = self.workspace
-            self._ladder = build(self.config, self.systems, workspace.state, self.memory, workspace.root)
+            with pinned.held(self.pins):
+                self._ladder = build(self.config, self.systems, workspace.state, self.memory, workspace.root)
         return self._ladder
 
     def _ladder_of(self, type: str) -> Ladder:
@@ -230,9 +233,18 @@ class Fractal(Reader):
     @property
     def skills(self) -> list[Path]:
         """The configured folders of skills, and the skills that were found and are allowed."""
-        found = trust.found_skills(self.workspace, self.config, self._acts_in)
+        pins: trust.Pins = {}
+        found = trust.found_skills(self.workspace, self.config, self._acts_in, pins)
         allowed = [skill.path for skill, items in found if items and not self._waiting(items)]
+        if self._holds:
+            used = (str(each) for path in allowed for each in (path, path.resolve()))
+            self.pins |= {each: pins[each] for each in used}
         return list(dict.fromkeys([*self._named_skills(), *allowed]))
+
+    @property
+    def _holds(self) -> bool:
+        """Whether what is allowed here counts as it was written then."""
+        return not (self._trusted or trust.everything())
 
     def _named_skills(self) -> list[Path]:
         """The configured folders of skills; relative ones are relative to the settings file."""
@@ -247,7 +259,7 @@ class Fractal(Reader):
     def left_out(self) -> Iterator[str]:
         """What this folder brings along, and why it is not used."""
         waits = "not used until you allow it; look at it, then: fractal trust"
-        for skill, items in trust.found_skills(self.workspace, self.config, self._acts_in):
+        for skill, items in trust.found_skills(self.workspace, self.config, self._acts_in, {}):
             if problem := skill.problem or (waits if self._waiting(items) else ""):
                 yield f"skill {skill.path}: {problem}"
         for item in self._waiting(trust.found_guidance(self.workspace, self.config, self._acts_in)[1]):
@@ -288,11 +300,15 @@ class Fractal(Reader):
     def _waiting(self, items: Iterable[trust.Item]) -> list[trust.Item]:
         return trust.waiting(() if self._trusted else items)
 
-    def refuse_untrusted(self) -> None:
-        """Raise `Untrusted` if something is not allowed yet; a folder that passed is not checked again."""
-        if not self._passed and (items := self.untrusted(optional=False)):
+    def refuse_untrusted(self, *, again: bool = False) -> None:
+        """Raise `Untrusted` if something is not allowed yet; what has passed is checked `again` only."""
+        if self._passed and not again:
+            return
+        pins: trust.Pins = {}
+        asked = asks_for(self.workspace, self.config, self.sources, optional=False, pins=pins)
+        if items := self._waiting(asked):
             raise trust.Untrusted(items)
-        self._passed = True
+        self._passed, self.pins = True, pins if self._holds else {}
 
     @builds_what_it_lacked
     @one_of_many
@@ -528,6 +544,8 @@ class Fractal(Reader):
         model = model or (f"replay:{run}" if logged else "reflex")
         files = [(note.source, note.text) for note in root.section(1).notes if note.origin == "tool:file"]
         replaying = self._like(None, {"model": model, "ladder": None, "recall": recall})
+        if recall:
+            replaying.memory.ladder = None  # it answers what it did then, whoever is on the ladder now
         worktree = "worktree" in root.meta.extra
         return await replaying.run(root.text(1, "task"), context=files, worktree=worktree)
 
@@ -600,7 +618,7 @@ class Fractal(Reader):
                 warn(f"its trace is not sent: {error}")
 
     async def _driven(self, run_context: RunContext, folder: Path, clock: Clock) -> RunResult:
-        with trust.watching(self.workspace.root):
+        with trust.watching(self.workspace.root), pinned.held(self.pins):
             return await self._driven_on(run_context, folder, clock)
 
     async def _driven_on(self, run_context: RunContext, folder: Path, clock: Clock) -> RunResult:

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kernel import pinned
 from kernel.asking.responder import Ladder
 from kernel.loop.engine import Clock
 from kernel.loop.run_context import RunContext, Session, Trial, Trials
@@ -45,13 +46,15 @@ def run_context_of(
 
     `earlier` is seconds of activity before this session; `seconds` is the limit (default: the setting).
     """
-    fractal.refuse_untrusted()
+    fractal.refuse_untrusted(again=True)
     config, workspace = fractal.config, fractal.workspace
     folder = workspace.runs / run
     clock = Clock(earlier)
     servers = fractal.servers(lambda message: fractal.warn(run, message))
     bounds = replace(config.bounds(), **({} if seconds is None else {"seconds": seconds}))
-    catalogue = fractal.catalogue(folder / "drafts", servers.tools)
+    with pinned.held(fractal.pins):  # `catalogue` adds the skills that it finds
+        catalogue = fractal.catalogue(folder / "drafts", servers.tools)
+    own = tuple(each.resolve() for each in catalogue.skills)  # their instructions are read in this run
     ladder = replace(ladder, oversees_itself=config.review in ("risky", "always"))
     if any(rung.tier == "oversight" for rung in ladder):
         catalogue.always = (*catalogue.always, "escalate")
@@ -68,7 +71,7 @@ def run_context_of(
         folder / "artifacts",
         bounds,
         config.policy(),
-        workspace.protected,
+        (*workspace.protected, *own),
         workspace.private,
         Drafts(folder / "drafts", fractal.systems),
         parse=read_reply,
@@ -120,7 +123,9 @@ def move_to(fractal: Fractal, run_context: RunContext, folder: Path, made: Workt
     snapshots = made.snapshots(fractal.workspace) if made else fractal.snapshots(folder)
     run_context.folder, run_context.snapshots = folder, snapshots
     if made:
-        run_context.protected, run_context.places = made.protected(fractal.workspace), made.repository
+        skills = [each for each in run_context.protected if each not in fractal.workspace.protected]
+        run_context.protected = (*made.protected(fractal.workspace), *skills)
+        run_context.places = made.repository
     run_context.guard = guard = Guard(
         fractal.workspace.systems,
         folder,

@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from kernel.asking.replies import WORK
-from kernel.disk import text_of, version
+from kernel.disk import version
 from kernel.errors import OperationFailed
+from kernel.pinned import allowed, text_of
 from kernel.tools.tool import BUILTINS, Fault, Tool
 from runtime.catalogue.choosing import choice_of
 from runtime.catalogue.finding import skill_files, system_files
@@ -103,7 +104,7 @@ class Catalogue:
         return f"name: {entry.name!r} is taken by {other.path}; give it another name"
 
     def _entry(self, path: Path, mtime_ns: int, size: int) -> Tool | Fault:
-        entry = load(path, mtime_ns, size)
+        entry = load(path, mtime_ns, size, allowed(path))
         if isinstance(entry, Fault) or not self.drafts or self.drafts not in path.parents:
             return entry
         if entry.scheme not in ("", "command"):
@@ -151,6 +152,9 @@ class Catalogue:
 
     def unknown(self, name: str) -> str:
         """The message for an unknown tool."""
+        for fault in self.faults:
+            if name in (fault.path.stem, fault.path.parent.name):
+                return f"{name}: {fault.message}"
         near = difflib.get_close_matches(name, self.tools, 3) or sorted(self.tools)[:12]
         return f"there is no tool {name!r}; there are {', '.join(near)}"
 

@@ -9,6 +9,8 @@ from math import inf
 from pathlib import Path
 from typing import Any, cast
 
+from kernel import pinned
+from kernel.errors import ConfigurationError
 from kernel.tools.state_machine import Machine, machine
 from kernel.tools.tool import EFFECTS, Fault, Tool, is_skill
 from runtime.catalogue.schemas import checker
@@ -34,8 +36,11 @@ _SAMPLE: Mapping[str, tuple[type, Any, str]] = {
 
 
 @lru_cache(maxsize=4096)
-def load(path: Path, mtime_ns: int, size: int) -> Tool | Fault:
-    """Read a file once for each of its versions, also when a thousand runs of one process need it."""
+def load(path: Path, mtime_ns: int, size: int, allowed: str | None = None) -> Tool | Fault:
+    """Read a file once for each of its versions, also when a thousand runs of one process need it.
+
+    `allowed` is the digest that a run holds it to, which also keeps what is read apart from other versions.
+    """
     try:
         if is_skill(path.name):
             return _skill(path)
@@ -43,13 +48,15 @@ def load(path: Path, mtime_ns: int, size: int) -> Tool | Fault:
             return Fault(path, 1, f"{size:,} bytes are too many; {LARGEST:,} at most are read")
         import frontmatter  # python-frontmatter
 
-        post = frontmatter.loads(path.read_text("utf-8"))
+        post = frontmatter.loads(pinned.read(path).decode("utf-8"))
         few_values(post.metadata)
         return _tool(path, cast(dict[str, Any], post.metadata), post.content)
     except UnicodeDecodeError:
         return Fault(path, 1, "not UTF-8 text; save the file as UTF-8")
     except OSError as error:
         return Fault(path, 1, f"cannot be read: {error.strerror}")
+    except ConfigurationError as error:
+        return Fault(path, 1, str(error).removeprefix(f"{path} "))
     except ValueError as error:
         return Fault(path, getattr(error, "line", 1), str(error))
     except Exception as error:  # YAML has its own exceptions; their mark has the line

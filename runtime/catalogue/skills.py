@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from kernel import pinned
+
 NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 LONGEST_NAME = 64
 LONGEST_DESCRIPTION = 1024
@@ -57,10 +59,10 @@ def few_values(data: Any) -> None:
 
 
 def read_skill(path: Path) -> Skill:
-    """Read a skill. Raises `Unusable` with the line and the fix, or `OSError`."""
+    """Read a skill. Raises `Unusable` with the line and the fix, `ConfigurationError` or `OSError`."""
     if (size := path.stat().st_size) > LARGEST:
         raise Unusable(f"{size:,} bytes are too many; move most of it into files of references/")
-    head, body, first = _split(_decoded(path.read_bytes()))
+    head, body, first = _split(_decoded(pinned.read(path)))
     notes: list[str] = []
     meta = _meta(head, notes)
     name = _name(path.parent.name, meta, head, notes)

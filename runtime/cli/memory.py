@@ -212,27 +212,38 @@ _KINDS = {kind: (kind, f"{kind}s") for kind in ("observation", "goal", "experien
     "staged": ("staged line", "staged lines"),
 }
 """The kinds of records that `forget` names, in singular and plural."""
+BUILT = ("added", "admitted", "adopted")
+"""The kinds of entries of the journal for what is in the system since."""
 
 
 @click.command()
 @click.argument("words", nargs=-1, metavar="[WORDS… | ID]")
 @click.option("--run", metavar="RUN", help="Forget all that a run left in memory.")
+@click.option("--model", metavar="NAME", help="Forget what a model made, as far as its maker is known.")
 @click.option("--before", metavar="DATE", help="Forget all that is older: 2026-11-20, or 30d for 30 days.")
 @click.option("--documents", is_flag=True, help="Also remove documents of runs that contain it.")
 @click.option("-y", "--yes", is_flag=True, help="Forget; without this, only show what would be forgotten.")
 @json_option("Print an object: what is forgotten, what is reworded, what stays.")
-def forget(words: tuple[str, ...], run: str | None, before: str | None, documents: bool, yes: bool) -> int:
+def forget(
+    words: tuple[str, ...],
+    run: str | None,
+    model: str | None,
+    before: str | None,
+    documents: bool,
+    yes: bool,
+) -> int:
     """Remove something from memory for good, including archives of dreams and free pages of the store.
 
     WORDS match everything that contains all of them (in quotes: the exact text); an ID matches one thing and
     its evidence. A memory with other evidence is reworded from that. Documents of runs stay unless
-    --documents is given.
+    --documents is given. Of a model, the tasks that it solved are forgotten with what was learned of these,
+    and what its runs said; tools that it built are named, and stay.
     """
     from runtime.memory.forgetting.forgetting import Forgetting
     from runtime.workspace import undo as snapshots
 
     fractal = opened()
-    request = _request(fractal, " ".join(words), run, before)
+    request = _request(fractal, " ".join(words), run, before, model or "")
     if not (fractal.memory.there or knowledge.waiting(fractal) or documents):
         notify("nothing is remembered here yet")
         return 0
@@ -241,6 +252,7 @@ def forget(words: tuple[str, ...], run: str | None, before: str | None, document
         preview = forgetting.look(request)
         emit(lambda: _preview(preview))
         _print_preview(preview, documents)
+        _print_built(fractal, preview)
         if preview.nothing and not (documents and preview.runs):
             return 0
         if not sys.stdin.isatty() or not confirm("Forget it?"):
@@ -252,10 +264,21 @@ def forget(words: tuple[str, ...], run: str | None, before: str | None, document
     code = 1 if result.hindered or result.at_work else 0
     emit(_preview(result.preview) | picked(result, "removed", "left", "hindered"), code)
     _print_forgotten(result)
+    if yes:
+        _print_built(fractal, result.preview)
     return code
 
 
-def _request(fractal: Fractal, words: str, run: str | None, before: str | None) -> Request:
+def _print_built(fractal: Fractal, preview: Preview) -> None:
+    """Name what the runs of a forgotten model added to the system, which stays."""
+    runs = preview.affected.runs if preview.affected.request.model else {}
+    for entry in fractal.workshop.journal.entries() if runs else ():
+        if entry.author.removeprefix("run ") in runs and entry.kind in BUILT:
+            retire = command("tools", "retire", Path(entry.unit).stem)
+            print_line(f"stays: {entry.unit}, built by {entry.author}; to retire it: {retire}")
+
+
+def _request(fractal: Fractal, words: str, run: str | None, before: str | None, model: str) -> Request:
     from runtime.api.spans import moment
     from runtime.memory.forgetting.request import MATCHED_KINDS, Request
 
@@ -264,12 +287,12 @@ def _request(fractal: Fractal, words: str, run: str | None, before: str | None) 
         matches = [each for each in fractal.workspace.run_ids() if each.startswith(run)]
         run_id = matches[0] if len(matches) == 1 else run
     when = moment(before, fractal.memory.clock()) if before else ""
-    if _ID.fullmatch(words) and not (run_id or when) and fractal.memory.there:
+    if _ID.fullmatch(words) and not (run_id or when or model) and fractal.memory.there:
         shelf = fractal.brain.shelf
         kinds = [kind for kind in MATCHED_KINDS if kind in shelf.kinds()]
         if any(row.id.startswith(words) for kind in kinds for row in shelf.rows(kind)):
             return Request(id=words)
-    return Request(words, run=run_id, before=when)
+    return Request(words, run=run_id, before=when, model=model)
 
 
 def _entries(preview: Preview) -> list[tuple[str, str, str]]:

@@ -24,8 +24,10 @@ from runtime.memory.tasks.asked import Ways
 from runtime.memory.tasks.decisions import PERSON, Decision, of_recall
 from runtime.memory.tasks.exemplar import LONGEST_TASK
 from runtime.memory.tasks.ledger import plain, verification
+from runtime.memory.tasks.makers import is_ours, marked
 from runtime.memory.tasks.merging import tree_by
 from runtime.memory.tasks.rewards import OWN, settle, verdict
+from runtime.memory.tasks.signing import Makers, unknown
 from runtime.memory.tasks.trees import NeuronTree
 from runtime.memory.tasks.types import Recognition, Types
 from runtime.memory.tasks.words import fingerprint, words_of
@@ -63,6 +65,8 @@ class Brain(Stored):
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         self.decided: dict[str, Decision] = {}  # in this process, by loop and attempt
+        self.makers: Makers = unknown
+        """The makers on the present ladder."""
         self.happened: list[tuple[str, dict[str, Any]]] = []  # for the events of a run
         self._memory: ProceduralMemory | None = None
         self._recalled: dict[str, Recall] = {}
@@ -91,6 +95,7 @@ class Brain(Stored):
         other = Brain(replace(self.settings, folder=folder, config=self.config.model_copy(update=changes)))
         other._shelf = self.shelf if exists else None
         other.__dict__["embedder"] = self.embedder
+        other.makers = self.makers
         return other
 
     def recall(self, task: str) -> Recall | None:
@@ -153,6 +158,7 @@ class Brain(Stored):
 
             words = words_of(self.settings.systems)
             self._memory = ProceduralMemory(self.shelf, self.embedder, words, self.settings.parts)
+            self._memory.makers = lambda: self.makers()
         self._take_in(self._memory)
         return self._memory
 
@@ -268,7 +274,9 @@ class Brain(Stored):
                 decision = decision_of(document, attempt, decided, at)
                 lesson = lesson_of(document, attempt, at, self.settings.systems)
                 if isinstance(lesson, NeuronTree):
-                    trees[lesson.id] = lesson
+                    maker = (self.makers() or {}).get(lesson.rung, lesson.rung)
+                    lesson = lesson.model_copy(update={"maker": maker})
+                    trees[lesson.id] = lesson.model_copy(update=marked(lesson))
                     decision = decision.model_copy(update={"tree": lesson.id})
                 elif lesson:
                     decision = decision.model_copy(update={"why": decision.why or lesson.why})
@@ -284,8 +292,8 @@ class Brain(Stored):
         """Store all decisions of a run with their outcomes, or none; returns whether there are new trees."""
         with self.shelf.transaction():
             stored = {each.id for each in self.shelf.pick(Decision, [each.id for each, _, _ in decisions])}
-            stored_trees = {each.id for each in self.shelf.pick(NeuronTree, trees)}
-            new = [tree for id, tree in trees.items() if id not in stored_trees]
+            there = {each.id: each for each in self.shelf.pick(NeuronTree, trees)}
+            new = [made for id, tree in trees.items() if (made := _learned(tree, there.get(id)))]
             self.shelf.put(*(self._with_type(each, at) for each, _, _ in decisions if each.id not in stored))
             self.shelf.put(*new, *(TreeWithoutNeurons(id=tree.id) for tree in new))
             for decision, good, judge in decisions:
@@ -325,6 +333,7 @@ class Brain(Stored):
         trees = {tree.id for each in decisions if (tree := tree_by(self.shelf, each.tree))}
         if good:
             self.refusals.accept(tasks, run, trees)
+            self._approve(trees)
         else:
             names = {name for each in decisions for name in each.method.split("+")}
             said = f"a person refused what it did in run {run}{f': {why}' if why else ''}"
@@ -332,6 +341,12 @@ class Brain(Stored):
             tasks += [tree.text for tree in self.shelf.pick(NeuronTree, others)]
             self.refusals.refuse(tasks, run, why, at)
         self._recalled.clear()
+
+    def _approve(self, trees: Iterable[str]) -> None:
+        """A person has approved of what these did: they do not depend on their maker any more."""
+        for tree in filter(is_ours, self.shelf.pick(NeuronTree, trees)):
+            approved = tree.model_copy(update={"evidence": PERSON})
+            self.shelf.put(approved.model_copy(update=marked(approved)))
 
     def _settle(self, decision: str, good: bool, judge: str) -> None:
         """Update the ledgers of what a decision used, and the type that its outcome surprised."""
@@ -365,6 +380,16 @@ class Brain(Stored):
         calls, sure = zip(*(self.methods.expected(name) for name in names), strict=True)
         changes = {"path": "method", "calls_before": sum(calls), "predicted": min(sure)}
         return decision.model_copy(update={"method": "+".join(names), **changes})
+
+
+def _learned(tree: NeuronTree, known: NeuronTree | None) -> NeuronTree | None:
+    """What is stored of a solved task; None if it is known, and may be replayed as long as this one."""
+    if known is None or not is_ours(known):
+        return tree
+    if known.evidence == PERSON or (known.maker == tree.maker and not tree.evidence):
+        return None
+    names = ("exemplar", "run", "rung", "maker", "evidence", "mark")
+    return known.model_copy(update={name: getattr(tree, name) for name in names})
 
 
 def _used(decision: Decision) -> bool:

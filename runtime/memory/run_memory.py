@@ -14,7 +14,7 @@ from kernel.errors import FractalError
 from kernel.events import now
 from kernel.loop.budget import estimate_tokens
 from kernel.store.files import FileStore
-from runtime.memory import DIRECT, FACTS, RUNG, methods_of, teaches
+from runtime.memory import DIRECT, FACTS, REPLAY, RUNG, methods_of, teaches
 from runtime.memory.episodes.pending import note, postponed, waiting
 from runtime.workspace.inbox import Inbox
 from runtime.workspace.settings import Config
@@ -49,6 +49,8 @@ class RunMemory:
         self.config = config
         self._systems = tuple(systems)
         self.ladder: Callable[[], Sequence[Responder]] | None = None  # the responders that learning may ask
+        self.makers: Mapping[str, str] | None = None
+        """The makers on the ladder by the names of their rungs, where the settings have made it."""
         self.clock: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     @property
@@ -109,7 +111,17 @@ class RunMemory:
         """The memory itself."""
         from runtime.memory.brain import Brain, Settings
 
-        return Brain(Settings(self.folder, self._systems, self._files, self.config))
+        brain = Brain(Settings(self.folder, self._systems, self._files, self.config))
+        brain.makers = self.present
+        return brain
+
+    def present(self) -> Mapping[str, str] | None:
+        """The makers on the ladder of these settings, or on the one that a program gave.
+
+        None without a ladder, and where a run is made again from the log of an earlier one.
+        """
+        given = {rung.name: rung.name for rung in (self.ladder() if self.ladder else ())}
+        return None if not given or any(map(_replays, given)) else {**given, **(self.makers or {})}
 
     @cached_property
     def dreamer(self) -> Dreamer:
@@ -304,6 +316,10 @@ def asking(
             return pool.submit(asking, name, slots).result()
 
     return ask
+
+
+def _replays(rung: str) -> bool:
+    return rung.startswith(REPLAY)
 
 
 def _by_reflex(document: Document) -> bool:

@@ -53,6 +53,9 @@ def build(
     """
     named = rungs(config)
     responders: list[Responder] = []
+    makers: dict[str, str] = {}
+    if memory is not None:
+        memory.makers = makers
     for place, rung in enumerate(named):
         if rung.model == "reflex" and memory is not None and config.recall:
             from runtime.reflexes.known import Known
@@ -62,7 +65,7 @@ def build(
             checked = any(each.model != "person" for each in named[place + 1 :])
             doubt = memory.doubt if checked else trust_all
             responders += [
-                Reflex([memory.methods, *systems], doubt, folder),
+                Reflex([memory.methods, *systems], doubt, folder, memory.present),
                 Recalled(memory, checked=checked),
             ]
             if not checked:
@@ -74,6 +77,8 @@ def build(
             responders.append(Human([each.suggestion for each in suggesting]))
         else:
             responders.append(_responder(rung, config, systems, state, folder))
+        if rung.model != "reflex":
+            makers[responders[-1].name] = f"{rung.model} at {rung.api_base}" if rung.api_base else rung.model
     return Ladder(tuple(responders))
 
 

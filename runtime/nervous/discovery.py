@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, cast
 
+from kernel import pinned
 from kernel.document.frontmatter import NAME
 from kernel.document.model import Document
 from kernel.errors import ConfigurationError, UsageError, raised_as
@@ -48,7 +49,7 @@ class Rules:
         import frontmatter
 
         with raised_as(ConfigurationError, str(path)):
-            post = frontmatter.loads(path.read_text("utf-8"))
+            post = frontmatter.loads(pinned.read(path).decode("utf-8"))
             start, basic = post.metadata["start"], cast(Mapping[str, Any], post.metadata["basic"])
             names = {str(category): [str(each) for each in tools] for category, tools in basic.items()}
             return Rules(frozenset(map(str, cast(list[Any], start))), names, post.content)

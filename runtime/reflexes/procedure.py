@@ -16,8 +16,13 @@ from typing import Any, cast
 
 from kernel.asking.replies import empty
 from kernel.disk import version
+from kernel.errors import ConfigurationError
+from kernel.pinned import allowed
+from kernel.pinned import read as read_allowed
 from kernel.tools.tool import Fault, Tool
 from runtime.catalogue.pattern import load
+from runtime.memory.tasks import signing
+from runtime.memory.tasks.signing import Makers
 from runtime.reflexes import columns, exact, names, values
 from runtime.reflexes.intents import Intent, Intents
 from runtime.reflexes.phrasing import Phrasing, PhrasingError, choices, needed, phrase_words
@@ -79,7 +84,7 @@ _KNOWN = frozenset(
         "success",
         "output",
     }
-    | {"gives", "about", "column", "facts", "status", "origin"}
+    | {"gives", "about", "column", "facts", "status", "origin", "mark", "made-by"}
 )
 
 
@@ -105,6 +110,7 @@ class Procedure:
     column: str = ""  # of a table, the column that a total is about; of a number, what it counts
     facts: Mapping[str, str] = field(default_factory=dict)  # where its total or count stands
     status: str = "active"
+    made_by: tuple[str, ...] = ()  # of a learned method that no person approved of
     systems: tuple[Path, ...] = ()  # whose operations it calls
 
     @property
@@ -174,7 +180,7 @@ def _operation(name: str, systems: Sequence[Path]) -> Tool | None:
         for kind in ("operations", "kernel"):
             path = folder / kind / f"{name}.md"
             if found := version(str(path)):
-                tool = load(path, *found)
+                tool = load(path, *found, allowed(path))
                 return tool if isinstance(tool, Tool) else None
     return None
 
@@ -209,6 +215,7 @@ class Reflexes:
         self.folders = tuple(folders)
         self.shelf = Shelf()
         self._faults: list[Fault] = []
+        self._drafts: list[Procedure] = []
         self.version = 0
         self._stats: dict[Path, tuple[int, int]] = {}
         self._read: dict[Path, str | Fault] = {}
@@ -217,7 +224,8 @@ class Reflexes:
     @property
     def faults(self) -> list[Fault]:
         """The files and phrasings that are invalid; compiles all phrasings."""
-        return [*self._faults, *(fault for each in self.shelf.procedures for fault in each.faults())]
+        drafts = (fault for each in self._drafts for fault in each.faults() or [_draft(each.path)])
+        return [*self._faults, *drafts, *(fault for each in self.shelf.procedures for fault in each.faults())]
 
     def refresh(self) -> bool:
         """Read changed files again (by stat); True if any changed."""
@@ -232,17 +240,34 @@ class Reflexes:
         self.version += 1
         built, faults = _built(self.folders, tuple(self._read.items()))
         # copies: whether one changes something is kept in it, and the files of its operations may change
-        self.shelf = replace(built, procedures=tuple(replace(each) for each in built.procedures))
+        self._drafts = [each for each in built.procedures if each.learned and not self._is_signed(each.path)]
+        used = (replace(each) for each in built.procedures if each not in self._drafts)
+        self.shelf = replace(built, procedures=tuple(used))
         self._faults = list(faults)
         return True
+
+    def _is_signed(self, path: Path) -> bool:
+        text = self._read[path]
+        return isinstance(text, str) and signing.is_signed(text)
+
+    def made_by(self, makers: Makers) -> Shelf:
+        """The shelf without the methods of makers that are not among these."""
+        learned = [each for each in self.shelf.procedures if each.made_by]
+        present = makers() if learned else None
+        gone = [each for each in learned if signing.gone(each.made_by, present)]
+        if not gone:
+            return self.shelf
+        return replace(self.shelf, procedures=tuple(e for e in self.shelf.procedures if e not in gone))
 
     def _find(self) -> dict[Path, tuple[int, int]]:
         found: dict[str, tuple[Path, tuple[int, int]]] = {}
         for folder in self.folders:
             place = folder if folder.name == METHODS else folder / "reflexes"
+            learned = place.name == METHODS
             for path in place.glob("*.md"):
-                if path.name not in found and (stat := version(path)):
-                    found[path.name] = path, stat
+                name = f"{path.name}/{METHODS}" if learned else path.name  # it hides none that ships
+                if name not in found and not (learned and path.name == LANGUAGE) and (stat := version(path)):
+                    found[name] = path, stat
         return {path: stat for _, (path, stat) in sorted(found.items())}
 
 
@@ -255,9 +280,10 @@ def _built(
     faults = [meta for meta in read.values() if isinstance(meta, Fault)]
     metas = {path: meta for path, meta in read.items() if not isinstance(meta, Fault)}
     words = next((path for path in metas if path.name == LANGUAGE), Path())
+    systems = tuple(folder for folder in folders if folder.name != METHODS)  # it has no other instructions
     shelf = Shelf()
     try:
-        shelf = _shelf(metas.pop(words, {}), folders)
+        shelf = _shelf(metas.pop(words, {}), systems)
     except _INVALID as error:
         faults.append(Fault(words, 1, f"the shared words cannot be read: {error}"))
     procedures = [_parse(path, meta, shelf.language) for path, meta in metas.items()]
@@ -294,11 +320,17 @@ def _load(path: Path) -> Mapping[str, Any] | Fault:
     return text if isinstance(text, Fault) else _meta(path, text)
 
 
+def _draft(path: Path) -> Fault:
+    return Fault(path, 1, f"{signing.NOT_OURS}; look at it, then: fractal brain methods on {path.stem}")
+
+
 def _text(path: Path) -> str | Fault:
     try:
-        return path.read_text("utf-8")
+        return read_allowed(path).decode("utf-8")
     except UnicodeDecodeError:
         return Fault(path, 1, "not UTF-8 text; save the file as UTF-8")
+    except ConfigurationError as error:
+        return Fault(path, 1, str(error).removeprefix(f"{path} "))
     except OSError as error:
         return Fault(path, 1, f"cannot be read: {error.strerror}")
 
@@ -411,6 +443,7 @@ def _procedure(path: Path, meta: Mapping[str, Any], language: Language) -> Proce
         status="off" if meta.get("status") is False else "active" if status is True else str(status),
         **{key: str(meta.get(key) or "") for key in ("needs", "about", "column")},
         reshapes=bool(meta.get("reshapes")),
+        made_by=tuple(map(str, meta.get("made-by") or ())),
     )
 
 

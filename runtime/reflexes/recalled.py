@@ -51,6 +51,14 @@ class Recalled(Coded):
             return 1.0 if self._told(document) and not failed_before(document, TOLD) else None
         return None if failed_before(document, _approach(match)) else match.confidence
 
+    def suggestion(self, task: str) -> str:
+        """A sentence about a procedure that fits and is a draft; "" if there is none."""
+        try:
+            found = self.memory.brain.recall(task) if self.memory.there else None
+        except FractalError:
+            return ""
+        return f"Memory has steps for this task, and {found.draft}." if found and found.draft else ""
+
     async def answer(self, ask: Ask) -> Reply:
         """The reply of this phase; raises `Declined` where memory has nothing to say."""
         if ask.document.meta.type == dreaming.KIND:

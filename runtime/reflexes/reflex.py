@@ -16,6 +16,7 @@ from typing import Any
 from kernel.asking.responder import Ask, Reply
 from kernel.document.model import Document, Note
 from kernel.errors import Declined
+from runtime.memory.tasks.signing import Makers, unknown
 from runtime.reflexes.coded import Coded, failed_before, proven, reply_to, verdict
 from runtime.reflexes.matching import Match, earlier, match
 from runtime.reflexes.planning import Draft, Unbound, draft
@@ -45,14 +46,22 @@ def trust_all(name: str, task: str, steps: Sequence[Mapping[str, Any]]) -> str:
 class Reflex(Coded):
     """The responder over the reflexes of a list of system folders; the first folder that has a file wins.
 
-    `place` is the folder of the run, whose files a task may call by less than their path.
+    `place` is the folder of the run, whose files a task may call by less than their path. Learned methods are
+    used only if their makers are among `makers`.
     """
 
     name = "reflex"
     undoes = "series"  # what the parts before the failed one changed
 
-    def __init__(self, folders: Sequence[Path], doubt: Doubt = trust_all, place: Path | None = None) -> None:
+    def __init__(
+        self,
+        folders: Sequence[Path],
+        doubt: Doubt = trust_all,
+        place: Path | None = None,
+        makers: Makers = unknown,
+    ) -> None:
         self.reflexes = Reflexes(folders)
+        self.makers = makers
         self.doubt = doubt
         self.place = place
         self._matched = lru_cache(REMEMBERED)(self._match_task)
@@ -109,7 +118,7 @@ class Reflex(Coded):
 
     def _match_task(self, task: str, prior: tuple[Earlier, ...], _loop: str) -> Match | None:
         """The match of a loop's task; a loop keeps its match when its steps have changed the folder."""
-        return match(task, self.reflexes.shelf, prior, self._around())
+        return match(task, self.reflexes.made_by(self.makers), prior, self._around())
 
     def _around(self) -> Surroundings | None:
         return Surroundings(self.place) if self.place else None

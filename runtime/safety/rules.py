@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from kernel import disk
+from kernel import pinned
 from kernel.errors import ConfigurationError, raised_as
 from kernel.tools.tool import EFFECTS as TOOL_EFFECTS
 from runtime.safety.acts import Act
@@ -127,7 +127,7 @@ def merged_rules(systems: Sequence[Path]) -> Rules:
 def _read(path: Path, mtime_ns: int, size: int) -> Rules:
     """The rules of a file; raises `DangerRules`."""
     try:
-        text = disk.text_of(path)
+        text = pinned.text_of(path)
     except ConfigurationError as error:
         raise DangerRules(str(error)) from None
     rules: dict[str, Rule] = {}

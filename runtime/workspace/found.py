@@ -12,10 +12,16 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+from kernel.tools.tool import is_skill
+
 GUIDANCE_CHARS = 4_000
 """Maximum characters of the file of guidance in a prompt."""
 GUIDANCE_BYTES = 64_000
 """Bytes of it that are read; with its size they stand for the file where it is allowed."""
+DEEP = 4
+"""Levels of folders in which skills are searched, as in the catalogue."""
+PASSED_OVER = frozenset({"node_modules", "__pycache__"})
+"""Folders in which no skills are looked for."""
 MOST_FILES, MOST_BYTES = 500, 20_000_000
 """Of a skill that is found by itself: every run reads all its files to see whether they are as allowed."""
 
@@ -50,10 +56,9 @@ def git_root(folder: Path) -> Path | None:
 
 @dataclass(frozen=True)
 class FoundSkill:
-    """A folder inside of a folder of skills, with all its files."""
+    """A folder inside of a folder of skills."""
 
     path: Path
-    files: tuple[Path, ...] = ()
     problem: str = ""  # why it cannot be used
 
 
@@ -68,29 +73,34 @@ def skills(folder: Path, names: Sequence[str]) -> list[FoundSkill]:
 
 
 def _skill(path: Path, top: Path) -> FoundSkill:
-    files, size = list(islice(files_below(path), MOST_FILES + 1)), 0
+    """A skill; it may be a link to another place in the repository. `trust` looks at what is in it."""
+    if not Path(os.path.realpath(path)).is_relative_to(top):
+        return FoundSkill(path, f"{path} is a link that leads out of {top}")
+    files, size = list(islice(_files_below(path), MOST_FILES + 1)), 0
     if len(files) > MOST_FILES:
-        return FoundSkill(path, problem=f"more than {MOST_FILES} files")
+        return FoundSkill(path, f"more than {MOST_FILES} files")
     for file in files:
-        real = Path(os.path.realpath(file))
-        if not real.is_relative_to(top):
-            return FoundSkill(path, problem=f"{file} is a link that leads out of {top}")
         with suppress(OSError):
-            size += real.stat().st_size
-    return FoundSkill(path, tuple(files), f"more than {MOST_BYTES:,} bytes" if size > MOST_BYTES else "")
+            size += file.lstat().st_size
+    return FoundSkill(path, f"more than {MOST_BYTES:,} bytes" if size > MOST_BYTES else "")
 
 
-def files_below(folder: Path) -> Iterator[Path]:
-    """All files below a folder, through links as the catalogue reads them; each folder once."""
-    seen: set[str] = set()
-    for place, folders, names in os.walk(folder, followlinks=True):
-        real = os.path.realpath(place)
-        if real in seen:
-            folders.clear()
-            continue
-        seen.add(real)
-        folders[:] = sorted(name for name in folders if name != "__pycache__")
-        yield from (Path(place, name) for name in sorted(names))
+def _files_below(folder: Path) -> Iterator[Path]:
+    for place, _, names in os.walk(folder):
+        yield from (Path(place, name) for name in names)
+
+
+def skills_below(folder: Path, deep: int = DEEP) -> Iterator[Path]:
+    """The skills of a folder that the settings name: it is one, or has some below it, also behind links."""
+    names: list[str] = []
+    with suppress(OSError):  # no folder, or closed to us: the catalogue finds nothing there either
+        names = sorted(os.listdir(folder))  # noqa: PTH208
+    if any(map(is_skill, names)):
+        yield folder
+        return
+    for name in names if deep else ():
+        if name[0] != "." and name not in PASSED_OVER:
+            yield from skills_below(folder / name, deep - 1)
 
 
 def guidance(folder: Path, names: Sequence[str], private: Sequence[Path] = ()) -> Guidance | None:

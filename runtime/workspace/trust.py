@@ -7,12 +7,14 @@ is written then. That is kept outside of the folder, in the user's own configura
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from kernel import disk
+from kernel import disk, pinned
 from kernel.errors import ConfigurationError
 from runtime.workspace import found, ownership
 from runtime.workspace.allowed import VARIABLE as VARIABLE
@@ -84,36 +86,51 @@ def _shown(value: Any) -> str:
     return text if len(text) <= CALL_CHARS else f"{text[:CALL_CHARS]}… [{len(text):,} characters]"
 
 
-def system(workspace: Workspace) -> Iterator[Item]:
-    """The files of the folder's own `system/` that are not those that ship."""
+Pins = dict[str, pinned.Digests]
+"""The digests of folders of instructions as they were looked at, by folder; see `kernel.pinned`."""
+
+
+def system(workspace: Workspace, pins: Pins) -> Iterator[Item]:
+    """The files of the folder's own `system/` that are not those that ship.
+
+    Raises `ConfigurationError` for what may not be there, such as a link.
+    """
     own = workspace.root / "system"
-    if workspace.shipped in workspace.systems[:1]:
+    if workspace.shipped in workspace.systems[:1] or not own.is_dir():
         return
-    for path in found.files_below(own):
-        name = path.relative_to(own)
-        mark = "" if name == Path(README) else digest_of(path)
-        if mark and mark != digest_of(workspace.shipped / name):
-            yield Item(str(workspace.root), f"system/{name.as_posix()}", mark, "a file of its system")
+    pins[str(own)] = digests = pinned.digests(own)
+    for name, mark in digests.items():
+        if name != README and mark != digest_of(workspace.shipped / name):
+            yield Item(str(workspace.root), f"system/{name}", mark, "a file of its system")
 
 
-def skills(folder: Path, paths: Iterable[Path]) -> Iterator[Item]:
+def skills(folder: Path, paths: Iterable[Path], pins: Pins) -> Iterator[Item]:
     """The files of skills that the folder's settings name, wherever they lie."""
-    return _items(folder, (path for skill in paths for path in found.files_below(skill)))
+    for path in paths:
+        pins[str(path)] = {}  # nothing that comes later
+        for skill in found.skills_below(path):
+            yield from _items(folder, skill, pins)
 
 
-def _items(folder: Path, files: Iterable[Path], *, optional: bool = False) -> Iterator[Item]:
-    for path in files:
-        if mark := digest_of(path):
-            yield Item(str(folder), f"skill {path}", mark, "a file of a skill", optional)
+def _items(folder: Path, skill: Path, pins: Pins, *, optional: bool = False) -> Iterator[Item]:
+    digests = pinned.digests(skill)
+    pins[str(skill)] = pins[str(skill.resolve())] = digests
+    for name, mark in digests.items():
+        yield Item(str(folder), f"skill {skill / name}", mark, "a file of a skill", optional)
 
 
 def found_skills(
-    workspace: Workspace, config: Config, folder: Path
+    workspace: Workspace, config: Config, folder: Path, pins: Pins
 ) -> Iterator[tuple[found.FoundSkill, list[Item]]]:
     """The skills that `folder` brings along without a setting, each with what has to be allowed."""
     for skill in found.skills(folder, config.skill_folders):
-        files = () if skill.problem else skill.files
-        yield skill, list(_items(workspace.root, files, optional=True))
+        try:
+            yield (
+                skill,
+                [] if skill.problem else list(_items(workspace.root, skill.path, pins, optional=True)),
+            )
+        except ConfigurationError as error:
+            yield replace(skill, problem=str(error)), []
 
 
 def found_guidance(
@@ -311,23 +328,31 @@ def approved(root: Path, call: Mapping[str, Any]) -> Item:
 
 
 def asks_for(
-    workspace: Workspace, config: Config, sources: Mapping[str, str], *, optional: bool = True
+    workspace: Workspace,
+    config: Config,
+    sources: Mapping[str, str],
+    *,
+    optional: bool = True,
+    pins: Pins | None = None,
 ) -> list[Item]:
     """What the folder's own files ask for that a person has to allow, whether they have or not.
 
-    With `optional` also the skills and guidance that it brings along, whose files are read for this.
+    With `optional` also the skills and guidance that it brings along, whose files are read for this. `pins`
+    gets the digests of all files below the folders of instructions that were looked at.
     """
+    pins = {} if pins is None else pins
     root, folder = workspace.root, workspace.folder
     values = lowering(root, config, sources)
-    skill_paths = [root / Path(name).expanduser() for name in values.get("skills", ())]
+    names_of_skills = (root / Path(name).expanduser() for name in values.get("skills", ()))
+    skill_paths = [Path(os.path.normpath(path)) for path in names_of_skills]
     values.pop("approved", None)
     own = read(user_file(), root).get("approved") or ()
     calls = [call for call in _of_files(root, config, "approved") if call not in own]
     named = [*settings(root, values), *(approved(root, call) for call in calls)]
-    named += [*ownership.items(workspace.state), *system(workspace), *skills(root, skill_paths)]
+    named += [*ownership.items(workspace.state), *system(workspace, pins), *skills(root, skill_paths, pins)]
     if not optional:
         return named
-    brought = [item for _, items in found_skills(workspace, config, folder) for item in items]
+    brought = [item for _, items in found_skills(workspace, config, folder, pins) for item in items]
     brought += found_guidance(workspace, config, folder)[1]
     names = {item.name for item in named}
     return [*named, *(item for item in brought if item.name not in names)]

@@ -14,6 +14,7 @@ from runtime.memory.tasks import Refusal
 from runtime.memory.tasks.asked import way_of
 from runtime.memory.tasks.decisions import PERSON, Decision
 from runtime.memory.tasks.exemplar import exemplar, in_other_words, reporting
+from runtime.memory.tasks.makers import evidence_of
 from runtime.memory.tasks.trees import NeuronTree, identity
 
 if TYPE_CHECKING:
@@ -112,6 +113,7 @@ def lesson_of(
         exemplar=lesson,
         run=meta.run,
         rung=attempt.planner,
+        evidence=evidence_of(document, attempt.judge, attempt.planner),
         created=at,
         calls=int(meta.spent.get("calls", 0)),
     )

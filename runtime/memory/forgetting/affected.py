@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from runtime.memory.facts.records import PERSON
 from runtime.memory.forgetting.request import MATCHED_KINDS, Request, Texts, fields, strings
 from runtime.memory.store import Shelf
 from runtime.memory.store.record import Row
@@ -67,6 +68,7 @@ class AffectedRows:
 
     def find(self) -> Affected:
         """Every affected row."""
+        names, runs = self._of_model() if self.request.model else ((), set[str]())
         for row in self._rows():
             values = fields(row)
             if row.kind == "memory":
@@ -75,7 +77,8 @@ class AffectedRows:
                 self._sources.setdefault(str(values.get("source")), []).append(str(values.get("target")))
             # the evidence of a memory decides, not its date
             by_evidence = self.request.before and row.kind == "memory" and values.get("evidence")
-            if self.request.matches(row, values) and not by_evidence:
+            made = bool(names) and (self.request.made_by(row, values, names) or _extracted(row, values, runs))
+            if (made or self.request.matches(row, values)) and not by_evidence:
                 if row.kind == "memory":
                     self._requested.add(row.id)
                 elif row.kind in REMOVED_KINDS:
@@ -92,6 +95,15 @@ class AffectedRows:
                 self.affected.mentioning.add(key)
         self.affected.mentioning -= {("memory", id) for id in self.affected.reworded}
         return self.affected
+
+    def _of_model(self) -> tuple[set[str], set[str]]:
+        """The names of a model's rungs, and the runs in which it answered."""
+        rows = [(row, fields(row)) for row in self.shelf.rows("neuron-tree", vectors=False)]
+        trees = [values for row, values in rows if self.request.matches(row, values)]
+        names = {self.request.model, *(str(values.get("rung")) for values in trees)}
+        loops = [(row, fields(row)) for row in self.shelf.rows("experience", vectors=False)]
+        answered = [values for row, values in loops if self.request.made_by(row, values, names)]
+        return names, {str(values.get("run")) for values in (*trees, *answered)}
 
     def _rows(self) -> Iterator[Row]:
         for kind in self.shelf.kinds():
@@ -196,6 +208,12 @@ class AffectedRows:
 
     def _mentions(self, values: Mapping[str, Any], ids: set[str]) -> bool:
         return any(text in ids or self.affected.contains(text) for text in (*strings(values), *_keys(values)))
+
+
+def _extracted(row: Row, values: Mapping[str, Any], runs: set[str]) -> bool:
+    """Whether an observation is from what one of these runs wrote, and no word of a person."""
+    from_run = str(values.get("source", "")).startswith("run:") and values.get("thread") in runs
+    return row.kind == "observation" and from_run and values.get("who") != PERSON
 
 
 def _keys(values: Mapping[str, Any]) -> Iterator[str]:

@@ -1,9 +1,9 @@
-"""A request to forget words, an id, a run, or everything before a date; and which rows match."""
+"""A request to forget words, an id, a run, a model, or everything before a date; and which rows match."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -38,11 +38,14 @@ class Request:
     id: str = ""
     run: str = ""
     before: str = ""  # ISO 8601
+    model: str = ""  # what it made: the name of its rung, or of the settings
 
     def __post_init__(self) -> None:
-        criteria = [name for name in ("words", "id", "run", "before") if getattr(self, name)]
+        criteria = [name for name in ("words", "id", "run", "before", "model") if getattr(self, name)]
         if len(criteria) != 1:
-            raise UsageError("say what to forget with one of: words, an id, --run RUN or --before DATE")
+            raise UsageError(
+                "say what to forget with one of: words, an id, --run RUN, --before DATE or --model NAME"
+            )
         if self.words and not self._patterns:
             raise UsageError(f"{self.words!r} contains no word to search for")
         if self.id and len(self.id) < SHORTEST_ID:
@@ -69,8 +72,18 @@ class Request:
             return row.kind in MATCHED_KINDS and row.id.startswith(self.id)
         if self.run:
             return values.get("run") == self.run or values.get("thread") == self.run
+        if self.model:
+            return self.made_by(row, values, (self.model,))
         when = next((str(values[name]) for name in DATES if values.get(name)), "")
         return row.kind in MATCHED_KINDS and bool(when) and when < self.before
+
+    def made_by(self, row: Row, values: Mapping[str, Any], names: Collection[str]) -> bool:
+        """Whether a row is a procedure or an experience that one of these models made."""
+        if row.kind == "experience":
+            return not set(names).isdisjoint(values.get("rungs") or ())
+        maker = str(values.get("maker") or "")
+        of_it = (values.get("rung"), maker, maker.partition(" at ")[0])
+        return row.kind == "neuron-tree" and not set(names).isdisjoint(of_it)
 
 
 def fields(row: Row) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from runtime.memory.tasks.binding import bind
 from runtime.memory.tasks.exemplar import Exemplar
 from runtime.memory.tasks.fingerprint import Fingerprint
 from runtime.memory.tasks.ledger import Ledger, lower, more
+from runtime.memory.tasks.makers import is_ours
 from runtime.memory.tasks.reading import Reading
 from runtime.memory.tasks.trees import Neuron, NeuronTree
 from runtime.memory.tasks.words import Words
@@ -53,6 +54,8 @@ def absorb(shelf: Shelf, tree: NeuronTree, near: Iterable[NeuronTree], words: Wo
     for other in near:
         if other.id == tree.id or other.ledger.quarantined:
             continue
+        if (is_ours(other), other.maker, other.evidence) != (is_ours(tree), tree.maker, tree.evidence):
+            continue  # what one may replay, the other may not
         if alike(other, tree) and subsumes(other.exemplar, tree.exemplar, words):
             made = merged(other, tree)
             with shelf.transaction():

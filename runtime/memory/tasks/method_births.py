@@ -17,6 +17,7 @@ from kernel.document.escaping import to_json
 from runtime.memory.store import Record, Shelf
 from runtime.memory.tasks import Refusal
 from runtime.memory.tasks.alignment import align
+from runtime.memory.tasks.decisions import PERSON
 from runtime.memory.tasks.exemplar import Exemplar
 from runtime.memory.tasks.ledger import Ledger, plain
 from runtime.memory.tasks.likeness import Common, Wording, arguments, calculates, common, shape
@@ -70,6 +71,7 @@ class Draft:
     common: Common
     shown: Sequence[Wording]
     trees: tuple[str, ...] = ()
+    made_by: tuple[str, ...] = ()  # of what no person has approved of
 
     @property
     def phrasings(self) -> list[str]:
@@ -163,6 +165,10 @@ class Solved(Record):
 
     exemplar: Exemplar
     ledger: Ledger = Ledger()
+    rung: str = ""
+    maker: str = ""
+    evidence: str = ""
+    mark: str = ""
 
 
 def operation(exemplar: Exemplar) -> str:
@@ -212,7 +218,9 @@ class Births:
         said = [replace(each, phrase=text) for each in found.wordings if (text := self._phrase(each, found))]
         said = self._readable(found, said)
         own = [each.exemplar for each in said]
-        draft = Draft(found, said, tuple(tree.id for tree in trees if tree.exemplar in own))
+        used = [tree for tree in trees if tree.exemplar in own]
+        made_by = {tree.maker for tree in used if tree.maker and tree.evidence != PERSON}
+        draft = Draft(found, said, tuple(tree.id for tree in used), tuple(sorted(made_by)))
         return None if not said or (found.kind == "steps" and self._claims(draft)) else draft
 
     def _phrase(self, found: Wording, common: Common) -> str | None:

@@ -21,6 +21,7 @@ from runtime.memory.store import Record, Shelf, pack
 from runtime.memory.tasks import ALL, Parts
 from runtime.memory.tasks.ledger import Ledger, Stage, Standing, Verification, plain, verification
 from runtime.memory.tasks.likeness import MethodKind, calculates, slug
+from runtime.memory.tasks.makers import is_ours
 from runtime.memory.tasks.method_births import (
     BORN,
     STATUS,
@@ -35,6 +36,7 @@ from runtime.memory.tasks.method_births import (
 from runtime.memory.tasks.reading import Reading
 from runtime.memory.tasks.refusals import Refusals
 from runtime.memory.tasks.rewards import Verdict
+from runtime.memory.tasks.signing import NOT_OURS, is_signed, signed
 from runtime.memory.tasks.trees import NeuronTree
 from runtime.memory.tasks.words import Words
 
@@ -126,7 +128,7 @@ class Methods:
             for each in self.shelf.pick(Solved, wanted)
             if operation(each.exemplar) == key and not self._unsound(each)
         ]
-        this = Solved(id=tree.id, text=tree.text, exemplar=tree.exemplar, ledger=tree.ledger)
+        this = Solved.model_validate(tree.model_dump(exclude={"vectors"}))
         for method in known:
             if method.operation == key and (grown := self._grown(method, this, known)):
                 return grown
@@ -137,8 +139,12 @@ class Methods:
         return self._written_new(made, key, type, vector) if made else None
 
     def _unsound(self, tree: NeuronTree | Solved) -> bool:
-        """Whether it went wrong too often, or a person refused it."""
-        return tree.ledger.quarantined or self.refusals.against(tree.id, tree.text) is not None
+        """Whether it is a draft, went wrong too often, or a person refused it."""
+        return (
+            not is_ours(tree)
+            or tree.ledger.quarantined
+            or self.refusals.against(tree.id, tree.text) is not None
+        )
 
     def _vector(self, tree: NeuronTree) -> Any:
         vector = tree.vector(self.embedder.name)
@@ -187,7 +193,7 @@ class Methods:
         if made is None or this.id not in made.trees or made.common.kind != "steps":
             return None
         trees = (*method.trees[: MEMBERS - 1], this.id)
-        return self._rewrite(method.model_copy(update={"trees": trees}), made.markdown(method.id))
+        return self._rewrite(method.model_copy(update={"trees": trees}), _signed(made, method.id))
 
     def _active(self, methods: Iterable[Method]) -> list[str]:
         texts = [self.text(method) for method in methods]
@@ -204,7 +210,7 @@ class Methods:
         name = slug(read.tokens, labels, self.words, taken)
         vectors, form = {self.embedder.name: pack(vector)}, made.common.kind
         method = Method(id=name, text=made.phrasings[0], vectors=vectors, form=form, operation=key, type=type)
-        return self._rewrite(method.model_copy(update={"trees": made.trees[:MEMBERS]}), made.markdown(name))
+        return self._rewrite(method.model_copy(update={"trees": made.trees[:MEMBERS]}), _signed(made, name))
 
     def path(self, method: Method) -> Path:
         """The path of its file."""
@@ -292,7 +298,8 @@ class Methods:
         found: list[str] = []
         for method in self._known(vector):
             text = self.text(method)
-            if not text or self.files.status(text) != STATUS[method.form] or method.form == "steps":
+            shown = is_signed(text) and self.files.status(text) == STATUS[method.form]
+            if not shown or method.form == "steps":
                 continue
             if (steps := self.files.plan(text, task)) is not None:
                 found.append(_guided(method, steps))
@@ -310,6 +317,8 @@ class Methods:
         text = self.text(method)
         fault = self.files.fault(text) if text else ""
         status = "deleted" if not text else "faulty" if fault else self.files.status(text)
+        if status not in ("off", "deleted", "faulty") and not is_signed(text):
+            status, fault = "draft", f"{NOT_OURS}; look at it, then: fractal brain methods on {name}"
         return Listed(
             name,
             method.form,
@@ -327,7 +336,8 @@ class Methods:
     def switch(self, name: str, on: bool) -> Listed:
         """Switch a method on or off in its file; switching on restores a deleted file.
 
-        Raises `UsageError` if there is no such method.
+        With that, a person accepts the file as it is, whoever wrote it. Raises `UsageError` if there is no
+        such method.
         """
         method = self.shelf.get(Method, name) if name else None
         text = self.text(method or Method(id=name)) if name and Path(name).name == name else ""
@@ -336,11 +346,16 @@ class Methods:
         if not text:
             raise UsageError(f"there is no method {name}; list them with: fractal brain methods")
         changed = switched(text, STATUS[method.form if method else "steps"] if on else "off")
+        changed = signed(changed, ()) if on else changed
         if method and text == method.written:
             self._rewrite(method, changed)
         elif changed != text:
             self._write(self.folder / f"{name}.md", changed)
         return self._listed(name, self.shelf.get(Method, name))
+
+
+def _signed(made: Draft, name: str) -> str:
+    return signed(made.markdown(name), made.made_by)
 
 
 def _guided(method: Method, steps: Sequence[Mapping[str, Any]]) -> str:

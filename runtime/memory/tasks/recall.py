@@ -22,10 +22,12 @@ from runtime.memory.tasks.clauses import compare
 from runtime.memory.tasks.exemplar import Exemplar, only_for
 from runtime.memory.tasks.fingerprint import NAME, shape
 from runtime.memory.tasks.likeness import calculates
+from runtime.memory.tasks.makers import marked, why_draft
 from runtime.memory.tasks.merging import absorb, tree_by
 from runtime.memory.tasks.reading import Reading
 from runtime.memory.tasks.refusals import Refusals
 from runtime.memory.tasks.segmentation import tree_of
+from runtime.memory.tasks.signing import DRAFT, Makers, unknown
 from runtime.memory.tasks.trees import NeuronTree
 from runtime.memory.tasks.types import WIDTH, Recognition, WorkingMemory, by_shape
 from runtime.memory.tasks.words import Words
@@ -66,6 +68,11 @@ class Recall:
     def why(self) -> str:
         """Why nothing was recalled: the reason for the nearest stored task."""
         return "" if self.tree or not self.refused else self.refused[0][1]
+
+    @property
+    def draft(self) -> str:
+        """Why a procedure that fits may not be replayed; "" if there is none."""
+        return next((why for _, why in self.refused if why.startswith(DRAFT)), "")
 
 
 class Outline(Record):
@@ -108,12 +115,15 @@ class ProceduralMemory:
     def __init__(self, shelf: Shelf, embedder: Embedder, words: Words, parts: Parts = ALL) -> None:
         self.shelf, self.embedder, self.words, self.parts = shelf, embedder, words, parts
         self.refusals = Refusals(shelf, words)
+        self.makers: Makers = unknown
+        """The makers whose procedures may be replayed."""
         self._read = lru_cache(READINGS)(lambda task: Reading.read(task, words))
 
     def learn(self, exemplar: Exemplar, *, run: str = "", rung: str = "", at: str = "") -> NeuronTree:
         """Keep a solved task; one that is already there keeps its ledger."""
         tree = tree_of(exemplar, self.embedder, segmented=self.parts.segmentation)
-        tree = tree.model_copy(update={"run": run, "rung": rung, "created": at})
+        tree = tree.model_copy(update={"run": run, "rung": rung, "maker": rung, "created": at})
+        tree = tree.model_copy(update=marked(tree))
         with self.shelf.transaction():
             if known := tree_by(self.shelf, tree.id):
                 vectors = tree.vectors if known.id == tree.id else {}  # a merged tree has mean vectors
@@ -231,7 +241,7 @@ class ProceduralMemory:
         self, outlines: Mapping[str, Mapping[str, Any]], read: Reading, refused: list[tuple[str, str]]
     ) -> list[_Match]:
         """The trees whose tasks align, up to `ENOUGH`, without those whose steps only fit their own task."""
-        found: dict[str, tuple[Reading, Alignment]] = {}
+        found: list[tuple[NeuronTree, Reading, Alignment]] = []
         for id, outline in outlines.items():
             if len(found) >= ENOUGH:
                 break
@@ -240,11 +250,13 @@ class ProceduralMemory:
             alignment = compare(stored, read) if kinds else Refusal("it has values of other kinds")
             if isinstance(alignment, Refusal):
                 refused.append((id, alignment.why))
-            else:
-                found[id] = (stored, alignment)
+            elif tree := self.shelf.get(NeuronTree, id):
+                if why := why_draft(tree, self.makers):
+                    refused.append((id, why))
+                else:
+                    found.append((tree, stored, alignment))
         matches: list[_Match] = []
-        for tree in self.shelf.pick(NeuronTree, found):
-            stored, alignment = found[tree.id]
+        for tree, stored, alignment in found:
             if not alignment.exact and (why := only_for(tree.exemplar)):
                 refused.append((tree.id, why))
             elif alignment.reordered and not calculates(tree.exemplar):

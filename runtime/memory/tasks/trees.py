@@ -49,6 +49,9 @@ class NeuronTree(Record):
     standing: Standing | None = None  # None: not used since standings are kept
     run: str = ""
     rung: str = ""
+    maker: str = ""  # the rung with its address, where it has one of its own
+    evidence: str = ""  # `person`: one planned, approved or checked it
+    mark: str = ""  # of this user, see `makers`
     created: str = ""
     calls: int = 0  # model calls that solving it took
     type: str = ""  # the id of its problem type

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,9 @@ REPOSITORY = Path(__file__).parents[3]
 COMMAND = [sys.executable, "-c", "from runtime.cli import main; main()"]
 MODEL = "model:openai/gpt-5-mini"
 RUN = "7f3kq2"
+_config = tempfile.TemporaryDirectory(prefix="fractal-config-")
+CONFIG = _config.name
+"""The configuration of the user that these tests are: empty but for a key."""
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -31,7 +35,7 @@ def environment(**more: str) -> dict[str, str]:
         "FRACTAL_CHECK": "always",
         "FRACTAL_EMBEDDER": "lexical",
         "PYTHONPATH": str(REPOSITORY),
-        "XDG_CONFIG_HOME": "/nonexistent",
+        "XDG_CONFIG_HOME": CONFIG,
         "TZ": "UTC",
         **more,
     }

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from command_line import Command
+from command_line import CONFIG, Command
 
 from kernel.errors import Exit
 from runtime.api.fractal import shipped_system
@@ -24,8 +24,9 @@ def memory(fractal: Command) -> Path:
 
 
 @pytest.fixture
-def learned(fractal: Command) -> str:
-    """The name of a method that five solved tasks made."""
+def learned(fractal: Command, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The name of a method that five solved tasks made, for the user who runs the command."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", CONFIG)
     words = words_of((shipped_system(),))
     shelf = open_shelf("sqlite", memory(fractal))
     trees = ProceduralMemory(shelf, Lexical(), words)

@@ -42,7 +42,7 @@ def work(tmp_path: Path) -> Path:
 
 
 def fractal(work: Path, plan: Mapping[str, Any] = PLAN, **settings: Any) -> Fractal:
-    place = work.parent / f"script-{len(list(work.parent.iterdir()))}.json"
+    place = work.parent / "script.json"
     place.write_text(json.dumps({"fused": plan, "plan": plan, "check": ACCEPT}))
     values = {"sandbox": "off", "embedder": "lexical", "model": f"scripted:{place}", **settings}
     return Fractal(work, settings=values)

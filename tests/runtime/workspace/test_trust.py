@@ -203,15 +203,14 @@ def test_a_file_that_ships_as_it_is_needs_none(folder: Path) -> None:
     assert names(folder) == []
 
 
-def test_a_file_behind_a_link_is_looked_at(folder: Path) -> None:
+def test_a_link_in_the_system_is_refused_with_its_place(folder: Path) -> None:
     real = folder / "elsewhere" / "handy"
     real.mkdir(parents=True)
     (real / "pattern.md").write_text(TOOL)
     own(folder, "pattern.md", "x").unlink()
     (folder / ".fractal" / "system" / "tools").symlink_to(folder / "elsewhere")
-    assert names(folder) == ["system/tools/handy/pattern.md"]
-    (real / "loop").symlink_to(folder / "elsewhere")
-    assert names(folder) == ["system/tools/handy/pattern.md"]
+    with pytest.raises(ConfigurationError, match=r"system/tools: this is a link; put the file itself here"):
+        run(folder)
 
 
 def test_a_skill_is_allowed_by_its_files(folder: Path) -> None:

@@ -35,9 +35,11 @@ def test_a_persons_correction_stays(learner: Learner) -> None:
         tally("g.md", "h.txt", "{} has so many lines: let {} hold that figure"), tally("i.md", "j.txt")
     )
     assert path.read_text("utf-8") == corrected
-    assert learner.plans(TALLY.format("x.md", "y.txt"))[0]["args"]["what"] == "words"
     (listed,) = learner.methods.listed()
-    assert listed.edited
+    assert listed.edited and listed.status == "draft" and "fractal brain methods on" in listed.note
+    assert learner.plans(TALLY.format("x.md", "y.txt")) is None, "nobody has accepted it"
+    assert learner.methods.switch(path.stem, True).status == "active"
+    assert learner.plans(TALLY.format("x.md", "y.txt"))[0]["args"]["what"] == "words"
 
 
 def test_off_and_on(learner: Learner) -> None:
