@@ -32,7 +32,7 @@ def of_reply(tokens: int) -> int:
 
 
 class Unpacker:
-    """Counts and unpacks an answer whose head names this encoding; raises `TooLarge`, `zlib.error`."""
+    """Counts and unpacks an answer whose head names this encoding; raises `TooLarge`."""
 
     def __init__(self, encoding: str, most: int) -> None:
         encoding = encoding.lower().strip()
@@ -59,9 +59,9 @@ class Unpacker:
             out = self._zip.decompress(piece, PIECE)
         except zlib.error:
             if not self._raw:
-                raise
-            self._zip = zlib.decompressobj(-zlib.MAX_WBITS)
-            out = self._zip.decompress(piece, PIECE)
+                raise TooLarge("the answer is not properly packed") from None
+            self._raw, self._zip = False, zlib.decompressobj(-zlib.MAX_WBITS)
+            return self._unpack(piece)
         self._raw = False
         if self._zip.eof:  # what follows the end is no part of the answer
             return out, b""

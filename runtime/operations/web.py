@@ -8,7 +8,6 @@ import ipaddress
 import socket
 import ssl
 import threading
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote, urljoin, urlsplit
@@ -220,8 +219,6 @@ def _body(
     pieces = iter(lambda: response.read(PIECE), b"")
     try:
         data = b"".join(unpacked(pieces, headers.get("content-encoding", ""), most_bytes))
-    except zlib.error:
-        raise OSError(0, "the answer is not properly packed") from None
     except TooLarge as error:
         raise OperationFailed(f"{where.text}: {error}") from None
     if response.length:
