@@ -20,7 +20,7 @@ from kernel.document.escaping import fingerprint, to_json
 from kernel.document.model import Document, Meta, Note, Section, Step, child_id, now
 from kernel.document.redaction import cut, redact, redacted
 from kernel.errors import DocumentError, FractalError, OperationFailed, raised_as
-from kernel.loop.approval import call_text, large_named
+from kernel.loop.approval import call_text, large_named, withdrawn
 from kernel.loop.run_context import Session, skills_of
 from kernel.tools.operations import OperationContext, Result, Touch, file_hash
 from kernel.tools.running import carry_out
@@ -81,9 +81,9 @@ async def operate(
 
     Calls that may change files run one at a time, with a snapshot of the folder before and after. The entry
     of a `listed` step is on disk before its effect starts. `results` are the earlier results that its
-    command uses.
+    command uses. A step whose approval no longer holds is returned `waiting`.
     """
-    began = now()
+    began, approved = now(), step
     step = _with_secrets(session, step, tool)
     changing = may_change(session, step, tool)
     snapshots = session.run.snapshots if changing else None
@@ -91,6 +91,8 @@ async def operate(
     async with snapshots.turn(partial(warn_of_wait, session, step)) if snapshots else alone:
         try:
             with raised_as(OperationFailed):
+                if again := withdrawn(session, approved, tool, results or {}):
+                    return again
                 begun = await _with_snapshot(session, step) if snapshots else step
                 step = prepare(session, begun, tool)
         except (OperationFailed, DocumentError) as error:

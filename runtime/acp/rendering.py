@@ -201,8 +201,11 @@ def opening(root: Document) -> Iterator[Any]:
             yield said[note.key](note.text)
 
 
-def closing(documents: Sequence[Document], view: View) -> str:
-    """The last message about a run: its result, or why it stopped and what the next prompt can be."""
+def closing(documents: Sequence[Document], view: View, asked: str) -> str:
+    """The last message about a run: its result, or why it stopped and what the next prompt can be.
+
+    `asked` is what it asks to approve, in full.
+    """
     root, waits = documents[0], waits_of(documents)
     if root.ended:
         end = outcome(root)
@@ -215,10 +218,8 @@ def closing(documents: Sequence[Document], view: View) -> str:
         return "\n\n".join(filter(None, [reason, asked, end.partial]))
     question = str(waits.get("question", ""))
     if question == PLAN_WAITS:
-        steps = [f"{n}. {each.content}" for n, each in enumerate(view.entries(root), 1)]
-        steps += [f"{len(steps) + 1}. {work}"] if (work := root.text(2, "work")) else []
         how = "Nothing is done yet. To carry it out, choose the mode Do or Ask and send `resume`."
-        return "\n\n".join(filter(None, ["\n".join(steps), root.text(2, "dangers"), how]))
+        return "\n\n".join(filter(None, [fenced(asked), how]))
     if "--assume" in question:
         return f"{question}\n\nHere, answer `rerun` or `done`."
     if waits.get("for") == "person":
@@ -228,5 +229,5 @@ def closing(documents: Sequence[Document], view: View) -> str:
     if waits.get("for") == "lifeforce":
         return f"{question}\n\nSend `resume` to continue then."
     if waits:
-        return f"Waiting for approval of {question}\n\nSend `resume` to be asked again."
+        return f"Waiting for approval of\n\n{fenced(asked)}\n\nSend `resume` to be asked again."
     return "This run was interrupted. Send `resume` to continue it. Any other prompt starts a new one."

@@ -11,11 +11,11 @@ import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
-from kernel.document.redaction import redact, redacted, redactor
+from kernel.document.redaction import Verbatim, redact, redact_values, redacted, redactor
 from runtime.text.shown import MARKS as MARKS
 from runtime.text.shown import call as call
 from runtime.text.shown import cost_of as cost_of
@@ -46,10 +46,17 @@ def columns(piped: int = 10_000) -> int:
     return shutil.get_terminal_size((120, 24)).columns if sys.stdout.isatty() else piped
 
 
-def notify(text: str, colour: str | None = None, *, exact: bool = False) -> None:
-    """Print a line on standard error; with `exact`, as a person approves it, else without secrets."""
-    text = text if exact else redact(text)
+def notify(text: str, colour: str | None = None) -> None:
+    """Print a line on standard error without secrets."""
+    text = cleaned(text, sys.stderr)
     click.echo(click.style(safe(text), fg=colour) if colour else safe(text), err=True)
+
+
+def cleaned(text: str, to: TextIO) -> str:
+    """A text without secrets; what a person approves is whole at a terminal, and has no known values elsewhere."""
+    if isinstance(text, Verbatim):
+        return text if to.isatty() else redact_values(text)
+    return redact(text)
 
 
 def notify_changes(quiet: bool) -> Callable[[str], None]:
@@ -67,8 +74,7 @@ def notify_changes(quiet: bool) -> Callable[[str], None]:
 
 def put(text: str) -> None:
     """Print text without secrets on standard output; else unchanged into a pipe or file."""
-    text = redact(text)
-    write(text)
+    write(cleaned(text, sys.stdout))
 
 
 def write(text: str) -> None:
@@ -80,13 +86,12 @@ def write(text: str) -> None:
 
 def print_line(text: str, **style: Any) -> None:
     """Print a line on standard output, safe for a terminal, in a style of `click.style`."""
-    click.echo(click.style(safe(redact(text)), **style))
+    click.echo(click.style(safe(cleaned(text, sys.stdout)), **style))
 
 
 def print_json(value: Any) -> None:
     """Print a value as JSON on standard output; an object with its fields, or what its `as_dict` returns."""
-    value = json.loads(json.dumps(value, default=_plain))
-    write(json.dumps(redacted(value, redactor()), indent=2, ensure_ascii=False))
+    write(json.dumps(redacted(_values(value), redactor()), indent=2, ensure_ascii=False))
 
 
 def wants_json() -> bool:
@@ -99,6 +104,19 @@ def emit(value: Any, code: int = 0) -> None:
     if wants_json():
         print_json(value() if callable(value) else value)
         raise click.exceptions.Exit(code)
+
+
+def _values(value: Any) -> Any:
+    """A value as JSON has it; a question for approval keeps its type, by which it is shown whole."""
+    if isinstance(value, Mapping):
+        return {
+            key if isinstance(key, str) else json.dumps(key): _values(each) for key, each in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [_values(each) for each in value]
+    if value is None or isinstance(value, str | int | float):
+        return value
+    return _values(_plain(value))
 
 
 def _plain(value: Any) -> Any:

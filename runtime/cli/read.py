@@ -15,6 +15,7 @@ import click
 from kernel import disk
 from kernel.document.markdown import render
 from kernel.document.model import Document
+from kernel.document.redaction import Verbatim
 from kernel.errors import UsageError
 from kernel.store.files import FileStore
 from kernel.store.prompts import kept_prompt
@@ -122,7 +123,9 @@ def show(name: str, raw: bool, only_path: bool, atif: bool, page: Path | None) -
     In a pipe, the file is printed unchanged.
     """
     fractal = opened()
-    emit(lambda: as_object(fractal.document(name)))
+    document = fractal.document(name)
+    asked = fractal.asked(document).text if (document.meta.waiting or {}).get("for") == "approval" else None
+    emit(lambda: as_object(document, asked))
     if page:
         _write_page(fractal, name, page)
         return
@@ -133,6 +136,8 @@ def show(name: str, raw: bool, only_path: bool, atif: bool, page: Path | None) -
     if only_path:
         put(str(path))
         return
+    if asked is not None:  # the document has it in short, with secrets and what looks like one hidden
+        notify(Verbatim(f"it waits for approval of {asked}\n"), "magenta")
     data = path.read_bytes()
     if raw or not sys.stdout.isatty() or len(data) > RENDERED:
         sys.stdout.flush()

@@ -17,7 +17,7 @@ from kernel.document.escaping import fingerprint
 from kernel.document.model import Document, now
 from kernel.errors import UsageError
 from kernel.loop.advance import REVIEW
-from kernel.loop.approval import Decider, planned_dangers, why_not_approver
+from kernel.loop.approval import Decider, asked_steps, planned_dangers, why_not_approver
 from kernel.loop.inbox import answers
 from kernel.loop.run_context import RunContext, Session, overseen
 from runtime.memory.run_memory import RunMemory
@@ -116,7 +116,7 @@ class Nerves:
                 return None
             known = self.log.answers(question.text)
             return await oversight.answer(run_context, self.systems, document, question.text, known, read)
-        if why_not_approver(OVERSIGHT, document.steps.values(), ()):
+        if why_not_approver(OVERSIGHT, asked_steps(document), ()):
             return None
         if self._settled(document, asked):
             return oversight.Reply(
@@ -147,7 +147,7 @@ class Nerves:
         suits = replies_to(kind_of(document))
         if reply.type != "approve":
             return reply.type in suits
-        by, steps = Decider.read(reply.data), document.steps.values()
+        by, steps = Decider.read(reply.data), asked_steps(document)
         return reply.type in suits and not why_not_approver(by, steps, self.config.trusted_clients)
 
     def thread_for(self, document: Document) -> str:

@@ -14,7 +14,7 @@ from mcp.server.mcpserver.exceptions import ResourceNotFoundError, ToolError
 from mcp.types import ToolAnnotations
 from pydantic import BaseModel, Field
 
-from kernel.document.redaction import redact
+from kernel.document.redaction import redact, redacted
 from kernel.errors import FractalError, UsageError
 from kernel.loop.approval import Decider, plain_name
 from kernel.tools.tool import Tool
@@ -206,7 +206,8 @@ def make(runs: Runs) -> MCPServer:
     @tool(reads)
     async def review() -> Review:
         """What waits for a decision, over all runs: plans, calls and questions, with dangers and diffs."""
-        return Review(waits=[asdict(each) for each in runs.reading.review()])
+        waits = [redacted(asdict(each), redact) for each in runs.reading.review()]
+        return Review(waits=waits)
 
     @tool(reads)
     async def decisions(task_type: str = "") -> Decisions:

@@ -9,6 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kernel.document.redaction import Verbatim, redact_values
 from runtime.text import shown
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters |= {
+        "asked": lambda text: str(redact_values(text)) if isinstance(text, Verbatim) else text,
         "cost": shown.cost_of,
         "count": shown.count,
         "diff": diff_lines,
