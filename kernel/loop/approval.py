@@ -85,6 +85,8 @@ def plain_name(text: str) -> str:
     return shown[:LONGEST].strip()
 
 
+APPROVED = "approved by "
+"""How a decision for the plan or its checks begins."""
 CHECKS_WAIT = "the checks of this plan may run commands"
 """How the question begins that asks for the commands among a plan's criteria."""
 
@@ -309,7 +311,7 @@ def call_text(tool: Tool, args: Mapping[str, Any]) -> str:
 def call_digest(
     tool: str, args: Mapping[str, Any], results: Mapping[int, str], files: Mapping[str, str] | None = None
 ) -> str:
-    """The digest of what a person approves: a call, its arguments, the results it gets, the files it names."""
+    """The digest of what a person approves: a call, its arguments, its results, the files it names."""
     given = {str(n): text for n, text in sorted(results.items())}
     return fingerprint([tool, dict(args), given, *([dict(files)] if files else [])])
 

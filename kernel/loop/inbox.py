@@ -13,6 +13,7 @@ from kernel.document.model import Document, Note, root_id
 from kernel.errors import UsageError, raised_as
 from kernel.loop.advance import PLAN_WAITS, REVIEW
 from kernel.loop.approval import (
+    APPROVED,
     CHECKS_WAIT,
     Decider,
     approve_planned,
@@ -164,8 +165,7 @@ def _decide_checks(session: Session, kind: str, why: str, by: Decider) -> None:
     if kind != "approve" and why:
         _decide_plan(session, kind, why, by)
         return
-    word = "approved" if kind == "approve" else "rejected"
-    session.note(2, "checks", f"{word} by {by}", by.origin)
+    session.note(2, "checks", f"{APPROVED if kind == 'approve' else 'rejected by '}{by}", by.origin)
 
 
 def _decide_steps(session: Session, kind: str, why: str, by: Decider, scope: str) -> None:

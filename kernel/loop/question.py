@@ -51,8 +51,8 @@ def question_of(store: FileStore, document: Document) -> Question:
         names = step.evidence.get("names")
         if step.evidence.get("call") != call_digest(step.tool, step.args or {}, results, names):
             problem = (
-                f"step {step.n} cannot be shown in full, so nobody can approve it: it was edited, or a secret in "
-                "it cannot be read without the key that it was kept with; reject it, or resume the run"
+                f"step {step.n} cannot be shown in full, so nobody can approve it: it was edited, or the key "
+                "of a secret in it is lost; reject it, or resume the run to be asked again"
             )
     lines += [f"- {problem}"] if problem else []
     return Question(Verbatim("\n".join(lines)), problem)

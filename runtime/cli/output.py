@@ -53,7 +53,7 @@ def notify(text: str, colour: str | None = None) -> None:
 
 
 def cleaned(text: str, to: TextIO) -> str:
-    """A text without secrets; what a person approves is whole at a terminal, and has no known values elsewhere."""
+    """A text without secrets; what a person approves is whole at a terminal, without known ones elsewhere."""
     if isinstance(text, Verbatim):
         return text if to.isatty() else redact_values(text)
     return redact(text)

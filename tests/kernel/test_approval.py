@@ -175,7 +175,7 @@ def test_long_call_is_abbreviated(tmp_path: Path) -> None:
     loop = session(tmp_path, approve=("shell",))
     args = {"command": "echo " + "x" * 5000}
     _, asked = approval(loop, Step(1, "planned", "bash", args), tool("bash"), args)
-    assert len(asked) < 400 and " characters, " in asked
+    assert len(asked) < 400 and " characters] [" in asked
     other = {"command": "echo " + "x" * 4999 + "y"}
     assert approval(loop, Step(1, "planned", "bash", other), tool("bash"), other)[1] != asked
 
