@@ -393,7 +393,7 @@ def redacted(value: Any, redact: Callable[[str], str]) -> Any:
 
 def _named(name: str, value: Any, redact: Callable[[str], str]) -> Any:
     """The value of a member, read together with its name: `{"password": "…"}`."""
-    if not isinstance(value, str) or "\n" in value:
+    if not isinstance(value, str) or isinstance(value, Verbatim) or "\n" in value:
         return redacted(value, redact)
     mark = redact(f"password='{value}'") if _is_secret_of(name, value) else ""
     return mark[len("password='") : -1] if mark and "'" not in value else redact(value)

@@ -219,7 +219,7 @@ def closing(documents: Sequence[Document], view: View, asked: str) -> str:
     question = str(waits.get("question", ""))
     if question == PLAN_WAITS:
         how = "Nothing is done yet. To carry it out, choose the mode Do or Ask and send `resume`."
-        return "\n\n".join(filter(None, [fenced(asked), how]))
+        return "\n\n".join(filter(None, [fenced(asked, len(asked)), how]))
     if "--assume" in question:
         return f"{question}\n\nHere, answer `rerun` or `done`."
     if waits.get("for") == "person":
@@ -229,5 +229,5 @@ def closing(documents: Sequence[Document], view: View, asked: str) -> str:
     if waits.get("for") == "lifeforce":
         return f"{question}\n\nSend `resume` to continue then."
     if waits:
-        return f"Waiting for approval of\n\n{fenced(asked)}\n\nSend `resume` to be asked again."
+        return f"Waiting for approval of\n\n{fenced(asked, len(asked))}\n\nSend `resume` to be asked again."
     return "This run was interrupted. Send `resume` to continue it. Any other prompt starts a new one."

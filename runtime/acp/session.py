@@ -140,7 +140,7 @@ class Session:
         await self._send_news(document)
         steps = asked_steps(self.fractal.exactly(document))
         fields = self.view.call(steps[0]) | {"raw_input": dict(steps[0].args or {})}
-        fields["content"] = [acp.tool_content(acp.text_block(fenced(question)))]
+        fields["content"] = [acp.tool_content(acp.text_block(fenced(question, len(question))))]
         fields["content"] += [diff for step in steps for diff in self.view.diffs(step)]
         if serious(steps):
             fields["title"] = f"serious danger: {fields['title']}"
