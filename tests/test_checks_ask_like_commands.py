@@ -32,7 +32,8 @@ class Checks:
     def run(self, *commands: str, steps: Any = None, resume: str | None = None, **more: Any) -> Played:
         settings = {"check": "auto", **more.pop("settings", {})}
         planned = plan(
-            *(steps or [write("a.txt", "x")]), success=[*({"run": each} for each in commands), {"judge": "ok"}]
+            *(steps or [write("a.txt", "x")]),
+            success=[*({"run": each} for each in commands), {"judge": "ok"}],
         )
         return self.play(
             lambda ask: ACCEPT if ask.phase == "check" else planned, settings=settings, resume=resume, **more

@@ -23,11 +23,15 @@ from lanes import NIGHT
 from mcp import Client
 from playing import ACCEPT, Played, bash, plan, player, write
 
-from kernel.loop.inbox import Decider
+from kernel.asking.responder import Ladder
+from kernel.errors import UsageError
+from kernel.loop.approval import TERMINAL, Decider
+from kernel.loop.question import seen
 from runtime.acp.session import Session as EditorSession
 from runtime.api.fractal import Fractal
 from runtime.api.live_runs import Runs
 from runtime.mcp.server.mcp import make
+from runtime.models.scripted import Scripted
 from runtime.server.app import create_app
 from runtime.workspace.inbox import Person
 
@@ -204,9 +208,9 @@ VIEWS: Mapping[str, Callable[[Asking], str]] = {
     "a session that an editor loads": _editor_again,
     "the page of a run": lambda asking: _page(asking, f"/runs/{asking.name}"),
     "the page of what waits": lambda asking: _page(asking, "/nerves"),
-    "GET /api/runs/RUN": lambda asking: (
-        asking.requested(f"/api/runs/{asking.name}", TOKEN).json()["question"]
-    ),
+    "GET /api/runs/RUN": lambda asking: asking.requested(f"/api/runs/{asking.name}", TOKEN).json()[
+        "question"
+    ],
 }
 """Each view of a question by its name: what it shows as text."""
 
@@ -250,7 +254,20 @@ def test_every_way_to_hide_a_part_of_a_call_is_shown_once_in_python(asking: Aski
 @pytest.mark.parametrize(
     "sign",
     [
-        *("\x1b", "\r", "\x00", "\x08", "\x7f", "\x85", "\xa0", "\xad", "\u034f", "\u061c", "\u115f", "\u180e"),
+        *(
+            "\x1b",
+            "\r",
+            "\x00",
+            "\x08",
+            "\x7f",
+            "\x85",
+            "\xa0",
+            "\xad",
+            "\u034f",
+            "\u061c",
+            "\u115f",
+            "\u180e",
+        ),
         *("\u200b", "\u200d", "\u200e", "\u202e", "\u2028", "\u2060", "\u2066", "\u2800", "\u3000", "\u3164"),
         *("\ufe0f", "\ufeff", "\ufffe", "\U000e0041", "\U000e0100", "\ud800"),
     ],
@@ -319,7 +336,7 @@ def test_oversight_approves_nothing_of_which_a_part_is_hidden_from_it(asking: As
 
     step = bash(f"true '{BEGIN}'; {PAYLOAD}; true '{END}'")
     worker = Scripted(lambda ask: ACCEPT if ask.phase == "check" else plan(step))
-    ladder = Ladder((replace(worker, tier="worker"), Scripted(overseer, name="boss", tier="oversight")))
+    ladder = Ladder((worker, Scripted(overseer, name="boss", tier="oversight")))
     fractal = Fractal(asking.work, settings={"review": "always", "sandbox": "off"}, ladder=ladder)
     assert asyncio.run(fractal.run("do the work")).waiting == "approval"
     assert asked == []
@@ -409,10 +426,32 @@ def test_a_standing_approval_ends_when_its_script_changes(asking: Asking, scope:
 
 # ---- every view is known -----------------------------------------------------------------------------------
 
-NO_VIEWS = frozenset(
-    "acp agents answer apply approve beat bench brain cancel changes config context cost diff discard doctor dream "
-    "export facts feedback fork forget grant grow growth init install learn lifeforce log ls mcp memory messages "
-    "method methods model nudge patterns prompt prices procedures queue recall reject remember revoke run runner "
-    "say serve show skills spaces stats tables tell test tool tools trace tree trust undo usage version veto watch "
-    "work".split()
-)
+READERS: Mapping[str, str] = {
+    "kernel/loop/advance.py": "writes it",
+    "kernel/loop/approval.py": "tells the checks of a plan from its steps",
+    "kernel/loop/engine.py": "gives it to `result_of`, which shows it whole",
+    "kernel/loop/inbox.py": "compares it with what a message answers",
+    "kernel/loop/question.py": "shows it whole",
+    "runtime/acp/rendering.py": "shows it whole; the rest are questions for an answer",
+    "runtime/acp/session.py": "tells a plan from steps",
+    "runtime/api/live_runs.py": "gives it to `result_of`, which shows it whole",
+    "runtime/cli/explain.py": "shows it whole",
+    "runtime/nervous/nerves.py": "names a thread by it; oversight is shown the plan",
+    "runtime/nervous/waiting.py": "shows it whole; the rest are questions for an answer",
+    "runtime/workspace/inbox.py": "writes it into a message",
+    "runtime/workspace/runs.py": "shows it whole",
+}
+"""The modules that read what META says of a question, short and redacted, and what they do with it."""
+
+
+def test_every_module_that_reads_a_question_is_known() -> None:
+    """A new view shows `Reader.asked`. What META says of a question is a name, and approving it is blind."""
+    root = Path(__file__).parent.parent
+    modules = (path for place in ("kernel", "runtime") for path in (root / place).rglob("*.py"))
+    form = re.compile(r"""get\("question"|\["question"\]|"question": \w*(?:question|asked)""")
+    reading = {
+        str(path.relative_to(root))
+        for path in modules
+        if form.search(text := path.read_text("utf-8")) and re.search(r"meta\.waiting|waits", text)
+    }
+    assert reading == {*READERS}

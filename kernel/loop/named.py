@@ -12,6 +12,8 @@ import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
+from glob import iglob
+from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
@@ -40,7 +42,7 @@ UNNAMED = (
         "conftest.py",
         "pytest.ini",
     ),
-    *("Dockerfile", "docker-compose.yml", "compose.yaml", "__main__.py", "sitecustomize.py"),
+    *("Dockerfile", "docker-compose.yml", "compose.yaml", "__main__.py", "sitecustomize.py", ".git/config"),
 )
 """What a command without a file's name may start in the folder it works in."""
 WORDS = 400
@@ -49,6 +51,8 @@ FILES = 200
 """Most files whose contents count; of further ones only size and time do."""
 HASHED = 64_000_000
 """Bytes of one file that are read; a larger one counts by size and time."""
+MORE = "and "
+"""How the entry for files beyond `KEPT` begins."""
 KEPT = 20
 """Most files that a step's evidence lists; further ones have one digest together."""
 PLACES = 20
@@ -61,6 +65,7 @@ LISTED = 2_000
 """Most entries of a named folder that count."""
 _BREAKS = re.compile(r"[\s'\"`;|&<>(){}\[\],]+")
 _WITHIN = re.compile(r"[=:@]")
+_GLOB = re.compile(r"[*?[]")
 _MODULE = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*")
 
 
@@ -76,6 +81,9 @@ def named_files(
     root = folder.resolve()
     hidden = {str(each) for each in apart}
     words = list(dict.fromkeys(each for text in _texts(args) for each in _words(text, command)))[:WORDS]
+    for pattern in [word for word in words if command and _GLOB.search(word)][:PLACES]:
+        with suppress(OSError, ValueError):
+            words += islice(iglob(pattern, root_dir=root), FILES)
     named = [path for path in map(root.joinpath, words) if _inside(path, root) and path.is_dir()]
     places = [path for path in dict.fromkeys(map(_plain, named)) if not _is_apart(path, hidden)][:PLACES]
     names = [*words, *_modules(words), *UNNAMED] if command else words
@@ -94,7 +102,7 @@ def _shortened(found: dict[str, str]) -> dict[str, str]:
     if len(found) <= KEPT:
         return found
     rest = dict(list(found.items())[KEPT - 1 :])
-    return dict(list(found.items())[: KEPT - 1]) | {f"and {len(rest)} more": fingerprint(rest)}
+    return dict(list(found.items())[: KEPT - 1]) | {f"{MORE}{len(rest)} more": fingerprint(rest)}
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -112,7 +120,8 @@ def _texts(value: Any) -> Iterator[str]:
 def _words(text: str, command: bool) -> Iterator[str]:
     """The text itself if it may be a path, and of a command each word in it."""
     words = _BREAKS.split(text[:SEARCHED]) if command else []
-    for each in (text, *words, *(part for word in words for part in _WITHIN.split(word))):
+    joined = [word[2:] for word in words if word[:1] == "-"]  # -ffile
+    for each in (text, *words, *joined, *(part for word in words for part in _WITHIN.split(word))):
         if 0 < len(each) < LONGEST and "\0" not in each and "\n" not in each and each.strip("./"):
             yield each
 
