@@ -12,7 +12,6 @@ import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from glob import iglob
 from itertools import islice
 from pathlib import Path
 from typing import Any, cast
@@ -42,7 +41,7 @@ UNNAMED = (
         "conftest.py",
         "pytest.ini",
     ),
-    *("Dockerfile", "docker-compose.yml", "compose.yaml", "__main__.py", "sitecustomize.py", ".git/config"),
+    *("Dockerfile", "docker-compose.yml", "compose.yaml", "__main__.py", "sitecustomize.py"),
 )
 """What a command without a file's name may start in the folder it works in."""
 WORDS = 400
@@ -82,13 +81,15 @@ def named_files(
     hidden = {str(each) for each in apart}
     words = list(dict.fromkeys(each for text in _texts(args) for each in _words(text, command)))[:WORDS]
     for pattern in [word for word in words if command and _GLOB.search(word)][:PLACES]:
-        with suppress(OSError, ValueError):
-            words += islice(iglob(pattern, root_dir=root), FILES)
+        with suppress(OSError, ValueError, NotImplementedError):
+            found_by = root.glob(pattern.replace("**", "*"))
+            words += [str(path.relative_to(root)) for path in islice(found_by, FILES)]
     named = [path for path in map(root.joinpath, words) if _inside(path, root) and path.is_dir()]
     places = [path for path in dict.fromkeys(map(_plain, named)) if not _is_apart(path, hidden)][:PLACES]
     names = [*words, *_modules(words), *UNNAMED] if command else words
     found: dict[str, str] = {}
-    for path in (place / name for place in (root, *places) for name in names):
+    settings = [place / ".git" / "config" for place in places] if command else []
+    for path in (*(place / name for place in (root, *places) for name in names), *settings):
         shown = _inside(path, root)
         if shown and shown not in found and path.is_file() and not _is_apart(_plain(path), hidden):
             found[shown] = _content(path, len(found) < FILES)
