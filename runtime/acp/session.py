@@ -139,7 +139,8 @@ class Session:
             return None
         await self._send_news(document)
         steps = asked_steps(self.fractal.exactly(document))
-        fields = self.view.call(steps[0]) | {"raw_input": dict(steps[0].args or {})}
+        fields = self.view.call(steps[0])
+        fields["raw_input"] = dict(steps[0].args or {})
         fields["content"] = [acp.tool_content(acp.text_block(fenced(question, len(question))))]
         fields["content"] += [diff for step in steps for diff in self.view.diffs(step)]
         if serious(steps):

@@ -51,6 +51,7 @@ class Program:
     eval: frozenset[str] = frozenset()  # options with code of this language
     base: frozenset[str] = frozenset()  # the words that name a database
     prints: frozenset[str] = frozenset()
+    plain: frozenset[str] = frozenset()  # the options of which none runs a program; none: they are not known
     how: str = ""  # the function of `grammars` that reads its words
     known: bool = True
 
