@@ -455,3 +455,47 @@ def test_every_module_that_reads_a_question_is_known() -> None:
         if form.search(text := path.read_text("utf-8")) and re.search(r"meta\.waiting|waits", text)
     }
     assert reading == {*READERS}
+
+
+# ---- files that start programs later -----------------------------------------------------------------------
+
+LATER = (
+    *(".envrc", "sub/.envrc", ".vscode/tasks.json", ".husky/pre-commit", ".devcontainer/devcontainer.json"),
+    *(".pre-commit-config.yaml", ".github/workflows/ci.yml", ".idea/workspace.xml", ".claude/settings.json"),
+    *(
+        ".bashrc",
+        "sitecustomize.py",
+        ".gdbinit",
+        ".dir-locals.el",
+        "mise.toml",
+        "lefthook.yml",
+        "x.code-workspace",
+    ),
+)
+"""Files that a program outside starts by itself: nobody has to call them."""
+
+
+@pytest.mark.parametrize("name", LATER)
+def test_a_file_that_starts_programs_later_is_written_after_a_question(asking: Asking, name: str) -> None:
+    settings = {"approve": []}
+    for step in (write(name, "x"), bash(f"mkdir -p sub && cp a.txt {name}"), bash(f"echo x > {name}")):
+        question = asking.run(step, settings=settings).result.question
+        assert "starts-later" in question and name in question
+        assert not (asking.work / name).exists()
+
+
+@pytest.mark.parametrize(
+    "name", ["Makefile", "conftest.py", "a.py", ".gitignore", ".env.example", "package.json"]
+)
+def test_a_file_that_somebody_has_to_start_is_written_without_a_question(asking: Asking, name: str) -> None:
+    assert asking.run(write(name, "x"), settings={"approve": []}).result.waiting == ""
+
+
+def test_a_command_that_writes_such_a_file_unread_is_told_with_its_step(asking: Asking) -> None:
+    (asking.work / "from").mkdir()
+    (asking.work / "from" / "listed").write_text("x")
+    hidden = bash("python3 -c \"import shutil; shutil.copytree('from', chr(46) + 'husky')\"")
+    played = asking.run(hidden, settings={"approve": [], "sandbox": "auto"})
+    assert played.root.steps[1].state == "done", played.root.steps[1].result
+    assert "starts-later" in str(played.root.steps[1].evidence["told"])
+    assert any(event.kind == "warning" and ".husky/listed" in str(event.data) for event in played.events)

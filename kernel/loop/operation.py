@@ -109,7 +109,7 @@ async def operate(
                 session.put(await with_changes(session, step))
                 session.flush()
             raise
-        ended = _ended(session, await with_changes(session, step), tool, result)
+        ended = _ended(session, _told(session, await with_changes(session, step)), tool, result)
     session.run.store.save(_document(session, ended, tool, began))
     return ended
 
@@ -161,6 +161,25 @@ async def with_changes(session: Session, step: Step) -> Step:
         session.emit("warning", message=f"what step {step.n} changed is not known: {error}")
         return step
     return replace(step, evidence={**step.evidence, **found})
+
+
+def _told(session: Session, step: Step) -> Step:
+    """The step with the dangers of files that it has written although its call did not name them."""
+    write = session.catalogue.tools.get("write")
+    if write is None:
+        return step
+    files: Mapping[str, list[str]] = step.evidence.get("files", {})
+    names = [name for kind, found in files.items() if kind != "removed" for name in found]
+    asked = " ".join(map(str, step.evidence.get("dangers", ())))
+    told = [
+        f"it wrote {name}. {danger}"
+        for name in names
+        for danger in session.run.guard(write, {"path": name, "content": ""})
+        if danger.rule not in asked
+    ]
+    for each in told:
+        session.emit("warning", message=f"step {step.n}: {each}")
+    return replace(step, evidence={**step.evidence, "told": told}) if told else step
 
 
 def _ended(session: Session, step: Step, tool: Tool, result: Result) -> Step:

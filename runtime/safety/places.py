@@ -161,7 +161,7 @@ class Places:
             return False
 
     def there(self, path: str) -> bool:
-        """Whether a path is a file of the folder, outside of the packages that a virtual environment holds."""
+        """Whether a path is a file of the folder, and not of a virtual environment's packages."""
         if not self.inside(path) or "\0" in path or re.search(r"/\.?venv/", path):
             return False
         with suppress(OSError, ValueError):
