@@ -6,6 +6,7 @@ import difflib
 import re
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from kernel import disk
 from kernel.document.markdown import render
 from kernel.document.model import Document
 from kernel.document.redaction import Verbatim
-from kernel.errors import UsageError
+from kernel.errors import DocumentError, UsageError
 from kernel.store.files import FileStore
 from kernel.store.prompts import kept_prompt
 from runtime.api.fractal import Fractal
@@ -123,9 +124,8 @@ def show(name: str, raw: bool, only_path: bool, atif: bool, page: Path | None) -
     In a pipe, the file is printed unchanged.
     """
     fractal = opened()
-    document = fractal.document(name)
-    asked = fractal.asked(document).text if (document.meta.waiting or {}).get("for") == "approval" else None
-    emit(lambda: as_object(document, asked))
+    asked = _asked(fractal, name)
+    emit(lambda: as_object(fractal.document(name), asked))
     if page:
         _write_page(fractal, name, page)
         return
@@ -144,6 +144,15 @@ def show(name: str, raw: bool, only_path: bool, atif: bool, page: Path | None) -
         sys.stdout.buffer.write(data)
         return
     _render(safe(data.decode("utf-8", "replace")))
+
+
+def _asked(fractal: Fractal, name: str) -> str | None:
+    """What a document asks to approve, in full; None if nothing, or if it cannot be read."""
+    with suppress(DocumentError):
+        document = fractal.document(name)
+        if (document.meta.waiting or {}).get("for") == "approval":
+            return fractal.asked(document).text
+    return None
 
 
 def _write_page(fractal: Fractal, run: str, file: Path) -> None:
