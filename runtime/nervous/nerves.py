@@ -19,7 +19,9 @@ from kernel.errors import UsageError
 from kernel.loop.advance import REVIEW
 from kernel.loop.approval import Decider, asked_steps, planned_dangers, why_not_approver
 from kernel.loop.inbox import answers
+from kernel.loop.question import question_of
 from kernel.loop.run_context import RunContext, Session, overseen
+from kernel.store.files import FileStore
 from runtime.memory.run_memory import RunMemory
 from runtime.nervous import escalation, oversight
 from runtime.nervous.decisions import UNCHANGED
@@ -125,7 +127,8 @@ class Nerves:
         if _sent_back(document) >= MOST_SENT_BACK:
             return oversight.Reply("pass", f"it was sent back {MOST_SENT_BACK} times", OVERSIGHT)
         why = [document.text(2, REVIEW), document.text(2, "dangers")]
-        reasons = str(waits["question"]) if waiting_steps(document) else "\n".join(filter(None, why))
+        asked = question_of(FileStore(run_context.artifacts.parent), document)
+        reasons = asked.text if waiting_steps(document) else "\n".join(filter(None, why))
         like = self.log.like(str(asked.data["task_type"]))
         return await oversight.review(run_context, self.systems, document, reasons, like, read)
 

@@ -48,7 +48,7 @@ async def review(
     plan = planned(document)
     if len(plan) > LONGEST and run_context.ladder.oversight:
         return Reply("pass", f"{len(plan):,} characters: too long to be shown to oversight", OVERSIGHT)
-    if redact(plan) != redact_values(plan):
+    if any(redact(text) != redact_values(text) for text in (plan, str(reasons))):
         why = "a part of it would be hidden from oversight, because it looks like a secret"
         return Reply("pass", why, OVERSIGHT)
     slots = {"plan": plan, "reasons": reasons}
