@@ -127,8 +127,8 @@ class Nerves:
         if _sent_back(document) >= MOST_SENT_BACK:
             return oversight.Reply("pass", f"it was sent back {MOST_SENT_BACK} times", OVERSIGHT)
         why = [document.text(2, REVIEW), document.text(2, "dangers")]
-        asked = question_of(FileStore(run_context.artifacts.parent), document)
-        reasons = asked.text if waiting_steps(document) else "\n".join(filter(None, why))
+        whole = question_of(FileStore(run_context.artifacts.parent), document)
+        reasons = str(whole.text) if waiting_steps(document) else "\n".join(filter(None, why))
         like = self.log.like(str(asked.data["task_type"]))
         return await oversight.review(run_context, self.systems, document, reasons, like, read)
 
