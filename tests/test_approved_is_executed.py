@@ -140,7 +140,8 @@ def test_command_gets_the_approved_results_and_runs_none_of_them(runs: Runs) -> 
     command = 'printf %s "$RESULT_1" >text; cat "$RESULT_1_FILE" >file; cat >stdin; # {{ x }}'
     waiting = runs.plan({"tool": "bash", "args": {"command": command, "stdin": REFERENCE}})
     assert stored(waiting) == {"command": command, "stdin": HOSTILE}
-    assert "with RESULT_1 = " in waiting.result.question
+    assert "- with RESULT_1, " in waiting.result.question
+    assert all(f"  │ {line}\n" in f"{waiting.result.question}\n" for line in HOSTILE.splitlines())
     ended = runs.approve(waiting)
     assert ended.root.steps[3].state == "done"
     assert {(runs.work / name).read_text("utf-8") for name in ("text", "file", "stdin")} == {HOSTILE}

@@ -53,7 +53,7 @@ META: Mapping[str, Shape] = {
     "space": NAME,
     "group": str,
     "trace": str,
-    "approved": [{"kind!": str, "effects!": [str], "dangers!": [str], "by!": str}],
+    "approved": [{"kind!": str, "effects!": [str], "dangers!": [str], "by!": str, "files": {...: str}}],
     "undone": [{"step!": int | None, "before!": str, "after!": str, "at!": str}],
     "worktree": {"of!": str, "base!": str, "git!": str, "changes!": int, "discarded": str},
     "applied": [{"tree!": str, "before!": str, "after!": str, "at!": str, "force!": bool}],
@@ -70,6 +70,7 @@ EVIDENCE: Shape = {
     "turn": int,
     "drafts": {...: str},
     "drafted": [str],
+    "names": {...: str},
     "whole": str,
     "state": {"at!": str, "calls!": int, "kept": {...: object}},
 }

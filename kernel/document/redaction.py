@@ -453,12 +453,18 @@ def _is_whole(text: str) -> bool:
     return not text.endswith(tuple(begun)) and redact(f"{text}a1b2c3d4e5") == f"{redact(text)}a1b2c3d4e5"
 
 
-def redact_tokens(text: str) -> str:
-    """The text without keys and tokens of an unmistakable form, for what a person is asked to approve.
+class Verbatim(str):
+    """A text that a person approves: what looks like a secret stays, because it could be what runs.
 
-    Other forms stay, because they could hide a part of what runs.
+    Where others may read it, `redact_values` hides the values that this process knows to be secrets.
     """
-    return _without_tokens(text, _named_only)
+
+    __slots__ = ()
+
+
+def redact_values(text: str) -> str:
+    """The text without the values of secrets that this process knows. Nothing is hidden for its form."""
+    return type(text)(_without_values(text, _known(), _named_only))
 
 
 def _named_only(name: str, value: str) -> str:
@@ -472,6 +478,8 @@ def redact_kept(text: str) -> str:
 
 def redacted(value: Any, redact: Callable[[str], str]) -> Any:
     """A JSON value with each text in it redacted."""
+    if isinstance(value, Verbatim):
+        return redact_values(value)
     if isinstance(value, str):
         return redact(value)
     if isinstance(value, Mapping):
@@ -485,7 +493,7 @@ def redacted(value: Any, redact: Callable[[str], str]) -> Any:
 def shown(value: Any) -> Any:
     """A JSON value without secrets, with null for NaN and infinity.
 
-    Its `question`, or that in `waiting`, stays: a person approves it.
+    Nothing is hidden for its form in its `question`, or that in `waiting`: a person approves it.
     """
     return _shown(value, redactor(), asked=True)
 
@@ -498,7 +506,8 @@ def _shown(value: Any, redact: Callable[[str], str], *, asked: bool = False) -> 
     shown: dict[str, Any] = {}
     for name, each in cast(Mapping[str, Any], value).items():
         if isinstance(each, str):
-            shown[redact(name)] = each if asked and name == "question" else _named(name, each, redact)
+            question = asked and name == "question"
+            shown[redact(name)] = redact_values(each) if question else _named(name, each, redact)
         else:
             shown[redact(name)] = _shown(each, redact, asked=name == "waiting")
     return shown
@@ -506,7 +515,7 @@ def _shown(value: Any, redact: Callable[[str], str], *, asked: bool = False) -> 
 
 def _named(name: str, value: Any, redact: Callable[[str], str]) -> Any:
     """The value of a member, read together with its name: `{"password": "…"}`."""
-    if not isinstance(value, str) or "\n" in value:
+    if not isinstance(value, str) or isinstance(value, Verbatim) or "\n" in value:
         return redacted(value, redact)
     mark = redact(f"password='{value}'") if _is_secret_of(name, value) else ""
     return mark[len("password='") : -1] if mark and "'" not in value else redact(value)
@@ -529,14 +538,19 @@ def redactor(mark: Mark | None = None) -> Callable[[str], str]:
     secrets = _known()
 
     def without(text: str) -> str:
-        there = [value for value in secrets if value in text]
-        if there:
-            known = re.compile("|".join(map(re.escape, sorted(there, key=len, reverse=True))))
-            text = known.sub(lambda hit: (mark or _named_only)(secrets[hit[0]], hit[0]), text)
+        text = _without_values(text, secrets, mark or _named_only)
         text = _without_forms(text, mark or _named_only)
         return HIDDEN.sub(r"\1]", text) if mark is None and "[redacted " in text else text
 
     return without
+
+
+def _without_values(text: str, secrets: Mapping[str, str], mark: Mark) -> str:
+    there = [value for value in secrets if value in text]
+    if not there:
+        return text
+    known = re.compile("|".join(map(re.escape, sorted(there, key=len, reverse=True))))
+    return known.sub(lambda hit: mark(secrets[hit[0]], hit[0]), text)
 
 
 def _known() -> dict[str, str]:

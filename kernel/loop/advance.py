@@ -227,7 +227,8 @@ async def plan(session: Session) -> Waiting | None:
         if reply.ends:
             return
         fails = not by_code and demanded(session) != "look"  # else all may be as it is to be
-        before[:] = await criteria.baseline(session, reply.success, retry=retry, fails=fails)
+        held = _is_held(session, reply)
+        before[:] = await criteria.baseline(session, reply.success, retry=retry, fails=fails, held=held)
 
     answer = await ask(session, "fused" if fused else "plan", gate=gate)
     reply: Plan = answer.reply
@@ -252,6 +253,15 @@ async def plan(session: Session) -> Waiting | None:
     steps = [] if session.doc.note(2, "work") else sorted(session.doc.planned)
     session.phase_finished("plan", "PROCEED", steps=steps)
     return None
+
+
+def _is_held(session: Session, reply: Plan) -> bool:
+    """Whether somebody has to approve a plan before it starts, or may have to because it is dangerous."""
+    if session.doc.meta.extra.get("plan_only") or session.run.review(session, reply.confidence):
+        return True
+    known = session.catalogue.tools
+    calls = [(known[each.tool], each.args) for each in reply.steps if each.tool in known and each.args]
+    return any(not tool.guided and session.run.guard(tool, args) for tool, args in calls)
 
 
 def _answer_directly(session: Session, reply: Plan, answer: Answer) -> None:
@@ -333,6 +343,9 @@ async def do(session: Session) -> Waiting | None:
     if held and not session.doc.note(2, "approved"):
         return Waiting("approval", PLAN_WAITS)
     session.run.catalogue.refresh()
+    if asks := criteria.ask_for_checks(session):
+        return Waiting("approval", asks)
+    await criteria.late_baseline(session)
     if asks := ask_before_start(session):
         return Waiting("approval", asks)
     if session.doc.note(2, "work"):

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
 from kernel.document.escaping import fingerprint, to_json
-from kernel.document.model import Step
-from kernel.document.redaction import redact_tokens
+from kernel.document.model import Document, Step
+from kernel.document.redaction import redact
 from kernel.document.references import problem_in, references, substitute
 from kernel.errors import OperationFailed
+from kernel.loop.named import named_files
 from kernel.loop.run_context import ApprovedCall, RunContext, Session
 from kernel.tools.state_machine import machine_state, refusal
 from kernel.tools.tool import Danger, Tool
@@ -82,6 +85,35 @@ def plain_name(text: str) -> str:
     return shown[:LONGEST].strip()
 
 
+APPROVED = "approved by "
+"""How a decision for the plan or its checks begins."""
+CHECKS_WAIT = "the checks of this plan may run commands"
+"""How the question begins that asks for the commands among a plan's criteria."""
+
+
+def asked_steps(document: Document) -> list[Step]:
+    """The calls that a document asks to approve: its waiting steps, or the commands among its criteria."""
+    if not str((document.meta.waiting or {}).get("question", "")).startswith(CHECKS_WAIT):
+        return [step for step in document.steps.values() if step.state == "waiting"]
+    return [
+        Step(0, "waiting", "bash", args := {"command": command}, evidence={
+            "approval": ["shell"], "call": call_digest("bash", args, {})
+        })
+        for command in checks_of(document)
+    ]  # fmt: skip
+
+
+def checks_of(document: Document) -> list[str]:
+    """The commands among the criteria of a plan."""
+    found: list[str] = []
+    for line in document.text(2, "success criteria").splitlines():
+        with suppress(ValueError):
+            value: Any = json.loads(line)
+            if isinstance(value, dict) and "run" in value:
+                found.append(str(cast(dict[str, Any], value)["run"]))
+    return found
+
+
 def serious(steps: Iterable[Step]) -> list[str]:
     """The serious dangers of the steps that wait for approval."""
     waiting = (step for step in steps if step.state == "waiting")
@@ -108,8 +140,8 @@ def why_not_approver(by: Decider, steps: Iterable[Step], trusted: Iterable[str])
     return f"a serious danger needs a person's approval at a terminal, not that of {who}: {dangers[0]}"
 
 
-SHOWN_CHARS = 300
-"""Maximum characters of a call in an approval question."""
+LABEL_CHARS = 300
+"""Maximum characters of a call in what META says of a question. `kernel.loop.question` shows all of it."""
 
 
 async def check_call(session: Session, step: Step, tool: Tool, args: Mapping[str, Any]) -> None:
@@ -186,10 +218,14 @@ def approved_before(
     """
     if _serious(dangers):
         return ""
-    call, shown = call_digest(tool, args, {}), {str(danger) for danger in dangers}
+    call, shown = call_digest(tool.name, args, {}), {str(danger) for danger in dangers}
     for rule in run_context.policy.approved:
-        same = rule.tool == tool.name and fingerprint([rule.tool, dict(rule.args), {}]) == call
-        if same and set(guarded) <= set(rule.effects) and shown <= set(rule.dangers):
+        if (
+            call_digest(rule.tool, rule.args, {}) == call
+            and set(guarded) <= set(rule.effects)
+            and shown <= set(rule.dangers)
+            and (rule.files is None or rule.files == files_of(run_context, tool, args, listings=False))
+        ):
             return str(SAME_CALL)
     names = {danger.rule for danger in dangers}
     kind = run_context.kind(tool, args) if run_context.approved_kinds else ""
@@ -199,9 +235,21 @@ def approved_before(
             and each["kind"] == kind
             and set(guarded) <= set(each["effects"])
             and names <= set(each["dangers"])
+            and each.get("files", {}) == files_of(run_context, tool, kind, listings=False)
         ):
             return f"{each['by']}, for `{kind}`"
     return ""
+
+
+def files_of(run_context: RunContext, tool: Tool, args: Any, *, listings: bool = True) -> dict[str, str]:
+    """The files of the folder that a call names, each with the digest of its content."""
+    return named_files(
+        run_context.folder,
+        args,
+        command=tool.name == "bash" or tool.scheme == "command",
+        apart=run_context.private,
+        listings=listings,
+    )
 
 
 def remember(session: Session, step: Step, scope: str, by: Decider) -> None:
@@ -214,11 +262,15 @@ def remember(session: Session, step: Step, scope: str, by: Decider) -> None:
         return
     effects, dangers = tuple(evidence.get("approval", ())), tuple(evidence.get("dangers", ()))
     if scope == ALWAYS and "results" not in evidence:
-        rule = ApprovedCall(step.tool, dict(step.args or {}), effects, dangers)
+        tool = session.catalogue.get(step.tool)
+        files = files_of(run, tool, dict(step.args or {}), listings=False)
+        rule = ApprovedCall(step.tool, dict(step.args or {}), effects, dangers, files=files)
         run.policy = replace(run.policy, approved=(*run.policy.approved, rule))
     elif scope == SAME_KIND and (kind := evidence.get("kind")):
         names = [danger.partition(": ")[2].partition(". ")[0] for danger in dangers]
-        run.approved_kinds.append({"kind": kind, "effects": list(effects), "dangers": names, "by": str(by)})
+        files = files_of(run, session.catalogue.get(step.tool), str(kind), listings=False)
+        about = {"kind": kind, "effects": list(effects), "dangers": names, "by": str(by)}
+        run.approved_kinds.append(about | ({"files": files} if files else {}))
         session.meta(extra={**session.doc.meta.extra, "approved": list(run.approved_kinds)})
 
 
@@ -251,14 +303,17 @@ def large_named(run_context: RunContext, tool: Tool, args: Mapping[str, Any]) ->
 
 
 def call_text(tool: Tool, args: Mapping[str, Any]) -> str:
-    """A call in the form that a question shows."""
-    return _short(f"{tool.name} {to_json(dict(args))}")
+    """A call in short, without secrets: what names it, not what is approved."""
+    text = redact(f"{tool.name} {to_json(dict(args))}")
+    return text if len(text) <= LABEL_CHARS else f"{text[:LABEL_CHARS]}… [{len(text)} characters]"
 
 
-def call_digest(tool: Tool, args: Mapping[str, Any], results: Mapping[int, str]) -> str:
-    """The digest of what a person approves: a call, its arguments, and the results passed to it."""
+def call_digest(
+    tool: str, args: Mapping[str, Any], results: Mapping[int, str], files: Mapping[str, str] | None = None
+) -> str:
+    """The digest of what a person approves: a call, its arguments, its results, the files it names."""
     given = {str(n): text for n, text in sorted(results.items())}
-    return fingerprint([tool.name, dict(args), given])
+    return fingerprint([tool, dict(args), given, *([dict(files)] if files else [])])
 
 
 def approval(
@@ -268,35 +323,51 @@ def approval(
     args: Mapping[str, Any],
     results: Mapping[int, str] | None = None,
 ) -> tuple[Step, str]:
-    """The step, and the question that a person has to approve before this call; "" if none.
+    """The step, and the name of the question that a person has to approve before this call; "" if none.
 
-    The step records who has approved, or that it waits. An approval is for one call with these arguments and
-    results. If they have changed, it is asked for again.
+    The step records who has approved, or that it waits. An approval is for one call with these arguments,
+    results and files. If they have changed, it is asked for again. `kernel.loop.question` shows the question.
     """
     guarded, dangers = _need_approval(session.run, tool, args)
-    call = call_digest(tool, args, results or {})
-    if not (guarded or dangers) or (step.evidence.get("approved") and step.evidence.get("call") == call):
+    if not (guarded or dangers):
         return step, ""
+    files = files_of(session.run, tool, args)
+    call = call_digest(tool.name, args, results or {}, files)
+    if step.evidence.get("approved") and step.evidence.get("call") == call:
+        return step, ""
+    about = ("approved", "approval", "dangers", "kind", "results", "names")
+    evidence: dict[str, Any] = {key: value for key, value in step.evidence.items() if key not in about}
+    evidence |= {"call": call} | ({"names": files} if files else {})
     if not results and (who := approved_before(session.run, tool, args, guarded, dangers)):
-        return replace(step, evidence={**step.evidence, "approved": who, "call": call}), ""
+        return replace(step, evidence={**evidence, "approved": who}), ""
     if session.run.policy.yes:
         guarded, dangers = [], _serious(dangers)
         if not dangers:
-            return replace(step, evidence={**step.evidence, "approved": str(YES), "call": call}), ""
-    about = ("approved", "approval", "dangers", "kind", "results")
-    evidence: dict[str, Any] = {key: value for key, value in step.evidence.items() if key not in about}
+            return replace(step, evidence={**evidence, "approved": str(YES)}), ""
     evidence |= {"approval": guarded} if guarded else {}
     evidence |= {"dangers": [str(danger) for danger in dangers]} if dangers else {}
     if results:
         evidence["results"] = sorted(results)  # what is approved depends on them
     elif not _serious(dangers) and (kind := session.run.kind(tool, args)):
         evidence["kind"] = kind
-    waiting = replace(step, state="waiting", evidence={**evidence, "call": call})
+    waiting = replace(step, state="waiting", evidence=evidence)
     session.put(waiting)
+    may = f"may {' and '.join(guarded)}: " if guarded else ""
     asked = call_text(tool, args)
-    may = f"may {' and '.join(guarded)}: {asked}" if guarded else asked
-    with_results = [f"- with RESULT_{n} = {_short(to_json(text))}" for n, text in (results or {}).items()]
-    return waiting, "\n".join([f"step {step.n} {may}", *with_results, *(f"- {each}" for each in dangers)])
+    whole = asked == f"{tool.name} {to_json(dict(args))}" and not results and not files
+    lines = [f"step {step.n} {may}{asked}{'' if whole else f' [{call}]'}", *(f"- {each}" for each in dangers)]
+    return waiting, "\n".join(lines)
+
+
+def withdrawn(session: Session, step: Step, tool: Tool, results: Mapping[int, str]) -> Step | None:
+    """The step waiting again, if what was approved is not what would run now; None if it is."""
+    if not step.evidence.get("approved"):
+        return None
+    args = dict(step.args or {})
+    if step.evidence.get("call") == call_digest(tool.name, args, results, files_of(session.run, tool, args)):
+        return None
+    evidence = {key: value for key, value in step.evidence.items() if key != "approved"}
+    return replace(step, state="waiting", evidence=evidence)
 
 
 def planned_dangers(session: Session) -> list[tuple[Step, Tool, list[Danger]]]:
@@ -326,7 +397,9 @@ def approve_planned(session: Session, by: Decider) -> None:
         if _serious(dangers) or unapproved(session.run, tool, args)[0]:
             continue
         shown = {"dangers": [str(danger) for danger in dangers], "approved": str(by)}
-        evidence = {**step.evidence, **shown, "call": call_digest(tool, args, {})}
+        files = files_of(session.run, tool, args)
+        evidence = {**step.evidence, **shown, "call": call_digest(tool.name, args, {}, files)}
+        evidence |= {"names": files} if files else {}
         session.put(replace(step, state="planned", evidence=evidence))
 
 
@@ -346,11 +419,3 @@ def ask_before_start(session: Session) -> str:
         return ""  # the plan has started: later steps are asked for one by one
     serious = [(step, tool) for step, tool, dangers in planned_dangers(session) if _serious(dangers)]
     return "\n".join(approval(session, step, tool, dict(step.args or {}))[1] for step, tool in serious)
-
-
-def _short(text: str) -> str:
-    """A text cut and redacted for a question. A cut text gets a hash, so that it stays identifiable."""
-    redacted = redact_tokens(text)
-    if len(redacted) <= SHOWN_CHARS:
-        return redacted
-    return f"{redacted[:SHOWN_CHARS]}… [{len(text)} characters, {fingerprint(text)[:8]}]"

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, cast
 
 from kernel.asking.prompt import TRIED
 from kernel.asking.replies import pattern_of, quick
-from kernel.document.escaping import to_json
+from kernel.document.escaping import fingerprint, to_json
 from kernel.document.redaction import cut, neutralise, redact
 from kernel.document.references import SHELL, in_shell, references
 from kernel.errors import (
@@ -31,7 +31,7 @@ from kernel.errors import (
     ReplyError,
     explained,
 )
-from kernel.loop.approval import unapproved
+from kernel.loop.approval import APPROVED, CHECKS_WAIT, checks_of, unapproved
 from kernel.loop.do import SUCCEEDED
 from kernel.loop.run_context import Check, FolderChanges, Session, results_of, skills_of
 from kernel.tools.operations import OperationContext
@@ -74,8 +74,8 @@ async def check_criterion(
 
     `result_of` returns a step's result, or None. `since` is the change of the folder, None if no step could
     change anything. A pattern is searched in the first `SEARCHED` characters; `^` and `$` match at lines. A
-    command runs read-only; without a working sandbox its verdict is None. A criterion whose check raises an
-    exception does not hold.
+    command runs read-only and without the network, whatever the settings give to steps; without a working
+    sandbox its verdict is None. A criterion whose check raises an exception does not hold.
     """
     try:
         if "check" in criterion:
@@ -111,7 +111,9 @@ def reason(result: str) -> str:
 async def _run(command: str, context: OperationContext) -> CriterionResult:
     try:
         with context.system(command) as system:
-            ran = await context.run(command, system=system, timeout=context.timeout, read_only=True)
+            ran = await context.run(
+                command, system=system, timeout=context.timeout, read_only=True, network=False
+            )
     except (ConfigurationError, OperationFailed) as error:
         return CriterionResult(None, f"could not be run: {error}")
     passed = ran.exit == 0 and not ran.timed_out
@@ -233,6 +235,7 @@ def _same(name: str, context: OperationContext, since: FolderChanges | None) -> 
     return CriterionResult(True, f"{len(old)} file{'s' if len(old) > 1 else ''} unchanged")
 
 
+_NOT_TRIED = "not tried now"
 _TRIED: Mapping[str, bool] = {"holds now": True, "fails now": False}
 DIFF_CHARS = 2000
 """Maximum characters of a changed file's diff in CHECK: with 600, responders read the file again."""
@@ -280,15 +283,21 @@ def proves(criterion: Mapping[str, Any]) -> bool:
 
 
 async def baseline(
-    session: Session, success: Sequence[Mapping[str, Any]], *, retry: bool, fails: bool = True
+    session: Session,
+    success: Sequence[Mapping[str, Any]],
+    *,
+    retry: bool,
+    fails: bool = True,
+    held: bool = False,
 ) -> list[bool | None]:
     """Whether each criterion held at the start of the run; None for what cannot be tried there.
+
+    No command runs for a plan that is `held` until somebody approves it, nor one that needs an approval of
+    its own. `late_baseline` tries it then.
 
     Raises `ReplyError` if one has to fail (`fails`) and none does: the criteria could prove nothing.
     """
     before: list[bool | None] = []
-    # without a sandbox, a plan that waits for approval runs no command yet
-    unseen = session.run.sandbox.mode == "off" and session.doc.meta.extra.get("plan_only")
     bash = session.catalogue.tools.get("bash")
     since = await _since_the_start(session) if retry else None
     for criterion in success:
@@ -302,7 +311,7 @@ async def baseline(
             raise ReplyError(f"success: {criterion['run']}: {dangers[0]}; a criterion only looks")
         if "same" in criterion:
             before.append(True)
-        elif not proves(criterion) or ("run" in criterion and (unseen or _not_granted(session, criterion))):
+        elif not proves(criterion) or ("run" in criterion and (held or _not_granted(session, criterion))):
             before.append(None)
         else:
             before.append(await _at_the_start(session, criterion, since))
@@ -311,6 +320,31 @@ async def baseline(
             "every success criterion holds already; at least one must fail now and hold once done"
         )
     return before
+
+
+async def late_baseline(session: Session) -> None:
+    """Try the commands that had to wait for an approval, before the first step."""
+    if any(step.state not in ("planned", "waiting") for step in session.doc.attempted):
+        return
+    lines, tried = session.doc.text(2, "baseline").splitlines(), False
+    since = await _since_the_start(session) if session.doc.meta.attempt > 1 else None
+    for at, (criterion, _) in enumerate(_criteria(session)):
+        waits = at < len(lines) and lines[at].startswith(f"{_NOT_TRIED}: ")
+        if waits and "run" in criterion and proves(criterion) and not _not_granted(session, criterion):
+            held = await _at_the_start(session, criterion, since)
+            lines[at] = f"{_now(criterion, held)}: {to_json(criterion)}"
+            tried = tried or held is not None
+    if tried:
+        session.note(2, "baseline", "\n".join(lines))
+
+
+def ask_for_checks(session: Session) -> str:
+    """The name of the question to approve before the commands of criteria run; "" if none."""
+    bash, asked = session.catalogue.tools.get("bash"), session.doc.text(2, "checks")
+    if asked or bash is None:
+        return ""
+    needs = [each for each in checks_of(session.doc) if any(unapproved(session.run, bash, {"command": each}))]
+    return f"{CHECKS_WAIT} [{fingerprint(checks_of(session.doc))}]" if needs else ""
 
 
 def _no_commands(session: Session) -> str:
@@ -361,14 +395,11 @@ def _tried(session: Session) -> dict[str, bool]:
 
 
 def _not_granted(session: Session, criterion: Mapping[str, Any]) -> str:
-    """Why a command may not run as a criterion; "" if it may.
-
-    In the sandbox it is read-only. Without one it needs the same approval as a step of bash.
-    """
+    """Why a command may not run as a criterion; "" if it may. It needs the approval of a step of bash."""
     if why := _no_commands(session):
         return why
     bash = session.catalogue.tools.get("bash")
-    if session.run.sandbox.mode != "off" or bash is None:
+    if bash is None or session.doc.text(2, "checks").startswith(APPROVED):
         return ""
     effects, dangers = unapproved(session.run, bash, {"command": criterion["run"]})
     needs = "; ".join([*(f"it may {effect}" for effect in effects), *map(str, dangers)])
@@ -452,7 +483,7 @@ def _now(criterion: Mapping[str, Any], held: bool | None) -> str:
         return "holds now" if held else "fails now"
     if "judge" in criterion:
         return "to be judged"
-    return "not tried now" if proves(criterion) else "a condition"
+    return _NOT_TRIED if proves(criterion) else "a condition"
 
 
 def proven(findings: Sequence[Finding]) -> bool:

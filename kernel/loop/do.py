@@ -343,7 +343,12 @@ class StepRunner:
             if task.done():
                 del self.tasks[n]
                 with self._failing(self._step(n)):
-                    self._end(task.result())
+                    step = task.result()
+                    if step.ended:
+                        self._end(step)
+                    else:  # what was approved has changed since: it is asked for again
+                        self.session.put(step)
+                        self.ready.append(n)
 
     def _fold_children(self) -> None:
         for step in [self._step(n) for n in sorted(self.children)]:

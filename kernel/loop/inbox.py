@@ -12,7 +12,15 @@ from kernel.document.escaping import fingerprint
 from kernel.document.model import Document, Note, root_id
 from kernel.errors import UsageError, raised_as
 from kernel.loop.advance import PLAN_WAITS, REVIEW
-from kernel.loop.approval import Decider, approve_planned, remember, why_not_approver
+from kernel.loop.approval import (
+    APPROVED,
+    CHECKS_WAIT,
+    Decider,
+    approve_planned,
+    asked_steps,
+    remember,
+    why_not_approver,
+)
 from kernel.loop.end import finish, planned_note, use_answer
 from kernel.loop.run_context import RunContext, Session
 from kernel.loop.step_cache import accept_notes
@@ -115,7 +123,7 @@ def _may(session: Session, message: Mapping[str, Any]) -> bool:
     if message["kind"] != "approve":
         return True
     by = Decider.read(message)
-    if why := why_not_approver(by, session.doc.steps.values(), session.run.policy.trusted_clients):
+    if why := why_not_approver(by, asked_steps(session.doc), session.run.policy.trusted_clients):
         session.emit("warning", message=f"the approval is not taken: {why}")
     return not why
 
@@ -127,8 +135,10 @@ def _apply(session: Session, message: Mapping[str, Any]) -> None:
         session.note(1, "answer", str(message.get("text", "")), by.origin, str(by))
         use_answer(session)
         accept_notes(session)
-    elif (session.doc.meta.waiting or {}).get("question") == PLAN_WAITS:
+    elif (asked := str((session.doc.meta.waiting or {}).get("question", ""))) == PLAN_WAITS:
         _decide_plan(session, kind, why, by)
+    elif asked.startswith(CHECKS_WAIT):
+        _decide_checks(session, kind, why, by)
     else:
         _decide_steps(session, kind, why, by, str(message.get("scope", "")))
     if not session.doc.ended:
@@ -148,6 +158,14 @@ def _decide_plan(session: Session, kind: str, why: str, by: Decider) -> None:
         session.fold(word, learned, planned_note(session), *([review] if review else []))
     else:
         finish(session, "cancelled", error=f"the plan was rejected by {by}")
+
+
+def _decide_checks(session: Session, kind: str, why: str, by: Decider) -> None:
+    """Let the commands among the criteria run, or not: then CHECK judges without them."""
+    if kind != "approve" and why:
+        _decide_plan(session, kind, why, by)
+        return
+    session.note(2, "checks", f"{APPROVED if kind == 'approve' else 'rejected by '}{by}", by.origin)
 
 
 def _decide_steps(session: Session, kind: str, why: str, by: Decider, scope: str) -> None:

@@ -20,7 +20,7 @@ from kernel.document.escaping import fingerprint, to_json
 from kernel.document.model import Document, Meta, Note, Section, Step, child_id, now
 from kernel.document.redaction import cut, redact, redacted
 from kernel.errors import DocumentError, FractalError, OperationFailed, raised_as
-from kernel.loop.approval import call_text, large_named
+from kernel.loop.approval import call_text, large_named, withdrawn
 from kernel.loop.run_context import Session, skills_of
 from kernel.tools.operations import OperationContext, Result, Touch, file_hash
 from kernel.tools.running import carry_out
@@ -81,9 +81,9 @@ async def operate(
 
     Calls that may change files run one at a time, with a snapshot of the folder before and after. The entry
     of a `listed` step is on disk before its effect starts. `results` are the earlier results that its
-    command uses.
+    command uses. A step whose approval no longer holds is returned `waiting`.
     """
-    began = now()
+    began, approved = now(), step
     step = _with_secrets(session, step, tool)
     changing = may_change(session, step, tool)
     snapshots = session.run.snapshots if changing else None
@@ -91,6 +91,8 @@ async def operate(
     async with snapshots.turn(partial(warn_of_wait, session, step)) if snapshots else alone:
         try:
             with raised_as(OperationFailed):
+                if again := withdrawn(session, approved, tool, results or {}):
+                    return again
                 begun = await _with_snapshot(session, step) if snapshots else step
                 step = prepare(session, begun, tool)
         except (OperationFailed, DocumentError) as error:
@@ -107,7 +109,7 @@ async def operate(
                 session.put(await with_changes(session, step))
                 session.flush()
             raise
-        ended = _ended(session, await with_changes(session, step), tool, result)
+        ended = _ended(session, _told(session, await with_changes(session, step)), tool, result)
     session.run.store.save(_document(session, ended, tool, began))
     return ended
 
@@ -159,6 +161,25 @@ async def with_changes(session: Session, step: Step) -> Step:
         session.emit("warning", message=f"what step {step.n} changed is not known: {error}")
         return step
     return replace(step, evidence={**step.evidence, **found})
+
+
+def _told(session: Session, step: Step) -> Step:
+    """The step with the dangers of files that it has written although its call did not name them."""
+    write = session.catalogue.tools.get("write")
+    if write is None:
+        return step
+    files: Mapping[str, list[str]] = step.evidence.get("files", {})
+    names = [name for kind, found in files.items() if kind != "removed" for name in found]
+    asked = " ".join(map(str, step.evidence.get("dangers", ())))
+    told = [
+        f"it wrote {name}. {danger}"
+        for name in names
+        for danger in session.run.guard(write, {"path": name, "content": ""})
+        if danger.rule not in asked
+    ]
+    for each in told:
+        session.emit("warning", message=f"step {step.n}: {each}")
+    return replace(step, evidence={**step.evidence, "told": told}) if told else step
 
 
 def _ended(session: Session, step: Step, tool: Tool, result: Result) -> Step:

@@ -162,6 +162,7 @@ class ApprovedCall:
     effects: tuple[str, ...] = ()
     dangers: tuple[str, ...] = ()  # as a question shows them
     folder: str = "."  # that the run acts in, from the folder of the settings
+    files: Mapping[str, str] | None = None  # that it names, with their digests then; None: whatever they are
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,7 @@ def _with_steps(document: Document, change: Callable[[Step], Step]) -> Document:
 def _with_texts(document: Document, change: Callable[[str], str], *, results: bool = True) -> Document:
     """The document with each text of its sections changed; with those of its steps' results if wanted.
 
-    What asks for an approval stays as it is: a person approves what is shown.
+    What asks for an approval stays as it is: it has no secret, and a message names it.
     """
 
     def notes(given: tuple[Note, ...]) -> tuple[Note, ...]:
@@ -272,6 +272,10 @@ class FileStore:
         """Read a document without becoming its writer, with its secrets hidden."""
         self.exact.learn()
         return self._parsed(loop_id, _read(self.path(loop_id)), self.path(loop_id))
+
+    def exactly(self, loop_id: str) -> Document:
+        """Read a document without becoming its writer, with its secrets in their places."""
+        return self._parsed(loop_id, _read(self.path(loop_id)), self.path(loop_id), exact=True)
 
     def _parsed(self, loop_id: str, raw: bytes, path: Path, *, exact: bool = False) -> Document:
         document = self._whole(raw, path)

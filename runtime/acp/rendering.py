@@ -206,8 +206,11 @@ def opening(root: Document) -> Iterator[Any]:
             yield said[note.key](note.text)
 
 
-def closing(documents: Sequence[Document], view: View) -> str:
-    """The last message about a run: its result, or why it stopped and what the next prompt can be."""
+def closing(documents: Sequence[Document], view: View, asked: str) -> str:
+    """The last message about a run: its result, or why it stopped and what the next prompt can be.
+
+    `asked` is what it asks to approve, in full.
+    """
     root, waits = documents[0], waits_of(documents)
     if root.ended:
         end = outcome(root)
@@ -216,22 +219,20 @@ def closing(documents: Sequence[Document], view: View) -> str:
         reason = f"{end.status}: {end.error or 'no criterion could be checked'}"
         if end.status in ACCEPTED:
             return f"{end.result}\n\n{reason}".strip()
-        asked = f"Open question: {end.question}" if end.question else ""
-        return "\n\n".join(filter(None, [reason, asked, end.partial]))
+        still = f"Open question: {end.question}" if end.question else ""
+        return "\n\n".join(filter(None, [reason, still, end.partial]))
     question = str(waits.get("question", ""))
     if question == PLAN_WAITS:
-        steps = [f"{n}. {each.content}" for n, each in enumerate(view.entries(root), 1)]
-        steps += [f"{len(steps) + 1}. {work}"] if (work := root.text(2, "work")) else []
         how = "Nothing is done yet. To carry it out, choose the mode Do or Ask and send `resume`."
-        return "\n\n".join(filter(None, ["\n".join(steps), root.text(2, "dangers"), how]))
+        return "\n\n".join(filter(None, [fenced(asked, len(asked)), how]))
     if "--assume" in question:
         return f"{question}\n\nHere, answer `rerun` or `done`."
     if waits.get("for") == "person":
-        asked = root.note(1, "question")
+        note = root.note(1, "question")
         how = "\n\nHere, send the task in other words, or `resume` to try again."
-        return question + (how if asked and asked.origin == "kernel" else "")
+        return question + (how if note and note.origin == "kernel" else "")
     if waits.get("for") == "lifeforce":
         return f"{question}\n\nSend `resume` to continue then."
     if waits:
-        return f"Waiting for approval of {question}\n\nSend `resume` to be asked again."
+        return f"Waiting for approval of\n\n{fenced(asked, len(asked))}\n\nSend `resume` to be asked again."
     return "This run was interrupted. Send `resume` to continue it. Any other prompt starts a new one."

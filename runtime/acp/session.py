@@ -16,7 +16,7 @@ from kernel.document.model import Document
 from kernel.errors import DocumentError, UsageError
 from kernel.events import Event
 from kernel.loop.advance import PLAN_WAITS
-from kernel.loop.approval import Decider, serious
+from kernel.loop.approval import Decider, asked_steps, serious
 from runtime.acp.content import task_of
 from runtime.acp.rendering import View, closing, opening, valid, waits_of, without_secrets
 from runtime.api.fractal import Fractal, RunResult
@@ -138,9 +138,10 @@ class Session:
         if document is None or question == PLAN_WAITS:
             return None
         await self._send_news(document)
-        steps = [step for step in document.steps.values() if step.state == "waiting"]
+        steps = asked_steps(self.fractal.exactly(document))
         fields = self.view.call(steps[0])
-        fields["content"] = [acp.tool_content(acp.text_block(fenced(question)))]
+        fields["raw_input"] = dict(steps[0].args or {})
+        fields["content"] = [acp.tool_content(acp.text_block(fenced(question, len(question))))]
         fields["content"] += [diff for step in steps for diff in self.view.diffs(step)]
         if serious(steps):
             fields["title"] = f"serious danger: {fields['title']}"
@@ -182,9 +183,11 @@ class Session:
         for document in documents:
             if not document.meta.operation:
                 await self._send_news(document)
+        waiting = open_question(documents, "approval")
+        asked = self.fractal.asked(waiting).text if waiting else ""
         elsewhere = not documents[0].ended and is_locked(self.fractal.workspace.runs / run)
         await self._say(
-            "Another process is working on this run." if elsewhere else closing(documents, self.view)
+            "Another process is working on this run." if elsewhere else closing(documents, self.view, asked)
         )
 
     async def _send_news(self, document: Document) -> None:

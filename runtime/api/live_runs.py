@@ -14,6 +14,7 @@ from pydantic import BaseModel, Field
 from kernel.asking.responder import Ask, Ladder, Reply
 from kernel.document.escaping import to_json
 from kernel.document.model import ENDED, Document, root_id
+from kernel.document.redaction import redact_values
 from kernel.document.references import escaped
 from kernel.errors import Declined, Exit, FractalError, RunLocked, UsageError
 from kernel.events import Event, Listener, silent
@@ -271,7 +272,7 @@ class Runs:
             state.question, state.waits_for = result.question, "answer"
             state.next = f'answer(run="{run}", text="…")'
         elif result.waiting == "approval":
-            state.question, state.waits_for = result.question, "approval"
+            state.question, state.waits_for = redact_values(result.question), "approval"
             state.next = f'approve(run="{run}"), nudge(run="{run}", why="…") or reject(run="{run}", why="…")'
         elif result.waiting == "lifeforce":
             state.reason, state.next = result.question, f'resume(run="{run}")'

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kernel.document.model import root_id
 from kernel.errors import UsageError
-from kernel.loop.approval import Decider, why_not_approver
+from kernel.loop.approval import Decider, asked_steps, why_not_approver
 from kernel.loop.inbox import KINDS
 from kernel.store.files import FileStore
 from runtime.api.spans import moment
@@ -107,7 +107,7 @@ def reply(fractal: Fractal, message: str, kind: str, text: str, by: Decider) -> 
     if document is None:  # whether the sender may approve is seen where the run is
         first = fractal.nerves.messages.get(thread.id) or Message(id=thread.id)
         return fractal.nerves.messages.guide(first, type=kind, text=text.strip(), by=by)
-    steps, trusted = document.steps.values(), fractal.config.trusted_clients
+    steps, trusted = asked_steps(document), fractal.config.trusted_clients
     if kind == "approve" and (why := why_not_approver(by, steps, trusted)):
         raise UsageError(f"{why}\napprove it at a terminal: fractal messages reply {thread.id[:8]} approve")
     return fractal.nerves.told(document, kind, by, {"text": text.strip()})

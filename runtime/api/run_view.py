@@ -49,8 +49,8 @@ def plain(body: str) -> str:
     return _COMMIT.sub("", folds)
 
 
-def as_object(document: Document) -> dict[str, Any]:
-    """A document as plain values, without empty ones."""
+def as_object(document: Document, asked: str | None = None) -> dict[str, Any]:
+    """A document as plain values, without empty ones; `asked` is what it asks to approve, in full."""
 
     def full(value: Any) -> Any:
         return {key: each for key, each in asdict(value).items() if each not in ("", (), {}, None)}
@@ -59,7 +59,9 @@ def as_object(document: Document) -> dict[str, Any]:
     for number, section in sorted(document.sections.items()):
         parts = {"notes": section.notes, "folds": section.folds, "steps": section.steps.values()}
         sections[str(number)] = {key: [full(each) for each in found] for key, found in parts.items() if found}
-    return {"meta": asdict(document.meta), "sections": sections}
+    meta = asdict(document.meta)
+    meta |= {"waiting": {**meta["waiting"], "question": asked}} if asked is not None else {}
+    return {"meta": meta, "sections": sections}
 
 
 def status_of(fractal: Fractal, run: str, status: str) -> str:

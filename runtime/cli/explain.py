@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,11 +17,12 @@ import click
 
 from kernel.document.escaping import to_json
 from kernel.document.model import Document, Step
-from kernel.document.redaction import redact
+from kernel.document.redaction import Verbatim, redact
 from kernel.errors import UsageError
 from kernel.loop.advance import REVIEW
 from kernel.loop.criteria import Finding
-from runtime.cli.output import columns, count, echo, emit, phase_name, safe, width
+from runtime.api.fractal import Fractal
+from runtime.cli.output import cleaned, columns, count, echo, emit, phase_name, safe, width
 from runtime.cli.session import json_option, opened, run_argument, step_of_newest
 
 _NOW = {True: "holds now", False: "does not hold", None: "is left to judgement"}
@@ -53,8 +55,12 @@ Found = tuple[str, str, str]
 """A question, its answer, and the section that it comes from."""
 
 
-def reasons(documents: Sequence[Document], loop: str, step: int | None = None) -> list[Reason]:
+def reasons(
+    documents: Sequence[Document], loop: str, step: int | None = None, asked: str = ""
+) -> list[Reason]:
     """The reasons of one loop, or of one of its steps; `documents` are all of its run.
+
+    `asked` is what the loop asks to approve, in full.
 
     Raises KeyError when the loop or the step is not there.
     """
@@ -66,7 +72,9 @@ def reasons(documents: Sequence[Document], loop: str, step: int | None = None) -
         parts = [
             *(part(document) for part in (_task, _plan)),
             *(_step(document, n, by_id, full=False) for n in sorted({**document.planned, **document.steps})),
-            *(part(document) for part in (_rungs, _retries, _verdict, _waiting, _end)),
+            *(part(document) for part in (_rungs, _retries, _verdict)),
+            _waiting(document, asked),
+            _end(document),
         ]
     texts = [
         Reason(question, answer, loop, f"{loop}.md", section)
@@ -251,18 +259,20 @@ def _verdict(document: Document) -> Iterator[Found]:
     yield "Why this verdict?", "\n".join(lines), "§4 decision"
 
 
-def _waiting(document: Document) -> Iterator[Found]:
+def _waiting(document: Document, asked: str) -> Iterator[Found]:
     waits = document.meta.waiting
     if not waits:
         return
     on = {"person": "for a person", "approval": "for an approval", "children": "for its children"}
     on["lifeforce"] = "for lifeforce"
     open_steps = [str(step.n) for step in document.steps.values() if step.link and not step.ended]
-    awaited = str(waits.get("question", "")) or (f"steps {', '.join(open_steps)}" if open_steps else "")
+    awaited = (
+        asked or str(waits.get("question", "")) or (f"steps {', '.join(open_steps)}" if open_steps else "")
+    )
     question = document.note(1, "question")
     by = f", asked by {_who(question.origin)}" if question and question.text == awaited else ""
     answer = f"{on.get(str(waits['for']), waits['for'])}{': ' + awaited if awaited else ''}{by}"
-    yield "Why does it wait?", answer, "§0 waiting"
+    yield "Why does it wait?", Verbatim(answer) if asked else answer, "§0 waiting"
 
 
 def _end(document: Document) -> Iterator[Found]:
@@ -306,7 +316,7 @@ def explain(run: str, step: str | None) -> None:
     fractal = opened()
     documents = fractal.documents(run)
     start = fractal.document(run)
-    answers = _of_step(documents, start, step) if step else _of_loops(documents, start)
+    answers = _of_step(documents, start, step) if step else _of_loops(fractal, documents, start)
     emit(answers)
     loops = {answer.loop for answer in answers}
     loop, room = "", columns()
@@ -315,17 +325,26 @@ def explain(run: str, step: str | None) -> None:
             echo(f"{chr(10) * bool(loop)}— {answer.loop} —", fg="cyan")
             loop = answer.loop
         echo(answer.question, bold=True)
-        for text in safe(redact(answer.answer)).splitlines():
+        asked = isinstance(answer.answer, Verbatim)  # a wrapped line would not show all of its blanks
+        for text in safe(cleaned(answer.answer, sys.stdout)).splitlines():
             lines = textwrap.wrap(text, room, initial_indent="  ", subsequent_indent="  ")
-            echo(f"  {text}" if width(text) + 2 <= room else "\n".join(lines))
+            echo(Verbatim(f"  {text}" if asked or width(text) + 2 <= room else "\n".join(lines)))
         echo(f"  ← {answer.source}", dim=True)
 
 
-def _of_loops(documents: list[Document], start: Document) -> list[Reason]:
+def _of_loops(fractal: Fractal, documents: list[Document], start: Document) -> list[Reason]:
     """The reasons of a document; for a root, also those of every loop below it."""
     below = [each for each in documents if each.meta.parent and not each.meta.operation]
     loops = [start, *(() if start.meta.parent else below)]
-    return [reason for loop in loops for reason in reasons(documents, loop.meta.id)]
+    return [
+        reason
+        for loop in loops
+        for reason in reasons(documents, loop.meta.id, asked=fractal.asked(loop).text if _asks(loop) else "")
+    ]
+
+
+def _asks(document: Document) -> bool:
+    return (document.meta.waiting or {}).get("for") == "approval"
 
 
 def _of_step(documents: list[Document], start: Document, step: str) -> list[Reason]:

@@ -12,12 +12,12 @@ import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
 from kernel.document.escaping import to_json
-from kernel.document.redaction import redact, redact_kept, redacted, redactor
+from kernel.document.redaction import Verbatim, redact, redact_kept, redact_values, redacted, redactor
 from runtime.text.shown import MARKS as MARKS
 from runtime.text.shown import call as call
 from runtime.text.shown import cost_of as cost_of
@@ -51,33 +51,29 @@ def columns(piped: int = 10_000) -> int:
     return shutil.get_terminal_size((120, 24)).columns if sys.stdout.isatty() else piped
 
 
-def echo(
-    text: str = "",
-    *,
-    err: bool = False,
-    exact: bool = False,
-    styled: bool = False,
-    nl: bool = True,
-    **style: Any,
-) -> None:
-    """Print text without secrets, in a style of `click.style`; `styled`: it has escape sequences of ours.
-
-    With `exact` it is printed as a person approves it.
-    """
-    text = text if exact else redact(text)
+def echo(text: str = "", *, err: bool = False, styled: bool = False, nl: bool = True, **style: Any) -> None:
+    """Print text without secrets, in a style of `click.style`; `styled`: it has escape sequences of ours."""
+    text = cleaned(text, sys.stderr if err else sys.stdout)
     text = text if styled else safe(text)
     click.echo(click.style(text, **style) if style else text, err=err, nl=nl)
 
 
-def notify(text: str, colour: str | None = None, *, exact: bool = False) -> None:
-    """Print a line on standard error; with `exact`, as a person approves it, else without secrets."""
+def notify(text: str, colour: str | None = None) -> None:
+    """Print a line on standard error without secrets."""
     style: dict[str, Any] = {"fg": colour} if colour else {}
-    echo(text, err=True, exact=exact, **style)
+    echo(text, err=True, **style)
 
 
 def confirm(question: str, *, abort: bool = False) -> bool:
     """Ask a person for yes or no, on standard error."""
     return click.confirm(safe(redact(question)), err=True, abort=abort)
+
+
+def cleaned(text: str, to: TextIO) -> str:
+    """A text without secrets; what a person approves is whole at a terminal, without known ones elsewhere."""
+    if isinstance(text, Verbatim):
+        return text if to.isatty() else redact_values(text)
+    return redact(text)
 
 
 def notify_changes(quiet: bool) -> Callable[[str], None]:
@@ -95,7 +91,7 @@ def notify_changes(quiet: bool) -> Callable[[str], None]:
 
 def put(text: str) -> None:
     """Print text without secrets on standard output; else unchanged into a pipe or file."""
-    _write(redact(text))
+    _write(cleaned(text, sys.stdout))
 
 
 def put_document(raw: bytes) -> None:
@@ -124,8 +120,7 @@ def print_line(text: str, **style: Any) -> None:
 
 def print_json(value: Any) -> None:
     """Print a value as JSON on standard output; an object with its fields, or what its `as_dict` returns."""
-    value = json.loads(json.dumps(value, default=_plain))
-    _write(json.dumps(redacted(value, redactor()), indent=2, ensure_ascii=False))
+    _write(json.dumps(redacted(_values(value), redactor()), indent=2, ensure_ascii=False))
 
 
 def wants_json() -> bool:
@@ -138,6 +133,19 @@ def emit(value: Any, code: int = 0) -> None:
     if wants_json():
         print_json(value() if callable(value) else value)
         raise click.exceptions.Exit(code)
+
+
+def _values(value: Any) -> Any:
+    """A value as JSON has it; a question for approval keeps its type, by which it is shown whole."""
+    if isinstance(value, Mapping):
+        return {
+            key if isinstance(key, str) else json.dumps(key): _values(each) for key, each in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [_values(each) for each in value]
+    if value is None or isinstance(value, str | int | float):
+        return value
+    return _values(_plain(value))
 
 
 def _plain(value: Any) -> Any:

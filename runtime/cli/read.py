@@ -6,6 +6,7 @@ import difflib
 import re
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,8 @@ import click
 from kernel import disk
 from kernel.document.markdown import render
 from kernel.document.model import Document
-from kernel.document.redaction import redact
-from kernel.errors import UsageError
+from kernel.document.redaction import Verbatim, redact
+from kernel.errors import DocumentError, UsageError
 from kernel.store.files import FileStore
 from kernel.store.prompts import kept_prompt
 from runtime.api.fractal import Fractal
@@ -125,7 +126,8 @@ def show(name: str, raw: bool, only_path: bool, atif: bool, page: Path | None) -
     In a pipe, the file is printed unchanged.
     """
     fractal = opened()
-    emit(lambda: as_object(fractal.document(name)))
+    asked = _asked(fractal, name)
+    emit(lambda: as_object(fractal.document(name), asked))
     if page:
         _write_page(fractal, name, page)
         return
@@ -136,11 +138,22 @@ def show(name: str, raw: bool, only_path: bool, atif: bool, page: Path | None) -
     if only_path:
         put(str(path))
         return
+    if asked is not None:  # the document has it in short, with secrets and what looks like one hidden
+        notify(Verbatim(f"it waits for approval of {asked}\n"), "magenta")
     data = path.read_bytes()
     if raw or not sys.stdout.isatty() or len(data) > RENDERED:
         put_document(data)
         return
     _render(safe(redact(data.decode("utf-8", "replace"))))
+
+
+def _asked(fractal: Fractal, name: str) -> str | None:
+    """What a document asks to approve, in full; None if nothing, or if it cannot be read."""
+    with suppress(DocumentError):
+        document = fractal.document(name)
+        if (document.meta.waiting or {}).get("for") == "approval":
+            return fractal.asked(document).text
+    return None
 
 
 def _write_page(fractal: Fractal, run: str, file: Path) -> None:

@@ -7,6 +7,7 @@ import sys
 
 import click
 
+from kernel.document.redaction import Verbatim
 from runtime.api.listening import LOOPBACK, bound, shown
 from runtime.api.listening import token as token_of
 from runtime.cli.output import notify
@@ -38,7 +39,7 @@ def serve(address: str, hosts: tuple[str, ...], token: str | None, no_token: boo
     def announce(code: str) -> None:
         # a token that the user made is not printed
         way = f"&token={asked.text}" if asked.place else ""
-        notify(f"to approve at the page, open once: {place}/#person={code}{way}", exact=True)
+        notify(Verbatim(f"to approve at the page, open once: {place}/#person={code}{way}"))
 
     terminal = sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
     notify(f"Fractal at {place}{asked.shown}")

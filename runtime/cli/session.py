@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
+from kernel.document.redaction import Verbatim
 from runtime.cli.output import confirm, count, echo, notify, put, safe, wants_json
 
 if TYPE_CHECKING:
@@ -255,12 +256,12 @@ class Session:
         from runtime.workspace.inbox import Said
 
         with self.watch.paused():
-            notify(f"\nwaiting for approval of {question}", "magenta", exact=True)
+            notify(Verbatim(f"\nwaiting for approval of {question}"), "magenta")
             if question == PLAN_WAITS:
                 self._show_plan()
             scopes = self._scopes()
             for key, (_, text) in scopes.items():
-                echo(f"{key}: approve, {text}", err=True, exact=True)
+                echo(Verbatim(f"{key}: approve, {text}"), err=True)
             while True:
                 reply = await self._read(
                     "(y: approve, n: reject, other text: reject with this reason, Enter: later)"
@@ -278,7 +279,8 @@ class Session:
         assert self.fractal is not None
         for waits in self.fractal.review():
             if waits.run == self.run:
-                notify("\n".join([*waits.about(), *(each.diff for each in waits.changes)]))
+                for text in (*waits.about(), *(each.diff for each in waits.changes)):
+                    notify(text)
 
     def _scopes(self) -> dict[str, tuple[str, str]]:
         """By the key to type, the scopes beyond this call that can be approved now, each in words."""
@@ -336,7 +338,7 @@ class Session:
             if "--assume" not in result.question and command("answer", run) not in result.question:
                 notify(command("answer", run, "…", "--resume"))
         elif result.waiting == "approval":
-            notify(f"waiting for approval of {result.question}", "magenta", exact=True)
+            notify(Verbatim(f"waiting for approval of {result.question}"), "magenta")
             if result.question == PLAN_WAITS:
                 notify(f"look at it: {command('review', run)}")
             notify(f"{command('approve', run, '--resume')} or {command('reject', run, '--resume')}")

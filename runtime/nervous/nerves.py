@@ -17,9 +17,11 @@ from kernel.document.escaping import fingerprint
 from kernel.document.model import Document, now
 from kernel.errors import UsageError
 from kernel.loop.advance import REVIEW
-from kernel.loop.approval import Decider, planned_dangers, why_not_approver
+from kernel.loop.approval import Decider, asked_steps, planned_dangers, why_not_approver
 from kernel.loop.inbox import answers
+from kernel.loop.question import question_of
 from kernel.loop.run_context import RunContext, Session, overseen
+from kernel.store.files import FileStore
 from runtime.memory.run_memory import RunMemory
 from runtime.nervous import escalation, oversight
 from runtime.nervous.decisions import UNCHANGED
@@ -116,7 +118,7 @@ class Nerves:
                 return None
             known = self.log.answers(question.text)
             return await oversight.answer(run_context, self.systems, document, question.text, known, read)
-        if why_not_approver(OVERSIGHT, document.steps.values(), ()):
+        if why_not_approver(OVERSIGHT, asked_steps(document), ()):
             return None
         if self._settled(document, asked):
             return oversight.Reply(
@@ -125,7 +127,8 @@ class Nerves:
         if _sent_back(document) >= MOST_SENT_BACK:
             return oversight.Reply("pass", f"it was sent back {MOST_SENT_BACK} times", OVERSIGHT)
         why = [document.text(2, REVIEW), document.text(2, "dangers")]
-        reasons = str(waits["question"]) if waiting_steps(document) else "\n".join(filter(None, why))
+        whole = question_of(FileStore(run_context.artifacts.parent), document)
+        reasons = str(whole.text) if waiting_steps(document) else "\n".join(filter(None, why))
         like = self.log.like(str(asked.data["task_type"]))
         return await oversight.review(run_context, self.systems, document, reasons, like, read)
 
@@ -147,7 +150,7 @@ class Nerves:
         suits = replies_to(kind_of(document))
         if reply.type != "approve":
             return reply.type in suits
-        by, steps = Decider.read(reply.data), document.steps.values()
+        by, steps = Decider.read(reply.data), asked_steps(document)
         return reply.type in suits and not why_not_approver(by, steps, self.config.trusted_clients)
 
     def thread_for(self, document: Document) -> str:

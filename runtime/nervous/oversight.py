@@ -12,7 +12,8 @@ from typing import Any, cast
 
 from kernel.document.escaping import to_json
 from kernel.document.model import Document, Step, root_id
-from kernel.loop.approval import Decider
+from kernel.document.redaction import redact, redact_values
+from kernel.loop.approval import Decider, checks_of
 from kernel.loop.budget import Amount, Bounds
 from kernel.loop.run_context import RunContext, Session
 from runtime.memory.prompting import LONGEST, Asking
@@ -47,6 +48,9 @@ async def review(
     plan = planned(document)
     if len(plan) > LONGEST and run_context.ladder.oversight:
         return Reply("pass", f"{len(plan):,} characters: too long to be shown to oversight", OVERSIGHT)
+    if any(redact(text) != redact_values(text) for text in (plan, str(reasons))):
+        why = "a part of it would be hidden from oversight, because it looks like a secret"
+        return Reply("pass", why, OVERSIGHT)
     slots = {"plan": plan, "reasons": reasons}
     found = await _ask(run_context, systems, document, "review", slots, earlier, read)
     if found is None:
@@ -95,7 +99,9 @@ def planned(document: Document) -> str:
         f"{n}. {step.tool or 'subtask'} {to_json(dict(step.args)) if step.args is not None else step.what}"
         for n, step in sorted(steps.items())
     ]
-    return "\n".join(filter(None, [document.text(2, "approach"), *lines, document.text(2, "work")]))
+    lines += [document.text(2, "work")]
+    lines += [f"check: {command}" for command in checks_of(document)]
+    return "\n".join(filter(None, [document.text(2, "approach"), *lines]))
 
 
 async def _ask(

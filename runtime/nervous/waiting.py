@@ -13,7 +13,7 @@ from kernel.errors import FractalError
 from kernel.loop.advance import PLAN_WAITS, REVIEW
 from kernel.store.files import FileStore
 from runtime.nervous.decisions import Decision
-from runtime.nervous.oversight import planned, waiting_steps
+from runtime.nervous.oversight import waiting_steps
 from runtime.sandbox.changes import TEXT_BYTES, Change, diff_of, secretive
 from runtime.workspace.runs import Reader, unfinished
 
@@ -37,14 +37,13 @@ class Waits:
     changes: tuple[Change, ...] = ()  # of the files that the steps write
 
     def about(self) -> list[str]:
-        """What waits, why, and what oversight said, in lines."""
+        """What waits, why, and what oversight said, in lines; `text` as it is."""
         confidence = f" (confidence {self.confidence})" if self.confidence else ""
         return [
             *([f"it waits because {self.why}{confidence}"] if self.why else []),
             *([f"oversight: {self.oversight}"] if self.oversight else []),
             self.text,
             *(f"read, not yet known: {each}" for each in self.read),
-            *(f"- {each}" for each in self.dangers if self.kind == "plan"),  # the text of steps has them
         ]
 
 
@@ -60,11 +59,11 @@ def waiting(reader: Reader, decided: Callable[[str], Iterable[Decision]], run: s
         for document in unfinished(FileStore(reader.workspace.runs / summary.run)):
             if (document.meta.waiting or {}).get("for") in ("person", "approval"):
                 open_ = [each for each in decided(summary.run) if each.loop == document.meta.id]
-                found.append(_waits(document, open_[-1] if open_ else None))
+                found.append(_waits(reader, document, open_[-1] if open_ else None))
     return found
 
 
-def _waits(document: Document, decision: Decision | None) -> Waits:
+def _waits(reader: Reader, document: Document, decision: Decision | None) -> Waits:
     meta, waits = document.meta, document.meta.waiting or {}
     asks, plan = waits["for"] == "person", waits.get("question") == PLAN_WAITS
     steps = list((document.planned if plan else waiting_steps(document)).values())
@@ -74,7 +73,7 @@ def _waits(document: Document, decision: Decision | None) -> Waits:
         meta.id,
         document.task,
         "question" if asks else "plan" if plan else "steps",
-        planned(document) if plan else str(waits.get("question", "")),
+        str(waits.get("question", "")) if asks else reader.asked(document).text,
         meta.updated,
         document.text(2, REVIEW) if plan else "",
         document.text(2, "confidence"),

@@ -53,8 +53,8 @@ def follow(shell: Shell, language: str, text: str, program: str = "", base: Sequ
     shell.spend()
     if language == "shell":
         shell.run_text(text, ANYTHING.tagged("option"))
-    elif language == "file":
-        follow_file(shell, "shell", text)
+    elif language.startswith("file"):
+        follow_file(shell, language[5:] or "shell", text)
     elif language == "sed":
         _sed(shell, text)
     elif language == "editor":
@@ -120,7 +120,11 @@ def follow_file(shell: Shell, language: str, path: str, program: str = "", base:
         elif shell.places.scratch(whole):
             shell.hide("unread", f"what {whole} does is not read")
     shell.touch("read", path, "run", shown="runs")
+    if language == "python" and shell.places.there(f"{whole}/__main__.py"):
+        whole = f"{whole}/__main__.py"
     text = shell.places.script(whole)
+    if text is None and shell.places.there(whole):
+        shell.hide("unread", f"{path} is too large to be read, or is no text")
     if text:
         loose, shell.loose = shell.loose, True  # only what it plainly does counts
         try:

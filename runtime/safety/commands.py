@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Sequence
@@ -48,9 +49,12 @@ def run(shell: Shell, words: Sequence[str], stdin: Stream) -> Stream:
         return NOTHING
     if "/" in name and not re.match(r"/(?:usr|bin|sbin|opt)/", name):
         _program_file(shell, name)
+    elif name.endswith((".py", ".sh")) and shell.places.there(shell.path(name)):  # uv run x.py
+        code.follow_file(shell, "python" if name.endswith(".py") else "shell", name)
     if line.operands[:1] in (["completion"], ["completions"], ["shellenv"]):
         return Stream("\n")  # settings for the shell that starts it
     follow_code(shell, line, stdin)
+    _follow_unnamed(shell, line)
     if spec.how:
         found = GRAMMARS[spec.how](shell, line, stdin)
         if found is not None:
@@ -60,6 +64,29 @@ def run(shell: Shell, words: Sequence[str], stdin: Stream) -> Stream:
     if spec.language:
         return _follow_interpreter(shell, line, stdin)
     return printed(shell, line, stdin, effects(shell, line, stdin))
+
+
+def _follow_unnamed(shell: Shell, line: Line) -> None:
+    """What a program runs of the folder although no word names it: `make` a Makefile, `npm test` a script."""
+    for place in ("", *(f"{each}/" for each in line.all("-C", "--directory", "--prefix", "--cwd"))):
+        for name in sorted(line.spec.starts):
+            if shell.places.there(whole := shell.path(f"{place}{name}")):
+                if name == "package.json":
+                    _follow_package(shell, line, whole)
+                else:
+                    code.follow_file(shell, "make" if line.spec.how == "make" else "other", f"{place}{name}")
+
+
+def _follow_package(shell: Shell, line: Line, path: str) -> None:
+    """The scripts of a package.json that the words name, and those that run before and after them."""
+    text = shell.places.script(path)
+    try:
+        scripts = json.loads(text or "")["scripts"]
+        named = [f"{around}{word}" for word in line.operands for around in ("pre", "", "post")]
+        for text in [scripts[name] for name in named if name in scripts]:
+            shell.run_text(str(text))
+    except (ValueError, KeyError, TypeError, RecursionError):
+        shell.hide("unread", f"the scripts of {path} cannot be read")
 
 
 def _unknown(shell: Shell, words: Sequence[str], stdin: Stream) -> Stream:
@@ -80,7 +107,7 @@ def _program_file(shell: Shell, name: str) -> None:
     whole = shell.path(name)
     inside = shell.places.inside(whole)
     text = shell.places.script(whole)
-    if whole in shell.files or (text or "").startswith("#!") or not inside:
+    if whole in shell.files or (text or "").startswith("#!") or not inside or text is None:
         if inside or shell.places.scratch(whole):
             code.follow_file(shell, "shell", name)
     elif any(whole.startswith(f"{each}/") for each in shell.fetched) and shell.places.new(whole):
@@ -121,6 +148,11 @@ def _follow_interpreter(shell: Shell, line: Line, stdin: Stream) -> Stream:
             texts.append(value or (words[at] if at < len(words) else ""))
             at += not value
         elif language == "python" and re.fullmatch(r"-[a-zA-Z]*m", word):
+            for end in (".py", "/__main__.py"):
+                if shell.places.there(
+                    shell.path(name := "".join(words[at : at + 1]).replace(".", "/") + end)
+                ):
+                    code.follow_file(shell, "python", name)
             return shell.inner(words[at:] or ["true"], stdin)
         elif word[:2] in spec.eval:
             texts += [word[2:]] if language != "node" else []

@@ -26,12 +26,18 @@ _BUILTINS = frozenset(
 """Builtins that run other commands, or change what they mean."""
 
 
+_REACHING = frozenset(("push", "pull", "fetch", "clone", "remote", "submodule", "ls-remote", "archive"))
+"""Subcommands of git that reach a repository that their words name, and may run what it says."""
+
+
 def kind_of(tool: Tool, args: Mapping[str, Any], table: Table) -> str:
     """The kind of a call; "" if it is of none.
 
     A command is of a kind if it is one program with plain words: no list, pipe, redirection, substitution,
     variable or pattern, no wrapper such as `sudo`, no code and no other machine. The kind is the program with
-    its subcommand, or with the script or module of an interpreter. A request is of the kind of its host.
+    its subcommand if the table knows all of its options, or an interpreter with a script of the folder. It is
+    the very command otherwise: any other option could run another program. A request is of the kind of its
+    host.
     """
     if tool.scheme == "python" and tool.name == "bash":
         words = _command(str(args.get("command", "")), table) if set(args) == {"command"} else ()
@@ -57,12 +63,36 @@ def _command(command: str, table: Table) -> Sequence[str]:
     if not program or "=" in name or program in _BUILTINS or _runs_others(program, words, spec):
         return ()
     if spec.language:
-        script = words[: 2 if words[:1] == ["-m"] else 1]
-        return (name, *script) if script and not script[-1].startswith("-") else ()
+        return _script(name, words, table)
+    if not _is_plain(program, words, spec):
+        return tuple(typed)
     if any(_OPERANDS & set(stand_for) for stand_for in spec.effects.values()):
         return (name,)
     end = next((at for at, word in enumerate(words[:2]) if not _WORD.fullmatch(word)), 2)
+    elsewhere = words[:1] and words[0] in _REACHING and end < 2 <= len(words)
+    if spec.how == "make" or elsewhere:
+        end = len(words)
     return (name, *words[:end])
+
+
+def _script(name: str, words: Sequence[str], table: Table) -> Sequence[str]:
+    """An interpreter with its script or module, and whatever words that gets if it is known what they do."""
+    script = words[: 2 if words[:1] == ["-m"] else 1]
+    if not script or script[-1].startswith("-"):
+        return ()
+    if len(script) == 2:
+        known = _is_plain(script[1], words[2:], table.of(script[1]))
+    else:
+        known = "." in script[0] and not script[0].startswith(("/", "~", ".."))
+    return (name, *script) if known else (name, *words)
+
+
+def _is_plain(program: str, words: Sequence[str], spec: Program) -> bool:
+    """Whether the table knows that no option among these words runs a program."""
+    line = sort_words(program, words, spec)
+    joined = {word for word in line.options if re.fullmatch(r"-\w{2,}.*", word) and not spec.long}
+    names = {option.partition("=")[0] for option in line.options if option not in joined}
+    return bool(spec.plain) and all(each in spec.plain or re.fullmatch(r"-\d+", each) for each in names)
 
 
 def _runs_others(program: str, words: Sequence[str], spec: Program) -> bool:

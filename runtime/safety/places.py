@@ -11,6 +11,7 @@ import os
 import re
 import socket
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from copy import copy
 from functools import lru_cache
 from pathlib import Path
@@ -158,6 +159,14 @@ class Places:
             return not (_GLOB.search(path) or has_unknown(path)) and not self.present(path)
         except (OSError, ValueError):
             return False
+
+    def there(self, path: str) -> bool:
+        """Whether a path is a file of the folder, and not of a virtual environment's packages."""
+        if not self.inside(path) or "\0" in path or re.search(r"/\.?venv/", path):
+            return False
+        with suppress(OSError, ValueError):
+            return Path(path).is_file()
+        return False
 
     def script(self, path: str) -> str | None:
         """The text of a short script in the folder; None for anything else."""

@@ -51,6 +51,8 @@ class Program:
     eval: frozenset[str] = frozenset()  # options with code of this language
     base: frozenset[str] = frozenset()  # the words that name a database
     prints: frozenset[str] = frozenset()
+    plain: frozenset[str] = frozenset()  # the options of which none runs a program; none: they are not known
+    starts: frozenset[str] = frozenset()  # files of the folder that it runs without their names
     how: str = ""  # the function of `grammars` that reads its words
     known: bool = True
 

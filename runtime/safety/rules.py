@@ -33,7 +33,7 @@ PLACES = (
     *("unknown", "tame", "all", "glob"),
 )
 _WORD = ("runs", "language", "how")
-_SETS = ("values", "script", "edits", "lists", "verbs", "eval", "base", "prints")
+_SETS = ("values", "script", "edits", "lists", "verbs", "eval", "base", "prints", "plain", "starts")
 PROGRAM_KEYS = (*EFFECTS, *_WORD, *_SETS, "long", "code")
 _PIECE = re.compile(
     r"[ \t]*(?P<fence>`{3,}|~{3,})[ \t]*(?P<kind>\w*).*\n"

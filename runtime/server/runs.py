@@ -11,6 +11,7 @@ from starlette.concurrency import run_in_threadpool
 
 from kernel import disk
 from kernel.document.model import Document
+from kernel.document.redaction import redact
 from kernel.loop.approval import Decider
 from kernel.store.files import FileStore
 from runtime.api.run_view import as_object, costs, tree_of
@@ -206,13 +207,15 @@ async def _decided(served: Service, run: str, kind: str, by: Decider, **values: 
 
 def _same_question(served: Service, run: str, question: str) -> None:
     """Refuse what was decided about another question than the one that a run asks now."""
-    if question and question != (asked := served.runs.state(run).question):
+    if question and question != (asked := _seen(served, run, "").question):
         raise HTTPException(409, f"run {run} asks something else by now: {asked or 'nothing'}")
 
 
 def _seen(served: Service, run: str, after: str) -> Seen:
     """The state of a run; `next` names the endpoints instead of the tools of MCP."""
     found = served.runs.state(run)
+    if not served.token:  # then no client may approve anything
+        found.question = redact(found.question)
     calls = {"answer": ("answer",), "approval": ("approve", "nudge", "reject")}.get(found.waits_for, ())
     if found.status == "running":
         found.next = f"GET /api/events?run={run}&after={after}"

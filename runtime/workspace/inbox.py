@@ -13,7 +13,7 @@ from kernel.document.model import Document
 from kernel.document.redaction import redacted
 from kernel.errors import UsageError, explained
 from kernel.events import now
-from kernel.loop.approval import ALWAYS, PROGRAM, Decider, why_not_approver
+from kernel.loop.approval import ALWAYS, PROGRAM, Decider, asked_steps, why_not_approver
 from kernel.loop.inbox import answers, plan_digest
 from kernel.store.exact import Exact
 from runtime.workspace.approved import Offers, keep, offers
@@ -160,8 +160,10 @@ def leave(
         document = _open_question(reader, run, kind)
         if kind == "nudge" and not str(values.get("why", "")).strip():
             raise UsageError("say what to do differently: the text is empty")
-        if kind == "approve" and (why := why_not_approver(by, document.steps.values(), trusted)):
+        if kind == "approve" and (why := why_not_approver(by, asked_steps(document), trusted)):
             raise UsageError(f"{why}\napprove it at a terminal: fractal approve {run}")
+        if kind == "approve" and (why := reader.asked(document).problem):
+            raise UsageError(why)
         if scope := values.get("scope"):
             if by.kind == "client":
                 raise UsageError("a client approves one call at a time")

@@ -14,10 +14,11 @@ from kernel import disk
 from kernel.document.frontmatter import peek
 from kernel.document.model import ENDED, Document, Meta, root_id
 from kernel.document.parser import read_head
-from kernel.document.redaction import redact
+from kernel.document.redaction import Verbatim, redact
 from kernel.errors import DocumentError, Exit, UsageError
-from kernel.loop.advance import Outcome, outcome
+from kernel.loop.advance import PLAN_WAITS, Outcome, outcome
 from kernel.loop.do import Waiting
+from kernel.loop.question import Question, question_of
 from kernel.store.exact import Exact
 from kernel.store.files import FileStore
 from runtime.workspace.workspace import Workspace, moment
@@ -74,6 +75,14 @@ class Reader:
         """A document by its id or path, or a run's root by the run's id."""
         path = self.path(name)
         return FileStore(path.parent).peek(path.stem)
+
+    def asked(self, document: Document) -> Question:
+        """What a document that waits for an approval asks, in full."""
+        return question_of(FileStore(self.workspace.runs / document.meta.run), document)
+
+    def exactly(self, document: Document) -> Document:
+        """A document with its secrets in their places, for who decides about its calls."""
+        return FileStore(self.workspace.runs / document.meta.run).exactly(document.meta.id)
 
     def runs(self, ids: Sequence[str] | None = None) -> list[RunSummary]:
         """All runs, newest first, or these, by META alone; one without any is shown as broken.
@@ -214,6 +223,12 @@ def open_question(documents: Iterable[Document], *waits_for: str) -> Document | 
     return None
 
 
+def asked_in(store: FileStore) -> Question:
+    """What a run asks to approve, in full; an empty question if nothing."""
+    document = open_question(unfinished(store), "approval")
+    return question_of(store, document) if document else Question(Verbatim())
+
+
 def result_of(root: Document, path: Path, got: Outcome | Waiting) -> RunResult:
     """What a session with a run came to: `got` of the engine, the rest of the root's document."""
     meta = root.meta
@@ -226,7 +241,10 @@ def result_of(root: Document, path: Path, got: Outcome | Waiting) -> RunResult:
         texts = redact(output), redact(end.error), redact(end.question)
         return RunResult(meta.run, meta.id, end.status, end.exit, path, *texts, **common)
     waiting = got if isinstance(got, Waiting) else Waiting("children")
-    asks: dict[str, Any] = {"question": waiting.question, "waiting": waiting.on}
+    question = waiting.question
+    if waiting.on == "approval" and question != PLAN_WAITS:
+        question = asked_in(FileStore(path.parent)).text or question
+    asks: dict[str, Any] = {"question": question, "waiting": waiting.on}
     return RunResult(meta.run, meta.id, "waiting", Exit.WAITING, path, **asks, **common)
 
 
@@ -239,4 +257,5 @@ def event_data(result: RunResult) -> dict[str, Any]:
     """What the event of a run's end carries."""
     names = ("status", "output", "reason", "question", *(["to_apply"] if result.to_apply else []))
     data = {name: getattr(result, name) for name in names}
+    data["question"] = redact(result.question)  # events are kept; who decides is shown the question itself
     return {**data, "exit": int(result.exit), "spent": dict(result.spent), "path": str(result.path)}

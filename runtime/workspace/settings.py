@@ -114,6 +114,7 @@ class Approved(BaseModel):
     effects: tuple[Literal["read", "write", "network", "shell"], ...] = ()
     dangers: tuple[str, ...] = ()
     folder: str = "."
+    files: dict[str, str] | None = None
 
 
 class Config(BaseModel):

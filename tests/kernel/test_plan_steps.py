@@ -265,9 +265,13 @@ def test_edited_tool_of_the_workspace_is_used_at_once(play: Play, tmp_path: Path
 
 
 def test_criterion_runs_only_where_a_command_may(play: Play, tmp_path: Path) -> None:
-    """Without a sandbox a criterion needs the same approval as a step of bash."""
+    """A criterion needs the same approval as a step of bash."""
     steps, success = (write("a.txt", "x"),), [{"run": "touch pwned; test -f a.txt"}, {"judge": "fine"}]
-    played = play(in_turn(plan(*steps, success=success)), settings={"approve": ["shell"]})
+    settings = {"approve": ["shell"]}
+    played = play(in_turn(plan(*steps, success=success)), settings=settings)
+    assert played.result.waiting == "approval" and "touch pwned" in played.result.question
+    played.fractal.tell(played.result.run, "reject")
+    played = play(in_turn(plan(*steps, success=success)), settings=settings, resume=played.result.run)
     assert not (tmp_path / "work" / "pwned").exists()
     assert "- judge" in played.root.text(4, "evidence").splitlines()[0]
     assert "approval" in played.root.text(4, "evidence")

@@ -209,9 +209,7 @@ def make(runs: Runs) -> MCPServer:
     @tool(reads)
     async def review() -> Review:
         """What waits for a decision, over all runs: plans, calls and questions, with dangers and diffs."""
-        found = runs.reading.review()
-        asked = [{"text": each.text, "dangers": list(each.dangers)} for each in found]  # as it is approved
-        return Review(waits=[shown(asdict(each)) | its for each, its in zip(found, asked, strict=True)])
+        return Review(waits=[shown(asdict(each)) for each in runs.reading.review()])
 
     @tool(reads)
     async def decisions(task_type: str = "") -> Decisions:

@@ -1,7 +1,7 @@
 """How values become HTML: each text is redacted and escaped, and markdown has no HTML, images or scripts.
 
 A template prints nothing that has not gone through `_visible` or `markdown`. What a person is asked to
-approve is printed as it is: the filter `exact`.
+approve is `Verbatim`: only known secrets are left out. The filter `exact` says so of a text of ours.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernel.document.redaction import redact
+from kernel.document.redaction import Verbatim, redact, redact_values
 from runtime.text import shown
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def _environment() -> Environment:
         "cost": shown.cost_of,
         "count": shown.count,
         "diff": diff_lines,
-        "exact": Exact,
+        "exact": Verbatim,
         "fingerprint": fingerprint,
         "local": shown.local,
         "money": shown.money,
@@ -67,18 +67,12 @@ def _environment() -> Environment:
     return made
 
 
-class Exact(str):
-    """A text that a person approves: it is shown as it is."""
-
-    __slots__ = ()
-
-
 def _visible(value: Any) -> Any:
     """A value as the template prints it: without secrets, with control and invisible characters visible."""
     if value is None:
         return ""
-    if type(value) is Exact:
-        return shown.safe(str(value))
+    if isinstance(value, Verbatim):
+        return shown.safe(str(redact_values(value)))
     return shown.safe(redact(value)) if type(value) is str else value  # Markup is made by this module
 
 
@@ -103,8 +97,7 @@ def fingerprint(waits: Waits) -> str:
 
 def diff_lines(text: str) -> list[tuple[str, str]]:
     """The lines of a diff, each with its class."""
-    lines = map(Exact, text.splitlines()) if type(text) is Exact else redact(text).splitlines()
-    return [(_DIFF.get(each[:1], ""), each) for each in lines]
+    return [(_DIFF.get(each[:1], ""), each) for each in redact(text).splitlines()]
 
 
 @cache

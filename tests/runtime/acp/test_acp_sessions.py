@@ -150,7 +150,7 @@ async def test_the_mode_plan_carries_nothing_out_until_another_mode_does(client,
     await client.agent.set_session_mode(session_id=session, mode_id="plan")
     assert await client.ask(session, "write it") == "end_turn"
     assert client.plan() == [("write out.txt", "pending")]
-    assert "1. write out.txt" in client.said()
+    assert '1. write {"path": "out.txt"}' in client.said()
     assert "Nothing is done yet" in client.said()
     assert "carries nothing out" in await client.refused(client.ask(session, "resume"))
     assert client.calls() == {}

@@ -27,7 +27,7 @@ def kind(tool: str, **args: Any) -> str:
         ("pytest 'tests/a b.py' -k x", "bash: pytest"),
         ("git push", "bash: git push"),
         ("git push origin main", "bash: git push origin"),
-        ("npm run test -- --ci", "bash: npm run test"),
+        ("npm run test -- --ci", "bash: npm run test -- --ci"),
         ("make deploy", "bash: make deploy"),
         ("cargo test --all", "bash: cargo test"),
         ("mkdir out", "bash: mkdir"),
