@@ -215,7 +215,9 @@ class Servers:
         return Seen(entry.name, self._kind(entry), len(tools), connection.version)
 
     def _kind(self, entry: Entry) -> str:
-        return " ".join(filter(None, (entry.transport, where(entry, self.sandbox))))
+        """The transport of a server and where it runs, for people."""
+        place = where(entry, self.sandbox)
+        return f"{entry.transport} ({place})" if place else entry.transport
 
     @cached_property
     def _reserved(self) -> frozenset[str]:
