@@ -64,6 +64,7 @@ THINGS = (
     "budget",
     "schema",
 )
+TOKEN = "a-token-of-the-bench"
 PLACES = (
     "billing",
     "search",
@@ -159,7 +160,8 @@ def _fill(fractal: Fractal, experiences: int, rng: random.Random) -> None:
 def _serve(folder: Path, port: int) -> subprocess.Popen[bytes]:
     command = "from runtime.cli import main; main()"
     words = [sys.executable, "-c", command, "serve", "--address", f"127.0.0.1:{port}"]
-    return subprocess.Popen(words, cwd=folder, env={**os.environ, "FRACTAL_EMBEDDER": "lexical"})
+    env = {**os.environ, "FRACTAL_EMBEDDER": "lexical", "FRACTAL_TOKEN": TOKEN}
+    return subprocess.Popen(words, cwd=folder, env=env)
 
 
 async def _play(folder: Path, clients: int, seconds: float, think: float, kill: bool, seed: int) -> Load:
@@ -167,9 +169,10 @@ async def _play(folder: Path, clients: int, seconds: float, think: float, kill: 
         port = free.getsockname()[1]
     load = Load(f"http://127.0.0.1:{port}/brain")
     server = _serve(folder, port)
+    shown = {"authorization": f"Bearer {TOKEN}"}
     limits = httpx.Limits(max_connections=clients + 10, max_keepalive_connections=clients + 10)
     try:
-        async with httpx.AsyncClient(timeout=PATIENCE, limits=limits) as http:
+        async with httpx.AsyncClient(timeout=PATIENCE, limits=limits, headers=shown) as http:
             await _ready(http, load)
             end = time.monotonic() + seconds
             work = [

@@ -208,14 +208,17 @@ class Servers:
             connection = await self._connection(entry, lists=False)
             tools = await connection.tools()
         except FractalError as error:
-            self._write(entry, Known(time.time(), error=str(error)))
+            told = f"{error} (it runs {where(entry, self.sandbox)})" if entry.of_folder else str(error)
+            self._write(entry, Known(time.time(), error=told))
             by_hand = f"try it by hand: {entry.shown}"
             fix = by_hand if entry.command else f"fix url or headers in {entry.source}"
-            return Seen(entry.name, self._kind(entry), error=str(error), fix=fix)
+            return Seen(entry.name, self._kind(entry), error=told, fix=fix)
         return Seen(entry.name, self._kind(entry), len(tools), connection.version)
 
     def _kind(self, entry: Entry) -> str:
-        return " ".join(filter(None, (entry.transport, where(entry, self.sandbox))))
+        """The transport of a server and where it runs, for people."""
+        place = where(entry, self.sandbox)
+        return f"{entry.transport} ({place})" if place else entry.transport
 
     @cached_property
     def _reserved(self) -> frozenset[str]:

@@ -38,7 +38,8 @@ def test_doctor_connects_to_every_server(fractal):
     ran = fractal("doctor", "--json")
     checks = {each["name"]: each for each in json.loads(ran.out)}
     assert checks["mcp good"]["state"] == "ok"
-    assert checks["mcp good"]["found"] == "stdio, 15 tools, protocol 2025-11-25"
+    place = "stdio (in the sandbox, without network)"
+    assert checks["mcp good"]["found"] == f"{place}, 15 tools, protocol 2025-11-25"
     assert (checks["mcp dead"]["state"], "left-pad" in checks["mcp dead"]["found"]) == ("missing", True)
     assert checks["mcp dead"]["fix"].startswith("try it by hand: ")
     assert "there is no program no-such-program; install it" in checks["mcp lost"]["found"]

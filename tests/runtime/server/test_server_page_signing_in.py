@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -49,7 +50,8 @@ def test_a_browser_sees_a_form_and_a_client_an_error(browser: httpx.Client) -> N
     for path in ("/", "/brain", "/runs/nosuch", "/nothing"):
         form = browser.get(path)
         assert form.status_code == 401 and '<input type="password"' in form.text
-        assert "<script" not in form.text and form.headers["referrer-policy"] == "same-origin"
+        assert re.findall("<script[^>]*>", form.text) == ['<script src="/assets/sign_in.js" defer>']
+        assert form.headers["referrer-policy"] == "same-origin"
     for path in ("/api/runs", "/brain/health", "/"):
         told = browser.get(path, headers={"accept": "application/json"})
         assert told.status_code == 401 and "FRACTAL_TOKEN" in told.json()["error"]
