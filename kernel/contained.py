@@ -106,10 +106,9 @@ def _audit(event: str, args: tuple[Any, ...]) -> None:
         for way, path in zip(_EVENTS[event], args, strict=False):
             _check(path, way)
     elif event == "sqlite3.connect":
-        path = args[0]
-        if isinstance(path, str | bytes | Path):
-            for ending in _SQLITE:
-                _check(os.fsdecode(path).removeprefix("file:").partition("?")[0] + ending, _CHANGE)
+        path = os.fsdecode(args[0]).removeprefix("file:").partition("?")[0]
+        for ending in _SQLITE:
+            _check(path + ending, _CHANGE)
 
 
 def _check(given: str | bytes | int | os.PathLike[str] | None, way: str) -> None:

@@ -425,7 +425,7 @@ def test_ones_own_state_asks_nothing_and_in_another_place_once(
 
 
 def test_where_nothing_can_be_kept_the_refusal_says_so(made: Place, cloned: Path) -> None:
-    env = made.env | {"XDG_CONFIG_HOME": str(put(made.outside, "file"))}
+    env = made.env | {"XDG_CONFIG_HOME": "/proc/none"}
     ran = in_process(cloned, ["gc"], env)
     assert ran.exit == 3
     assert "set XDG_CONFIG_HOME to a folder that can be written, or FRACTAL_TRUST=all" in ran.err
