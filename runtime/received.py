@@ -13,7 +13,7 @@ from typing import Any
 
 PIECE = 65_536
 """Bytes that are unpacked at once."""
-ROOM = 1_000_000
+ROOM = 5_000_000
 """Bytes of an answer beside its text: heads of events, comments that keep a connection alive."""
 OF_TOKEN = 1_000
 """Bytes of one token of a reply that comes as an event of its own."""

@@ -241,7 +241,7 @@ def test_a_reply_that_is_too_long_is_charged_and_not_asked_for_again() -> None:
     ask = Ask("abc123", "system-abc123", 1, "plan", 0, 0, "system", "user", {}, "", 2_000, document)
     with hostile(HOSTILE["endless small events"]()) as url:
         model = OpenAI("openai/m", api_base=url, key_env="PATH", price=Price(1.0, 1.0), retries=5)
-        with pytest.raises(ProviderError, match="longer than 3 MB") as refused:
+        with pytest.raises(ProviderError, match="longer than 7 MB") as refused:
             asyncio.run(model.answer(ask))
     assert refused.value.usage == model.estimate(ask) and refused.value.usage.calls == 1
 

@@ -16,6 +16,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any, cast
 
 from kernel import disk
 from kernel.document.redaction import HIDDEN, learn_value, redactor
@@ -78,8 +79,8 @@ class Exact:
             for line in disk.read(self.path).splitlines():
                 with suppress(ValueError):  # torn, or of another user
                     text = _opened(line).decode()
-                    kept: str | list[str] = json.loads(text[10:])  # earlier runs have only the value
-                    name, value = ("secret", kept) if isinstance(kept, str) else kept
+                    kept: Any = json.loads(text[10:])  # earlier runs have only the value
+                    name, value = cast("list[str]", kept) if isinstance(kept, list) else ("secret", str(kept))
                     if self._values.setdefault(text[:10], value) == value:
                         learn_value(name, value)
 

@@ -23,14 +23,14 @@ class Persons:
 
     def _renew(self) -> None:
         if self._announce:
-            self._code = secrets.token_urlsafe(16)
+            self._code = secrets.token_hex(16)
             self._announce(self._code)
 
     def admit(self, code: str) -> str:
         """The proof for a code, which is void afterwards; "" for a wrong one."""
         if not self._code or not _same(code, self._code):
             return ""
-        proof = secrets.token_urlsafe(32)
+        proof = secrets.token_hex(32)  # in no form that an answer hides
         self._proofs.append(proof)
         self._renew()
         return proof

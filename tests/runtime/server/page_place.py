@@ -153,7 +153,7 @@ def _written(fractal: Fractal) -> str:
     meta = Meta(
         f"system-{run}", run, type=EVIL, status="complete", phase="output", created=EVIL, folder=EVIL,
         rungs=({"attempt": 1, "phase": "plan", "rung": EVIL, "model": EVIL, "calls": 1, "prompt": 8},),
-        extra={"agent": EVIL, "space": EVIL, "more": EVIL},
+        extra={"more": EVIL},
     )  # fmt: skip
     section = Section((Fold(1, "retry", (note,)),), (note, Note("task", EVIL), Note("diff", f"+{EVIL}")))
     document = Document(meta, dict.fromkeys((1, 2, 4, 5), section) | {3: Section(steps={1: step})})
