@@ -76,6 +76,11 @@ def test_what_looks_like_a_credential_stays(text: str) -> None:
     assert redact(text) == text
 
 
+def test_the_page_about_security_has_these_numbers() -> None:
+    page = (REPOSITORY / "docs" / "security.md").read_text("utf-8")
+    assert f"Of {len(CREDENTIALS)} forms of credentials" in page and f"{len(HARMLESS)} texts that look" in page
+
+
 def test_redacting_twice_changes_nothing() -> None:
     for each in CREDENTIALS:
         once = redact(each.text)
