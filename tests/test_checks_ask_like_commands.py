@@ -17,7 +17,7 @@ from kernel.loop.question import question_of
 from kernel.store.files import FileStore
 from runtime.nervous.oversight import OVERSIGHT
 
-SENDS = "python3 -m send {port}"
+SENDS = "python3 -m first {port}"  # the guard reads a module that a command names, not what that imports
 RAN = "touch ran-{place}; test -f a.txt"
 """Leaves a trace without a sandbox, fails before the step and holds after it."""
 
@@ -28,6 +28,7 @@ class Checks:
     def __init__(self, work: Path) -> None:
         self.work, self.play = work, player(work, memory=False)
         (work / "send.py").write_text(SEND, "utf-8")
+        (work / "first.py").write_text("import send\n", "utf-8")
 
     def run(self, *commands: str, steps: Any = None, resume: str | None = None, **more: Any) -> Played:
         settings = {"check": "auto", **more.pop("settings", {})}

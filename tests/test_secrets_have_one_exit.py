@@ -78,7 +78,9 @@ def test_what_looks_like_a_credential_stays(text: str) -> None:
 
 def test_the_page_about_security_has_these_numbers() -> None:
     page = (REPOSITORY / "docs" / "security.md").read_text("utf-8")
-    assert f"Of {len(CREDENTIALS)} forms of credentials" in page and f"{len(HARMLESS)} texts that look" in page
+    assert (
+        f"Of {len(CREDENTIALS)} forms of credentials" in page and f"{len(HARMLESS)} texts that look" in page
+    )
 
 
 def test_redacting_twice_changes_nothing() -> None:

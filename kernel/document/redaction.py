@@ -463,8 +463,11 @@ class Verbatim(str):
 
 
 def redact_values(text: str) -> str:
-    """The text without the values of secrets that this process knows. Nothing is hidden for its form."""
-    return type(text)(_without_values(text, _known(), _named_only))
+    """The text without the values of secrets that this process was given. Nothing is hidden for its form.
+
+    What a run keeps was taken for a secret by its form, and could be a part of what runs.
+    """
+    return type(text)(_without_values(text, _given(), _named_only))
 
 
 def _named_only(name: str, value: str) -> str:
@@ -555,7 +558,12 @@ def _without_values(text: str, secrets: Mapping[str, str], mark: Mark) -> str:
 
 def _known() -> dict[str, str]:
     """The secrets that are known by value, each with its name."""
-    return _of_runs | _learned | _named_by(tuple(os.environ.items()))
+    return _of_runs | _given()
+
+
+def _given() -> dict[str, str]:
+    """Those of the environment, the settings and the servers, each with its name."""
+    return _learned | _named_by(tuple(os.environ.items()))
 
 
 @lru_cache(maxsize=4)

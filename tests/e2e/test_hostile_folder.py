@@ -139,7 +139,8 @@ def test_tool_cannot_turn_the_folder_into_a_workspace(tmp_path: Path, play: Any)
     assert "protected-files" in {each.rule for each in Guard([shipped_system()], work).command(command)}
     work.mkdir(exist_ok=True)
     (work / "hidden.py").write_text(f"import subprocess; subprocess.run({command!r}, shell=True)")
-    steps = [hijack, {"tool": "bash", "args": {"command": "python3 -m hidden"}, "needs": []}]
+    (work / "first.py").write_text("import hidden\n")  # the guard does not read what a module imports
+    steps = [hijack, {"tool": "bash", "args": {"command": "python3 -m first"}, "needs": []}]
     played = play(lambda ask: ACCEPT if ask.phase == "check" else plan(*steps), settings={"sandbox": "auto"})
     assert "protected" in (played.root.steps[1].result or "")
     assert "system/pattern.md is a protected name" in (played.root.steps[2].result or "")

@@ -73,11 +73,10 @@ def test_plan_cannot_change_system_settings_or_records(hostile: Hostile) -> None
 
 def test_criterion_cannot_write_or_use_the_network(hostile: Hostile) -> None:
     (hostile.work / "send.py").write_text(SEND)
+    (hostile.work / "first.py").write_text("import send\n")  # the guard does not read what a module imports
     with listener() as (port, heard):
         success = [
-            {
-                "run": f"touch left.txt; python3 -m send {port}"
-            },  # the guard would read a script named by its path
+            {"run": f"touch left.txt; python3 -m first {port}"},
             {"run": "echo x > a.txt"},
             {"judge": "ok"},
         ]
