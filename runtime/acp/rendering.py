@@ -17,7 +17,7 @@ from pydantic import BaseModel
 
 from kernel import disk
 from kernel.document.model import ACCEPTED, STEP_ENDED, Document, Step
-from kernel.document.redaction import redact, redacted, redactor
+from kernel.document.redaction import Verbatim, redact, redacted, redactor
 from kernel.errors import FractalError
 from kernel.loop.advance import PLAN_WAITS, outcome
 from kernel.tools.tool import Tool
@@ -224,7 +224,7 @@ def closing(documents: Sequence[Document], view: View, asked: str) -> str:
     question = str(waits.get("question", ""))
     if question == PLAN_WAITS:
         how = "Nothing is done yet. To carry it out, choose the mode Do or Ask and send `resume`."
-        return "\n\n".join(filter(None, [fenced(asked, len(asked)), how]))
+        return Verbatim("\n\n".join([fenced(asked, len(asked)), how]))
     if "--assume" in question:
         return f"{question}\n\nHere, answer `rerun` or `done`."
     if waits.get("for") == "person":
@@ -234,5 +234,6 @@ def closing(documents: Sequence[Document], view: View, asked: str) -> str:
     if waits.get("for") == "lifeforce":
         return f"{question}\n\nSend `resume` to continue then."
     if waits:
-        return f"Waiting for approval of\n\n{fenced(asked, len(asked))}\n\nSend `resume` to be asked again."
+        shown = fenced(asked, len(asked))
+        return Verbatim(f"Waiting for approval of\n\n{shown}\n\nSend `resume` to be asked again.")
     return "This run was interrupted. Send `resume` to continue it. Any other prompt starts a new one."

@@ -13,6 +13,7 @@ from acp import schema
 from acp.interfaces import Client
 
 from kernel.document.model import Document
+from kernel.document.redaction import Verbatim
 from kernel.errors import DocumentError, UsageError
 from kernel.events import Event
 from kernel.loop.advance import PLAN_WAITS
@@ -196,11 +197,12 @@ class Session:
                 await self._send(update)
 
     async def _say(self, text: str) -> None:
-        await self._send(acp.update_agent_message_text(text))
+        """Say a text without secrets; what a person approves as it is."""
+        await self._send(acp.update_agent_message_text(text), exact=isinstance(text, Verbatim))
 
-    async def _send(self, update: Any) -> None:
+    async def _send(self, update: Any, *, exact: bool = False) -> None:
         with suppress(ConnectionError):  # the editor is gone; the documents have it
-            await self.client.session_update(self.id, without_secrets(update))
+            await self.client.session_update(self.id, valid(update) if exact else without_secrets(update))
 
 
 async def _later(question: str) -> str:

@@ -126,7 +126,7 @@ def test_a_run_ends_its_servers(place, play):
     assert gone(mark)
 
 
-COMMAND = [sys.executable, "-m", "runtime.cli", "run", "wait", "--model"]
+COMMAND = [sys.executable, "-P", "-m", "runtime.cli", "run", "wait", "--model"]
 
 
 @boxed
