@@ -1,7 +1,7 @@
 """Every place that starts a program, reads instructions, reaches into `state/`, shows something, or takes
 something from outside goes through the one function for it. A new place fails until it does.
 
-docs/security.md has the table of these functions ("One way for each"), each with the test that finds a new place.
+docs/security.md has the table of these functions ("One way for each"), with the test that finds a new place.
 """
 
 from __future__ import annotations
