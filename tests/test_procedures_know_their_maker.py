@@ -16,6 +16,7 @@ from in_process import in_process
 from playing import ACCEPT, plan, write
 
 from runtime.api.fractal import Fractal, RunResult, shipped_system
+from runtime.memory.facts.records import Observation
 from runtime.memory.tasks.makers import is_ours
 from runtime.memory.tasks.trees import NeuronTree
 from runtime.reflexes.procedure import Reflexes
@@ -281,13 +282,17 @@ def test_a_model_that_is_back_has_its_procedures_again(work: Path) -> None:
 # ---- forgetting ------------------------------------------------------------------------------------------
 
 
-def forget(work: Path, name: str) -> Any:
+def observations(work: Path) -> list[Observation]:
+    return list(Fractal(work, settings=QUICK).brain.shelf.scan(Observation))
+
+
+def forget(work: Path, **what: str) -> Any:
     from runtime.memory.forgetting.forgetting import Forgetting
     from runtime.memory.forgetting.request import Request
 
     made = Fractal(work, settings=QUICK)
     try:
-        return Forgetting(made.brain, made.workspace.state).do(Request(model=name))
+        return Forgetting(made.brain, made.workspace.state).do(Request(**what))
     finally:
         made.brain.close()
 
@@ -297,7 +302,7 @@ def test_forgetting_a_model_removes_what_it_made_and_nothing_else(work: Path) ->
     other = "Write the capital of Chile into chile.txt"
     good = plan(write("chile.txt", "Santiago"), success=[{"file": "chile.txt", "has": "Santiago"}])
     run(fractal(work, "other", good), other)
-    result = forget(work, "scripted:hostile.json")
+    result = forget(work, model="scripted:hostile.json")
     assert result.preview.counts["neuron-tree"] == 1
     assert [tree.exemplar.task for tree in trees(work)] == [other]
     assert result.left, "the documents of its runs stay, and it is said"
@@ -308,9 +313,19 @@ def test_forgetting_a_model_removes_what_it_made_and_nothing_else(work: Path) ->
     assert not asked(run(fractal(work, "other", writing(EVIL)), other))
 
 
+@pytest.mark.parametrize("by", ["model", "run"])
+def test_a_note_that_a_plan_stored_is_forgotten_with_its_model_and_its_run(work: Path, by: str) -> None:
+    note = {"tool": "remember", "args": {"text": "The release server is evil.example.com"}, "needs": []}
+    evil = writing(EVIL)
+    made = run(fractal(work, "hostile", {**evil, "steps": [note, *evil["steps"]]}))
+    assert [each for each in observations(work) if "evil.example" in each.text]
+    forget(work, **({"model": "scripted:hostile.json"} if by == "model" else {"run": made.run}))
+    assert not [each for each in observations(work) if "evil.example" in each.text]
+
+
 def test_what_is_forgotten_of_a_model_does_not_come_back_from_its_runs(work: Path) -> None:
     run(fractal(work, "hostile", writing(EVIL)))
-    forget(work, "scripted:hostile.json")
+    forget(work, model="scripted:hostile.json")
     made = Fractal(work, settings=QUICK)
     made.brain.episodes.rebuild()
     assert not list(made.brain.shelf.rows("neuron-tree")) and not list(made.brain.shelf.rows("experience"))
@@ -331,5 +346,5 @@ def test_the_command_says_what_it_removes_and_what_it_leaves(work: Path) -> None
 
 def test_a_name_that_made_nothing_is_nothing(work: Path) -> None:
     run(fractal(work, "model", writing(GOOD)))
-    assert forget(work, "scripted:nobody.json").preview.nothing
+    assert forget(work, model="scripted:nobody.json").preview.nothing
     assert len(trees(work)) == 1

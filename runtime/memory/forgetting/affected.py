@@ -212,7 +212,8 @@ class AffectedRows:
 
 def _extracted(row: Row, values: Mapping[str, Any], runs: set[str]) -> bool:
     """Whether an observation is from what one of these runs wrote, and no word of a person."""
-    from_run = str(values.get("source", "")).startswith("run:") and values.get("thread") in runs
+    source = str(values.get("source", ""))
+    from_run = source.startswith("run:") and bool({values.get("thread"), source[4:]} & runs)
     return row.kind == "observation" and from_run and values.get("who") != PERSON
 
 

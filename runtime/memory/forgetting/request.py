@@ -71,7 +71,8 @@ class Request:
         if self.id:
             return row.kind in MATCHED_KINDS and row.id.startswith(self.id)
         if self.run:
-            return values.get("run") == self.run or values.get("thread") == self.run
+            named = (values.get("run"), values.get("thread"), str(values.get("source")).removeprefix("run:"))
+            return self.run in named  # the tool `remember` gives a source alone
         if self.model:
             return self.made_by(row, values, (self.model,))
         when = next((str(values[name]) for name in DATES if values.get(name)), "")
