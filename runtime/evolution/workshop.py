@@ -60,7 +60,6 @@ class Workshop:
                 continue
             try:
                 with run_lock(self.workspace.runs / marker.name):
-                    self.proposals.sweep()
                     self._register(marker.name)
             except RunLocked:
                 continue  # its own process does it
@@ -152,6 +151,7 @@ class Workshop:
         folder = self.workspace.runs / run
         if not (folder / "drafts").is_dir():
             return
+        self.proposals.sweep()
         root = FileStore(folder).peek(root_id(run))
         if root.meta.status == "complete":
             self._register_accepted(run, root)
@@ -171,12 +171,12 @@ class Workshop:
             if passed is False:
                 self._warn(run, f"{unit} is not part of the system: {note}")
             elif passed and self.config.admit != "ask" and not self._guarded(self._drafts(run), unit):
-                new = not (self.journal.system / unit).exists()
                 self.journal.change("admitted", unit, files, f"run {run}", note, agent=agent, **source)
-                if new:
-                    self._propose_reflex(run, files, source)
             else:
                 self._propose(run, unit, note, files, source)
+        for entry in self.journal.entries():  # also what a process had admitted that died before it went on
+            if entry.run == run and entry.kind == "admitted" and not any(each.before for each in entry.files):
+                self._propose_reflex(run, entry)
 
     def _keep_designs(self, run: str) -> None:
         """Propose what oversight has designed in a run that was not accepted."""
@@ -215,17 +215,20 @@ class Workshop:
         reason = f"a {'new ' if new else 'change of '}{unit}: {note}"
         self.proposals.make(Proposal("change", unit, reason, f"run {run}", files=files, **source))
 
-    def _propose_reflex(self, run: str, files: Files, source: Mapping[str, Any]) -> None:
-        """Propose a reflex for the sample of a program that was admitted."""
-        for name in filter(TOOL_FILE.fullmatch, files):
-            tool = tool_at(self.journal.system / name)
+    def _propose_reflex(self, run: str, entry: Entry) -> None:
+        """Propose a reflex for the sample of a program that was admitted; repeating it changes nothing."""
+        for name in filter(TOOL_FILE.fullmatch, (each.path for each in entry.files)):
+            path = self.journal.system / name
+            tool = tool_at(path) if path.is_file() else None  # taken back since
             if isinstance(tool, Tool) and tool.scheme == "command":
                 from runtime.evolution.sample_reflexes import sample_reflex  # most runs build no tool
 
-                if made := sample_reflex(tool, self._drafts(run).systems):
+                made = sample_reflex(tool, self._drafts(run).systems)
+                if made and not self._is_known(run, made[0], entry.draft):
                     reason = f"a new {made[0]}: the sample of {tool.name} without a model"
                     proposal = Proposal("change", made[0], reason, f"run {run}", files=dict([made]))
-                    self.proposals.make(replace(proposal, **source))
+                    source = {"step": entry.step, "model": entry.model, "draft": entry.draft}
+                    self.proposals.make(replace(proposal, run=run, **source))
 
     def _guarded(self, drafts: Drafts, unit: str) -> bool:
         """Whether a change of this unit is always proposed: of phases, pattern.md, of what ships."""

@@ -38,9 +38,14 @@ def work(tmp_path: Path) -> Path:
     return folder
 
 
-def once(work: Path, task: str, script: Mapping[str, Any], settings: Mapping[str, Any]) -> RunResult:
-    """A run that shares only files with earlier runs, as a separate process would."""
-    place = work.parent / f"script-{len(list(work.parent.iterdir()))}.json"
+def once(
+    work: Path, task: str, script: Mapping[str, Any], settings: Mapping[str, Any], name: str = "script"
+) -> RunResult:
+    """A run that shares only files with earlier runs, as a separate process would.
+
+    What a model made is replayed for this model: a scripted one is its file, which has one name.
+    """
+    place = work.parent / f"{name}.json"
     place.write_text(json.dumps(script))
     values = {
         "sandbox": "off",
@@ -310,9 +315,10 @@ def test_processes_learn_concurrently(work: Path) -> None:
     jobs = [
         SPAWN.Process(
             target=once,
-            args=(work, task, {**script, "fused": _writing(f"back{chr(97 + n)}.md")}, {"recall": False}),
+            args=(work, task, {**script, "fused": _writing(name)}, {"recall": False}, name),
         )
-        for n, task in enumerate(tasks)
+        for task in tasks
+        for name in [task.split()[-1]]
     ]
     for each in jobs:
         each.start()

@@ -165,7 +165,8 @@ def to_row(record: Record, redact: Callable[[str], str]) -> Row:
         fields = record.model_dump(exclude={"vectors"})
         body = json.dumps(fields, default=lambda value: to_jsonable_python(value, bytes_mode="base64"))
     fields = json.loads(body)
-    if (clean := redacted(fields, redact)) != fields:
+    numbers = {name: fields[name] for name, value in record if isinstance(value, bytes)}  # base64 of no text
+    if (clean := {**redacted(fields, redact), **numbers}) != fields:
         body = _dumped({**clean, "id": record.id}, separators=(",", ":"))
     return Row(record.KIND, record.id, body, clean["text"], dict(record.vectors))
 

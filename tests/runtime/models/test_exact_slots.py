@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from runtime.api.fractal import shipped_system
+from runtime.memory.tasks.signing import signed
 from runtime.reflexes.matching import match
 from runtime.reflexes.procedure import Reflexes
 from runtime.reflexes.slots import Earlier
@@ -23,23 +24,24 @@ steps:
     args: {args}
 success:
   - {{step: 1, has: .}}
-{more}---
+status: {status}
+---
 """
 
 
-def read(phrasing: str, slots: str, task: str, prior: tuple[Earlier, ...] = (), more: str = "") -> Any:
+def read(phrasing: str, slots: str, task: str, prior: tuple[Earlier, ...] = ()) -> Any:
     """The slots of the task, or None."""
-    found = match(task, shelf(phrasing, slots, more), prior)
+    found = match(task, shelf(phrasing, slots), prior)
     return found and {name: str(value) for name, value in found.slots.items()}
 
 
-def shelf(phrasing: str, slots: str, more: str = "", folder: Path | None = None) -> Any:
+def shelf(phrasing: str, slots: str, status: str = "active") -> Any:
     import tempfile
 
     with tempfile.TemporaryDirectory() as made:
-        place = (folder or Path(made)) / "methods"
+        place = Path(made) / "methods"
         place.mkdir(parents=True)
-        text = FILE.format(phrasing=phrasing, slots=slots, args="{}", more=more)
+        text = signed(FILE.format(phrasing=phrasing, slots=slots, args="{}", status=status), [])
         (place / "probe.md").write_text(text, "utf-8")
         found = Reflexes([place, shipped_system()])
         assert not found.faults
@@ -110,7 +112,7 @@ def test_a_slot_that_stands_twice_reads_the_same_both_times() -> None:
 
 @pytest.mark.parametrize(("status", "used"), [("off", False), ("no", False), ("active", True), ("on", True)])
 def test_off_is_off_although_yaml_reads_it_as_false(status: str, used: bool) -> None:
-    folder = shelf("frob {n}", "{n: exact number}", f"status: {status}\n")
+    folder = shelf("frob {n}", "{n: exact number}", status)
     assert bool(folder.procedures) == used
 
 
