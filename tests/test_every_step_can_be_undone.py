@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -360,6 +362,69 @@ def test_commands_show_what_was_undone(play: Play, work: Path) -> None:
     assert "undone" in fractal("show")
     assert "a.txt: removed" in fractal("undo", "--redo")
     assert "undone" not in fractal("tree")
+
+
+UNKEPT = {
+    "an installed program": ("echo more >> .venv/bin/tool", ".venv/bin/tool"),
+    "with an older time": ("echo x >> .venv/bin/tool; touch -d 2001-01-01 .venv/bin/tool", ".venv/bin/tool"),
+    "by a link to it": ("ln -s ../.venv/bin/tool sub/way; echo x >> sub/way; rm sub/way", ".venv/bin/tool"),
+    "a mode": ("chmod 700 deep/er/node_modules/a/index.js", "deep/er/node_modules/a/index.js"),
+    "a compiled module": ("echo x > sub/__pycache__/m.cpython-311.pyc", "sub/__pycache__/m.cpython-311.pyc"),
+    "a removed package": ("rm -r deep/er/node_modules/a", "deep/er/node_modules/"),
+    "a moved folder": ("mv sub/empty deep/er/node_modules/b", "deep/er/node_modules/b/"),
+    "a built program": ("echo x > target/debug/app", "target/debug/app"),
+    "in a cache that it makes": ("mkdir new; cd new; echo x > CACHEDIR.TAG", "new/CACHEDIR.TAG"),
+    "a link instead": ("rm .venv/bin/tool; ln -s /bin/true .venv/bin/tool", ".venv/bin/tool"),
+}
+
+
+@pytest.mark.parametrize("command, path", UNKEPT.values(), ids=list(UNKEPT))
+def test_a_change_that_undo_cannot_see_is_told(play: Play, work: Path, command: str, path: str) -> None:
+    _installed(work)
+    run = play(doing(bash("echo x > n.txt"), bash(command, needs=[1])), yes=True).result.run
+    told = f"changed since it began, and nothing keeps it: {path}\n"
+    for words in (("diff", run), ("diff", run, "2"), ("undo", run)):
+        ran = in_process(work, words, os.environ)
+        assert told in ran.out + ran.err, ran
+    (paths,) = json.loads(in_process(work, ("diff", run, "--json"), os.environ).out)["unkept"].values()
+    assert paths == [path]
+
+
+def test_an_operation_that_changes_what_is_not_kept_is_told(play: Play, work: Path) -> None:
+    _installed(work)
+    call = {"tool": "write", "args": {"path": ".venv/bin/tool", "content": "other"}}
+    run = play(doing(call), yes=True).result.run
+    assert ".venv/bin/tool" in in_process(work, ("diff", run), os.environ).out
+
+
+def test_what_a_run_did_not_change_is_not_told(play: Play, work: Path) -> None:
+    _installed(work)
+    run = play(doing(bash("cat .venv/bin/tool; ls -R . > list.txt")), yes=True).result.run
+    assert "nothing keeps it" not in in_process(work, ("diff", run), os.environ).out
+
+
+def test_many_changes_of_what_is_not_kept_hide_no_other_kind(play: Play, work: Path) -> None:
+    _installed(work)
+    many = "for n in $(seq 300); do echo x > deep/er/node_modules/a/$n; done; echo x >> .venv/bin/tool"
+    run = play(doing(bash(many)), yes=True).result.run
+    told = [
+        line for line in in_process(work, ("diff", run), os.environ).out.splitlines() if "keeps it" in line
+    ]
+    assert [line.rpartition(" and ")[2] for line in told] == ["nothing keeps it: .venv/bin/tool", "295 more"]
+
+
+def _installed(work: Path) -> None:
+    """What can be generated again, of which nothing is kept; it is older than any run."""
+    for name in (
+        ".venv/bin/tool",
+        "deep/er/node_modules/a/index.js",
+        "sub/__pycache__/m.cpython-311.pyc",
+        "target/CACHEDIR.TAG",
+        "target/debug/app",
+    ):
+        (work / name).parent.mkdir(parents=True, exist_ok=True)
+        (work / name).write_text("as installed")
+    time.sleep(0.1)
 
 
 def test_run_of_an_older_version_names_its_copies(play: Play, work: Path) -> None:

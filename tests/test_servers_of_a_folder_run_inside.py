@@ -304,6 +304,18 @@ def test_what_is_allowed_in_the_sandbox_is_not_allowed_outside(attacked: Attacke
     assert attacked.untouched
 
 
+@boxed
+def test_the_command_that_is_told_allows_a_server_where_only_a_flag_says_off(attacked: Attacked) -> None:
+    put(attacked.folder, "server.py", attacked.program())
+    attacked.name({"command": sys.executable, "args": ["server.py"]})
+    attacked.allow()
+    told = attacked.starts("off")["error"].rpartition("then run: ")[2].split()
+    assert told[1:] == ["fractal", "trust", "mcp:it"]
+    env = {**os.environ, **dict([told[0].split("=")])}
+    assert in_process(attacked.folder, [*told[2:], "--yes"], env).exit == 0
+    assert attacked.starts("off").get("name") == "first"
+
+
 OWN: Mapping[str, dict[str, Any]] = {
     "by its absolute path": {"command": sys.executable, "args": ["FOLDER/server.py"]},
     "in a shell": {"command": "bash", "args": ["-c", f"{sys.executable} FOLDER/server.py"]},

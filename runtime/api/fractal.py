@@ -749,6 +749,19 @@ class Fractal(Reader):
             snapshots = self.snapshots(self.folder_of(documents[0]))
         return undo.diffs(snapshots, documents, step, loop)
 
+    def unkept(self, run: str = "", step: int | None = None) -> dict[str, list[str]]:
+        """What changed where nothing is kept, since a run or a step of its root began, whoever changed it.
+
+        By the name of what is left out: `node_modules`, `venv`, caches.
+        """
+        documents = self.documents(self.find(run))
+        folder = Path(documents[0].meta.folder)
+        if made := Worktree.owned(self.workspace, documents[0]):
+            return undo.unkept(made.snapshots(self.workspace), documents, step)
+        if not self.workspace.has_folder(folder):  # it ran elsewhere
+            return {}
+        return undo.unkept(self.snapshots(folder), documents, step)
+
     def apply(self, run: str = "", *, force: bool = False) -> list[str]:
         """Bring what a run (the newest by default) changed in its worktree to the user's folder.
 

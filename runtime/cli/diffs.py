@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kernel.document.redaction import redact, shown_name
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 LONGEST = 2_000
 """Characters of a line, where the number of lines is limited."""
+NAMED = 5
+"""Files of one kind of folder that are named, if nothing of it is kept."""
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
@@ -33,6 +35,14 @@ def print_changes(
         echo(text, err=err, fg=None if bold else colour, bold=bold or None)
     if most and len(lines) > most:
         notify(f"… and {len(lines) - most} more lines: {command('diff')}")
+
+
+def unkept_lines(unkept: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """A line for each kind of folder of which nothing is kept, with what changed there."""
+    for paths in unkept.values():
+        more = f" and {len(paths) - NAMED:,} more" if len(paths) > NAMED else ""
+        names = ", ".join(map(shown_name, paths[:NAMED]))
+        yield safe(f"changed since it began, and nothing keeps it: {names}{more}")
 
 
 def _lines(changed: Sequence[Change], more: Sequence[str]) -> Iterator[str]:

@@ -7,6 +7,7 @@ import sys
 import click
 
 from kernel.loop.approval import ALWAYS, SAME_KIND
+from runtime.cli.diffs import unkept_lines
 from runtime.cli.output import notify
 from runtime.cli.session import (
     Session,
@@ -137,6 +138,8 @@ def undo(run: str, step: str | None, force: bool, redo: bool) -> None:
     fractal = opened()
     lines = fractal.redo(run, force=force) if redo else fractal.undo(run, number, force=force)
     for text in lines:
+        notify(text)
+    for text in () if redo else unkept_lines(fractal.unkept(run, number)):
         notify(text)
     if not lines:
         notify("nothing to restore: the files are unchanged")

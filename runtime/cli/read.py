@@ -23,7 +23,7 @@ from kernel.store.prompts import kept_prompt
 from runtime.api.fractal import Fractal
 from runtime.api.run_view import FIGURES, as_object, costs, loop_ids, plain, status_of, tree_of
 from runtime.api.trajectory import trajectory_of
-from runtime.cli.diffs import print_changes
+from runtime.cli.diffs import print_changes, unkept_lines
 from runtime.cli.output import (
     MARKS,
     Columns,
@@ -286,11 +286,12 @@ def diff(run: str, step: str | None) -> None:
     store = FileStore(fractal.workspace.runs / root.meta.run)
     names = [each.meta.id for each in documents] if step is None else []
     edits = {name: text for name in names if (text := _edited(store, name))}
-    emit({"files": changed, "documents": edits, "undone": undone(root)})
+    unkept = fractal.unkept(run, number)
+    emit({"files": changed, "documents": edits, "undone": undone(root), "unkept": unkept})
     noted: list[str] = []
     if step is None and not changed and not acted(documents):  # of an older version, or without snapshots
         noted = [text for key in ("changes", "diff") if (text := root.text(4, key)).strip()]
-    if not changed and not noted and not edits:
+    if not changed and not noted and not edits and not unkept:
         notify("no known changes of files, and no edits of documents")
     for entry in undone(root):
         subject = {None: "the run", APPLY: "applying"}.get(entry["step"], f"step {entry['step']}")
@@ -299,6 +300,8 @@ def diff(run: str, step: str | None) -> None:
     for text in noted:
         print_line(text)
     print_changes(changed, [*edits.values()])
+    for text in unkept_lines(unkept):
+        print_line(text)
     _say_to_apply(root)
 
 

@@ -27,6 +27,7 @@ from kernel.document.redaction import shown_name
 from kernel.errors import FractalError, RunLocked
 from kernel.loop.run_context import FolderChanges
 from kernel.tools.operations import PROTECTED
+from kernel.tools.own import own_places
 from runtime.sandbox import restoring
 from runtime.sandbox.changes import changes, deleted, deletion_note, files_of
 from runtime.sandbox.process import run_to_end
@@ -244,6 +245,37 @@ class Snapshots:
         states = self.trees.states(tree, paths) if paths else {}
         restoring.restore(self.trees, {**dict.fromkeys(absent), **states})
 
+    def unkept(self, since: float) -> dict[str, list[str]]:
+        """What changed since a time in folders that are left out, by their name; a folder ends in a slash.
+
+        No command can set the time that this goes by. Who changed it is not known.
+        """
+        found: dict[str, list[str]] = {}
+        own = {os.path.relpath(path, self.folder) for path in own_places(self.folder)}
+        pending = [("", "")]
+        while pending:
+            inside, kind = pending.pop()
+            try:
+                with os.scandir(self.folder / inside) as listed:
+                    entries = list(listed)
+                tagged = inside and not kind and any(entry.name == CACHE_TAG for entry in entries)
+            except OSError:
+                continue
+            if tagged:
+                kind = CACHE_TAG
+            for entry in entries:
+                path = inside + entry.name
+                if path in self._left_out or path in own or entry.name in PROTECTED:
+                    continue
+                of = kind or (entry.name if entry.name in SKIPPED else "")
+                folder = entry.is_dir(follow_symlinks=False)
+                with suppress(OSError):
+                    if of and entry.stat(follow_symlinks=False).st_ctime >= since:
+                        found.setdefault(of, []).append(f"{path}/" if folder else path)
+                if folder:
+                    pending.append((f"{path}/", of))
+        return {kind: _innermost(paths) for kind, paths in sorted(found.items())}
+
     def _take(self) -> str:
         (self.home / "index.lock").unlink(missing_ok=True)  # of a process that died
         try:
@@ -404,6 +436,16 @@ class Snapshots:
         name = f"list-{hashlib.sha256(raw).hexdigest()[:16]}"
         disk.put(self.home / f"{name}.json", raw, mode=0o600, fsync=False)
         return name
+
+
+def _innermost(paths: Iterable[str]) -> list[str]:
+    """These paths in order, without the folders that have another one of them inside."""
+    ordered = sorted(paths)
+    return [
+        path
+        for path, following in zip(ordered, [*ordered[1:], ""], strict=True)
+        if not (path.endswith("/") and following.startswith(path))
+    ]
 
 
 def _is_privileged(mode: int) -> bool:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ from runtime.workspace.workspace import Workspace
 DIFF_CHARS = 200_000
 """Of one file's diff, for a person."""
 AROUND = 3
+COARSE = 0.02
+"""Seconds by which the times of files may be behind the clock."""
 APPLY = 0
 """In the place of a step: what was undone is that the changes of a worktree were applied."""
 
@@ -178,6 +181,17 @@ def diffs(
     if not pairs:
         return []
     return changes(snapshots.trees, net_changes(snapshots, pairs), around=AROUND, most=DIFF_CHARS)
+
+
+def unkept(snapshots: Snapshots, documents: Sequence[Document], step: int | None) -> dict[str, list[str]]:
+    """What changed, since a run or a step of its root began, in folders of which nothing is kept."""
+    created = {document.meta.id: document.meta.created for document in documents}
+    began = [
+        created.get(each.step.link.removesuffix(".md"), created[each.loop]) for each in acted(documents, step)
+    ]
+    if not began or not snapshots.folder.is_dir():
+        return {}
+    return snapshots.unkept(datetime.fromisoformat(min(began)).timestamp() - COARSE)
 
 
 def _pairs(snapshots: Snapshots, run: str, acts: Sequence[Acted]) -> list[Pair]:

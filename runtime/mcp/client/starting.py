@@ -93,9 +93,15 @@ def allowed(config: Configured, sandbox: Sandbox) -> Configured:
                 why = f", and it names what lies in {entry.project}, where runs write"
             troubles.append(
                 f"{entry.source} names the MCP server {name} ({entry.shown}), which you have not allowed yet"
-                f"{why}; review it, then run: fractal trust mcp:{name}"
+                f"{why}; review it, then run: {_to_allow(entry, sandbox)}"
             )
     return Configured(entries, tuple(troubles), tuple(waiting))
+
+
+def _to_allow(entry: Entry, sandbox: Sandbox) -> str:
+    """The command that allows a server for where it runs now, also where only a flag of a run says that."""
+    off = "FRACTAL_SANDBOX=off " if sandbox.mode == "off" else ""
+    return f"{off}fractal trust mcp:{entry.name}"
 
 
 @contextmanager
@@ -243,7 +249,7 @@ def _copied(entry: Entry, place: Path, sandbox: Sandbox) -> Entry:
     if trust.waiting([_item(entry, copied, entry.shown)]):
         raise ConfigurationError(
             "what it runs in this folder has changed since you allowed it; "
-            f"review it, then run: fractal trust mcp:{entry.name}"
+            f"review it, then run: {_to_allow(entry, sandbox)}"
         )
     finds = spellings(entry.project)
 
