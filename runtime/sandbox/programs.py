@@ -32,7 +32,7 @@ def _program(name: str, folder: Path, path: str) -> str | None:
     inside = None
     for place in path.split(os.pathsep):
         found = Path(place or ".", name).absolute()
-        if not (found.is_file() and os.access(found, os.X_OK)):
+        if not (os.access(found, os.X_OK) and found.is_file()):  # the user may not enter each folder on it
             continue
         if not any(_written(each, folder) for each in (found, found.resolve())):
             return str(found)

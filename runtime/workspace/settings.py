@@ -567,12 +567,12 @@ def read(path: Path, root: Path) -> Mapping[str, Any]:
     text = disk.text_of(path)
     try:
         data = yaml.safe_load(text)
+        learn_secrets(data)  # before an error can repeat one
     except Exception as error:  # YAML raises its own family, and others for what goes too deep
         mark = getattr(error, "problem_mark", None)
         line = f":{mark.line + 1}" if mark else ""
         problem = getattr(error, "problem", None) or explained(error)
         raise ConfigurationError(f"{path}{line}: not YAML: {problem}") from None
-    learn_secrets(data)  # before an error can repeat one
     if data is None:
         return {}
     if not isinstance(data, dict):

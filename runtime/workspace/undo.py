@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kernel.document.model import Document, Step
-from kernel.errors import RunLocked, UsageError
+from kernel.errors import RunLocked, StorageError, UsageError, raised_as
 from kernel.events import now
 from kernel.store.files import Store
 from runtime.sandbox.changes import Change, changes
@@ -204,5 +204,5 @@ def forget(workspace: Workspace) -> None:
     """Let go of the snapshots that only runs in the archive needed."""
     for home in workspace.snapshots.glob("*/folder"):
         snapshots = Snapshots(home.parent, Path(os.fsdecode(home.read_bytes())))
-        with snapshots.alone():
+        with raised_as(StorageError, str(home.parent)), snapshots.alone():
             snapshots.shadow.forget(workspace.has)

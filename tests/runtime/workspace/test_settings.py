@@ -38,6 +38,12 @@ def test_a_store_of_an_unknown_form_is_refused_in_plain_words(tmp_path: Path) ->
         load(tmp_path, {})
 
 
+def test_settings_that_contain_themselves_are_refused_with_their_file(tmp_path: Path) -> None:
+    (tmp_path / "fractal.yaml").write_text("observe: &a [*a]\n")
+    with pytest.raises(ConfigurationError, match=r"fractal\.yaml: not YAML"):
+        load(tmp_path, {})
+
+
 def test_a_model_in_the_environment_holds_before_the_ladder_of_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
