@@ -1,3 +1,7 @@
 """Everything around the kernel's loop: models, operations, memory, the command line."""
 
 __version__ = "0.1.0"
+
+from kernel.tools.own import stand_guard
+
+stand_guard()  # every way into Fractal comes by here, before it imports anything that is not its own

@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 import site
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from importlib.machinery import ModuleSpec, PathFinder, all_suffixes
 from inspect import currentframe
 from pathlib import Path
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import NamedTuple
 
 from kernel import disk
@@ -58,10 +58,16 @@ def own_places(folder: Path) -> Mapping[Path, str]:
     return _own_places(folder, tuple(sys.path), environment, _script(), user)
 
 
-def why_own(target: Path, folder: Path) -> str:
-    """Why no run may change `target`, which is, holds or lies in such a place of `folder`; "" if it may."""
+def why_own(target: Path, folder: Path, *, as_folder: bool = False, copied: bool = False) -> str:
+    """Why no run may change `target`, which is, holds or lies in such a place of `folder`; "" if it may.
+
+    `as_folder`: it only is or becomes a folder, so it may hold such a place. `copied`: a person brings it from
+    a copy or an earlier state, and that is how Fractal's own sources may be changed.
+    """
     for place, why in own_places(folder).items():
-        if target == place or place in target.parents or target in place.parents:
+        if copied and why.endswith(_COPY):
+            continue
+        if target == place or place in target.parents or (target in place.parents and not as_folder):
             return why
     return ""
 
@@ -117,12 +123,14 @@ def _imported_from(path: tuple[str, ...], script: str) -> Iterator[_Place]:
     """The entries of `sys.path` that Fractal imports from.
 
     An editable install of something else adds a folder that comes last. Fractal's own imports skip it
-    (`_Guard`) where runs write, so it may be changed, except what Python imports from it at its start.
+    (`_Guard`) where runs write, so it may be changed, except what Python imports from it before that guard
+    stands: at its start, and in place of Fractal itself where the folder comes before it.
     """
     library = os.path.dirname(os.__file__)  # noqa: PTH120
     before = path.index(library) if library in path else 0
     packages = [name for root in filter(None, map(sys.modules.get, _ROOTS)) for name in root.__path__]
     own = set(map(os.path.dirname, packages))
+    first = min((path.index(name) for name in own if name in path), default=len(path))
     named = [each for name in path if os.path.basename(name) in _PACKAGES for each in _named(name)]  # noqa: PTH119
     for n, name in enumerate(dict.fromkeys((*path, *named))):
         if not name or (n == 0 and script and name == os.path.dirname(script)):  # noqa: PTH120
@@ -134,9 +142,13 @@ def _imported_from(path: tuple[str, ...], script: str) -> Iterator[_Place]:
         elif name == library or os.path.basename(name) in _PACKAGES:  # noqa: PTH119
             yield _Place(name, "where Fractal imports packages from", _OUTSIDE, _ABOVE)
         else:
-            for module in AT_START:
+            shadows = name not in path or path.index(name) < first
+            for module in (*AT_START, *(_ROOTS if shadows else ())):
+                what = "what Python runs at each start"
+                if module in _ROOTS:
+                    what = "what Python imports in place of Fractal itself"
                 for ending in ("", *all_suffixes()):
-                    yield _Place(f"{name}/{module}{ending}", "what Python runs at each start", _OUTSIDE)
+                    yield _Place(f"{name}/{module}{ending}", what, _OUTSIDE)
 
 
 def _named(packages: str) -> Iterator[str]:
@@ -178,16 +190,32 @@ _written: set[Path] = set()
 def runs_write_in(folder: Path) -> None:
     """From now on Fractal imports nothing from `folder` (resolved), except from what no run may change."""
     _written.add(folder)
-    if _Guard not in sys.meta_path:
-        at = sys.meta_path.index(PathFinder) if PathFinder in sys.meta_path else 0
-        sys.meta_path.insert(at, _Guard)
+    stand_guard()
+
+
+def stand_guard() -> None:
+    """From now on Fractal's own imports skip what runs write: here, and in every workspace on `sys.path`."""
+    if PathFinder in sys.meta_path:
+        sys.meta_path[sys.meta_path.index(PathFinder)] = _Guard
+    elif _Guard not in sys.meta_path:
+        sys.meta_path.insert(0, _Guard)
 
 
 def imported_from(entry: str) -> bool:
     """Whether Fractal imports from an entry of `sys.path`."""
     place = _resolved(entry) if entry else Path.cwd()
     around = (place, *place.parents)
-    return all(any(own in around for own in own_places(each)) for each in around if each in _written)
+    return all(any(own in around for own in own_places(each)) for each in around if _runs_write(each))
+
+
+def _runs_write(folder: Path) -> bool:
+    return folder in _written or _is_workspace(folder)
+
+
+@lru_cache(maxsize=1024)
+def _is_workspace(folder: Path) -> bool:
+    """Whether runs have written in a folder: the state of them is there."""
+    return (folder / ".fractal" / "state").is_dir() or (folder / "state" / "runs").is_dir()
 
 
 @lru_cache(maxsize=256)
@@ -195,33 +223,44 @@ def _resolved(entry: str) -> Path:
     return Path(entry).resolve()
 
 
-class _Guard:
-    """Finds Fractal's own imports where no run writes, before `PathFinder` looks anywhere.
+@lru_cache(maxsize=16)
+def _skipped(path: tuple[str, ...], here: str, written: int) -> tuple[str, ...]:
+    """The entries of `sys.path` that Fractal does not import from."""
+    return tuple(entry for entry in path if not imported_from(entry))
 
-    An import is Fractal's where Fractal's code is on the stack nearer than code of the folder.
+
+class _Guard(PathFinder):
+    """`PathFinder`, for which Fractal's own imports see nothing where runs write, as if it were not there.
+
+    An import is Fractal's where Fractal's code is on the stack nearer than code of the folder. It stands in
+    the place of `PathFinder`: what it skips is then found by nobody.
     """
 
-    @staticmethod
-    def find_spec(name: str, path: object = None, target: object = None) -> ModuleSpec | None:
-        """The module where Fractal may import it. Raises `ModuleNotFoundError` where it is only elsewhere."""
+    @classmethod
+    def find_spec(  # pyright: ignore[reportIncompatibleMethodOverride]
+        cls, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """The module where it may be imported from."""
+        skipped = _skipped(tuple(sys.path), _here() if "" in sys.path else "", len(_written))
         here = currentframe()
-        if path is not None or here is None or not _by_fractal(here.f_back):
-            return None
-        safe = [entry for entry in sys.path if imported_from(entry)]
-        others = [entry for entry in sys.path if entry not in safe]
-        if not others:
-            return None
-        if spec := PathFinder.find_spec(name, safe):
-            return spec
-        if spec := PathFinder.find_spec(name, others):
-            raise ModuleNotFoundError(
-                f"{spec.origin or name}: lies where runs write, so Fractal does not import it", name=name
-            )
-        return None
+        if not skipped or here is None or not _by_fractal(here.f_back, skipped):
+            return PathFinder.find_spec(fullname, path, target)
+        if path is None:
+            return PathFinder.find_spec(fullname, [each for each in sys.path if each not in skipped], target)
+        inside = tuple(f"{os.path.abspath(each)}{os.sep}" for each in skipped)  # noqa: PTH100
+        safe = [each for each in path if not each.startswith(inside)]
+        return PathFinder.find_spec(fullname, safe or path, target)  # of a package that is there all the same
 
 
-def _by_fractal(frame: FrameType | None) -> bool:
-    places = tuple(f"{folder}{os.sep}" for folder in _written)
+def _here() -> str:
+    try:
+        return os.getcwd()  # noqa: PTH109 (this is called often)
+    except FileNotFoundError:  # it was removed
+        return ""
+
+
+def _by_fractal(frame: FrameType | None, skipped: tuple[str, ...]) -> bool:
+    places = tuple(f"{folder}{os.sep}" for folder in (*_written, *filter(None, skipped)))
     while frame:
         module = frame.f_globals.get("__name__", "")
         if module.partition(".")[0] in _ROOTS:

@@ -14,8 +14,9 @@ from kernel import disk
 from kernel.document.model import Step
 from kernel.document.redaction import shown_name
 from kernel.errors import OperationFailed, UsageError
+from kernel.tools.own import why_own
 from runtime.sandbox.changes import notable
-from runtime.sandbox.trees import Moved, State, Trees
+from runtime.sandbox.trees import Moved, State, Trees, is_folder
 
 if TYPE_CHECKING:
     from runtime.sandbox.snapshot import Snapshots
@@ -173,6 +174,7 @@ def put_back(
         path: (current.get(path), state) for path, state in target.items() if state != current.get(path)
     }
     left = {path: why for path, each in planned.items() if (why := _why_left(*each, force=force))}
+    left |= no_run_may_write(snapshots.folder, {path: state for path, (_, state) in planned.items() if state})
     planned = {path: each for path, each in planned.items() if path not in left}
     if planned:
         begins(now)
@@ -180,6 +182,16 @@ def put_back(
     lines = [f"{shown_name(path)}: {_outcome(each)}" for path, each in notable(planned).items()]
     lines += [f"{shown_name(path)}: {left[path]}" for path in sorted(left)]
     return UndoResult(now, snapshots.take(run), tuple(lines))
+
+
+def no_run_may_write(folder: Path, target: Mapping[str, State | None]) -> dict[str, str]:
+    """Why paths of `folder` do not get the state that a run left or meets there: Fractal runs from them."""
+    found: dict[str, str] = {}
+    for path, state in target.items():
+        harmless = state is None or is_folder(state)
+        if why := why_own(folder / path, folder, as_folder=harmless, copied=True):
+            found[path] = f"left as it is; {why}"
+    return found
 
 
 def _half_done(current: State | None, before: State | None, after: State | None) -> bool:

@@ -14,7 +14,7 @@ from kernel.events import now
 from kernel.store.files import Store
 from runtime.sandbox.changes import Change, changes, kind_of, notable
 from runtime.sandbox.merging import merge
-from runtime.sandbox.restoring import put_back
+from runtime.sandbox.restoring import no_run_may_write, put_back
 from runtime.sandbox.snapshot import Snapshots
 from runtime.workspace.undo import APPLY, AROUND, DIFF_CHARS, acted, in_effect, undone
 from runtime.workspace.worktrees import Worktree, remove
@@ -24,6 +24,8 @@ def apply(
     folder: Snapshots, work: Snapshots, store: Store, root: Document, *, force: bool = False
 ) -> list[str]:
     """Merge what the run changed since it was last applied into the user's folder; one line per file.
+
+    What no run may write in that folder is left out, and said.
 
     Raises `UsageError`, with nothing written, if both sides changed the same; `force` takes the run's
     version. An apply that was cut short goes on.
@@ -37,6 +39,9 @@ def apply(
             raise UsageError(why)
         last: dict[str, Any] = begun or {"tree": work.take(root.meta.run), "force": force}
         moved = work.trees.changes(_base(root), last["tree"])
+        refused = no_run_may_write(folder.folder, {path: after for path, (_, after) in moved.items()})
+        moved = {path: each for path, each in moved.items() if path not in refused}
+        said = [f"{shown_name(path)}: {why}" for path, why in sorted(refused.items())]
         before = last.get("before") or folder.take(root.meta.run)
         found = merge(work.trees, moved, folder.trees, before, force=last["force"])
         if found.conflicts:
@@ -50,14 +55,15 @@ def apply(
             _note(store, root, [*entries, {**entry, "at": now()}])
 
         if not moved:
-            return []
+            return said
         options = {"force": force, "again": bool(begun)}
         with disk.writing_state(folder.folder):
             put = put_back(folder, root.meta.run, [found.moves], begins=lambda _: noted(), **options)
         noted(put.after)
-    return [
-        f"{kind_of(each)} {shown_name(path)}{' (merged with your changes)' if path in found.merged else ''}"
-        for path, each in notable(moved).items()
+    merged = " (merged with your changes)"
+    lines = notable(moved).items()
+    return said + [
+        f"{kind_of(each)} {shown_name(path)}{merged if path in found.merged else ''}" for path, each in lines
     ]
 
 
