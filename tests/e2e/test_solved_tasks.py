@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from lanes import NIGHT, every, within
+from llm_server import LlmServer
 from playing import REVERSE as PLAN
 
 from kernel.asking.prompt import MEMORY
@@ -146,11 +147,33 @@ def test_model_checks_what_code_cannot_decide(work: Path, do: Do) -> None:
     assert phases["plan"] == "memory" and phases["check"].startswith("scripted:")
 
 
-def test_learned_task_works_without_a_model(work: Path, do: Do) -> None:
+def test_learned_task_works_without_a_model_once_a_person_said_it_is_good(work: Path, do: Do) -> None:
+    """Until then it is a draft: what a model that is gone says of its own plan is no evidence for it."""
     judged = {**PLAN, "success": [{"judge": "the lines are all there"}]}
-    do(plan=judged)
+    first = do(plan=judged)
+    waiting = do("Mirror the lines of other.md into there.md", model="reflex")
+    assert waiting.status == "waiting" and not (work / "there.md").exists()
+    assert "no person has approved of it" in waiting.path.read_text()
+    fractal = Fractal(work)
+    fractal.feedback(first.run, True)
+    fractal.brain.close()
     again = do("Mirror the lines of other.md into there.md", model="reflex")
-    assert again.exit == 0 and root(work, again).meta.unverified
+    assert again.exit == 0 and root(work, again).meta.unverified and not calls(again)
+    assert (work / "there.md").read_text() == "number two\n"
+
+
+def test_learned_task_works_while_its_model_cannot_be_reached(
+    work: Path, do: Do, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "not-used")
+    server = LlmServer()
+    settings = {"model": "openai/m", "api_base": server.url}
+    with server.running():
+        server.say(json.dumps(PLAN))
+        server.say(json.dumps(ACCEPT))
+        assert calls(do(**settings)) == 2
+    again = do("Mirror the lines of other.md into there.md", **settings)
+    assert (calls(again), again.status) == (0, "complete")
     assert (work / "there.md").read_text() == "number two\n"
 
 

@@ -3,8 +3,11 @@
 A procedure carries its maker, the evidence for it, and a mark over both and over all that is replayed, by the
 user's own key (`kernel.store.key`). Without this user's mark it is a draft: it came with a folder, or
 somebody has edited it. It is bound to its maker: once that model is not on the ladder any more, it is a
-draft as well, unless a person has approved of it. What a model says of its own plan, also in criteria that
-it wrote, is no evidence for it.
+draft as well, unless a person has approved of it. A model that is configured and cannot be reached is on it.
+
+What a model says of its own plan is no evidence for it, also not a criterion that failed before and holds
+now: a hostile model writes one that its plan meets and does something more beside it. So nothing replays
+where no model is left until a person says once that the result was good.
 """
 
 from __future__ import annotations
