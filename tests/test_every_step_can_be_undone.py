@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -424,7 +423,13 @@ def _installed(work: Path) -> None:
     ):
         (work / name).parent.mkdir(parents=True, exist_ok=True)
         (work / name).write_text("as installed")
-    time.sleep(0.1)
+    installed, probe = (work / "target/debug/app").stat().st_ctime, work.parent / "probe"
+
+    def is_older() -> bool:
+        probe.write_text("")
+        return probe.stat().st_ctime > installed + 0.1
+
+    until(is_older)
 
 
 def test_run_of_an_older_version_names_its_copies(play: Play, work: Path) -> None:
