@@ -384,7 +384,8 @@ def test_a_call_that_is_kept_asks_when_a_folder_that_it_names_has_changed(
     put(work.folder, "pk/__main__.py", "import helper\n")
     put(work.folder, "pk/helper.py", "said = 1\n")
     call = {"tool": "bash", "args": {"command": command}}
-    assert asks(played := work.run(call)) == command
+    played = work.run(call)
+    assert asks(played) == command
     work.approve(played, ALWAYS)
     assert asks(work.run(call)) == ""
     change(work.folder)

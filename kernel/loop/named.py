@@ -170,13 +170,13 @@ def _listing(place: Path, hidden: Collection[str]) -> str:
     """What tells a folder from one with another file in it, or with a file of another content or target."""
     seen, count, left = hashlib.sha256(), 0, HASHED
     for where, folders, files in os.walk(place):
-        links = [each for each in folders if os.path.islink(f"{where}/{each}")]
+        links = [each for each in folders if Path(where, each).is_symlink()]
         folders[:] = sorted(each for each in folders if each not in disk.SKIPPED)
         folders[:] = [each for each in folders if f"{where}/{each}" not in hidden]
         for name in sorted([*files, *links]):
             path, entry = Path(where, name), [os.path.relpath(f"{where}/{name}", place)]
             with suppress(OSError):
-                entry += [os.readlink(path)] if path.is_symlink() else []
+                entry += [str(path.readlink())] if path.is_symlink() else []
                 if path.is_file():
                     left -= path.stat().st_size
                     entry.append(_content(path, count < LISTED and left >= 0))
