@@ -572,7 +572,7 @@ def read(path: Path, root: Path) -> Mapping[str, Any]:
         line = f":{mark.line + 1}" if mark else ""
         problem = getattr(error, "problem", None) or explained(error)
         raise ConfigurationError(f"{path}{line}: not YAML: {problem}") from None
-    learn_secrets(data)  # before an error can repeat one
+    learn_secrets(data, ours=path == user_file())  # before an error can repeat one
     if data is None:
         return {}
     if not isinstance(data, dict):
