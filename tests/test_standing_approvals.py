@@ -5,14 +5,15 @@ Each session here is a new one that reads everything from disk.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from lanes import NIGHT
-from playing import ACCEPT, Played, bash, doing, plan, player, write
+from playing import ACCEPT, Played, bash, doing, plan, player, put, write
 
 from kernel.errors import UsageError
 from kernel.loop.approval import ALWAYS, SAME_KIND, TERMINAL, Decider
@@ -319,3 +320,96 @@ def test_a_run_cannot_approve_for_itself(work: Work) -> None:
     played = work.run(write("fractal.yaml", entry), bash("touch b"), approve=["shell"])
     assert "approved" not in work.file.read_text()
     assert asks(played) in ("touch b", "") and not (work.folder / "b").exists()
+
+
+# ---- what a call names is approved as it was, folders as well --------------------------------------------
+
+
+def helper_changes(place: Path) -> None:
+    put(place, "pk/helper.py", "said = 2\n")
+
+
+def helper_of_the_same_time_and_size(place: Path) -> None:
+    before = (place / "pk/helper.py").stat()
+    helper_changes(place)
+    os.utime(place / "pk/helper.py", ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def another_file_comes(place: Path) -> None:
+    put(place, "pk/random.py", "")
+
+
+def deep_file_comes(place: Path) -> None:
+    put(place, "pk/a/b/c.py", "")
+
+
+def file_goes(place: Path) -> None:
+    (place / "pk/helper.py").unlink()
+
+
+def link_to_a_folder(place: Path) -> None:
+    put(place, "other/c.py", "")
+    (place / "pk/sub").symlink_to(place / "other")
+
+
+def link_to_a_file(place: Path) -> None:
+    (place / "pk/helper.py").rename(place / "helper.py")
+    (place / "pk/helper.py").symlink_to(place / "helper.py")
+
+
+NAMES_A_FOLDER = (
+    "python3 pk",
+    "python3 -m unittest discover -s pk",
+    "cp -r --from=pk /tmp/x",
+    "sh -c 'ls pk/'",
+)
+
+
+@pytest.mark.parametrize("command", NAMES_A_FOLDER)
+@pytest.mark.parametrize(
+    "change",
+    [
+        helper_changes,
+        helper_of_the_same_time_and_size,
+        another_file_comes,
+        deep_file_comes,
+        file_goes,
+        link_to_a_folder,
+        link_to_a_file,
+    ],
+)
+def test_a_call_that_is_kept_asks_when_a_folder_that_it_names_has_changed(
+    work: Work, command: str, change: Callable[[Path], None]
+) -> None:
+    put(work.folder, "pk/__main__.py", "import helper\n")
+    put(work.folder, "pk/helper.py", "said = 1\n")
+    call = {"tool": "bash", "args": {"command": command}}
+    played = work.run(call)
+    assert asks(played) == command
+    work.approve(played, ALWAYS)
+    assert asks(work.run(call)) == ""
+    change(work.folder)
+    assert asks(work.run(call)) == command
+
+
+def test_the_folder_counts_by_its_contents_wherever_and_whenever_it_was_copied(work: Work) -> None:
+    put(work.folder, "pk/__main__.py", "")
+    work.approve(work.run(bash("python3 pk")), ALWAYS)
+    os.utime(work.folder / "pk/__main__.py", (1, 1))
+    assert asks(work.run(bash("python3 pk"))) == ""
+
+
+@pytest.mark.parametrize("scope", [ALWAYS, SAME_KIND])
+def test_what_changes_between_the_question_and_the_answer_is_not_approved(work: Work, scope: str) -> None:
+    put(work.folder, "Makefile", "all:\n\techo one\n")
+    played = work.run(bash("make"))
+    put(work.folder, "Makefile", "all:\n\techo two\n")
+    assert asks(work.approve(played, scope)) == "make"
+
+
+def test_a_call_that_names_more_than_is_looked_at_is_not_kept(work: Work) -> None:
+    for n in range(30):
+        put(work.folder, f"d{n}/x", "")
+    played = work.run(bash("ls " + " ".join(f"d{n}" for n in range(30))))
+    with pytest.raises(UsageError, match="names too many files"):
+        work.approve(played, ALWAYS)

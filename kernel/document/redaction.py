@@ -341,8 +341,9 @@ def _seen(hit: re.Match[str]) -> str:
 
 
 _learned: dict[str, str] = {}
+_of_folders: dict[str, str] = {}
 _of_runs: dict[str, str] = {}
-MOST_OF_RUNS = 1_000
+MOST_OF_RUNS = 2_000
 """Spellings of values of runs that a process knows; the oldest are forgotten first."""
 
 
@@ -361,18 +362,22 @@ def learn_value(name: str, value: str) -> None:
             del _of_runs[spelling]
 
 
-def learn_secrets(values: Any) -> None:
-    """Learn each text of settings whose name says that it is a secret, such as `api_key`."""
+def learn_secrets(values: Any, *, ours: bool = True) -> None:
+    """Learn each text of settings whose name says that it is a secret, such as `api_key`.
+
+    Those of a file that comes with a folder are not `ours`: nobody has given them to the process, and they
+    hide nothing in what a person approves.
+    """
     if isinstance(values, list):
         for each in cast(list[Any], values):
-            learn_secrets(each)
+            learn_secrets(each, ours=ours)
     elif isinstance(values, Mapping):
         for name, value in cast(Mapping[Any, Any], values).items():
             if isinstance(value, str) and names_secret(str(name)):
                 if not value.startswith(("/", "~", "$")):  # it says where the secret is
-                    learn_secret(str(name), value)
+                    (_learned if ours else _of_folders).update(_spellings(str(name), value))
             else:
-                learn_secrets(value)
+                learn_secrets(value, ours=ours)
 
 
 def secret_of(variable: str) -> str:
@@ -400,13 +405,55 @@ def names_secret(name: str) -> bool:
 
 
 def _spellings(name: str, value: str) -> dict[str, str]:
-    """A secret as it is, and as addresses, JSON and Base64 write it; none if it is too short."""
+    """A secret as it is, and as addresses, JSON, Base64, hexadecimal digits and capitals write it.
+
+    None if it is too short. A part of a secret is not looked for, since it could be any text, nor one that is
+    broken into lines: what stands between its parts may be anything.
+    """
     value = value.strip()
     if len(value) < LEAST:
         return {}
     raw = value.encode("utf-8", "surrogatepass")
-    forms = (value, quote(raw, safe=""), json.dumps(value)[1:-1], base64.b64encode(raw).decode().rstrip("="))
+    code, in_json = raw.hex(), json.dumps(value)[1:-1]
+    forms = [value, quote(raw, safe=""), in_json, in_json.replace("/", r"\/"), code, code.upper()]
+    forms += [base64.b64encode(raw).decode().rstrip("="), _within_base64(raw, 1), _within_base64(raw, 2)]
+    forms += [value.upper(), value.lower()] if any(map(str.isdigit, value)) else []  # else it may be a word
     return dict.fromkeys(forms, name)
+
+
+def _within_base64(raw: bytes, before: int) -> str:
+    """What Base64 makes of bytes behind others, such as a user's name, whatever stands around them."""
+    whole = (before + len(raw)) // 3 * 4
+    return base64.b64encode(bytes(before) + raw).decode()[4:whole]
+
+
+_HTML_NAMES = {
+    "&": "amp",
+    "<": "lt",
+    ">": "gt",
+    '"': "quot",
+    "'": "apos",
+    "+": "plus",
+    "/": "sol",
+    "=": "equals",
+}
+
+
+@lru_cache(maxsize=4096)
+def _longest_part(value: str) -> str:
+    """What HTML leaves as it is of a value."""
+    return max(re.split(r"[^A-Za-z0-9]+", value), key=len)
+
+
+@lru_cache(maxsize=128)
+def _in_html(value: str) -> re.Pattern[str]:
+    """A value as HTML writes it: each sign by itself, by its name, or by its number in one of two bases."""
+
+    def ways(sign: str) -> str:
+        named = f"|{_HTML_NAMES[sign]}" if sign in _HTML_NAMES else ""
+        return rf"(?:{re.escape(sign)}|&(?:#0*{ord(sign)}|#[xX]0*(?i:{ord(sign):x}){named});)"
+
+    return re.compile("".join(each if each.isalnum() else ways(each) for each in value))
 
 
 def redact(text: str) -> str:
@@ -549,6 +596,10 @@ def redactor(mark: Mark | None = None) -> Callable[[str], str]:
 
 
 def _without_values(text: str, secrets: Mapping[str, str], mark: Mark) -> str:
+    if "&" in text and ";" in text:
+        for value, name in secrets.items():
+            if not value.isalnum() and _longest_part(value) in text:
+                text = _in_html(value).sub(lambda hit, name=name: mark(name, hit[0]), text)
     there = [value for value in secrets if value in text]
     if not there:
         return text
@@ -558,7 +609,7 @@ def _without_values(text: str, secrets: Mapping[str, str], mark: Mark) -> str:
 
 def _known() -> dict[str, str]:
     """The secrets that are known by value, each with its name."""
-    return _of_runs | _given()
+    return _of_runs | _of_folders | _given()
 
 
 def _given() -> dict[str, str]:

@@ -224,7 +224,7 @@ def approved_before(
             call_digest(rule.tool, rule.args, {}) == call
             and set(guarded) <= set(rule.effects)
             and shown <= set(rule.dangers)
-            and (rule.files is None or rule.files == files_of(run_context, tool, args, listings=False))
+            and (rule.files is None or rule.files == files_of(run_context, tool, args))
         ):
             return str(SAME_CALL)
     names = {danger.rule for danger in dangers}
@@ -235,20 +235,19 @@ def approved_before(
             and each["kind"] == kind
             and set(guarded) <= set(each["effects"])
             and names <= set(each["dangers"])
-            and each.get("files", {}) == files_of(run_context, tool, kind, listings=False)
+            and each.get("files", {}) == files_of(run_context, tool, kind)
         ):
             return f"{each['by']}, for `{kind}`"
     return ""
 
 
-def files_of(run_context: RunContext, tool: Tool, args: Any, *, listings: bool = True) -> dict[str, str]:
-    """The files of the folder that a call names, each with the digest of its content."""
+def files_of(run_context: RunContext, tool: Tool, args: Any) -> dict[str, str]:
+    """The files and folders that a call names, each with the digest of its content."""
     return named_files(
         run_context.folder,
         args,
         command=tool.name == "bash" or tool.scheme == "command",
         apart=run_context.private,
-        listings=listings,
     )
 
 
@@ -262,13 +261,13 @@ def remember(session: Session, step: Step, scope: str, by: Decider) -> None:
         return
     effects, dangers = tuple(evidence.get("approval", ())), tuple(evidence.get("dangers", ()))
     if scope == ALWAYS and "results" not in evidence:
-        tool = session.catalogue.get(step.tool)
-        files = files_of(run, tool, dict(step.args or {}), listings=False)
+        files = evidence.get("names", {})  # as they were when the question was asked
         rule = ApprovedCall(step.tool, dict(step.args or {}), effects, dangers, files=files)
         run.policy = replace(run.policy, approved=(*run.policy.approved, rule))
     elif scope == SAME_KIND and (kind := evidence.get("kind")):
         names = [danger.partition(": ")[2].partition(". ")[0] for danger in dangers]
-        files = files_of(run, session.catalogue.get(step.tool), str(kind), listings=False)
+        now = files_of(run, session.catalogue.get(step.tool), str(kind))
+        files = {name: evidence.get("names", {}).get(name, mark) for name, mark in now.items()}
         about = {"kind": kind, "effects": list(effects), "dangers": names, "by": str(by)}
         run.approved_kinds.append(about | ({"files": files} if files else {}))
         session.meta(extra={**session.doc.meta.extra, "approved": list(run.approved_kinds)})

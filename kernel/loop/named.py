@@ -52,6 +52,8 @@ HASHED = 64_000_000
 """Bytes of one file that are read; a larger one counts by size and time."""
 MORE = "and "
 """How the entry for files beyond `KEPT` begins."""
+TOO_MANY = "the first "
+"""How the digest begins of a folder that has more than counts."""
 KEPT = 20
 """Most files that a step's evidence lists; further ones have one digest together."""
 PLACES = 20
@@ -61,31 +63,33 @@ SEARCHED = 100_000
 LONGEST = 1_024
 """Characters of a word that may be a path."""
 LISTED = 2_000
-"""Most entries of a named folder that count."""
+"""Most files of a named folder whose contents count; of further ones only size and time do."""
+WALKED = 20_000
+"""Most files of a named folder that count at all."""
 _BREAKS = re.compile(r"[\s'\"`;|&<>(){}\[\],]+")
 _WITHIN = re.compile(r"[=:@]")
 _GLOB = re.compile(r"[*?[]")
 _MODULE = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*")
 
 
-def named_files(
-    folder: Path, args: Any, *, command: bool, apart: Collection[Path] = (), listings: bool = True
-) -> dict[str, str]:
+def named_files(folder: Path, args: Any, *, command: bool, apart: Collection[Path] = ()) -> dict[str, str]:
     """The files that arguments name, by their path in the folder: the SHA-256 of each.
 
     Of a `command` each word counts, and files that it starts without their names. Of other calls only
-    arguments that are a path as they stand do. A named folder counts by its `listings`; what is `apart`, such
-    as the state of the runs, does not.
+    arguments that are a path as they stand do. A named folder counts with all that is in it; what is `apart`,
+    such as the state of the runs, does not.
     """
     root = folder.resolve()
     hidden = {str(each) for each in apart}
-    words = list(dict.fromkeys(each for text in _texts(args) for each in _words(text, command)))[:WORDS]
+    every = list(dict.fromkeys(each for text in _texts(args) for each in _words(text, command)))
+    words = every[:WORDS]
     for pattern in [word for word in words if command and _GLOB.search(word)][:PLACES]:
         with suppress(OSError, ValueError, NotImplementedError):
             found_by = root.glob(pattern.replace("**", "*"))
             words += [str(path.relative_to(root)) for path in islice(found_by, FILES)]
     named = [path for path in map(root.joinpath, words) if _inside(path, root) and path.is_dir()]
-    places = [path for path in dict.fromkeys(map(_plain, named)) if not _is_apart(path, hidden)][:PLACES]
+    folders = [path for path in dict.fromkeys(map(_plain, named)) if not _is_apart(path, hidden)]
+    places, unread = folders[:PLACES], len(every) - len(words) + len(folders[PLACES:])
     names = [*words, *_modules(words), *UNNAMED] if command else words
     found: dict[str, str] = {}
     settings = [place / ".git" / "config" for place in places] if command else []
@@ -93,9 +97,10 @@ def named_files(
         shown = _inside(path, root)
         if shown and shown not in found and path.is_file() and not _is_apart(_plain(path), hidden):
             found[shown] = _content(path, len(found) < FILES)
-    for place in places if listings else ():
+    for place in places:
         found[f"{_inside(place, root)}/"] = _listing(place, hidden)
-    return _shortened(dict(sorted(found.items())))
+    named_more = {f"{MORE}{unread} more words": "not looked into"} if unread else {}
+    return _shortened(dict(sorted(found.items()))) | named_more
 
 
 def _shortened(found: dict[str, str]) -> dict[str, str]:
@@ -162,17 +167,21 @@ def _content(path: Path, read: bool) -> str:
 
 
 def _listing(place: Path, hidden: Collection[str]) -> str:
-    """What tells a folder from the same one with another file in it."""
-    seen, count = hashlib.sha256(), 0
+    """What tells a folder from one with another file in it, or with a file of another content or target."""
+    seen, count, left = hashlib.sha256(), 0, HASHED
     for where, folders, files in os.walk(place):
+        links = [each for each in folders if Path(where, each).is_symlink()]
         folders[:] = sorted(each for each in folders if each not in disk.SKIPPED)
         folders[:] = [each for each in folders if f"{where}/{each}" not in hidden]
-        for name in sorted(files):
+        for name in sorted([*files, *links]):
+            path, entry = Path(where, name), [os.path.relpath(f"{where}/{name}", place)]
             with suppress(OSError):
-                state = os.lstat(f"{where}/{name}")
-                entry = f"{where}/{name}\0{state.st_size}\0{state.st_mtime_ns}\n"
-                seen.update(entry.encode("utf-8", "surrogateescape"))
+                entry += [str(path.readlink())] if path.is_symlink() else []
+                if path.is_file():
+                    left -= path.stat().st_size
+                    entry.append(_content(path, count < LISTED and left >= 0))
+            seen.update("\0".join([*entry, "\n"]).encode("utf-8", "surrogateescape"))
             count += 1
-            if count >= LISTED:
-                return f"the first {LISTED} entries, {seen.hexdigest()}"
+            if count >= WALKED:
+                return f"{TOO_MANY}{WALKED} files, {seen.hexdigest()}"
     return seen.hexdigest()

@@ -63,6 +63,11 @@ def seen(text: str) -> str:
     return "".join(map(_seen, text)) if not text.isprintable() or _UNSEEN.search(text) else text
 
 
+def one_line(text: str) -> Verbatim:
+    """The text as one line with every character that cannot be seen escaped, for what a person approves."""
+    return Verbatim(seen(text).replace("\n", "\\n").replace("\t", "\\t"))
+
+
 def _seen(sign: str) -> str:
     if sign in "\n\t" or (sign.isprintable() and not _UNSEEN.match(sign)):
         return sign

@@ -90,7 +90,7 @@ def allow(items: Sequence[Item], *, sure: bool = False) -> bool:
 
     notify(f"{items[0].folder} asks for permissions that you have not granted:", "yellow")
     for item in items[:MOST_ITEMS]:
-        notify(f"  {item}")
+        notify(Verbatim(f"  {item.line()}"))
     if len(items) > MOST_ITEMS:
         notify(f"  … and {len(items) - MOST_ITEMS} more; to see all: fractal trust --json")
     if not (sure or sys.stdin.isatty()):

@@ -11,12 +11,15 @@ from pathlib import Path
 from typing import Any, cast
 
 from kernel import disk
+from kernel.document.redaction import Verbatim
 from kernel.errors import ConfigurationError
 
 VARIABLE = "FRACTAL_TRUST"
 """Set to `all`, everything of every folder is allowed: for containers and CI. No file can say so."""
 SHOWN_ITEMS = 12
 """Items that an error message lists."""
+LONGEST = 2_500
+"""Characters of an item in an error message; `fractal trust` shows all."""
 
 
 @dataclass(frozen=True)
@@ -29,8 +32,20 @@ class Item:
     shown: str
     optional: bool = False  # without permission a run goes on as if it were not there
 
+    def __post_init__(self) -> None:
+        from kernel.loop.question import one_line  # most commands ask for nothing
+
+        object.__setattr__(self, "shown", one_line(self.shown))
+
+    def line(self) -> Verbatim:
+        """What is allowed, exactly, on one line."""
+        from kernel.loop.question import one_line
+
+        return one_line(f"{self.name}: {self.shown}")
+
     def __str__(self) -> str:
-        return f"{self.name}: {self.shown}"
+        line = self.line()
+        return line if len(line) <= LONGEST else f"{line[:LONGEST]}… [{len(line):,} characters]"
 
 
 class Untrusted(ConfigurationError):

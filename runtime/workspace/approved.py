@@ -13,7 +13,7 @@ from kernel.document.model import Step
 from kernel.document.redaction import redact
 from kernel.errors import ConfigurationError
 from kernel.loop.approval import ALWAYS, SAME_KIND, serious
-from kernel.loop.named import MORE
+from kernel.loop.named import MORE, TOO_MANY
 from runtime.workspace import trust
 from runtime.workspace.inserting import line_of, with_call
 from runtime.workspace.settings import read
@@ -62,7 +62,8 @@ def _why_not_kept(workspace: Workspace, folder: Path, step: Step) -> str:
     text = to_json(dict(step.args or {}))
     if step.evidence.get("results"):
         return "the call depends on results of this run"
-    if any(name.startswith(MORE) for name in step.evidence.get("names", ())):
+    names = step.evidence.get("names", {})
+    if any(name.startswith(MORE) or mark.startswith(TOO_MANY) for name, mark in names.items()):
         return "the call names too many files"
     if step.whole or len(text) > LONGEST:
         return f"the call has more than {LONGEST:,} characters, or a secret"
@@ -90,8 +91,8 @@ def keep(workspace: Workspace, folder: Path, steps: Iterable[Step]) -> Path:
 def _entry(step: Step, here: str) -> dict[str, Any]:
     call: dict[str, Any] = {"tool": step.tool, "args": dict(step.args or {})}
     effects, dangers = step.evidence.get("approval"), step.evidence.get("dangers")
-    files = {name: mark for name, mark in step.evidence.get("names", {}).items() if not name.endswith("/")}
-    call |= {"files": files} if files else {}
+    files = step.evidence.get("names")
+    call |= {"files": dict(files)} if files else {}
     call |= {"effects": list(effects)} if effects else {}
     call |= {"dangers": list(dangers)} if dangers else {}
     return call | ({"folder": here} if here != "." else {})

@@ -567,7 +567,7 @@ def read(path: Path, root: Path) -> Mapping[str, Any]:
     text = disk.text_of(path)
     try:
         data = yaml.safe_load(text)
-        learn_secrets(data)  # before an error can repeat one
+        learn_secrets(data, ours=path == user_file())  # before an error can repeat one
     except Exception as error:  # YAML raises its own family, and others for what goes too deep
         mark = getattr(error, "problem_mark", None)
         line = f":{mark.line + 1}" if mark else ""

@@ -30,8 +30,6 @@ CHANGED = "changed by a run"
 """The name of the mark on settings that changed while a run worked; what was allowed has other names."""
 README = "README.md"
 """A file of `system/` that is no instruction."""
-CALL_CHARS = 2_500
-"""Characters of a setting or approved call that are shown: more than `fractal approve --always` keeps."""
 
 
 def accept(items: Iterable[Item]) -> None:
@@ -82,8 +80,7 @@ def _given(value: Any) -> Any:
 
 
 def _shown(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
-    return text if len(text) <= CALL_CHARS else f"{text[:CALL_CHARS]}… [{len(text):,} characters]"
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
 
 
 Pins = dict[str, pinned.Digests]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 
@@ -270,3 +271,37 @@ def test_cut_prefers_the_tail_and_names_the_whole() -> None:
     assert len(tail) > 1.9 * len(head)
     first, last = cut(text, 500, "x", head=2 / 3).split("\n[… ")
     assert len(first) > 1.9 * len(last.split(" …]\n")[1])
+
+
+SPELT = "Kq7-stone+Bridge/5512=wT"
+
+
+@pytest.mark.parametrize(
+    "spelling",
+    [
+        SPELT.encode().hex(),
+        SPELT.encode().hex().upper(),
+        SPELT.upper(),
+        SPELT.lower(),
+        SPELT.replace("/", r"\/"),
+        SPELT.replace("+", "&plus;").replace("/", "&#047;").replace("=", "&#x3d;"),
+        SPELT.replace("+", "&#x2B;").replace("=", "&equals;"),
+        SPELT.replace("-", "&#45;"),
+        *(
+            base64.b64encode(bytes(n) + SPELT.encode() + bytes(m)).decode()
+            for n in range(4)
+            for m in range(3)
+        ),
+    ],
+)
+def test_a_known_secret_is_hidden_in_other_spellings(monkeypatch: pytest.MonkeyPatch, spelling: str) -> None:
+    monkeypatch.setenv("DEPLOY_TOKEN", SPELT)
+    shown = redact(f"before {spelling} after")
+    assert "[redacted DEPLOY_TOKEN]" in shown and spelling not in shown
+    assert shown.startswith("before ") and shown.endswith(" after") and len(shown) < 50
+
+
+@pytest.mark.parametrize("text", ["a &lt; b; stone &amp; bridge", "Kq7 &#45; 5512;", "&;" * 10])
+def test_html_without_a_secret_stays(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setenv("DEPLOY_TOKEN", SPELT)
+    assert redact(text) == text

@@ -107,6 +107,10 @@ class Configured:
     waiting: tuple[Entry, ...] = ()  # for the user's permission
 
 
+_PLAIN = re.compile(r"[\w@%+=:,./~$?&{}-]+")
+"""What is one argument, or an address, without quotes."""
+
+
 def inside(path: Path, project: Path) -> bool:
     """Whether a path is the folder or in it, as written or behind links; a relative one is, for safety."""
     if not path.is_absolute():
@@ -198,7 +202,7 @@ def _servers(path: Path) -> Mapping[str, Any]:
         raise ConfigurationError(f"{path}: not JSON in UTF-8: {error}") from None
     except OSError as error:
         raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from None
-    learn_secrets(data)
+    learn_secrets(data, ours=path.name == OWN)
     servers = cast(dict[str, Any], data).get("mcpServers") if isinstance(data, dict) else None
     if not isinstance(servers, dict):
         raise ConfigurationError(f'{path}: {{"mcpServers": {{NAME: {{"command": …}}}}}} is required')
@@ -230,18 +234,22 @@ def _entry(name: str, raw: Any, path: Path, project: Path, environ: Mapping[str,
         if values.get("outside") and path.name != OWN:
             raise ValueError(f".outside: only your own {disk.user_folder() / OWN} may say so")
         values["cwd"] = path.parent / Path(values.get("cwd", "")).expanduser()
-        label = " ".join(map(str, [fields["command"], *(fields.get("args") or [])]))
+        words = [str(each) for each in (fields["command"], *(fields.get("args") or []))]
+        label = exact = " ".join(each if _PLAIN.fullmatch(each) else _json(each) for each in words)
     else:
         label = fields["url"].partition("?")[0]
+        exact = fields["url"] if _PLAIN.fullmatch(fields["url"]) else _json(fields["url"])
         if not re.match(r"https?://[^/\s]", values["url"]):
             raise ValueError(f".url: {fields['url'][:80]!r} does not begin with http:// or https://")
     serialized = json.dumps([str(path), fields], sort_keys=True, ensure_ascii=False)
     digest = hashlib.sha256(serialized.encode("utf-8", "surrogatepass")).hexdigest()[:16]
     rest = {key: fields[key] for key in ("env", "cwd", "headers") if fields.get(key)}
-    written = " ".join(
-        [label, *(f"{key} {json.dumps(text, ensure_ascii=False)}" for key, text in rest.items())]
-    )
+    written = " ".join([exact, *(f"{key} {_json(text)}" for key, text in rest.items())])
     return Entry(name, path, transport, digest, label[:120], project=project, written=written, **values)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _value(key: str, value: Any, environ: Mapping[str, str]) -> Any:
