@@ -18,8 +18,6 @@ from pathlib import Path
 from types import FrameType, ModuleType
 from typing import NamedTuple
 
-from kernel import disk
-
 AT_START = ("sitecustomize", "usercustomize")
 """Modules that Python imports from anywhere on its path before the program begins."""
 _PACKAGES = ("site-packages", "dist-packages")
@@ -52,6 +50,8 @@ def own_places(folder: Path) -> Mapping[Path, str]:
     `folder` itself is the only one where all of it counts.
     """
     environment = tuple(os.environ.get(name, "") for name in ("PATH", "FRACTAL_SYSTEM", *_LIBRARIES))
+    from kernel import disk  # takes time, and where nothing is started nobody asks
+
     user = ""
     with suppress(RuntimeError):  # a user without a home
         user = str(disk.user_folder())
@@ -61,8 +61,8 @@ def own_places(folder: Path) -> Mapping[Path, str]:
 def why_own(target: Path, folder: Path, *, as_folder: bool = False, copied: bool = False) -> str:
     """Why no run may change `target`, which is, holds or lies in such a place of `folder`; "" if it may.
 
-    `as_folder`: it only is or becomes a folder, so it may hold such a place. `copied`: a person brings it from
-    a copy or an earlier state, and that is how Fractal's own sources may be changed.
+    `as_folder`: it only is or becomes a folder, so it may hold such a place. `copied`: a person brings it
+    from a copy or an earlier state, and that is how Fractal's own sources may be changed.
     """
     for place, why in own_places(folder).items():
         if copied and why.endswith(_COPY):
@@ -153,6 +153,8 @@ def _imported_from(path: tuple[str, ...], script: str) -> Iterator[_Place]:
 
 def _named(packages: str) -> Iterator[str]:
     """The folders that the `.pth` files of a folder of packages add, also where they do not exist yet."""
+    from kernel import disk
+
     for file in disk.matching(Path(packages), "*.pth"):
         with suppress(OSError, UnicodeDecodeError):
             for line in disk.read(Path(packages, file), 1_000_000).decode().splitlines():

@@ -25,7 +25,7 @@ def apply(
 ) -> list[str]:
     """Merge what the run changed since it was last applied into the user's folder; one line per file.
 
-    What no run may write in that folder is left out, and said.
+    What no run may write in that folder is left out, with a line that says why.
 
     Raises `UsageError`, with nothing written, if both sides changed the same; `force` takes the run's
     version. An apply that was cut short goes on.
@@ -40,8 +40,9 @@ def apply(
         last: dict[str, Any] = begun or {"tree": work.take(root.meta.run), "force": force}
         moved = work.trees.changes(_base(root), last["tree"])
         refused = no_run_may_write(folder.folder, {path: after for path, (_, after) in moved.items()})
+        shown = notable({path: each for path, each in moved.items() if path in refused})
+        said = [f"{shown_name(path)}: {refused[path]}" for path in sorted(shown)]
         moved = {path: each for path, each in moved.items() if path not in refused}
-        said = [f"{shown_name(path)}: {why}" for path, why in sorted(refused.items())]
         before = last.get("before") or folder.take(root.meta.run)
         found = merge(work.trees, moved, folder.trees, before, force=last["force"])
         if found.conflicts:
@@ -54,8 +55,10 @@ def apply(
             entry = {"tree": last["tree"], "force": last["force"], "before": before, "after": after}
             _note(store, root, [*entries, {**entry, "at": now()}])
 
+        if not moved and said:
+            raise UsageError("\n".join(["nothing was applied:", *(f"  {each}" for each in said)]))
         if not moved:
-            return said
+            return []
         options = {"force": force, "again": bool(begun)}
         with disk.writing_state(folder.folder):
             put = put_back(folder, root.meta.run, [found.moves], begins=lambda _: noted(), **options)
