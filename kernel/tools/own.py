@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import site
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from importlib.machinery import ModuleSpec, PathFinder, all_suffixes
@@ -22,6 +22,9 @@ AT_START = ("sitecustomize", "usercustomize")
 """Modules that Python imports from anywhere on its path before the program begins."""
 _PACKAGES = ("site-packages", "dist-packages")
 _ROOTS = ("fractal",) if __name__.startswith("fractal.") else ("fractal", "kernel", "runtime")
+_BEFORE_GUARD = sorted({name.partition(".")[0] for name in sys.modules} & sys.stdlib_module_names)
+"""Modules of the standard library that are imported before `stand_guard`: a folder that comes before the
+library on Python's path could have one of its own."""
 _LINKS = 40
 """Links that are followed on the way to a place."""
 _OUTSIDE = "install Fractal outside of this folder, for example with `pipx install` or `uv tool install`"
@@ -64,12 +67,11 @@ def why_own(target: Path, folder: Path, *, as_folder: bool = False, copied: bool
     `as_folder`: it only is or becomes a folder, so it may hold such a place. `copied`: a person brings it
     from a copy or an earlier state, and that is how Fractal's own sources may be changed.
     """
-    for place, why in own_places(folder).items():
-        if copied and why.endswith(_COPY):
-            continue
-        if target == place or place in target.parents or (target in place.parents and not as_folder):
-            return why
-    return ""
+    places = own_places(folder)
+    inside = f"{target}{os.sep}"
+    found = [place for place in (target, *target.parents) if place in places]
+    found += [] if as_folder else [place for place in places if str(place).startswith(inside)]
+    return next((places[each] for each in found if not (copied and places[each].endswith(_COPY))), "")
 
 
 @lru_cache(maxsize=64)
@@ -124,7 +126,8 @@ def _imported_from(path: tuple[str, ...], script: str) -> Iterator[_Place]:
 
     An editable install of something else adds a folder that comes last. Fractal's own imports skip it
     (`_Guard`) where runs write, so it may be changed, except what Python imports from it before that guard
-    stands: at its start, and in place of Fractal itself where the folder comes before it.
+    stands: at its start, and in place of Fractal itself where the folder comes before it. The same holds for
+    PYTHONPATH and the folder of `python -m`, which come before the standard library.
     """
     library = os.path.dirname(os.__file__)  # noqa: PTH120
     before = path.index(library) if library in path else 0
@@ -138,17 +141,24 @@ def _imported_from(path: tuple[str, ...], script: str) -> Iterator[_Place]:
         if name in own:
             yield _Place(name, "where Fractal itself is imported from", _COPY, _ITSELF)
         elif n < before:
-            yield _Place(name, "what Python imports from before all else (sys.path)", _PLAINLY, _ITSELF)
+            yield from _modules(name, (*AT_START, *_ROOTS, *_BEFORE_GUARD), _PLAINLY)
         elif name == library or os.path.basename(name) in _PACKAGES:  # noqa: PTH119
             yield _Place(name, "where Fractal imports packages from", _OUTSIDE, _ABOVE)
         else:
             shadows = name not in path or path.index(name) < first
-            for module in (*AT_START, *(_ROOTS if shadows else ())):
-                what = "what Python runs at each start"
-                if module in _ROOTS:
-                    what = "what Python imports in place of Fractal itself"
-                for ending in ("", *all_suffixes()):
-                    yield _Place(f"{name}/{module}{ending}", what, _OUTSIDE)
+            yield from _modules(name, (*AT_START, *(_ROOTS if shadows else ())), _OUTSIDE)
+
+
+def _modules(folder: str, names: Iterable[str], fix: str) -> Iterator[_Place]:
+    """The names in a folder that Python would import at the start of Fractal."""
+    for name in names:
+        what = (
+            "what Python imports in place of Fractal itself"
+            if name in _ROOTS
+            else "what Python runs at its start"
+        )
+        for ending in ("", *all_suffixes()):
+            yield _Place(f"{folder}/{name}{ending}", what, fix)
 
 
 def _named(packages: str) -> Iterator[str]:
