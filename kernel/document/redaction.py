@@ -182,7 +182,7 @@ _ESCAPED = "\ue000"
 _ESCAPE, _UNESCAPE = re.compile(r'\\([\\nrt"])'), re.compile(f'{_ESCAPED}([\\\\\n\r\t"])')
 _READ, _WRITTEN = str.maketrans("nrt", "\n\r\t"), str.maketrans("\n\r\t", "nrt")
 _WORDS = (
-    r"passw(?:or)?d|passphrase|passwort|kennwort|pwd|pass|psk|secret|token|credential|key|auth|signature|signing|sig|unseal|"
+    r"passw(?:or)?d|passphrase|passwort|pwd|pass|psk|secret|token|credential|key|auth|signature|signing|sig|unseal|"
     r"(?<=[_-])(?:pat|sk|salt|webhook)(?![a-z])"
 )
 _QUOTE = rf"{_ESCAPED}?[\"']?"
