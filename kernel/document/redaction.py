@@ -405,7 +405,7 @@ def names_secret(name: str) -> bool:
 
 
 def _spellings(name: str, value: str) -> dict[str, str]:
-    """A secret as it is, and as addresses, JSON, Base64, hexadecimal digits and capitals write it.
+    """A secret as it is, and as addresses, JSON, a shell, Base64, hexadecimal digits and capitals write it.
 
     None if it is too short. A part of a secret is not looked for, since it could be any text, nor one that is
     broken into lines: what stands between its parts may be anything.
@@ -414,9 +414,23 @@ def _spellings(name: str, value: str) -> dict[str, str]:
     if len(value) < LEAST:
         return {}
     raw = value.encode("utf-8", "surrogatepass")
-    code, in_json = raw.hex(), json.dumps(value)[1:-1]
-    forms = [value, quote(raw, safe=""), in_json, in_json.replace("/", r"\/"), code, code.upper()]
-    forms += [base64.b64encode(raw).decode().rstrip("="), _within_base64(raw, 1), _within_base64(raw, 2)]
+    code, in_json, in_address = raw.hex(), json.dumps(value)[1:-1], quote(raw, safe="")
+    in_lower = re.sub("%..", lambda hit: hit[0].lower(), in_address)
+    numbered = "".join(f"\\u{ord(each):04x}" for each in value)
+    quoted = re.sub(r"([^\w@%/.,:-])", r"\\\1", value)
+    coded = [base64.b64encode(raw).decode().rstrip("="), _within_base64(raw, 1), _within_base64(raw, 2)]
+    forms = [
+        value,
+        in_address,
+        in_lower,
+        in_json,
+        in_json.replace("/", r"\/"),
+        code,
+        code.upper(),
+        numbered,
+        quoted,
+    ]
+    forms += [*coded, *(each.replace("+", "-").replace("/", "_") for each in coded)]
     forms += [value.upper(), value.lower()] if any(map(str.isdigit, value)) else []  # else it may be a word
     return dict.fromkeys(forms, name)
 

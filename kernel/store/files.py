@@ -59,7 +59,12 @@ def _with_texts(document: Document, change: Callable[[str], str], *, results: bo
         )
         for number, section in document.sections.items()
     }
-    waiting = document.meta.waiting
+    waiting, rungs = document.meta.waiting, document.meta.rungs
+    if any(each.get("passed") for each in rungs):  # the error may repeat what a model wrote
+        passed = ({**each, "passed": change(str(each.get("passed", "")))} for each in rungs)
+        document = document.having(
+            rungs=tuple(new if new["passed"] else old for new, old in zip(passed, rungs, strict=True))
+        )
     if waiting and waiting.get("for") != "approval":
         document = document.having(waiting=redacted(waiting, change))
     return replace(document, sections=sections)

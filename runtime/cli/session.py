@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from runtime.workspace.trust import Item
 
 T = TypeVar("T")
-MOST_ITEMS = 30
-"""Trust requests shown on a terminal."""
 OF_KIND, THIS_CALL = "k", "a"
 """What a person types to approve all of this kind in this run, or this call for good."""
 PASTED = 0.05
@@ -89,10 +87,8 @@ def allow(items: Sequence[Item], *, sure: bool = False) -> bool:
     from runtime.workspace import trust
 
     notify(f"{items[0].folder} asks for permissions that you have not granted:", "yellow")
-    for item in items[:MOST_ITEMS]:
+    for item in items:
         notify(Verbatim(f"  {item.line()}"))
-    if len(items) > MOST_ITEMS:
-        notify(f"  … and {len(items) - MOST_ITEMS} more; to see all: fractal trust --json")
     if not (sure or sys.stdin.isatty()):
         notify("nothing was allowed; to allow all: fractal trust --yes")
     elif sure or confirm("Allow this from now on?"):
