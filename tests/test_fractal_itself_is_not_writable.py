@@ -237,8 +237,8 @@ def test_no_run_puts_a_module_in_the_place_of_fractal_itself(installed: Installe
     done
     echo 1 > lib/mine.py; echo 1 > src/mine.py
     """
-    steps = write("src/fractal.py", "open('ran', 'w')\n"), write("lib/runtime/__init__.py", "open('ran', 'w')\n")
-    for step in steps:
+    for name in ("src/fractal.py", "lib/runtime/__init__.py"):
+        step = write(name, "open('ran', 'w')\n")
         installed.run(step)
         assert "in place of Fractal itself" in installed.seen()
         assert not (installed.folder / step["args"]["path"]).exists()
@@ -258,12 +258,11 @@ def test_every_command_skips_modules_that_a_run_wrote_as_if_they_were_not_there(
     (installed.folder / "src").mkdir()
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    commands = (["ls"], ["doctor"], ["model"], ["recall", "it"], ["mcp"], ["acp"], ["tools", "ls"])
-    commands += (["runner", "--server", "http://127.0.0.1:9"],)
+    commands = (["ls"], ["doctor"], ["recall", "it"], ["mcp"], ["acp"])
     assert installed.run(write("notes.txt", "it")).returncode == 0
     codes = [installed.call(*each, cwd=cwd).returncode for each in commands for cwd in (None, elsewhere)]
     planted = f"open({str(installed.folder / 'ran')!r}, 'w').write(__name__)\n"
-    for name in ("click", "yaml", "opentelemetry", "mcp", "litellm", "llama_cpp", "psycopg", "anyio", "httpx"):
+    for name in ("click", "yaml", "opentelemetry", "mcp", "litellm", "llama_cpp", "anyio", "httpx"):
         put(installed.folder, f"src/{name}.py", planted)
     put(installed.folder, "src/opentelemetry/trace.py", planted)
     ran = [installed.call(*each, cwd=cwd) for each in commands for cwd in (None, elsewhere)]
@@ -303,6 +302,232 @@ def test_a_module_of_a_run_is_found_by_no_search_of_fractal_but_by_that_of_the_f
     put(installed.packages, "shared/installed.py", "")
     search = """
 import runtime
-from importlib import import_module
 from importlib.util import find_spec
-code = 
+code = "def found(name): return find_spec(name) is not None"
+mine, theirs = {"find_spec": find_spec, "__name__": "mine"}, {"find_spec": find_spec, "__name__": "runtime.x"}
+for names in (mine, theirs):
+    exec(code, names)
+    print([names["found"](name) for name in ("planted", "shared.installed", "shared.planted")])
+"""
+    ran = installed.call(start=("-P", "-c", search))
+    assert ran.stdout.splitlines() == ["[True, True, True]", "[False, True, False]"], ran
+
+
+@boxed
+def test_what_no_run_may_write_comes_by_no_apply_and_no_undo(installed: Installed) -> None:
+    put(installed.folder, "bin/own", "#!/bin/sh\n")
+    put(installed.folder, "src/mine.py", "")
+    put(installed.folder, ".gitignore", ".venv\n")
+    put(installed.packages, "before.pth", f"{installed.folder / 'src'}\n")
+    env = {"PATH": os.pathsep.join([str(installed.folder / "bin"), os.environ["PATH"]])}
+    attack = """
+    echo "open('ran', 'w')" | tee src/sitecustomize.py src/usercustomize.py src/fractal.py > /dev/null
+    mkdir src/runtime; echo "open('ran', 'w')" > src/runtime/__init__.py
+    echo > bin/git; chmod +x bin/git; rm bin/own; echo 1 > src/mine.py
+    """
+    ran = installed.run(bash(attack), env=env, words=("--worktree",))
+    assert ran.returncode == 0, ran
+    made = installed.call("apply", env=env)
+    assert made.returncode == 0, made
+    for name in ("src/sitecustomize.py", "src/usercustomize.py", "src/fractal.py", "src/runtime/__init__.py"):
+        assert f"{name}: left as it is" in made.stderr, made
+        assert not (installed.folder / name).exists()
+    assert [path.name for path in (installed.folder / "bin").iterdir()] == ["own"], made
+    assert (installed.folder / "src/mine.py").read_text() == "1\n"
+    assert installed.call("undo", env=env).returncode == 0
+    assert installed.call("undo", "--redo", env=env).returncode == 0
+    assert not [*(installed.folder / "src").glob("*customize*")]
+    assert not (installed.folder / "ran").exists()
+
+
+def test_an_undo_brings_no_module_that_python_runs_at_each_start(installed: Installed) -> None:
+    names = ("src/sitecustomize.py", "src/fractal.py")
+    for name in names:
+        put(installed.folder, name, "open('ran', 'w')\n")
+    done = installed.run(*({"tool": "remove", "args": {"path": name}} for name in names))
+    assert done.returncode == 0 and not (installed.folder / names[0]).exists(), done
+    put(installed.packages, "before.pth", f"{installed.folder / 'src'}\n")
+    (installed.folder / "src").mkdir(exist_ok=True)
+    undone = installed.call("undo")
+    assert all(f"{name}: left as it is" in undone.stderr for name in names), undone
+    assert not any((installed.folder / name).exists() for name in names)
+
+
+def test_a_program_of_the_folder_does_not_make_fractal_import_what_a_run_wrote(folder: Path) -> None:
+    program = """
+import asyncio, sys
+from fractal import Fractal, Ladder, Scripted
+from playing import ACCEPT, plan, write
+MINE = "def answer(ask): import mine; return mine.answer(ask)"
+def answers(ask):
+    import mine
+    return mine.answers(ask)
+run = Fractal(".", settings={"sandbox": "off", "check": "always"}, ladder=Ladder((Scripted(answers),)))
+print(asyncio.run(run.run("do the work")).status)
+try:
+    from runtime.plugins import load
+    from importlib.metadata import EntryPoint
+    load(EntryPoint("evil", "evil:x", "fractal.operations"))
+except Exception as error:
+    print(error)
+import evil
+"""
+    put(folder, "program.py", program)
+    put(
+        folder,
+        "mine.py",
+        "from playing import ACCEPT, plan, write\n"
+        "def answers(ask):\n"
+        "    steps = write('evil.py', 'x = print\\nprint(__name__, 1)\\n'), write('program.py', '')\n"
+        "    return ACCEPT if ask.phase == 'check' else plan(*steps)\n",
+    )
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(REPOSITORY), str(REPOSITORY / "tests")])}
+    ran = subprocess.run([sys.executable, "program.py"], cwd=folder, env=env, capture_output=True, text=True)
+    assert "No module named 'evil'" in ran.stdout, ran  # as if it were not there
+    assert ran.stdout.endswith("evil 1\n"), ran  # the program itself may
+    assert (folder / "program.py").read_text() == program
+
+
+CONNECT = """
+import os, socket, sys
+for name in sys.argv[1:]:
+    try:
+        for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
+            with socket.socket(socket.AF_UNIX, kind) as one:
+                one.connect(name)
+                print(name, "reached")
+    except OSError as error:
+        print(name, error.strerror)
+"""
+
+
+@boxed
+def test_a_command_without_network_reaches_no_socket_of_a_program_outside(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deep = "deep/" * 3 + "er"
+    (folder / deep).mkdir(parents=True)
+    (folder / ".venv").mkdir()
+    (folder / ".git").mkdir()
+    (folder / "link").symlink_to("deep")
+    monkeypatch.chdir(folder)
+    absolute = ["by name", ".venv/s", ".git/ipc", f"{deep}/s", "link/through"]
+    with ExitStack() as stack:
+        for name in [*(str(folder / each) for each in absolute), "relative", f"{deep}/relative"]:
+            stack.enter_context(listening(socket.AF_UNIX, name))
+        datagrams = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
+        datagrams.bind("datagrams")
+        names = [*absolute, "relative", f"{deep}/relative", "datagrams", "deep/through"]
+        for read_only in (False, True):
+            command = [sys.executable, "-c", CONNECT, *names]
+            ran = asyncio.run(Sandbox("auto").run(command, folder=folder, read_only=read_only))
+            assert "reached" not in ran.output and ran.output.count("\n") == len(names), ran
+
+
+@boxed
+def test_a_socket_that_nobody_listens_at_may_be_made_anew(folder: Path) -> None:
+    left = "import socket; s = socket.socket(socket.AF_UNIX); s.bind('s')"
+    anew = f"import os; os.remove('s'); {left}; s.listen(); socket.socket(socket.AF_UNIX).connect('s')"
+    for command in (left, anew, anew):
+        ran = asyncio.run(Sandbox("auto").run([sys.executable, "-c", command], folder=folder))
+        assert ran.exit == 0, ran
+
+
+@boxed
+def test_a_command_that_may_not_write_writes_into_no_pipe(folder: Path) -> None:
+    os.mkfifo(folder / "pipe")
+    with os.fdopen(os.open(folder / "pipe", os.O_RDONLY | os.O_NONBLOCK), "rb") as reading:
+        ran = asyncio.run(Sandbox("auto").run("echo out > pipe", folder=folder, read_only=True))
+        assert not reading.read(), ran
+
+
+@boxed
+def test_no_command_makes_a_setuid_file_even_for_a_moment(folder: Path) -> None:
+    attack = """
+import ctypes, os
+system = ctypes.CDLL(None, use_errno=True).syscall
+CREATE, HERE = os.O_CREAT | os.O_WRONLY, os.open(".", os.O_RDONLY)
+unnamed = os.open(".", os.O_TMPFILE | os.O_WRONLY, 0o755)
+def tmpfile():
+    made = os.open(".", os.O_TMPFILE | os.O_WRONLY, 0o4755)
+    os.link(f"/proc/self/fd/{made}", "tmpfile", follow_symlinks=True)
+ways = {
+    "chmod": lambda: os.chmod("plain", 0o4755),
+    "bits": lambda: os.chmod("plain", 0o107755),
+    "fchmod": lambda: os.fchmod(os.open("plain", os.O_RDONLY), 0o4711),
+    "fchmodat": lambda: os.chmod("plain", 0o4755, dir_fd=HERE),
+    "fchmodat2": lambda: system(452, HERE, b"plain", 0o4755, 0),
+    "open": lambda: os.open("open", CREATE, 0o4755),
+    "openat": lambda: os.open("openat", CREATE, 0o4755, dir_fd=HERE),
+    "openat2": lambda: system(437, HERE, b"openat2", (ctypes.c_uint64 * 3)(CREATE, 0o4755, 0), 24),
+    "mknod": lambda: os.mknod("mknod", 0o104755),
+    "mknodat": lambda: os.mknod("mknodat", 0o104755, dir_fd=HERE),
+    "tmpfile": tmpfile,
+    "unnamed": lambda: os.chmod(f"/proc/self/fd/{unnamed}", 0o4755),
+}
+os.close(os.open("plain", CREATE, 0o755))
+for way, act in ways.items():
+    try:
+        act()
+    except OSError:
+        pass
+    for where, folders, names in os.walk("."):
+        for name in names:
+            if os.lstat(os.path.join(where, name)).st_mode & 0o4000:
+                print(way, "made", name)
+    if os.fstat(unnamed).st_mode & 0o4000:
+        print(way, "made it")
+os.chmod("plain", 0o2750)
+os.close(os.open("later", CREATE, 0o640))
+"""
+    ran = asyncio.run(Sandbox("auto").run([sys.executable, "-c", attack], folder=folder))
+    assert ran.exit == 0 and not ran.output, ran
+    assert (folder / "plain").stat().st_mode & 0o777 == 0o750
+    assert not (folder / "open").exists()
+
+
+@boxed
+def test_no_step_leaves_a_file_that_runs_as_its_owner_or_group(play: Play, tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    for name in ("untouched", "changed"):
+        put(work, name, "#!/bin/sh\n").chmod(0o6755)
+    make = """
+    cp /bin/true one; chmod 4755 one; mkdir -p deep/er; cp /bin/true deep/er/two; chmod 2755 deep/er/two
+    python3 -c "import os; os.close(os.open('three', os.O_CREAT | os.O_WRONLY, 0o6755))"
+    mkdir shared; chmod 2775 shared; cp /bin/true shared/four; chmod u+s,g+s shared/four
+    truncate -s 30M five; chmod 4755 five; chmod 4011 one; ln -s one six; ln one seven
+    mkdir -p node_modules .venv; cp /bin/true node_modules/x; cp /bin/true .venv/x
+    chmod 4755 node_modules/x .venv/x; true
+    """
+    copy = {"tool": "copy", "args": {"from": "untouched", "to": "copied"}, "needs": [1]}
+    hide = {"tool": "copy", "args": {"from": "untouched", "to": "node_modules/y"}, "needs": [2]}
+    answers = doing(bash(make), copy, hide, write("changed", "#!/bin/sh\nid\n", needs=[3]))
+    played = play(answers, settings={"sandbox": "auto"}, yes=True)
+    steps = played.root.steps.values()
+    assert all(step.state == "done" for step in steps), steps
+    privileged = [p.name for p in work.rglob("*") if p.is_file() and p.stat().st_mode & 0o6000]
+    assert privileged == ["untouched"]  # of the person, as it was
+    assert (work / "copied").stat().st_mode & 0o777 == 0o755
+    assert (work / "shared").stat().st_mode & 0o2000  # a folder gives only its group on
+
+
+@boxed
+def test_in_the_home_directory_neither_settings_nor_keys_nor_packages_of_fractal_are_open(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(folder))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    monkeypatch.setenv("PATH", f"{folder / '.cargo/bin'}{os.pathsep}{os.environ['PATH']}")
+    hidden = [".config/fractal/exact.key", ".config/gh/hosts.yml", ".cargo/credentials", ".ssh/id"]
+    for name in (*hidden, ".config/other", ".cargo/bin/tool"):
+        put(folder, name, "it is seen")
+    attack = f"""
+    cat {" ".join(hidden)}
+    echo > .config/fractal/trusted.json; echo > .cargo/bin/git; echo > .config/other
+    mv .config gone; mv .cargo gone
+    """
+    ran = asyncio.run(Sandbox("auto").run(attack, folder=folder))
+    assert "it is seen" not in ran.output, ran
+    assert not (folder / ".config/fractal/trusted.json").exists() and not (folder / "gone").exists()
+    assert [each.name for each in (folder / ".cargo/bin").iterdir()] == ["tool"]
+    assert (folder / ".config/other").read_text() == "\n"

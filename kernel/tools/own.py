@@ -207,6 +207,10 @@ def runs_write_in(folder: Path) -> None:
 
 def stand_guard() -> None:
     """From now on Fractal's own imports skip what runs write: here, and in every workspace on `sys.path`."""
+    if _written or any(_runs_write(each) for entry in sys.path for each in _around(entry)):
+        from kernel import disk  # the guard needs it, and must not import while it looks
+
+        del disk
     if PathFinder in sys.meta_path:
         sys.meta_path[sys.meta_path.index(PathFinder)] = _Guard
     elif _Guard not in sys.meta_path:
@@ -215,9 +219,13 @@ def stand_guard() -> None:
 
 def imported_from(entry: str) -> bool:
     """Whether Fractal imports from an entry of `sys.path`."""
-    place = _resolved(entry) if entry else Path.cwd()
-    around = (place, *place.parents)
+    around = _around(entry)
     return all(any(own in around for own in own_places(each)) for each in around if _runs_write(each))
+
+
+def _around(entry: str) -> tuple[Path, ...]:
+    place = _resolved(entry or _here())
+    return (place, *place.parents)
 
 
 def _runs_write(folder: Path) -> bool:
@@ -253,6 +261,8 @@ class _Guard(PathFinder):
         cls, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """The module where it may be imported from."""
+        if fullname.partition(".")[0] in _ROOTS:
+            return PathFinder.find_spec(fullname, path, target)
         skipped = _skipped(tuple(sys.path), _here() if "" in sys.path else "", len(_written))
         here = currentframe()
         if not skipped or here is None or not _by_fractal(here.f_back, skipped):
