@@ -186,22 +186,33 @@ def test_programs_on_the_path_are_not_writable_and_new_ones_are_moved_aside(
 
 
 @boxed
-@pytest.mark.parametrize("name", ["PYTHONPATH", "LD_LIBRARY_PATH"])
-def test_a_folder_that_python_imports_from_first_is_read_only(installed: Installed, name: str) -> None:
-    ran = installed.run(
-        bash("echo 'print(1)' > functools.py"), write("re.py", "print(1)"), env={name: str(installed.folder)}
-    )
-    assert not [*installed.folder.glob("*.py")], ran
+def test_a_folder_that_libraries_are_loaded_from_is_read_only(installed: Installed) -> None:
+    env = {"LD_LIBRARY_PATH": str(installed.folder)}
+    ran = installed.run(bash("echo x > libc.so.6"), write("a.txt", "x"), env=env)
+    assert not [*installed.folder.glob("*.txt"), *installed.folder.glob("*.so*")], ran
     assert "so no run may change it" in installed.seen()
 
 
+AT_THE_START = (
+    *("functools.py", "os.py", "re/__init__.py", "encodings/__init__.py", "site.py", "sitecustomize.py"),
+    *("fractal.py", "runtime/x.py"),
+)
+
+
 @boxed
-def test_started_as_a_module_in_its_folder_fractal_changes_nothing_there(installed: Installed) -> None:
-    installed.run(bash("echo 'print(1)' > functools.py"), start=("-m", "runtime.cli"))
-    assert not (installed.folder / "functools.py").exists()
-    assert "python -P -m fractal" in installed.seen()
-    installed.run(bash("echo 'print(1)' > functools.py"), start=("-P", "-m", "runtime.cli"))
-    assert (installed.folder / "functools.py").exists()
+@pytest.mark.parametrize("start", [(), ("-m", "runtime.cli")])
+def test_in_a_folder_that_python_imports_from_first_what_it_imports_at_its_start_is_refused(
+    installed: Installed, start: tuple[str, ...]
+) -> None:
+    """PYTHONPATH, and the folder of `python -m`: the rest of the folder may be written."""
+    more: dict[str, Any] = {"start": start} if start else {"env": {"PYTHONPATH": str(installed.folder)}}
+    planted = f"open({str(installed.folder / 'ran')!r}, 'w')"
+    steps = [bash(f'mkdir -p $(dirname {name}); echo "{planted}" > {name}') for name in AT_THE_START]
+    ran = installed.run(*steps, write("functools.pyc", planted), bash("echo 1 > mine.py"), **more)
+    assert (installed.folder / "mine.py").exists(), ran
+    assert not [name for name in (*AT_THE_START, "functools.pyc") if (installed.folder / name).exists()]
+    again = installed.run(bash("echo 2 > mine.py"), **more)
+    assert again.returncode == 0 and not (installed.folder / "ran").exists(), again
 
 
 @boxed
