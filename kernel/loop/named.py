@@ -31,17 +31,8 @@ UNNAMED = (
         "SConstruct",
     ),
     *("package.json", "Cargo.toml", "build.rs", "go.mod", "pom.xml", "build.gradle", "CMakeLists.txt"),
-    *(
-        "pyproject.toml",
-        "setup.py",
-        "setup.cfg",
-        "tox.ini",
-        "noxfile.py",
-        "tasks.py",
-        "conftest.py",
-        "pytest.ini",
-    ),
-    *("Dockerfile", "docker-compose.yml", "compose.yaml", "__main__.py", "sitecustomize.py"),
+    *("pyproject.toml", "setup.py", "setup.cfg", "tox.ini", "noxfile.py", "tasks.py", "conftest.py"),
+    *("pytest.ini", "Dockerfile", "docker-compose.yml", "compose.yaml", "__main__.py", "sitecustomize.py"),
 )
 """What a command without a file's name may start in the folder it works in."""
 WORDS = 400
