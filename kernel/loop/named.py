@@ -20,19 +20,10 @@ from kernel import disk
 from kernel.document.escaping import fingerprint
 
 UNNAMED = (
-    *(
-        "Makefile",
-        "makefile",
-        "GNUmakefile",
-        "justfile",
-        "Justfile",
-        "Taskfile.yml",
-        "Rakefile",
-        "SConstruct",
-    ),
+    *("Makefile", "makefile", "GNUmakefile", "justfile", "Justfile", "Taskfile.yml", "Rakefile", "tasks.py"),
     *("package.json", "Cargo.toml", "build.rs", "go.mod", "pom.xml", "build.gradle", "CMakeLists.txt"),
-    *("pyproject.toml", "setup.py", "setup.cfg", "tox.ini", "noxfile.py", "tasks.py", "conftest.py"),
-    *("pytest.ini", "Dockerfile", "docker-compose.yml", "compose.yaml", "__main__.py", "sitecustomize.py"),
+    *("pyproject.toml", "setup.py", "setup.cfg", "tox.ini", "noxfile.py", "conftest.py", "pytest.ini"),
+    *("Dockerfile", "docker-compose.yml", "compose.yaml", "__main__.py", "sitecustomize.py", "SConstruct"),
 )
 """What a command without a file's name may start in the folder it works in."""
 WORDS = 400
