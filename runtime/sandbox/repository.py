@@ -113,19 +113,20 @@ class Shadow:
         """Start git without the user's settings."""
         if not self._known:
             self._settle()
+        folder = self.folder if self.folder.is_dir() else self.home  # it may be gone, or moved
         env = {
             **CLOSED,
             **pairs(NOTHING_STARTS),
             "LC_ALL": "C",
             "GIT_DIR": str(self.home),
             "GIT_COMMON_DIR": str(self.home),
-            "GIT_WORK_TREE": str(self.folder),
+            "GIT_WORK_TREE": str(folder),
         }
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # Ctrl-C is for the run alone
         try:
             return start(
                 [self.git or "/usr/bin/git", *words],
-                self.folder if self.folder.is_dir() else self.home,  # it may be gone
+                folder,
                 env,
                 stdin=stdin,
                 umask=umask,

@@ -70,7 +70,8 @@ def items(state: Path) -> Iterator[Item]:
     """The state that came with the folder, unless this user's Fractal made it in this place."""
     if not is_ours(state):
         found = digest(b"state\n%b\n%d" % (os.fsencode(state), state.lstat().st_ino))
-        yield Item(str(state.parent), "state", found, "runs and memory that you did not make in this place")
+        shown = "runs and memory that you did not make in this place: of somebody else, or moved or copied here"
+        yield Item(str(state.parent), "state", found, shown)
 
 
 def _refuse_foreign(state: Path) -> bool:

@@ -464,6 +464,18 @@ def test_snapshots_of_removed_runs_are_deleted(folder: Path, kept: Snapshots) ->
     assert [each.name for each in kept.home.iterdir()] == ["lock"]
 
 
+def test_snapshots_of_a_folder_that_was_moved_are_deleted_as_well(folder: Path, kept: Snapshots) -> None:
+    put(folder, "a", "1")
+    with kept.alone():
+        kept.take("old")
+        new = kept.take("new")
+    folder.rename(folder.with_name("moved"))
+    gone = Snapshots(kept.home, folder)
+    with gone.alone():
+        gone.shadow.forget(lambda run: run == "new")
+    assert gone.trees.states(new)
+
+
 def test_folder_that_is_too_large_is_not_kept(
     folder: Path, kept: Snapshots, monkeypatch: pytest.MonkeyPatch
 ) -> None:
