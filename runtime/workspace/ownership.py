@@ -70,7 +70,7 @@ def items(state: Path) -> Iterator[Item]:
     """The state that came with the folder, unless this user's Fractal made it in this place."""
     if not is_ours(state):
         found = digest(b"state\n%b\n%d" % (os.fsencode(state), state.lstat().st_ino))
-        shown = "runs and memory that you did not make in this place: of somebody else, or moved or copied here"
+        shown = "runs and memory that you did not make in this place: of another user, moved or copied"
         yield Item(str(state.parent), "state", found, shown)
 
 
