@@ -92,9 +92,10 @@ def test_another_user_of_the_machine_reads_nothing_and_starts_nothing(place: Pat
         assert stat.S_IMODE(kept(place).stat().st_mode) == 0o600
         assert str(kept(place)) in line and token not in line, "a log may be read by others"
         for headers in ({}, shown("wrong"), {"cookie": f"fractal-session-{url.rpartition(':')[2]}=x"}):
-            for method, path in PATHS:
-                answer = httpx.request(method, url + path, headers=headers, timeout=PATIENCE)
-                assert answer.status_code == 401, (method, path, answer.text)
+            with httpx.Client(headers=headers, timeout=PATIENCE) as client:
+                for method, path in PATHS:
+                    answer = client.request(method, url + path)
+                    assert answer.status_code == 401, (method, path, answer.text)
         task = {"task": "what is 2 + 2"}
         begun = httpx.post(f"{url}/api/runs", json=task, headers=shown(token), timeout=PATIENCE)
         assert begun.status_code == 202, begun.text
