@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import site
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from importlib.machinery import ModuleSpec, PathFinder, all_suffixes
@@ -25,6 +25,7 @@ _ROOTS = ("fractal",) if __name__.startswith("fractal.") else ("fractal", "kerne
 _BEFORE_GUARD = sorted({name.partition(".")[0] for name in sys.modules} & sys.stdlib_module_names)
 """Modules of the standard library that are imported before `stand_guard`: a folder that comes before the
 library on Python's path could have one of its own."""
+_AT_ITS_START = "what Python runs at its start"
 _LINKS = 40
 """Links that are followed on the way to a place."""
 _OUTSIDE = "install Fractal outside of this folder, for example with `pipx install` or `uv tool install`"
@@ -45,6 +46,7 @@ class _Place(NamedTuple):
     what: str
     fix: str
     counts: int = 0
+    modules: tuple[str, ...] = ()  # only what Python would import there by these names
 
 
 def own_places(folder: Path) -> Mapping[Path, str]:
@@ -80,7 +82,10 @@ def _own_places(
 ) -> Mapping[Path, str]:
     found: dict[Path, str] = {}
     for each, place in _placed(path, environment, script, user):
-        if folder in each.parents:
+        if place.modules and not each.is_symlink():
+            if folder in (each, *each.parents):
+                found |= dict(_modules(each, place, folder))
+        elif folder in each.parents:
             name = each.relative_to(folder).as_posix()
             found.setdefault(each, f"{name} is {place.what}, so no run may change it; {place.fix}")
         elif (place.counts and each == folder) or (place.counts == _ABOVE and each in folder.parents):
@@ -141,24 +146,25 @@ def _imported_from(path: tuple[str, ...], script: str) -> Iterator[_Place]:
         if name in own:
             yield _Place(name, "where Fractal itself is imported from", _COPY, _ITSELF)
         elif n < before:
-            yield from _modules(name, (*AT_START, *_ROOTS, *_BEFORE_GUARD), _PLAINLY)
+            yield _Place(name, _AT_ITS_START, _PLAINLY, modules=(*AT_START, *_ROOTS, *_BEFORE_GUARD))
         elif name == library or os.path.basename(name) in _PACKAGES:  # noqa: PTH119
             yield _Place(name, "where Fractal imports packages from", _OUTSIDE, _ABOVE)
         else:
             shadows = name not in path or path.index(name) < first
-            yield from _modules(name, (*AT_START, *(_ROOTS if shadows else ())), _OUTSIDE)
+            modules = (*AT_START, *(_ROOTS if shadows else ()))
+            yield _Place(name, _AT_ITS_START, _OUTSIDE, modules=modules)
 
 
-def _modules(folder: str, names: Iterable[str], fix: str) -> Iterator[_Place]:
-    """The names in a folder that Python would import at the start of Fractal."""
-    for name in names:
-        what = (
-            "what Python imports in place of Fractal itself"
-            if name in _ROOTS
-            else "what Python runs at its start"
-        )
+def _modules(place: Path, imported: _Place, folder: Path) -> Iterator[tuple[Path, str]]:
+    """The names in a folder that Python would import at its start, and the links on the way to them."""
+    for module in imported.modules:
+        what = "what Python imports in place of Fractal itself" if module in _ROOTS else imported.what
         for ending in ("", *all_suffixes()):
-            yield _Place(f"{folder}/{name}{ending}", what, fix)
+            path = place / f"{module}{ending}"
+            for each in _on_the_way(str(path)) if path.is_symlink() else (path,):
+                if folder in each.parents:
+                    name = each.relative_to(folder).as_posix()
+                    yield each, f"{name} is {what}, so no run may change it; {imported.fix}"
 
 
 def _named(packages: str) -> Iterator[str]:
