@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from kernel import disk
-from kernel.document.redaction import redact
+from kernel.document.redaction import redact_values
 from kernel.errors import StorageError, UsageError
 from runtime.cli.output import (
     Columns,
@@ -94,7 +94,8 @@ def _write(shelf: Shelf, path: str, files: bool, kinds: list[str] | None) -> Cou
             target.keeper.set_version(version)
     else:
         with _replacing(Path(path)) as temporary, temporary.open("w", encoding="utf-8") as file:
-            file.writelines(f"{redact(to_json(row, version))}\n" for row in counted())
+            # memory has no secret of a form since it was stored; a number in Base64 could look like one
+            file.writelines(f"{redact_values(to_json(row, version))}\n" for row in counted())
     return counts
 
 
