@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 ROOT = Path(__file__).resolve().parent.parent
-EXAMPLE = ROOT / "state" / "example"
+EXAMPLE = ROOT / "docs" / "example-run"
 RUN = "7f3kq2"  # the run id that examples show
 TIME = "2025-03-01T09:30:00.000Z"
 MOMENT = "1740821400000000000"  # the same, in nanoseconds, as a file's time of change
@@ -320,7 +320,7 @@ def stale(*, write: bool) -> list[str]:
         path = EXAMPLE / name
         if name in fresh and name in old and path.read_bytes() == fresh[name]:
             continue
-        found.append(f"state/example/{name}")
+        found.append(f"docs/example-run/{name}")
         if write and name in fresh:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(fresh[name])

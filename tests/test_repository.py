@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import shutil
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import grimp
 import pytest
+from in_process import in_process
 
 from runtime.catalogue.catalogue import Catalogue
 
@@ -244,3 +246,15 @@ def test_ci_runs_the_test_command_of_the_readme():
     assert pattern
     assert [each for each in commands if re.search(pattern[1], each)] == [commands[1]]
     assert subprocess.run(["bash", "-n", str(ROOT / ".ci" / "run")]).returncode == 0
+
+
+def test_a_clone_can_be_used_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first command of the README works in a new clone: nothing in it has to be allowed before."""
+    for name in tracked():
+        if name.split("/")[0] in ("state", "system", "AGENTS.md", "fractal.yaml"):
+            (tmp_path / "clone" / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(ROOT / name, tmp_path / "clone" / name)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "own"))
+    monkeypatch.delenv("FRACTAL_TRUST", raising=False)
+    ran = in_process(tmp_path / "clone", ["run", "What is 2 + 3?"], dict(os.environ))
+    assert ran.exit == 0, ran.err

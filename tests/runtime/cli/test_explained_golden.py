@@ -11,7 +11,7 @@ from kernel.document.parser import parse
 from runtime.cli.explain import Reason, reasons
 
 REPOSITORY = Path(__file__).parents[3]
-RUNS = {name: REPOSITORY / name for name in ("state/example", "tests/golden/cheapest-laptop")}
+RUNS = {name: REPOSITORY / name for name in ("docs/example-run", "tests/golden/cheapest-laptop")}
 
 
 def load(folder: Path) -> list[Document]:

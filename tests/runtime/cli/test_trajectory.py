@@ -55,7 +55,7 @@ def test_question_and_answer_are_turns(fractal: Command) -> None:
 
 
 def test_child_loops_are_trajectories_below_it(fractal: Command) -> None:
-    shutil.copytree(REPOSITORY / "state" / "example", fractal.folder / ".fractal/state/runs" / RUN)
+    shutil.copytree(REPOSITORY / "docs" / "example-run", fractal.folder / ".fractal/state/runs" / RUN)
     found = exported(fractal, RUN)
     children = [each["trajectory_id"] for each in found["subagent_trajectories"]]
     assert children == [f"tool-task-{RUN}-1", f"tool-task-{RUN}-2"]
