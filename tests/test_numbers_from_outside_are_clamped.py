@@ -17,7 +17,7 @@ from playing import ACCEPT, Play, Played, plan, write
 from starlette.testclient import TestClient
 
 from kernel.asking.responder import Ask, Reply, Tier, Usage
-from kernel.document.amounts import MOST, MOST_AT_ONCE, amount
+from kernel.document.amounts import MOST, MOST_AT_ONCE, clamped
 from kernel.document.markdown import render
 from kernel.document.model import Document, Meta, Section, Step
 from kernel.document.parser import parse
@@ -154,7 +154,7 @@ def test_log_with_wild_numbers_is_read(tmp_path: Path) -> None:
 
 @given(st.one_of(st.integers(), st.floats(), st.text(max_size=5), st.booleans(), st.none()))
 def test_amount_is_always_one(value: Any) -> None:
-    found = amount(value, 7)
+    found = clamped(value, 7)
     assert not isinstance(found, bool) and isinstance(found, int | float) and 0 <= found <= MOST_AT_ONCE
 
 

@@ -12,7 +12,7 @@ MOST_AT_ONCE = 10**9
 """The largest amount of one call: so many of them do not reach `MOST`."""
 
 
-def amount(value: Any, instead: T, most: float = MOST_AT_ONCE) -> Any | T:
+def clamped(value: Any, instead: T, most: float = MOST_AT_ONCE) -> Any | T:
     """A number from outside, at most `most`; `instead` for what is none, such as -1, NaN, true or "12"."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
         return instead
@@ -20,8 +20,8 @@ def amount(value: Any, instead: T, most: float = MOST_AT_ONCE) -> Any | T:
 
 
 def whole(value: Any, instead: int, most: int = MOST_AT_ONCE) -> int:
-    """As `amount`, for what is counted: a fraction is cut off."""
-    return int(amount(value, instead, most))
+    """As `clamped`, for what is counted: a fraction is cut off."""
+    return int(clamped(value, instead, most))
 
 
 def total(*values: float) -> Any:

@@ -18,7 +18,7 @@ from typing import Any
 from kernel.asking.prompt import Prompt, assemble, drafted, form
 from kernel.asking.replies import Parse, Plan, Typed, schema, typed
 from kernel.asking.responder import FREE, Ask, Question, Questioner, Reply, Responder, Usage, Waits
-from kernel.document.amounts import amount
+from kernel.document.amounts import clamped
 from kernel.document.model import root_id
 from kernel.document.redaction import Pieces, cut
 from kernel.errors import (
@@ -453,7 +453,7 @@ def _valid_usage(usage: Usage, most: Usage) -> Usage:
 
     def sound(name: str) -> Any:
         value = getattr(usage, name)
-        return None if name == "usd" and value is None else amount(value, getattr(most, name))
+        return None if name == "usd" and value is None else clamped(value, getattr(most, name))
 
     return Usage(*(sound(name) for name in ("prompt_tokens", "completion_tokens", "usd", "calls")))
 

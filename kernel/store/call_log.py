@@ -18,7 +18,7 @@ from typing import Any
 
 from kernel import disk
 from kernel.asking.responder import FREE, Reply, Usage
-from kernel.document.amounts import amount, total
+from kernel.document.amounts import clamped, total
 from kernel.document.escaping import to_json
 from kernel.document.redaction import redact
 from kernel.errors import DocumentError
@@ -206,7 +206,7 @@ class ReplyLog:
 
     def _take(self, kind: str, key: str, record: Mapping[str, Any]) -> None:
         """Update the state in memory with one record."""
-        usage = Usage(**{name: each and amount(each, 0) for name, each in record["usage"].items()})
+        usage = Usage(**{name: each and clamped(each, 0) for name, each in record["usage"].items()})
         _, reserved = self._open.pop(key, ("", usage))
         if kind == "asked":
             if reserved is not usage:  # the same ask again: the process died during the earlier call

@@ -25,7 +25,7 @@ from typing import Any, cast
 from kernel.asking.native import ENDS, reply_text
 from kernel.asking.prompt import FORM
 from kernel.asking.responder import FREE, Ask, Reply, Tier, Usage, Waits
-from kernel.document.amounts import amount, whole
+from kernel.document.amounts import clamped, whole
 from kernel.document.model import Document
 from kernel.document.redaction import learn_secrets, redact, secret_of
 from kernel.errors import ConfigurationError, FractalError, ProviderError
@@ -350,7 +350,7 @@ def _retry_after(value: str | None) -> float:
     except ValueError:
         with suppress(TypeError, ValueError, OverflowError):
             seconds = (parsedate_to_datetime(value or "") - datetime.now(UTC)).total_seconds()
-    return amount(seconds, 0.0, LONGEST_REQUESTED)
+    return clamped(seconds, 0.0, LONGEST_REQUESTED)
 
 
 def _sum_usage(one: Usage, other: Usage) -> Usage:

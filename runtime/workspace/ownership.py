@@ -57,8 +57,8 @@ def sign(state: Path) -> None:
 
 def _refuse_owner(state: Path, owner: int) -> None:
     """Root also works for who called it by sudo, and for whom the folder belongs to, as in a container."""
-    me = os.geteuid()
-    mine = {me} if me else {0, state.parent.stat().st_uid, int(os.environ.get("SUDO_UID", "0") or 0)}
+    me, caller = os.geteuid(), os.environ.get("SUDO_UID", "")
+    mine = {me} if me else {0, state.parent.stat().st_uid, *([int(caller)] if caller.isdecimal() else [])}
     if owner not in mine:
         raise StorageError(
             f"{state} belongs to another user (uid {owner}, you are {me}): "

@@ -130,7 +130,7 @@ def starting(entry: Entry, sandbox: Sandbox, workspace: Workspace) -> Generator[
                 words = [setpriv, "--pdeathsig", "KILL", "--", *words]
             yield Lasting(words, env, (), lambda: None), entry.cwd
             return
-        if why := sandbox.available():
+        if why := sandbox.available(workspace.folder):
             raise ConfigurationError(why)
         lasting = sandbox.lasting(
             words,

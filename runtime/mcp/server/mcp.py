@@ -14,7 +14,7 @@ from mcp.server.mcpserver.exceptions import ResourceNotFoundError, ToolError
 from mcp.types import ToolAnnotations
 from pydantic import BaseModel, Field
 
-from kernel.document.amounts import amount, whole
+from kernel.document.amounts import clamped, whole
 from kernel.document.redaction import redact, redact_kept, shown
 from kernel.errors import FractalError, UsageError
 from kernel.loop.approval import Decider, plain_name
@@ -158,7 +158,7 @@ def make(runs: Runs) -> MCPServer:
     async def settled(run: str, wait: float, ctx: Context) -> State:
         """Wait for the run, report each event as progress, and return the status."""
         count = 0
-        async for line in runs.follow(run, amount(wait, 0.0, LONGEST)):
+        async for line in runs.follow(run, clamped(wait, 0.0, LONGEST)):
             count += 1
             await ctx.report_progress(count, message=redact(line))
         return runs.state(run)
