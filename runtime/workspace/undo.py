@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from kernel.store.files import Store
 from runtime.sandbox.changes import Change, changes
 from runtime.sandbox.restoring import Pair, net_changes, pairs_of, undo_pairs
 from runtime.sandbox.snapshot import Snapshots
-from runtime.workspace.workspace import Workspace
+from runtime.workspace.workspace import Workspace, moment
 
 DIFF_CHARS = 200_000
 """Of one file's diff, for a person."""
@@ -184,14 +183,18 @@ def diffs(
 
 
 def unkept(snapshots: Snapshots, documents: Sequence[Document], step: int | None) -> dict[str, list[str]]:
-    """What changed, since a run or a step of its root began, in folders of which nothing is kept."""
+    """What changed, since a run or a step of its root began, in folders of which nothing is kept.
+
+    Nothing is told where no document has a time that can be read.
+    """
     created = {document.meta.id: document.meta.created for document in documents}
     began = [
         created.get(each.step.link.removesuffix(".md"), created[each.loop]) for each in acted(documents, step)
     ]
-    if not began or not snapshots.folder.is_dir():
+    if not snapshots.folder.is_dir():
         return {}
-    return snapshots.unkept(datetime.fromisoformat(min(began)).timestamp() - COARSE)
+    times = [time.timestamp() for text in began if (time := moment(text))]
+    return snapshots.unkept(min(times) - COARSE) if times else {}
 
 
 def _pairs(snapshots: Snapshots, run: str, acts: Sequence[Acted]) -> list[Pair]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from contextlib import chdir
+from collections.abc import Iterator
+from contextlib import chdir, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -112,7 +113,8 @@ def test_nothing_that_reads_fails_in_20000_edits(
 
 
 def _read(pristine: Path, capfd: Any, document: int, place: int, value: Any) -> None:
-    with _restored(pristine, document, place, value):
+    with _kept(pristine):
+        edited(pristine, document, place, value)
         for words in COMMANDS:
             check(pristine, capfd, words)
 
@@ -130,19 +132,15 @@ def test_resume_goes_on_or_tells_the_place(
         check(copy, capfd, ["resume", "--model", "scripted:model.json", "--sandbox", "off"])
 
 
-class _restored:
-    """An edit that is taken back afterwards."""
-
-    def __init__(self, work: Path, *edit: Any) -> None:
-        self.work, self.edit = work, edit
-
-    def __enter__(self) -> None:
-        runs = self.work / ".fractal" / "state" / "runs"
-        self.kept = {path: path.read_bytes() for path in runs.glob("*/*.md")}
-        self.path = edited(self.work, *self.edit)
-
-    def __exit__(self, *_: object) -> None:
-        self.path.write_bytes(self.kept[self.path])
+@contextmanager
+def _kept(work: Path) -> Iterator[list[Path]]:
+    """The documents of the runs, whose changes are taken back afterwards."""
+    kept = {path: path.read_bytes() for path in (work / ".fractal" / "state" / "runs").glob("*/*-*.md")}
+    try:
+        yield [*kept]
+    finally:
+        for path, content in kept.items():
+            path.write_bytes(content)
 
 
 SLIPS = {
@@ -177,6 +175,38 @@ def test_a_slip_in_meta_is_reported_or_does_no_harm(
     for words in COMMANDS:
         check(work, capfd, words)
     assert not list(work.parent.rglob("elsewhere*"))
+
+
+TIMES = ("", "1" + "0" * 5_000, "0001-01-01", "9999-12-31T23:59:59-23:59", "2026-13-45")
+
+
+@pytest.mark.parametrize("time", TIMES, ids=[each[:24] or "empty" for each in TIMES])
+@pytest.mark.parametrize("key", ["created", "updated"])
+def test_a_time_that_is_none_keeps_no_command_from_its_work(
+    pristine: Path, capfd: pytest.CaptureFixture[str], key: str, time: str
+) -> None:
+    with _kept(pristine) as paths:
+        for path in paths:
+            text = path.read_text("utf-8")
+            path.write_text(re.sub(rf"(?m)^{key}: .*$", f'{key}: "{time}"', text), "utf-8")
+        for words in (*COMMANDS, ["gc", "--dry-run"]):
+            check(pristine, capfd, words)
+
+
+@pytest.mark.parametrize("key", ["dangers", "approval", "needed"])
+@pytest.mark.parametrize("value", ["null", "[null]", "5", "[[]]", '"x"'])
+def test_evidence_of_another_kind_is_told_with_its_line(
+    pristine: Path, capfd: pytest.CaptureFixture[str], key: str, value: str
+) -> None:
+    with _kept(pristine) as paths:
+        for path in paths:
+            text = re.sub(rf'"{key}": (\[.*?\]|\{{.*?\}}), ', "", path.read_text("utf-8"))
+            path.write_text(text.replace("evidence: `{", f'evidence: `{{"{key}": {value}, '), "utf-8")
+        with chdir(pristine):
+            assert command(["explain"]) == 1
+        assert re.search(rf"[\w-]+\.md:\d+: .*{key}", capfd.readouterr().err)
+        for words in COMMANDS:
+            check(pristine, capfd, words)
 
 
 def test_the_tree_shows_all_levels(work: Path, capfd: pytest.CaptureFixture[str]) -> None:
