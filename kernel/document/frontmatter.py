@@ -77,9 +77,8 @@ EVIDENCE: Shape = {
     "call": str,
     "kind": str,
     "approved": str,
-    "asked": str,
     "question": str,
-    "status": str,
+    "status": str | int,  # an operation that fetches has a number
     "unverified": bool,
     "limit": bool,
     "known": bool,

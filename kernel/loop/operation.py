@@ -17,6 +17,7 @@ from typing import Any
 
 from kernel import disk
 from kernel.document.escaping import fingerprint, to_json
+from kernel.document.frontmatter import EVIDENCE, mismatch
 from kernel.document.model import Document, Meta, Note, Section, Step, child_id, now
 from kernel.document.redaction import cut, redact, redacted
 from kernel.errors import DocumentError, FractalError, OperationFailed, raised_as
@@ -182,10 +183,21 @@ def _told(session: Session, step: Step) -> Step:
     return replace(step, evidence={**step.evidence, "told": told}) if told else step
 
 
+def _storable(session: Session, n: int, evidence: Mapping[str, Any]) -> dict[str, Any]:
+    """What an operation says of its call, without what the kernel's keys cannot hold: a plugin may say it."""
+    kept: dict[str, Any] = {}
+    for key, value in evidence.items():
+        if wrong := mismatch({key: value}, EVIDENCE, "evidence"):
+            session.emit("warning", message=f"step {n}: {wrong}; it is left out")
+        else:
+            kept[key] = value
+    return kept
+
+
 def _ended(session: Session, step: Step, tool: Tool, result: Result) -> Step:
     loop_id = operation_id(session, step.n, tool.name)
     text = session.run.store.exact.conceal(result.text)
-    evidence: dict[str, Any] = {**step.evidence, **result.evidence}
+    evidence: dict[str, Any] = {**step.evidence, **_storable(session, step.n, result.evidence)}
     if files := step.evidence.get("touched"):
         evidence["touched"] = [
             {**each, "after": file_hash(session.run.folder / each["path"])} for each in files

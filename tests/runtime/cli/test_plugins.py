@@ -100,6 +100,20 @@ def test_operation_of_a_package_changes_a_file_and_is_undone(fractal: Command, i
     assert not (fractal.folder / "a.txt").exists()
 
 
+def test_evidence_of_a_package_that_no_document_can_hold_is_told_and_left_out(
+    fractal: Command, install: Install
+) -> None:
+    code = CODE.replace("import Touch", "import Result, Touch").replace(
+        'return f"stamped {path}"',
+        'return Result(f"stamped {path}", evidence={"results": "many", "dangers": [None], "ink": "blue"})',
+    )
+    install("inking", code, {"stamp": STAMP}, operations="stamp = inking:stamp")
+    ran = fractal("run", "--model", calls(fractal, "stamp", '{"path": "a.txt"}'), "stamp the file for me")
+    assert (ran.exit, ran.out) == (0, "stamped a.txt\n"), ran.err
+    assert 'step 1: evidence.results cannot be "many"; a list is needed; it is left out' in ran.err
+    assert '"ink": "blue"' in fractal("show", "--raw").out
+
+
 def test_operation_of_a_package_keeps_to_the_folder(fractal: Command, install: Install) -> None:
     install("stamping", CODE, {"stamp": STAMP}, operations="stamp = stamping:stamp")
     ran = fractal("run", "--model", calls(fractal, "stamp", '{"path": "../a.txt"}'), "stamp the file for me")
