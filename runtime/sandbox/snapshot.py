@@ -70,12 +70,6 @@ class Snapshots:
         self.too_large = ""  # why this folder cannot be stored
         self.large: tuple[Path, ...] | None = None  # files that the last snapshot did not keep
 
-    @staticmethod
-    def of(places: Path, folder: Path, protected: Sequence[Path] = ()) -> Snapshots:
-        """The snapshots of a folder, below `places`."""
-        name = hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()[:16]
-        return Snapshots(places / name, folder, protected)
-
     def why_not(self) -> str:
         """Why nothing in this folder can be restored; "" if it can."""
         if self.shadow.git is None:

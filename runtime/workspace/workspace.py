@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import re
 import secrets
@@ -100,8 +101,21 @@ class Workspace:
 
     def has_folder(self, folder: Path) -> bool:
         """Whether runs of this workspace work in that folder: it lies in the workspace, behind no link."""
-        top = self.root.parent if self.root.name == ".fractal" else self.root
-        return folder.is_relative_to(top) and Path(os.path.realpath(folder)) == folder
+        return folder.is_relative_to(self._top) and Path(os.path.realpath(folder)) == folder
+
+    def kept_of(self, folder: Path) -> Path:
+        """The repository of a folder's snapshots, named by its place in the workspace: it moves along.
+
+        Until 2026-11 it was named by the folder's whole path; one that is there is used.
+        """
+        folder = folder.resolve()
+        earlier = self.snapshots / _digest(str(folder))
+        return earlier if earlier.is_dir() else self.snapshots / _digest(os.path.relpath(folder, self._top))
+
+    @property
+    def _top(self) -> Path:
+        """The folder whose state this is."""
+        return self.root.parent if self.root.name == ".fractal" else self.root
 
     @property
     def private(self) -> tuple[Path, ...]:
@@ -112,22 +126,31 @@ class Workspace:
         """Create what is missing; `state/` is readable by its owner only."""
         try:
             if self.root.name == ".fractal" and not self.state.exists():
-                self._make_gitignore()
+                self._make_gitignore(self.root)
             self.state.mkdir(parents=True, exist_ok=True)
+            if self.root.name != ".fractal" and not self._is_ignored():
+                self._make_gitignore(self.state)
             self.state.chmod(0o700)
             ownership.sign(self.state)
             self.runs.mkdir(exist_ok=True)
         except OSError as error:
             raise ConfigurationError(f"{self.state}: cannot be written: {error.strerror}") from None
 
-    def _make_gitignore(self) -> None:
-        path = self.root / ".gitignore"
+    def _is_ignored(self) -> bool:
+        """Whether git leaves `state/` out: `fractal init` sees to that, and settings by hand do not."""
+        with suppress(OSError):
+            if "/state/" in (self.root / ".gitignore").read_text("utf-8", "replace"):
+                return True
+        return (self.state / ".gitignore").exists()
+
+    def _make_gitignore(self, folder: Path) -> None:
+        path = folder / ".gitignore"
         for _ in range(100):  # a concurrent process that creates the workspace may remove ours
             if path.exists():
                 break
             with suppress(FileNotFoundError):
                 disk.put(path, b"*\n")
-        disk.sweep(self.root, path.name)
+        disk.sweep(folder, path.name)
 
     def new_run(self) -> str:
         """Claim the id of a new run by exclusive creation of its folder."""
@@ -318,3 +341,7 @@ def brain_place(store: str, folder: Path) -> Path:
 def brain_exists(store: str, folder: Path) -> bool:
     """Whether there may be a store: of one in PostgreSQL only its server knows."""
     return store.startswith(POSTGRES) or brain_place(store, folder).exists()
+
+
+def _digest(path: str) -> str:
+    return hashlib.sha256(os.fsencode(path)).hexdigest()[:16]

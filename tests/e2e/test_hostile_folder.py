@@ -75,7 +75,7 @@ def test_many_files_are_listed_in_bounded_time() -> None:
                 path = place / str(number)
                 path.mkdir() if kind == "folders" else path.touch()
             with within(30):
-                kept = Snapshots.of(Path(name) / "kept", place)
+                kept = Snapshots(Path(name) / "kept", place)
                 with kept.alone():
                     assert kept.take("run") == kept.take("run") != ""
                 listed = listing(Path(name))

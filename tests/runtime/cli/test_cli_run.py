@@ -371,3 +371,13 @@ def test_changes_as_an_object(fractal: Command) -> None:
     (file,) = changes["files"]
     assert (file["kind"], file["path"], file["size"]) == ("new", "words.txt", 2)
     assert "+5" in file["diff"] and changes["documents"] == {} and changes["undone"] == []
+
+
+def test_what_a_run_changed_is_shown_and_undone_after_its_folder_was_moved(fractal: Command) -> None:
+    ran = fractal("run", "--model", "reflex", "write hello to b.txt")
+    assert (ran.exit, (fractal.folder / "b.txt").read_text()) == (0, "hello"), ran.err
+    moved = Command(fractal.folder.rename(fractal.folder.with_name("moved")))
+    assert moved("trust", "--yes").exit == 0
+    assert "+hello" in moved("diff").out
+    undone = moved("undo")
+    assert (undone.exit, (moved.folder / "b.txt").exists()) == (0, False), undone.err

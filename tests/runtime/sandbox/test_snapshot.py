@@ -36,7 +36,7 @@ RUN = "abc123"
 
 @pytest.fixture
 def kept(folder: Path, tmp_path: Path) -> Snapshots:
-    return Snapshots.of(tmp_path / "snapshots", folder)
+    return Snapshots(tmp_path / "snapshots", folder)
 
 
 def take(kept: Snapshots) -> str:
@@ -151,7 +151,7 @@ def test_histories_caches_and_protected_paths_are_excluded(folder: Path, tmp_pat
     put(folder, "target/x")
     put(folder, "target/CACHEDIR.TAG", "Signature: 8a477f597d28d172789f06886806bc55")
     put(folder, "a/state/x")
-    kept = Snapshots.of(tmp_path / "snapshots", folder, [folder / "state", folder / "own"])
+    kept = Snapshots(tmp_path / "snapshots", folder, [folder / "state", folder / "own"])
     tree = take(kept)
     put(folder, "a/node_modules/y")
     assert take(kept) == tree
@@ -386,7 +386,7 @@ def test_undo_in_reverse_order_restores_each_state(steps: list[list[Any]]) -> No
         folder = Path(name).resolve() / "folder"
         put(folder, "a", "first")
         put(folder, "d/e", "second").chmod(0o640)
-        kept = Snapshots.of(Path(name) / "snapshots", folder)
+        kept = Snapshots(Path(name) / "snapshots", folder)
         seen, trees = [standing(folder)], [take(kept)]
         for step in steps:
             for each in step:
@@ -512,7 +512,7 @@ def test_without_git_changes_are_known_and_undo_is_impossible(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    kept = Snapshots.of(tmp_path / "snapshots", folder)
+    kept = Snapshots(tmp_path / "snapshots", folder)
     assert "git is not installed" in kept.why_not()
     put(folder, "a", "1")
     put(folder, "b/c", "1")
@@ -535,7 +535,7 @@ from pathlib import Path
 from runtime.sandbox.snapshot import Snapshots
 
 signal.signal(signal.SIGINT, lambda *_: None)  # as a run does that saves its state
-kept = Snapshots.of(Path(sys.argv[1]) / "snapshots", Path(sys.argv[1]))
+kept = Snapshots(Path(sys.argv[1]) / "snapshots", Path(sys.argv[1]))
 print("here", flush=True)
 with kept.alone():
     for number in range(5):

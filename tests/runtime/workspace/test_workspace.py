@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,20 @@ def test_folder_gets_a_workspace_when_a_run_starts(tmp_path: Path) -> None:
     assert Workspace.find(work / "deep", shipped).root == work / ".fractal"
     pattern = work.resolve() / "system" / "pattern.md"  # creating it would make the folder a workspace
     assert workspace.protected == ((work / ".fractal").resolve(), pattern)
+
+
+@pytest.mark.parametrize("own", [None, "*.pyc\n", "/state/*\n"])
+def test_state_beside_settings_by_hand_is_left_out_by_git(tmp_path: Path, own: str | None) -> None:
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    (tmp_path / "fractal.yaml").touch()
+    if own:
+        (tmp_path / ".gitignore").write_text(own)
+    run = Workspace.find(tmp_path, tmp_path / "shipped").new_run()
+    (tmp_path / "state" / "runs" / run / "a.md").touch()
+    listed = subprocess.run(
+        ["git", "status", "--short"], cwd=tmp_path, check=True, capture_output=True, text=True
+    )
+    assert "state" not in listed.stdout
 
 
 def test_workspace_protects_state_system_and_settings(tmp_path: Path) -> None:
