@@ -203,10 +203,16 @@ def _remove_stillborn(runs: Path) -> None:
     """Remove runs whose process died before it wrote a document; called once per process."""
     for folder in runs.iterdir():
         with suppress(OSError, FractalError):
-            names = {each.name for each in folder.iterdir() if each.name[0] != "."}
-            if "lock" in names and names <= {"lock", "artifacts"} and (folder / "lock").stat().st_size:
+            if _is_stillborn(folder) and (folder / "lock").stat().st_size:
                 with run_lock(folder):  # free, and not empty: its process has ended
-                    disk.remove_all(folder)
+                    if _is_stillborn(folder):  # that process may have written its documents meanwhile
+                        disk.remove_all(folder)
+
+
+def _is_stillborn(folder: Path) -> bool:
+    """Whether a run has a lock and no document."""
+    names = {each.name for each in folder.iterdir() if each.name[0] != "."}
+    return "lock" in names and names <= {"lock", "artifacts"}
 
 
 def moment(text: str) -> datetime | None:

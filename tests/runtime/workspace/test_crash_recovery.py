@@ -6,6 +6,8 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -76,6 +78,21 @@ def test_run_without_a_document_is_removed(tmp_path: Path) -> None:
     with run_lock(runs / "live22"):
         run = workspace(tmp_path).new_run()
     assert sorted(each.name for each in runs.iterdir()) == sorted(["live22", "new222", run])
+
+
+def test_run_that_ends_while_another_one_starts_is_kept(tmp_path: Path) -> None:
+    """Who starts a run waits a moment for the lock of one without a document, which is written then."""
+    runs = workspace(tmp_path).runs
+    for n in range(10):
+        folder = runs / f"run{n:03}"
+        folder.mkdir(parents=True)
+        starter = threading.Thread(target=workspace(tmp_path).new_run)
+        with run_lock(folder):
+            starter.start()
+            time.sleep(0.02)
+            (folder / "system-a.md").write_text("kept")
+        starter.join()
+        assert (folder / "system-a.md").read_text() == "kept"
 
 
 def test_partial_message_is_removed(tmp_path: Path) -> None:
