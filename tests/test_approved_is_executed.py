@@ -40,11 +40,9 @@ OPERATIONS = {
     if tool.run and tool.name not in BUILTINS
 }
 PROBE = """\
-import json, sys
-from pathlib import Path
-raw = sys.stdin.read()
-Path("got.json").write_text(raw, "utf-8")
-print("seen")
+#!/bin/sh
+cat >got.json
+echo seen
 """
 
 
@@ -82,19 +80,27 @@ def stored(played: Played, n: int = 3) -> dict[str, Any]:
 # ---- every operation -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", sorted(OPERATIONS))
-def test_every_operation_gets_the_approved_arguments(runs: Runs, name: str) -> None:
+GROUPS = 6
+"""Runs with a share of the operations each."""
+
+
+def probe(runs: Runs, name: str) -> None:
     """A program with the same signature replaces the operation and records its input."""
     tool = OPERATIONS[name]
     place = runs.work / ".fractal" / "system" / "operations"
-    place.mkdir(parents=True)
+    place.mkdir(parents=True, exist_ok=True)
     text = (tool.path).read_text("utf-8")
     meta = next(yaml.safe_load_all(text.split("\n---\n")[0].removeprefix("---\n")))
-    meta |= {"name": name, "run": f"command: ./probe-{name}.py", "effects": ["read", "write"]}
+    meta |= {"name": name, "run": f"command: ./probe-{name}.sh", "effects": ["read", "write"]}
     meta["sample"] = {**tool.sample, "shows": "seen", "leaves": []}
     (place / f"{name}.md").write_text(f"---\n{yaml.safe_dump(meta)}---\n", "utf-8")
-    (place / f"probe-{name}.py").write_text(PROBE, "utf-8")
+    (place / f"probe-{name}.sh").write_text(PROBE, "utf-8")
+    (place / f"probe-{name}.sh").chmod(0o755)
 
+
+def hostile_call(name: str) -> tuple[dict[str, Any], list[str]]:
+    """A step whose texts are all the hostile result, and their keys."""
+    tool = OPERATIONS[name]
     action = tool.states.by if tool.states else ""
     texts = [key for key, schema in tool.args.items() if schema.get("type") == "string" and key != action]
     texts = [key for key in texts if "enum" not in tool.args[key]]
@@ -102,16 +108,33 @@ def test_every_operation_gets_the_approved_arguments(runs: Runs, name: str) -> N
     args |= (
         {action: tool.sample["before"][0][action]} if action else {}
     )  # an action that the first state allows
-    waiting = runs.plan({"tool": name, "args": args, "needs": [1, 2]})
-    approved = stored(waiting)
-    assert all(approved[key] == f"<{HOSTILE}>" for key in texts)
-    assert stored(runs.resume(waiting.result.run)) == approved, "another session changes nothing"
-    ended = runs.approve(waiting)
-    got = json.loads((runs.work / "got.json").read_text("utf-8"))
-    got.pop("kept", None)
-    assert got == approved == dict(ended.root.steps[3].args or {})
-    assert ended.root.steps[3].state == "done"
-    assert not (runs.work / "PWNED").exists()
+    return {"tool": name, "args": args, "needs": [1, 2]}, texts
+
+
+@pytest.mark.parametrize("group", range(GROUPS))
+def test_every_operation_gets_the_approved_arguments(runs: Runs, group: int) -> None:
+    """Operations of one run are approved one after the other, each in a session of its own."""
+    names = sorted(OPERATIONS)[group::GROUPS]
+    assert names
+    for name in names:
+        probe(runs, name)
+    calls = [hostile_call(name) for name in names]
+    waiting = runs.plan(*(call for call, _ in calls))
+    got = runs.work / "got.json"
+    for n, (name, (_, texts)) in enumerate(zip(names, calls, strict=True), len(READS) + 1):
+        approved = stored(waiting, n)
+        assert waiting.root.steps[n].tool == name
+        assert all(approved[key] == f"<{HOSTILE}>" for key in texts), name
+        if NIGHT or name == names[0]:
+            assert stored(runs.resume(waiting.result.run), n) == approved, "another session changes nothing"
+        got.unlink(missing_ok=True)
+        waiting = runs.approve(waiting)
+        given = json.loads(got.read_text("utf-8"))
+        given.pop("kept", None)
+        assert given == approved == dict(waiting.root.steps[n].args or {}), name
+        assert waiting.root.steps[n].state == "done"
+        assert not (runs.work / "PWNED").exists()
+    assert waiting.result.waiting == ""
 
 
 # ---- builtins -------------------------------------------------------------------------------------------

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import socket
 import subprocess
 import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from hostile import bash, listening
+from lanes import every
 from playing import Play, boxed, doing, plan, put, write
 
 from runtime.sandbox.sandbox import Sandbox
@@ -116,32 +119,49 @@ WAYS = {
 }
 
 
-@boxed
-def test_no_command_changes_the_environment_that_fractal_runs_from(installed: Installed) -> None:
+@dataclass
+class Attacked:
+    """The environment of a run that tried all of `WAYS`, used what is installed, and wrote there."""
+
+    installed: Installed
+    before: dict[str, bytes | str]
+    ran: subprocess.CompletedProcess[str]
+
+
+@pytest.fixture(scope="module")
+def attacked(tmp_path_factory: pytest.TempPathFactory) -> Attacked:
+    installed = Installed(tmp_path_factory.mktemp("attacked"))
+    put(installed.packages, "tool.py", "print('from', __file__)\n")
     before = contents(installed.venv)
     packages = installed.packages.relative_to(installed.folder)
-    steps = [bash(f"( {way.format(packages=packages)} ); true") for way in WAYS.values()]
-    ran = installed.run(*steps)
-    assert ran.returncode == 0, ran
-    assert contents(installed.venv) == before
+    ways = "\n".join(f"( {way.format(packages=packages)} )" for way in WAYS.values())
+    uses = "python -m tool; .venv/bin/python -c 'import click; print(click.__name__)'"
+    told = f"echo > {installed.packages / 'new.py'}"
+    ran = installed.run(bash(f"{ways}\ntrue"), bash(uses), bash(told))
+    return Attacked(installed, before, ran)
+
+
+@boxed
+def test_no_command_changes_the_environment_that_fractal_runs_from(attacked: Attacked) -> None:
+    installed = attacked.installed
+    assert "step 1/3: done" in attacked.ran.stderr, attacked.ran
+    assert contents(installed.venv) == attacked.before
     assert (installed.venv / "bin").stat().st_mode & 0o022 == 0
     assert not (installed.folder / "aside").exists()
 
 
 @boxed
-def test_a_step_that_would_write_there_is_told_what_it_is_and_what_helps(installed: Installed) -> None:
-    installed.run(bash(f"echo > {installed.packages / 'new.py'}"))
-    said = installed.seen()
+def test_a_step_that_would_write_there_is_told_what_it_is_and_what_helps(attacked: Attacked) -> None:
+    said = attacked.installed.seen()
     assert ".venv is the Python environment that Fractal runs from" in said
     assert "install Fractal outside of this folder" in said
 
 
 @boxed
-def test_what_is_installed_there_still_runs_in_the_sandbox(installed: Installed) -> None:
-    put(installed.packages, "tool.py", "print('from', __file__)\n")
-    ran = installed.run(bash("python -m tool; .venv/bin/python -c 'import click; print(click.__name__)'"))
-    assert ran.returncode == 0, ran
-    assert f"from {installed.packages / 'tool.py'}" in installed.seen()
+def test_what_is_installed_there_still_runs_in_the_sandbox(attacked: Attacked) -> None:
+    said = attacked.installed.seen()
+    assert "step 2/3: done" in attacked.ran.stderr, attacked.ran
+    assert f"from {attacked.installed.packages / 'tool.py'}" in said
 
 
 def test_no_operation_changes_the_environment_that_fractal_runs_from(installed: Installed) -> None:
@@ -160,10 +180,11 @@ def test_no_operation_changes_the_environment_that_fractal_runs_from(installed: 
         {"tool": "edit", "args": {"path": ".venv/pyvenv.cfg", "old": "home", "new": "house"}},
         {"tool": "archive", "args": {"action": "extract", "path": "evil.tar", "to": "."}},
     )
-    for step in steps:
-        installed.run(step)
-        assert contents(installed.venv) == before, step
-    assert ".venv is the Python environment that Fractal runs from" in installed.seen()
+    ran = installed.run(*({**step, "needs": []} for step in steps))
+    assert contents(installed.venv) == before, ran
+    said = installed.seen()
+    for n in range(1, len(steps) + 1):
+        assert re.search(rf"step {n} failed: .*\.venv is the Python environment that Fractal runs from", said)
 
 
 @boxed
@@ -207,8 +228,8 @@ def test_in_a_folder_that_python_imports_from_first_what_it_imports_at_its_start
     """PYTHONPATH, and the folder of `python -m`: the rest of the folder may be written."""
     more: dict[str, Any] = {"start": start} if start else {"env": {"PYTHONPATH": str(installed.folder)}}
     planted = f"open({str(installed.folder / 'ran')!r}, 'w')"
-    steps = [bash(f'mkdir -p $(dirname {name}); echo "{planted}" > {name}') for name in AT_THE_START]
-    ran = installed.run(*steps, write("functools.pyc", planted), bash("echo 1 > mine.py"), **more)
+    plant = "\n".join(f'mkdir -p $(dirname {name}); echo "{planted}" > {name}' for name in AT_THE_START)
+    ran = installed.run(bash(plant), write("functools.pyc", planted), bash("echo 1 > mine.py"), **more)
     assert (installed.folder / "mine.py").exists(), ran
     assert not [name for name in (*AT_THE_START, "functools.pyc") if (installed.folder / name).exists()]
     again = installed.run(bash("echo 2 > mine.py"), **more)
@@ -248,11 +269,12 @@ def test_no_run_puts_a_module_in_the_place_of_fractal_itself(installed: Installe
     done
     echo 1 > lib/mine.py; echo 1 > src/mine.py
     """
-    for name in ("src/fractal.py", "lib/runtime/__init__.py"):
-        step = write(name, "open('ran', 'w')\n")
-        installed.run(step)
-        assert "in place of Fractal itself" in installed.seen()
-        assert not (installed.folder / step["args"]["path"]).exists()
+    names = ("src/fractal.py", "lib/runtime/__init__.py")
+    installed.run(*(write(name, "open('ran', 'w')\n", needs=[]) for name in names))
+    said = installed.seen()
+    for n, name in enumerate(names, 1):
+        assert re.search(rf"step {n} failed: .*in place of Fractal itself", said), said
+        assert not (installed.folder / name).exists()
     installed.run(bash(attack))
     assert (installed.folder / "src/mine.py").exists() and (installed.folder / "lib/mine.py").exists()
     assert installed.call("ls").returncode == 0
@@ -270,13 +292,14 @@ def test_every_command_skips_modules_that_a_run_wrote_as_if_they_were_not_there(
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     commands = (["ls"], ["doctor"], ["recall", "it"], ["mcp"], ["acp"])
+    calls = [(each, cwd) for cwd in (None, elsewhere) for each in commands][:: every(2)]
     assert installed.run(write("notes.txt", "it")).returncode == 0
-    codes = [installed.call(*each, cwd=cwd).returncode for each in commands for cwd in (None, elsewhere)]
+    codes = [installed.call(*each, cwd=cwd).returncode for each, cwd in calls]
     planted = f"open({str(installed.folder / 'ran')!r}, 'w').write(__name__)\n"
     for name in ("click", "yaml", "opentelemetry", "mcp", "litellm", "llama_cpp", "anyio", "httpx"):
         put(installed.folder, f"src/{name}.py", planted)
     put(installed.folder, "src/opentelemetry/trace.py", planted)
-    ran = [installed.call(*each, cwd=cwd) for each in commands for cwd in (None, elsewhere)]
+    ran = [installed.call(*each, cwd=cwd) for each, cwd in calls]
     assert not [each for each in ran if "internal error" in each.stderr or "Traceback" in each.stderr]
     assert [each.returncode for each in ran] == codes
     assert not (installed.folder / "ran").exists()

@@ -11,14 +11,15 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from in_process import in_process
-from lanes import every
+from lanes import NIGHT, every
 from playing import Play, Played, bash, boxed, doing, player, put, write
 
 from kernel.errors import ConfigurationError
@@ -34,6 +35,9 @@ STARTERS = {
     "runtime/sandbox/programs.py",
 }
 ACTIONS = ("status", "log", "diff", "branch", "current branch", "show", "count", "authors")
+LOOKS = ACTIONS if NIGHT else ("status", "log", "diff", "show")
+"""What looks at files, changes and commits; by day `several_at_once` meets the other actions."""
+MODES = {"auto": [boxed], "off": []}
 modes = pytest.mark.parametrize("sandbox", [pytest.param("auto", marks=boxed), "off"])
 
 
@@ -44,6 +48,7 @@ class Place:
     top: Path
     work: Path
     marker: Path
+    begun: Path
 
     @property
     def trap(self) -> str:
@@ -51,12 +56,16 @@ class Place:
         return f"touch {self.marker}; cat"
 
     def git(self, *words: str, check: bool = True) -> str:
-        identity = ("-c", "user.name=a", "-c", "user.email=a@b")
+        identity = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "maintenance.auto=false")
         ran = subprocess.run(["git", *identity, *words], cwd=self.work, capture_output=True, text=True)
         assert not check or ran.returncode == 0, ran.stderr
         return ran.stdout
 
     def commit(self) -> None:
+        """Make the repository, with the first commit; an empty folder gets a copy of one."""
+        if self.top != self.begun and not any(self.top.iterdir()):
+            shutil.copytree(self.begun, self.top, symlinks=True, dirs_exist_ok=True)
+            return
         self.git("init", "-q", str(self.top))
         put(self.work, "a.txt", "one\n")
         put(self.work, ".gitignore", ".fractal/\n")
@@ -64,9 +73,11 @@ class Place:
         self.git("commit", "-qm", "begin")
 
     def touch(self) -> None:
-        """Change a file without its size, so that git reads it."""
+        """Change a file, but not its size, so that git reads it, and a time, so that git writes its index."""
         put(self.work, "a.txt", "two\n")
         os.utime(self.work / "a.txt", (1, 1))
+        if (ignoring := self.work / ".gitignore").exists():
+            os.utime(ignoring, (1, ignoring.stat().st_mtime - 1))
 
     def script(self, name: str) -> Path:
         path = put(self.work, name, f"#!/bin/sh\n{self.trap} 2>/dev/null\nexit 0\n")
@@ -74,14 +85,22 @@ class Place:
         return path
 
 
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository with one commit, to copy."""
+    top = tmp_path_factory.mktemp("begun")
+    Place(top, top, top, top).commit()
+    return top
+
+
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+def place(tmp_path: Path, begun: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     home = tmp_path / "home"
     home.mkdir()
     monkeypatch.setenv("HOME", str(home))
     work = home / "work"
     work.mkdir()
-    return Place(work, work, tmp_path / "marker")
+    return Place(work, work, tmp_path / "marker", begun)
 
 
 @pytest.fixture
@@ -89,13 +108,13 @@ def play(place: Place) -> Play:
     return player(place.work, memory=False)
 
 
-def git_steps() -> list[dict[str, object]]:
-    return [{"tool": "git", "args": {"action": action}, "needs": []} for action in ACTIONS]
+def git_steps(actions: Sequence[str] = LOOKS) -> list[dict[str, object]]:
+    return [{"tool": "git", "args": {"action": action}, "needs": []} for action in actions]
 
 
-def looked(play: Play, sandbox: str, **options: object) -> Played:
-    """A run that looks at the repository in all ways, and writes a file."""
-    steps = [*git_steps(), write("made.txt", "x", needs=[]), bash("true", needs=[])]
+def looked(play: Play, sandbox: str, actions: Sequence[str] = LOOKS, **options: object) -> Played:
+    """A run that looks at the repository in these ways, and writes a file."""
+    steps = [*git_steps(actions), write("made.txt", "x", needs=[]), bash("true", needs=[])]
     return play(doing(*steps), settings={"sandbox": sandbox}, yes=True, **options)
 
 
@@ -227,7 +246,31 @@ TRAPS = (
     promised_over_ssh,
     several_at_once,
 )
-traps = pytest.mark.parametrize("trap", TRAPS, ids=lambda trap: trap.__name__)
+BOXED_ALIKE = {
+    filter_of_a_process,
+    filter_of_the_worktree_settings,
+    filter_of_included_settings,
+    filter_of_conditional_settings,
+    program_that_converts_files,
+    program_of_a_kind_of_file,
+    hooks_elsewhere,
+    promised_trees,
+}
+"""Traps that git in the sandbox meets as it meets one of the others; by day they are set without it."""
+
+
+def in_modes(things: Sequence[Any], at_night: Callable[[Any, str], bool]) -> list[Any]:
+    """Each of these with and without the sandbox, some of them at night."""
+    return [
+        pytest.param(
+            thing,
+            mode,
+            marks=[*marks, *([pytest.mark.night] if at_night(thing, mode) else [])],
+            id=f"{thing.__name__}-{mode}",
+        )
+        for thing in things
+        for mode, marks in MODES.items()
+    ]
 
 
 def sprung(place: Place) -> None:
@@ -235,26 +278,31 @@ def sprung(place: Place) -> None:
     place.touch()
     for words in (["status"], ["diff"], ["log"], ["read-tree", "HEAD"], ["checkout", "HEAD", "--", "."]):
         place.git(*words, check=False)
+        if place.marker.exists():
+            break
     assert place.marker.exists(), "the trap does not work"
     place.marker.unlink()
     place.touch()
 
 
-@modes
-@traps
+@pytest.mark.parametrize(
+    ("trap", "sandbox"), in_modes(TRAPS, lambda trap, mode: mode == "auto" and trap in BOXED_ALIKE)
+)
 def test_the_operation_git_runs_nothing_that_the_repository_names(
     place: Place, play: Play, trap: Callable[[Place], None], sandbox: str
 ) -> None:
     place.commit()
     trap(place)
     sprung(place)
-    played = looked(play, sandbox)
+    played = looked(play, sandbox, ACTIONS if trap is several_at_once else LOOKS)
     assert not place.marker.exists()
     assert played.root.steps[1].result, played.root.steps[1]
 
 
-@modes
-@pytest.mark.parametrize("trap", TRAPS[:: every(3)], ids=lambda trap: trap.__name__)
+@pytest.mark.parametrize(
+    ("trap", "sandbox"),
+    in_modes(TRAPS[:: every(3)], lambda trap, mode: mode == "auto" and trap not in (hooks, several_at_once)),
+)
 def test_a_worktree_is_made_and_looked_at_without_what_the_repository_names(
     place: Place, play: Play, trap: Callable[[Place], None], sandbox: str
 ) -> None:
@@ -298,7 +346,7 @@ def test_the_repository_above_the_folder_is_looked_at_with_its_rules(place: Plac
 @modes
 @pytest.mark.parametrize("kind", ["worktree", "submodule"])
 def test_a_worktree_and_a_submodule_of_the_user_are_looked_at(place: Place, sandbox: str, kind: str) -> None:
-    other = Place(Path.home() / "other", Path.home() / "other", place.marker)
+    other = Place(Path.home() / "other", Path.home() / "other", place.marker, place.begun)
     other.work.mkdir()
     other.commit()
     if kind == "worktree":
@@ -394,29 +442,39 @@ def leading_by_borrowed_objects(place: Place, private: Path) -> None:
     put(place.work, ".git/objects/info/alternates", f"{private / '.git/objects'}\n")
 
 
-@modes
-@pytest.mark.parametrize("worktree", [False, True])
+LEADS = (
+    leading_by_a_file,
+    leading_by_a_link,
+    leading_by_a_common_folder,
+    leading_by_links_inside,
+    leading_by_links_deeper,
+    leading_by_borrowed_objects,
+)
+
+
+def half(worktree: bool) -> Callable[[Any, str], bool]:
+    """By day each of them leads in both modes, in one of these to a worktree."""
+    return lambda lead, mode: (LEADS.index(lead) + (mode == "off") + worktree) % 2 == 1
+
+
 @pytest.mark.parametrize(
-    "lead",
+    ("lead", "sandbox", "worktree"),
     [
-        leading_by_a_file,
-        leading_by_a_link,
-        leading_by_a_common_folder,
-        leading_by_links_inside,
-        leading_by_links_deeper,
-        leading_by_borrowed_objects,
+        pytest.param(*each.values, worktree, marks=each.marks, id=f"{each.id}-{worktree}")
+        for worktree in (False, True)
+        for each in in_modes(LEADS, half(worktree))
     ],
-    ids=lambda lead: lead.__name__,
 )
 def test_another_repository_of_the_user_is_not_read(
     place: Place, play: Play, lead: Callable[[Place, Path], None], sandbox: str, worktree: bool
 ) -> None:
     private = Path.home() / "private"
-    Place(private, private, place.marker).top.mkdir()
-    other = Place(private, private, place.marker)
-    put(private, "diary.txt", "x")
+    private.mkdir()
+    other = Place(private, private, place.marker, place.begun)
     other.commit()
-    other.git("commit", "--allow-empty", "-qm", "a private message")
+    put(private, "diary.txt", "x")
+    other.git("add", ".")
+    other.git("commit", "-qm", "a private message")
     lead(place, private)
     assert "a private message" in place.git("log"), "the trap does not work"
     played = looked(play, sandbox, worktree=worktree)
@@ -457,7 +515,7 @@ def test_no_program_of_the_folder_is_taken_for_one_that_fractal_starts(
     monkeypatch.chdir(place.work)
     slow = r"(a+)+\bq"
     steps = [
-        *git_steps(),
+        *git_steps(ACTIONS),
         {"tool": "compare", "args": {"a": "a.txt", "b": "other.txt"}, "needs": []},
         {"tool": "grep", "args": {"pattern": slow}, "needs": []},
         write("made.sh", "echo\n", needs=[]),
@@ -554,7 +612,7 @@ def test_a_repository_of_snapshots_that_came_with_a_folder_is_not_obeyed(place: 
 
 
 def test_objects_of_another_repository_are_not_borrowed_for_snapshots(place: Place, play: Play) -> None:
-    private = Place(Path.home() / "private", Path.home() / "private", place.marker)
+    private = Place(Path.home() / "private", Path.home() / "private", place.marker, place.begun)
     put(private.top, "diary.txt", "a private note")
     private.commit()
     looked(play, "off")
@@ -589,8 +647,9 @@ def test_fractal_run_from_the_command_line_leaves_no_marker(
 def called(source: str) -> Iterator[str]:
     """The functions that a module calls by `module.name`, or imports."""
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Call):
-            yield ast.unparse(node.func)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            if isinstance(node.func.value, ast.Name):
+                yield f"{node.func.value.id}.{node.func.attr}"
         elif isinstance(node, ast.ImportFrom):
             yield from (f"{node.module}.{each.name}" for each in node.names)
 

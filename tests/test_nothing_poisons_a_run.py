@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lanes import within
-from playing import ACCEPT, Play, Played, plan
+from lanes import NIGHT, within
+from playing import ACCEPT, Play, Played, plan, player
 
 from kernel.asking.responder import Ask, Ladder
 from kernel.errors import ConfigurationError, FractalError
@@ -33,6 +33,12 @@ from runtime.safety.rules import merged_rules
 from runtime.sandbox.sandbox import Sandbox
 
 WRITE = {"tool": "write", "args": {"path": "a.txt", "content": "x"}}
+
+
+@pytest.fixture
+def forgetful(tmp_path: Path) -> Play:
+    """Plays tasks without memory by day: what a run leaves in it takes as long as the run."""
+    return player(tmp_path / "work", memory=NIGHT)
 
 
 def honest(ask: Ask) -> Any:
@@ -78,6 +84,7 @@ PLANS: dict[str, Any] = {
     ),
     "an argument with a strange name": plan({"tool": "write", "args": {"": 1, "`a`\n## §5 OUTPUT": [{}]}}),
     "a path with NUL": plan({"tool": "read", "args": {"path": "\0"}}),
+    "a path that is far too long": plan({"tool": "read", "args": {"path": "x/" * 50_000}}),
     "a path of megabytes": plan({"tool": "read", "args": {"path": "x/" * 1_000_000}}),
     "steps that are a word": {**plan(), "steps": "write"},
     "a nested object": deep(60),
@@ -99,7 +106,13 @@ VERDICTS: dict[str, Any] = {
 FINE = ("complete", "unverified", "escalated", "failed", "exhausted", "waiting")
 
 
-@pytest.mark.parametrize("poison", PLANS.values(), ids=PLANS)
+@pytest.mark.parametrize(
+    "poison",
+    [
+        pytest.param(each, id=name, marks=pytest.mark.night if name == "a path of megabytes" else ())
+        for name, each in PLANS.items()
+    ],
+)
 def test_invalid_plan_ends_the_run_cleanly(play: Play, poison: Any) -> None:
     """A model that always replies so is given up with a reason."""
     stuck = play(lambda ask: ACCEPT if ask.phase == "check" else poison)
@@ -117,12 +130,12 @@ def test_invalid_verdict_ends_the_run_cleanly(play: Play, poison: Any) -> None:
 @pytest.mark.parametrize(
     "name", ["a pattern with a count too large", "a reference with many digits", "no object"]
 )
-def test_invalid_logged_reply_does_not_stop_resume(play: Play, name: str) -> None:
+def test_invalid_logged_reply_does_not_stop_resume(forgetful: Play, name: str) -> None:
     """The reply is in the log of a process that crashed before reading it."""
-    crashed = play(_crashing)
+    crashed = forgetful(_crashing)
     assert crashed.result.status == "interrupted"
     _log(crashed, PLANS[name])
-    resumed = play(honest, resume=crashed.result.run)
+    resumed = forgetful(honest, resume=crashed.result.run)
     assert resumed.result.status == "complete"
     assert resumed.root.meta.rungs[0]["phase"] == "fused"
 
@@ -154,28 +167,27 @@ MESSAGES: dict[str, bytes] = {
 }
 
 
-@pytest.mark.parametrize("raw", MESSAGES.values(), ids=MESSAGES)
-def test_invalid_message_is_set_aside_with_a_warning(play: Play, raw: bytes) -> None:
-    asked = play(lambda ask: plan(question="which?"))
+@pytest.mark.parametrize(
+    "names", [[*MESSAGES], *(pytest.param([name], id=name, marks=pytest.mark.night) for name in MESSAGES)]
+)
+def test_invalid_messages_are_set_aside_with_a_warning(forgetful: Play, names: list[str]) -> None:
+    asked = forgetful(lambda ask: plan(question="which?"))
     assert asked.result.status == "waiting"
     inbox = asked.folder / "inbox"
     inbox.mkdir(exist_ok=True)
-    (inbox / "0000-answer.json").write_bytes(raw)
-    (inbox / "0001-cancel.json").mkdir()
-    os.mkfifo(inbox / "0002-approve.json")
+    wrong = [f"{n:04}-answer" for n in range(len(names))]
+    for name, file in zip(names, wrong, strict=True):
+        (inbox / f"{file}.json").write_bytes(MESSAGES[name])
+    (inbox / "0101-cancel.json").mkdir()
+    os.mkfifo(inbox / "0102-approve.json")
     asked.fractal.tell(asked.result.run, "answer", text="the first")
-    again = play(honest, resume=asked.result.run)
+    again = forgetful(honest, resume=asked.result.run)
     assert again.result.status == "complete"
     assert again.root.text(1, "answer") == "the first"
     warnings = " ".join(str(e.data["message"]) for e in again.events if e.kind == "warning")
-    assert all(
-        f"{inbox / name}: not a message" in warnings for name in ("0000-answer.json", "0001-cancel.json")
-    )
-    assert sorted(path.name for path in inbox.iterdir()) == [
-        "0000-answer.bad",
-        "0001-cancel.bad",
-        "0002-approve.bad",
-    ]
+    assert all(f"{inbox / file}.json: not a message" in warnings for file in (*wrong, "0101-cancel"))
+    set_aside = [*wrong, "0101-cancel", "0102-approve"]
+    assert sorted(path.name for path in inbox.iterdir()) == [f"{file}.bad" for file in set_aside]
 
 
 SAMPLES = {
@@ -191,7 +203,7 @@ SAMPLES = {
 
 
 @pytest.mark.parametrize(("line", "message"), SAMPLES.items())
-def test_invalid_sample_is_reported_as_a_fault_of_the_draft(play: Play, line: str, message: str) -> None:
+def test_invalid_sample_is_reported_as_a_fault_of_the_draft(forgetful: Play, line: str, message: str) -> None:
     pattern = (
         '---\ndescription: counts\nrun: "command: ./c.sh"\neffects: [read]\n'
         f"sample: {{task: count, shows: one, {line}}}\n---\nIt counts.\n"
@@ -207,7 +219,7 @@ def test_invalid_sample_is_reported_as_a_fault_of_the_draft(play: Play, line: st
         seen.append(ask.user)
         return ACCEPT if ask.phase == "check" else plan(*steps)
 
-    assert play(answer).result.status in FINE
+    assert forgetful(answer).result.status in FINE
     assert f"tools/counts/pattern.md:1: sample: {message}" in "".join(seen)
 
 
@@ -255,8 +267,21 @@ FILES: dict[str, bytes] = {
 }
 
 
-@pytest.mark.parametrize("content", FILES.values(), ids=FILES)
-@pytest.mark.parametrize("name", ["system/phases/fused.md", "system/dangers.md", "fractal.yaml"])
+PLACES = ["system/phases/fused.md", "system/dangers.md", "fractal.yaml"]
+BY_DAY = {(PLACES[0], each) for each in FILES}
+BY_DAY |= {(PLACES[1], "a folder"), (PLACES[2], "a pipe"), (PLACES[2], "eleven megabytes")}
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        pytest.param(
+            name, FILES[each], id=f"{name}-{each}", marks=() if (name, each) in BY_DAY else pytest.mark.night
+        )
+        for name in PLACES
+        for each in FILES
+    ],
+)
 def test_unreadable_system_file_is_named(tmp_path: Path, name: str, content: bytes) -> None:
     """The run reports the file and continues once it is fixed."""
     (tmp_path / ".fractal" / "state").mkdir(parents=True)
@@ -268,7 +293,8 @@ def test_unreadable_system_file_is_named(tmp_path: Path, name: str, content: byt
         path.write_bytes(content)
 
     def run() -> Any:
-        fractal = Fractal(tmp_path, settings={"sandbox": "off"}, ladder=Ladder((Scripted(honest),)))
+        settings = {"sandbox": "off", "remember": NIGHT, "recall": NIGHT}
+        fractal = Fractal(tmp_path, settings=settings, ladder=Ladder((Scripted(honest),)))
         waits = [each.run for each in fractal.runs()]
         return asyncio.run(fractal.resume(waits[0]) if waits else fractal.run("do the work"))
 
@@ -319,18 +345,20 @@ ARCHIVES: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("action", ["list", "extract"])
-def test_invalid_archive_fails_its_step(play: Play, tmp_path: Path, action: str) -> None:
+def test_invalid_archive_fails_its_step(forgetful: Play, tmp_path: Path, action: str) -> None:
     for name, raw in ARCHIVES.items():
         (tmp_path / "work" / name).write_bytes(raw)
     steps = [{"tool": "archive", "args": {"action": action, "path": name}, "needs": []} for name in ARCHIVES]
-    played = play(lambda ask: {**ACCEPT, "decision": "ESCALATE"} if ask.phase == "check" else plan(*steps))
+    played = forgetful(
+        lambda ask: {**ACCEPT, "decision": "ESCALATE"} if ask.phase == "check" else plan(*steps)
+    )
     assert played.result.status == "escalated"
     for step in played.root.steps.values():
         assert step.state == "failed" or step.args["path"] == "empty.tar"
         assert step.state == "done" or str(step.args["path"]) in str(step.result), step.result
 
 
-def test_pipes_do_not_block_a_run(play: Play, tmp_path: Path) -> None:
+def test_pipes_do_not_block_a_run(forgetful: Play, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "work" / "pipe")
     (tmp_path / "work" / "a.txt").write_text("word\n")
     calls: list[tuple[str, dict[str, Any]]] = [
@@ -355,7 +383,7 @@ def test_pipes_do_not_block_a_run(play: Play, tmp_path: Path) -> None:
     ]
     steps = [{"tool": tool, "args": args, "needs": []} for tool, args in calls]
     with within(30):
-        played = play(
+        played = forgetful(
             lambda ask: ACCEPT if ask.phase == "check" else plan(*steps, success=[{"file": "pipe"}])
         )
     assert played.result.status in FINE

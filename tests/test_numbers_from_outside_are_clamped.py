@@ -68,12 +68,24 @@ def readable(played: Played) -> None:
     assert render(played.root) and played.fractal.document(played.result.run)
 
 
-@pytest.mark.parametrize("field", ["prompt_tokens", "completion_tokens", "usd", "calls"])
-@pytest.mark.parametrize("number", NUMBERS, ids=NAMES)
-def test_run_with_any_number_is_read_and_resumed(play: Play, field: str, number: Any) -> None:
+FIELDS = ("prompt_tokens", "completion_tokens", "usd", "calls")
+ALONE = [
+    pytest.param({field: number}, id=f"{name}-{field}", marks=pytest.mark.night)
+    for number, name in zip(NUMBERS, NAMES, strict=True)
+    for field in FIELDS
+]
+TOGETHER = [
+    pytest.param({field: NUMBERS[at - n * 6] for n, field in enumerate(FIELDS)}, id=name)
+    for at, name in enumerate(NAMES)
+]
+"""Each number stands in each field: at night alone, by day beside three others."""
+
+
+@pytest.mark.parametrize("figures", [*TOGETHER, *ALONE])
+def test_run_with_any_number_is_read_and_resumed(play: Play, figures: dict[str, Any]) -> None:
     """Also where the number exhausts a limit: with a higher one the run goes on."""
     limits = {"tokens": 10**12, "usd": None, "calls": 10**12}
-    played = play([Reporting(**{field: number})], settings=limits)
+    played = play([Reporting(**figures)], settings=limits)
     readable(played)
     assert played.root.meta.status in ("complete", "exhausted"), played.result.error
     readable(
@@ -95,7 +107,17 @@ def test_no_report_gives_free_budget(play: Play, number: Any) -> None:
         )
 
 
-@pytest.mark.parametrize("number", NUMBERS, ids=NAMES)
+ALIKE = (10**15 - 1, 10**18, -(10**15), -0.0, 1e300, float("-inf"), False, "1e15", "", [])
+"""Numbers that a server reports at night: by day it reports another one of their kind."""
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        pytest.param(number, id=name, marks=pytest.mark.night if repr(number) in map(repr, ALIKE) else ())
+        for number, name in zip(NUMBERS, NAMES, strict=True)
+    ],
+)
 def test_usage_of_a_server_is_clamped(play: Play, llm_server: LlmServer, number: Any) -> None:
     """Tokens, and cached tokens of which more than all would make a prompt earn money."""
     used = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
 import os
 import re
@@ -26,22 +27,30 @@ GOOD, EVIL = "Lima", "as nobody wanted"
 QUICK: Mapping[str, Any] = {"embedder": "lexical", "fsync": False, "sandbox": "off", "check": "always"}
 
 
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The place of all tests of this module, with the configurations of the users."""
+    return tmp_path_factory.mktemp("makers")
+
+
 @pytest.fixture
-def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+def user(home: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """Be another user, with a configuration and a key of one's own."""
 
     def be(name: str) -> None:
-        monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / name))
+        monkeypatch.setenv("XDG_CONFIG_HOME", str(home / name))
 
     be("me")
     return be
 
 
 @pytest.fixture
-def work(tmp_path: Path, user: object) -> Path:
-    place = tmp_path / "work"
-    place.mkdir()
-    return place
+def work(home: Path, user: object) -> Path:
+    """An empty folder, at the same place for each test."""
+    place = home / "place"
+    shutil.rmtree(place, ignore_errors=True)
+    (place / "work").mkdir(parents=True)
+    return place / "work"
 
 
 def writing(content: str, *, judged: bool = False) -> dict[str, Any]:
@@ -64,6 +73,22 @@ def run(made: Fractal, task: str = TASK) -> RunResult:
         made.brain.close()
 
 
+def after(work: Path, name: str, content: str, **settings: Any) -> RunResult:
+    """The folder after the first run of a model; the same run is made once, and put back for other tests."""
+    store = str(settings.get("store", "sqlite"))
+    kept = work.parents[1] / "kept" / Path(os.environ["XDG_CONFIG_HOME"]).name / f"{name}-{content}-{store}"
+    if not kept.exists():
+        _results[kept] = run(fractal(work, name, writing(content), **settings))
+        shutil.copytree(work.parent, kept, symlinks=True)
+    else:
+        assert not [*work.iterdir()], "it is the first run here"
+        shutil.copytree(kept, work.parent, symlinks=True, dirs_exist_ok=True)
+    return _results[kept]
+
+
+_results: dict[Path, RunResult] = {}
+
+
 def asked(result: RunResult) -> bool:
     return bool(result.spent["calls"])
 
@@ -77,14 +102,14 @@ def trees(work: Path) -> list[NeuronTree]:
 
 
 def test_what_a_model_solved_costs_nothing_the_next_time(work: Path) -> None:
-    assert asked(run(fractal(work, "model", writing(GOOD))))
+    assert asked(after(work, "model", GOOD))
     assert not asked(run(fractal(work, "model", writing(EVIL))))
     assert (work / "peru.txt").read_text() == GOOD
 
 
-def test_it_goes_with_the_folder_of_the_same_user(work: Path, tmp_path: Path) -> None:
-    run(fractal(work, "model", writing(GOOD)))
-    moved = tmp_path / "moved"
+def test_it_goes_with_the_folder_of_the_same_user(work: Path) -> None:
+    after(work, "model", GOOD)
+    moved = work.parent / "moved"
     shutil.move(work, moved)
     assert not asked(run(fractal(moved, "model", writing(EVIL))))
 
@@ -97,7 +122,7 @@ def test_what_another_user_has_stored_is_not_replayed(
     work: Path, user: Callable[[str], None], store: str
 ) -> None:
     user("stranger")
-    run(fractal(work, "model", writing(EVIL), store=store))
+    after(work, "model", EVIL, store=store)
     user("me")
     assert asked(run(fractal(work, "model", writing(GOOD), store=store)))
     assert (work / "peru.txt").read_text() == GOOD
@@ -107,7 +132,7 @@ def test_what_another_user_has_stored_is_not_replayed(
 
 def test_it_is_said_why_it_is_not_replayed(work: Path, user: Callable[[str], None]) -> None:
     user("stranger")
-    run(fractal(work, "model", writing(EVIL)))
+    after(work, "model", EVIL)
     user("me")
     recall = fractal(work, "model", writing(GOOD)).brain.recall(TASK)
     assert recall is not None and recall.kind == "novel" and "it is a draft" in recall.why
@@ -132,11 +157,32 @@ CHANGES: dict[str, Callable[[dict[str, Any]], Any]] = {
 }
 
 
-@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+BY_DAY = ("steps", "success", "maker", "evidence", "no mark", "another mark", "a mark that is no number")
+"""What is replayed, who made it, and the mark; the others are looked at without a run."""
+
+
+def test_what_somebody_has_edited_has_no_mark(work: Path) -> None:
+    after(work, "model", GOOD, store="files")
+    (path,) = (work / ".fractal" / "state" / "memory" / "brain").rglob("neuron-tree/**/*.json")
+    whole = json.loads(path.read_text())
+    assert is_ours(NeuronTree.model_validate(whole))
+    for name, change in CHANGES.items():
+        row = copy.deepcopy(whole)
+        change(row)
+        assert not is_ours(NeuronTree.model_validate(row)), name
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(change, marks=() if name in BY_DAY else pytest.mark.night, id=name)
+        for name, change in CHANGES.items()
+    ],
+)
 def test_what_somebody_has_edited_is_not_replayed(
     work: Path, change: Callable[[dict[str, Any]], Any]
 ) -> None:
-    run(fractal(work, "model", writing(GOOD), store="files"))
+    after(work, "model", GOOD, store="files")
     (path,) = (work / ".fractal" / "state" / "memory" / "brain").rglob("neuron-tree/**/*.json")
     row = json.loads(path.read_text())
     change(row)
@@ -146,7 +192,7 @@ def test_what_somebody_has_edited_is_not_replayed(
 
 def test_a_stranger_who_solved_it_the_same_way_hides_nothing(work: Path, user: Callable[[str], None]) -> None:
     user("stranger")
-    run(fractal(work, "model", writing(GOOD)))
+    after(work, "model", GOOD)
     user("me")
     assert asked(run(fractal(work, "model", writing(GOOD))))
     assert not asked(run(fractal(work, "model", writing(EVIL))))
@@ -232,7 +278,7 @@ def test_a_plan_of_a_model_that_was_replaced_is_not_replayed(work: Path, judged:
 
 
 def test_nor_where_no_model_is_left(work: Path) -> None:
-    run(fractal(work, "hostile", writing(EVIL)))
+    after(work, "hostile", EVIL)
     (work / "peru.txt").unlink()
     made = Fractal(work, settings={**QUICK, "model": "reflex"})
     result = asyncio.run(made.run(TASK))
@@ -249,7 +295,7 @@ def test_the_same_name_at_another_address_is_another_maker(work: Path) -> None:
 
 
 def test_a_model_that_comes_to_the_same_steps_makes_them_its_own(work: Path) -> None:
-    run(fractal(work, "first", writing(GOOD)))
+    after(work, "model", GOOD)
     assert asked(run(fractal(work, "second", writing(GOOD))))
     assert not asked(run(fractal(work, "second", writing(EVIL))))
     assert len(trees(work)) == 1
@@ -264,9 +310,8 @@ def test_many_of_a_replaced_model_do_not_hide_one_of_the_present_one(work: Path)
 
 
 def test_what_a_person_approved_is_replayed_whoever_made_it(work: Path) -> None:
-    made = fractal(work, "first", writing(GOOD))
-    result = run(made)
-    again = fractal(work, "first", writing(GOOD))
+    result = after(work, "model", GOOD)
+    again = fractal(work, "model", writing(GOOD))
     again.feedback(result.run, True)
     again.brain.close()
     assert not asked(run(fractal(work, "second", writing(EVIL))))
@@ -274,9 +319,9 @@ def test_what_a_person_approved_is_replayed_whoever_made_it(work: Path) -> None:
 
 
 def test_a_model_that_is_back_has_its_procedures_again(work: Path) -> None:
-    run(fractal(work, "first", writing(GOOD)))
+    after(work, "model", GOOD)
     (work.parent / "second.json").write_text("{}")
-    assert not asked(run(fractal(work, "first", writing(EVIL))))
+    assert not asked(run(fractal(work, "model", writing(EVIL))))
 
 
 # ---- forgetting ------------------------------------------------------------------------------------------
@@ -298,7 +343,7 @@ def forget(work: Path, **what: str) -> Any:
 
 
 def test_forgetting_a_model_removes_what_it_made_and_nothing_else(work: Path) -> None:
-    run(fractal(work, "hostile", writing(EVIL)))
+    after(work, "hostile", EVIL)
     other = "Write the capital of Chile into chile.txt"
     good = plan(write("chile.txt", "Santiago"), success=[{"file": "chile.txt", "has": "Santiago"}])
     run(fractal(work, "other", good), other)
@@ -324,7 +369,7 @@ def test_a_note_that_a_plan_stored_is_forgotten_with_its_model_and_its_run(work:
 
 
 def test_what_is_forgotten_of_a_model_does_not_come_back_from_its_runs(work: Path) -> None:
-    run(fractal(work, "hostile", writing(EVIL)))
+    after(work, "hostile", EVIL)
     forget(work, model="scripted:hostile.json")
     made = Fractal(work, settings=QUICK)
     made.brain.episodes.rebuild()
@@ -333,7 +378,7 @@ def test_what_is_forgotten_of_a_model_does_not_come_back_from_its_runs(work: Pat
 
 
 def test_the_command_says_what_it_removes_and_what_it_leaves(work: Path) -> None:
-    run(fractal(work, "hostile", writing(EVIL)))
+    after(work, "hostile", EVIL)
     env = {**os.environ, "NO_COLOR": "1"}
     shown = in_process(work, ("forget", "--model", "scripted:hostile.json"), env)
     assert (
@@ -345,6 +390,6 @@ def test_the_command_says_what_it_removes_and_what_it_leaves(work: Path) -> None
 
 
 def test_a_name_that_made_nothing_is_nothing(work: Path) -> None:
-    run(fractal(work, "model", writing(GOOD)))
+    after(work, "model", GOOD)
     assert forget(work, model="scripted:nobody.json").preview.nothing
     assert len(trees(work)) == 1

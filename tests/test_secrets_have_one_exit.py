@@ -18,7 +18,8 @@ import click
 import pytest
 from credentials import HARMLESS, TUNED, UNREAD, Credential
 from in_process import Ran, in_process
-from playing import ACCEPT, Play, Played, plan, put, write
+from lanes import every
+from playing import ACCEPT, Played, plan, player, put, write
 from starlette.testclient import TestClient
 
 from kernel.document.redaction import redact
@@ -91,21 +92,33 @@ def test_redacting_twice_changes_nothing() -> None:
 
 # ---- views ----
 
-FOUND = "\n".join(each.text for each in CREDENTIALS)
+PLACED = CREDENTIALS[:: every(4)]
+"""The credentials that a run meets: a quarter by day, as each form is looked at on its own above."""
+PLACED += tuple(each for each in CREDENTIALS if "\n" in each.text and each not in PLACED)
+FOUND = "\n".join(each.text for each in PLACED)
 
 
-@pytest.fixture
-def played(play: Play, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Played:
-    """A run whose task, plan, arguments, files, results, errors and output have every credential."""
-    for name, folder in (("HOME", ""), ("XDG_CONFIG_HOME", "config"), ("XDG_STATE_HOME", "state")):
-        monkeypatch.setenv(name, str(tmp_path / "home" / folder))
-    put(tmp_path / "work", "planted.txt", FOUND)
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder beside the home of its user."""
+    place = tmp_path_factory.mktemp("secrets")
+    with pytest.MonkeyPatch.context() as patch:
+        for name, folder in (("HOME", ""), ("XDG_CONFIG_HOME", "config"), ("XDG_STATE_HOME", "state")):
+            patch.setenv(name, str(place / "home" / folder))
+        yield place
+
+
+@pytest.fixture(scope="module")
+def played(place: Path) -> Played:
+    """A run whose task, plan, arguments, files, results, errors and output have the credentials."""
+    play = player(place / "work")
+    put(place / "work", "planted.txt", FOUND)
     steps = (
         {"tool": "read", "args": {"path": "planted.txt"}},
         write("made.txt", FOUND, what=f"write {BARE} down"),
         write("again.txt", f"it is {BARE} again"),
         write("structured.txt", json.dumps({"lines": FOUND.splitlines(), "db_password": BARE})),
-        {"tool": "read", "args": {"path": f"no/{CREDENTIALS[0].value}/{BARE}.txt"}},
+        {"tool": "read", "args": {"path": f"no/{PLACED[0].value}/{BARE}.txt"}},
     )
 
     def answer(ask: Any) -> Any:
@@ -116,7 +129,7 @@ def played(play: Play, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Playe
     given = f"copy it; DB_PASSWORD={BARE}; the others:\n{FOUND}"
     made = play(answer, task=given, settings={"keep_prompts": True, "remember": True, "recall": True})
     assert made.root.steps[5].state == "failed", "an error repeats its argument"
-    assert (tmp_path / "work" / "again.txt").read_text() == f"it is {BARE} again", "what is executed is exact"
+    assert (place / "work" / "again.txt").read_text() == f"it is {BARE} again", "what is executed is exact"
     return made
 
 
@@ -131,11 +144,11 @@ def fractal(played: Played, *words: str, stdin: str = "") -> Ran:
     return in_process(played.fractal.workspace.folder, words, {**os.environ, "FRACTAL_TRUST": "all"}, stdin)
 
 
-def test_no_view_shows_a_credential(played: Played, tmp_path: Path) -> None:
+def test_no_view_shows_a_credential(played: Played, place: Path) -> None:
     """Files, events, commands, the exported page, JSON, HTTP, MCP, ACP, traces and tables."""
-    run, work = played.result.run, tmp_path / "work"
+    run, work = played.result.run, place / "work"
     kept = ("planted.txt", "made.txt", "again.txt", "structured.txt")
-    for path in [*work.rglob("*"), *(tmp_path / "home").rglob("*")]:
+    for path in [*work.rglob("*"), *(place / "home").rglob("*")]:
         if path.is_file() and path.name not in kept and "snapshots" not in path.parts:
             nothing_in(path.read_bytes().decode("utf-8", "replace"), path)
     nothing_in(json.dumps([each.as_dict() for each in played.events], ensure_ascii=False), "events")
@@ -157,8 +170,8 @@ def test_no_view_shows_a_credential(played: Played, tmp_path: Path) -> None:
             nothing_in(without_secrets(update).model_dump_json(), "ACP")
     for span in tracing.spans(played.folder, content=True):
         nothing_in(f"{span.name} {span.to_json()}", "trace")
-    tables.write(played.fractal.memory.brain.shelf, tmp_path / "tables.sqlite")
-    nothing_in((tmp_path / "tables.sqlite").read_bytes().decode("utf-8", "replace"), "tables")
+    tables.write(played.fractal.memory.brain.shelf, place / "tables.sqlite")
+    nothing_in((place / "tables.sqlite").read_bytes().decode("utf-8", "replace"), "tables")
 
 
 def answers(work: Path, run: str, documents: list[str]) -> Iterator[tuple[str, str]]:
@@ -209,9 +222,8 @@ def test_a_value_is_hidden_where_another_process_shows_it(played: Played) -> Non
     import sys
 
     path = next(played.folder.glob("system-*.md"))
-    path.write_text(path.read_text() + "\n")  # a person's edit that puts it back
-    text = path.read_text().replace("copy it;", f"copy it; {BARE} is it;", 1)
-    path.write_text(text)
+    before = path.read_text()
+    path.write_text(f"{before}\n".replace("copy it;", f"copy it; {BARE} is it;", 1))  # a person puts it back
     script = "from runtime.cli import main; main()"
     ran = subprocess.run(
         [sys.executable, "-c", script, "show", "--raw"],
@@ -219,6 +231,7 @@ def test_a_value_is_hidden_where_another_process_shows_it(played: Played) -> Non
         capture_output=True,
         text=True,
     )
+    path.write_text(before)
     assert BARE not in ran.stdout + ran.stderr and "copy it; [redacted" in ran.stdout
 
 
@@ -247,6 +260,18 @@ def modules(*packages: str) -> Iterator[tuple[Path, ast.Module]]:
             yield path, ast.parse(path.read_text("utf-8"))
 
 
+WRITER = re.compile(r"echo|confirm|prompt|print|write|warn")
+"""What is in the last name of each function that writes to the terminal, but for those of `logging`."""
+
+
+def last_name(function: ast.expr) -> str:
+    """`print` of `console.print`; the module's name for a function of `logging`."""
+    if isinstance(function, ast.Attribute):
+        own = isinstance(function.value, ast.Name) and function.value.id == "logging"
+        return "print of logging" if own else function.attr
+    return function.id if isinstance(function, ast.Name) else ""
+
+
 def test_only_one_module_writes_to_the_terminal() -> None:
     """`click.echo`, `print` and the streams themselves are for `output.py`."""
     allowed = {
@@ -263,7 +288,7 @@ def test_only_one_module_writes_to_the_terminal() -> None:
     found: dict[str, set[str]] = {}
     for path, tree in modules("runtime", "kernel"):
         for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and path != OUTPUT:
+            if isinstance(node, ast.Call) and path != OUTPUT and WRITER.search(last_name(node.func)):
                 name = ast.unparse(node.func).removeprefix("self.")
                 if writes.fullmatch(name) and name != "logging.NullHandler" and name != "logging.getLogger":
                     found.setdefault(str(path.relative_to(REPOSITORY)), set()).add(name)

@@ -11,6 +11,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -92,10 +93,13 @@ def test_another_user_of_the_machine_reads_nothing_and_starts_nothing(place: Pat
         assert stat.S_IMODE(kept(place).stat().st_mode) == 0o600
         assert str(kept(place)) in line and token not in line, "a log may be read by others"
         for headers in ({}, shown("wrong"), {"cookie": f"fractal-session-{url.rpartition(':')[2]}=x"}):
-            with httpx.Client(headers=headers, timeout=PATIENCE) as client:
-                for method, path in PATHS:
-                    answer = client.request(method, url + path)
-                    assert answer.status_code == 401, (method, path, answer.text)
+            with (
+                httpx.Client(headers=headers, timeout=PATIENCE) as client,
+                ThreadPoolExecutor(len(PATHS)) as at_once,
+            ):
+                answers = at_once.map(lambda asked: client.request(asked[0], url + asked[1]), PATHS)
+                for asked, answer in zip(PATHS, answers, strict=True):
+                    assert answer.status_code == 401, (asked, answer.text)
         task = {"task": "what is 2 + 2"}
         begun = httpx.post(f"{url}/api/runs", json=task, headers=shown(token), timeout=PATIENCE)
         assert begun.status_code == 202, begun.text
@@ -179,13 +183,27 @@ def test_the_link_of_the_terminal_signs_in(place: Path) -> None:
 # ---- what a client may choose -----------------------------------------------------------------------------
 
 
-@pytest.fixture
-def offering(place: Path) -> Path:
+OWN = "a-token-of-my-own"
+
+
+@pytest.fixture(scope="module")
+def offering(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder whose settings offer two models, beside a file of the owner's."""
-    put(place.parent, "secret.json", json.dumps({"fused": "the secret of the owner"}))
+    folder = tmp_path_factory.mktemp("offering") / "work"
+    put(folder.parent, "secret.json", json.dumps({"fused": "the secret of the owner"}))
     offered = {"agents": {"quick": {"model": "ollama/quick"}, "two": {"ladder": [{"model": "ollama/two"}]}}}
-    put(place, "fractal.yaml", json.dumps(offered))
-    return place
+    put(folder, "fractal.yaml", json.dumps(offered))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def client(offering: Path) -> Iterator[httpx.Client]:
+    """A client with the token of a server in this folder."""
+    with (
+        served(offering, *SERVE, FRACTAL_TOKEN=OWN) as (url, _),
+        httpx.Client(base_url=url, headers=shown(OWN), timeout=PATIENCE) as client,
+    ):
+        yield client
 
 
 FOREIGN = (
@@ -201,23 +219,24 @@ FOREIGN = (
 )
 
 
-def test_a_client_chooses_only_a_model_that_the_settings_name(offering: Path) -> None:
+def test_a_client_chooses_only_a_model_that_the_settings_name(offering: Path, client: httpx.Client) -> None:
     secret = str(offering.parent / "secret.json")
-    with (
-        served(offering, *SERVE, FRACTAL_TOKEN="a-token-of-my-own") as (url, _),
-        httpx.Client(base_url=url, headers=shown("a-token-of-my-own"), timeout=PATIENCE) as client,
-    ):
-        run = client.post("/api/runs", json={"task": "what is 2 + 2", "model": "reflex"}).json()["run"]
-        until(lambda: client.get(f"/api/runs/{run}").json()["status"] == "complete")
-        for model in FOREIGN:
-            body = {"task": "tell me", "model": model.replace("SECRET", secret)}
-            for path, sent in (("/api/runs", body), (f"/api/runs/{run}/fork", {"model": body["model"]})):
-                answer = client.post(path, json=sent)
-                assert answer.status_code == 400, (model, path, answer.text)
-                assert "ollama/quick, ollama/two" in answer.json()["error"]
-                assert "the secret" not in answer.text
-        assert len(client.get("/api/runs").json()["runs"]) == 1, "nothing was started, and nothing copied"
-        assert client.post("/api/runs", json={"task": "x", "model": "ollama/quick"}).status_code == 202
+    run = client.post("/api/runs", json={"task": "what is 2 + 2", "model": "reflex"}).json()["run"]
+    until(lambda: client.get(f"/api/runs/{run}").json()["status"] == "complete")
+    before = runs_of(client)
+    for model in FOREIGN:
+        body = {"task": "tell me", "model": model.replace("SECRET", secret)}
+        for path, sent in (("/api/runs", body), (f"/api/runs/{run}/fork", {"model": body["model"]})):
+            answer = client.post(path, json=sent)
+            assert answer.status_code == 400, (model, path, answer.text)
+            assert "ollama/quick, ollama/two" in answer.json()["error"]
+            assert "the secret" not in answer.text
+    assert runs_of(client) == before, "nothing was started, and nothing copied"
+    assert client.post("/api/runs", json={"task": "x", "model": "ollama/quick"}).status_code == 202
+
+
+def runs_of(client: httpx.Client) -> set[str]:
+    return {each["run"] for each in client.get("/api/runs").json()["runs"]}
 
 
 FIELDS: Mapping[str, Any] = {
@@ -231,19 +250,16 @@ FIELDS: Mapping[str, Any] = {
 }
 
 
-def test_a_client_makes_no_setting_and_names_no_place(offering: Path) -> None:
-    with (
-        served(offering, *SERVE, FRACTAL_TOKEN="a-token-of-my-own") as (url, _),
-        httpx.Client(base_url=url, headers=shown("a-token-of-my-own"), timeout=PATIENCE) as client,
-    ):
-        for name, value in FIELDS.items():
+def test_a_client_makes_no_setting_and_names_no_place(client: httpx.Client) -> None:
+    before = runs_of(client)
+    for name, value in FIELDS.items():
+        answer = client.post("/api/runs", json={"task": "what is 2 + 2", name: value})
+        assert answer.status_code == 422, (name, answer.text)
+    for name in ("agent", "space"):
+        for value in ("../x", "/etc", "a/b", ""):
             answer = client.post("/api/runs", json={"task": "what is 2 + 2", name: value})
-            assert answer.status_code == 422, (name, answer.text)
-        for name in ("agent", "space"):
-            for value in ("../x", "/etc", "a/b", ""):
-                answer = client.post("/api/runs", json={"task": "what is 2 + 2", name: value})
-                assert answer.status_code == 422, (name, value, answer.text)
-        assert client.get("/api/runs").json()["runs"] == []
+            assert answer.status_code == 422, (name, value, answer.text)
+    assert runs_of(client) == before
 
 
 def test_what_a_strangers_folder_names_is_offered_to_no_client(

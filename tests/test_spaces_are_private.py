@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from lanes import NIGHT
 from playing import Played, boxed, doing
 
 SECRET = "the-tulip-is-black"
@@ -28,9 +30,11 @@ def state(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return state
 
 
-def step_of(played: Played) -> str:
-    assert played.root.steps[1].state in ("done", "failed")
-    return played.root.steps[1].result or ""
+def said(played: Played, steps: int) -> list[str]:
+    """The result of each of these steps."""
+    made = played.root.steps
+    assert [made[n].state in ("done", "failed") for n in made] == [True] * steps
+    return [step.result or "" for step in made.values()]
 
 
 @pytest.mark.parametrize(
@@ -44,8 +48,8 @@ def step_of(played: Played) -> str:
         ("list", {"path": ".", "recursive": True}),
         ("list", {"path": "{place}"}),
         ("count", {"what": "matches", "pattern": "tulip", "path": "{place}"}),
-        ("copy", {"from": "{place}", "to": "stolen"}),
-        ("copy", {"from": "{state}", "to": "stolen"}),
+        ("copy", {"from": "{place}"}),
+        ("copy", {"from": "{state}"}),
         ("archive", {"action": "create", "path": "stolen.zip", "files": ["{state}"]}),
         ("compare", {"a": "{state}", "b": "."}),
     ],
@@ -55,6 +59,7 @@ def test_no_operation_sees_state(
     play: Callable[..., Played], state: Path, tool: str, args: dict[str, Any]
 ) -> None:
     work = state.parent if state.parent.name == "work" else state.parent.parent
+    steps: list[dict[str, Any]] = []
     for place in PLACES if "{place}" in str(args) else PLACES[:1]:
         names = {"state": state.relative_to(work).as_posix()}
         names["place"] = f"{names['state']}/{place}"
@@ -64,22 +69,26 @@ def test_no_operation_sees_state(
                 return [filled(each) for each in value]
             return value.format(**names) if isinstance(value, str) else value
 
-        step = {"tool": tool, "args": {key: filled(value) for key, value in args.items()}}
-        output = step_of(play(doing(step)))
+        named = {key: filled(value) for key, value in args.items()}
+        if tool == "copy":
+            named["to"] = f"stolen-{len(steps)}"
+        steps.append({"tool": tool, "args": named, "needs": []})
+    for output in said(play(doing(*steps)), len(steps)):
         assert SECRET not in output and "kept.md\n" not in output
-        stolen = [path for path in work.glob("stolen*/**/*") if path.is_file()]
-        assert not [path for path in stolen if SECRET in path.read_text("utf-8")]
-        if (work / "stolen.zip").exists():
-            assert not [n for n in zipfile.ZipFile(work / "stolen.zip").namelist() if "kept" in n]
+    stolen = [path for path in work.glob("stolen*/**/*") if path.is_file()]
+    assert not [path for path in stolen if SECRET in path.read_text("utf-8")]
+    if (work / "stolen.zip").exists():
+        assert not [n for n in zipfile.ZipFile(work / "stolen.zip").namelist() if "kept" in n]
 
 
 @boxed
 def test_no_command_sees_state(play: Callable[..., Played], state: Path) -> None:
     work = state.parent if state.parent.name == "work" else state.parent.parent
-    command = (
-        f"grep -r tulip . ; cat {state}/spaces/*/memory/brain/* ; find / -name kept.md 2>/dev/null; true"
-    )
+    of_the_system = " -o ".join(f"-path {path}" for path in ("/usr", "/sys", sys.base_prefix))
+    passed_over = "" if NIGHT else f"\\( {of_the_system} \\) -prune -o"
+    found = f"find / {passed_over} -name kept.md -print 2>/dev/null"
+    command = f"grep -r tulip . ; cat {state}/spaces/*/memory/brain/* ; {found}; true"
     step = {"tool": "bash", "args": {"command": command}}
     played = play(doing(step), settings={"sandbox": "auto"})
-    output = step_of(played)
+    (output,) = said(played, 1)
     assert SECRET not in output and f"{work}/" not in output.replace(f"{state}/spaces/*", "")

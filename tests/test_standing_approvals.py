@@ -6,7 +6,8 @@ Each session here is a new one that reads everything from disk.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+import shutil
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -182,6 +183,17 @@ def test_an_exact_call_is_kept_in_the_folders_settings_and_runs_from_then_on(wor
     assert again.root.steps[1].evidence["approved"] == "policy approved in fractal.yaml"
 
 
+@pytest.fixture(scope="module")
+def touching(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Work]:
+    """A folder in which one call is always approved; what only asks changes nothing of it."""
+    work = Work(tmp_path_factory.mktemp("touching") / "work")
+    assert work.approve(work.run(bash("touch a")), ALWAYS).result.status == "unverified"
+    before = work.file.read_text()
+    yield work
+    assert work.file.read_text() == before
+    assert work.run(bash("touch a")).result.status == "unverified"
+
+
 @pytest.mark.parametrize(
     "other",
     [
@@ -206,9 +218,8 @@ def test_an_exact_call_is_kept_in_the_folders_settings_and_runs_from_then_on(wor
         ),
     ],
 )
-def test_any_other_command_asks(work: Work, other: str) -> None:
-    assert work.approve(work.run(bash("touch a")), ALWAYS).result.status == "unverified"
-    assert work.run(bash(other or "true")).result.status == "waiting"
+def test_any_other_command_asks(touching: Work, other: str) -> None:
+    assert touching.run(bash(other or "true")).result.status == "waiting"
 
 
 def test_a_call_is_approved_for_the_folder_that_the_run_works_in(work: Work) -> None:
@@ -365,6 +376,29 @@ NAMES_A_FOLDER = (
 )
 
 
+def with_a_package(folder: Path) -> None:
+    """The folder `pk` as it was approved, and nothing of a change beside it."""
+    for name in ("pk", "other"):
+        shutil.rmtree(folder / name, ignore_errors=True)
+    (folder / "helper.py").unlink(missing_ok=True)
+    put(folder, "pk/__main__.py", "import helper\n")
+    put(folder, "pk/helper.py", "said = 1\n")
+
+
+@pytest.fixture(scope="module")
+def naming(tmp_path_factory: pytest.TempPathFactory) -> Work:
+    """A folder in which each call that names `pk` is always approved; a changed one only asks."""
+    work = Work(tmp_path_factory.mktemp("naming") / "work")
+    for command in NAMES_A_FOLDER:
+        with_a_package(work.folder)
+        played = work.run(bash(command))
+        assert asks(played) == command
+        work.approve(played, ALWAYS)
+        with_a_package(work.folder)
+        assert asks(work.run(bash(command))) == ""
+    return work
+
+
 @pytest.mark.parametrize("command", NAMES_A_FOLDER)
 @pytest.mark.parametrize(
     "change",
@@ -379,17 +413,11 @@ NAMES_A_FOLDER = (
     ],
 )
 def test_a_call_that_is_kept_asks_when_a_folder_that_it_names_has_changed(
-    work: Work, command: str, change: Callable[[Path], None]
+    naming: Work, command: str, change: Callable[[Path], None]
 ) -> None:
-    put(work.folder, "pk/__main__.py", "import helper\n")
-    put(work.folder, "pk/helper.py", "said = 1\n")
-    call = {"tool": "bash", "args": {"command": command}}
-    played = work.run(call)
-    assert asks(played) == command
-    work.approve(played, ALWAYS)
-    assert asks(work.run(call)) == ""
-    change(work.folder)
-    assert asks(work.run(call)) == command
+    with_a_package(naming.folder)
+    change(naming.folder)
+    assert asks(naming.run(bash(command))) == command
 
 
 def test_the_folder_counts_by_its_contents_wherever_and_whenever_it_was_copied(work: Work) -> None:

@@ -11,6 +11,7 @@ import json
 import os
 import re
 import shutil
+import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -164,29 +165,56 @@ class Place:
     names: dict[str, str]
     env: dict[str, str]
     linked: Path | None = None
-    files: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+    entries: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
     @property
     def state(self) -> Path:
         return self.folder / "state"
 
     def renew(self) -> None:
-        """The folder as it was made, and nothing outside; it is copied anew only where something changed."""
+        """The folder as it was made, and nothing outside; only what has changed is copied anew."""
         if self.linked and self.linked.is_symlink():
             self.linked.unlink()
             if (there := self.outside / "content").is_dir():
                 (there / "precious.md").unlink(missing_ok=True)
             there.rename(self.linked)
         shutil.rmtree(self.outside, ignore_errors=True)
-        if not self.linked or self._files() != self.files:
-            shutil.rmtree(self.folder, ignore_errors=True)
+        if not self.entries:
             shutil.copytree(self.kept, self.folder, symlinks=True)
-            self.files = self._files()
+        elif changed := {path for path, _ in self.entries.items() ^ self._entries().items()}:
+            # a command before may have a database open, and writes into it when it lets go of it
+            self._restore(changed | {path for path in self.entries if ".sqlite3" in path})
+        self.entries = self._entries()
         self.outside.mkdir()
 
-    def _files(self) -> dict[str, tuple[int, int, int]]:
-        paths = (os.path.join(at, name) for at, _, names in os.walk(self.folder) for name in names)  # noqa: PTH118
-        return {path: disk.signature(path) for path in paths if os.path.isfile(path)}  # noqa: PTH113
+    def _restore(self, changed: set[str]) -> None:
+        for path in sorted(changed, reverse=True):
+            here, kept = self.folder / path, self.kept / path
+            if here.is_dir() and not here.is_symlink():
+                if not kept.is_dir() or kept.is_symlink():
+                    shutil.rmtree(here)
+            else:
+                here.unlink(missing_ok=True)
+        for path in sorted(changed):
+            here, kept = self.folder / path, self.kept / path
+            if kept.is_dir() and not kept.is_symlink():
+                here.mkdir(exist_ok=True)
+            elif os.path.lexists(kept):
+                shutil.copy2(kept, here, follow_symlinks=False)
+        for path in sorted(changed, reverse=True):
+            if (kept := self.kept / path).is_dir() and not kept.is_symlink():
+                shutil.copystat(kept, self.folder / path)
+
+    def _entries(self) -> dict[str, tuple[int, ...]]:
+        """What tells whether a file, a folder or a link has changed, by its path in the folder."""
+        found: dict[str, tuple[int, ...]] = {}
+        for at, folders, files in os.walk(self.folder):
+            for name in (".", *folders, *files):
+                path = os.path.join(at, name)  # noqa: PTH118
+                now = os.lstat(path)
+                size = 0 if stat.S_ISDIR(now.st_mode) else now.st_size
+                found[os.path.relpath(path, self.folder)] = (now.st_mode, now.st_mtime_ns, now.st_ino, size)
+        return found
 
     def __call__(self, command: str, **env: str) -> Ran:
         words = [word.format(**self.names, folder=self.folder.parent) for word in COMMANDS[command]]

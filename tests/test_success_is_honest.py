@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from in_process import Ran, in_process
+from lanes import NIGHT
 from playing import ACCEPT, Played, bash, boxed, plan, player, put, read, write
 
 from kernel.asking.replies import NEUTRAL, neutral
@@ -92,6 +93,10 @@ CASES = {
 }
 
 
+FORGETS = {} if NIGHT else {"remember": False, "recall": False}
+"""What a run leaves in memory takes as long as the run: by day only the tests of memory keep one."""
+
+
 def _script(place: Path, case: Case) -> str:
     entries = [
         {"phase": "check", "reply": ACCEPT},
@@ -108,6 +113,7 @@ def _fractal(place: Path, *words: str) -> Ran:
         **os.environ,
         "FRACTAL_SANDBOX": "off",
         "FRACTAL_CHECK": "always",
+        "FRACTAL_EMBEDDER": "lexical",
         "NO_COLOR": "1",
         "XDG_CONFIG_HOME": str(place / "none"),
     }
@@ -119,7 +125,9 @@ def test_every_output_shows_the_same_status(tmp_path: Path, name: str) -> None:
     case = CASES[name]
     (tmp_path / "work").mkdir()
     settings = {"model": _script(tmp_path, case), "ladder": None, **(case.settings or {})}
-    fractal = Fractal(tmp_path / "work", settings={"sandbox": "off", "check": "always", **settings})
+    fractal = Fractal(
+        tmp_path / "work", settings={"sandbox": "off", "check": "always", **FORGETS, **settings}
+    )
     result = asyncio.run(fractal.run("do the work"))
 
     assert (result.status, int(result.exit)) == (case.word, case.exit), result
@@ -210,13 +218,15 @@ def test_attempt_without_steps_inherits_earlier_failures() -> None:
 
 def test_failed_validation_cannot_accept(tmp_path: Path) -> None:
     fail = {**ACCEPT, "validation": "fail", "issues": ["half of it is missing"]}
-    played = player(tmp_path)(lambda ask: fail if ask.phase == "check" else plan(WRITES))
+    played = player(tmp_path, memory=NIGHT)(lambda ask: fail if ask.phase == "check" else plan(WRITES))
     assert played.result.status == "escalated"
     assert "validation is fail, so ACCEPT is not open" in played.result.reason
 
 
 def test_a_direct_answer_takes_one_call_and_says_that_nothing_supports_it(tmp_path):
-    played = player(tmp_path / "work")(lambda ask: {"task": "the capital of France", "answer": "Paris"})
+    played = player(tmp_path / "work", memory=NIGHT)(
+        lambda ask: {"task": "the capital of France", "answer": "Paris"}
+    )
     assert (played.result.status, played.result.exit, played.result.output) == ("unverified", 0, "Paris")
     assert played.result.spent["calls"] == 1
     assert "knowledge" in played.root.text(2, "approach")
@@ -225,7 +235,7 @@ def test_a_direct_answer_takes_one_call_and_says_that_nothing_supports_it(tmp_pa
 def test_an_acceptance_without_evidence_is_unverified(tmp_path):
     doubt = {"validation": "pass", "decision": "ACCEPT", "unverified": True, "output": "done"}
     replies = [plan(WRITES, success=[WRITTEN]), doubt]
-    played = player(tmp_path / "work")(lambda ask: replies.pop(0))
+    played = player(tmp_path / "work", memory=NIGHT)(lambda ask: replies.pop(0))
     assert (played.result.status, played.result.exit) == ("unverified", 0)
 
 
@@ -279,14 +289,17 @@ def _plays(tmp_path: Path, *plans: Mapping[str, Any], task: str = FIX, **options
         attempt = ask.document.meta.attempt - 1
         return checks[min(attempt, len(checks) - 1)] if ask.phase == "check" else plans[attempt]
 
-    return player(_project(tmp_path))(answers, task, **options)
+    remembers = options.pop("remembers", False) or NIGHT
+    return player(_project(tmp_path), memory=remembers)(answers, task, **options)
 
 
 @boxed
 @pytest.mark.parametrize("name", LAZY)
 def test_run_that_only_reads_does_not_complete_an_order(tmp_path: Path, name: str) -> None:
     steps, success = LAZY[name]
-    played = _plays(tmp_path, plan(*steps, success=success), settings={"sandbox": "auto"})
+    remembers = name == "memory says so"
+    proposed = plan(*steps, success=success)
+    played = _plays(tmp_path, proposed, settings={"sandbox": "auto"}, remembers=remembers)
     assert (played.result.status, played.result.exit) == ("unverified", 0), played.result
     for document in played.documents.values():
         for line in document.text(4, "evidence").splitlines():
@@ -302,7 +315,7 @@ def test_child_that_proves_itself_by_steps_does_not_complete_an_order(tmp_path: 
         child = plan(SEES, success=[{"step": 1, "has": "broken"}])
         return child if ask.document.meta.parent else plan(part, success=[{"step": 1, "has": "broken"}])
 
-    played = player(_project(tmp_path))(answers, FIX)
+    played = player(_project(tmp_path), memory=NIGHT)(answers, FIX)
     child = next(each for each in played.documents.values() if each.meta.parent and each.meta.level == "tool")
     assert child.meta.word == "complete"  # it was only to be shown, and it is
     assert (played.result.status, played.result.exit) == ("unverified", 0)
@@ -316,10 +329,10 @@ def test_order_given_while_a_question_is_worked_on_counts(tmp_path: Path) -> Non
             return plan(SEES, question="And then?")
         return plan(SEES, success=[{"step": 1, "has": "broken"}])
 
-    first = player(_project(tmp_path))(answers, "what is in a.py?")
+    first = player(_project(tmp_path), memory=NIGHT)(answers, "what is in a.py?")
     assert first.result.status == "waiting"
     assert _fractal(tmp_path, "answer", first.result.run, "fix the bug in it").exit == 0
-    played = player(tmp_path / "work")(answers, resume=first.result.run)
+    played = player(tmp_path / "work", memory=NIGHT)(answers, resume=first.result.run)
     assert (played.result.status, played.result.exit) == ("unverified", 0)
 
 
@@ -362,7 +375,7 @@ def test_criterion_that_comes_true_without_a_change_completes_no_order(tmp_path:
         {"phase": "fused", "reply": plan(SEES, success=[{"file": "other.txt", "has": "there"}])},
     ]
     script = put(tmp_path, "script.json", json.dumps(entries))
-    settings = {"sandbox": "off", "check": "always", "model": f"scripted:{script}", "ladder": None}
+    settings = {"sandbox": "off", "check": "always", "model": f"scripted:{script}", "ladder": None, **FORGETS}
 
     def writes(event: Event) -> None:
         if event.kind == "step_finished":
@@ -374,15 +387,22 @@ def test_criterion_that_comes_true_without_a_change_completes_no_order(tmp_path:
     assert "(before: FAIL)" in fractal.document(result.run).text(4, "evidence")
 
 
+ANY = [".", r"\w", r"[\s\S]", "^$|x", "(?i)the|a", "^", r"\d", ".*", r"\S+", "[^z]", "(?s).+"]
+AT_NIGHT = [".", r"\w", r"\S+", "[^z]", ".*", "(?s).+"]
+"""Patterns that are refused like others; by day only whether they match any text is asked of them."""
+
+
 @pytest.mark.parametrize(
-    "pattern", [".", r"\w", r"[\s\S]", "^$|x", "(?i)the|a", "^", r"\d", ".*", r"\S+", "[^z]", "(?s).+"]
+    "pattern", [pytest.param(each, marks=pytest.mark.night if each in AT_NIGHT else ()) for each in ANY]
 )
 def test_pattern_that_matches_any_text_is_refused(tmp_path: Path, pattern: str) -> None:
     plans = [
         plan(SEES, success=[{"step": 1, "has": pattern}]),
         plan(SEES, success=[{"step": 1, "has": "broken"}]),
     ]
-    played = player(_project(tmp_path))(lambda ask: CLAIM if ask.phase == "check" else plans.pop(0), FIX)
+    played = player(_project(tmp_path), memory=NIGHT)(
+        lambda ask: CLAIM if ask.phase == "check" else plans.pop(0), FIX
+    )
     (refused,) = [each.data["why"] for each in played.events if each.kind == "ask_refused"]
     assert "matches any text; write what only the right step has" in refused
     assert played.result.status == "unverified"
@@ -393,6 +413,7 @@ def test_pattern_of_a_word_is_no_neutral_one() -> None:
         neutral(each, numbers=False) for each in (r"\$\d+", "wrote", "42 lines", r"^def \w+", "Berlin")
     )
     assert all(neutral(text, numbers=False) for text in NEUTRAL[1:])
+    assert all(neutral(pattern, numbers=False) for pattern in ANY)
 
 
 # ---- questions ----
@@ -464,7 +485,7 @@ QUESTIONS = (
 
 
 def _alone(work: Path) -> Fractal:
-    return Fractal(work, settings={"ladder": None})
+    return Fractal(work, settings={"ladder": None, **FORGETS})
 
 
 def test_reflexes_are_complete_by_true_evidence(tmp_path: Path) -> None:

@@ -68,6 +68,7 @@ class Asking:
 
     def __init__(self, work: Path) -> None:
         self.work, self.play = work, player(work, memory=False)
+        self.played: Played
         (work / "fractal.yaml").write_text("sandbox: off\napprove: [write, shell]\n", "utf-8")
 
     def run(self, *steps: Mapping[str, Any], **more: Any) -> Played:
@@ -213,6 +214,8 @@ VIEWS: Mapping[str, Callable[[Asking], str]] = {
     ],
 }
 """Each view of a question by its name: what it shows as text."""
+OF_ALL = ("mcp review", "the page of what waits")
+"""Views that show the questions of all runs of a folder at once."""
 
 
 @pytest.fixture
@@ -224,61 +227,64 @@ def asking(tmp_path: Path) -> Asking:
 def waiting(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Asking]:
     """A run that waits, for each way to hide a part of its call; the views change nothing."""
     asked: dict[str, Asking] = {}
-    work = tmp_path_factory.mktemp("shown") / "work"
-    for way in BY_DAY if not NIGHT else CALLS:
-        step = CALLS[way]
-        asked[way] = Asking(work)
-        assert asked[way].run(step).result.waiting == "approval"
+    work, other = (tmp_path_factory.mktemp("shown") / name for name in ("work", "other"))
+    for way, step in CALLS.items():
+        asked[way] = Asking(work if NIGHT or way in BY_DAY else other)
+        asked[way].played = asked[way].run(step)
+        assert asked[way].played.result.waiting == "approval"
     return asked
+
+
+def lost(way: str, shown: str) -> list[str]:
+    """The lines of a call that a view does not show."""
+    texts = [text for text in CALLS[way]["args"].values() for text in text.split("\n")]
+    return [text for text in texts if text not in shown and json.dumps(text)[1:-1] not in shown]
 
 
 @pytest.mark.parametrize("view", VIEWS)
 def test_every_view_of_a_question_shows_all_that_runs(waiting: Mapping[str, Asking], view: str) -> None:
     hidden = {}
-    for way, asking in waiting.items():
-        shown = VIEWS[view](asking)
-        texts = [text for text in CALLS[way]["args"].values() for text in text.split("\n")]
-        lost = [text for text in texts if text not in shown and json.dumps(text)[1:-1] not in shown]
-        if lost:
-            hidden[way] = [text[-200:] for text in lost], shown[-2_000:]
+    shown = ""
+    for way in CALLS if NIGHT else BY_DAY:
+        if view not in OF_ALL or not shown:
+            shown = VIEWS[view](waiting[way])
+        if missing := lost(way, shown):
+            hidden[way] = [text[-200:] for text in missing], shown[-2_000:]
     assert hidden == {}
 
 
-def test_every_way_to_hide_a_part_of_a_call_is_shown_once_in_python(asking: Asking) -> None:
-    for way, step in CALLS.items():
-        question = asking.run(step).result.question
-        for text in (text for value in step["args"].values() for text in value.split("\n")):
-            assert text in question or json.dumps(text)[1:-1] in question, way
+def test_every_way_to_hide_a_part_of_a_call_is_shown_once_in_python(waiting: Mapping[str, Asking]) -> None:
+    for way, asking in waiting.items():
+        assert lost(way, asking.played.result.question) == [], way
+
+
+SIGNS = (
+    *("\x1b", "\r", "\x00", "\x08", "\x7f", "\x85", "\xa0", "\xad", "\u034f", "\u061c", "\u115f", "\u180e"),
+    *("\u200b", "\u200d", "\u200e", "\u202e", "\u2028", "\u2060", "\u2066", "\u2800", "\u3000", "\u3164"),
+    *("\ufe0f", "\ufeff", "\ufffe", "\U000e0041", "\U000e0100", "\ud800"),
+)
+ALONE = ("\x1b", "\r", "\x00", "\xa0", "\u202e", "\u2028", "\ufe0f", "\U000e0041", "\ud800")
+"""One of each kind, which by day is the only one of a command as well."""
 
 
 @pytest.mark.parametrize(
-    "sign",
+    "signs",
     [
+        pytest.param(SIGNS, id="all"),
         *(
-            "\x1b",
-            "\r",
-            "\x00",
-            "\x08",
-            "\x7f",
-            "\x85",
-            "\xa0",
-            "\xad",
-            "\u034f",
-            "\u061c",
-            "\u115f",
-            "\u180e",
+            pytest.param((sign,), id=f"{ord(sign):x}", marks=() if sign in ALONE else pytest.mark.night)
+            for sign in SIGNS
         ),
-        *("\u200b", "\u200d", "\u200e", "\u202e", "\u2028", "\u2060", "\u2066", "\u2800", "\u3000", "\u3164"),
-        *("\ufe0f", "\ufeff", "\ufffe", "\U000e0041", "\U000e0100", "\ud800"),
     ],
 )
-def test_what_cannot_be_seen_is_escaped(asking: Asking, sign: str) -> None:
-    code = f"{ord(sign):x}"
-    assert seen(f"a{sign}b") == f"a\\u{{{code}}}b"
-    for command in (f"true a{sign}b", f"true a{sign}b\ntrue"):
+def test_what_cannot_be_seen_is_escaped(asking: Asking, signs: tuple[str, ...]) -> None:
+    word = "".join(f"a{sign}b" for sign in signs)
+    assert seen(word) == "".join(f"a\\u{{{ord(sign):x}}}b" for sign in signs)
+    for command in (f"true {word}", f"true {word}\ntrue"):
         question = asking.run(bash(command)).result.question
-        assert sign not in question
-        assert f"\\u{{{code}}}" in question or json.dumps(sign)[1:-1] in question
+        for sign in signs:
+            assert sign not in question
+            assert f"a\\u{{{ord(sign):x}}}b" in question or f"a{json.dumps(sign)[1:-1]}b" in question
 
 
 def test_the_lines_of_an_argument_cannot_end_it(asking: Asking) -> None:
@@ -365,6 +371,8 @@ NAMING: Mapping[str, tuple[str, str]] = {
     "a script that a folder holds": ("sub/deep/run.sh", "for each in sub/*/*.sh; do sh $each; done"),
 }
 """A file that runs, and the command that names it."""
+RUN_BY_DAY = ("sh", "a module", "make in a folder", "git with a folder", "a substitution")
+"""Commands that also run by day, once what was approved is unchanged."""
 
 
 @pytest.mark.parametrize("way", NAMING)
@@ -380,8 +388,9 @@ def test_an_approval_is_for_the_files_that_a_command_names(asking: Asking, way: 
     again = asking.go_on()
     assert again.result.waiting == "approval", "what was approved is not what would run"
     assert again.root.steps[1].evidence["call"] != call
-    again.fractal.tell(asking.name, "approve", by=TERMINAL)
-    assert asking.go_on().root.steps[1].state in ("done", "failed"), "unchanged, it runs"
+    if NIGHT or way in RUN_BY_DAY:
+        again.fractal.tell(asking.name, "approve", by=TERMINAL)
+        assert asking.go_on().root.steps[1].state in ("done", "failed"), "unchanged, it runs"
 
 
 def test_files_that_a_command_names_are_listed_with_their_digests(asking: Asking) -> None:
@@ -475,20 +484,40 @@ LATER = (
 """Files that a program outside starts by itself: nobody has to call them."""
 
 
-@pytest.mark.parametrize("name", LATER)
-def test_a_file_that_starts_programs_later_is_written_after_a_question(asking: Asking, name: str) -> None:
-    settings = {"approve": []}
-    for step in (write(name, "x"), bash(f"mkdir -p sub && cp a.txt {name}"), bash(f"echo x > {name}")):
-        question = asking.run(step, settings=settings).result.question
-        assert "starts-later" in question and name in question
-        assert not (asking.work / name).exists()
+WRITING: Mapping[str, Callable[[str], dict[str, Any]]] = {
+    "write": lambda name: write(name, "x"),
+    "cp": lambda name: bash(f"mkdir -p sub && cp a.txt {name}"),
+    "echo": lambda name: bash(f"echo x > {name}"),
+}
+COMMANDS_BY_DAY = ("sub/.envrc", ".github/workflows/ci.yml", ".bashrc", "x.code-workspace")
+"""In a folder, by its folder, by its name and by its suffix."""
 
 
 @pytest.mark.parametrize(
-    "name", ["Makefile", "conftest.py", "a.py", ".gitignore", ".env.example", "package.json"]
+    ("name", "way"),
+    [
+        pytest.param(
+            name,
+            way,
+            marks=() if way == "write" or name in COMMANDS_BY_DAY else pytest.mark.night,
+        )
+        for name in LATER
+        for way in WRITING
+    ],
 )
-def test_a_file_that_somebody_has_to_start_is_written_without_a_question(asking: Asking, name: str) -> None:
-    assert asking.run(write(name, "x"), settings={"approve": []}).result.waiting == ""
+def test_a_file_that_starts_programs_later_is_written_after_a_question(
+    asking: Asking, name: str, way: str
+) -> None:
+    question = asking.run(WRITING[way](name), settings={"approve": []}).result.question
+    assert "starts-later" in question and name in question
+    assert not (asking.work / name).exists()
+
+
+def test_a_file_that_somebody_has_to_start_is_written_without_a_question(asking: Asking) -> None:
+    names = ("Makefile", "conftest.py", "a.py", ".gitignore", ".env.example", "package.json")
+    ended = asking.run(*(write(name, "x") for name in names), settings={"approve": []})
+    assert ended.result.waiting == ""
+    assert all((asking.work / name).read_text() == "x" for name in names)
 
 
 def test_a_command_that_writes_such_a_file_unread_is_told_with_its_step(asking: Asking) -> None:

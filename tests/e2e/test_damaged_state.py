@@ -6,13 +6,13 @@ import asyncio
 import json
 import random
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from lanes import PATIENCE
+from lanes import PATIENCE, every
 from processes import (
     TASK,
     accept,
@@ -23,7 +23,6 @@ from processes import (
     running,
     runs,
     script,
-    undisturbed_outcome,
     until,
 )
 
@@ -34,7 +33,7 @@ from kernel.events import Event
 from runtime.api.fractal import Fractal, RunResult
 from runtime.models.scripted import Scripted
 
-LARGE = 2_000_000
+LARGE = 2_000_000 // every(4)
 
 
 def _other(old: str, new: str) -> Callable[[Path], object]:
@@ -59,6 +58,15 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
     "Latin-1": lambda path: path.write_text(path.read_text(), "latin-1", "replace"),
     **{f"cut off ({seed})": _cut(seed) for seed in range(3)},
 }
+
+
+ALIKE = {"a wrong line in its head", "Latin-1", "cut off (1)", "cut off (2)"}
+"""By day others stand for these."""
+
+
+def damages(*more: str, alike: Collection[str] = ALIKE) -> list[Any]:
+    """The damages, and others, as parameters: some of them for the night."""
+    return [pytest.param(each, marks=[pytest.mark.night] * (each in alike)) for each in (*DAMAGES, *more)]
 
 
 @dataclass
@@ -98,10 +106,9 @@ class Stopped:
 
 
 @pytest.fixture(scope="module")
-def templates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Stopped]:
+def templates(tmp_path_factory: pytest.TempPathFactory, expected: dict[str, Any]) -> dict[str, Stopped]:
     """The run, killed at three points: PLAN or CHECK of its child, CHECK of its root."""
     base = tmp_path_factory.mktemp("templates")
-    expected = undisturbed_outcome(base / "undisturbed")
     made: dict[str, Stopped] = {}
     for at, asked in (("inner plan", (1, 1)), ("inner check", (1, 2)), ("check", (2, 2))):
         work = base / at.replace(" ", "-")
@@ -129,7 +136,7 @@ def stopped(tmp_path: Path, templates: dict[str, Stopped]) -> Callable[[str], St
 # ---- documents -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("damage", damages())
 def test_broken_root_is_named_and_left_alone(stopped: Callable[[str], Stopped], damage: str) -> None:
     here = stopped("inner check")
     before = {path: path.read_bytes() for path in here.folder.rglob("*") if path.is_file()}
@@ -160,7 +167,7 @@ def test_missing_root_is_named(stopped: Callable[[str], Stopped]) -> None:
     here.ends_as_undisturbed()
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("damage", damages())
 def test_broken_running_child_makes_its_step_unknown(stopped: Callable[[str], Stopped], damage: str) -> None:
     here = stopped("inner check")
     child = here.path("tool-task")
@@ -176,10 +183,16 @@ def test_broken_running_child_makes_its_step_unknown(stopped: Callable[[str], St
     assert step.evidence["spent"]["calls"] == 2  # its plan and the interrupted call
 
 
+UNREAD = {*ALIKE, "nonsense", "a wrong heading", "UTF-16"}
+
+
 @pytest.mark.parametrize(
     ("kind", "damage"),
     [
-        *(("tool-task", damage) for damage in (*DAMAGES, "gone")),
+        *(
+            pytest.param("tool-task", *each.values, marks=each.marks)
+            for each in damages("gone", alike=UNREAD)
+        ),
         *(("op-write", damage) for damage in ("empty", "cut off (0)", "gone")),
         *(("op-read", damage) for damage in ("garbage", "cut off (1)", "gone")),
     ],
@@ -276,7 +289,7 @@ def test_call_limit_holds_without_the_log(stopped: Callable[[str], Stopped]) -> 
     assert result.exit == Exit.LIMIT
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [pytest.param(n, marks=[pytest.mark.night] * (n > 2)) for n in range(6)])
 def test_truncated_log_keeps_its_complete_lines(stopped: Callable[[str], Stopped], seed: int) -> None:
     here = stopped("inner check")
     log = here.run / "calls.jsonl"

@@ -137,6 +137,10 @@ def test_stubborn_command_is_killed_at_its_timeout(
     assert not stubborn()
 
 
+BOXED_BY_DAY = ("Ctrl-C twice", "Ctrl-C at once with a hang-up", "its time is up")
+"""Outside the sandbox these end a command as Ctrl-C and `cancelled` do."""
+
+
 @pytest.mark.parametrize("sandbox", _sandboxes())
 @pytest.mark.parametrize(
     "why",
@@ -147,7 +151,7 @@ def test_stubborn_command_ends_with_its_run(
 ) -> None:
     if why == "killed" and sandbox == "off":
         pytest.skip("outside the sandbox nobody is left who could end it")
-    if sandbox == "off" and why in ("Ctrl-C twice", "Ctrl-C at once with a hang-up") and not NIGHT:
+    if sandbox == "off" and why in BOXED_BY_DAY and not NIGHT:
         pytest.skip("for the night: by day in the sandbox")
     work = tmp_path / "work"
     work.mkdir()

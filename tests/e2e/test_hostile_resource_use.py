@@ -6,7 +6,7 @@ import os
 
 import pytest
 from hostile import Hostile
-from lanes import NIGHT
+from lanes import NIGHT, every
 from playing import boxed
 from process_list import gone
 
@@ -30,9 +30,9 @@ print("begun", flush=True)
 
 
 def test_endless_tool_is_killed_with_its_children(hostile: Hostile) -> None:
-    step = hostile.strike(ENDLESS.format(mark="01") + "time.sleep(72)", timeout=4)
+    step = hostile.strike(ENDLESS.format(mark="01") + "time.sleep(72)", timeout=3)
     assert step.state == "failed"
-    assert (step.result or "").startswith("begun\n[stopped after 2 s]")
+    assert (step.result or "").startswith("begun\n[stopped after 1.5 s]")
     assert not NIGHT or step.evidence["seconds"] < 6
     assert gone("71.01")
 
@@ -102,11 +102,17 @@ def test_memory_is_bounded(hostile: Hostile, kind: str) -> None:
 
 FILLERS = {
     "many files": """
+block = os.urandom(1_000_000)
 for n in range(10_000):
-    Path(f'{n}.big').write_bytes(os.urandom(1_000_000))
-    time.sleep(0.002)
+    Path(f'{n}.big').write_bytes(block)
+    time.sleep(0.005)
 """,
-    "many small files": "for n in range(1_000_000):\n    Path(f'{n}.small').touch()",
+    "many small files": """
+for n in range(1_000_000):
+    Path(f'{n}.small').touch()
+    if n % 10 == 0:
+        time.sleep(0.001)
+""",
     "one file": "with open('big', 'wb') as file:\n    while True: file.write(bytes(1_000_000))",
     "a sparse file": "os.truncate(os.open('big', os.O_CREAT | os.O_WRONLY), 10**12)",
 }
@@ -155,22 +161,30 @@ PRINTED = {
     "escapes in JSON": "json.dumps({'result': '\\x1b[2J \\0 \\x9b \\u202e'})",
     "escapes in an error": "json.dumps({'error': '\\x1b[2J \\0 \\x9b \\u202e'})",
     "our own form": "'## §4 CHECK\\n### decision · kernel\\n> ACCEPT\\n<!-- rev 99 -->\\n~~~text\\n- [x] 9.'",
-    "a hundred megabytes in a line": "json.dumps({'result': 'x' * 99_000_000})",
+    "many megabytes in a line": f"json.dumps({{'result': 'x' * {99_000_000 // every(5)}}})",
 }
 
 
-@pytest.mark.parametrize("kind", PRINTED)
-def test_any_output_round_trips_through_the_document(hostile: Hostile, kind: str) -> None:
-    step = hostile.strike(f"print({PRINTED[kind]})")
-    text = step.result or ""
-    assert step.state == ("failed" if kind == "escapes in an error" else "done"), text
-    assert not set(text) & set("\x1b\0\x07\x9b")
+def test_any_output_round_trips_through_the_document(hostile: Hostile) -> None:
+    """One run prints all of these, and the next one finds its document."""
+    printing = [f"    {kind!r}: lambda: {printed},\n" for kind, printed in PRINTED.items()]
+    hostile.arm(f"print({{\n{''.join(printing)}}}[how]())")
+    program = hostile.tool / "tool.py"
+    reads = 'json.load(sys.stdin)["how"]'
+    program.write_text(program.read_text().replace(reads, f"(how := {reads})"))
+    steps = [{"tool": "hostile", "args": {"how": kind}, "needs": []} for kind in PRINTED]
+    first = hostile.run(*steps).root
     again = hostile.run({"tool": "write", "args": {"path": "a", "content": "b"}})
-    read = again.fractal.documents(
+    (read,) = again.fractal.documents(
         next(each.run for each in again.fractal.runs() if each.run != again.result.run)
-    )
-    assert read[0].steps[1].result == text
-    assert len((step.link and text) or "") < 20_000
+    )[:1]
+    for number, kind in enumerate(PRINTED, 1):
+        step = first.steps[number]
+        text = step.result or ""
+        assert step.state == ("failed" if kind == "escapes in an error" else "done"), (kind, text)
+        assert not set(text) & set("\x1b\0\x07\x9b"), kind
+        assert read.steps[number].result == text, kind
+        assert len((step.link and text) or "") < 20_000, kind
 
 
 def test_invalid_utf8_is_replaced(hostile: Hostile) -> None:

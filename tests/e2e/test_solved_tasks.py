@@ -26,13 +26,15 @@ from runtime.memory.tasks.trees import NeuronTree
 TASK = PLAN["task"]
 SIMILAR = f"{MEMORY}: similar tasks"
 ACCEPT = {"validation": "pass", "issues": [], "decision": "ACCEPT", "output": "written"}
-SPAWN = multiprocessing.get_context("spawn")
 Do = Callable[..., RunResult]
 
 
 @pytest.fixture
 def work(tmp_path: Path) -> Path:
-    folder = tmp_path / "work"
+    return _filled(tmp_path / "work")
+
+
+def _filled(folder: Path) -> Path:
     folder.mkdir()
     (folder / "notes.md").write_text("one\ntwo\n")
     (folder / "other.md").write_text("number two\n")
@@ -121,6 +123,16 @@ def test_same_task_with_other_files_calls_no_model(work: Path, do: Do) -> None:
     assert (work / "there.md").read_text() == "number two\n"
 
 
+@pytest.fixture(scope="module")
+def learned(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which the task was solved. Later runs in it are not remembered."""
+    folder = _filled(tmp_path_factory.mktemp("learned") / "work")
+    once(folder, TASK, {"fused": PLAN, "check": ACCEPT}, {})
+    (folder / "back.md").unlink()
+    assert calls(once(folder, TASK, {}, {"remember": False})) == 0
+    return folder
+
+
 @pytest.mark.parametrize(
     "task",
     [
@@ -133,9 +145,9 @@ def test_same_task_with_other_files_calls_no_model(work: Path, do: Do) -> None:
         "Reverse the last lines of notes.md into back.md",
     ],
 )
-def test_different_task_calls_the_model(work: Path, do: Do, task: str) -> None:
-    do()
-    assert calls(do(task, plan={**PLAN, "task": task})) > 0
+def test_different_task_calls_the_model(learned: Path, task: str) -> None:
+    script = {"fused": {**PLAN, "task": task}, "check": ACCEPT}
+    assert calls(once(learned, task, script, {"remember": False})) > 0
 
 
 def test_model_checks_what_code_cannot_decide(work: Path, do: Do) -> None:
@@ -336,7 +348,7 @@ def test_processes_learn_concurrently(work: Path) -> None:
     tasks = [f"Mirror the lines of notes.md into back{chr(97 + n)}.md" for n in range(4)]
     script = {"check": ACCEPT}
     jobs = [
-        SPAWN.Process(
+        multiprocessing.Process(
             target=once,
             args=(work, task, {**script, "fused": _writing(name)}, {"recall": False}, name),
         )
@@ -437,7 +449,7 @@ def test_trust_grows_in_stages(work: Path, do: Do) -> None:
     assert sum(samples) <= 6, "one use in twenty is checked"
 
 
-LONG = 1_000_000 // every(5)
+LONG = 1_000_000 // every(10)
 
 
 @pytest.mark.parametrize("piece", ["x", "a.", "1a", "word "])
@@ -451,5 +463,5 @@ def test_very_long_texts_are_not_learned(work: Path, do: Do, piece: str) -> None
             verdict={**ACCEPT, "output": text},
         )
         with suppress(ProviderError):  # too long to be planned in one call, and the script is exhausted
-            do("Mirror the lines of notes.md into back.md " + text[:100_000])
+            do("Mirror the lines of notes.md into back.md " + text[: min(100_000, LONG // 2)])
     assert records(work, NeuronTree) == []

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from lanes import NIGHT, every
 from playing import ACCEPT, Play, Played, plan, player
 from state_machine_tools import call, logged, till
+from warm import run
 
 from kernel.asking.responder import Ask
 from kernel.document.model import Step
@@ -319,9 +320,10 @@ def test_person_decides_about_a_call_interrupted_by_a_crash(
     (work / "die-pay").touch()
     command = [sys.executable, "-m", "runtime.cli", "-C", str(work)]
     environment = {**os.environ, "FRACTAL_SANDBOX": "off", "FRACTAL_MODEL": f"scripted:{work}/script.json"}
+    environment |= {} if NIGHT else {"FRACTAL_REMEMBER": "false", "FRACTAL_RECALL": "false"}
 
     def fractal(*words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
+        return run(
             [*command, *words], env=environment, capture_output=True, text=True, stdin=subprocess.DEVNULL
         )
 

@@ -6,7 +6,6 @@ import asyncio
 import os
 import shutil
 import signal
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lanes import PATIENCE
+from lanes import NIGHT, PATIENCE
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "memory" / "dream"))
 import nights
 from playing import ACCEPT, plan
+from warm import run as run_process
 
 from kernel.asking.responder import Ask, Ladder
 from kernel.document.model import Step
@@ -36,6 +36,8 @@ from runtime.workspace.runs import RunResult
 from runtime.workspace.workspace import run_lock
 
 NAMES = [stage.name for stage in ALL]
+LONG = () if NIGHT else ("mitosis", "cluster-substrates", "birth-methods")
+"""Stages that take long: by day a dream whose stages are not the point does without them."""
 
 
 def fractal_in(folder: Path, *models: Any) -> Fractal:
@@ -76,7 +78,7 @@ def test_its_document_says_what_each_stage_did(fractal: Fractal) -> None:
 
 def test_it_teaches_memory_nothing(fractal: Fractal) -> None:
     before = {each.id for each in fractal.brain.shelf.scan(Decision)}
-    asyncio.run(dream(fractal, Order(phases=("p",))))
+    asyncio.run(dream(fractal, Order(phases=("p",), without=LONG)))
     assert {each.id for each in fractal.brain.shelf.scan(Decision)} <= before
     assert (
         fractal.brain.recall("Dream: phase p.") is None
@@ -102,7 +104,7 @@ def test_killed_in_a_stage_the_run_is_resumed_with_the_stages_that_are_left(
     if not child:
         stages = fractal.memory.dreamer.stages
         fractal.memory.dreamer.stages = {**stages, name: nights.dying(stages[name], "end")}
-        asyncio.run(dream(fractal, Order()))
+        asyncio.run(dream(fractal, Order(without=LONG[:2])))
         os._exit(1)
     assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
     again = fractal_in(fractal.workspace.folder)
@@ -110,7 +112,8 @@ def test_killed_in_a_stage_the_run_is_resumed_with_the_stages_that_are_left(
     result = asyncio.run(again.resume(run))
     assert result.exit == 0
     root = again.root_document(run)
-    assert [(root.steps[n].args or {})["stage"] for n in sorted(root.steps)] == NAMES
+    staged = [(root.steps[n].args or {})["stage"] for n in sorted(root.steps)]
+    assert staged == [each for each in NAMES if each not in LONG[:2]]
     assert undo(again).left == ()
     assert nights.exported(again.brain) == before
 
@@ -220,7 +223,7 @@ def test_others_write_to_memory_while_a_model_thinks(fractal: Fractal) -> None:
 
     def thinks(ask: Ask) -> Any:
         order = [sys.executable, "-c", WRITER, str(fractal.workspace.folder)]
-        ran = subprocess.run(order, capture_output=True, text=True, timeout=PATIENCE)
+        ran = run_process(order, capture_output=True, text=True, timeout=PATIENCE)
         wrote.append(ran.stdout.strip() or ran.stderr)
         return {"text": f"{len(wrote)}"}
 
@@ -260,7 +263,7 @@ def test_a_loop_calls_it_as_a_tool(fractal: Fractal, tmp_path: Path) -> None:
     def answers(ask: Ask) -> Any:
         if ask.phase == "check":
             return {**ACCEPT, "output": "{{ steps[1].result }}"}
-        return plan({"tool": "dream", "args": {"phase": "p"}})
+        return plan({"tool": "dream", "args": {"phase": "p", "without": ", ".join(LONG)}})
 
     outer = fractal_in(fractal.workspace.folder, Scripted(answers))
     result = asyncio.run(outer.run("consolidate what you know"))
@@ -277,7 +280,12 @@ def test_a_loop_can_ask_what_it_would_do(fractal: Fractal) -> None:
     def answers(ask: Ask) -> Any:
         if ask.phase == "check":
             return {**ACCEPT, "output": "{{ steps[1].result }}"}
-        return plan({"tool": "dream", "args": {"dry_run": True, "without": "merge-neurons, mitosis"}})
+        return plan(
+            {
+                "tool": "dream",
+                "args": {"dry_run": True, "without": ", ".join(("merge-neurons", "mitosis", *LONG))},
+            }
+        )
 
     outer = fractal_in(fractal.workspace.folder, Scripted(answers))
     result = asyncio.run(outer.run("what would you forget?"))
@@ -326,9 +334,13 @@ class Clock:
         self.between()
 
 
+OFTEN, LATE = Order(phases=("p",) if NIGHT else ("a",)), "mitosis" if NIGHT else "create"
+"""What the scheduler dreams, by day the phase that takes less time; and a stage towards its end."""
+
+
 def scheduler_of(fractal: Fractal, clock: Clock, messages: list[str]) -> Scheduler:
     fractal.memory.clock = lambda: clock.now
-    return Scheduler(fractal, Order(phases=("p",)), 300.0, messages.append, clock.sleep)
+    return Scheduler(fractal, OFTEN, 300.0, messages.append, clock.sleep)
 
 
 def test_it_dreams_when_something_is_new_and_at_least_once_a_day(fractal: Fractal) -> None:
@@ -355,8 +367,8 @@ def test_it_waits_while_a_run_is_at_work_and_goes_on_with_what_was_cut_short(fra
     child = os.fork()
     if not child:
         stages = fractal.memory.dreamer.stages
-        fractal.memory.dreamer.stages = {**stages, "mitosis": nights.dying(stages["mitosis"], "end")}
-        asyncio.run(dream(fractal, Order(phases=("p",))))
+        fractal.memory.dreamer.stages = {**stages, LATE: nights.dying(stages[LATE], "end")}
+        asyncio.run(dream(fractal, OFTEN))
         os._exit(1)
     os.waitpid(child, 0)
     (cut,) = [each.run for each in fractal.runs() if each.type == "dream"]

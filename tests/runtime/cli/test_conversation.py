@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from command_line import ACCEPT, ASKS, COMMAND, PLAN, RUN, WORKS, Command, environment
+from lanes import NIGHT
 from terminal import Terminal
 
 from kernel.events import Event, Kind
@@ -20,7 +21,10 @@ from runtime.cli.prompt import Progress
 Talk = Callable[..., Terminal]
 LATER = "also write c.txt"
 WORK: dict[str, Any] = PLAN | {"steps": [{"tool": "work", "what": "write five into words.txt"}]}
-WRITES = {"calls": PLAN["steps"]}
+WAITS = {"tool": "bash", "args": {"command": "until [ -e told ]; do sleep 0.05; done"}}
+WRITES = {"calls": [WAITS, *PLAN["steps"]]}
+FORGETS = {} if NIGHT else {"FRACTAL_REMEMBER": "false", "FRACTAL_RECALL": "false"}
+"""What a run leaves in memory takes as long as the run: by day these tests do without it."""
 
 
 @pytest.fixture
@@ -31,7 +35,7 @@ def talk(fractal: Command) -> Iterator[Talk]:
     def open_terminal(
         script: Any, columns: int = 80, command: list[str] = COMMAND, seen: str = "›", **env: str
     ) -> Terminal:
-        env = {"FRACTAL_CHECK": "auto", "FRACTAL_MODEL": fractal.script("m.yaml", script), **env}
+        env = {"FRACTAL_CHECK": "auto", "FRACTAL_MODEL": fractal.script("m.yaml", script), **FORGETS, **env}
         terminals.append(Terminal(command, fractal.folder, environment(**env), columns, 40))
         terminals[-1].until(seen)
         return terminals[-1]
@@ -79,19 +83,20 @@ def test_each_line_is_a_task_that_follows_the_one_before(fractal: Command, talk:
     assert "+and now the other one" in history.read_text()
 
 
-def guided_after(seconds: float) -> list[dict[str, Any]]:
-    """A script whose first turn takes so long, and whose second one has to see the guidance."""
-    return [
-        {"phase": "fused", "reply": WORK},
-        {"phase": "work", "step": 1, "reply": WRITES, "delay": seconds},
-        {"phase": "work", "prompt": f"Guidance: {LATER}", "reply": {"done": "with the guidance"}},
-    ]
+GUIDED = [
+    {"phase": "fused", "reply": WORK},
+    {"phase": "work", "step": 1, "reply": WRITES},
+    {"phase": "work", "prompt": f"Guidance: {LATER}", "reply": {"done": "with the guidance"}},
+]
+"""A script whose first turn waits for the file `told`, and whose second one has to see the guidance."""
+UNASKED = {"FRACTAL_SANDBOX": "off", "FRACTAL_APPROVE": "[]"}
 
 
 def test_a_line_said_while_a_run_works_reaches_its_next_turn(fractal: Command, talk: Talk) -> None:
-    terminal = talk(guided_after(1))
-    says(terminal, "frobnicate it", "working · scripted:m.yaml")
+    terminal = talk(GUIDED, **UNASKED)
+    says(terminal, "frobnicate it", "bash until")
     says(terminal, LATER, "the run is told this")
+    (fractal.folder / "told").touch()
     text = terminal.until("with the guidance")
     assert f"heard: {LATER}" in text
     assert len(runs(fractal)) == 1
@@ -99,9 +104,10 @@ def test_a_line_said_while_a_run_works_reaches_its_next_turn(fractal: Command, t
 
 
 def test_another_process_says_something_to_a_run(fractal: Command, talk: Talk) -> None:
-    terminal = talk(guided_after(2))
-    says(terminal, "frobnicate it", "working · scripted:m.yaml")
+    terminal = talk(GUIDED, **UNASKED)
+    says(terminal, "frobnicate it", "bash until")
     assert "is running and takes it from its inbox" in fractal("say", "also", "write", "c.txt").err
+    (fractal.folder / "told").touch()
     terminal.until("with the guidance")
     (run,) = runs(fractal)
     assert (

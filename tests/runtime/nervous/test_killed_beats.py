@@ -46,7 +46,7 @@ class Case:
     worker: Any
     oversight: Any = None
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    apart: int = 70
+    apart: int = 100
     """By day it is killed at each such write."""
 
 
@@ -126,14 +126,14 @@ REPEATED = (
 """What the result of a write says after a kill, and otherwise."""
 REVIEWED = {"review": "always"}
 CASES = {
-    "task": Case(sent, planning, approves, REVIEWED, 140),
+    "task": Case(sent, planning, approves, REVIEWED, 150),
     "approve": Case(replied("approve"), planning, passes, REVIEWED),
     "nudge": Case(replied("nudge", "not there"), planning, passes, REVIEWED),
     "reject": Case(replied("reject"), planning, passes, REVIEWED),
     "reject with a reason": Case(replied("reject", "not there"), planning, passes, REVIEWED),
     "veto": Case(replied("veto"), planning, passes, REVIEWED),
     "answer": Case(replied("answer", "words.txt"), asking),
-    "answer to what is asked again": Case(replied("answer", "words.txt"), asking_again),
+    "answer to what is asked again": Case(replied("answer", "words.txt"), asking_again, apart=70),
     "escalation": Case(
         replied("answer", "6\nteaching: divide the sum\ngrant: calc, csv"),
         escalating,
@@ -146,7 +146,7 @@ CASES = {
         requesting,
         designer(version(WRONG, pattern()), version(RIGHT)),
         {"discovery": "progressive", "check": "always"},
-        190,
+        300,
     ),
 }
 
@@ -247,5 +247,5 @@ def test_a_cancelled_run_is_cancelled_after_a_kill(tmp_path: Path) -> None:
         beat(fractal)
 
     case = Case(cancelled, planning, passes, REVIEWED)
-    killed, different = Killed(tmp_path, case).differ(resume, every(18))
+    killed, different = Killed(tmp_path, case).differ(resume, every(30))
     assert killed and not different

@@ -51,29 +51,29 @@ async def test_stdout_and_stderr_are_one_text_with_the_exit_code(sandbox: Sandbo
 
 
 AUTOGROUP = Path("/proc/self/autogroup")
-RUN_ONE = """
+RUN_EACH = """
 import asyncio, pathlib, sys
 from runtime.sandbox.sandbox import Sandbox
 group = pathlib.Path("/proc/self/autogroup")
-group.write_text(sys.argv[1])
-asyncio.run(Sandbox(sys.argv[2]).run(["true"], folder=pathlib.Path.cwd()))
-print(group.read_text())
+for before in sys.argv[2:]:
+    group.write_text(before)
+    asyncio.run(Sandbox(sys.argv[1]).run(["true"], folder=pathlib.Path.cwd()))
+    print(group.read_text().split()[-1])
 """
 
 
 @pytest.mark.skipif(
     os.geteuid() != 0 or not AUTOGROUP.exists(), reason="only root raises the priority of a session"
 )
-@pytest.mark.parametrize("before", ["0", FIRST])
 @pytest.mark.parametrize("mode", [pytest.param("bwrap", marks=boxed), "off"])
-def test_a_session_has_its_priority_back_after_a_command(folder: Path, mode: str, before: str) -> None:
+def test_a_session_has_its_priority_back_after_a_command(folder: Path, mode: str) -> None:
     """The highest one is what another process of the session has raised it to meanwhile.
 
     In a session of its own: the other tests run in this one, and the first of a machine has no priority.
     """
     root = Path(__file__).resolve().parents[3]
     ran = subprocess.run(
-        [sys.executable, "-c", RUN_ONE, before, mode],
+        [sys.executable, "-c", RUN_EACH, mode, "0", FIRST],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(root)},
         start_new_session=True,
@@ -81,7 +81,7 @@ def test_a_session_has_its_priority_back_after_a_command(folder: Path, mode: str
         text=True,
         check=True,
     )
-    assert ran.stdout.split()[-1] == "0"
+    assert ran.stdout.split() == ["0", "0"]
 
 
 @both
@@ -270,8 +270,8 @@ async def test_memory_and_file_size_are_limited(sandbox: Sandbox, folder: Path) 
 async def test_runs_leave_no_file_descriptor_open(sandbox: Sandbox, folder: Path) -> None:
     await sandbox.run("true", folder=folder)
     before = len(list(Path("/proc/self/fd").iterdir()))
-    for _ in range(4):
-        await asyncio.gather(*(sandbox.run("true", folder=folder) for _ in range(4)))
+    for _ in range(2):
+        await asyncio.gather(*(sandbox.run("true", folder=folder) for _ in range(3)))
     assert len(list(Path("/proc/self/fd").iterdir())) <= before
 
 
@@ -440,11 +440,12 @@ async def test_existing_protected_paths_cannot_be_changed(folder: Path) -> None:
 
 
 @boxed
-@pytest.mark.parametrize("name", PROTECTED)
-@pytest.mark.parametrize("make", ["mkdir {}", "touch {}", "ln -s /etc {}", "mkdir x && mv x {}", "mkfifo {}"])
-async def test_missing_protected_paths_cannot_be_created(folder: Path, name: str, make: str) -> None:
-    await BOXED.run(make.format(name), folder=folder)
-    assert not os.path.lexists(folder / name)
+@pytest.mark.parametrize(
+    "make", ["mkdir {}", "touch {}", "ln -s /etc {}", "mkdir x{} && mv x{} {}", "mkfifo {}"]
+)
+async def test_missing_protected_paths_cannot_be_created(folder: Path, make: str) -> None:
+    await BOXED.run("\n".join(make.replace("{}", name) for name in PROTECTED), folder=folder)
+    assert not [name for name in PROTECTED if os.path.lexists(folder / name)]
 
 
 @boxed
@@ -506,7 +507,7 @@ async def test_protected_link_is_restored(folder: Path, tmp_path: Path) -> None:
 
 @boxed
 async def test_concurrent_runs_share_the_protection(folder: Path) -> None:
-    commands = ["mkdir .git && touch .git/config", "touch .fractal", "sleep 0.2; mkdir .git", "true"] * 3
+    commands = ["mkdir .git && touch .git/config", "touch .fractal", "sleep 0.2; mkdir .git", "true"] * 2
     await asyncio.gather(*(BOXED.run(command, folder=folder) for command in commands))
     assert not list(folder.iterdir())
 
@@ -516,7 +517,7 @@ async def test_processes_share_the_protection(folder: Path) -> None:
     program = (
         "import asyncio, sys; from pathlib import Path; from runtime.sandbox.sandbox import Sandbox\n"
         "async def main():\n"
-        "    for _ in range(5): await Sandbox().run('mkdir .git; touch .fractal', folder=Path(sys.argv[1]))\n"
+        "    for _ in range(3): await Sandbox().run('mkdir .git; touch .fractal', folder=Path(sys.argv[1]))\n"
         "asyncio.run(main())"
     )
     words = [sys.executable, "-c", program, str(folder)]

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
-from lanes import until
+from lanes import NIGHT, until
 from serving import in_thread, served
 
 from kernel.document.model import Meta
@@ -374,6 +374,8 @@ def test_without_the_store_a_context_has_the_patterns_and_says_so(tmp_path: Path
 
 
 def test_many_requests_at_once_are_answered_and_none_is_lost(brain: Client) -> None:
+    many = 64 if NIGHT else 32
+
     def work(n: int) -> None:
         brain.learn(f"Fix the page number {n}", n % 3 > 0, agent_type=f"a{n % 4}", trajectory=[act("Read")])
         brain.context(f"Fix the page number {n + 1}")
@@ -383,10 +385,10 @@ def test_many_requests_at_once_are_answered_and_none_is_lost(brain: Client) -> N
         brain.recommend_agent("code")
 
     with ThreadPoolExecutor(16) as pool:
-        list(pool.map(work, range(64)))
-    learned(brain, 64)
+        list(pool.map(work, range(many)))
+    learned(brain, many)
     assert brain.health().learning.trouble == ""
-    assert brain.health().counts["attempts"] == 64
+    assert brain.health().counts["attempts"] == many
 
 
 # ---- wrong input -------------------------------------------------------------------------------------------

@@ -161,7 +161,26 @@ COMMANDS = {
 }
 
 
-@pytest.mark.parametrize("command", COMMANDS.values(), ids=list(COMMANDS))
+BY_DAY = [
+    ["text", "modes and links", "folders"],
+    ["move", "not UTF-8"],
+    ["a file for a folder"],
+    ["everything"],
+]
+"""What one run changes by day; at night each of them has a run of its own."""
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(pytest.param("; ".join(map(COMMANDS.__getitem__, each)), id=", ".join(each)) for each in BY_DAY),
+        *(
+            pytest.param(COMMANDS[name], id=name, marks=pytest.mark.night)
+            for name in COMMANDS
+            if [name] not in BY_DAY
+        ),
+    ],
+)
 def test_changes_are_applied_and_undone_again(play: Play, work: Path, command: str) -> None:
     was = here(work)
     played = run(play, command)
@@ -292,7 +311,7 @@ def test_apply_that_is_killed_goes_on(play: Play, work: Path) -> None:
     was = here(work)
     became["a.txt"] = (became["a.txt"][0], b"zero\n" + became["a.txt"][1])
     died = 0
-    for n in range(0, 40, every(4)):
+    for n in range(0, 40, every(5)):
         killed = killed_after(fractal.apply, work, n)
         died += killed
         if killed:
@@ -307,7 +326,7 @@ def test_apply_that_is_killed_goes_on(play: Play, work: Path) -> None:
         assert here(work) == was, n
         if not killed:
             break
-    assert died > 5 // every(4)
+    assert died > 5 // every(5)
 
 
 def test_two_applies_at_once_apply_once(play: Play, work: Path) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import nights
 import pytest
+from lanes import NIGHT
 from nights import NOW, brain_in, dreamer, exported, filled, killed
 
 from kernel.errors import FractalError, StorageError, UsageError
@@ -12,7 +14,10 @@ from runtime.memory.dream.dreamer import Dreamer
 from runtime.memory.dream.stages import ALL, Dream, DreamRecord, Stage, StageRecord, StageResult
 from runtime.memory.tasks.trees import NeuronTree
 
-NAMES = [stage.name for stage in ALL]
+LONG = () if NIGHT else ("mitosis", "cluster-substrates")
+STAGES = [stage for stage in ALL if stage.name not in LONG]
+"""The stages of a dream here: by day without two that take long and write as others do."""
+NAMES = [stage.name for stage in STAGES]
 KILLS = [(name, "end") for name in NAMES]
 KILLS += [(name, "first write") for name in ("create", "merge-neurons", "mitosis", "birth-methods", "report")]
 BY_DAY = [(name, "end") for name in ("merge-neurons", "birth-methods", "report")]
@@ -20,12 +25,17 @@ BY_DAY += [("birth-methods", "first write")]
 """A stage that changes records, one that writes files too, the last one, and a death in its first write."""
 
 
+@pytest.fixture(autouse=True)
+def stages_of_a_process_that_dies(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nights, "ALL", STAGES)
+
+
 @pytest.mark.parametrize("kind", ["sqlite", "files", pytest.param("memory", marks=pytest.mark.night)])
 def test_undo_restores_rows_and_files_exactly(tmp_path: Path, kind: str) -> None:
     brain = filled(tmp_path, kind)
     before = exported(brain)
     sleeper = dreamer(brain)
-    sleeper.dream("one", ALL)
+    sleeper.dream("one", ALL if kind == "sqlite" else STAGES)
     changed = exported(brain)
     assert changed != before
     assert '"before-image"' in changed
@@ -43,7 +53,7 @@ def test_dreams_are_taken_back_one_by_one(tmp_path: Path) -> None:
     before = exported(brain)
     sleeper.dream("one", ALL[:3])
     between = exported(brain)
-    Dreamer(brain, clock=lambda: NOW.replace(hour=5)).dream("two", ALL)
+    Dreamer(brain, clock=lambda: NOW.replace(hour=5)).dream("two", STAGES)
     assert sleeper.undo().dream == "two"
     assert exported(brain) == between
     assert sleeper.undo().dream == "one"
@@ -99,9 +109,9 @@ def test_a_file_edited_after_a_crash_is_restored_and_the_edit_is_copied(tmp_path
 def test_a_rehearsal_reports_the_same_and_changes_nothing(tmp_path: Path, kind: str) -> None:
     brain = filled(tmp_path, kind)
     before = exported(brain)
-    rehearsed = {each.stage.name: each.done for each in dreamer(brain).rehearse(ALL)}
+    rehearsed = {each.stage.name: each.done for each in dreamer(brain).rehearse(STAGES)}
     assert exported(brain) == before
-    done = dreamer(brain).dream("one", ALL).stages
+    done = dreamer(brain).dream("one", STAGES).stages
     assert {name: each.counts for name, each in rehearsed.items()} == {
         n: each.counts for n, each in done.items()
     }
@@ -122,7 +132,7 @@ def test_killed_in_the_middle_of_a_stage_it_goes_on_and_can_be_taken_back(
     known = brain.shelf.get(DreamRecord, "one")
     assert list(known.stages if known else {}) == NAMES[: NAMES.index(name)]
     sleeper = dreamer(brain)
-    whole = sleeper.dream("one", ALL)
+    whole = sleeper.dream("one", STAGES)
     assert list(whole.stages) == NAMES
     assert brain.shelf.check() == []
     assert sleeper.undo().left == ()
@@ -132,12 +142,12 @@ def test_killed_in_the_middle_of_a_stage_it_goes_on_and_can_be_taken_back(
 @pytest.mark.night
 def test_killed_or_not_it_comes_to_the_same(tmp_path: Path) -> None:
     one, other = filled(tmp_path / "one"), filled(tmp_path / "other")
-    dreamer(one).dream("one", ALL)
+    dreamer(one).dream("one", STAGES)
     other.close()
     for name in ("merge-neurons", "birth-methods", "decay"):
         assert killed(tmp_path / "other", "sqlite", "dream", name, "end")
     other = brain_in(tmp_path / "other")
-    dreamer(other).dream("one", ALL)
+    dreamer(other).dream("one", STAGES)
 
     def plain(text: str) -> list[str]:
         return [line for line in text.splitlines() if '"type-stamp"' not in line]
@@ -171,7 +181,7 @@ def test_what_a_killed_stage_had_made_of_files_is_taken_back_by_whoever_comes_ne
 def test_killed_in_the_middle_of_undo_it_is_gone_on_with(tmp_path: Path, kind: str, at: str) -> None:
     brain = filled(tmp_path, kind)
     before = exported(brain)
-    dreamer(brain).dream("one", ALL)
+    dreamer(brain).dream("one", STAGES)
     brain.close()
     assert killed(tmp_path, kind, "undo", at)
     brain = brain_in(tmp_path, kind)
@@ -183,7 +193,7 @@ def test_what_others_changed_since_is_not_overwritten_and_a_file_is_reported(tmp
     brain = filled(tmp_path)
     sleeper = dreamer(brain)
     before = {tree.id: tree for tree in brain.shelf.scan(NeuronTree)}
-    sleeper.dream("one", ALL)
+    sleeper.dream("one", STAGES)
     (held,) = [tree for tree in brain.shelf.scan(NeuronTree) if tree.text.startswith("A farmer")]
     brain.shelf.put(held.model_copy(update={"rung": "somebody else"}))
     (file,) = (tmp_path / "memory" / "methods").glob("*.md")
@@ -278,7 +288,7 @@ def worse(name: str) -> Stage:
 def test_a_dream_that_makes_memory_worse_is_taken_back_and_the_later_stages_are_done(tmp_path: Path) -> None:
     brain = filled(tmp_path)
     before = exported(brain)
-    merge, prune = (stage for stage in ALL if stage.name in ("merge-neurons", "prune-synapses"))
+    merge, prune = (stage for stage in STAGES if stage.name in ("merge-neurons", "prune-synapses"))
     sleeper = dreamer(brain, stages := [merge, worse("verify")])
     assert sleeper.do("one", "merge-neurons").changed
     assert sleeper.do("one", "verify").did == ("it is worse",)
@@ -298,7 +308,7 @@ def test_a_dream_that_makes_memory_worse_is_taken_back_and_the_later_stages_are_
 def test_an_undo_that_was_cut_short_is_finished_before_the_next_dream(tmp_path: Path) -> None:
     brain = filled(tmp_path)
     before = exported(brain)
-    dreamer(brain).dream("one", ALL)
+    dreamer(brain).dream("one", STAGES)
     brain.close()
     assert killed(tmp_path, "sqlite", "undo", "commit")
     brain = brain_in(tmp_path)
