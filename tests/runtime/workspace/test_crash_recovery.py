@@ -7,14 +7,13 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from crashing import crashes
-from lanes import every
+from lanes import every, pause
 from playing import ACCEPT, Play, doing, plan, rewind
 
 from kernel.asking.responder import Ask
@@ -89,7 +88,7 @@ def test_run_that_ends_while_another_one_starts_is_kept(tmp_path: Path) -> None:
         starter = threading.Thread(target=workspace(tmp_path).new_run)
         with run_lock(folder):
             starter.start()
-            time.sleep(0.02)
+            pause(0.02)
             (folder / "system-a.md").write_text("kept")
         starter.join()
         assert (folder / "system-a.md").read_text() == "kept"
