@@ -92,6 +92,15 @@ EVIDENCE: Shape = {
 }
 
 
+def unstorable(value: Mapping[str, Any], shape: Shape, name: str) -> str:
+    """Why a document cannot hold a value, and where in it; "" if it can."""
+    try:
+        read = json.loads(to_json(dict(value)))
+    except (TypeError, ValueError, RecursionError) as error:
+        return f"{name} cannot be stored: {error}"
+    return mismatch(read, shape, name)
+
+
 def mismatch(value: Any, shape: Shape, name: str) -> str:
     """What is wrong with a value, and where; "" if nothing is."""
     if isinstance(shape, list):

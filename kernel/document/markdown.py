@@ -6,14 +6,13 @@ the document or become active in a viewer. The grammar is described in docs/docu
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from kernel.document.escaping import COMMIT, block, code_span, ticked, to_json
-from kernel.document.frontmatter import AMOUNTS, EVIDENCE, frontmatter_lines, mismatch
+from kernel.document.escaping import COMMIT, block, code_span, ticked
+from kernel.document.frontmatter import AMOUNTS, EVIDENCE, frontmatter_lines, unstorable
 from kernel.document.model import (
     EMPTY,
     NAMES,
@@ -178,7 +177,7 @@ def _step_head(step: Step, long: Sequence[str]) -> str:
     if step.state not in STEP_STATES:
         raise ValueError(f"no such state of a step: {step.state!r}")
     for name, value, shape in (("share", step.share, AMOUNTS), ("evidence", step.evidence, EVIDENCE)):
-        if value and (wrong := mismatch(json.loads(to_json(dict(value))), shape, name)):
+        if value and (wrong := unstorable(value, shape, name)):
             raise ValueError(f"the step's {wrong}")
     box = "x" if step.state in ("done", "skipped") else " "
     head = f"- [{box}] {step.n}. {step.state} {word(step.tool, TOOL) if step.tool else 'subtask'}"

@@ -17,7 +17,7 @@ from typing import Any
 
 from kernel import disk
 from kernel.document.escaping import fingerprint, to_json
-from kernel.document.frontmatter import EVIDENCE, mismatch
+from kernel.document.frontmatter import EVIDENCE, unstorable
 from kernel.document.model import Document, Meta, Note, Section, Step, child_id, now
 from kernel.document.redaction import cut, redact, redacted
 from kernel.errors import DocumentError, FractalError, OperationFailed, raised_as
@@ -184,11 +184,11 @@ def _told(session: Session, step: Step) -> Step:
 
 
 def _storable(session: Session, n: int, evidence: Mapping[str, Any]) -> dict[str, Any]:
-    """What an operation says of its call, without what the kernel's keys cannot hold: a plugin may say it."""
+    """The evidence of an operation, which may be a plugin's, without what a document cannot hold."""
     kept: dict[str, Any] = {}
     for key, value in evidence.items():
-        if wrong := mismatch({key: value}, EVIDENCE, "evidence"):
-            session.emit("warning", message=f"step {n}: {wrong}; it is left out")
+        if wrong := unstorable({key: value}, EVIDENCE, "evidence"):
+            session.emit("warning", message=f"step {n}: {wrong}; {key} is left out")
         else:
             kept[key] = value
     return kept

@@ -793,7 +793,7 @@ class Fractal(Reader):
 
     def snapshots(self, folder: Path) -> Snapshots:
         """The snapshots of a folder that runs change."""
-        return Snapshots(self.workspace.kept_of(folder), folder, self.workspace.protected)
+        return Snapshots(self.workspace.snapshots_home(folder), folder, self.workspace.protected)
 
     def gc(self, keep_days: float = 30, *, dry_run: bool = False) -> list[str]:
         """Move runs that ended more than `keep_days` ago to `state/archive/`; returns their ids."""

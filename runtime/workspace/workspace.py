@@ -103,10 +103,10 @@ class Workspace:
         """Whether runs of this workspace work in that folder: it lies in the workspace, behind no link."""
         return folder.is_relative_to(self._top) and Path(os.path.realpath(folder)) == folder
 
-    def kept_of(self, folder: Path) -> Path:
-        """The repository of a folder's snapshots, named by its place in the workspace: it moves along.
+    def snapshots_home(self, folder: Path) -> Path:
+        """Where a folder's snapshots are kept: named by its place in the workspace, so that they move along.
 
-        Until 2026-11 it was named by the folder's whole path; one that is there is used.
+        Until 2026-11 the name came from the folder's whole path; what was kept under it is used.
         """
         folder = folder.resolve()
         earlier = self.snapshots / _digest(str(folder))
@@ -128,7 +128,7 @@ class Workspace:
             if self.root.name == ".fractal" and not self.state.exists():
                 self._make_gitignore(self.root)
             self.state.mkdir(parents=True, exist_ok=True)
-            if self.root.name != ".fractal" and not self._is_ignored():
+            if self.root.name != ".fractal":
                 self._make_gitignore(self.state)
             self.state.chmod(0o700)
             ownership.sign(self.state)
@@ -136,20 +136,14 @@ class Workspace:
         except OSError as error:
             raise ConfigurationError(f"{self.state}: cannot be written: {error.strerror}") from None
 
-    def _is_ignored(self) -> bool:
-        """Whether git leaves `state/` out: `fractal init` sees to that, and settings by hand do not."""
-        with suppress(OSError):
-            if "/state/" in (self.root / ".gitignore").read_text("utf-8", "replace"):
-                return True
-        return (self.state / ".gitignore").exists()
-
     def _make_gitignore(self, folder: Path) -> None:
+        """Have git leave out all of a folder but the README that `fractal init` puts into `state/`."""
         path = folder / ".gitignore"
         for _ in range(100):  # a concurrent process that creates the workspace may remove ours
             if path.exists():
                 break
             with suppress(FileNotFoundError):
-                disk.put(path, b"*\n")
+                disk.put(path, b"*\n" if folder == self.root else b"*\n!/README.md\n")
         disk.sweep(folder, path.name)
 
     def new_run(self) -> str:

@@ -77,7 +77,7 @@ class Worktree:
 
     def snapshots(self, workspace: Workspace) -> Snapshots:
         """The snapshots of the worktree."""
-        return Snapshots(workspace.kept_of(self.folder), self.folder, self.protected(workspace))
+        return Snapshots(workspace.snapshots_home(self.folder), self.folder, self.protected(workspace))
 
     def refuse_missing(self, run: str) -> None:
         """Raise `UsageError` if the folder is not there any more."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -105,13 +106,17 @@ def test_evidence_of_a_package_that_no_document_can_hold_is_told_and_left_out(
 ) -> None:
     code = CODE.replace("import Touch", "import Result, Touch").replace(
         'return f"stamped {path}"',
-        'return Result(f"stamped {path}", evidence={"results": "many", "dangers": [None], "ink": "blue"})',
+        'return Result(f"stamped {path}", evidence={"results": "many", "dangers": [None], "told": ("wet",), '
+        '"ink": "blue", "pen": object(), "most": 10**5000})',
     )
     install("inking", code, {"stamp": STAMP}, operations="stamp = inking:stamp")
     ran = fractal("run", "--model", calls(fractal, "stamp", '{"path": "a.txt"}'), "stamp the file for me")
     assert (ran.exit, ran.out) == (0, "stamped a.txt\n"), ran.err
-    assert 'step 1: evidence.results cannot be "many"; a list is needed; it is left out' in ran.err
-    assert '"ink": "blue"' in fractal("show", "--raw").out
+    assert 'step 1: evidence.results cannot be "many"; a list is needed; results is left out' in ran.err
+    for key in ("pen", "most"):
+        assert re.search(rf"step 1: evidence cannot be stored: .+; {key} is left out", ran.err)
+    shown = fractal("show", "--raw").out
+    assert '"ink": "blue"' in shown and '"told": ["wet"]' in shown
 
 
 def test_operation_of_a_package_keeps_to_the_folder(fractal: Command, install: Install) -> None:

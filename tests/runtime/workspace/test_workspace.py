@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import subprocess
+import threading
 from pathlib import Path
 
 import pytest
+from lanes import PATIENCE
 
 from kernel.errors import RunLocked, UsageError
 from runtime.workspace.inbox import Inbox, drop
@@ -45,7 +47,7 @@ def test_folder_gets_a_workspace_when_a_run_starts(tmp_path: Path) -> None:
     assert workspace.protected == ((work / ".fractal").resolve(), pattern)
 
 
-@pytest.mark.parametrize("own", [None, "*.pyc\n", "/state/*\n"])
+@pytest.mark.parametrize("own", [None, "*.pyc\n", "/state/*\n!/state/README.md\n"])
 def test_state_beside_settings_by_hand_is_left_out_by_git(tmp_path: Path, own: str | None) -> None:
     subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
     (tmp_path / "fractal.yaml").touch()
@@ -53,10 +55,20 @@ def test_state_beside_settings_by_hand_is_left_out_by_git(tmp_path: Path, own: s
         (tmp_path / ".gitignore").write_text(own)
     run = Workspace.find(tmp_path, tmp_path / "shipped").new_run()
     (tmp_path / "state" / "runs" / run / "a.md").touch()
-    listed = subprocess.run(
-        ["git", "status", "--short"], cwd=tmp_path, check=True, capture_output=True, text=True
-    )
-    assert "state" not in listed.stdout
+    (tmp_path / "state" / "README.md").touch()  # `fractal init` writes one, which is to be kept
+    words = ["git", "status", "--short", "-uall"]
+    listed = subprocess.run(words, cwd=tmp_path, check=True, capture_output=True, text=True)
+    assert [line for line in listed.stdout.splitlines() if "state" in line] == ["?? state/README.md"]
+
+
+def test_a_gitignore_that_cannot_be_read_holds_up_no_workspace(tmp_path: Path) -> None:
+    (tmp_path / "fractal.yaml").touch()
+    os.mkfifo(tmp_path / ".gitignore")
+    workspace = Workspace.find(tmp_path, tmp_path / "shipped")
+    made = threading.Thread(target=workspace.make, daemon=True)
+    made.start()
+    made.join(PATIENCE)
+    assert not made.is_alive()
 
 
 def test_workspace_protects_state_system_and_settings(tmp_path: Path) -> None:
