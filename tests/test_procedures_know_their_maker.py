@@ -17,6 +17,7 @@ from in_process import in_process
 from playing import ACCEPT, plan, write
 
 from runtime.api.fractal import Fractal, RunResult, shipped_system
+from runtime.evolution.files import File
 from runtime.memory.facts.records import Observation
 from runtime.memory.tasks.makers import is_ours
 from runtime.memory.tasks.trees import NeuronTree
@@ -368,6 +369,44 @@ def test_a_note_that_a_plan_stored_is_forgotten_with_its_model_and_its_run(work:
     assert not [each for each in observations(work) if "evil.example" in each.text]
 
 
+def test_a_run_that_no_memory_names_is_forgotten_without_loss(work: Path) -> None:
+    """What has no source is of no run, whatever the run is called."""
+    after(work, "model", GOOD)
+    for name in ("None", "null"):
+        preview = forget(work, run=name).preview
+        assert preview.nothing and len(trees(work)) == 1, name
+
+
+def test_a_model_at_one_address_is_forgotten_and_the_same_name_at_another_stays(work: Path) -> None:
+    after(work, "model", GOOD)
+    made = Fractal(work, settings=QUICK)
+    (tree,) = made.brain.shelf.scan(NeuronTree)
+    here, there = ("ollama/m at http://127.0.0.1:1", "ollama/m at http://127.0.0.1:2")
+    made.brain.shelf.put(
+        *(
+            tree.model_copy(update={"id": each[-1] * 24, "rung": "ollama/m", "maker": each})
+            for each in (here, there)
+        )
+    )
+    made.brain.close()
+    forget(work, model=here)
+    assert sorted(each.maker for each in trees(work)) == sorted([tree.maker, there])
+
+
+@pytest.mark.parametrize("value", [5, ["x"], [5, {"a": ["x"]}]])
+@pytest.mark.parametrize("field", ["rungs", "rung", "maker", "run", "thread", "source", "who"])
+def test_a_record_edited_by_hand_keeps_forget_from_nothing(work: Path, field: str, value: object) -> None:
+    after(work, "model", GOOD, store="files")
+    for path in (work / ".fractal" / "state" / "memory" / "brain").rglob("*.json"):
+        row = json.loads(path.read_text())
+        if isinstance(row, dict) and field in row:
+            path.write_text(json.dumps({**row, field: value}))
+    env = {**os.environ, "NO_COLOR": "1", "FRACTAL_STORE": "files"}
+    for words in (("--model", "scripted:model.json"), ("--run", "abcdef"), ("tea",)):
+        shown = in_process(work, ("forget", *words), env)
+        assert shown.exit in (0, 1) and "internal error" not in shown.err, (words, shown.err)
+
+
 def test_what_is_forgotten_of_a_model_does_not_come_back_from_its_runs(work: Path) -> None:
     after(work, "hostile", EVIL)
     forget(work, model="scripted:hostile.json")
@@ -387,6 +426,28 @@ def test_the_command_says_what_it_removes_and_what_it_leaves(work: Path) -> None
     assert len(trees(work)) == 1
     assert in_process(work, ("forget", "--model", "scripted:hostile.json", "--yes"), env).exit == 0
     assert trees(work) == []
+
+
+def test_what_its_runs_built_stays_and_is_named(work: Path) -> None:
+    """Admitted by its sample, or adopted by a person; not what others built."""
+    result = after(work, "hostile", EVIL)
+    journal = Fractal(work, settings=QUICK).workshop.journal
+    for kind, unit, author, run in (
+        ("admitted", "tools/own", f"run {result.run}", result.run),
+        ("adopted", "tools/proposed", "person", result.run),
+        ("adopted", "tools/other", "person", "zzzzzz"),
+        ("added", "tools/mine", "person", ""),
+    ):
+        journal.change(kind, unit, {f"{unit}/pattern.md": File(b"x")}, author, run=run)
+    env = {**os.environ, "NO_COLOR": "1"}
+    words = ("forget", "--model", "scripted:hostile.json")
+    lines = [line for line in in_process(work, words, env).out.splitlines() if "built by" in line]
+    assert lines == [
+        f"stays: {unit}, built by run {result.run}; to retire it: fractal tools retire {Path(unit).name}"
+        for unit in ("tools/own", "tools/proposed")
+    ]
+    shown = json.loads(in_process(work, (*words, "--json"), env).out)
+    assert shown["built"] == {"tools/own": result.run, "tools/proposed": result.run}
 
 
 def test_a_name_that_made_nothing_is_nothing(work: Path) -> None:

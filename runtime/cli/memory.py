@@ -212,8 +212,8 @@ _KINDS = {kind: (kind, f"{kind}s") for kind in ("observation", "goal", "experien
     "staged": ("staged line", "staged lines"),
 }
 """The kinds of records that `forget` names, in singular and plural."""
-BUILT = ("added", "admitted", "adopted")
-"""The kinds of entries of the journal for what is in the system since."""
+BUILT = ("admitted", "adopted")
+"""The kinds of entries of the journal for what a run built and the system has since."""
 
 
 @click.command()
@@ -236,8 +236,8 @@ def forget(
 
     WORDS match everything that contains all of them (in quotes: the exact text); an ID matches one thing and
     its evidence. A memory with other evidence is reworded from that. Documents of runs stay unless
-    --documents is given. Of a model, the tasks that it solved are forgotten with what was learned of these,
-    and what its runs said; tools that it built are named, and stay.
+    --documents is given. With --model, the tasks that the model solved, what was learned from them and what
+    its runs said are forgotten. Tools that it built stay, and are named.
     """
     from runtime.memory.forgetting.forgetting import Forgetting
     from runtime.workspace import undo as snapshots
@@ -250,7 +250,7 @@ def forget(
     forgetting = Forgetting(fractal.brain, fractal.workspace.state)
     if not yes:
         preview = forgetting.look(request)
-        emit(lambda: _preview(preview))
+        emit(lambda: _preview(fractal, preview))
         _print_preview(preview, documents)
         _print_built(fractal, preview)
         if preview.nothing and not (documents and preview.runs):
@@ -262,20 +262,24 @@ def forget(
     if result.removed:
         snapshots.forget(fractal.workspace)  # what files were before and after these runs
     code = 1 if result.hindered or result.at_work else 0
-    emit(_preview(result.preview) | picked(result, "removed", "left", "hindered"), code)
+    emit(_preview(fractal, result.preview) | picked(result, "removed", "left", "hindered"), code)
     _print_forgotten(result)
     if yes:
         _print_built(fractal, result.preview)
     return code
 
 
-def _print_built(fractal: Fractal, preview: Preview) -> None:
-    """Name what the runs of a forgotten model added to the system, which stays."""
+def _built(fractal: Fractal, preview: Preview) -> dict[str, str]:
+    """What the runs of a forgotten model built, which stays: the unit of the system, and the run."""
     runs = preview.affected.runs if preview.affected.request.model else {}
-    for entry in fractal.workshop.journal.entries() if runs else ():
-        if entry.author.removeprefix("run ") in runs and entry.kind in BUILT:
-            retire = command("tools", "retire", Path(entry.unit).stem)
-            print_line(f"stays: {entry.unit}, built by {entry.author}; to retire it: {retire}")
+    entries = fractal.workshop.journal.entries() if runs else ()
+    return {entry.unit: entry.run for entry in entries if entry.run in runs and entry.kind in BUILT}
+
+
+def _print_built(fractal: Fractal, preview: Preview) -> None:
+    for unit, run in _built(fractal, preview).items():
+        retire = command("tools", "retire", Path(unit).stem)
+        print_line(f"stays: {unit}, built by run {run}; to retire it: {retire}")
 
 
 def _request(fractal: Fractal, words: str, run: str | None, before: str | None, model: str) -> Request:
@@ -300,13 +304,14 @@ def _entries(preview: Preview) -> list[tuple[str, str, str]]:
     return [(kind, id, text) for (kind, id), text in preview.affected.removed.items() if kind in _KINDS]
 
 
-def _preview(preview: Preview) -> dict[str, Any]:
+def _preview(fractal: Fractal, preview: Preview) -> dict[str, Any]:
     reworded = preview.reworded.items()
     return {
         "forgets": [{"kind": kind, "id": id, "text": text} for kind, id, text in _entries(preview)],
         "rewords": [{"id": id, "before": before, "after": after} for id, (before, after) in reworded],
         "files": [*preview.files, *preview.strays],
         **picked(preview, "archived", "runs", "elsewhere", "spaces", "unsearched"),
+        "built": _built(fractal, preview),
     }
 
 

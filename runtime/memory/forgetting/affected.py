@@ -77,7 +77,9 @@ class AffectedRows:
                 self._sources.setdefault(str(values.get("source")), []).append(str(values.get("target")))
             # the evidence of a memory decides, not its date
             by_evidence = self.request.before and row.kind == "memory" and values.get("evidence")
-            made = bool(names) and (self.request.made_by(row, values, names) or _extracted(row, values, runs))
+            # a rung's name has no address: it stands for the model where nothing else does, in an experience
+            by_rung = row.kind == "experience" and self.request.made_by(row, values, names)
+            made = bool(names) and (by_rung or _extracted(row, values, runs))
             if (made or self.request.matches(row, values)) and not by_evidence:
                 if row.kind == "memory":
                     self._requested.add(row.id)
@@ -213,7 +215,7 @@ class AffectedRows:
 def _extracted(row: Row, values: Mapping[str, Any], runs: set[str]) -> bool:
     """Whether an observation is from what one of these runs wrote, and no word of a person."""
     source = str(values.get("source", ""))
-    from_run = source.startswith("run:") and bool({values.get("thread"), source[4:]} & runs)
+    from_run = source.startswith("run:") and bool({str(values.get("thread")), source[4:]} & runs)
     return row.kind == "observation" and from_run and values.get("who") != PERSON
 
 

@@ -71,8 +71,9 @@ class Request:
         if self.id:
             return row.kind in MATCHED_KINDS and row.id.startswith(self.id)
         if self.run:
-            named = (values.get("run"), values.get("thread"), str(values.get("source")).removeprefix("run:"))
-            return self.run in named  # the tool `remember` gives a source alone
+            source = str(values.get("source") or "").removeprefix("run:")
+            # the tool `remember` gives a source alone
+            return self.run in (values.get("run"), values.get("thread"), source)
         if self.model:
             return self.made_by(row, values, (self.model,))
         when = next((str(values[name]) for name in DATES if values.get(name)), "")
@@ -81,9 +82,9 @@ class Request:
     def made_by(self, row: Row, values: Mapping[str, Any], names: Collection[str]) -> bool:
         """Whether a row is a procedure or an experience that one of these models made."""
         if row.kind == "experience":
-            return not set(names).isdisjoint(values.get("rungs") or ())
+            return any(each in names for each in strings(values.get("rungs")))
         maker = str(values.get("maker") or "")
-        of_it = (values.get("rung"), maker, maker.partition(" at ")[0])
+        of_it = (str(values.get("rung") or ""), maker, maker.partition(" at ")[0])
         return row.kind == "neuron-tree" and not set(names).isdisjoint(of_it)
 
 
