@@ -11,6 +11,7 @@ import json
 import os
 from functools import cache
 from importlib import import_module
+from inspect import getattr_static
 from types import ModuleType
 from typing import Any
 
@@ -128,19 +129,20 @@ def _litellm() -> ModuleType:
     litellm.disable_hf_tokenizer_download = True
     litellm.suppress_debug_info = True
     litellm.disable_aiohttp_transport = True  # its sessions outlive the event loop and warn
-    _bound(import_module("litellm.llms.custom_httpx.http_handler").AsyncHTTPHandler)
+    _bound(import_module("litellm.llms.custom_httpx.http_handler").AsyncHTTPHandler, "create_client")
+    _bound(import_module("litellm.llms.openai.common_utils").BaseOpenAILLM, "_get_async_http_client")
     return litellm
 
 
-def _bound(handler: Any) -> None:
-    """Bound the answers that litellm's clients read: it has no setting for that."""
-    made = handler.create_client
+def _bound(maker: Any, name: str) -> None:
+    """Bound the answers that the clients of this maker read: litellm has no setting for that."""
+    static, made = isinstance(getattr_static(maker, name), staticmethod), getattr(maker, name)
 
-    def bounded(self: Any, *args: Any, **kwargs: Any) -> Any:
-        client = made(self, *args, **kwargs)
+    def bounded(*args: Any, **kwargs: Any) -> Any:
+        client = made(*args, **kwargs)
         client.headers.update(ACCEPTED)
         hooks = client.event_hooks
         client.event_hooks = {**hooks, "response": [held, *hooks["response"]]}
         return client
 
-    handler.create_client = bounded
+    setattr(maker, name, staticmethod(bounded) if static else bounded)
