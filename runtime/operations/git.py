@@ -16,7 +16,9 @@ from runtime.sandbox.checkout import CLOSED, Checkout, ignored_by_user, pairs
 _PLAIN = ("color.ui=false", "core.quotePath=false", "diff.external=", "log.showSignature=false")
 """Settings that make git print the same everywhere."""
 _WORDS = ("--no-pager", *(word for each in _PLAIN for word in ("-c", each)))
-_LOOK = ("--no-ext-diff", "--no-textconv", "--ignore-submodules=all")
+_PLAIN_DIFF = ("--no-ext-diff", "--no-textconv")
+_LOOK = (*_PLAIN_DIFF, "--ignore-submodules=all")
+_NO_COMMIT = Result("there are no commits yet", evidence={"commits": 0})
 _SCRIPT = """
 git=$1 mark=$2; shift 2
 while (($#)); do
@@ -45,22 +47,22 @@ async def git(
             return Result(text, evidence={"changes": changes, "clean": not changes})
         case "log":
             if (out := await _of_commits(ctx, ["log", *commits, *pathspec])) is None:
-                return Result("there are no commits yet", evidence={"commits": 0})
+                return _NO_COMMIT
             return Result(out or "no commit has touched this", evidence={"commits": len(out.splitlines())})
         case "count":
             if (out := await _of_commits(ctx, ["rev-list", "--count", "HEAD", *pathspec])) is None:
-                return Result("there are no commits yet", evidence={"commits": 0})
+                return _NO_COMMIT
             return Result(out, evidence={"commits": int(out)})
         case "authors":
             words = ["shortlog", "--summary", "--numbered", "--email", "HEAD", *pathspec]
             if (out := await _of_commits(ctx, words)) is None:
-                return Result("there are no commits yet", evidence={"commits": 0})
+                return _NO_COMMIT
             return Result(out, evidence={"authors": len(out.splitlines())})
         case "show":
             named = ["--fixed-strings", f"--grep={message}"] if message else []
-            words = ["log", *named, *commits, "--stat", "--no-ext-diff", "--no-textconv", *pathspec]
+            words = ["log", *named, *commits, "--stat", *_PLAIN_DIFF, *pathspec]
             if (out := await _of_commits(ctx, words)) is None:
-                return Result("there are no commits yet", evidence={"commits": 0})
+                return _NO_COMMIT
             if not out:
                 raise OperationFailed("there is no such commit")
             return Result(out, evidence={})
