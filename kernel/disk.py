@@ -127,6 +127,18 @@ def create(path: Path, raw: bytes) -> None:
     sync(path.parent)
 
 
+def made_once(path: Path, raw: Callable[[], bytes], most: int = 1_000_000) -> bytes:
+    """The bytes of a file that is made with `raw()` if there is none; whoever is first makes it.
+
+    Raises `OSError`, also if it has more than `most` bytes.
+    """
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileExistsError):
+            create(path, raw())
+    return read(path, most)
+
+
 def read(path: Path, most: int | None = None) -> bytes:
     """The bytes of an ordinary file; raises `OSError` if it has more than `most`."""
     with opened(path) as file:

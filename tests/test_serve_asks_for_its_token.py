@@ -134,17 +134,32 @@ def test_a_token_of_ones_own_is_used_and_none_is_made(place: Path) -> None:
         assert httpx.get(f"{url}/api/runs", timeout=PATIENCE).status_code == 401
     assert not kept(place).exists()
     env = environment(place.parent / "config", FRACTAL_TOKEN="a-token-of-my-own")
-    assert "leave out one" in in_process(place, (*SERVE, "--no-token"), env).err
+    refused = in_process(place, (*SERVE, "--no-token"), env).err
+    assert "leave out --no-token, or FRACTAL_TOKEN of the environment" in refused
+    twice = (*SERVE, "--no-token", "--token", "a-token-of-my-own")
+    refused = in_process(place, twice, environment(place.parent / "config")).err
+    assert "leave out --no-token, or --token" in refused
     assert (
         in_process(place, ("serve", "--address", "0.0.0.0:0"), environment(place.parent / "config")).exit == 2
     )
 
 
-@pytest.mark.parametrize(("text", "mode"), [("x" * 40, 0o644), ("", 0o600), ("short", 0o600)])
-def test_a_token_that_others_know_or_guess_is_refused(place: Path, text: str, mode: int) -> None:
+@pytest.mark.parametrize(
+    ("text", "mode", "why"),
+    [
+        ("x" * 40, 0o644, "others can read it"),
+        ("", 0o600, "it holds no token"),
+        ("short", 0o600, "it holds no token"),
+        ("\xe9" * 40, 0o600, "it holds no token"),
+        ("x" * 2_000_000, 0o600, "larger than"),
+    ],
+    ids=["readable", "empty", "short", "not ASCII", "2 MB"],
+)
+def test_a_token_that_others_know_or_guess_is_refused(place: Path, text: str, mode: int, why: str) -> None:
     put(kept(place).parent, "token", text).chmod(mode)
     ran = in_process(place, SERVE, environment(place.parent / "config"))
-    assert ran.exit == 3 and "remove it" in ran.err
+    assert ran.exit == 3 and why in ran.err, ran.err
+    assert "remove it" in ran.err or "serve with --no-token" in ran.err
 
 
 def test_the_link_of_the_terminal_signs_in(place: Path) -> None:

@@ -41,10 +41,6 @@ def is_marked(purpose: str, content: bytes, claimed: str) -> bool:
 @cache
 def _key_in(path: Path) -> bytes:
     with suppress(OSError):
-        if not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with suppress(FileExistsError):
-                disk.create(path, secrets.token_bytes(_KEY_BYTES))
-        if len(raw := disk.read(path)) == _KEY_BYTES:
+        if len(raw := disk.made_once(path, lambda: secrets.token_bytes(_KEY_BYTES))) == _KEY_BYTES:
             return raw
     return secrets.token_bytes(_KEY_BYTES)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 import socket
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,7 +38,8 @@ def token(given: str | None, none: bool) -> Token:
     """The token of the option or of FRACTAL_TOKEN, else this user's own, made once; "" for `none`."""
     text = given or secret_of(VARIABLE)
     if text and none:
-        raise UsageError(f"--no-token, and a token: leave out one of them ({VARIABLE} is in the environment)")
+        where = "--token" if given else f"{VARIABLE} of the environment"
+        raise UsageError(f"a token and none are asked for; leave out --no-token, or {where}")
     place = None if text or none else disk.user_folder() / "token"
     text = _kept(place) if place else text
     learn_secret(VARIABLE, text)
@@ -49,17 +49,16 @@ def token(given: str | None, none: bool) -> Token:
 def _kept(place: Path) -> str:
     """The token in this file, which nobody but its owner may read."""
     try:
-        if not place.exists():
-            place.parent.mkdir(parents=True, exist_ok=True)
-            with suppress(FileExistsError):
-                disk.create(place, f"{secrets.token_urlsafe(32)}\n".encode())
-        mode, text = place.stat().st_mode, disk.read(place).decode("ascii", "replace").strip()
+        raw = disk.made_once(place, lambda: f"{secrets.token_urlsafe(32)}\n".encode())
+        mode, text = place.stat().st_mode, raw.decode("ascii", "replace").strip()
     except OSError as error:
         raise ConfigurationError(
             f"{place}: {error.strerror}; set {VARIABLE} to a token of your own, or serve with --no-token"
         ) from None
-    if mode & 0o077 or len(text) < 16 or not text.isprintable():
-        raise ConfigurationError(f"{place}: others can read it, or it holds no token; remove it")
+    if mode & 0o077:
+        raise ConfigurationError(f"{place}: others can read it; remove it, and a new token is made")
+    if len(text) < 16 or not (text.isascii() and text.isprintable()):
+        raise ConfigurationError(f"{place}: it holds no token; remove it, and a new one is made")
     return text
 
 

@@ -23,9 +23,9 @@ from runtime.cli.session import folder, require
 def serve(address: str, hosts: tuple[str, ...], token: str | None, no_token: bool, model: str | None) -> None:
     """Serve runs, memory and a page over HTTP.
 
-    Clients show a token: that of --token or FRACTAL_TOKEN, which any address but loopback needs, else the
-    one in ~/.config/fractal/token, which is made once. When this process ends, its runs can be resumed like
-    any other.
+    Clients show a token. It is that of --token or FRACTAL_TOKEN; any address but loopback needs one of these.
+    Otherwise it is the one in ~/.config/fractal/token, which the first start makes. When this process ends,
+    its runs can be resumed like any other.
     """
     require("fastapi", "the web server", "server")
     from runtime.server.app import create_app

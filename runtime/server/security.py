@@ -13,7 +13,7 @@ from runtime.server.signing_in import Door, Receive, Scope
 LARGEST = 1_000_000
 """Bytes of a body. Source: server.md."""
 NO_TOKEN = (
-    "the bearer token is missing or wrong; it is FRACTAL_TOKEN of the server, or in ~/.config/fractal/token"
+    "the bearer token is missing or wrong; it is the server's FRACTAL_TOKEN, else in ~/.config/fractal/token"
 )
 HEADERS: dict[str, str] = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -64,9 +64,9 @@ class Guarded:
         origin = headers.get(b"origin", "")
         if origin and origin.partition("://")[2] != host:
             return 403, f"requests from pages of {origin} are not accepted"
-        size = headers.get(b"content-length", "0")
-        if size.isdecimal() and int(size[-30:]) > LARGEST:
-            return 413, f"the body has {int(size):,} bytes; at most {LARGEST:,} are accepted"
+        size = headers.get(b"content-length", "0").lstrip("0")
+        if size.isdecimal() and (len(size) > len(str(LARGEST)) or int(size) > LARGEST):
+            return 413, f"the body has more than {LARGEST:,} bytes, which is the most that is accepted"
         return None
 
 

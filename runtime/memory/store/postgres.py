@@ -153,10 +153,9 @@ class PostgresKeeper(SqliteKeeper):
         """Connect to the database."""
         address: dict[str, Any] = {**ADDRESS, **_address(self.named)}
         self.place = f"{self.named} at {address.get('host', 'this machine')}/{address.get('dbname', '')}"
-        with disk.writing_state(self.path), suppress(FileExistsError):
+        with disk.writing_state(self.path):
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            if not self.path.exists():
-                disk.create(self.path, f"{gethostname()}-{token_hex(4)}".encode())
+            disk.made_once(self.path, lambda: f"{gethostname()}-{token_hex(4)}".encode())
         self.here = disk.text_of(self.path)
         with self._explained():
             self.base = Connection.connect(make_conninfo(**address), autocommit=True)
