@@ -205,7 +205,7 @@ def test_the_registered_command_is_a_server_of_the_folder(
     async def ask() -> str:
         env = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
         started = mcp.StdioServerParameters(command=entry["command"], args=entry["args"], env=env, cwd=home)
-        async with mcp.Client(stdio_client(started)) as client:
+        async with mcp.Client(stdio_client(started, errlog=sys.__stderr__)) as client:
             done = await client.call_tool("run", {"task": "count the lines of notes.txt"})
             return done.structured_content["result"]
 

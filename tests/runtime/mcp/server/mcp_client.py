@@ -99,7 +99,7 @@ def listening(folder: Path, *words: str, **env: str) -> Iterator[tuple[str, Proc
 async def over_stdio(folder: Path, *words: str, mode: str = "auto") -> AsyncIterator[Caller]:
     command, *args = started([*COMMAND, "-C", str(folder), "mcp", *words])
     parameters = StdioServerParameters(command=command, args=args, env=environment())
-    async with Client(stdio_client(parameters), mode=mode) as client:
+    async with Client(stdio_client(parameters, errlog=sys.__stderr__), mode=mode) as client:
         yield Caller(client)
 
 

@@ -35,7 +35,7 @@ def test_a_snippet_is_json_and_its_command_is_a_server_of_the_folder(client, tmp
 
     async def work():
         started = StdioServerParameters(command=command, args=args, env=environment(), cwd=folder)
-        async with Client(stdio_client(started)) as session:
+        async with Client(stdio_client(started, errlog=sys.__stderr__)) as session:
             return await session.call_tool("run", {"task": "count the lines of notes.txt"})
 
     result = asyncio.run(work())
