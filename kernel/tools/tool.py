@@ -6,6 +6,7 @@ import hashlib
 import importlib
 import os
 import re
+import stat
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -31,7 +32,10 @@ BESIDE = 40
 """Maximum files of a skill that its loop sees by name."""
 MOST_BESIDE = 1000
 """Maximum further files that are counted."""
-_NOT_SHOWN = frozenset({"node_modules", "__pycache__"})
+DEEP = 4
+"""Levels of folders in which skills are searched."""
+PASSED_OVER = frozenset({"node_modules", "__pycache__"})
+"""Folders in which no skills are looked for, and whose files a skill's loop does not see."""
 _SHIPPED = ("kernel.", "runtime.")
 """Packages whose code may run in the kernel's process."""
 _RENAMED = {
@@ -336,6 +340,47 @@ def is_skill(name: str) -> bool:
     return name.upper() == "SKILL.MD"
 
 
+def skill_in(names: Sequence[str]) -> str:
+    """The file of a skill among the names in a folder; "" if there is none."""
+    return "SKILL.md" if "SKILL.md" in names else next(filter(is_skill, names), "")
+
+
+def _entries_of(folder: str) -> Sequence[str]:
+    try:
+        return sorted(os.listdir(folder))  # noqa: PTH208 (strings, as below)
+    except OSError:  # closed to us
+        return ()
+
+
+def skill_files(folder: str, entries_of: Callable[[str], Sequence[str]] = _entries_of) -> list[str]:
+    """The files of the skills of a folder: it is one, or has some below it, also behind links.
+
+    What lies in a skill's folder is its own. `entries_of` lists the sorted names in a folder. Each folder is
+    entered once, by its shortest path: of two links to a skill that are equally deep the first counts.
+    """
+    entered: set[tuple[int, int]] = set()  # links may lead in circles
+    found: list[tuple[str, ...]] = []
+    level: list[tuple[str, ...]] = [()]
+    for _ in range(DEEP + 1):  # level by level: a link deep down must not hide what lies below its target
+        below: list[tuple[str, ...]] = []
+        for inside in level:
+            place = "/".join((folder, *inside))
+            try:
+                info = os.stat(place)  # noqa: PTH116 (a `Path` for each would take longer than the search)
+            except OSError:  # no folder, or closed to us
+                continue
+            if not stat.S_ISDIR(info.st_mode) or (info.st_dev, info.st_ino) in entered:
+                continue
+            entered.add((info.st_dev, info.st_ino))
+            names = entries_of(place)
+            if name := skill_in(names):
+                found.append((*inside, name))
+            else:
+                below += [(*inside, each) for each in names if each[0] != "." and each not in PASSED_OVER]
+        level = below
+    return ["/".join((folder, *inside)) for inside in sorted(found)]
+
+
 def preamble(text: str) -> str:
     """The text between the title and the first heading below it."""
     hit = re.search(r"(?ms)^#[ \t]+[^\n]*\n(.*?)(?=^#+[ \t]|\Z)", text)
@@ -351,7 +396,7 @@ def files_in(folder: Path) -> list[Path]:
 def _resources(folder: Path) -> Iterator[str]:
     """The files of a skill except its text: those of each folder before those of its subfolders."""
     for where, folders, files in os.walk(folder):
-        folders[:] = sorted(name for name in folders if name[0] != "." and name not in _NOT_SHOWN)
+        folders[:] = sorted(name for name in folders if name[0] != "." and name not in PASSED_OVER)
         inside = Path(where).relative_to(folder)
         yield from (
             (inside / name).as_posix()

@@ -10,15 +10,12 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from kernel.tools.tool import is_skill
+from kernel.tools import tool
 
-DEEP = 4
-"""Levels of folders in which skills are searched."""
 TOOLS = ("tools", "tools/specialists")
 """The folders whose folders are tools."""
 SETTLED_NS = 2_000_000_000
 """A folder that changed more recently is listed again: two changes may have the same time."""
-_PASSED_OVER = frozenset({"node_modules", "__pycache__"})
 _listed: dict[str, tuple[int, tuple[str, ...]]] = {}
 
 
@@ -59,20 +56,10 @@ def _pattern(folder: str) -> str:
     names = entries_of(folder)
     if "pattern.md" in names:
         return f"{folder}/pattern.md"
-    return _skill(folder, names)
-
-
-def _skill(folder: str, names: Sequence[str]) -> str:
-    name = "SKILL.md" if "SKILL.md" in names else next((each for each in names if is_skill(each)), "")
+    name = tool.skill_in(names)
     return f"{folder}/{name}" if name else ""
 
 
-def skill_files(folder: str, deep: int = DEEP) -> Iterator[str]:
-    """The skills of a folder: it is one, or has some below it. What lies in a skill's folder is its own."""
-    names = entries_of(folder)
-    if file := _skill(folder, names):
-        yield file
-        return
-    for name in names if deep else ():
-        if name[0] != "." and name not in _PASSED_OVER:
-            yield from skill_files(f"{folder}/{name}", deep - 1)
+def skill_files(folder: str) -> list[str]:
+    """The skills of a folder, with the listings that are kept here."""
+    return tool.skill_files(folder, entries_of)

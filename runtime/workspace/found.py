@@ -12,16 +12,12 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from kernel.tools.tool import is_skill
+from kernel.tools.tool import skill_files
 
 GUIDANCE_CHARS = 4_000
 """Maximum characters of the file of guidance in a prompt."""
 GUIDANCE_BYTES = 64_000
 """Bytes of it that are read; with its size they stand for the file where it is allowed."""
-DEEP = 4
-"""Levels of folders in which skills are searched, as in the catalogue."""
-PASSED_OVER = frozenset({"node_modules", "__pycache__"})
-"""Folders in which no skills are looked for."""
 MOST_FILES, MOST_BYTES = 500, 20_000_000
 """Of a skill that is found by itself: every run reads all its files to see whether they are as allowed."""
 
@@ -90,17 +86,9 @@ def _files_below(folder: Path) -> Iterator[Path]:
         yield from (Path(place, name) for name in names)
 
 
-def skills_below(folder: Path, deep: int = DEEP) -> Iterator[Path]:
-    """The skills of a folder that the settings name: it is one, or has some below it, also behind links."""
-    names: list[str] = []
-    with suppress(OSError):  # no folder, or closed to us: the catalogue finds nothing there either
-        names = sorted(os.listdir(folder))  # noqa: PTH208
-    if any(map(is_skill, names)):
-        yield folder
-        return
-    for name in names if deep else ():
-        if name[0] != "." and name not in PASSED_OVER:
-            yield from skills_below(folder / name, deep - 1)
+def skills_below(folder: Path) -> list[Path]:
+    """The skills of a folder that the settings name, as the catalogue finds them."""
+    return [Path(file).parent for file in skill_files(str(folder))]
 
 
 def guidance(folder: Path, names: Sequence[str], private: Sequence[Path] = ()) -> Guidance | None:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
-from lanes import NIGHT, within
+from lanes import NIGHT, PATIENCE, within
 from playing import ACCEPT, Played, bash, boxed, plan, player, read
 from skill_folders import CASES, Case, collection, named, put, skill
 
 from kernel.asking.responder import Ask
 from kernel.tools.tool import DESCRIBED
-from runtime.api.fractal import shipped_system
+from runtime.api.fractal import Fractal, shipped_system
 from runtime.catalogue.catalogue import Catalogue
 from runtime.catalogue.skills import read_skill
 
@@ -113,6 +114,49 @@ def test_changed_skill_is_reloaded(tmp_path: Path) -> None:
     assert "two" in found.tools
     shutil.rmtree(tmp_path / "two")
     assert found.refresh() and "two" not in found.tools
+
+
+# ---- links to folders ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def cloned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of somebody else that names its skills in `s`, for a user who has allowed nothing yet."""
+    monkeypatch.delenv("FRACTAL_TRUST")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    put(tmp_path / "cloned" / "fractal.yaml", b"skills: [s]\n")
+    return tmp_path / "cloned"
+
+
+def found_and_asked_for(folder: Path) -> tuple[list[Path], list[str]]:
+    """The skills that the catalogue finds in `s`, and what `fractal trust` lists of skills."""
+    found = [tool.path for tool in Catalogue([], skills=[folder / "s"]).tools.values()]
+    return found, [item.name for item in Fractal(folder).untrusted() if item.name.startswith("skill ")]
+
+
+def test_links_in_a_circle_hang_neither_the_catalogue_nor_trust(cloned: Path) -> None:
+    skills = [cloned / "s" / name / "SKILL.md" for name in ("one", "two")]
+    for path in skills:
+        put(path, named(path.parent.name).encode())
+    for n in range(60):
+        (cloned / "s" / f"l{n + 1}").symlink_to(".")
+    ended: list[Any] = []
+    search = threading.Thread(target=lambda: ended.append(found_and_asked_for(cloned)), daemon=True)
+    search.start()
+    search.join(PATIENCE)
+    assert ended == [(skills, [f"skill {path}" for path in skills])]
+
+
+def test_a_skill_behind_links_is_found_once_however_deep_the_first_link_lies(cloned: Path) -> None:
+    put(cloned / "s" / "z" / "one" / "SKILL.md", named("one").encode())
+    put(cloned / "s" / "a" / "b" / "c" / "two" / "SKILL.md", named("two").encode())
+    put(cloned / "s" / "z" / "three" / "SKILL.md", named("three").encode())
+    (cloned / "s" / "a" / "b" / "c" / "back").symlink_to(cloned / "s" / "z")  # too deep to look further
+    for name in ("first", "second"):
+        (cloned / "s" / name).symlink_to(cloned / "s" / "z" / "one")
+    found, asked = found_and_asked_for(cloned)
+    assert found == [cloned / "s" / place / "SKILL.md" for place in ("a/b/c/two", "first", "z/three")]
+    assert asked == [f"skill {path}" for path in found]
 
 
 # ---- in a run --------------------------------------------------------------------------------------------
