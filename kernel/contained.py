@@ -2,7 +2,8 @@
 
 A state can come with a clone or an archive, and a link in it leads where its author wants. So the interpreter
 asks here (PEP 578) before any code opens, lists, makes, moves or removes a path below a state: no call can
-forget it. What other programs do there, such as git, is for `refuse_links`.
+forget it. It sees no pipe that is made, and no path that is relative to a folder. What other programs do
+there, such as git, is for `refuse_links`.
 """
 
 from __future__ import annotations
@@ -106,7 +107,11 @@ def _audit(event: str, args: tuple[Any, ...]) -> None:
         for way, path in zip(_EVENTS[event], args, strict=False):
             _check(path, way)
     elif event == "sqlite3.connect":
-        path = os.fsdecode(args[0]).removeprefix("file:").partition("?")[0]
+        path = os.fsdecode(args[0])
+        if path.startswith("file:"):
+            from urllib.parse import unquote  # takes time, and few databases are named so
+
+            path = unquote(path[len("file:") :].partition("?")[0])
         for ending in _SQLITE:
             _check(path + ending, _CHANGE)
 

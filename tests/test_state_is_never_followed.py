@@ -11,11 +11,13 @@ import json
 import os
 import re
 import shutil
+import sqlite3
 import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import click
 import pytest
@@ -589,6 +591,23 @@ def test_whatever_code_reaches_into_a_state_is_stopped_at_a_link(made: Place) ->
         with pytest.raises((FractalError, OSError)):
             act(state / "way" / "precious.md")
     assert standing(made.outside) == before
+
+
+@pytest.mark.parametrize("name", ["plain", "what?x", "with%20x", "a#b"])
+@pytest.mark.parametrize("uri", [False, True])
+def test_a_database_in_a_state_is_stopped_at_a_link_whatever_its_folder_is_called(
+    made: Place, tmp_path: Path, name: str, uri: bool
+) -> None:
+    made.renew()
+    folder = tmp_path / name
+    folder.mkdir()
+    state = Workspace.find(folder, shipped_system()).state
+    state.mkdir(parents=True)
+    (state / "memory").symlink_to(made.outside)
+    path = str(state / "memory" / "b.sqlite")
+    with pytest.raises(FractalError, match="is a link"):
+        sqlite3.connect(f"file:{quote(path)}?mode=rwc" if uri else path, uri=uri)
+    assert not (made.outside / "b.sqlite").exists()
 
 
 def test_no_module_removes_trees_by_a_way_of_its_own() -> None:
