@@ -22,6 +22,8 @@ from kernel.errors import ConfigurationError
 CACHE = "__pycache__"
 """Folders in which Python keeps what it has compiled: nothing is read from these."""
 _COMPILED = (".pyc", ".pyo")
+LARGEST = 100_000_000
+"""Most bytes of a file beside instructions, such as the data of a skill."""
 _SETTLED_NS = 2_000_000_000
 """A file that changed more recently is read again: two changes may have the same time."""
 Digests = Mapping[str, str]
@@ -85,6 +87,8 @@ def _digest(path: Path) -> str:
             mark = (info.st_mtime_ns, info.st_ctime_ns, info.st_size, info.st_ino, info.st_dev)
             if not stat.S_ISREG(info.st_mode):
                 raise ConfigurationError(f"{path}: this is no file that can be read; remove it")
+            if info.st_size > LARGEST:
+                raise ConfigurationError(f"{path}: larger than {LARGEST:,} bytes; remove it")
             if (known := _seen.get(str(path))) and known[0] == mark:
                 return known[1]
             found = hashlib.file_digest(file, "sha256").hexdigest()

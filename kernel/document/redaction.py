@@ -366,18 +366,26 @@ def learn_secrets(values: Any, *, ours: bool = True) -> None:
     """Learn each text of settings whose name says that it is a secret, such as `api_key`.
 
     Those of a file that comes with a folder are not `ours`: nobody has given them to the process, and they
-    hide nothing in what a person approves.
+    hide nothing in what a person approves. Raises `ValueError` for values that contain themselves.
     """
-    if isinstance(values, list):
-        for each in cast(list[Any], values):
-            learn_secrets(each, ours=ours)
-    elif isinstance(values, Mapping):
-        for name, value in cast(Mapping[Any, Any], values).items():
-            if isinstance(value, str) and names_secret(str(name)):
-                if not value.startswith(("/", "~", "$")):  # it says where the secret is
-                    (_learned if ours else _of_folders).update(_spellings(str(name), value))
-            else:
-                learn_secrets(value, ours=ours)
+    begun, done = set[int](), set[int]()  # YAML may name a list in many places, and in itself
+
+    def learn(each: Any) -> None:
+        if id(each) in done or not isinstance(each, list | Mapping):
+            return
+        if id(cast(Any, each)) in begun:
+            raise ValueError("it contains itself")
+        begun.add(id(cast(Any, each)))
+        named = isinstance(each, Mapping)
+        items = cast(Mapping[Any, Any], each).items() if named else enumerate(cast(list[Any], each))
+        for name, value in items:
+            if not isinstance(value, str) or not names_secret(str(name)):
+                learn(value)
+            elif not value.startswith(("/", "~", "$")):  # else it says where the secret is
+                (_learned if ours else _of_folders).update(_spellings(str(name), value))
+        done.add(id(cast(Any, each)))
+
+    learn(values)
 
 
 def secret_of(variable: str) -> str:

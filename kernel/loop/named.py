@@ -57,6 +57,8 @@ _MODULE = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*")
 def named_files(folder: Path, args: Any, *, command: bool, apart: Collection[Path] = ()) -> dict[str, str]:
     """The files that arguments name, by their path in the folder: the SHA-256 of each.
 
+    Of a large file its size and time stand for it. What goes beyond the bounds has an entry that begins with
+    `MORE`, or a mark that begins with `TOO_MANY`.
     Of a `command` each word counts, and files that it starts without their names. Of other calls only
     arguments that are a path as they stand do. A named folder counts with all that is in it; what is `apart`,
     such as the state of the runs, does not.

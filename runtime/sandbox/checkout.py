@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from kernel import disk
 from kernel.tools.operations import LONGEST_PATH
 from runtime.sandbox.programs import run
 
@@ -67,7 +68,10 @@ class Checkout:
         if any(each.is_symlink() for each in objects.iterdir()):
             return True
         lent = objects / "info" / "alternates"
-        return os.path.lexists(lent) and bool(lent.lstat().st_size)
+        if not os.path.lexists(lent):
+            return False
+        facts = lent.lstat()
+        return not stat.S_ISREG(facts.st_mode) or bool(facts.st_size)
 
     def rules(self, folder: Path) -> tuple[Path, ...]:
         """The files above `folder` that say what git ignores in it, and how lines end."""
@@ -159,15 +163,15 @@ def _own(top: Path, place: Path) -> Checkout | None:
     if place.is_dir():
         git = common = place
     else:
-        named = _line(place).removeprefix("gitdir: ")
-        git = common = (top / named).resolve()
+        git = common = (top / named(place)).resolve()
         if linked(git, place):
             common = git.parent.parent
         elif not any((above / ".git" / "modules") in git.parents for above in top.parents):
             return None
     parts = (*(common / name for name in (*_SHARED, "config")), git / "HEAD", git / "index")
     elsewhere = git == common and os.path.lexists(git / "commondir")
-    return Checkout(top, git, common) if not elsewhere and all(map(_plain, parts)) else None
+    complete = (common / "objects").is_dir() and all(map(_plain, parts))
+    return Checkout(top, git, common) if complete and not elsewhere else None
 
 
 def _plain(path: Path) -> bool:
@@ -176,14 +180,18 @@ def _plain(path: Path) -> bool:
     return stat.S_ISREG(mode) or stat.S_ISDIR(mode)
 
 
+def named(place: Path) -> str:
+    """The repository that a `.git` file names. Raises `OSError`, also for a pipe or a long file."""
+    return _line(place).removeprefix("gitdir: ")
+
+
 def _line(path: Path) -> str:
-    with path.open("rb") as file:
-        return os.fsdecode(file.read(LONGEST_PATH)).rstrip("\n")
+    return os.fsdecode(disk.read(path, LONGEST_PATH)).rstrip("\n")
 
 
 def linked(git: Path, place: Path) -> bool:
     """Whether a repository's folder of a worktree, `git`, says that the worktree's `.git` is `place`."""
     with suppress(OSError, ValueError):
-        said = os.path.normpath(git / _line(git / "gitdir"))
-        return git.resolve() == git and git.parent.name == "worktrees" and said == str(place)
+        if git.resolve() == git and git.parent.name == "worktrees":
+            return os.path.normpath(git / _line(git / "gitdir")) == str(place)
     return False

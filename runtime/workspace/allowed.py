@@ -18,6 +18,8 @@ VARIABLE = "FRACTAL_TRUST"
 """Set to `all`, everything of every folder is allowed: for containers and CI. No file can say so."""
 SHOWN_ITEMS = 12
 """Items that an error message lists."""
+LARGEST = 10_000_000
+"""Most bytes of the file of allowed items."""
 LONGEST = 2_500
 """Characters of an item in an error message; `fractal trust` shows all."""
 
@@ -41,7 +43,7 @@ class Item:
         """What is allowed, exactly, on one line."""
         from kernel.loop.question import one_line
 
-        return one_line(f"{self.name}: {self.shown}")
+        return Verbatim(f"{one_line(self.name)}: {self.shown}")
 
     def __str__(self) -> str:
         line = self.line()
@@ -75,7 +77,7 @@ def everything() -> bool:
 def known() -> dict[str, dict[str, str]]:
     """The digests of allowed items, by folder and name."""
     try:
-        data: Any = json.loads(place().read_text("utf-8"))
+        data: Any = json.loads(disk.read(place(), LARGEST))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, RecursionError) as error:

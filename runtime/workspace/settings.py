@@ -593,6 +593,6 @@ def _environment() -> Mapping[str, Any]:
             try:
                 values[name] = text if name in ("model", "api_base") else yaml.safe_load(text)
                 learn_secrets(values)
-            except yaml.YAMLError:
-                raise ConfigurationError(f"FRACTAL_{name.upper()}: {text!r} cannot be read") from None
+            except Exception:  # YAML raises its own family, and others for what goes too deep
+                raise ConfigurationError(f"FRACTAL_{name.upper()}: {text[:80]!r} cannot be read") from None
     return values

@@ -8,17 +8,21 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from subprocess import TimeoutExpired
 from typing import Any, Protocol
 
 from kernel import disk
 from kernel.document.model import Document, Meta
 from kernel.errors import ConfigurationError, StorageError, UsageError, raised_as
-from runtime.sandbox.checkout import Checkout, ignored_by_user, linked
+from runtime.sandbox.checkout import Checkout, ignored_by_user, linked, named
 from runtime.sandbox.programs import program, run
 from runtime.sandbox.repository import names
 from runtime.sandbox.restoring import restore
 from runtime.sandbox.snapshot import Snapshots
 from runtime.workspace.workspace import Workspace
+
+GIT_SECONDS = 5.0
+"""For the look whether a repository has a commit."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +161,7 @@ def _add(made: Worktree, git: Git) -> str:
 class Git(Protocol):
     """Git in the user's repository, or in a worktree of it. Raises `ConfigurationError`."""
 
-    def __call__(self, *words: str, at: Worktree | None = None) -> bytes:
+    def __call__(self, *words: str, at: Worktree | None = None, timeout: float | None = None) -> bytes:
         """What it prints."""
         ...
 
@@ -171,9 +175,9 @@ def _users_git(of: Path) -> Generator[Git | None]:
         return
     with checkout.unconfigured(found, ignored_by_user(found)) as variables:
 
-        def git(*words: str, at: Worktree | None = None) -> bytes:
+        def git(*words: str, at: Worktree | None = None, timeout: float | None = None) -> bytes:
             there = {"GIT_DIR": _claimed(at.folder), "GIT_WORK_TREE": str(at.folder)} if at else {}
-            ended = run([found, *words], at.folder if at else of, {**variables, **there})
+            ended = run([found, *words], at.folder if at else of, {**variables, **there}, timeout=timeout)
             if ended.returncode:
                 said = ended.stderr.decode("utf-8", "replace").strip()
                 raise ConfigurationError(f"git {words[0]} failed in {of}: {said}")
@@ -186,8 +190,8 @@ def _users_git(of: Path) -> Generator[Git | None]:
 
 
 def _has_commit(git: Git) -> bool:
-    with suppress(ConfigurationError):
-        return bool(git("rev-parse", "--verify", "HEAD^{commit}"))
+    with suppress(ConfigurationError, TimeoutExpired):  # it waits for ever where a branch is a pipe
+        return bool(git("rev-parse", "--verify", "HEAD^{commit}", timeout=GIT_SECONDS))
     return False
 
 
@@ -213,7 +217,7 @@ def remove(made: Worktree) -> None:
 def _claimed(folder: Path) -> str:
     """The git directory that a worktree names."""
     try:
-        return os.fsdecode((folder / ".git").read_bytes()).removeprefix("gitdir: ").rstrip("\n")
+        return named(folder / ".git")
     except OSError:
         return ""
 

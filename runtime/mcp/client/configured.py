@@ -195,6 +195,7 @@ def _servers(path: Path) -> Mapping[str, Any]:
         if path.stat().st_size > LARGEST:
             raise ConfigurationError(f"{path}: larger than {LARGEST} bytes")
         data: Any = json.loads(path.read_text("utf-8-sig"))
+        learn_secrets(data, ours=path.name == OWN)
     except json.JSONDecodeError as error:
         where = f"{path}:{error.lineno}"
         raise ConfigurationError(f"{where}: not JSON: {error.msg} (column {error.colno})") from None
@@ -202,7 +203,6 @@ def _servers(path: Path) -> Mapping[str, Any]:
         raise ConfigurationError(f"{path}: not JSON in UTF-8: {error}") from None
     except OSError as error:
         raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from None
-    learn_secrets(data, ours=path.name == OWN)
     servers = cast(dict[str, Any], data).get("mcpServers") if isinstance(data, dict) else None
     if not isinstance(servers, dict):
         raise ConfigurationError(f'{path}: {{"mcpServers": {{NAME: {{"command": …}}}}}} is required')

@@ -29,7 +29,7 @@ MOST_FILES = 2_000
 MOST_BYTES = 50_000_000
 """What is copied of the folder for a server at each start."""
 NOT_COPIED = frozenset({".git", ".fractal", "__pycache__"})
-_INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR")
+_INHERITED = ("HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR")
 
 
 @dataclass(frozen=True)

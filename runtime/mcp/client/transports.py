@@ -105,7 +105,7 @@ class Program:
         try:
             process = await asyncio.create_subprocess_exec(
                 *start.words,
-                cwd=folder if folder.is_dir() else None,
+                cwd=folder,
                 env=dict(start.env),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
