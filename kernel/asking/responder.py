@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
+from kernel.document.escaping import to_json
 from kernel.document.model import Document
 from kernel.errors import ConfigurationError
 
@@ -79,6 +80,11 @@ class Ask:
     form: ReplyForm = field(default_factory=ReplyForm)
     sample: int = 0  # 0: the most likely reply; other numbers: other replies of the same model
     tools: Sequence[Mapping[str, Any]] = ()  # schemas, for a responder whose calls are native
+    messages: Sequence[Mapping[str, Any]] = ()
+    """The whole conversation of a turn in the form of OpenAI's chat messages; then `user` is empty.
+
+    The first one is `system`. An assistant's message has `tool_calls`, and each is answered by a message `tool`.
+    """
     on_text: Callable[[str], None] = field(default=unheard, compare=False, repr=False)
     """Is called with each piece of the reply while it is being written, in the run's own thread."""
     notify: Callable[[str], None] = field(default=unheard, compare=False, repr=False)
@@ -88,7 +94,8 @@ class Ask:
     def key(self) -> str:
         """The key in the log. The same ask of the same rung has the same key, also after a crash."""
         place = f"{self.loop}/{self.attempt}/{self.phase}/{self.step}/{self.turn}"
-        return f"{place}/{_digest(self.system, self.user)[:16]}.{_digest(self.rung)[:6]}"
+        said = (to_json(list(self.messages)),) if self.messages else ()
+        return f"{place}/{_digest(self.system, self.user, *said)[:16]}.{_digest(self.rung)[:6]}"
 
 
 def _digest(*texts: str) -> str:
