@@ -145,6 +145,24 @@ def _work(as_json: bool, *, jobs: int | None, embedder: str, **options: Any) -> 
         report("work", as_json, **options)
 
 
+def _swe(as_json: bool, *, verify: bool, **options: Any) -> None:
+    if verify:
+        verified(as_json, options["repositories"], options["environments"], options["jobs"])
+    else:
+        report("swe.comparison", as_json, **options)
+
+
+def verified(as_json: bool, repositories: Path | None, environments: Path | None, jobs: str) -> None:
+    """Show that the hidden tests of each fix fail before it and pass after it; raise if one does not."""
+    comparison, fixes = (import_module(f"bench.swe.{name}") for name in ("comparison", "fixes"))
+    listed = [each for each in fixes.read() if not jobs or each.name in jobs.split(",")]
+    source = comparison.source_of(repositories, environments or comparison.ENVIRONMENTS, listed)
+    rows = list(fixes.verify(source, listed))
+    show({"fixes": rows}, fixes.verified(rows), as_json)
+    if wrong := [row["name"] for row in rows if not row["valid"]]:
+        raise click.ClickException(f"not valid: {', '.join(wrong)}")
+
+
 def _week(as_json: bool, *, plot: Path | None, embedder: str) -> None:
     figures = report("week", as_json, embedder=embedder)
     if plot:
@@ -379,6 +397,26 @@ command(
     ),
     EMBEDDER,
     run=_work,
+)
+command(
+    "swe",
+    "Real bug fixes and six jobs that are no code, with Fractal, mini-swe-agent and a plain loop.",
+    option("--api-base", metavar="URL", help="An OpenAI-compatible server; its key is in OPENAI_API_KEY."),
+    option("--model", metavar="NAME", help="The model that the server is asked for."),
+    option("--repositories", type=FOLDER, metavar="DIR", help="Repositories of the fixes: OWNER+NAME.git."),
+    option("--environments", type=FOLDER, metavar="DIR", help="Where what the tests need is installed."),
+    option("--mini", type=NEW_FILE, metavar="PYTHON", help="The Python that can import mini-swe-agent."),
+    option("--harness", "harnesses", multiple=True, type=click.Choice(["fractal", "mini", "plain"])),
+    option("--set", "sets", multiple=True, type=click.Choice(["tuning", "acceptance", "made"])),
+    option("--jobs", default="", metavar="JOB,…", help="Only these jobs."),
+    option("--window", type=COUNT, metavar="TOKENS", help="Refuse larger requests, as a small model would."),
+    option("--seconds", default=3_600.0, metavar="S", help="The limit of one job."),
+    option(
+        "--results", type=NEW_FILE, metavar="FILE.jsonl", help="Record finished jobs; skip recorded ones."
+    ),
+    option("--work", type=FOLDER, metavar="DIR", help="Keep the folders of the jobs here."),
+    flag("--verify", "Only show that the hidden tests fail before each fix and pass after it."),
+    run=_swe,
 )
 
 

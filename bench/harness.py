@@ -7,6 +7,7 @@ import gc
 import json
 import os
 import resource
+import signal
 import statistics
 import subprocess
 import sys
@@ -253,6 +254,39 @@ def in_small_process(
         check=True,
     )
     return Ended(*json.loads(ran.stdout))
+
+
+@dataclass(frozen=True)
+class Printed:
+    """What a process printed. `code` is None if it was stopped."""
+
+    code: int | None
+    printed: str
+    errors: str
+
+
+def stopped_after(
+    command: Sequence[str], folder: Path, environment: Mapping[str, str], seconds: float
+) -> Printed:
+    """Run a command in a folder without input; it and its children are killed after `seconds`."""
+    process = subprocess.Popen(
+        command,
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
+    try:
+        printed, errors = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        printed, errors = process.communicate()
+        return Printed(None, printed, f"{errors[-200:]}\nstopped after {seconds:g} s")
+    return Printed(process.returncode, printed, errors)
 
 
 # ---- output ----------------------------------------------------------------------------------------------

@@ -107,7 +107,7 @@ def _played(kind: Kind, times: int, pace: float) -> list[dict[str, Any]]:
 def _once(work: Path, task: str, kind: Kind, pace: float, *, recall: bool) -> dict[str, Any]:
     script = work / "driver.json"
     script.write_text(json.dumps(_script(kind, task, pace)))
-    settings = {"embedder": "lexical", "fsync": False, "sandbox": "off", "check": "always", "fuse": "never"}
+    settings = {"embedder": "lexical", "fsync": False, "sandbox": "off", "check": "always"}
     model = {"model": f"scripted:{script}", "lifeforce": LIFEFORCE}
     settings |= {"ladder": [{"model": "reflex"}, model], "lifeforce": {"capacity": 1000, "per_hour": 0}}
     settings["recall"] = recall
@@ -123,7 +123,6 @@ def _script(kind: Kind, task: str, pace: float) -> dict[str, Any]:
     plan = {"task": task, "approach": "as the tool says", "confidence": "high"}
     output = f"{{{{ steps[{len(steps)}].result }}}}"
     replies: dict[str, Any] = {
-        "understand": {"task": task, "context": []},
         "plan": {**plan, "steps": steps, "success": [dict(kind.success(task))]},
         "check": {"validation": "pass", "issues": [], "decision": "ACCEPT", "output": output},
     }

@@ -10,13 +10,16 @@ import asyncio
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from bench.harness import Figures, bytes_written, cost, in_small_process, markdown, medians, tokenizer
 from bench.job import SHAPES, TASK, answers, write_files
-from kernel.asking.prompt import FORM, INDEX_TOKENS
+from kernel.asking import native
+from kernel.asking.conversation import Sources, conversation
+from kernel.asking.messages import sent, text_of
+from kernel.asking.prompt import FORM, Prompt
 from kernel.asking.responder import Ask, Ladder
 from kernel.events import Event, Listener, silent
 from runtime.api.fractal import Fractal, shipped_system
@@ -26,7 +29,8 @@ from runtime.models.scripted import Scripted
 SIZES, QUICK_SIZES = (10, 50, 500), (10, 200)
 SHORT = 50
 """Jobs of up to so many steps are repeated three times as often, except in a quick measurement."""
-PHASES = ("understand", "plan", "fused", "do", "check", "atomic")
+PHASES = ("do", "check")
+"""The phases with prompts of their own, beside the turn."""
 
 
 class Counting(Scripted):
@@ -45,7 +49,7 @@ def measure(quick: bool = False, halves: Mapping[str, int] | None = None) -> dic
     """All figures. `halves` says by shape of how many steps they are; otherwise it is the most."""
     sizes, times = (QUICK_SIZES, 1) if quick else (SIZES, 3)
     count, name = tokenizer()
-    instructions, index, upfront = _instructions(count)
+    instructions, index, schemas, upfront = _instructions(count)
     planned, stepwise = (_job(10, shape, count) for shape in ("planned", "asked"))
     plain = {n: _cost(n, times, fsync=True) for n in sizes}
     remembered = {n: _cost(n, times, fsync=True, remember=True) for n in sizes}
@@ -54,6 +58,7 @@ def measure(quick: bool = False, halves: Mapping[str, int] | None = None) -> dic
         "tokenizer": name,
         "instruction_tokens": instructions,
         "tool_index_tokens": index,
+        "schema_tokens": schemas,
         "job": {"planned": planned, "stepwise": stepwise},
         "job_with_all_instructions_up_front": {
             shape: {"calls": job["calls"], "prompt_tokens": job["work_tokens"] + upfront * job["calls"]}
@@ -71,8 +76,12 @@ def measure(quick: bool = False, halves: Mapping[str, int] | None = None) -> dic
     }
 
 
-def _instructions(count: Callable[[str], int]) -> tuple[dict[str, int], int, int]:
-    """Tokens of the instructions by phase, of PLAN's index of tools, and of all in one prompt."""
+def _instructions(count: Callable[[str], int]) -> tuple[dict[str, int], int, int, int]:
+    """Tokens of the instructions by phase, of a turn's index and schemas, and of all in one prompt.
+
+    The instructions of a turn are its base and its phase. Schemas are counted as bytes / 4, as providers put
+    them into a form of their own.
+    """
     catalogue = Catalogue([shipped_system()])
     base = catalogue.text("phases/base.md")
 
@@ -80,9 +89,31 @@ def _instructions(count: Callable[[str], int]) -> tuple[dict[str, int], int, int
         return [catalogue.text(f"phases/{phase}.md"), FORM + catalogue.text(f"phases/{phase}.reply.md")]
 
     by_phase = {phase: count("\n\n".join([base, *texts(phase)])) for phase in PHASES}
-    index = count(catalogue.index("read ten files and say what they hold", INDEX_TOKENS, count))
-    every = [text for phase in ("understand", "plan", "do", "check") for text in texts(phase)]
-    return by_phase, index, count("\n\n".join([base, *every])) + index
+    turn = _turn(count)
+    parts = dict(turn.parts)
+    by_phase = {"turn": parts["base"] + parts["phase"], **by_phase}
+    schemas = _schemas(turn.tools)
+    every = count("\n\n".join([base, *(text for phase in PHASES for text in texts(phase))]))
+    return by_phase, parts["tools"], schemas, every + by_phase["turn"] + parts["tools"] + schemas
+
+
+def _schemas(tools: Sequence[Mapping[str, Any]]) -> int:
+    return sum(len(native.rendered(tool).encode()) // 4 for tool in tools)
+
+
+def _turn(count: Callable[[str], int]) -> Prompt:
+    """The conversation of the job's first turn."""
+    model = Counting(answers(2), count)
+    with tempfile.TemporaryDirectory() as folder:
+        write_files(Path(folder), 2)
+        _play(model, Path(folder))
+    catalogue = Catalogue([shipped_system()])
+
+    def nothing(name: object) -> str:
+        return ""
+
+    sources = Sources(catalogue, count, nothing, nothing, nothing, model.window)
+    return conversation(model.asks[0].document, sources)
 
 
 def _play(
@@ -108,9 +139,12 @@ def _job(n: int, shape: str, count: Callable[[str], int]) -> dict[str, int]:
     with tempfile.TemporaryDirectory() as folder:
         write_files(Path(folder), n)
         _play(model, Path(folder))
-    system = sum(count(ask.system) for ask in model.asks)
-    work = sum(count(ask.user) for ask in model.asks)
-    return {"calls": len(model.asks), "prompt_tokens": system + work, "work_tokens": work}
+    texts = sum(sum(count(text_of(each)) for each in sent(ask)) for ask in model.asks)
+    prompts = texts + sum(_schemas(ask.tools) for ask in model.asks)
+    first = _turn(count)
+    turn = sum(dict(first.parts)[part] for part in ("base", "phase", "tools")) + _schemas(first.tools)
+    instructions = sum(turn if ask.messages else count(ask.system) for ask in model.asks)
+    return {"calls": len(model.asks), "prompt_tokens": prompts, "work_tokens": prompts - instructions}
 
 
 def _cost(n: int, times: int, *, fsync: bool, remember: bool = False) -> dict[str, float]:
@@ -204,8 +238,10 @@ BY_SIZE = (
     "bytes_per_step_remembering",
 )
 GOALS: Mapping[str, str] = {
-    "instruction tokens, the most of any phase": "≤ 250",
-    "with PLAN's index of tools": "≤ 400",
+    "instruction tokens of a turn: base and phase": "≤ 150",
+    "its index of tools": "≤ 150",
+    "its declared schemas, as bytes / 4": "≤ 350",
+    "instruction tokens, the most of any other phase": "≤ 250",
     "ten steps planned at once: calls": "2–3",
     "ten steps planned at once: prompt tokens": "≤ 3,000",
     "ten steps asked one by one, each with the results before it: prompt tokens": "≤ 10,000",
@@ -221,12 +257,13 @@ GOALS: Mapping[str, str] = {
 
 def table(figures: Figures) -> str:
     """The figures beside their goals, as markdown."""
-    plan = max(figures["instruction_tokens"][phase] for phase in ("plan", "fused"))
     (planned, stepwise), upfront = figures["job"].values(), figures["job_with_all_instructions_up_front"]
     by_size = {key: " · ".join(f"{each:,}" for each in figures[key].values()) for key in BY_SIZE}
     values = [
-        max(figures["instruction_tokens"].values()),
-        plan + figures["tool_index_tokens"],
+        figures["instruction_tokens"]["turn"],
+        figures["tool_index_tokens"],
+        figures["schema_tokens"],
+        max(figures["instruction_tokens"][phase] for phase in PHASES),
         planned["calls"],
         f"{planned['prompt_tokens']:,} (all instructions up front: {upfront['planned']['prompt_tokens']:,})",
         f"{stepwise['prompt_tokens']:,} in {stepwise['calls']} calls "

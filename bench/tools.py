@@ -1,4 +1,4 @@
-"""What many tools cost a plan: tokens and time of the index, and how often it lists the best tool.
+"""What many tools cost a loop: tokens and time of its index, and how often that lists the best tool.
 
 The tools are generated, in the manner of servers with dozens of tools each, and added to those that ship.
 """
@@ -14,10 +14,13 @@ from typing import Any
 
 from bench.harness import Figures, markdown, timed, tokenizer
 from bench.toolbox import ALL, tasks, write_tools
-from kernel.asking.prompt import INDEX_TOKENS
+from kernel.asking.conversation import index_of
+from kernel.document.model import Document
 from kernel.errors import UsageError
+from kernel.loop.budget import Bounds
 from runtime.api.fractal import shipped_system
 from runtime.catalogue.catalogue import Catalogue
+from runtime.workspace.new_run import first_document
 
 REFRESHES = 25
 
@@ -42,11 +45,11 @@ def _with(n: int, count: Callable[[str], int]) -> dict[str, Any]:
         for kind, asked in tasks().items():
             for task, best in asked.items():
                 if best in names:
-                    index, spent = timed(catalogue.index, task, INDEX_TOKENS, count)
+                    index, spent = timed(index_of, _asked(task), catalogue, count)
                     indexes.append(index)
                     times.append(spent)
                     counts = recall.setdefault(kind, {"found": 0, "of": 0})
-                    counts["found"] += f"\n{best}(" in f"\n{index}"
+                    counts["found"] += best in index.split(", ")
                     counts["of"] += 1
     return {
         "tools": n,
@@ -59,9 +62,14 @@ def _with(n: int, count: Callable[[str], int]) -> dict[str, Any]:
     }
 
 
+def _asked(task: str) -> Document:
+    """The document of a run that was asked for a task."""
+    return first_document("aaaaaa", task, (), Path(), Bounds(), "")
+
+
 def table(figures: Figures) -> str:
     """The figures as markdown."""
-    heads = ["tools beside those that ship", "tokens of the index", "ms before each PLAN"]
+    heads = ["tools beside those that ship", "tokens of the index", "ms before each loop"]
     heads += ["ms once a process", "best tool in the index", "in tasks it was not tuned with"]
     rows: list[list[object]] = []
     for each in figures["by_tools"].values():

@@ -15,7 +15,7 @@ Kind = Literal[
     "run_started",  # data: task, folder, rungs
     "loop_started",  # data: task, depth
     "phase_started",  # data: phase, attempt
-    "phase_finished",  # data: phase, attempt, rung, gate (such as ACCEPT or RETRY), steps (of the plan)
+    "phase_finished",  # data: phase, attempt, rung, gate (such as ACCEPT), steps, approach, turn, why (held)
     "ask_started",  # data: phase, step, rung
     "ask_finished",  # data: phase, step, rung, model, reused, and the tokens and money of META's rungs
     "reply_delta",  # data: phase, step, rung, text (the next piece of a reply that is being written)

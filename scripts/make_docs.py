@@ -261,16 +261,20 @@ DIARY, ASKED = "diary-4.json", "How long did the sourdough rest in July?"
 
 
 def diary_prompt() -> str:
-    """What a run of a question sends to a model after a diary, by the embedder that is always there."""
+    """What a run of a question tells a model after a diary, by the embedder that is always there.
+
+    It is the first message from the task on, without the text of the phase and the index of tools.
+    """
     from bench.diary import DIARIES, read_diary
     from bench.diary_ladder import play
     from runtime.models.scripted import Scripted
 
     diary = read_diary(DIARIES / DIARY)
     question = next(each for each in diary.asked if each.ask == ASKED)
-    model = Scripted(lambda ask: {"task": ASKED, "cannot": "only the prompt is wanted"})
+    model = Scripted(lambda ask: {"cannot": "only the prompt is wanted"})
     play(replace(diary, asked=(question,)), model, "lexical")
-    return f"````text\n{model.asks[0].user.strip()}\n````"
+    first = model.asks[0].messages[1]["content"]
+    return f"````text\n{first[first.index('## Task') :].strip()}\n````"
 
 
 # ---- putting it in place ----

@@ -14,6 +14,7 @@ from typing import Any
 
 from playing import ACCEPT, Played, plan
 
+from kernel.asking.messages import sent
 from kernel.asking.responder import Ask
 from kernel.document.model import Step
 
@@ -88,6 +89,11 @@ def listening(family: int, address: Any) -> Iterator[tuple[Any, list[bytes]]]:
         threading.Thread(target=serve, daemon=True).start()
         yield server.getsockname(), heard
         server.shutdown(socket.SHUT_RDWR)
+
+
+def outside_of(ask: Ask) -> str:
+    """What an ask says that is no data: its messages without results and without fenced blocks."""
+    return "\n".join(outside(each.get("content") or "") for each in sent(ask) if each["role"] != "tool")
 
 
 def outside(text: str) -> str:

@@ -4,6 +4,8 @@
     server.fail(429, retry_after=0.2); server.say('{"a": 1}')
     server.always(lambda body: Answer('{"a": 1}'))  # when the queue is empty
     server.bodies[0]["messages"]                    # a request
+    server.pages["/v1/models"] = {"data": []}       # what a GET answers
+    server.refuse_tools()                           # from now on
 
 Answers are given in the order in which requests arrive. With an empty queue and nothing set, it answers 500.
 """
@@ -52,8 +54,11 @@ class LlmServer:
     def __init__(self) -> None:
         self.requests: list[tuple[str, dict[str, str], Any]] = []  # path, headers, body
         self.times: list[float] = []
+        self.pages: dict[str, Any] = {}  # what a GET of a path answers; 404 for others
+        self.gets: list[str] = []
         self._queue: deque[Answer] = deque()
         self._otherwise: Callable[[Any], Answer] = lambda body: Answer(status=500)
+        self._refusal = ""
         self._lock = threading.Lock()
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._http.daemon_threads = True
@@ -89,6 +94,10 @@ class LlmServer:
         headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
         self.queue(Answer(status=status, error={"message": message, **error}, headers=headers))
 
+    def refuse_tools(self, words: str = '"auto" tool choice requires --enable-auto-tool-choice') -> None:
+        """Refuse each request that declares tools, as vLLM does; queued answers are for the others."""
+        self._refusal = words
+
     def always(self, answer: Callable[[Any], Answer]) -> None:
         """Set the answer for an empty queue."""
         self._otherwise = answer
@@ -99,6 +108,8 @@ class LlmServer:
         with self._lock:
             self.requests.append((path, headers, body))
             self.times.append(time.monotonic())
+            if self._refusal and isinstance(body, dict) and "tools" in body:
+                return Answer(status=400, error={"message": self._refusal})
             return self._queue.popleft() if self._queue else self._otherwise(body)
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
@@ -106,6 +117,15 @@ class LlmServer:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+
+            def do_GET(self) -> None:
+                known = self.path in server.pages
+                raw = json.dumps(server.pages.get(self.path, {"error": {"message": "no such page"}})).encode()
+                self.send_response(200 if known else 404)
+                self.send_header("Content-Length", str(len(raw)))
+                self.end_headers()
+                self.wfile.write(raw)
+                server.gets.append(self.path)
 
             def do_POST(self) -> None:
                 length = int(self.headers.get("Content-Length", 0))
@@ -166,6 +186,8 @@ def _chunks(answer: Answer, body: Any) -> list[bytes]:
     """The events of a streamed answer."""
     text = answer.text or ""
     deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
+    if not answer.calls or text != Answer.text:  # beside calls only what a test says
+        deltas += [{"content": text[start : start + PIECE]} for start in range(0, len(text), PIECE)]
     if answer.calls:
         for at, (name, arguments) in enumerate(answer.calls):
             function = {"name": name, "arguments": ""}
@@ -174,8 +196,6 @@ def _chunks(answer: Answer, body: Any) -> list[bytes]:
             for start in range(0, len(arguments), PIECE):
                 part = {"arguments": arguments[start : start + PIECE]}
                 deltas.append({"tool_calls": [{"index": at, "function": part}]})
-    else:
-        deltas += [{"content": text[start : start + PIECE]} for start in range(0, len(text), PIECE)]
     common = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": body.get("model")}
     events: list[dict[str, Any]] = [
         {**common, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas

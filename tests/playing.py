@@ -38,6 +38,18 @@ def put(folder: Path, name: str, content: str | bytes = "") -> Path:
 Answers = Callable[[Ask], Any]
 
 
+def by_turns(answers: Answers) -> Scripted:
+    """A model whose script calls its first turn `plan`, where it may give steps, and later ones `work`."""
+
+    def answer(ask: Ask) -> Any:
+        if ask.phase != "turn":
+            return answers(ask)
+        began = ask.step > 1 or ask.document.planned
+        return answers(replace(ask, phase="work" if began else "plan", step=0))
+
+    return Scripted(answer)
+
+
 @dataclass
 class Played:
     result: RunResult
@@ -82,7 +94,7 @@ def player(work: Path, *, memory: bool = True) -> Play:
     ) -> Played:
         events: list[Event] = []
         rungs = answers if isinstance(answers, list) else [answers]
-        ladder = Ladder(tuple(Scripted(each) if callable(each) else each for each in rungs))
+        ladder = Ladder(tuple(by_turns(each) if callable(each) else each for each in rungs))
         # a loop without commands needs no sandbox; most tests look at CHECK's own call
         fractal = Fractal(
             work,

@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from lanes import NIGHT
 from playing import put
 
+from kernel.asking.messages import prompt_tokens
 from kernel.asking.responder import Ask, Ladder, Reply, Usage
 from kernel.document.escaping import to_json
 from kernel.document.model import Document
@@ -58,7 +59,7 @@ class Tree:
 
     def estimate(self, ask: Ask) -> Usage:
         usd = 0.002 + 0.000_001 * ask.max_tokens if self.priced else None
-        return Usage(self.count(ask.system + ask.user), ask.max_tokens // 7, usd)
+        return Usage(prompt_tokens(ask, self.count), ask.max_tokens // 7, usd)
 
     async def answer(self, ask: Ask) -> Reply:
         self.calls += 1

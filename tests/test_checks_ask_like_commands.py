@@ -36,9 +36,8 @@ class Checks:
             *(steps or [write("a.txt", "x")]),
             success=[*({"run": each} for each in commands), {"judge": "ok"}],
         )
-        return self.play(
-            lambda ask: ACCEPT if ask.phase == "check" else planned, settings=settings, resume=resume, **more
-        )
+        replies = {"plan": planned, "work": {"done": "written"}, "check": ACCEPT}
+        return self.play(lambda ask: replies[ask.phase], settings=settings, resume=resume, **more)
 
     def decided(self, played: Played, kind: str, *commands: str, **more: Any) -> Played:
         played.fractal.tell(played.result.run, kind, by=TERMINAL, **more.pop("values", {}))

@@ -19,6 +19,7 @@ from lanes import NIGHT, every, until
 from playing import ACCEPT, Play, bash, doing, plan, player, put, standing
 from warm import Process
 
+from kernel.asking.messages import prompt_text
 from kernel.asking.responder import Ask, Ladder
 from kernel.errors import Exit, UsageError
 from runtime.api.fractal import Fractal, shipped_system
@@ -215,7 +216,7 @@ def test_same_compares_with_the_start_of_the_run(play: Play, work: Path) -> None
     def answer(ask: Ask) -> Any:
         attempt = ask.document.meta.attempt
         if ask.phase == "check":
-            seen.append(ask.user)
+            seen.append(prompt_text(ask))
             failed = {"validation": "fail", "issues": ["no"], "learned": "try again", "output": "x"}
             return failed | {"decision": "RETRY" if attempt == 1 else "ESCALATE"}
         step = bash("echo 'def test(): pass' > a.txt") if attempt == 1 else bash("echo done > out")

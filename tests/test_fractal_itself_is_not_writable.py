@@ -46,7 +46,7 @@ class Installed:
         words: tuple[str, ...] = (),
     ) -> subprocess.CompletedProcess[str]:
         """Start a run of these steps with this Fractal, in its folder."""
-        script = {"fused": plan(*steps), "check": ACCEPT, "review": ACCEPT}
+        script = {"plan": plan(*steps), "check": ACCEPT, "review": ACCEPT}
         put(self.folder, "script.yaml", yaml.safe_dump(script))
         options = ("--yes", *words, "--model", "scripted:script.yaml")
         return self.call("run", *options, "do the work", start=start, env=env)

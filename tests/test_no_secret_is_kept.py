@@ -16,6 +16,7 @@ from in_process import Ran, in_process
 from llm_server import LlmServer
 from playing import ACCEPT, Play, Played, bash, boxed, doing, plan, put, read, write
 
+from kernel.asking.messages import prompt_text
 from kernel.document.redaction import Pieces, learn_secret, redact
 from kernel.errors import ConfigurationError
 from runtime.models.provider import Provider
@@ -194,7 +195,7 @@ def test_answer_of_a_person_is_kept_without_secrets_and_used_exactly(play: Play,
     seen: list[str] = []
 
     def answer(ask: Any) -> Any:
-        seen.append(ask.user)
+        seen.append(prompt_text(ask))
         return (
             ACCEPT if ask.phase == "check" else plan(write("made.txt", "x"), success=[{"file": "made.txt"}])
         )

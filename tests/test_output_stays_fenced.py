@@ -19,7 +19,7 @@ from runtime.catalogue.catalogue import Catalogue
 BY_DAY, BY_NIGHT = 150, 2_000
 SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
 CATALOGUE = Catalogue([shipped_system()])
-PHASES = ("understand", "plan", "fused", "do", "check", "atomic")
+PHASES = ("do", "check")
 SAID = "HOSTILE"
 """A word that every hostile line contains, and nothing else."""
 OURS = {

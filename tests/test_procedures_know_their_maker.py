@@ -62,7 +62,7 @@ def writing(content: str, *, judged: bool = False) -> dict[str, Any]:
 def fractal(work: Path, name: str, made: Mapping[str, Any], **settings: Any) -> Fractal:
     """With the model of this name, which plans this."""
     script = work.parent / f"{name}.json"
-    script.write_text(json.dumps({"fused": made, "plan": made, "check": ACCEPT}))
+    script.write_text(json.dumps({"plan": made, "check": ACCEPT}))
     return Fractal(work, settings={**QUICK, "model": f"scripted:{script}", **settings})
 
 

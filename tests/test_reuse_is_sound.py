@@ -18,6 +18,7 @@ import pytest
 from lanes import every
 from playing import ACCEPT, plan, player, write
 
+from kernel.asking.messages import prompt_text
 from runtime.api.fractal import Fractal, RunResult
 from runtime.api.knowledge import correct, recall, remember
 from runtime.memory.embed import choose
@@ -46,7 +47,7 @@ def read(name: str) -> list[dict[str, str]]:
 def done(work: Path, task: str, made: Mapping[str, Any]) -> RunResult:
     """A run with a scripted model above memory; `spent` tells whether it was asked."""
     script = work.parent / "script.json"
-    script.write_text(json.dumps({"fused": made, "plan": made, "check": ACCEPT}))
+    script.write_text(json.dumps({"plan": made, "check": ACCEPT}))
     fractal = Fractal(work, settings={**QUICK, "check": "always", "model": f"scripted:{script}"})
     try:
         return asyncio.run(fractal.run(task))
@@ -246,7 +247,7 @@ def test_with_a_model_memory_only_adds_dated_lines_to_its_prompt(tmp_path: Path)
         prompts: list[str] = []
 
         def answers(ask: Any, prompts: list[str] = prompts) -> Any:
-            prompts.append(ask.user)
+            prompts.append(prompt_text(ask))
             return {"cannot": "not now"}
 
         play(answers, pair["ask_one"], settings=QUICK)

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 from in_process import in_process
-from playing import ACCEPT, Play, plan, player, write
+from playing import ACCEPT, Play, by_turns, plan, player, write
 
+from kernel.asking.messages import prompt_text
 from kernel.asking.responder import Ask, Ladder
 from kernel.errors import Exit, UsageError
 from runtime.api.fractal import Fractal
@@ -134,39 +135,36 @@ def test_a_tool_that_is_not_there_cannot_be_revoked(work: Path) -> None:
 # ---- what was said reaches whoever needs it ----
 
 
-def test_a_child_gets_its_parents_task_facts_and_answers(play: Play) -> None:
+def test_a_child_gets_its_parents_task_and_answers(play: Play) -> None:
     prompts: dict[str, str] = {}
 
     def answers(ask: Ask) -> Any:
         if ask.phase == "check":
             return ACCEPT
         if ask.document.meta.parent:
-            prompts[ask.document.text(1, "task")] = ask.user
+            prompts[ask.document.text(1, "task")] = prompt_text(ask)
             step = {"subtask": "the inner part"} if ask.document.text(1, "task") == "the part" else READ
             return plan(step, task=ask.document.text(1, "task"))
         if not ask.document.note(1, "answer"):
-            red = {"fact": "the pump is red", "from": "a.txt"}
-            return {"task": "do it all", "question": "Which port?", "context": [red]}
-        return plan({"subtask": "the part"}, task="do it all")
+            return {"question": "Which port?"}
+        return {"calls": [{"subtask": "the part"}], "done": "all of it"}
 
     first = play(answers, "do everything that we spoke of")
     first.fractal.tell(first.result.run, "answer", text="port 8081")
     play(answers, resume=first.result.run)
     assert list(prompts) == ["the part", "the inner part"]
     for prompt in prompts.values():
-        for said in ("do everything that we spoke of", "the pump is red", "Which port?", "port 8081"):
+        for said in ("do everything that we spoke of", "Which port?", "port 8081"):
             assert said in prompt
 
 
 @pytest.mark.parametrize("between", [READ, {**READ, "needs": []}], ids=["after", "independent"])
-def test_a_step_sees_the_results_of_all_steps_before_it_and_the_facts(
-    play: Play, between: dict[str, Any]
-) -> None:
+def test_a_step_sees_the_results_of_all_steps_before_it(play: Play, between: dict[str, Any]) -> None:
     prompts: list[str] = []
 
     def answers(ask: Ask) -> Any:
         if ask.phase == "do":
-            prompts.append(ask.user)
+            prompts.append(prompt_text(ask))
             return {"tool": "write", "args": {"path": "c.md", "content": "c"}}
         first = write("a.md", "the first is " + "long " * 60)
         steps = [
@@ -175,13 +173,11 @@ def test_a_step_sees_the_results_of_all_steps_before_it_and_the_facts(
             between,
             {"tool": "write", "what": "sum them up"},
         ]
-        fact = {"fact": "the pump is red", "from": "a.txt"}
-        return ACCEPT if ask.phase == "check" else plan(*steps, context=[fact])
+        return ACCEPT if ask.phase == "check" else plan(*steps)
 
     play(answers)
     assert "the first is long" in prompts[0]
     assert "one\ntwo" in prompts[0]
-    assert "the pump is red" in prompts[0]
 
 
 # ---- resume takes what a person has just worked on, and asking again is no question ----
@@ -192,7 +188,7 @@ def test_a_question_of_check_that_is_asked_again_is_not_counted(work: Path) -> N
         return plan(READ, success=[{"judge": "it reads well"}])
 
     def fractal() -> Fractal:
-        planner = Limited(Scripted(answers), ("understand", "plan", "fused"))
+        planner = Limited(Scripted(answers), ("turn",))
         return Fractal(work, settings={**QUICK, "check": "always"}, ladder=Ladder((planner, Human())))
 
     result = asyncio.run(fractal().run("judge the notes"))
@@ -210,7 +206,7 @@ def test_resume_takes_the_run_that_a_person_worked_on_last(work: Path, how: str)
             return ACCEPT
         if "b.md" in ask.document.text(1, "task") or ask.document.note(1, "answer"):
             return plan(READ)
-        return {"task": "do it", "question": "Which?"}
+        return {"question": "Which?"}
 
     env = {**os.environ, "FRACTAL_SANDBOX": "off", "FRACTAL_FSYNC": "false"}
     older, newer = (
@@ -237,9 +233,9 @@ def test_resume_takes_the_run_that_a_person_worked_on_last(work: Path, how: str)
 @pytest.mark.parametrize(
     "call",
     [
-        {"tool": "research", "what": "the price"},
+        {"tool": "subtask", "args": {"task": "the price", "tool": "research"}},
         {"subtask": "the price"},
-        {"research": {"what": "the price"}},
+        {"tool": "subtask", "args": {"what": "the price"}},
     ],
 )
 def test_a_turn_starts_a_loop_with_what_it_says(play: Play, call: dict[str, Any]) -> None:
@@ -248,7 +244,7 @@ def test_a_turn_starts_a_loop_with_what_it_says(play: Play, call: dict[str, Any]
     def answers(ask: Ask) -> Any:
         if ask.document.meta.parent:
             tasks.append(ask.document.text(1, "task"))
-            return {"cannot": "no"} if ask.phase == "plan" else {"task": "the price", "cannot": "no"}
+            return {"cannot": "no"}
         if ask.phase == "work":
             return {"done": "told"} if tasks else {"calls": [call]}
         return ACCEPT if ask.phase == "check" else plan({"tool": "work", "what": "find it"})
@@ -262,12 +258,16 @@ def test_a_call_of_a_loop_without_a_task_is_refused(play: Play) -> None:
 
     def answers(ask: Ask) -> Any:
         if ask.phase == "work":
-            why.append(ask.user)
-            return {"calls": [{"tool": "research", "args": {}}]} if len(why) == 1 else {"done": "told"}
+            why.append(prompt_text(ask))
+            return (
+                {"calls": [{"tool": "subtask", "args": {"tool": "research"}}]}
+                if len(why) == 1
+                else {"done": "told"}
+            )
         return ACCEPT if ask.phase == "check" else plan({"tool": "work", "what": "find it"})
 
     play(answers)
-    assert "research needs what: the task in words" in why[1]
+    assert "task is missing: what the loop is to do, in words" in why[1]
 
 
 @pytest.mark.parametrize("native", [True, False])
@@ -280,19 +280,17 @@ def test_a_turn_gives_the_subtask_that_a_draft_of_a_phase_demands(work: Path, na
     def answers(ask: Ask) -> Any:
         if ask.phase == "check":
             return ACCEPT
-        if ask.phase == "understand":
-            return {"task": ask.document.text(1, "task")}
         if ask.phase == "do":
             tried.append(ask.system)
             return {"tool": "write", "args": {"path": "b.txt", "content": "b"}}
         if ask.phase == "work":
-            assert "give a small task as a subtask" in ask.user or tried
+            assert "give a small task as a subtask" in prompt_text(ask) or tried
             return {"done": "built"} if tried else {"calls": [{"subtask": "Write b.txt"}]}
         if ask.document.meta.parent:
             return plan({"tool": "write", "what": "b.txt"}, success=[{"file": "b.txt", "has": "b"}])
         return plan(draft)
 
-    model = Scripted(answers)
+    model = by_turns(answers)
     model.native = native
     played = player(work)([model], "Build yourself", settings={"check": "auto"})
     assert "# DO\nDo it." in tried[0]
@@ -329,13 +327,13 @@ def test_a_lone_model_is_offered_no_oversight_and_is_none(play: Play) -> None:
     def answers(ask: Ask) -> Any:
         if ask.phase == "check":
             return ACCEPT
-        indexes.append(ask.system)
+        indexes.append(prompt_text(ask))
         assert not ask.document.meta.parent, "it does not answer its own escalation"
         return plan({"tool": "escalate", "what": "statistics: is the difference significant?"})
 
     task = "escalate to oversight: ask for help with statistics, is the difference significant?"
     played = play([Scripted(answers), Human()], task)
-    assert "escalate(" not in indexes[0] and "request-" not in indexes[0]
+    assert "escalate" not in indexes[0].replace(task, "") and "request-" not in indexes[0]
     assert played.result.exit == Exit.WAITING
 
 

@@ -205,7 +205,7 @@ OWN = "a-token-of-my-own"
 def offering(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder whose settings offer two models, beside a file of the owner's."""
     folder = tmp_path_factory.mktemp("offering") / "work"
-    put(folder.parent, "secret.json", json.dumps({"fused": "the secret of the owner"}))
+    put(folder.parent, "secret.json", json.dumps({"plan": "the secret of the owner"}))
     offered = {"agents": {"quick": {"model": "ollama/quick"}, "two": {"ladder": [{"model": "ollama/two"}]}}}
     put(folder, "fractal.yaml", json.dumps(offered))
     return folder

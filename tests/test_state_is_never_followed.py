@@ -41,9 +41,13 @@ ACCEPT = {"validation": "pass", "issues": [], "decision": "ACCEPT", "output": "d
 WRITES = plan(write("words.txt", "5\n"), success=[{"file": "words.txt", "has": "5"}])
 SAYS = plan(write("other.txt", "6\n"), success=[{"judge": "it is done"}])
 SCRIPTS = {
-    "writes": {"fused": WRITES, "check": ACCEPT},
-    "says": {"fused": SAYS, "check": ACCEPT},
-    "asks": {"fused": {"task": "Write it", "question": "Which file?"}, "plan": WRITES, "check": ACCEPT},
+    "writes": {"plan": WRITES, "check": ACCEPT},
+    "says": {"plan": SAYS, "check": ACCEPT},
+    "asks": {
+        "plan": {"question": "Which file?"},
+        "work": {"calls": WRITES["steps"], "done": "done"},
+        "check": ACCEPT,
+    },
 }
 SERVES = "serves until it is stopped; what it does to a state is that of the commands"
 OUTSIDE = "changes no state"

@@ -100,8 +100,8 @@ FORGETS = {} if NIGHT else {"remember": False, "recall": False}
 def _script(place: Path, case: Case) -> str:
     entries = [
         {"phase": "check", "reply": ACCEPT},
-        {"phase": ["fused", "plan"], "level": "system", "reply": plan(*case.steps, success=[*case.success])},
-        {"phase": ["fused", "plan"], "reply": plan(*case.inner)},
+        {"phase": "plan", "level": "system", "reply": plan(*case.steps, success=[*case.success])},
+        {"phase": "plan", "reply": plan(*case.inner)},
     ]
     path = place / "script.json"
     path.write_text(json.dumps(entries), "utf-8")
@@ -225,11 +225,11 @@ def test_failed_validation_cannot_accept(tmp_path: Path) -> None:
 
 def test_a_direct_answer_takes_one_call_and_says_that_nothing_supports_it(tmp_path):
     played = player(tmp_path / "work", memory=NIGHT)(
-        lambda ask: {"task": "the capital of France", "answer": "Paris"}
+        lambda ask: {"done": "Paris"}, "what is the capital of France?", settings={"check": "auto"}
     )
     assert (played.result.status, played.result.exit, played.result.output) == ("unverified", 0, "Paris")
     assert played.result.spent["calls"] == 1
-    assert "knowledge" in played.root.text(2, "approach")
+    assert played.root.meta.unverified and played.root.text(4, "evidence") == "none"
 
 
 def test_an_acceptance_without_evidence_is_unverified(tmp_path):
@@ -326,8 +326,8 @@ def test_order_given_while_a_question_is_worked_on_counts(tmp_path: Path) -> Non
         if ask.phase == "check":
             return {**ACCEPT, "output": "{{ steps[1].result }}"}
         if not ask.document.note(1, "answer"):
-            return plan(SEES, question="And then?")
-        return plan(SEES, success=[{"step": 1, "has": "broken"}])
+            return {"calls": [SEES], "question": "And then?"}
+        return {"done": "it is broken"}
 
     first = player(_project(tmp_path), memory=NIGHT)(answers, "what is in a.py?")
     assert first.result.status == "waiting"
@@ -359,20 +359,20 @@ def test_mending_what_an_earlier_attempt_broke_proves_nothing(tmp_path: Path) ->
 
 
 @boxed
-def test_command_that_was_not_tried_before_an_earlier_attempt_proves_nothing(tmp_path: Path) -> None:
+def test_command_that_held_at_the_start_proves_nothing_in_a_later_attempt(tmp_path: Path) -> None:
     breaks, mends = write("b.py", "gone\n"), write("b.py", "whole = 1\n")
     retry = {"validation": "fail", "decision": "RETRY", "learned": "b.py is spoilt"}
     plans = plan(breaks), plan(mends, success=[{"run": "grep -q whole b.py"}])
     played = _plays(tmp_path, *plans, checks=[retry, CLAIM], settings={"sandbox": "auto"})
     assert played.result.status == "unverified"
-    assert "before" not in played.root.text(4, "evidence")
+    assert "(before: pass)" in played.root.text(4, "evidence")
 
 
 def test_criterion_that_comes_true_without_a_change_completes_no_order(tmp_path: Path) -> None:
     """Another program writes the file meanwhile: the run itself could change nothing."""
     entries = [
         {"phase": "check", "reply": CLAIM},
-        {"phase": "fused", "reply": plan(SEES, success=[{"file": "other.txt", "has": "there"}])},
+        {"phase": "plan", "reply": plan(SEES, success=[{"file": "other.txt", "has": "there"}])},
     ]
     script = put(tmp_path, "script.json", json.dumps(entries))
     settings = {"sandbox": "off", "check": "always", "model": f"scripted:{script}", "ladder": None, **FORGETS}

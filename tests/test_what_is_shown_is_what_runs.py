@@ -436,6 +436,7 @@ def test_a_standing_approval_ends_when_its_script_changes(asking: Asking, scope:
 # ---- every view is known -----------------------------------------------------------------------------------
 
 READERS: Mapping[str, str] = {
+    "kernel/asking/conversation.py": "declares the call `ask`, and reads nothing of META",
     "kernel/loop/advance.py": "writes it",
     "kernel/loop/approval.py": "tells the checks of a plan from its steps",
     "kernel/loop/engine.py": "gives it to `result_of`, which shows it whole",

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from playing import ACCEPT, bash, boxed, plan, put, write
 
+from kernel.asking.messages import prompt_text
 from kernel.asking.responder import Ask, Ladder
 from kernel.errors import ConfigurationError
 from runtime.api.fractal import Fractal
@@ -257,7 +258,7 @@ def test_an_instruction_that_changes_during_the_run_is_in_no_prompt(folder: Path
         ConfigurationError, match="has changed since it was allowed; look at it, then: fractal trust"
     ):
         asyncio.run(fractal.run("look"))
-    assert asks and not any(EVIL in ask.system + ask.user for ask in asks)
+    assert asks and not any(EVIL in prompt_text(ask) for ask in asks)
 
 
 def test_a_reflex_that_changes_during_the_run_does_not_match(folder: Path) -> None:
@@ -329,7 +330,7 @@ def test_a_skill_that_changes_during_the_run_is_not_followed(folder: Path, skill
     seen: list[str] = []
 
     def answer(ask: Ask) -> Any:
-        seen.append(ask.system + ask.user)
+        seen.append(prompt_text(ask))
         if ask.phase == "check":
             return ACCEPT
         if len(seen) == 1:
@@ -365,7 +366,7 @@ def test_guidance_that_a_run_has_changed_is_not_believed(folder: Path) -> None:
         return ACCEPT if ask.phase == "check" else plan({"tool": "list", "args": {}})
 
     asyncio.run(Fractal(folder, ladder=Ladder((Scripted(answer),))).run("look"))
-    assert asks and not any(EVIL in ask.system + ask.user for ask in asks)
+    assert asks and not any(EVIL in prompt_text(ask) for ask in asks)
     assert names(folder) == [f"instructions {folder}/AGENTS.md"]
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 _SECTION = re.compile(
-    r"^## Context from memory: (?P<part>[\w ]+)\n(?P<ticks>`{3,})\n(?P<text>.*?)\n(?P=ticks)$", re.S | re.M
+    r"^## From memory: (?P<part>[\w ]+)\n(?P<ticks>`{3,})\n(?P<text>.*?)\n(?P=ticks)$", re.S | re.M
 )
 _CLAUSE = re.compile(
     r"(?<=[.;!?])\s+|\n| — | – |,? (?=(?:and )?(?:avoid|never|do not|don't|instead of|rather than)\b)", re.I

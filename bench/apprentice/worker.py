@@ -13,6 +13,7 @@ from typing import Any
 
 from bench.apprentice.reader import EXPLORES, HAZARDS, Advice, advice_in, memory_lines
 from bench.apprentice.tasks import Step, Task, call
+from kernel.asking.messages import prompt_text, prompt_tokens
 from kernel.asking.responder import Ask
 from kernel.document.escaping import to_json
 from kernel.loop.budget import estimate_tokens
@@ -80,9 +81,10 @@ class Worker:
         day = self.day
         assert day is not None
         day.calls += 1
-        day.prompts.append(ask.user)
-        day.prompt_tokens += estimate_tokens(ask.system) + estimate_tokens(ask.user)
-        patterns = [line for part, line in memory_lines(ask.user) if part == "patterns"]
+        prompt = prompt_text(ask)
+        day.prompts.append(prompt)
+        day.prompt_tokens += prompt_tokens(ask, estimate_tokens)
+        patterns = [line for part, line in memory_lines(prompt) if part == "patterns"]
         day.guidance = max(day.guidance, estimate_tokens("\n".join(patterns)) if patterns else 0)
         answer = {"do": _do, "check": _check}.get(ask.phase, _plan)
         reply = answer(day, ask)
@@ -94,7 +96,7 @@ def _plan(day: Day, ask: Ask) -> Mapping[str, Any]:
     task = day.task
     if ask.attempt > 1:
         return _plan_of(task, task.second or task.good)
-    day.advice = advice = advice_in(ask.user, task.kind, task.text)
+    day.advice = advice = advice_in(prompt_text(ask), task.kind, task.text)
     rate = 0.0 if advice.warns else 1.0 if advice.score < 0 else HAZARDS[task.kind].rate
     day.mistaken = day.draw < rate
     steps = list(task.bad if day.mistaken else task.good)

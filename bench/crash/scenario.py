@@ -1,17 +1,22 @@
-"""The run under test: a task, its files, and a model that answers by the prompt alone.
+"""The run under test: a task, its files, and a model that answers by the messages alone.
 
-It has a question to a person; parallel children, one with a child that is a single operation; operations with
-effects that files show (write, append, edit, copy, move, replace) and without (bash); a step with arguments
-asked for when it is reached; a reply of the wrong form; a look in CHECK; a plan that CHECK rejects once; a
-result too long for the document; references between steps and attempts.
+The root decides by turns: a question to a person, looks, a call that does not exist, a command beside a
+child, changes with an answer that is held back, a criterion that is replaced with a reason; CHECK rejects its
+first attempt. A child is a plan with parallel children, one with a child that takes turns. There are
+operations with effects that files show (write, append, edit, copy, move, replace) and without (bash); a step
+with arguments asked for when it is reached; a plan that is refused; a look in CHECK; a result too long for
+the document; references between steps.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from kernel.asking.messages import Message, text_of
 
 TASK = "JOB-ROOT: put the release together"
 QUESTION = "Which port?"
@@ -44,7 +49,7 @@ def environment(url: str, sandbox: str) -> dict[str, str]:
         "FRACTAL_SANDBOX": sandbox,
         "FRACTAL_CHECK": "always",
         "FRACTAL_PROFILE": "standard",
-        "FRACTAL_MAX_DEPTH": "2",
+        "FRACTAL_MAX_DEPTH": "3",
         "FRACTAL_CALLS": "200",
         "OPENAI_API_KEY": "sk-test-0123456789",
         "NO_COLOR": "1",
@@ -52,19 +57,19 @@ def environment(url: str, sandbox: str) -> dict[str, str]:
     }
 
 
-def answer(system: str, user: str) -> str:
-    """The reply of the model to a prompt."""
-    job = re.search(r"JOB-[A-Z0-9]+", user)
-    phase = re.search(r"^# (UNDERSTAND, PLAN|UNDERSTAND|PLAN|DO|CHECK)", system, re.MULTILINE)
-    if not job or not phase:
+def answer(messages: Sequence[Message]) -> str:
+    """The reply of the model to the messages of an ask."""
+    system, user = (str(each["content"]) for each in messages[:2])
+    job = re.search(r"JOB-[A-Z0-9]+", user.partition("## Task\n")[2])
+    phase = re.search(r"^# (DO|CHECK)", system, re.MULTILINE)
+    if not job:
         return "unknown prompt"
-    if phase[1] == "CHECK":
-        reply = _check(job[0], user)
-    elif phase[1] == "DO":
-        reply = _do(job[0])
+    if phase:
+        reply = _check(job[0], user) if phase[1] == "CHECK" else _do(job[0])
     else:
-        reply = _plan(job[0], user)
-    return reply if isinstance(reply, str) else json.dumps(reply)
+        text = "\n".join(map(text_of, messages))
+        reply = _turn(job[0], text, sum(each["role"] == "assistant" for each in messages))
+    return json.dumps(reply)
 
 
 def _call(tool: str, needs: list[int], **args: Any) -> dict[str, Any]:
@@ -85,11 +90,18 @@ def _planned(job: str, steps: list[dict[str, Any]], success: list[dict[str, Any]
     return {"task": f"{job}: as asked", "context": [{"fact": "there are notes", "from": "notes.txt"}], **plan}
 
 
-def _plan(job: str, user: str) -> Any:
+def _turn(job: str, seen: str, said: int) -> dict[str, Any]:
+    """The turn of a job after so many earlier ones, with what it sees."""
     if job == "JOB-ROOT":
-        if ANSWER not in user:
-            return {"task": TASK, "context": [], "question": QUESTION}
-        return _second_plan() if "earlier[N]" in user else _first_plan()
+        turns = _second_turns() if "Attempt 1 (retry)" in seen else _first_turns()
+        return turns[said]
+    if job == "JOB-M":
+        steps: list[dict[str, Any]] = [
+            {"subtask": "JOB-A: make part a", "needs": []},
+            {"subtask": "JOB-B: make part b", "needs": []},
+            _write("log.txt", "a: {{ steps[1].result }}\n", [1, 2], append=True),
+        ]
+        return _planned(job, steps, [{"file": "log.txt", "has": "a:"}])
     if job == "JOB-A":
         steps = [
             _write("parts/a.txt", "part a\n", []),
@@ -98,9 +110,12 @@ def _plan(job: str, user: str) -> Any:
             _call("read", [3], path="parts/a1.txt"),
         ]
         return _planned(job, steps, [{"file": "parts/a1.txt", "has": "line"}])
+    if job == "JOB-A1":
+        call = _use("write", path="parts/a1.txt", content="a line\n", append=True)
+        return [{"calls": [call]}, _done("a line is added", "test -s parts/a1.txt")][said]
     if job == "JOB-B":
-        if "## Refused" not in user:
-            return "I would rather say this in prose."
+        if "This was no turn" not in seen:
+            return _planned(job, [_call("no-such-tool", [])], [{"file": "parts/b.txt"}])
         steps = [
             _call("copy", [], **{"from": "notes.txt", "to": "parts/copied.txt"}),
             _call("move", [1], **{"from": "parts/copied.txt", "to": "parts/moved.txt"}),
@@ -113,36 +128,44 @@ def _plan(job: str, user: str) -> Any:
     return _planned(job, steps, [{"file": "ledger/c.txt", "has": "c"}])
 
 
-def _first_plan() -> dict[str, Any]:
-    steps = [
-        _call("read", [], path="notes.txt"),
-        _call("bash", [], command="cat big.txt"),
-        {"subtask": "JOB-A: make part a. The notes: {{ steps[1].result }}", "needs": [1]},
-        {"subtask": "JOB-B: make part b", "needs": []},
-        _bash("root1", [2]),
-        {"tool": "write", "what": "put the port into out/port.txt", "needs": [1]},
-        _call("edit", [5], path="config.txt", old="port = 80", new="port = 8080"),
-        _write("log.txt", "a: {{ steps[3].result }}\n", [3, 4, 7], append=True),
-    ]
-    return _planned("JOB-ROOT", steps, [{"file": "log.txt", "has": "a:"}])
+def _use(tool: str, **args: Any) -> dict[str, Any]:
+    """A call of a turn."""
+    return {"tool": tool, "args": args}
 
 
-def _second_plan() -> dict[str, Any]:
-    steps = [
-        _bash("root2", []),
-        {"subtask": "JOB-C: make part c", "needs": []},
-        _write("log.txt", "c: {{ steps[2].result }}\n", [1, 2], append=True),
-        _write("whole.txt", "{{ earlier[2].result }}", [3]),
+def _done(answer: str, *checks: str) -> dict[str, Any]:
+    return {"calls": [_use("done", answer=answer, checks=list(checks))]}
+
+
+def _first_turns() -> list[dict[str, Any]]:
+    """A question, looks, a failed call, a child beside a command; an answer that is held back."""
+    port = [
+        _use("write", path="out/port.txt", content=f"{ANSWER}\n"),
+        _use("edit", path="config.txt", old="port = 80", new="port = 8080"),
     ]
-    return _planned("JOB-ROOT", steps, [{"file": "log.txt", "has": "c:"}])
+    mark = _bash("root1", [])
+    return [
+        {"calls": [_use("ask", question=QUESTION)]},
+        {"calls": [_use("read", path="notes.txt"), _use("bash", command="cat big.txt"), _use("nothing")]},
+        {"calls": [_use("bash", **mark["args"]), {"subtask": "JOB-M: make the parts a and b"}]},
+        {"calls": [*port, *_done("released", "grep -q nowhere config.txt")["calls"]]},
+        {"calls": [_use("done", checks=["grep -q 'port = 8080' config.txt"], why="the word is no port")]},
+    ]
+
+
+def _second_turns() -> list[dict[str, Any]]:
+    mark = _bash("root2", [])
+    calls = [_use("bash", **mark["args"]), {"subtask": "JOB-C: make part c"}]
+    whole = [_use("write", path="whole.txt", content="part c is made\n")]
+    return [
+        {"calls": calls},
+        {"calls": [*whole, *_done("released with part c", "test -s whole.txt")["calls"]]},
+    ]
 
 
 def _do(job: str) -> dict[str, Any]:
-    if job == "JOB-ROOT":
-        return {"tool": "write", "args": {"path": "out/port.txt", "content": f"{ANSWER}\n"}}
-    if job == "JOB-A1":
-        return {"tool": "write", "args": {"path": "parts/a1.txt", "content": "a line\n", "append": True}}
-    return {"tool": "bash", "args": _bash("c", [])["args"]}
+    """The arguments of a step that are asked for when it is reached."""
+    return {"tool": "bash", "args": _bash(job[-1].lower(), [])["args"]}
 
 
 def _check(job: str, user: str) -> dict[str, Any]:
@@ -152,7 +175,9 @@ def _check(job: str, user: str) -> dict[str, Any]:
     if job == "JOB-A" and "Look (runtime)" not in user:
         return {"look": {"tool": "read", "args": {"path": "parts/a.txt"}}}
     output = {
-        "JOB-ROOT": "released: {{ steps[1].result }}{{ steps[10].result }}",
+        "JOB-ROOT": "released with part c",
+        "JOB-M": "the parts are made: {{ steps[1].result }}",
+        "JOB-A1": "a line is added",
         "JOB-A": "part a: {{ steps[4].result }}",
         "JOB-B": "part b is made",
     }.get(job, "part c: {{ steps[2].result }}")

@@ -9,11 +9,14 @@ import hashlib
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from kernel.asking.messages import Message
+from kernel.document.escaping import to_json
 
 DELAY = 0.02
 """Seconds of an answer, so that a kill can meet a call in flight."""
@@ -28,9 +31,9 @@ class Request:
 
 
 class ModelServer:
-    """Answers with a function of the system and the user prompt."""
+    """Answers with a function of the messages."""
 
-    def __init__(self, answer: Callable[[str, str], str]) -> None:
+    def __init__(self, answer: Callable[[Sequence[Message]], str]) -> None:
         self._answer = answer
         self._requests: dict[str, list[Request]] = {}
         self._sessions: dict[str, int] = {}
@@ -65,13 +68,14 @@ class ModelServer:
             self._http.server_close()
 
     def _reply(self, path: str, body: Any) -> bytes:
-        system, user = (str(message["content"]) for message in body["messages"])
+        messages: list[Message] = body["messages"]
         trial = path.split("/")[1]
         with self._lock:
-            request = Request(digest(system, user), self._sessions.get(trial, 0))
+            request = Request(digest(messages, turn="tools" in body), self._sessions.get(trial, 0))
             self._requests.setdefault(trial, []).append(request)
-        text = self._answer(system, user)
-        usage = {"prompt_tokens": len(user) // 4, "completion_tokens": len(text) // 4}
+        text = self._answer(messages)
+        size = sum(len(str(each["content"])) for each in messages)
+        usage = {"prompt_tokens": size // 4, "completion_tokens": len(text) // 4}
         message = {"role": "assistant", "content": text}
         reply = {
             "id": "chatcmpl-1",
@@ -115,6 +119,8 @@ class _Server(ThreadingHTTPServer):
         """Clients die on purpose."""
 
 
-def digest(system: str, user: str) -> str:
-    """The digest of a prompt in the key of an ask in `calls.jsonl`."""
-    return hashlib.sha256("\x1f".join((system, user)).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+def digest(messages: Sequence[Message], *, turn: bool) -> str:
+    """The digest of a prompt, or of the conversation of a turn, in the key of an ask in `calls.jsonl`."""
+    system, user = (str(each["content"]) for each in messages[:2])
+    texts = (system, "", to_json(list(messages))) if turn else (system, user)
+    return hashlib.sha256("\x1f".join(texts).encode("utf-8", "surrogatepass")).hexdigest()[:16]

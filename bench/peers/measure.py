@@ -33,10 +33,8 @@ PLANNED: Sequence[Reply] = [
     ACCEPT,
 ]
 TURNS: Sequence[Reply] = [
-    json.dumps({**PLAN, "steps": [{"tool": "work", "what": TASK}]}),
     *(json.dumps({"calls": [{"tool": name, "args": args}]}) for name, args in READS),
     json.dumps({"done": "read all"}),
-    ACCEPT,
 ]
 
 

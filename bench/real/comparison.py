@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -20,7 +19,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from bench.harness import Figures, markdown
+from bench.harness import Figures, markdown, stopped_after
 from bench.real.job import KINDS, Job, create
 from kernel.errors import UsageError
 
@@ -135,11 +134,12 @@ def play(agent: str, job: Job, model: Path, url: str, environments: Path) -> Row
                 str(int(LIMIT)),
             ]
         begun = time.monotonic()
-        printed, errors = _run(command, folder)
+        environ = {**os.environ, "PYTHONPATH": str(_ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
+        ran = stopped_after(command, folder, environ, LIMIT)
         seconds = time.monotonic() - begun
         row: Row = {"answer": "", "claims": False, "calls": 0, "prompt_tokens": 0, "completion_tokens": 0}
-        lines = printed.strip().splitlines()
-        if lines and lines[-1].startswith("{"):
+        lines, errors = ran.printed.strip().splitlines(), ran.errors
+        if lines and ran.code is not None and lines[-1].startswith("{"):
             row |= json.loads(lines[-1])
         try:
             good = bool(job.check(folder, row["answer"]))
@@ -158,28 +158,6 @@ def ladder(agent: str, model: Path) -> list[dict[str, Any]]:
 
 
 _FRACTAL = {"FRACTAL_OPERATIONS": "{fetch: {allow_private: true}}", "FRACTAL_TRUST": "1"}
-
-
-def _run(command: Sequence[str], folder: Path) -> tuple[str, str]:
-    """What a process and its children print within the limit."""
-    environment = {**os.environ, "PYTHONPATH": str(_ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
-    process = subprocess.Popen(
-        command,
-        cwd=folder,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        errors="replace",
-        start_new_session=True,
-    )
-    try:
-        return process.communicate(timeout=LIMIT)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        printed, errors = process.communicate()
-        return "", f"{printed[-200:]}{errors[-200:]}\nstopped after {LIMIT:g} s"
 
 
 def environment(agent: str, environments: Path) -> Path:

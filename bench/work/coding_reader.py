@@ -17,6 +17,7 @@ from pathlib import PurePath
 from typing import Any
 
 from bench.work.coding_jobs import CodingJob, Correction
+from kernel.asking.messages import prompt_text, text_of
 from kernel.asking.responder import Ask
 
 GUIDE = "CONTRIBUTING.md"
@@ -57,31 +58,25 @@ class CodingReader:
 
     def __call__(self, ask: Ask) -> str:
         """The reply to an ask."""
-        said, seen = _parted(ask.user)
+        said, seen = _parted(prompt_text(ask))
         hints = hints_in(said, self.job.task)
-        sight = _Sight(seen)
-        if ask.phase == "work":
-            reply = self._turn(sight, hints)
-        elif ask.phase == "check":
+        sight = _Sight(seen, _results(ask))
+        if ask.phase == "check":
             reply = _verdict(ask, sight)
         else:
-            reply = self._plan(sight, hints, fused=ask.phase == "fused")
+            reply = self._turn(sight, hints) if sight.results else self._first(sight, hints)
         return json.dumps(reply)
 
-    def _plan(self, sight: _Sight, hints: Hints, *, fused: bool) -> dict[str, Any]:
-        """First looks, then a step of work; the criterion is a command if one is known."""
-        command = hints.command
-        looks = [] if command else [_read(GUIDE)]
+    def _first(self, sight: _Sight, hints: Hints) -> dict[str, Any]:
+        """First looks, before anything is known but the folder."""
+        looks = [] if hints.command else [_read(GUIDE)]
         looks += map(_read, self._files(sight, hints)[:READS])
-        steps: list[Any] = [*looks, {"tool": "work", "what": self.job.task}]
-        success = {"run": command} if command else {"judge": "what was reported is corrected, and checked"}
-        plan = {"approach": "find the line, correct it, check", "confidence": "medium", "steps": steps}
-        return {**({"task": self.job.task} if fused else {}), **plan, "success": [success]}
+        return {"calls": looks} if looks else self._turn(sight, hints)
 
     def _turn(self, sight: _Sight, hints: Hints) -> dict[str, Any]:
         """The next calls: correct what is in sight, else look on."""
         if sight.good:
-            return {"done": "It is corrected, and the checks hold."}
+            return _done(sight.command or hints.command)
         command = sight.command or hints.command
         if not command:
             return (
@@ -91,7 +86,7 @@ class CodingReader:
         if ideas:
             edit = {"path": ideas[0].path, "old": ideas[0].old, "new": ideas[0].new}
             calls = [*sight.taken_back(ideas[0].path), {"tool": "edit", "args": edit}, _bash(command)]
-            return {"calls": calls, "done": "It is corrected, and the checks hold."}
+            return {"calls": [*calls, *_done(command)["calls"]]}
         unread = [path for path in self._files(sight, hints) if path not in sight.read][:READS]
         calls = [] if sight.checked else [_bash(f"{command}; true")]
         calls += map(_read, unread)
@@ -120,10 +115,10 @@ class CodingReader:
 class _Sight:
     """What of a prompt is fact: the listing of the folder, and the results of calls."""
 
-    def __init__(self, seen: str) -> None:
-        listing = seen.partition("Context from folder")[2].partition("\n## ")[0]
+    def __init__(self, seen: str, results: str) -> None:
+        listing = seen.partition("\n## Folder\n")[2].partition("\n## ")[0]
         self.listed = [path for path in _PATH.findall(listing) if path.endswith((".py", ".tmpl"))]
-        self.results = seen.partition("\n## Results")[2] or seen.partition("\n## Steps")[2]
+        self.results = results
         self.read = set(re.findall(r'read \{"path": "([^"]+)"', self.results))
         last = max(self.results.rfind('edit {"path"'), self.results.rfind('bash {"command"'))
         self.checked = 'bash {"command"' in self.results
@@ -141,7 +136,7 @@ class _Sight:
 
     def taken_back(self, path: str) -> list[dict[str, Any]]:
         """The edit that undoes the last one of a file, which did not help."""
-        made = [json.loads(args) for args in re.findall(r"edit (\{.*\}) → done", self.results)]
+        made = [json.loads(args) for args in re.findall(r"^edit (\{.*\})$", self.results, re.M)]
         last = [args for args in made if args["path"] == path][-1:]
         return [
             {"tool": "edit", "args": {"path": path, "old": args["new"], "new": args["old"]}} for args in last
@@ -193,8 +188,21 @@ def _parted(prompt: str) -> tuple[str, str]:
     return told, other
 
 
+def _results(ask: Ask) -> str:
+    """What an ask shows of the calls so far, with their results."""
+    if ask.messages:
+        return "\n".join(map(text_of, ask.messages[2:]))
+    return ask.user.partition("\n## Steps")[2]
+
+
+def _done(command: str) -> dict[str, Any]:
+    """The end of a job, with the command that shows it."""
+    args = {"answer": "It is corrected, and the checks hold.", "checks": [command]}
+    return {"calls": [{"tool": "done", "args": args}]}
+
+
 def _verdict(ask: Ask, sight: _Sight) -> dict[str, Any]:
-    if sight.good or re.search(r"^OK$|\\nOK", ask.user, re.M):
+    if sight.good or re.search(r"^OK$|\\nOK", prompt_text(ask), re.M):
         return {"validation": "pass", "issues": [], "decision": "ACCEPT", "output": "It is corrected."}
     fail = {"validation": "fail", "issues": ["the checks do not hold"], "decision": "RETRY", "output": ""}
     return {**fail, "learned": "the checks do not hold yet"}

@@ -1,4 +1,6 @@
-"""Plays the ten jobs with the same reader three ways, and counts calls, tokens and wasted replies."""
+"""Plays the ten jobs with the same reader four ways, and counts calls, tokens and wasted replies.
+
+A reply is wasted if it is refused, or its answer is held back."""
 
 from __future__ import annotations
 
@@ -16,8 +18,11 @@ from bench.harness import Figures, markdown, tokenizer
 from bench.real.comparison import site
 from bench.work.jobs import JOBS, Call, Move, WorkJob
 from bench.work.reader import Reader, turn
-from kernel.asking.replies import Turn, typed
+from kernel.asking.messages import prompt_tokens
+from kernel.asking.prompt import NOT_YET
+from kernel.asking.replies import validated
 from kernel.asking.responder import Ask, Ladder
+from kernel.asking.turn import TurnReply
 from kernel.errors import Exit, ReplyError
 from kernel.events import Event
 from runtime.api.fractal import Fractal
@@ -26,7 +31,7 @@ from runtime.text.json_reader import read_reply
 
 GOALS = {"more_calls": 2, "tokens": 0.6, "wasted": 0.05}
 """Calls above the plain loop's, its share of tokens, and wasted calls. Source: work.md, "Measure"."""
-WAYS = ("planned", "work", "plain", "parallel")
+WAYS = ("planned", "turns", "plain", "parallel")
 """`plain` has the shape of mini-swe-agent: one call a turn, and rules as long as its own. `parallel` is the
 least that a loop costs which resends its history: several calls a turn, and short rules."""
 MOST = 60
@@ -94,16 +99,15 @@ def _plain(
         move = replace(_IDLE, calls=tuple(left)) if left else job.policy(history)
         text = reader.written(turn(move if parallel else replace(move, calls=move.calls[:1])))
         try:
-            reply = typed("work", read_reply(text))
+            reply = validated(TurnReply, read_reply(text))
         except ReplyError as error:
             wasted += 1
             unread = text.replace('"', "'")  # it does not look like a call that was made
             history += f"\nassistant: {unread}\nThat was not a valid reply: {error}\n"
             continue
         history += f"\nassistant: {text}\n"
-        assert isinstance(reply, Turn)
         if reply.done and not reply.calls:
-            answer = reply.done
+            answer = reply.done.answer
             break
         left = [] if parallel else list(move.calls[1:])
         if reply.question:
@@ -133,11 +137,13 @@ def _fractal(job: WorkJob, task: str, folder: Path, reader: Reader, count: Calla
         fractal.tell(result.run, "answer", text=job.answer)
         result = asyncio.run(fractal.resume(result.run, yes=True))
     fractal.brain.close()
+    refused = sum(event.kind == "ask_refused" for event in events)
+    held = sum(note.key == NOT_YET for note in fractal.root_document(result.run).section(3).notes)
     return {
         "done": job.check(folder, result.output or ""),
         "calls": len(asks),
-        "tokens": sum(count(ask.system) + count(ask.user) for ask in asks),
-        "wasted": sum(event.kind == "ask_refused" for event in events),
+        "tokens": sum(prompt_tokens(ask, count) for ask in asks),
+        "wasted": refused + held,
     }
 
 
@@ -201,20 +207,20 @@ def table(figures: Figures) -> str:
 
 
 def missed(figures: Figures) -> list[str]:
-    """The goals that `work` misses."""
+    """The goals that `turns` misses."""
     by = {(row["job"], row["way"]): row for row in figures["rows"]}
     found: list[str] = []
     for job in dict.fromkeys(row["job"] for row in figures["rows"]):
-        work, plain = by[job, "work"], by[job, "plain"]
-        if work["done"] < plain["done"]:
-            found.append(f"{job}: done {work['done']:.0%}, the plain loop {plain['done']:.0%}")
-        if work["calls"] > plain["calls"] + GOALS["more_calls"]:
-            found.append(f"{job}: {work['calls']:.1f} calls, the plain loop {plain['calls']:.1f}")
-    work, plain = figures["work"], figures["plain"]
-    if work["tokens"] > GOALS["tokens"] * plain["tokens"]:
+        turns, plain = by[job, "turns"], by[job, "plain"]
+        if turns["done"] < plain["done"]:
+            found.append(f"{job}: done {turns['done']:.0%}, the plain loop {plain['done']:.0%}")
+        if turns["calls"] > plain["calls"] + GOALS["more_calls"]:
+            found.append(f"{job}: {turns['calls']:.1f} calls, the plain loop {plain['calls']:.1f}")
+    turns, plain = figures["turns"], figures["plain"]
+    if turns["tokens"] > GOALS["tokens"] * plain["tokens"]:
         found.append(
-            f"prompt tokens {work['tokens'] / plain['tokens']:.2f} of the plain loop's > {GOALS['tokens']}"
+            f"prompt tokens {turns['tokens'] / plain['tokens']:.2f} of the plain loop's > {GOALS['tokens']}"
         )
-    if work["wasted"] > GOALS["wasted"]:
-        found.append(f"wasted calls {work['wasted']:.1%} > {GOALS['wasted']:.0%}")
+    if turns["wasted"] > GOALS["wasted"]:
+        found.append(f"wasted calls {turns['wasted']:.1%} > {GOALS['wasted']:.0%}")
     return found

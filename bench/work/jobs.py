@@ -137,7 +137,7 @@ def _log(seen: str) -> Move:
 
 def _port(seen: str) -> Move:
     """Two files have a port: only a person knows which is meant."""
-    if answer := re.search(r"Answer: (\w+\.ini)", seen):
+    if answer := re.search(r"(?:Answer: |which one\?\"\}\n)(\w+\.ini)", seen):
         path = answer[1]
         if (f"{path}" in seen and "→ done" in seen.partition("edit")[2]) or "replaced" in seen:
             return Move(done=f"{path} has port 9090.")
@@ -249,8 +249,9 @@ _RENAMED = {
     ),
 }
 _FLAKY = (
-    "if [ -e .tried ]; then echo token q7x2mm; else touch .tried; echo 'busy, try again' >&2; exit 75; fi\n"
+    "if [ -e .tried ]; then echo token q7''x2mm; else touch .tried; echo 'busy, try again' >&2; exit 75; fi\n"
 )
+"""Its text shows no token: what it prints has to be seen."""
 _SITE = {
     "/": "<h1>Shop</h1><a href='/tools.html'>Tools</a> <a href='/about.html'>About</a>",
     "/tools.html": "<h1>Tools</h1><p>See <a href='/saws.html'>/saws.html</a>. The hammer costs $12.</p>",

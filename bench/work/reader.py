@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any
 
 from bench.work.jobs import Call, Move, WorkJob
+from kernel.asking.messages import prompt_text
 from kernel.asking.responder import Ask
 
 Reply = dict[str, Any]
@@ -63,7 +64,7 @@ SLIPS: tuple[Callable[[Reply], str], ...] = (
 
 
 class Reader:
-    """Answers asks about one job. `planned`: it plans ahead; else its plan is one step of work."""
+    """Answers asks about one job. `planned`: its first turn is a plan with whole steps."""
 
     def __init__(self, job: WorkJob, task: str, *, planned: bool, slips: float, seed: int) -> None:
         self.job, self.task, self.planned = job, task, planned
@@ -71,16 +72,15 @@ class Reader:
 
     def __call__(self, ask: Ask) -> str:
         """The reply to an ask of Fractal."""
-        move = self.job.policy(ask.user)
+        move = self.job.policy(prompt_text(ask))
         match ask.phase:
-            case "work":
-                return self.written(turn(move))
             case "do":
                 return self.written(self._call(ask, move))
             case "check":
                 return self.written(self._verdict(ask, move))
             case _:
-                return self.written(self._plan(ask, move))
+                first = self.planned and not (ask.step > 1 or ask.document.planned)
+                return self.written(self._plan(move) if first else turn(move, self.job.success))
 
     def written(self, reply: Reply) -> str:
         """The reply as text, with a slip at times."""
@@ -88,14 +88,14 @@ class Reader:
             return json.dumps(reply)
         return self.random.choice(SLIPS)(reply)
 
-    def _plan(self, ask: Ask, move: Move) -> Reply:
-        task = {"task": self.task} if ask.phase == "fused" else {}
+    def _plan(self, move: Move) -> Reply:
         if move.question:
-            return {**task, "question": move.question}
-        steps: list[Any] = [_harmless(call) if self.planned else dict(call) for call in move.calls]
-        steps += self._ahead(move.calls) if self.planned else [{"tool": "work", "what": self.task}]
+            return {"question": move.question}
+        if move.done:
+            return turn(move, self.job.success)
+        steps: list[Any] = [*map(_harmless, move.calls), *self._ahead(move.calls)]
         plan = {"approach": "from what is known", "confidence": "high", "steps": steps}
-        return {**task, **plan, "success": [dict(each) for each in self.job.success]}
+        return {**plan, "success": [dict(each) for each in self.job.success]}
 
     def _ahead(self, calls: tuple[Call, ...]) -> list[Any]:
         """The steps that a planner adds to a first look: what results will call for."""
@@ -128,9 +128,19 @@ def _harmless(call: Call) -> dict[str, Any]:
     return {**call, "args": {"command": f"{call['args']['command']}; true"}}
 
 
-def turn(move: Move) -> Reply:
-    """A move as the reply of one turn."""
-    if move.done or move.question:
-        return {"done": move.done} if move.done else {"question": move.question}
-    then = {"done": move.then} if move.then else {}
-    return {"calls": [dict(call) for call in move.calls], **then}
+def turn(move: Move, success: Sequence[Mapping[str, Any]] = ()) -> Reply:
+    """A move as the reply of one turn; an answer comes with the commands that show the `success`."""
+    if move.question:
+        return {"question": move.question}
+    answer = move.done or move.then
+    checks = [command for each in success if (command := _command(each))]
+    done = [{"tool": "done", "args": {"answer": answer, "checks": checks}}] if answer and checks else []
+    calls = [*map(dict, move.calls), *done]
+    return {**({"calls": calls} if calls else {}), **({"done": answer} if answer and not done else {})}
+
+
+def _command(criterion: Mapping[str, Any]) -> str:
+    """The command that shows a criterion; "" if none does."""
+    if "file" in criterion:
+        return f"grep -q {criterion['has']} {criterion['file']}"
+    return str(criterion.get("run", ""))

@@ -17,6 +17,7 @@ from typing import Any
 from bench.harness import Figures, markdown, share, tokenizer
 from bench.work.coding_jobs import COMMAND, FALSE_FRIEND, KINDS, ONCE, CodingJob, coding_jobs
 from bench.work.coding_reader import CodingReader
+from kernel.asking.messages import prompt_text, prompt_tokens
 from kernel.asking.responder import Ask, Ladder
 from runtime.api.fractal import Fractal
 from runtime.models.scripted import Scripted
@@ -63,14 +64,14 @@ def _play(jobs: Sequence[CodingJob], embedder: str, arm: str) -> list[Row]:
             ran = _run(Path(name), job, settings, asks)
             number = seen[job.kind] = seen.get(job.kind, 0) + 1
             known = {1: FIRST, 2: SECOND}.get(number, LATER)
-            ways = _ways(asks[0].user) if asks else []
+            ways = _ways(prompt_text(asks[0])) if asks else []
             rows.append(
                 {
                     "arm": arm,
                     "group": known if job.kind in KINDS else job.kind,
                     "done": ran and corrected(Path(name)),
                     "calls": len(asks),
-                    "tokens": sum(count(ask.system) + count(ask.user) for ask in asks),
+                    "tokens": sum(prompt_tokens(ask, count) for ask in asks),
                     "ways": len(ways),
                     "told": sum(map(count, ways)),
                 }
@@ -109,7 +110,7 @@ def corrected(folder: Path) -> bool:
 
 def _ways(prompt: str) -> list[str]:
     """What a prompt tells of earlier tasks like this one, without the runs that it names as the source."""
-    told = prompt.partition("Context from memory: similar tasks\n")[2].partition("\n## ")[0]
+    told = prompt.partition("From memory: similar tasks\n")[2].partition("\n## ")[0]
     return [line[2:].rpartition(" (run ")[0] for line in told.splitlines() if line.startswith("- ")]
 
 

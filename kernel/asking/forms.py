@@ -89,20 +89,8 @@ def _check(accepted: Mapping[str, Schema] | None = None) -> Schema:
 FORMS: Mapping[str, Schema] = {
     "understand": _object({"task": TEXT}, _CONTEXT),
     "plan": {"anyOf": [_object(_PLAN, {"done": TEXT}), *(_object({end: TEXT}) for end in _ENDS)]},
-    "fused": {
-        "anyOf": [
-            _object({"task": TEXT, **_PLAN}, {**_CONTEXT, "done": TEXT}),
-            *(_object({"task": TEXT, end: TEXT}, _CONTEXT) for end in _ENDS),
-        ]
-    },
     "do": _ACTION,
-    "atomic": _ACTION,
-    "work": {
-        "anyOf": [
-            _object({"calls": _list({"anyOf": _CALLS}, 1, CALLS)}, {"done": TEXT}),
-            *(_object({end: TEXT}) for end in ("done", "question", "cannot")),
-        ]
-    },
+    "turn": _object({"calls": _list(_object({"tool": TEXT, "args": _ARGS}), 1)}),
     "check": _check(),
     "teach": _check({"teaching": TEXT, "grant": _list(TEXT)}),
 }

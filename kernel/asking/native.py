@@ -1,47 +1,42 @@
 """The provider's own form of tool calls: the schemas that a request states, and the calls as a reply.
 
-The reply is the text that a model without this form would have written: the JSON object of one turn.
+The reply is the text that a model without this form would have written: the JSON object of a turn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import json
+from collections.abc import Mapping, Sequence
+from math import isfinite
 from typing import Any, cast
 
-from kernel.asking.lenient import arguments
 from kernel.document.escaping import to_json
 from kernel.tools.tool import Tool
 
 _KEPT = ("type", "enum", "items", "anyOf")
 """What is kept of an argument's schema."""
-SUBTASK = "subtask"
-"""The call that starts a loop of its own."""
-ENDS: Mapping[str, str] = {
-    "done": "the task is done: what the user is told",
-    "question": "what only a person can tell",
-    "cannot": "why the task is impossible",
-}
-"""The ends of a turn, which are calls too in this form."""
-
 Schema = Mapping[str, Any]
 
 
-def schemas(tools: Iterable[Tool], *, split: bool = False) -> list[Schema]:
-    """The schemas of the tools, of a subtask where one is to be started (`split`), and of each end."""
-    text = _object({"text": {"type": "string"}}, ["text"])
-    part = [_schema(SUBTASK, "a part of the task in a loop of its own", text)] if split else []
-    return [*map(schema_of, tools), *part, *(_schema(end, line, text) for end, line in ENDS.items())]
+def schema_of(tool: Tool, args: Sequence[str] = (), line: str = "") -> Schema:
+    """The schema of a tool, trimmed to name, one line and types; of some `args` only if any are given."""
+    parameters = _parameters(tool)
+    if args:
+        properties = {name: each for name, each in parameters["properties"].items() if name in args}
+        parameters = _object(properties, [name for name in parameters["required"] if name in args])
+    return _schema(tool.name, line or tool.description, parameters)
 
 
-def schema_of(tool: Tool) -> Schema:
-    """The schema of a tool, trimmed to name, one line and types."""
-    return _schema(tool.name, tool.description, _parameters(tool))
+def call_schema(name: str, line: str, properties: Mapping[str, Any], required: Sequence[str]) -> Schema:
+    """The schema of a call that no tool carries out."""
+    return _schema(name, line, _object(properties, required))
 
 
 def rendered(schema: Schema) -> str:
     """A schema about as briefly as providers put it into their prompts, to count its tokens."""
     function = schema["function"]
-    return f"{function['name']}: {function['description']} {to_json(function['parameters']['properties'])}"
+    args = json.dumps(function["parameters"]["properties"], ensure_ascii=False, separators=(",", ":"))
+    return f"{function['name']}: {function['description']} {args}"
 
 
 def _schema(name: str, line: str, parameters: Schema) -> Schema:
@@ -65,21 +60,32 @@ def _trimmed(schema: Schema) -> Schema:
     return {**kept, "items": {}} if kept.get("type") == "array" and "items" not in kept else kept
 
 
-def reply_text(calls: Sequence[tuple[str, str]], text: str) -> str:
-    """A turn as JSON: from calls (name and arguments as JSON text), or from text without any call.
+def turn_text(calls: Sequence[tuple[str, str]], text: str) -> str:
+    """The reply of a turn as JSON: {"calls": [{"tool", "args"}, …], "text"}, every call in the order given.
 
-    Beside other calls, `done` is kept and other ends are left out: the results are not known yet.
+    calls: name and arguments as JSON text. Arguments that are no JSON object become {"tool", "bad": TEXT}, so
+    that the loop can answer that call with an error.
     """
-    if not calls:
-        return to_json({"done": text}) if text.strip() else ""
-    read = [{"tool": name, "args": arguments(given)} for name, given in calls]
-    if others := [each for each in read if each["tool"] not in ENDS]:
-        done = [_text(each["args"]) for each in read if each["tool"] == "done"]
-        split = [each if each["tool"] != SUBTASK else {SUBTASK: _text(each["args"])} for each in others]
-        return to_json({"calls": split, **({"done": done[-1]} if done else {})})
-    return to_json({read[-1]["tool"]: _text(read[-1]["args"])})
+    return to_json({"calls": [_called(name, given) for name, given in calls], "text": text})
 
 
-def _text(given: Any) -> Any:
-    """The text of an end."""
-    return cast(dict[str, Any], given).get("text", "") if isinstance(given, dict) else given
+def _called(name: str, given: str) -> dict[str, Any]:
+    args = object_of(given)
+    return {"tool": name, "bad": given} if args is None else {"tool": name, "args": args}
+
+
+def object_of(given: str) -> dict[str, Any] | None:
+    """The arguments of a call from strict JSON; None if that is no object. No text, or null, means none."""
+    try:
+        read = json.loads(given if given.strip() else "{}", parse_constant=_finite, parse_float=_finite)
+    except (ValueError, RecursionError):
+        return None
+    if read is None:
+        return {}
+    return cast(dict[str, Any], read) if isinstance(read, dict) else None
+
+
+def _finite(number: str) -> float:
+    if not isfinite(value := float(number)):
+        raise ValueError(f"{number} is no JSON number")
+    return value

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
-from kernel.asking import native
-from kernel.asking.replies import WORK, schema, sketch
+from kernel.asking.messages import headed
+from kernel.asking.replies import schema, sketch
 from kernel.document.escaping import to_json
 from kernel.document.model import Document, Fold, Note, Step
 from kernel.document.redaction import cut, redact, redacted
-from kernel.tools.state_machine import description, machine_state
-from kernel.tools.tool import Catalogue, Tool, preamble, section
+from kernel.tools.tool import Catalogue, preamble, section
 
 LEAST_CHARS = 60
 """Minimum characters of a cut text; without room for them it is omitted."""
@@ -43,7 +42,7 @@ class Part:
 
     def render(self) -> str:
         """The part as text of the prompt."""
-        body = _fence(self.text) if self.text and (self.data or _UNRULY.search(self.text)) else self.text
+        body = fence(self.text) if self.text and (self.data or _UNRULY.search(self.text)) else self.text
         return "\n".join(each for each in (self.lead, body) if each)
 
 
@@ -77,7 +76,7 @@ class Piece:
         texts = [len(self.parts[at].text) for at in kept]
         around = sum(len(self.parts[at].render()) + 1 for at in kept) - sum(texts)
         gaps = 2 * len(mark) if len(kept) < len(self.parts) else 0
-        level = _level(texts, room - gaps - around)
+        level = cap(texts, room - gaps - around)
         parts: list[Part] = []
         last = -1
         for at in [*kept, len(self.parts)] if kept else []:
@@ -109,7 +108,8 @@ class Piece:
         return sorted(kept)
 
 
-def _fence(text: str) -> str:
+def fence(text: str) -> str:
+    """A text as a block that nothing in it ends."""
     ticks = "```"
     while ticks in text:
         ticks += "`"
@@ -141,8 +141,8 @@ def _cut_to(pieces: Sequence[Piece], room: int, count: Count) -> list[Piece]:
     room -= sum(kept)
     fixed = [weight for piece, weight in weighed if piece.fixed]
     loose = [weight for piece, weight in weighed if not piece.fixed]
-    fixed_level = _level(fixed, max(room // 2, room - sum(loose)))
-    level = _level(loose, room - sum(min(weight, fixed_level) for weight in fixed))
+    fixed_level = cap(fixed, max(room // 2, room - sum(loose)))
+    level = cap(loose, room - sum(min(weight, fixed_level) for weight in fixed))
     cut_ = [
         _shorten(piece, weight, least + (fixed_level if piece.fixed else level), count)
         for piece, weight, least in zip(pieces, weights, kept, strict=True)
@@ -150,7 +150,7 @@ def _cut_to(pieces: Sequence[Piece], room: int, count: Count) -> list[Piece]:
     return [piece for piece in cut_ if piece.render()]
 
 
-def _level(weights: Sequence[int], room: int) -> int:
+def cap(weights: Sequence[int], room: int) -> int:
     """The highest cap such that the capped weights fit into the room."""
     levels = range(1, max(weights, default=0) + 1)
     return bisect_right(levels, room, key=lambda level: sum(min(weight, level) for weight in weights))
@@ -180,26 +180,16 @@ MEMORY = "memory"
 """The source of what memory offers; a part of memory follows `: `."""
 WAY = f"{MEMORY}: way"
 """The source of memory's advice on how to approach the task."""
-REFUSED = f"{MEMORY}: refused"
-"""The source of what a person refused of tasks like this one."""
 BACKGROUND = "background"
 """The note of §1 with what a child is told of its parent: the task, and the facts."""
 PARENT_TASK = "parent: task"
 """The source of the task of a child's parent."""
-FOR_PLAN = (REFUSED, f"{MEMORY}: patterns", f"{MEMORY}: similar tasks", WAY)
-"""Sources that PLAN sees even after UNDERSTAND has chosen facts: they describe how, not what."""
 NOT_YET = "not yet"
 """The note of §3 with the evidence of what did not hold when a plan, or the responder, was done."""
 RECORDED = ("evidence", "changes", "diff", "look")
 """The notes of §4 that the kernel writes before CHECK is asked."""
-INDEX_TOKENS = 150
-"""Maximum tokens of PLAN's index of tools. Source: kernel.md, "Prompt"."""
-INDEX_CONTEXT = 3000
-"""Tokens of work context for which that holds; a larger one has a larger index, in proportion."""
-WORK_TOKENS = 120
-"""Maximum tokens of the usual tools in an open DO, each with its line; more of PLAN's index may follow."""
-NATIVE_TOKENS = 200
-"""The same for the schemas of native calls; work.md, section 1, allows 250."""
+CONTEXT = 3000
+"""Tokens of work context of a loop whose document states none."""
 DO_RESULT_CHARS = 2400
 """Maximum characters of an earlier result in DO. Source: prompts.md's harness."""
 CHECK_RESULT_CHARS = 500
@@ -216,7 +206,6 @@ ASKED_CHARS = 600
 """Maximum characters of the original task that is shown beside the resolved one."""
 LEAST_TASK = 200
 """Minimum tokens of the task in every prompt."""
-_SECTIONS = {"fused": ("understand", "plan"), "atomic": ("do",)}
 
 
 def found_by_itself(source: str) -> bool:
@@ -226,13 +215,21 @@ def found_by_itself(source: str) -> bool:
 
 @dataclass(frozen=True)
 class Prompt:
-    """The two messages of an ask, and the tokens of each part."""
+    """The messages of an ask, and the tokens of each part."""
 
     system: str = ""
     user: str = ""
     parts: tuple[tuple[str, int], ...] = ()
     tools: tuple[Mapping[str, Any], ...] = ()
-    """The schemas of native tool calls, which take the place of the form and the index in an open DO."""
+    """The schemas of the calls that a turn declares."""
+    messages: tuple[Mapping[str, Any], ...] = ()
+    """The conversation of a turn; then `user` is empty."""
+
+    @property
+    def texts(self) -> list[str]:
+        """The messages, each as a text for people."""
+        two = ({"role": "system", "content": self.system}, {"role": "user", "content": self.user})
+        return [headed(number, each) for number, each in enumerate(self.messages or two, 1)]
 
     @property
     def instruction_tokens(self) -> int:
@@ -248,86 +245,19 @@ def assemble(
     *,
     step: int = 0,
     refused: Sequence[tuple[str, str]] = (),
-    may_split: bool = True,
-    native_calls: bool = False,
 ) -> Prompt:
     """The prompt of the next ask in `phase`; `refused` contains earlier invalid replies with the reasons."""
-    context = int(document.meta.budget.get("context", INDEX_CONTEXT))
+    context = int(document.meta.budget.get("context", CONTEXT))
     named = [("base", base(document, catalogue)), ("phase", instructions(document, phase, catalogue))]
-    tools: tuple[Mapping[str, Any], ...] = ()
-    if phase == "work" and native_calls:
-        hands = _hands(document, catalogue, count, NATIVE_TOKENS, _rendered)
-        seen = _seen_by_plan(document, catalogue, count, context, hands)
-        demanded = any("subtask" in note.text for note in document.section(3).notes if note.key == NOT_YET)
-        tools = tuple(native.schemas([*hands, *seen], split=may_split and demanded))
-    else:
-        named.append(("form", f"{FORM}{form(document, phase, catalogue)}"))
-        if index := _index(document, phase, catalogue, count, context):
-            named.append(("tools", f"Tools:\n{index}"))
+    named.append(("form", f"{FORM}{form(document, phase, catalogue)}"))
     system = "\n\n".join(text for _, text in named)
-    pieces = work(document, phase, catalogue, step=step, may_split=may_split)
+    pieces = work(document, phase, catalogue, step=step)
     example = catalogue.text(f"phases/{phase}.example.md", drafted=drafted(document)) if refused else ""
     pieces += [_refused(reply, why, example) for reply, why in refused]
-    if phase == "work":
-        pieces.append(_results(document, context - count(joined(pieces)) - count("\n\n## Results\n"), count))
     pieces = fit(pieces, context, count)
     parts = [(name, count(text)) for name, text in named]
-    parts += [("tools", sum(count(native.rendered(tool)) for tool in tools))] if tools else []
     parts += [(f"work: {piece.title or 'document'}", count(piece.render())) for piece in pieces]
-    return Prompt(system, joined(pieces), tuple(parts), tools)
-
-
-def _index(document: Document, phase: str, catalogue: Catalogue, count: Count, context: int) -> str:
-    """The tools that a phase may choose from, one a line; "" for other phases."""
-    if phase == "work":
-        hands = _hands(document, catalogue, count, WORK_TOKENS - count("Tools:\n"), _described)
-        more = _seen_by_plan(document, catalogue, count, context, hands)
-        return "\n".join([*(tool.line for tool in hands), *(tool.signature for tool in more)])
-    if phase not in ("plan", "fused", "atomic"):
-        return ""
-    own = catalogue.tools.get(document.meta.type)
-    return catalogue.index(document.task, _room(count, context), count, own if own and own.guided else None)
-
-
-def _room(count: Count, context: int) -> int:
-    """The tokens of PLAN's index."""
-    return INDEX_TOKENS * max(context, INDEX_CONTEXT) // INDEX_CONTEXT - count("Tools:\n")
-
-
-def _described(tool: Tool) -> str:
-    return tool.line
-
-
-def _rendered(tool: Tool) -> str:
-    return native.rendered(native.schema_of(tool))
-
-
-def _hands(
-    document: Document, catalogue: Catalogue, count: Count, limit: int, line: Callable[[Tool], str]
-) -> list[Tool]:
-    """The tools that every turn of an open DO has: the usual ones, and what suits its goal."""
-    own = catalogue.tools.get(document.meta.type if document.meta.depth else WORK)
-    return catalogue.chosen(document.task, limit, count, own, line)
-
-
-def _seen_by_plan(
-    document: Document, catalogue: Catalogue, count: Count, context: int, hands: Collection[Tool]
-) -> list[Tool]:
-    """The other tools of an open DO: those that PLAN has named, and of its index those that do not ship.
-
-    A shipped one does what the `hands` do, too; nothing replaces a tool of a server, a plugin or a skill.
-    """
-    named = [step.tool for step in (*document.planned.values(), *document.steps.values())]
-    asked = [note.text for note in document.section(1).notes if note.key in ("task", "resolved task")]
-    asked += [note.text for note in document.section(1).notes if note.source == PARENT_TASK]
-    indexed = [tool for text in asked for tool in catalogue.chosen(text, _room(count, context), count)]
-    seen = [*(catalogue.tools[name] for name in named if name in catalogue.tools)]
-    seen += [tool for tool in indexed if tool.origin != "shipped"]
-    return [
-        tool
-        for tool in {tool.name: tool for tool in seen}.values()
-        if tool not in hands and tool.name != WORK
-    ]
+    return Prompt(system, joined(pieces), tuple(parts))
 
 
 def _refused(reply: str, why: str, example: str) -> Piece:
@@ -359,40 +289,20 @@ def form(document: Document, phase: str, catalogue: Catalogue) -> str:
 def instructions(document: Document, phase: str, catalogue: Catalogue) -> str:
     """The section of the phase in the loop's own tool, else the phase's file, else pattern.md's section."""
     tool = catalogue.tools.get(document.meta.type)
-    if tool and tool.guided and phase in ("understand", "plan", "do", "check"):
+    if tool and tool.guided and phase in ("do", "check"):
         own = tool.section(phase)
         if own:
             return f"# {phase.upper()} ({tool.name})\n{own}"
     text = catalogue.text(f"phases/{phase}.md", drafted=drafted(document))
     pattern = catalogue.text("pattern.md", drafted=drafted(document))
-    return text or "\n".join(section(pattern, name) for name in _SECTIONS.get(phase, (phase,)))
+    return text or section(pattern, phase)
 
 
-def work(
-    document: Document, phase: str, catalogue: Catalogue, *, step: int = 0, may_split: bool = True
-) -> list[Piece]:
+def work(document: Document, phase: str, catalogue: Catalogue, *, step: int = 0) -> list[Piece]:
     """The sections of the document that a phase reads, most important first."""
     path = f"{document.meta.id}.md"
-    resolved = phase not in ("understand", "fused", "atomic")
-    pieces = [Piece("Task", _task(document, resolved), path, fixed=True, least=LEAST_TASK)]
+    pieces = [Piece("Task", _task(document), path, fixed=True, least=LEAST_TASK)]
     pieces += _said(document)
-    if phase in ("understand", "fused", "plan", "atomic", "work"):
-        pieces += _contexts(document, phase)
-        pieces += [
-            _learned(fold, f"Attempt {fold.attempt} ({fold.decision})") for fold in document.section(2).folds
-        ]
-        pieces += _guide(document, catalogue)
-    if phase in ("plan", "fused"):
-        if document.meta.base:
-            numbering = "Number your steps from 1. A result of an attempt before: {{ earlier[N].result }}."
-            pieces.append(_sentence(numbering))
-        pieces += _machines(document, catalogue)
-        if not may_split:
-            pieces.append(_sentence("The limit of depth is reached: no subtasks."))
-    if phase == "work":
-        goal = document.text(2, "work")
-        pieces.append(Piece("Goal", (Part("" if goal == document.task else goal),), path))
-        pieces.append(Piece("Success", (Part(document.text(2, "success criteria")),), path))
     if phase in ("do", "check"):
         pieces.append(Piece("Plan", (Part(document.text(2, "approach")),), path))
         limit = DO_RESULT_CHARS if phase == "do" else _check_chars(document)
@@ -400,7 +310,7 @@ def work(
         ends = [note for note in document.section(3).notes if note.key in ("result", "stopped")]
         pieces += [_data(f"{note.key.capitalize()} (as DO says)", note.text, path) for note in ends]
     if phase == "do":
-        pieces += _contexts(document, phase)
+        pieces += _contexts(document)
         tool = catalogue.tools.get(document.planned[step].tool)
         if tool:
             pieces += [_sentence(f"Tool: {_line(tool.line)}"), Piece("", (Part(tool.body.strip()),))]
@@ -429,14 +339,14 @@ def _line(text: str) -> str:
     return text if text.isprintable() else to_json(text)
 
 
-def _task(document: Document, resolved: bool) -> tuple[Part, ...]:
+def _task(document: Document) -> tuple[Part, ...]:
     """The task. A resolved task is shown with the original words, so that a drift stays visible.
 
     A subtask with inserted results is data: it contains the output of tools.
     """
     asked = document.note(1, "task") or Note("task", "")
     own = Part(asked.text, data=asked.origin.startswith("tool"))
-    if not resolved or asked.text == document.task:
+    if asked.text == document.task:
         return (own,)
     beside = () if len(asked.text) > ASKED_CHARS else (replace(own, lead="Asked in these words:"),)
     return (Part(document.task), *beside)
@@ -457,31 +367,10 @@ def _said(document: Document) -> list[Piece]:
     return [Piece(title, tuple(parts), fixed=True)]
 
 
-def _contexts(document: Document, phase: str) -> list[Piece]:
-    """The offered context; for PLAN the facts that UNDERSTAND chose, and `FOR_PLAN`; for DO what was given.
-
-    After an attempt the listing of the folder is the current one.
-    """
-    facts = _facts(document)
-    now = [note for fold in document.section(2).folds for note in fold.notes if note.key == FOLDER]
-    offered = [
-        replace(note, text=now[-1].text) if now and note.source == FOLDER else note
-        for note in document.section(1).notes
-        if note.key in ("context", BACKGROUND)
-    ]
-    changed = {path for step in document.steps.values() for path in _changed(step)}
-    offered = [note for note in offered if note.source.removeprefix(NAMED) not in changed]
-    if phase in ("plan", "work") and facts:
-        kept = (*FOR_PLAN, FOLDER) if now else FOR_PLAN
-        offered = [
-            note
-            for note in offered
-            if note.source in kept or note.source.startswith((GUIDANCE, NAMED)) or note.key == BACKGROUND
-        ]
-        return [*facts, *map(_context, offered)]
-    if phase == "do":  # what a run finds by itself would be most of the prompt for one call
-        return [*facts, *(_context(note) for note in offered if not found_by_itself(note.source))]
-    return list(map(_context, offered))
+def _contexts(document: Document) -> list[Piece]:
+    """The facts, and what was given: what a run finds by itself would be most of the prompt for one call."""
+    offered = [note for note in document.section(1).notes if note.key in ("context", BACKGROUND)]
+    return [*_facts(document), *(_context(note) for note in offered if not found_by_itself(note.source))]
 
 
 def fact_line(note: Note) -> str:
@@ -495,30 +384,9 @@ def _facts(document: Document) -> list[Piece]:
     return [_data("Context", "\n".join(lines))] if lines else []
 
 
-def _changed(step: Step) -> set[str]:
-    """The files that a step changed, by its evidence: they are no longer as they were offered."""
-    found: Any = step.evidence.get("files")
-    # an operation may have a number under this name
-    files = cast(Mapping[str, Sequence[str]], found if isinstance(found, dict) else {})
-    touched: Sequence[Mapping[str, Any]] = step.evidence.get("touched", ())
-    return {*(path for paths in files.values() for path in paths), *(each["path"] for each in touched)}
-
-
 def _context(note: Note) -> Piece:
     title = f"Context from {note.source}" if note.source else "Context"
     return _data(f"{title} (names, bytes)" if note.source == FOLDER else title, note.text, note.source)
-
-
-def _machines(document: Document, catalogue: Catalogue) -> list[Piece]:
-    """The current states of the state machines that earlier steps have used."""
-    steps = document.steps.values()
-    used = (catalogue.tools.get(name) for name in dict.fromkeys(step.tool for step in steps))
-    states = [
-        (tool.name, description(tool.states, machine_state(tool.states, tool.name, steps)))
-        for tool in used
-        if tool and tool.states
-    ]
-    return [_sentence(f"{name} is in the {state}.") for name, state in states]
 
 
 def _learned(fold: Fold, title: str, whole: str = "") -> Piece:
@@ -541,54 +409,6 @@ def _guide(document: Document, catalogue: Catalogue) -> list[Piece]:
         return [Piece(f"About {tool.name}", (Part(tool.preface),), where)]
     text = _data(f"Guidance from the skill {tool.name}", tool.preface, str(tool.path.absolute()), head=0.7)
     return [Piece("", (Part(tool.beside),)), text]
-
-
-def _results(document: Document, room: int, count: Count) -> Piece:
-    """The steps of an open DO with their whole results, while they fit in `room` tokens.
-
-    When they do not, the oldest half becomes one line a step. Between two such cuts a prompt begins like the
-    one before it, so that a provider can reuse its cache.
-    """
-    steps = [document.steps.get(n, planned) for n, planned in document.planned.items()]
-    whole = [_result(step, steps[:at]) for at, step in enumerate(steps)]
-    short = [
-        replace(part, text="", lead=f"{part.lead}{_left_out(step)}")
-        for part, step in zip(whole, steps, strict=True)
-    ]
-    texts = [(full.render(), line.render()) for full, line in zip(whole, short, strict=True)]
-    sizes = [(count(f"{full}\n"), count(f"{line}\n")) for full, line in texts]
-    first = 0  # the first step that is shown whole
-    for end in range(1, len(steps) + 1):
-        while end - first > 1 and _size(sizes, first, end) > room:
-            first += (end - first) // 2
-    parts = [*short[:first], *whole[first:]]
-    not_yet = [note for note in document.section(3).notes if note.key == NOT_YET]
-    if not_yet:
-        parts.append(Part(not_yet[-1].text, "After the steps above, this did not hold:", data=True))
-    return Piece("Results", tuple(parts), f"{document.meta.id}.md", head=0.1)
-
-
-def _size(sizes: Sequence[tuple[int, int]], first: int, end: int) -> int:
-    return sum(line for _, line in sizes[:first]) + sum(full for full, _ in sizes[first:end])
-
-
-def _result(step: Step, before: Sequence[Step]) -> Part:
-    """A step of an open DO with its result; a result that the same call has given `before` is named."""
-    call = redacted(_short(step.args or {}, NEEDED_CHARS), redact) if step.args else step.what
-    lead = f"- {step.n}. {step.tool} {call if isinstance(call, str) else to_json(call)} → {step.state}"
-    lead += f" [{step.evidence['now']}]" if "now" in step.evidence else ""
-    same = next((each.n for each in before if step.result and each.outcome == step.outcome), None)
-    lead += f", the same as step {same}" if same is not None else ""
-    return Part(step.result or "", lead, data=True, whole=step.evidence.get("whole", step.link))
-
-
-def _left_out(step: Step) -> str:
-    """What stands for a result that is no longer shown."""
-    if not step.result:
-        return ""
-    size = step.evidence.get("characters", len(step.result))
-    where = step.evidence.get("whole") or step.link
-    return f", {size:,} characters" + (f"; whole in {where}" if where else "")
 
 
 def _check_chars(document: Document) -> int:
@@ -659,7 +479,7 @@ def before(document: Document, now: int, lowest: int = 1) -> set[int]:
 def _call(step: Step, limit: int) -> str:
     if step.args is None:
         return f"{step.tool or 'subtask'}: {_line(step.what)}"
-    return f"{step.tool} {to_json(_short(step.args, limit))}"
+    return f"{step.tool} {to_json(_short(redacted(dict(step.args), redact), limit))}"
 
 
 def _short(args: Mapping[str, Any], limit: int) -> dict[str, Any]:

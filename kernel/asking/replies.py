@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -130,10 +130,6 @@ class Plan(Typed):
         return bool(self.answer or self.question or self.cannot)
 
 
-class FusedPlan(Understanding, Plan):
-    """§1 and §2 in one reply. The task is required even with a question, or it would be lost."""
-
-
 class Call(Typed):
     """A call of a tool with its arguments, or a subtask."""
 
@@ -163,43 +159,6 @@ class Call(Typed):
     def step(self) -> PlanStep:
         """The same as a step of a plan."""
         return PlanStep(subtask=self.subtask) if self.subtask else PlanStep(tool=self.tool, args=self.args)
-
-
-_TURN = {"tool_calls": "calls", "actions": "calls", "answer": "done", "result": "done", "blocked": "cannot"}
-"""Other names of a turn's members."""
-
-
-class Turn(Typed):
-    """The reply of one turn of an open DO: the next calls, or how it ends.
-
-    `done` beside calls counts if they succeed and the criteria hold.
-    """
-
-    calls: tuple[Call, ...] = ()
-    done: str = ""
-    question: str = ""
-    cannot: str = ""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _is_turn(cls, data: Any) -> Any:
-        if not isinstance(data, dict):
-            return data
-        values = lenient.present(cast(dict[str, Any], data))
-        for other, name in _TURN.items():
-            if other in values and name not in values:
-                values[name] = values.pop(other)
-        if not values.keys() & {"calls", "done", "question", "cannot"}:
-            return {"calls": [values]}
-        if not isinstance(values.get("done", ""), str):
-            values["done"] = json.dumps(values["done"], ensure_ascii=False)
-        return values
-
-    @model_validator(mode="after")
-    def _one_kind(self) -> Turn:
-        if not (self.calls or self.done or self.question or self.cannot):
-            raise ValueError("give calls, or done, question or cannot")
-        return self
 
 
 class Action(Typed):
@@ -277,10 +236,7 @@ class Verdict(Typed):
 REPLIES: Mapping[str, type[Typed]] = {
     "understand": Understanding,
     "plan": Plan,
-    "fused": FusedPlan,
     "do": Action,
-    "atomic": Action,
-    "work": Turn,
     "check": Verdict,
 }
 
@@ -310,6 +266,8 @@ def sketch(node: Mapping[str, Any]) -> str:
     return {"string": "text", "object": "{…}", "integer": "n"}.get(str(kind), str(kind))
 
 
+Read = TypeVar("Read", bound=BaseModel)
+
 Parse = Callable[[str], Mapping[str, Any]]
 """Reads the JSON object in a reply's text; raises `ReplyError`. The runtime has a lenient one."""
 
@@ -327,8 +285,13 @@ def parse_strictly(text: str) -> Mapping[str, Any]:
 
 def typed(phase: str, data: Mapping[str, Any]) -> Typed:
     """The typed reply; raises `ReplyError` that names the invalid fields."""
+    return validated(REPLIES[phase], data)
+
+
+def validated(form: type[Read], data: Mapping[str, Any]) -> Read:
+    """The data in this form; raises `ReplyError` that names the invalid fields."""
     try:
-        return REPLIES[phase].model_validate(dict(data))
+        return form.model_validate(dict(data))
     except ValidationError as error:
         places = [f"{_place(e['loc'])}: {e['msg'].removeprefix('Value error, ')}" for e in error.errors()[:4]]
         raise ReplyError("; ".join(places)) from None

@@ -66,7 +66,7 @@ class Ask:
     run: str
     loop: str
     attempt: int
-    phase: str  # understand, plan, fused, do, check, atomic
+    phase: str  # understand, plan, do, turn, check
     step: int  # the step of a DO ask, else 0
     turn: int  # the number of invalid replies, or of questions of this phase, before
     system: str  # the stable part first, so that a provider can cache it
@@ -83,7 +83,7 @@ class Ask:
     messages: Sequence[Mapping[str, Any]] = ()
     """The whole conversation of a turn in the form of OpenAI's chat messages; then `user` is empty.
 
-    The first one is `system`. An assistant's message has `tool_calls`, and each is answered by a message `tool`.
+    The first one is `system`. An assistant's message has `tool_calls`; a message `tool` answers each.
     """
     on_text: Callable[[str], None] = field(default=unheard, compare=False, repr=False)
     """Is called with each piece of the reply while it is being written, in the run's own thread."""

@@ -28,6 +28,10 @@ _CONTROLS = {
     **{code: f"\\x{code:02x}" for code in range(0x80, 0xA0)},
 }
 _UNSEEN = re.compile(f"[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff{BIDI}{TAGS}]")
+_ESCAPES = re.compile(
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[PX^_][^\x1b]*\x1b\\|[ -/]*[0-~])"
+)
+"""What tells a terminal to colour text, to move the cursor, or to name its window."""
 _LONE_RETURN = re.compile(r"\r(?!\n)")
 
 HIDDEN = re.compile(r"(\[redacted [^\[\]\n]{1,80}) ([0-9a-f]{10})\]")
@@ -318,6 +322,22 @@ _SLUG = re.compile(
 _MARKED = re.compile(r"[0-9a-f]{10}\]")
 """The end of what `HIDDEN` finds."""
 _HEX_OR_UUID = re.compile(r"(?i)(?:sha\d+[:-])?[0-9a-f-]{7,}\Z")
+
+
+def printed(text: str) -> str:
+    """What a terminal shows of a program's output in the end: no colours, of a progress bar its last state.
+
+    A carriage return before a line feed is kept.
+    """
+    if "\x1b" in text:
+        text = _ESCAPES.sub("", text)
+    return "\n".join(map(_last_state, text.split("\n"))) if "\r" in text else text
+
+
+def _last_state(line: str) -> str:
+    """The text that was written last over a line."""
+    kept = line.rstrip("\r")
+    return kept.rpartition("\r")[2] + line[len(kept) : len(kept) + 1]
 
 
 def neutralise(text: str) -> str:

@@ -109,8 +109,8 @@ def checks_of(document: Document) -> list[str]:
     for line in document.text(2, "success criteria").splitlines():
         with suppress(ValueError):
             value: Any = json.loads(line)
-            if isinstance(value, dict) and "run" in value:
-                found.append(str(cast(dict[str, Any], value)["run"]))
+            members = cast(dict[str, Any], value) if isinstance(value, dict) else {}
+            found += [str(members[kind]) for kind in ("run", "keep") if kind in members]
     return found
 
 

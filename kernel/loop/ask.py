@@ -7,7 +7,7 @@ rung that declines, fails or is unsure hands over to the next one.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,15 +15,18 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
+from kernel.asking.conversation import Sources, conversation
 from kernel.asking.prompt import Prompt, assemble, drafted, form
-from kernel.asking.replies import Parse, Plan, Typed, schema, typed
+from kernel.asking.replies import Parse, Plan, schema, typed, validated
 from kernel.asking.responder import FREE, Ask, Question, Questioner, Reply, Responder, Usage, Waits
+from kernel.asking.turn import MEMBERS, TURN, TurnReply
 from kernel.document.amounts import clamped
 from kernel.document.model import root_id
 from kernel.document.redaction import Pieces, cut
 from kernel.errors import (
     ConfigurationError,
     Declined,
+    DocumentError,
     FractalError,
     LimitReached,
     ProviderError,
@@ -42,6 +45,12 @@ from kernel.loop.budget import (
 )
 from kernel.loop.run_context import Session, keep_none, overseen
 
+WINDOW = 128_000
+"""The window of a responder that states none, in tokens."""
+TURN_TOKENS = 16_000
+"""Maximum tokens of the reply of one turn, which may write files; at most an eighth of the window."""
+REFUSED_CHARS = 1_500
+"""Maximum characters of a refused reply that are shown."""
 REASON_CHARS = 1_000
 """Maximum characters of the reason why a reply was refused."""
 Gate = Callable[[Any], Awaitable[None]]
@@ -59,6 +68,14 @@ class Answer:
 
 class NobodyLeft(Declined):
     """Every suitable rung has declined or failed."""
+
+
+class TakesTurns(Exception):
+    """A rung has taken over that decides turn by turn; the loop goes on with it."""
+
+
+class TakesPhases(Exception):
+    """A rung has taken over that fills in whole phases, a person or code; the loop goes back to PLAN."""
 
 
 class PersonNeeded(Exception):
@@ -82,6 +99,10 @@ async def ask(
     unaffordable: LifeforceNeeded | None = None
     while rung is not None:
         responder = session.run.ladder.rungs[rung]
+        if phase in ("understand", "plan") and converses(responder):
+            raise TakesTurns
+        if phase == TURN and not converses(responder):
+            raise TakesPhases
         if not answers_phase(responder, phase):  # a higher rung answers this phase; META keeps the taker
             rung = higher_rung(session, rung, phase=phase)
             continue
@@ -144,12 +165,10 @@ def coded(responder: Responder | None) -> bool:
 
 
 def reader(session: Session) -> Responder | None:
-    """The rung of this attempt, if it reads the prompts of whole phases: a model, but not a small one."""
+    """The rung of this attempt, if it decides turn by turn."""
     taker = current_rung(session)
     responder = None if taker is None else session.run.ladder.rungs[taker]
-    if responder is None or not responder.reads_prompt or isinstance(responder, Questioner):
-        return None
-    return responder
+    return responder if converses(responder) else None
 
 
 def higher_rung(session: Session, rung: int, *, human: bool = True, phase: str = "plan") -> int | None:
@@ -172,7 +191,7 @@ def planner(session: Session, attempt: int) -> Responder | None:
     planned = [
         each["rung"]
         for each in session.doc.meta.rungs
-        if each["attempt"] == attempt and each["phase"] in ("plan", "fused") and not each.get("passed")
+        if each["attempt"] == attempt and each["phase"] in ("plan", TURN) and not each.get("passed")
     ]
     return next((rung for rung in session.run.ladder if rung.name in planned[-1:]), None)
 
@@ -184,19 +203,19 @@ def hand_over(session: Session, phase: str, rung: int, higher: int | None, why: 
     session.answered(phase, name, passed=why[:300])
     if higher is not None:
         session.meta(taker=ladder.rungs[higher].name)
-        if ladder.rungs[higher].reads_prompt and phase in ("understand", "plan", "fused"):
+        if ladder.rungs[higher].reads_prompt and phase in ("understand", "plan"):
             session.offer_context()  # not offered yet if the previous rung was code
     session.emit("warning", message=f"{name} gave up in {session.doc.meta.phase.upper()}: {why[:300]}")
 
 
-def _goes_up(session: Session, higher: int, plan: Plan) -> bool:
+def _goes_up(session: Session, higher: int, plan: Plan | TurnReply) -> bool:
     """Whether oversight, the next rung, reviews an uncertain plan instead of making another one."""
     reviews = session.run.ladder.rungs[higher].tier == "oversight" and not plan.ends
     return reviews and bool(session.run.review(session, plan.confidence))
 
 
-def _unsure(reply: Typed) -> bool:
-    return isinstance(reply, Plan) and reply.confidence == "low" and not reply.question
+def _unsure(reply: Any) -> bool:
+    return isinstance(reply, Plan | TurnReply) and reply.confidence == "low" and not reply.question
 
 
 async def _ask_rung(
@@ -212,7 +231,9 @@ async def _ask_rung(
     refused: list[tuple[str, str]] = []
     for turn in range(1 + session.run.bounds.repairs):
         prompt = Prompt()
-        if responder.reads_prompt:
+        if phase == TURN and responder.reads_prompt:
+            prompt = with_refused(turn_prompt(session, responder), refused, _example(session))
+        elif responder.reads_prompt:
             prompt = assemble(
                 session.doc,
                 phase,
@@ -220,12 +241,10 @@ async def _ask_rung(
                 responder.count,
                 step=step,
                 refused=refused,
-                may_split=not session.atomic,
-                native_calls=getattr(responder, "native", False),
             )
         request = _request(session, responder, phase, step, evidence)
         texts = {"system": prompt.system, "user": prompt.user, "tools": prompt.tools}
-        request = replace(request, turn=turn, sample=turn, **texts)
+        request = replace(request, turn=turn, sample=turn, messages=prompt.messages, **texts)
         reply, reused = await _reply(session, responder, request)
         if isinstance(reply, Waits):
             raise PersonNeeded(reply.question)
@@ -242,6 +261,55 @@ async def _ask_rung(
             if not responder.reads_prompt:
                 break  # code would give the same reply again
     raise ReplyError(f"no usable reply: {refused[-1][1].removeprefix('reply: ')}")
+
+
+def turn_prompt(session: Session, responder: Responder) -> Prompt:
+    """The conversation of a loop up to its next turn, for this responder."""
+
+    def shelved(path: str) -> str:
+        try:
+            return session.run.store.unshelve(path)
+        except DocumentError:  # somebody has removed it
+            return "(What was shown here is gone. Read the files that you need.)"
+
+    sources = Sources(
+        session.catalogue,
+        responder.count,
+        whole=session.whole,
+        shelved=shelved,
+        place=lambda path: session.run.shown(session.run.artifacts.parent / path),
+        window=window_of(responder),
+        may_split=not session.atomic,
+    )
+    return conversation(session.doc, sources)
+
+
+def window_of(responder: Responder) -> int:
+    """The tokens that a responder can read and write together."""
+    return int(getattr(responder, "window", 0)) or WINDOW
+
+
+def converses(responder: Responder | None) -> bool:
+    """Whether a responder takes a growing conversation with calls, and so decides turn by turn.
+
+    Every model does, but for a small one, which answers questions.
+    """
+    return responder is not None and responder.reads_prompt and not isinstance(responder, Questioner)
+
+
+def _example(session: Session) -> str:
+    return session.catalogue.text("phases/turn.example.md", drafted=drafted(session.doc)).strip()
+
+
+def with_refused(prompt: Prompt, refused: Sequence[tuple[str, str]], example: str) -> Prompt:
+    """The conversation with replies that were no turn, each with the reason, and once an example of one."""
+    shown = f"\nThe same as JSON, for another task: {example}" if example else ""
+    more: list[dict[str, Any]] = []
+    for text, why in refused:
+        more.append({"role": "assistant", "content": cut(text, REFUSED_CHARS, "") or "(nothing)"})
+        more.append({"role": "user", "content": f"This was no turn: {why}. Call a tool, or done.{shown}"})
+        shown = ""
+    return replace(prompt, messages=(*prompt.messages, *more))
 
 
 def _request(
@@ -263,13 +331,19 @@ def _request(
         user="",
         schema=schema("teach" if phase == "check" and session.teaches else phase),
         words=form(session.doc, phase, session.catalogue),
-        max_tokens=session.run.bounds.reply_tokens,
+        max_tokens=_longest(session, responder, phase),
         document=session.doc,
         evidence=evidence,
         rung=responder.name,
         on_text=Pieces(show),
         notify=lambda text: session.emit("warning", message=text),
     )
+
+
+def _longest(session: Session, responder: Responder, phase: str) -> int:
+    """The most tokens of a reply."""
+    usual = session.run.bounds.reply_tokens
+    return max(usual, min(TURN_TOKENS, window_of(responder) // 8)) if phase == TURN else usual
 
 
 async def _interview(
@@ -364,13 +438,24 @@ class Questions:
         return reply
 
 
-async def parsed_reply(parse: Parse, phase: str, text: str, gate: Gate | None) -> Typed:
+async def parsed_reply(parse: Parse, phase: str, text: str, gate: Gate | None) -> Any:
     """Parse a reply and check it with its gate. Raises `ReplyError`."""
     with raised_as(ReplyError):
-        value = typed(phase, parse(text))
+        value = _turn(parse, text) if phase == TURN else typed(phase, parse(text))
         if gate:
             await gate(value)
         return value
+
+
+def _turn(parse: Parse, text: str) -> TurnReply:
+    """The reply of a turn. Calls may also stand in the text, as JSON."""
+    data = parse(text)
+    if not data.get("calls") and isinstance(said := data.get("text"), str):
+        with suppress(ReplyError):
+            inner = parse(said)
+            if inner.keys() & MEMBERS:
+                data = inner
+    return validated(TurnReply, data)
 
 
 async def _reply(session: Session, responder: Responder, request: Ask) -> tuple[Reply | Waits, bool]:
@@ -422,7 +507,8 @@ def _reserve(session: Session, responder: Responder, request: Ask) -> Usage:
     most = with_lifeforce(responder, responder.estimate(request), limit)
     if most.usd is None and limit.usd < inf and not session.run.log.spent(root_id(session.run.id)).unpriced:
         session.emit("warning", message=unpriced(responder.name, limit.usd))
-    last = request.phase in ("check", "atomic")  # an atomic loop has no CHECK to keep a call for
+    alone = request.phase == TURN and session.run.policy.check == "auto" and not session.teaches
+    last = request.phase == "check" or alone  # code judges what turns have done
     spent = session.spent_by(root_id(session.run.id))
     free = limit - spent - reserve_for_checks(spent, session.doc.meta.depth + (not last))
     if most.lifeforce > free.lifeforce + ROUNDING:

@@ -38,6 +38,7 @@ class Bounds:
     overhead: int = 150  # tokens of base and phase, subtracted from a child's context
     retries: int = 2  # attempts after the first
     turns: int = 30  # of one open DO
+    held_back: int = 5  # answers of one loop whose checks did not hold
     questions: int = 3  # to a person, per run
     calls: int = 60  # of models, per run
     tokens: int = 400_000  # prompt and completion, per run

@@ -6,9 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
+from kernel.asking.conversation import by_turns, last_turn, turn_of
 from kernel.asking.prompt import NOT_YET
-from kernel.asking.replies import Action, Call, Verdict
+from kernel.asking.replies import Call, Verdict
 from kernel.asking.responder import Questioner, Responder
+from kernel.asking.turn import TURN
 from kernel.document.escaping import to_json
 from kernel.document.model import Document, Note, Section, Step
 from kernel.errors import DocumentError, FractalError, OperationFailed, ReplyError
@@ -16,7 +18,7 @@ from kernel.loop import criteria
 from kernel.loop.approval import check_call, unapproved
 from kernel.loop.ask import Gate, answers_phase, ask, current_rung, higher_rung, planner, reader
 from kernel.loop.criteria import Finding, proves, reason
-from kernel.loop.do import SUCCEEDED, StepRunner, Waiting, ask_for_call
+from kernel.loop.do import SUCCEEDED, Waiting
 from kernel.loop.end import attempt_notes, clarify, escalate, finish, next_rung
 from kernel.loop.operation import operate, recorded_outcome
 from kernel.loop.proof import shown, unanswered
@@ -30,8 +32,8 @@ UNANSWERED = "nothing that is known answers it"
 
 async def check(session: Session) -> Waiting | None:
     """Fill §4: judge the evidence. The gate is ACCEPT, RETRY or ESCALATE."""
-    if session.atomic and not session.doc.note(2, "success criteria"):
-        return judge_atomic(session)
+    if session.atomic and not by_turns(session.doc) and not session.doc.note(2, "success criteria"):
+        return _judge_call(session)
     session.meta(status="running", waiting=None)
     if not session.doc.note(4, "evidence"):
         write_evidence(session, *await criteria.gather_evidence(session))
@@ -64,29 +66,45 @@ async def check(session: Session) -> Waiting | None:
     return await _decide(session, verdict, answer.origin, findings)
 
 
+def _judge_call(session: Session) -> None:
+    """CHECK by code of a loop that is one call: it ends as the call did."""
+    step = session.doc.steps[max(session.doc.steps)]
+    good = step.state in SUCCEEDED
+    record_inputs(session, "check")
+    session.note(4, "decision", "ACCEPT" if good else "ESCALATE")
+    if good:
+        finish(session, "complete", result=session.whole(step))
+    else:
+        finish(session, "escalated", error=step.result or step.state)
+
+
 def _without_call(session: Session, findings: list[Finding]) -> Verdict | None:
     """The verdict of code, where none of a model is needed; None where one is, as where oversight teaches.
 
-    The loop of an open tool is judged by its parent. A loop is accepted if the runtime has checked every
+    A loop is accepted if the runtime has checked every
     criterion, a command or a file with a pattern among them failed before and holds now, and no step is left
     failed.
     """
     result = session.doc.text(3, "result")
-    if session.doc.note(2, "work") and not session.doc.note(2, "success criteria"):
-        if session.doc.note(3, "result"):
-            return Verdict(validation="pass", decision="ACCEPT", output=result, unverified=True)
-        stopped = session.doc.text(3, "stopped")
-        return Verdict(decision="ESCALATE", issues=(stopped,), output=_last_result(session))
+    if session.doc.note(2, "work"):
+        return None  # `conclude` has left it to a model
     if _reader(session) is None or session.teaches:
         return None
     if session.run.drafts is not None and session.run.drafts.units():
         return None  # a draft of CHECK is tested by its use
     decided = all(finding.after is True and _decides(finding) for finding in findings)
-    proof = any(finding.before is False and _tells(finding.criterion) for finding in findings)
+    proof = any(finding.before is False and tells(finding.criterion) for finding in findings)
     if not (decided and proof) or unrepaired(session.doc, findings):
         return None
     output = result or session.doc.text(2, "done") or _last_result(session)
     return Verdict(validation="pass", decision="ACCEPT", output=output)
+
+
+def judged(session: Session) -> bool:
+    """Whether a model judges what code has checked: by policy, where oversight teaches, or for a draft."""
+    drafts = session.run.drafts
+    drafted = drafts is not None and bool(drafts.units())
+    return session.run.policy.check == "always" or session.teaches or drafted
 
 
 def _goes_on(session: Session, findings: list[Finding]) -> bool:
@@ -98,7 +116,7 @@ def _goes_on(session: Session, findings: list[Finding]) -> bool:
     left = unrepaired(session.doc, findings)
     unfinished = left or any(finding.after is False for finding in findings)
     responder = _reader(session)
-    if session.doc.note(2, "work") or responder is None or not answers_phase(responder, "work"):
+    if session.doc.note(2, "work") or responder is None or not answers_phase(responder, TURN):
         return False
     if _own_limit(left) or _child_limit(left):
         return False
@@ -110,7 +128,10 @@ def _goes_on(session: Session, findings: list[Finding]) -> bool:
         session.note(3, NOT_YET, session.doc.text(4, "evidence"))
     session.doc = session.doc.with_section(4, Section())
     session.save(phase="do")
-    session.phase_finished("check", "CONTINUE")
+    missing = [each.line().removeprefix("- ") for each in findings if each.after is False]
+    missing += [f"step {step.n} {_how(step)}" for step in left]
+    why = {"why": f"not reached yet: {'; '.join(missing)}"} if missing else {}
+    session.phase_finished("check", "CONTINUE", **why)
     return True
 
 
@@ -124,7 +145,7 @@ def _decides(finding: Finding) -> bool:
     return "same" in finding.criterion or (proves(finding.criterion) and "check" not in finding.criterion)
 
 
-def _tells(criterion: Mapping[str, Any]) -> bool:
+def tells(criterion: Mapping[str, Any]) -> bool:
     """Whether a criterion says what is in the folder, and not only that something is there."""
     return proves(criterion) and ("file" not in criterion or bool(criterion.get("has")))
 
@@ -135,8 +156,10 @@ def _last_result(session: Session) -> str:
     return f"{{{{ steps[{max(done)}].result }}}}" if done else ""
 
 
-def write_evidence(session: Session, findings: list[Finding], changed: list[str], diffs: str) -> None:
-    """Write what was found after the last step into §4."""
+def write_evidence(
+    session: Session, findings: list[Finding], changed: list[str], diffs: str, doubts: Sequence[str] = ()
+) -> None:
+    """Write what was found after the last step into §4, with what nothing supports (`doubts`)."""
     lines = [finding.line() for finding in findings]
     lines += [
         f"- step {step.n} {step.state}: {reason(step.result or '')[:200]}"
@@ -146,6 +169,7 @@ def write_evidence(session: Session, findings: list[Finding], changed: list[str]
     if (left := unrepaired(session.doc, findings)) and not criteria.proven(findings):
         steps = ", ".join(str(step.n) for step in left)
         lines.append(f"- if accepted, the run is unverified: steps failed and were not repeated ({steps})")
+    lines += [f"- doubt: {each}" for each in doubts]
     session.note(4, "evidence", "\n".join(lines) or "none")
     if changed:
         session.note(4, "changes", "\n".join(changed))
@@ -217,7 +241,7 @@ async def _decide(
     unknown = accepted and (verdict.unanswered or unanswered(session, output))
     session.phase_finished("check", "UNANSWERED" if unknown else str(verdict.decision))
     if accepted:
-        _accept(session, verdict, findings, output, author or origin)
+        accept(session, verdict, findings, output, author or origin)
         return None
     learned = Note("learned", verdict.learned or "\n".join(verdict.issues), origin)
     if limit := _own_limit(session.doc.attempted):
@@ -248,7 +272,7 @@ async def _decide(
     return escalate(session, "escalate", learned, reason=reason, partial=output, question=verdict.question)
 
 
-def _accept(session: Session, verdict: Verdict, findings: list[Finding], output: str, origin: str) -> None:
+def accept(session: Session, verdict: Verdict, findings: list[Finding], output: str, origin: str) -> None:
     """End an accepted loop.
 
     A reached limit is never a success. Proven work is complete, and so is a grounded answer to a question. A
@@ -285,7 +309,7 @@ def unrepaired(document: Document, findings: Sequence[Finding]) -> list[Step]:
     commands = {each.get("run") for each in proofs} - {None}
     files = {each.get("file") for each in proofs} - {None}
     left: list[Step] = []
-    for step in _judged(document) or steps:
+    for step in _judged(document) or ([] if _judged_turn(document) else steps):
         if not _failed(step):
             continue
         args = step.args or {}
@@ -296,23 +320,18 @@ def unrepaired(document: Document, findings: Sequence[Finding]) -> list[Step]:
     return left
 
 
+def _judged_turn(document: Document) -> int:
+    """The turn whose failed steps count; 0 where a whole plan is judged, whatever was asked before it."""
+    return last_turn(document) if document.note(2, "work") else 0
+
+
 def _judged(document: Document) -> list[Step]:
     """The steps of this attempt whose failure counts: in an open DO those of the last turn.
 
     Each earlier turn was followed by another that saw its results.
     """
-    last = last_turn(document)
+    last = _judged_turn(document)
     return [document.steps.get(n, step) for n, step in document.planned.items() if turn_of(step) == last]
-
-
-def turn_of(step: Step) -> int:
-    """The turn of an open DO that decided a step; 0 for a planned one."""
-    return int(step.evidence.get("turn", 0))
-
-
-def last_turn(document: Document) -> int:
-    """The number of the last turn of an open DO; 0 before the first one, and for a plan."""
-    return max(map(turn_of, document.planned.values()), default=0)
 
 
 def _failed(step: Step) -> bool:
@@ -394,40 +413,3 @@ def _hand_up_for_retry(session: Session) -> None:
     higher = higher_rung(session, taker, human=code)
     if higher is not None:
         session.meta(taker=session.run.ladder.rungs[higher].name)
-
-
-# ---- at the limit of depth or context ----
-
-
-async def atomic(session: Session) -> Waiting | None:
-    """Run a loop at the limit of depth or context: one reply names one operation, and code checks it."""
-    session.run.catalogue.refresh()
-    session.save()
-
-    answer = await ask_for_call(session, "atomic")
-    action: Action = answer.reply
-    session.note(1, "resolved task", session.doc.text(1, "task"))
-    if why := action.blocked or action.skip or action.question:
-        finish(session, "escalated", error=f"blocked: {why}", question=action.question)
-        return None
-    session.note(2, "approach", "one operation, by the limit of depth or context", answer.origin)
-    step = Step(session.doc.meta.base + 1, "planned", action.tool, action.args)
-    session.doc = session.doc.with_section(2, replace(session.doc.section(2), steps={step.n: step}))
-    session.meta(phase="do")
-    record_inputs(session, "understand", answer.read)
-    session.save()
-    if waiting := await StepRunner(session).run():
-        return waiting
-    return judge_atomic(session)
-
-
-def judge_atomic(session: Session) -> None:
-    """CHECK by code: the loop ends as its operation did."""
-    step = session.doc.steps[max(session.doc.steps)]
-    good = step.state in ("done", "skipped")
-    record_inputs(session, "check")
-    session.note(4, "decision", "ACCEPT" if good else "ESCALATE")
-    if good:
-        finish(session, "complete", result=session.whole(step))
-    else:
-        finish(session, "escalated", error=step.result or step.state)

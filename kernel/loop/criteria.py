@@ -13,7 +13,7 @@ import re
 import sys
 from asyncio.subprocess import PIPE, STDOUT
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -33,7 +33,7 @@ from kernel.errors import (
 )
 from kernel.loop.approval import APPROVED, CHECKS_WAIT, checks_of, unapproved
 from kernel.loop.do import SUCCEEDED
-from kernel.loop.run_context import Check, FolderChanges, Session, results_of, skills_of
+from kernel.loop.run_context import AtStart, Check, FolderChanges, Session, results_of, skills_of
 from kernel.tools.operations import OperationContext
 
 SEARCHED = 1_000_000
@@ -42,8 +42,8 @@ PATTERN = 1_000
 """Maximum characters of a pattern."""
 SEARCH_SECONDS = 5.0
 """Time limit of a search in its own process."""
-TAIL = 500
-"""Characters of a failing command's output, mostly its tail. Source: prompts.md."""
+PASSED_TAIL, FAILED_TAIL = 250, 2_500
+"""Characters of a command's output that are kept, mostly its tail."""
 _SEARCH = (
     "import json, re, signal, sys; signal.alarm(30); pattern, text = json.load(sys.stdin); "
     "hit = re.search(pattern, text, re.MULTILINE); print(json.dumps(hit and hit[0][:60]))"
@@ -120,8 +120,8 @@ async def _run(command: str, context: OperationContext) -> CriterionResult:
     ended = f"stopped after {context.timeout:g} s" if ran.timed_out else f"exit {ran.exit}"
     if ran.mode == "off":
         ended += ", without a sandbox"
-    printed = redact(neutralise(ran.output)).strip()
-    printed = cut(printed, TAIL // 2 if passed else TAIL, "")
+    printed = redact(ran.shown).strip()
+    printed = cut(printed, PASSED_TAIL if passed else FAILED_TAIL, "", head=0.2)
     return CriterionResult(passed, f"{ended}: {printed}" if printed else ended)
 
 
@@ -235,6 +235,8 @@ def _same(name: str, context: OperationContext, since: FolderChanges | None) -> 
     return CriterionResult(True, f"{len(old)} file{'s' if len(old) > 1 else ''} unchanged")
 
 
+COMMANDS = ("run", "keep", "tests")
+"""The criteria that are commands: fails before and passes now; passes at both; the touched tests."""
 _NOT_TRIED = "not tried now"
 _TRIED: Mapping[str, bool] = {"holds now": True, "fails now": False}
 DIFF_CHARS = 2000
@@ -274,6 +276,11 @@ class Finding:
         return None
 
 
+def command_of(criterion: Mapping[str, Any]) -> str:
+    """The command of a criterion; "" if it is of another kind."""
+    return next((str(criterion[kind]) for kind in COMMANDS if kind in criterion), "")
+
+
 def proves(criterion: Mapping[str, Any]) -> bool:
     """Whether a criterion is about the folder, so that it can fail before the work and hold after it."""
     if "run" in criterion:
@@ -299,7 +306,7 @@ async def baseline(
     """
     before: list[bool | None] = []
     bash = session.catalogue.tools.get("bash")
-    since = await _since_the_start(session) if retry else None
+    since = await since_the_start(session) if retry else None
     for criterion in success:
         if "run" in criterion and _no_commands(session):
             raise ReplyError(f"success: run: {_no_commands(session)}; use file, step or same")
@@ -327,7 +334,7 @@ async def late_baseline(session: Session) -> None:
     if any(step.state not in ("planned", "waiting") for step in session.doc.attempted):
         return
     lines, tried = session.doc.text(2, "baseline").splitlines(), False
-    since = await _since_the_start(session) if session.doc.meta.attempt > 1 else None
+    since = await since_the_start(session) if session.doc.meta.attempt > 1 else None
     for at, (criterion, _) in enumerate(_criteria(session)):
         waits = at < len(lines) and lines[at].startswith(f"{_NOT_TRIED}: ")
         if waits and "run" in criterion and proves(criterion) and not _not_granted(session, criterion):
@@ -406,24 +413,81 @@ def _not_granted(session: Session, criterion: Mapping[str, Any]) -> str:
     return f"that needs a person's approval ({needs})" if needs else ""
 
 
-async def gather_evidence(session: Session) -> tuple[list[Finding], list[str], str]:
+async def gather_evidence(session: Session, tests: str = "") -> tuple[list[Finding], list[str], str]:
     """After the last step: the findings, one line per changed file, and the diffs of changed text.
 
-    Changes are relative to the start of the run, in every attempt and loop.
+    Changes are relative to the start of the run, in every attempt and loop. `tests` is the command of the
+    touched tests, which are run beside the criteria.
     """
     findings: list[Finding] = []
     for trial in await session.run.trials(session):
         findings.append(Finding({"draft": trial.unit}, None, trial.passed, trial.note))
-    since = await _since_the_start(session)
-    for criterion, before in _criteria(session):
-        findings.append(Finding(criterion, before, *await _after(session, criterion, since)))
+    since = await since_the_start(session)
+    snapshots = session.run.snapshots
+    kept = snapshots is not None and not snapshots.why_not() and not (since and since.unknown)
+    async with snapshots.at_start() if snapshots and kept else nullcontext() as start:
+        beside: list[tuple[dict[str, Any], bool | None]] = [({"tests": tests}, None)] if tests else []
+        for criterion, before in [*_criteria(session), *beside]:
+            finding = Finding(criterion, before, *await _after(session, criterion, since))
+            finding = await _tried_where_it_may_write(session, finding, start)
+            findings.append(await _tried_at_the_start(session, finding, since, start))
     if since is None:
         return findings, [], ""
     diffs = [f"{name}\n{cut(diff, DIFF_CHARS, name)}" for name, diff in since.diffs]
     return findings, list(since.lines), "\n".join(diffs)
 
 
-async def _since_the_start(session: Session) -> FolderChanges | None:
+async def _tried_where_it_may_write(session: Session, finding: Finding, start: AtStart | None) -> Finding:
+    """The finding of a command that failed, tried again on a copy of the folder in which it may write.
+
+    The folder itself is read-only for it, and a test run may fail for its cache alone.
+    """
+    command = command_of(finding.criterion)
+    if start is None or not command or finding.after is not False or "$RESULT_" in command:
+        return finding
+    context = session.run.context(None, skills_of(session.doc))
+    trial = await start.try_now(session.run.id, command, context, seconds=context.timeout)
+    if trial.exit is None:
+        return finding
+    told = f"exit {trial.exit}"
+    if not trial.ran:
+        return replace(
+            finding, after=None if trial.note else False, note=f"{trial.note or told}: {trial.output}"
+        )
+    return replace(finding, after=trial.exit == 0, note=f"{told}: {trial.output}")
+
+
+async def _tried_at_the_start(
+    session: Session, finding: Finding, since: FolderChanges | None, start: AtStart | None
+) -> Finding:
+    """The finding with what its command says of the folder as it was at the start of the run.
+
+    A command of `run` is tried there with today's test files: else a new test could never be shown to fail
+    before. One of `keep` that failed there already is no fault of this run.
+    """
+    criterion, keeps = finding.criterion, "run" not in finding.criterion
+    command = command_of(criterion)
+    wanted = finding.before is None and finding.after is not None and (keeps or finding.after)
+    if not (command and wanted) or references(in_shell(command)) or references(in_shell(command), "earlier"):
+        return finding
+    if since is None:  # nothing has changed since
+        return replace(finding, before=finding.after)
+    if start is None:
+        return finding
+    context = session.run.context(None, skills_of(session.doc))
+    trial = await start.try_at_start(
+        session.run.id, command, context, tests=not keeps, seconds=context.timeout
+    )
+    said = trial.note or f"exit {trial.exit}"
+    note = f"{finding.note}; at the start: {said}"
+    if not trial.ran:
+        return replace(finding, note=note)
+    before = trial.exit == 0
+    after = None if keeps and not before and finding.after is False else finding.after
+    return replace(finding, before=before, after=after, note=note)
+
+
+async def since_the_start(session: Session) -> FolderChanges | None:
     """The change of the folder since the start of the run; None if no step could change it."""
     try:
         return await session.run.snapshots.since_start(session.run.id) if session.run.snapshots else None
@@ -454,6 +518,8 @@ def _criterion(line: str) -> dict[str, Any]:
 
 async def _after(session: Session, criterion: dict[str, Any], since: FolderChanges | None) -> CriterionResult:
     context = session.run.context(None, skills_of(session.doc))
+    if command := command_of(criterion):
+        criterion = {"run": command}
     if "run" in criterion:
         try:
             command = session.filled(in_shell(str(criterion["run"])))[SHELL]

@@ -54,21 +54,18 @@ Call = tuple[Step, Tool, Mapping[int, str]]
 """A step with its final arguments, its tool, and the results passed to its command by step number."""
 
 
-async def ask_for_call(session: Session, phase: str, step: Step | None = None) -> Answer:
-    """Ask for the arguments of `step`, or without one for the operation of an atomic loop."""
-    catalogue = session.catalogue
+async def _ask_for_call(session: Session, step: Step) -> Answer:
+    """Ask for the arguments of a step."""
 
     async def gate(reply: Action) -> None:
-        if step and reply.tool and reply.tool != step.tool:
+        if reply.tool and reply.tool != step.tool:
             raise ReplyError(f"step {step.n} is a call of {step.tool}, not of {reply.tool}")
-        if step is None and reply.tool and catalogue.guided(reply.tool):
-            raise ReplyError(f"{reply.tool} is a loop; name an operation")
-        if reply.tool and (problem := catalogue.problem(reply.tool, reply.args)):
+        if reply.tool and (problem := session.catalogue.problem(reply.tool, reply.args)):
             raise ReplyError(problem)
         if problem := unready(session, reply.args):
-            raise ReplyError(f"step {step.n}: {problem}" if step else problem)
+            raise ReplyError(f"step {step.n}: {problem}")
 
-    return await ask(session, phase, step=step.n if step else 0, gate=gate)
+    return await ask(session, "do", step=step.n, gate=gate)
 
 
 async def _arguments(session: Session, step: Step) -> Step | Waiting:
@@ -76,7 +73,7 @@ async def _arguments(session: Session, step: Step) -> Step | Waiting:
     asked = unanswered(session.doc)
     if asked and asked.origin != "kernel":
         return Waiting("person", asked.text)
-    answer = await ask_for_call(session, "do", step)
+    answer = await _ask_for_call(session, step)
     action: Action = answer.reply
     if action.question:
         return _ask_person(session, action.question, answer.origin)
@@ -238,10 +235,8 @@ class StepRunner:
                     self._end(replace(step, state="struck", result=why, origin="kernel"))
 
     def _only_waits(self, step: Step) -> bool:
-        """Whether a step needs others only to come after them: a look in a turn of an open DO."""
-        tool = self.session.catalogue.tools.get(step.tool)
-        looks = tool is not None and tool.looks(step.args)
-        return looks and "turn" in step.evidence and not references(step.args)
+        """Whether a step needs others only to come after them, as those of a turn do."""
+        return "turn" in step.evidence and not references([step.args, step.what])
 
     # ---- starting ----
 

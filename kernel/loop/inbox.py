@@ -11,7 +11,6 @@ from typing import Any, Protocol
 from kernel.document.escaping import fingerprint
 from kernel.document.model import Document, Note, root_id
 from kernel.errors import UsageError, raised_as
-from kernel.loop.advance import PLAN_WAITS, REVIEW
 from kernel.loop.approval import (
     APPROVED,
     CHECKS_WAIT,
@@ -22,6 +21,7 @@ from kernel.loop.approval import (
     why_not_approver,
 )
 from kernel.loop.end import finish, planned_note, use_answer
+from kernel.loop.planned import PLAN_WAITS, REVIEW
 from kernel.loop.run_context import RunContext, Session
 from kernel.loop.step_cache import accept_notes
 

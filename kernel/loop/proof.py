@@ -24,8 +24,8 @@ def shown(session: Session, findings: Sequence[Finding], output: str) -> bool:
     """
     steps = list(below(session, session.doc))
     if proven(findings):
-        acted = any(may_have_changed(session, step) for step in steps)
-        return acted or demanded(session) != "change"
+        made = any(may_have_changed(session, step) for step in steps)
+        return made or demanded(session) != "change"
     if _parts_are_shown(session) or _is_the_call(session):
         return True
     demand = demanded(session)
@@ -34,7 +34,12 @@ def shown(session: Session, findings: Sequence[Finding], output: str) -> bool:
         return False  # a task that may be an order is not done by telling something
     if not all(finding.after for finding in findings):
         return False
-    return not _changed(session, steps) and _grounded(session, output)
+    return not _changed(session, steps) and grounded(session, output)
+
+
+def acted(session: Session) -> bool:
+    """Whether a step of the loop, or of one below it, has changed files, or may have done so unseen."""
+    return _changed(session, list(below(session, session.doc)))
 
 
 def demanded(session: Session) -> Literal["look", "change", "open"]:
@@ -85,7 +90,7 @@ def _may_change(session: Session, step: Step) -> bool:
     return tool is not None and not tool.guided and may_change(session, step, tool)
 
 
-def _grounded(session: Session, output: str) -> bool:
+def grounded(session: Session, output: str) -> bool:
     """Whether an answer stands in what steps returned. What nothing supports itself supports no answer.
 
     A task that may be an order (`open`) needs an answer that says nothing beyond these results: it cannot

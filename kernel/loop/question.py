@@ -11,12 +11,13 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from kernel.asking.conversation import by_turns
 from kernel.document.escaping import amount
 from kernel.document.model import Document, Step
 from kernel.document.redaction import HIDDEN, Verbatim
 from kernel.errors import DocumentError
-from kernel.loop.advance import PLAN_WAITS
 from kernel.loop.approval import asked_steps, call_digest
+from kernel.loop.planned import PLAN_WAITS, proposed
 from kernel.store.files import FileStore
 
 INLINE = 300
@@ -135,13 +136,13 @@ def _plan(document: Document) -> Iterator[str]:
     """The lines of a plan that waits: its steps with their exact arguments, and its checks."""
     if approach := document.text(2, "approach"):
         yield seen(approach)
-    steps = {**document.planned, **{step.n: step for step in asked_steps(document)}}
+    steps = {**proposed(document), **{step.n: step for step in asked_steps(document)}}
     for n, step in sorted(steps.items()):
         if step.args is None:
             yield f"{n}. {seen(step.tool or 'subtask')} {seen(step.what)}"
         else:
             yield from _call(f"{n}. {step.tool or 'subtask'}", step.args)
-    if work := document.text(2, "work"):
+    if (work := document.text(2, "work")) and not by_turns(document):  # by turns it is the task
         yield seen(work)
     for line in document.text(2, "success criteria").splitlines():
         yield f"check: {seen(line)}"

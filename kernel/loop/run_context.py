@@ -68,6 +68,36 @@ class FolderChanges:
     diffs: Sequence[tuple[str, str]] = ()  # name and diff of each changed text
 
 
+@dataclass(frozen=True)
+class StartTrial:
+    """What a command did on the folder as it was at the start of the run.
+
+    `ran` is False where nothing is shown by it: it was not run (`exit` is None), or its exit code tells
+    nothing about the folder. `note` says why, and where it ran if that was not the sandbox; "" otherwise.
+    """
+
+    exit: int | None
+    ran: bool
+    output: str = ""
+    note: str = ""
+
+
+class AtStart(Protocol):
+    """Tries commands on a copy of the folder as it was at the start of a run."""
+
+    async def try_at_start(
+        self, run: str, command: str, context: OperationContext, *, tests: bool, seconds: float
+    ) -> StartTrial:
+        """Run a line of bash on the copy; `tests`: with today's test files laid over it."""
+        ...
+
+    async def try_now(
+        self, run: str, command: str, context: OperationContext, *, seconds: float
+    ) -> StartTrial:
+        """Run it on a copy of the folder as it is now, in which it may write."""
+        ...
+
+
 class Snapshots(Protocol):
     """Snapshots of the folder before and after each step that may change it."""
 
@@ -98,6 +128,10 @@ class Snapshots(Protocol):
 
     async def since_start(self, run: str) -> FolderChanges | None:
         """The changes since the start of the run; None if no step could change anything."""
+        ...
+
+    def at_start(self) -> AbstractAsyncContextManager[AtStart]:
+        """Commands on the folder as it was at the start of a run; those of one context share the copies."""
         ...
 
     async def take_back(self, run: str, steps: Iterable[Step]) -> list[str]:
@@ -134,6 +168,24 @@ Grounded = Callable[[str, str, Sequence[tuple[str, str]], bool], bool]
 The last argument: whether it may say nothing else.
 """
 
+Understand = Callable[[Document, int], tuple[str, str]]
+"""Returns what a first message shows of the folder, within so many characters: the names, and the text."""
+
+
+@dataclass(frozen=True)
+class Proved:
+    """What code shows by itself of an answer."""
+
+    findings: Sequence[tuple[Mapping[str, Any], bool | None, str]] = ()  # criterion, whether it holds, why
+    doubts: Sequence[str] = ()  # what of the answer stands in no result
+    claims: Sequence[str] = ()  # what it says was tested, and was not
+    tests: str = ""  # the command that runs the touched tests
+    counts: Callable[[str], str] = lambda output: ""  # what a run of tests counted, by its output
+
+
+Prove = Callable[["Session", str, FolderChanges | None], Proved]
+"""Returns what code shows by itself of the answer that a loop proposes, with the changes since the start."""
+
 Trials = Callable[["Session"], Awaitable[Sequence[Trial]]]
 """Tests the drafts of a loop, as evidence for CHECK."""
 
@@ -169,7 +221,6 @@ class ApprovedCall:
 class Policy:
     """What the person who started the run has decided, beyond the bounds."""
 
-    fuse: str = "auto"  # auto, always, never: one call for §1 and §2
     check: str = "auto"  # auto: no call where code has proved every criterion; always
     approve: tuple[str, ...] = ()  # effects that need approval before each step
     yes: bool = False  # approve everything except serious dangers
@@ -218,6 +269,8 @@ class RunContext:
     grounded: Grounded = lambda answer, task, seen, wholly: False
     offered: Offered = lambda document: ()
     listing: Callable[[], str] = lambda: ""  # of the folder
+    understand: Understand = lambda document, characters: ("", "")
+    prove: Prove = lambda session, answer, changes: Proved()
     hear: Hear = lambda session: False
     review: Review = lambda session, confidence: ""
     hidden: Hidden = lambda document: ()

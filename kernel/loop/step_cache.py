@@ -10,7 +10,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from kernel.asking.prompt import base, form, found_by_itself, instructions
+from kernel.asking.forms import FORMS
+from kernel.asking.prompt import base, drafted, form, found_by_itself, instructions
+from kernel.asking.turn import TURN
 from kernel.document.escaping import fingerprint
 from kernel.document.model import Document, Step
 from kernel.document.references import references
@@ -58,7 +60,9 @@ def changed_inputs(session: Session, phase: str) -> list[str]:
         if name in recorded and recorded[name] != fingerprint(value)
     ]
     read, _, hashed = str(recorded.get("instructions", "")).partition(":")  # type: ignore[arg-type]
-    return [*found, "instructions"] if read and hashed != _instructions(session, read) else found
+    if read not in FORMS:  # none, or those of a phase of an earlier version
+        return found
+    return [*found, "instructions"] if hashed != _instructions(session, read) else found
 
 
 def _inputs(session: Session, phase: str) -> dict[str, Any]:
@@ -79,7 +83,8 @@ def _notes(document: Document, *keys: str) -> list[list[str]]:
 
 def _instructions(session: Session, read: str) -> str:
     catalogue = session.catalogue
-    texts = [base(session.doc, catalogue), form(session.doc, read, catalogue)]
+    first = catalogue.text("phases/turn.base.md", drafted=drafted(session.doc)) if read == TURN else ""
+    texts = [first or base(session.doc, catalogue), form(session.doc, read, catalogue)]
     return fingerprint([instructions(session.doc, read, catalogue), *texts])
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from kernel import disk, pinned
+from kernel.document.redaction import neutralise, printed
 from kernel.errors import OperationFailed
 from kernel.tools.own import why_own
 
@@ -37,6 +38,11 @@ class CommandResult:
     cut: bool
     mode: str
     seconds: float
+
+    @property
+    def shown(self) -> str:
+        """The output as models and people read it: as a terminal shows it in the end, without colours."""
+        return neutralise(printed(self.output))
 
     @property
     def evidence(self) -> dict[str, Any]:
@@ -75,9 +81,11 @@ class Sandbox(Protocol):
         results: Mapping[int, str] | None = None,
         read_only: bool = False,
         network: bool | None = None,
+        copy: Path | None = None,
+        lent: Sequence[Path] = (),
         output_chars: int = 1_000_000,
     ) -> CommandResult:
-        """Run a program (a list) or a bash command (a string) in `folder`."""
+        """Run a program (a list) or a bash command (a string, with `pipefail`) in `folder`."""
         ...
 
     def clear(self, folder: Path, protected: Sequence[Path]) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from kernel import disk, pinned
-from kernel.document.redaction import neutralise
+from kernel.document.redaction import neutralise, printed
 from kernel.errors import ConfigurationError, FractalError, OperationFailed, explained
 from kernel.tools.operations import OperationContext, Result
 from kernel.tools.tool import Tool
@@ -110,7 +110,7 @@ async def _command(context: OperationContext, tool: Tool, args: Mapping[str, Any
         read_only="write" not in tool.effects_of(args),
         network="network" in tool.effects and context.network,
     )
-    text, error, keep = _read(ran.output)
+    text, error, keep = _read(printed(ran.output))
     if keep is not None and (why := _too_much(keep)):
         return Result(f"{text}\n[{why}]", False, ran.evidence)
     good = not (ran.exit or ran.timed_out or error)

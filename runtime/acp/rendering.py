@@ -16,10 +16,13 @@ from acp.schema import PlanEntry, PlanEntryStatus, ToolCallLocation, ToolCallSta
 from pydantic import BaseModel
 
 from kernel import disk
-from kernel.document.model import ACCEPTED, STEP_ENDED, Document, Step
+from kernel.asking.conversation import THOUGHT, last_turn, notes_of, turn_named, turn_of
+from kernel.asking.prompt import NOT_YET
+from kernel.document.model import ACCEPTED, STEP_ENDED, Document, Note, Step
 from kernel.document.redaction import Verbatim, redact, redacted, redactor
 from kernel.errors import FractalError
-from kernel.loop.advance import PLAN_WAITS, outcome
+from kernel.loop.advance import outcome
+from kernel.loop.planned import PLAN_WAITS
 from kernel.tools.tool import Tool
 from runtime.memory.prompting import fenced
 from runtime.models.provider import encodable
@@ -75,14 +78,31 @@ class View:
         for note in document.section(1).notes:  # a loop below hears the same
             if note.key == "guidance" and self._is_new(f"{meta.run}/{note.source}/{note.text}", True):
                 yield acp.update_user_message_text(note.text)
-        approach = document.text(2, "approach")
-        if approach and self._is_new(f"{meta.id}/approach", approach):
-            yield acp.update_agent_thought_text(f"{approach}\n\n")
+        yield from self._thoughts(document, document.note(2, "approach"), turn=0)
         entries = [] if meta.parent else self.entries(document)
         if entries and self._is_new("plan", [(each.content, each.status) for each in entries]):
             yield acp.update_plan(entries)
-        for step in document.steps.values():
-            call = f"{meta.id}/{step.n}"
+        own = {n: turn_of(step) for n, step in document.steps.items() if n > meta.base}
+        yield from self._calls(document, [n for n in document.steps if not own.get(n)])
+        for turn in range(1, last_turn(document) + 1):
+            notes = notes_of(document, turn)
+            approach = notes_of(document, turn, 2).get("approach")
+            yield from self._thoughts(document, approach, notes.get(THOUGHT), turn=turn)
+            yield from self._calls(document, [n for n, each in own.items() if each == turn])
+            yield from self._thoughts(document, notes.get(NOT_YET), turn=turn)
+
+    def _thoughts(self, document: Document, *notes: Note | None, turn: int) -> Iterator[Any]:
+        """What is new of what a turn says besides its calls, and why its answer was held back."""
+        for note in filter(None, notes):
+            text = fenced(note.text) if note.key == NOT_YET else note.text  # it has what a check printed
+            place = f"{document.meta.id}/{document.meta.attempt}/{turn}/{note.key}"
+            if turn_named(note) == turn and self._is_new(place, note.text):
+                yield acp.update_agent_thought_text(f"{text}\n\n")
+
+    def _calls(self, document: Document, numbers: Sequence[int]) -> Iterator[Any]:
+        """What is new of these steps."""
+        for step in (document.steps[n] for n in numbers):
+            call = f"{document.meta.id}/{step.n}"
             if step.state not in _SHOWN:
                 continue
             first = call not in self._shown
@@ -95,7 +115,7 @@ class View:
         return old != value
 
     def entries(self, document: Document) -> list[PlanEntry]:
-        """The plan with the status of each step."""
+        """The plan with the status of each step; the calls of a turn are no plan."""
         ends = {
             step.n: f" ({step.state})" for step in document.attempted if step.state in STEP_ENDED - {"done"}
         }
@@ -104,6 +124,7 @@ class View:
                 self.title(step) + ends.get(step.n, ""), status=_ENTRY.get(step.state, "completed")
             )
             for step in document.attempted
+            if not turn_of(step)
         ]
 
     def title(self, step: Step) -> str:

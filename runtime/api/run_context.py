@@ -23,11 +23,12 @@ from runtime.evolution.drafts import Drafts
 from runtime.evolution.sample_tests import drafted, trials
 from runtime.mcp.client.servers import Servers
 from runtime.models.micro.checks import CHECKS
+from runtime.proving.proof import prove
 from runtime.safety.guard import Guard
 from runtime.text.demand import demand
 from runtime.text.grounding import grounded
 from runtime.text.json_reader import read_reply
-from runtime.workspace.offered_context import listing, offered_context
+from runtime.workspace.offered_context import listing, offered_context, understood
 from runtime.workspace.worktrees import Worktree
 
 if TYPE_CHECKING:
@@ -84,6 +85,8 @@ def run_context_of(
     run_context.runners = {"mcp": servers.run, "memory": runner(fractal, run_context)}
     run_context.offered = partial(offered_context, run_context, fractal.notes_for, fractal.guidance)
     run_context.listing = lambda: listing(run_context.folder, run_context.protected)
+    run_context.understand = partial(understood, run_context)
+    run_context.prove = prove
     run_context.review = fractal.why_review
     run_context.hidden = partial(fractal.hidden, run_context)
     run_context.guide = partial(fractal.guide, run_context)

@@ -1,8 +1,8 @@
 """A run as an ATIF trajectory (Agent Trajectory Interchange Format), which other programs read.
 
 A loop is a trajectory; its child loops are `subagent_trajectories`. Within an attempt the order is that of
-the phases: documents do not record which call of DO decided which step. A step of the plan needs no call of a
-model, because the kernel dispatches it.
+the phases, and of the turns in DO. A step of the plan needs no call of a model, because the kernel dispatches
+it.
 """
 
 from __future__ import annotations
@@ -11,11 +11,17 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from kernel.asking.conversation import PROPOSED, THOUGHT, notes_of, turn_of
+from kernel.asking.prompt import NOT_YET
+from kernel.asking.turn import TURN
 from kernel.document.model import Document, Step
 from runtime import __version__
 
 SCHEMA = "ATIF-v1.8"
-NOTES = "calls that decided steps come before all steps of their attempt; dispatching a step needs no call"
+NOTES = (
+    "a turn comes before its own steps, any other call that decided steps before all steps of its attempt; "
+    "dispatching a step needs no call"
+)
 _PLANNING = ("understand", "plan", "fused")
 
 
@@ -73,13 +79,39 @@ def _steps(document: Document, children: frozenset[str]) -> Iterator[dict[str, A
         planning = [each for each in answers if each["phase"] in _PLANNING]
         yield from (_answer(each, {}) for each in planning[:-1])  # such as one that asked a person
         yield from (_answer(each, said) for each in planning[-1:])
-        yield from (_answer(each, said) for each in answers if each["phase"] not in (*_PLANNING, "check"))
-        yield from (_dispatch(step, children) for step in _of_attempt(document, attempt, said))
+        others = (*_PLANNING, TURN, "check")
+        yield from (_answer(each, said) for each in answers if each["phase"] not in others)
+        taken = [each for each in answers if each["phase"] == TURN]
+        steps = _of_attempt(document, attempt, said)
+        yield from _turns(document, attempt == document.meta.attempt, taken, steps, children)
         yield from (_answer(each, said) for each in answers if each["phase"] == "check")
     if document.ended:
         ends = (document.text(5, key) for key in ("result", "partial result", "error", "escalation"))
         message = next(filter(None, ends), "")
         yield {"source": "agent", "timestamp": document.meta.updated, "message": message, "llm_call_count": 0}
+
+
+def _turns(
+    document: Document,
+    present: bool,
+    taken: Sequence[Mapping[str, Any]],
+    steps: Sequence[Step],
+    children: frozenset[str],
+) -> Iterator[dict[str, Any]]:
+    """The turns of an attempt, each with its steps. The first one may have been a plan, whose turn is 0.
+
+    What a turn said is known of the present attempt.
+    """
+    first = 0 if any(not turn_of(step) for step in steps) else 1
+    for number in range(max([len(taken) + first, *(turn_of(step) + 1 for step in steps)])):
+        notes = {**notes_of(document, number, 2), **notes_of(document, number)} if present and number else {}
+        if first <= number < len(taken) + first:
+            plan = document.note(2, "approach") if present and not number else notes.get("approach")
+            said = [note.text for note in (notes.get(THOUGHT), plan, notes.get(PROPOSED)) if note]
+            yield _answer(taken[number - first], {"turn": "\n".join(said)})
+        yield from (_dispatch(step, children) for step in steps if turn_of(step) == number)
+        if NOT_YET in notes:
+            yield {"source": "system", "message": notes[NOT_YET].text}
 
 
 def _of_attempt(document: Document, attempt: int, said: Mapping[str, str]) -> list[Step]:
@@ -93,7 +125,7 @@ def _of_attempt(document: Document, attempt: int, said: Mapping[str, str]) -> li
 def _answer(entry: Mapping[str, Any], said: Mapping[str, str]) -> dict[str, Any]:
     """What a responder answered in one phase of an attempt; without a call it was a reflex or a person."""
     phase, calls = str(entry["phase"]), int(entry.get("calls", 0))
-    keys = ("decision", "learned") if phase == "check" else ("approach",) if phase in _PLANNING else ()
+    keys = ("decision", "learned") if phase == "check" else ("approach",) if phase in _PLANNING else (TURN,)
     text = "\n".join(said[key] for key in keys if said.get(key))
     step: dict[str, Any] = {
         "source": "agent",

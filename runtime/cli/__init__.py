@@ -33,7 +33,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "answer": ("person", "Answer the question that a run waits for."),
         "approve": ("person", "Approve the plan or step that a run waits for."),
         "reject": ("person", "Reject the plan or step that a run waits for."),
-        "say": ("person", "Say something to a run that works; its next plan or turn sees it."),
+        "say": ("person", "Say something to a run that works; its next turn sees it."),
         "feedback": ("person", "Rate the result of a run as good or bad."),
         "cancel": ("person", "Cancel a run."),
         "undo": ("person", "Restore the files that a run, or one step of it, changed."),

@@ -15,19 +15,21 @@ from typing import Any
 
 import click
 
+from kernel.asking.conversation import THOUGHT, last_turn, notes_of, turn_named, turn_of
+from kernel.asking.prompt import NOT_YET
 from kernel.document.escaping import to_json
 from kernel.document.model import Document, Step
 from kernel.document.redaction import Verbatim, redact
 from kernel.errors import UsageError
-from kernel.loop.advance import REVIEW
 from kernel.loop.criteria import Finding
+from kernel.loop.planned import REVIEW
 from runtime.api.fractal import Fractal
 from runtime.cli.output import cleaned, columns, count, echo, emit, phase_name, safe, width
 from runtime.cli.session import json_option, opened, run_argument, step_of_newest
 
 _NOW = {True: "holds now", False: "does not hold", None: "is left to judgement"}
 _BEFORE = {True: "; before the first step it held already", False: "; before the first step it did not hold"}
-_ACCOUNTS = ("spent", "asked", "approved", "needed", "was", "same as")
+_ACCOUNTS = ("spent", "asked", "approved", "needed", "was", "same as", "turn")
 """Evidence that is explained in words, or shown by `fractal cost`."""
 _TRIED = {"learned": "learned", "approach": "tried", "steps then": "its steps", "undone then": "undone"}
 _BY_OVERSIGHT = ("review", "answer")
@@ -71,7 +73,7 @@ def reasons(
     else:
         parts = [
             *(part(document) for part in (_task, _plan)),
-            *(_step(document, n, by_id, full=False) for n in sorted({**document.planned, **document.steps})),
+            _steps(document, by_id),
             *(part(document) for part in (_rungs, _retries, _verdict)),
             _waiting(document, asked),
             _end(document),
@@ -118,13 +120,15 @@ def _plan(document: Document) -> Iterator[Found]:
     approach = document.note(2, "approach")
     if approach is None:
         return
-    lines = [f"{approach.text} (by {_who(approach.origin)})"]
+    by = f"by {_who(approach.origin)}" + (f", in {approach.source}" if turn_named(approach) else "")
+    lines = [f"{approach.text} ({by})"]
     labels = {
         "rationale": "rationale:",
         "confidence": "confidence:",
         REVIEW: "before it started, somebody had to approve it:",
         "passed on": "oversight left that to a person,",
         "approved": "the plan was approved",
+        "replaced checks": "its checks were replaced, the old ones and the reason:",
     }
     lines += [f"{words} {text}" for key, words in labels.items() if (text := document.text(2, key))]
     if document.meta.attempt > 1:
@@ -133,6 +137,28 @@ def _plan(document: Document) -> Iterator[Found]:
     if criteria := document.text(2, "baseline"):
         text = f"before the first step:\n{criteria}"
         yield "How was success measured?", text, "§2 baseline"
+    elif criteria := document.text(2, "success criteria"):
+        text = f"now and on the folder as it was at the start of the run:\n{criteria}"
+        yield "How was success measured?", text, "§2 success criteria"
+
+
+def _steps(document: Document, by_id: Mapping[str, Document]) -> Iterator[Found]:
+    """The steps in order, those of a turn between what it said and why its answer was held back."""
+    numbers = sorted({**document.planned, **document.steps})
+    turns = {n: turn_of(step) for n, step in document.planned.items()}
+    for turn in range(last_turn(document) + 1):
+        notes = notes_of(document, turn) if turn else {}
+        if THOUGHT in notes:
+            yield f"What did turn {turn} say?", notes[THOUGHT].text, f"§3 {THOUGHT}"
+        for n in numbers:
+            if turns.get(n, 0) == turn:
+                yield from _step(document, n, by_id, full=False)
+        if NOT_YET in notes:
+            why = notes[NOT_YET].text.removeprefix("held back: ")
+            yield f"Why was the answer of turn {turn} held back?", why, f"§3 {NOT_YET}"
+        for note in document.section(3).notes if turn == 0 else ():
+            if note.key == NOT_YET and not turn_named(note):
+                yield "Why did it go on by turns after its plan?", note.text, f"§3 {NOT_YET}"
 
 
 def _step(document: Document, n: int, by_id: Mapping[str, Document], *, full: bool) -> Iterator[Found]:
@@ -143,7 +169,13 @@ def _step(document: Document, n: int, by_id: Mapping[str, Document], *, full: bo
     lines = [f"planned as {_call(planned or step, full)}"]
     if planned is None:
         lines[0] = f"{_call(step, full)}, of an earlier attempt ({_attempt_of(document, n)})"
-    lines.append(f"needs step {', '.join(map(str, step.needs))}" if step.needs else "needs no other step")
+    turn = turn_of(step)
+    if turn and planned is not None:
+        lines[0] = f"called in turn {turn}: {_call(planned, full)}"
+    if step.needs or not turn:
+        before = "comes after" if turn else "needs"
+        needs = f"{before} step {', '.join(map(str, step.needs))}"
+        lines.append(needs if step.needs else "needs no other step")
     if asked := step.evidence.get("asked"):
         lines.append(f"its arguments were filled in when it was reached, by {_who(str(asked))}")
     if approved := step.evidence.get("approved"):

@@ -17,6 +17,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.live import Live
 from rich.text import Text
 
+from kernel.asking.turn import TURN
 from kernel.document.model import ACCEPTED, ENDED, STEP_ENDED
 from kernel.events import Event
 from runtime.cli.output import MARKS, call, cost_of, elide, line, seconds, tokens, width
@@ -24,7 +25,7 @@ from runtime.cli.progress import PHASES, View, notice, summary
 
 LETTERS = ("understand", "plan", "do", "check")
 """The phases that a loop's row shows by their first letters."""
-_ASKED = {"fused": "plan", "atomic": "do", "work": "do"}
+_ASKED = {"fused": "plan", "atomic": "do", "work": "do", "turn": "do"}
 FINE = ("done", "skipped", "struck")
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 MOST_ROWS = 200
@@ -65,6 +66,8 @@ class LoopRow:
     phase: str = ""
     attempt: int = 1
     status: str = "running"
+    turn: int = 0  # the newest one
+    held: str = ""  # why its newest answer was held back
     asking: str = ""  # the rung that is being asked now
     asked: float = 0.0  # when
     writing: str = ""  # the end of the reply that is being written
@@ -110,10 +113,13 @@ class Board:
                 loop.task = str(data.get("task") or loop.task)
             case "phase_started":
                 loop.phase, loop.attempt, loop.status = data["phase"], data.get("attempt", 1), "running"
-            case "phase_finished":
-                loop.phase = data["phase"]
+            case "phase_finished" if data.get("why"):
+                loop.held = str(data["why"])
+            case "phase_finished" if "approach" not in data:  # else a turn goes on with its calls
+                loop.phase, loop.held = data["phase"], ""
             case "ask_started":
                 loop.phase = _ASKED.get(data["phase"], str(data["phase"]))
+                loop.turn = int(data.get("step", 0)) if data["phase"] == TURN else 0
             case "ask_finished" if not data.get("reused"):
                 for name in ("prompt_tokens", "completion_tokens", "instruction_tokens", "usd"):
                     loop.own[name] = loop.own.get(name, 0) + (data.get(name) or 0)
@@ -244,6 +250,8 @@ class Tree:
         rows = [Row(guide, sign, colour, label, self.detail(loop), loop)]
         if loop.writing and self.live:
             rows.append(Row(f"{under}  ", "", "dim", line(loop.writing), end=True))
+        if loop.held and not loop.ended:
+            rows.append(Row(f"{under}  ", "", "yellow", line(loop.held)))
         if loop.ended and loop.id != self.board.root:
             return rows  # its document shows what an ended child did
         parts = _folded([loop.steps[n] for n in sorted(loop.steps)], limit, busy)
@@ -275,7 +283,9 @@ class Tree:
         asking = f" · {line(loop.asking)}" if loop.asking else ""
         waited = self.board.clock() - loop.asked
         slow = loop.asking and not loop.writing and waited >= SLOW
-        return PHASES.get(loop.phase, loop.phase) + retry + asking + (f" · {waited:.0f} s" if slow else "")
+        turn = f", turn {loop.turn}" if loop.turn > 1 and loop.phase == "do" else ""
+        doing = PHASES.get(loop.phase, loop.phase) + retry + turn
+        return doing + asking + (f" · {waited:.0f} s" if slow else "")
 
     def draw(self, row: Row, columns: int) -> Text:
         """The row as a line of at most `columns` cells: label left, figures right."""

@@ -23,8 +23,8 @@ from runtime.models.ladder import KEYS
 def model(tries: bool, **settings: Any) -> None:
     """Show who answers, in which form, with which context, at which price; with --try, how fast.
 
-    A form is how phases are asked: micro (small questions, for small models), json (a whole phase at
-    once), or native (json, with tool calls in the provider's own form).
+    A form is how a model is asked: micro (small questions, for small models), native (turn by turn, with
+    tool calls in the provider's own form), or json (turn by turn, with calls as text).
     """
     fractal = opened(**settings)
     rows = [_row(rung) for rung in fractal.ladder]
@@ -42,8 +42,10 @@ def model(tries: bool, **settings: Any) -> None:
     key = next((key for key in KEYS if os.environ.get(key)), "") if source == "default" else ""
     source = f"{key} in the environment" if key else source
     emit({"ladder": rows, "source": source})
-    names = ("rung", "tier", "form", "context", "price")
-    shown: Columns = {name.upper(): lambda row, name=name: _cell(row[name]) for name in names}
+    names = ("rung", "tier", "form", "context", "context_by", "price")
+    shown: Columns = {
+        name.replace("_", " ").upper(): lambda row, name=name: _cell(row[name]) for name in names
+    }
     print_table(shown, rows)
     put(f"set by: {source}")
     for row in rows:
@@ -58,11 +60,13 @@ def model(tries: bool, **settings: Any) -> None:
 
 
 def _row(rung: Responder) -> dict[str, Any]:
-    form = "micro" if isinstance(rung, Questioner) else "json" if rung.reads_prompt else "-"
-    form = "native" if getattr(rung, "native", False) else form
-    model = getattr(rung, "model", rung)  # of a small model, the model behind its questions
-    context = getattr(model, "context", None) or getattr(rung, "context", None)
-    return {"rung": rung.name, "tier": rung.tier, "form": form, "context": context, "price": _price(rung)}
+    form = "json" if rung.reads_prompt else "-"
+    form = "native" if getattr(rung, "takes_tools", False) else form
+    form = "micro" if isinstance(rung, Questioner) else form
+    if ask_window := getattr(rung, "ask_window", None):
+        ask_window()
+    context = {"context": getattr(rung, "window", None), "context_by": getattr(rung, "window_source", None)}
+    return {"rung": rung.name, "tier": rung.tier, "form": form, **context, "price": _price(rung)}
 
 
 def _cell(value: str | int | None) -> str:

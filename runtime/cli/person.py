@@ -63,7 +63,7 @@ def answer(words: tuple[str, ...], resume: bool) -> int:
 def say(words: tuple[str, ...]) -> int:
     """Say something to a run while it works (default: the newest unfinished one); `-` reads standard input.
 
-    Its next plan, or its next turn, sees the text. A call that is being made is not interrupted.
+    Its next turn sees the text. A call that is being made is not interrupted.
     """
     run, text = _said(words)
     return send(run, "say", text=text)

@@ -11,22 +11,24 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, Self
 
+from kernel.asking.turn import TURN
 from kernel.events import Event
 from runtime.cli.output import call, cost_of, count, elide, line, money, notify, put_event, seconds, tokens
 
 PHASES: Mapping[str, str] = {"understand": "understanding", "plan": "planning", "do": "working"} | {
     "check": "checking",
+    "turn": "working",
     "fused": "understanding and planning",
     "atomic": "working",
     "work": "working",
     "review": "reviewing",
     "answer": "answering",
 }
-"""What a loop is doing in each phase; `fused` and `atomic` are calls that fill several at once."""
+"""What a loop is doing in each phase; earlier versions also asked for `fused`, `atomic` and `work`."""
 GATES: Mapping[str, str] = {
     "ACCEPT": "accepted",
     "UNANSWERED": "no answer is known",
-    "CONTINUE": "not reached yet, going on step by step",
+    "CONTINUE": "not reached yet, going on turn by turn",
     "RETRY": "not accepted, trying again",
     "ESCALATE": "not accepted, escalated",
     "CLARIFY": "a question is open",
@@ -117,14 +119,19 @@ class PlainLines(View):
             case "phase_finished" if phase == "plan" and gate == "PROCEED":
                 steps = data.get("steps") or [0]
                 self._last[event.loop_id] = max(steps)
-                return f"planned {count(len(steps), 'step')}" if steps != [0] else "planned, step by step"
+                if steps != [0]:
+                    return f"planned {count(len(steps), 'step')}"
+                return f"planned: {elide(str(data['approach']), 100)}" if data.get("approach") else ""
+            case "phase_finished" if data.get("why"):
+                return elide(str(data["why"]), 200)
             case "phase_finished":
                 return (
                     f"checked: {GATES.get(gate, gate.lower())}" if phase == "check" else GATES.get(gate, "")
                 )
             case "ask_finished":
                 used = (data.get("prompt_tokens") or 0) + (data.get("completion_tokens") or 0)
-                by = f"{PHASES.get(phase, phase)} by {line(str(data.get('model') or data.get('rung')))}"
+                doing = f"turn {data.get('step')}" if phase == TURN else PHASES.get(phase, phase)
+                by = f"{doing} by {line(str(data.get('model') or data.get('rung')))}"
                 logged = ", from the log" if data.get("reused") else ""
                 return f"{by}: {tokens(used)} tokens, {money(data.get('usd'))}{logged}" if used else ""
             case "ask_refused":

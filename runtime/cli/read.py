@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -264,7 +264,21 @@ def cost(run: str) -> None:
     def bold(row: Mapping[str, Any], text: str) -> str:
         return click.style(text, bold=True) if row is end else text
 
-    print_table(shown, [*rows, end], right=(3, 4, 5, 6, 7), cut=(0, 1, 2), style=bold)
+    print_table(shown, [*_by_phase(rows), end], right=(3, 4, 5, 6, 7), cut=(0, 1, 2), style=bold)
+
+
+def _by_phase(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The rows, those of one loop, attempt, phase and responder added up: each turn has a row of its own."""
+    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for row in rows:
+        known = found.setdefault(
+            tuple(row[name] for name in ("loop", "attempt", "phase", "rung")),
+            {**row, **dict.fromkeys(FIGURES, 0), "unpriced": 0},
+        )
+        for name in FIGURES:
+            known[name] += row[name] or 0
+        known["unpriced"] += row.get("unpriced", 0) or row["usd"] is None
+    return list(found.values())
 
 
 def _phase(row: Mapping[str, Any]) -> str:
@@ -342,9 +356,9 @@ def prompt(doc: str, step: int, number: int | None) -> None:
         return
     phase, built = opened().prompt(doc, step)
     parts = [{"part": name, "tokens": count} for name, count in built.parts]
-    value = {"phase": phase, **picked(built, "system", "user"), "parts": parts}
+    value = {"phase": phase, **picked(built, "system", "user", "messages"), "parts": parts}
     emit(value | {"instruction_tokens": built.instruction_tokens})
-    put(f"{built.system}\n\n{built.user}")
+    put("\n\n".join(built.texts))
     total = sum(count for _, count in built.parts)
     rows = [[name, str(count)] for name, count in built.parts]
     rows += [["instructions", str(built.instruction_tokens)], ["total", f"{total} ({tokens(total)})"]]

@@ -48,7 +48,7 @@ SYSTEM = """# system/
 Your changes of what ships with Fractal. A file here replaces the shipped file with the same path; all other
 shipped files stay in use, and updates of Fractal update them.
 
-- `fractal system edit NAME` copies a file here and opens it, such as `phases/plan.md` or a tool's name.
+- `fractal system edit NAME` copies a file here and opens it, such as `phases/turn.md` or a tool's name.
 - `fractal tools new NAME` creates a tool here.
 - `fractal system log` lists what has changed.
 """

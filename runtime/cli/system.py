@@ -49,7 +49,7 @@ def system() -> None:
 def edit(name: str) -> None:
     """Open the file NAME of the system in $EDITOR; copies a shipped file to the workspace's system/ first.
 
-    NAME is a path such as phases/plan.md, or the name of a tool, operation, phase or reflex. Without a
+    NAME is a path such as phases/turn.md, or the name of a tool, operation, phase or reflex. Without a
     terminal, the path of the copy is printed.
     """
     fractal = opened()
@@ -175,7 +175,7 @@ def propose(paths: tuple[Path, ...], place: str, why: str) -> None:
     """Propose changed files of the system, or tool folders; they are kept until you adopt them.
 
     \b
-      fractal system propose plan.md --why "shorter plans"
+      fractal system propose turn.md --why "shorter turns"
       fractal system propose draft.md --as phases/check.md
     """
     fractal = opened_to_change()

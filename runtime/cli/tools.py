@@ -52,7 +52,7 @@ ABOUT += ("args", "origin", "path")
 
 @click.group()
 def tools() -> None:
-    """List, show, check, create, test, export and retire the tools and operations that plans can use."""
+    """List, show, check, create, test, export and retire the tools and operations that models can use."""
 
 
 @tools.command("ls")

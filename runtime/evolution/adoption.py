@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from runtime.memory.learning.library import Library
     from runtime.memory.learning.patterns import Pattern
 
-_PHASES = ("base", "understand", "plan", "do", "check")
+_PHASES = ("base", "turn.base", "turn", "do", "check")
 """The phase files that take the place of the sections of `pattern.md`."""
 
 

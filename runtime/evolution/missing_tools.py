@@ -144,7 +144,7 @@ def improvised(documents: Sequence[Document]) -> Iterator[tuple[str, Instance]]:
     from runtime.memory.episodes.attempts import answered
 
     for document in documents:
-        if answered(document, document.meta.attempt, "plan", "fused")[0] in (RUNG, DIRECT):
+        if answered(document, document.meta.attempt, "plan", "fused", "turn")[0] in (RUNG, DIRECT):
             continue
         for step in document.steps.values():
             command = (step.args or {}).get("command")

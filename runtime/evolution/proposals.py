@@ -188,7 +188,7 @@ def place_of(path: Path, systems: Sequence[Path]) -> str:
     if len(places) == 1:
         return places.pop()
     hint = f" ({', '.join(sorted(places))}?)" if places else ""
-    raise UsageError(f"{path}: its place in system/ is unknown{hint}; add --as phases/plan.md, or similar")
+    raise UsageError(f"{path}: its place in system/ is unknown{hint}; add --as phases/turn.md, or similar")
 
 
 def _checked(place: str) -> str:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from kernel import disk
+from kernel.asking.turn import TURN
 from kernel.document.escaping import to_json
 from kernel.document.model import Document, Step
 from kernel.document.redaction import redact
@@ -309,10 +310,14 @@ def _phase_trial(session: Session, unit: str) -> Trial:
 
 
 def _read_in(session: Session, document: Document) -> set[str]:
-    """The phases whose files a model has read in a loop: not those that its own tool guides."""
+    """The phases whose files a model has read in a loop: not those that its own tool guides.
+
+    `phases/base.md` is read by every phase but the turn, which has `turn.base.md`.
+    """
     tool = session.run.catalogue.tools.get(document.meta.type)
     asked = {str(rung["phase"]) for rung in document.meta.rungs if rung.get("instr")}
-    return ({"base"} if asked else set()) | {each for each in asked if not (tool and tool.section(each))}
+    own = {each for each in asked if tool and tool.section(each)}
+    return ({"base"} if asked - {TURN} else set()) | (asked - own)
 
 
 def _steps(session: Session) -> list[tuple[Document, Step]]:

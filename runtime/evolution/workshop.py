@@ -295,7 +295,9 @@ def _origin(documents: Sequence[Document], unit: str) -> tuple[str, str]:
         for step in document.steps.values():
             if written_by(step, unit) and document.meta.updated >= last:
                 last = document.meta.updated
-                planned = [e for e in document.meta.rungs if e.get("phase") in ("plan", "fused", "atomic")]
+                planned = [
+                    e for e in document.meta.rungs if e.get("phase") in ("plan", "fused", "atomic", "turn")
+                ]
                 model = str(planned[-1].get("model", "")) if planned else ""
                 responder = str(step.evidence.get("asked") or model)
                 origin = (f"{document.meta.id}:{step.n}", responder.removeprefix("model:"))

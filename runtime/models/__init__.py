@@ -32,7 +32,7 @@ def make_responder(
     the other names of `endpoints`, or any name that litellm knows.
     settings: `form` (micro, json or native; default by the model's size and its server), `attempts` of a
     small model, and the keyword arguments of its class, with `price` in the form of a settings file; timeout,
-    api_base and price are ignored by responders that are not providers.
+    api_base and price are ignored by responders that are not providers. `context` is the window of any model.
     state: the workspace's `state/`.
     systems: the folders of instructions, from whose words a small model's tasks are understood.
     Raises `ConfigurationError` when something is missing or invalid.
@@ -100,15 +100,18 @@ def _model(spec: str, tier: Tier, options: dict[str, Any], state: Path) -> Respo
             raise ConfigurationError(
                 "no model is named; set FRACTAL_MODEL or --model, such as ollama/llama3.2"
             )
+        from runtime.models.servers import FILE, Servers
+
+        servers = Servers(state / FILE)
         if _speaks_openai(spec, options.get("api_base")):
             from runtime.models.openai_client import OpenAI
 
-            return OpenAI(spec, tier=tier, **given, **options, **price)
+            return OpenAI(spec, tier=tier, servers=servers, **given, **options, **price)
         if litellm_folder() is None:
             raise ConfigurationError(f"{spec} needs litellm: pip install 'fractal-runtime[llm]'")
         from runtime.models.litellm import LiteLLM
 
-        return LiteLLM(spec, tier=tier, **given, **options, **price)
+        return LiteLLM(spec, tier=tier, servers=servers, **given, **options, **price)
     except TypeError as error:
         raise ConfigurationError(f"{spec}: a setting is unknown or has the wrong type: {error}") from None
 

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where a provider answers, and how its calls are made."""
+    """Where a provider answers."""
 
     url: str
     key: str = ""  # the environment variable with the key; "": a server on the user's own machine
     default: str = ""  # the model that is used where only the key is set
-    native: bool = True  # whether tool calls have the provider's own form
     limit: str = "max_tokens"  # the request's member for the longest reply
 
     @property
@@ -34,12 +33,12 @@ ENDPOINTS: Mapping[str, Endpoint] = {
     "deepseek": Endpoint("https://api.deepseek.com/v1", "DEEPSEEK_API_KEY", "deepseek-chat"),
     "groq": Endpoint("https://api.groq.com/openai/v1", "GROQ_API_KEY", "openai/gpt-oss-120b"),
     "together_ai": Endpoint("https://api.together.xyz/v1", "TOGETHER_API_KEY", "openai/gpt-oss-120b"),
-    "lm_studio": Endpoint("http://127.0.0.1:1234/v1", native=False),
-    "hosted_vllm": Endpoint("http://127.0.0.1:8000/v1", native=False),
-    "llamacpp": Endpoint("http://127.0.0.1:8080/v1", native=False),
+    "lm_studio": Endpoint("http://127.0.0.1:1234/v1"),
+    "hosted_vllm": Endpoint("http://127.0.0.1:8000/v1"),
+    "llamacpp": Endpoint("http://127.0.0.1:8080/v1"),
 }
 """In the order in which their keys are looked for."""
 ALIASES: Mapping[str, str] = {"lmstudio": "lm_studio", "vllm": "hosted_vllm", "together": "together_ai"}
 """Short names of providers. The long ones are those of litellm's table of prices."""
-OWN = Endpoint("", native=False)
+OWN = Endpoint("")
 """A server whose address is in the settings."""

@@ -42,7 +42,7 @@ class Human:
 
     async def answer(self, ask: Ask) -> Reply | Waits:
         """Wait with a question; in CHECK and DO the person's answer becomes the reply."""
-        if ask.phase not in ("check", "do", "atomic", "work"):
+        if ask.phase not in ("check", "do"):
             return Waits("person", _ask_for_help(ask.document, self._suggest))
         question = _ask_to_check(ask) if ask.phase == "check" else _ask_for_call(ask)
         text = _answer_to(ask.document, question)

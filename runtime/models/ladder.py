@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from kernel.asking.responder import Ladder, Questioner, Responder, Tier
 from kernel.loop.budget import LIFEFORCE
 from runtime.models.endpoints import ENDPOINTS
+from runtime.models.window import LOCAL
 from runtime.workspace.settings import Config, Rung, Timeouts
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def rungs(config: Config) -> list[Rung]:
     named = [Rung.model_validate({"model": "reflex"})]
     if model and model != "reflex":
         default = {"model": model, "api_base": config.api_base, "price": config.price}
-        default |= {"timeout": config.timeout}
+        default |= {"timeout": config.timeout, "context": config.context}
         named.append(Rung.model_validate(default))
     return [*named, Rung.model_validate({"model": "person"})]
 
@@ -95,6 +96,8 @@ def _responder(
     settings: dict[str, Any] = {"timeout": limits, **rung.options}
     if rung.api_base:
         settings["api_base"] = rung.api_base
+    if rung.context:
+        settings["context"] = rung.context
     if rung.price:
         settings["price"] = rung.price.model_dump()
     responder = make_responder(rung.model, tier=rung.tier, settings=settings, state=state, systems=systems)
@@ -112,14 +115,16 @@ class Suggesting(Protocol):
         ...
 
 
+def _nothing() -> None:
+    """What a responder has to prepare that is no model of a server."""
+
+
 class Limited:
     """A rung for some phases only (the next rung gets the others), or with lifeforce of its own."""
 
     def __init__(self, responder: Responder, phases: Sequence[str], lifeforce: float | None = None) -> None:
-        together = {"fused"} if {"understand", "plan"} <= set(phases) else set[str]()
         if phases:
-            more = {"atomic", "work"} if "do" in phases else set[str]()
-            self.phases = frozenset(phases) | together | more
+            self.phases = frozenset(phases) | ({"turn"} if "plan" in phases else set[str]())
         self.lifeforce = LIFEFORCE if lifeforce is None else lifeforce
         self.name: str = responder.name
         self.tier: Tier = responder.tier
@@ -129,11 +134,23 @@ class Limited:
         self.undoes = getattr(responder, "undoes", "")
         self.offers, self.estimate, self.count = responder.offers, responder.estimate, responder.count
         self.answer = responder.answer
+        self.warm = getattr(responder, "warm", _nothing)
+        self.ask_window = getattr(responder, "ask_window", _nothing)
         self._responder = responder
         if isinstance(responder, Questioner):
             self.fill, self.attempts = responder.fill, responder.attempts
 
     @property
-    def native(self) -> bool:
-        """Whether its tool calls have their own form; a server that refuses them changes this."""
-        return getattr(self._responder, "native", False)
+    def window(self) -> int:
+        """Tokens that a conversation and its reply may have together."""
+        return getattr(self._responder, "window", LOCAL)
+
+    @property
+    def window_source(self) -> str:
+        """Where that number comes from."""
+        return getattr(self._responder, "window_source", "usual")
+
+    @property
+    def takes_tools(self) -> bool:
+        """Whether the calls of a turn have their own form; a server that refuses them changes this."""
+        return getattr(self._responder, "takes_tools", False)

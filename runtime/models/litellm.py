@@ -18,8 +18,10 @@ from typing import Any
 from kernel.asking.responder import Ask, Reply, Usage
 from kernel.document.redaction import secret_of
 from kernel.errors import ConfigurationError, ProviderError
-from runtime.models.prices import LOCAL_PROVIDERS, entry_of, usage
+from runtime.models import dialects
+from runtime.models.prices import LOCAL_PROVIDERS, usage
 from runtime.models.provider import KEYS, SCHEMA_TOKENS, Provider
+from runtime.models.window import Window
 from runtime.received import ACCEPTED, held
 
 OLLAMA_CONTEXT = 8192  # Ollama silently truncates longer prompts, so the size is set and checked
@@ -31,10 +33,27 @@ class LiteLLM(Provider):
     def __init__(self, model: str, *, native: bool | None = None, **settings: Any) -> None:
         """Name a model. The other settings are those of `Provider`.
 
-        native: whether its tool calls have the provider's own form; default by litellm's table.
+        native: whether its tool calls have the provider's own form; by default that is tried once.
         """
-        known = bool(entry_of(model).get("supports_function_calling")) and not model.startswith("ollama")
-        super().__init__(model, **{"native": known if native is None else native, **settings})
+        ollama = model.startswith("ollama")  # litellm writes its tools into the prompt
+        super().__init__(model, **{"tools": False if ollama and native is None else native, **settings})
+
+    def messages(self, ask: Ask) -> list[dict[str, Any]]:
+        """The prompt; a conversation with an Anthropic model has marks for its cache."""
+        written = super().messages(ask)
+        claude = self.provider == "anthropic" or "claude" in self.model
+        return dialects.marked(written) if ask.messages and claude else written
+
+    def dialect(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """A conversation with native calls as this provider wants it."""
+        return dialects.once(messages) if "gemini" in self.model else super().dialect(messages)
+
+    def find_window(self) -> Window:
+        """The window by what is known; of Ollama what each request asks for."""
+        if not self.provider.startswith("ollama"):
+            return super().find_window()
+        said = self.options.get("num_ctx") or self.context
+        return Window(said, "the settings") if said else Window(OLLAMA_CONTEXT, "what Ollama is asked for")
 
     async def load(self) -> None:
         """Import litellm in a thread."""
@@ -58,7 +77,7 @@ class LiteLLM(Provider):
             **self.optional(ask, self._form(ask, litellm)),
         }
         if self.provider.startswith("ollama"):
-            request["num_ctx"] = OLLAMA_CONTEXT
+            request["num_ctx"] = self.context or OLLAMA_CONTEXT
         if self.api_base:
             request["api_base"] = self.api_base
             if self.provider == "openai" and not os.environ.get("OPENAI_API_KEY"):
@@ -73,11 +92,12 @@ class LiteLLM(Provider):
         """The response_format: the schema, any JSON object, or None for the prompt alone."""
         if ask.form.kind != "json" or "response_format" in self.refused:
             return None
-        small = self.count(json.dumps(ask.schema)) <= SCHEMA_TOKENS
+        wanted = self.schema_of(ask)
+        small = self.count(json.dumps(wanted)) <= SCHEMA_TOKENS
         if small and (
             self.provider.startswith("ollama") or litellm.supports_response_schema(model=self.model)
         ):
-            schema = {"name": "reply", "schema": dict(ask.schema), "strict": False}
+            schema = {"name": "reply", "schema": wanted, "strict": False}
             return {"type": "json_schema", "json_schema": schema}
         supported = litellm.get_supported_openai_params(model=self.model) or []
         # for Claude, litellm turns it into a tool call without properties, which leads to empty objects
@@ -96,7 +116,7 @@ class LiteLLM(Provider):
         cost = self._used(litellm, response, prompt, completion)
         if choice.finish_reason == "content_filter":
             raise self.withheld(cost)
-        context = self.options.get("num_ctx", OLLAMA_CONTEXT)
+        context = self.window
         if self.provider.startswith("ollama") and prompt >= context - 1:
             raise ProviderError(
                 f"{self.name}: the prompt did not fit into the context of {context} tokens and was "

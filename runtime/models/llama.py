@@ -18,15 +18,18 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from kernel.asking.messages import sent
 from kernel.asking.responder import Ask, Reply, Tier, Usage, Waits
 from kernel.document.model import Document
 from kernel.errors import ConfigurationError, ProviderError
+from runtime.models import json_form
+from runtime.models.gguf import trained_context
 from runtime.models.grammar import Grammar, grammar
 
 if TYPE_CHECKING:
     from runtime.models.llama_engine import Model
 
-FRAME = 64  # tokens that a chat template adds, at most, in estimates
+FRAME = 64  # tokens that a chat template adds to two messages, at most, in estimates
 WARMER = 0.2  # what each further sample adds to it, since a small model is sure of its errors
 SAMPLING = 0.7  # the temperature of a reply after the likely one. Source: small-models.md, "What was seen" 6
 
@@ -65,11 +68,22 @@ class Llama:
         self.path = path.resolve()
         self.name = name or f"llama:{path.name}"
         self.tier: Tier = tier
-        self.context, self.max_tokens = context, max_tokens
+        self.context = min(context, trained_context(self.path) or context)
+        self.max_tokens = max_tokens
         self.temperature, self.top_p = temperature, top_p
         self.timeout = timeout.get("total") if isinstance(timeout, Mapping) else timeout
         self._warmed = False
         self._hardware = (threads or os.cpu_count() or 1, gpu_layers)
+
+    @property
+    def window(self) -> int:
+        """Tokens that a conversation and its reply may have together."""
+        return self.context
+
+    @property
+    def window_source(self) -> str:
+        """Where that number comes from."""
+        return "what the model is loaded with"
 
     def warm(self) -> None:
         """Begin to load the model in its thread."""
@@ -88,7 +102,9 @@ class Llama:
 
     def estimate(self, ask: Ask) -> Usage:
         """The prompt in its template and the longest reply, at no cost."""
-        return Usage(self.count(ask.system) + self.count(ask.user) + FRAME, self._longest(ask))
+        messages = _written(ask)
+        prompt = sum(self.count(each["content"]) for each in messages)
+        return Usage(prompt + FRAME // 2 * len(messages), self._longest(ask))
 
     async def answer(self, ask: Ask) -> Reply | Waits:
         """Generate the reply in the model's thread; cancelling stops it at the next token."""
@@ -115,7 +131,7 @@ class Llama:
             return Reply("", self.name, truncated=True)  # cancelled while it was queued
         model = self.load()
         form = self._grammar(ask) if ask.form.kind == "json" else None
-        prompt = model.prompt(ask.system, ask.user) + model.tokens(ask.form.begins)
+        prompt = model.prompt(_written(ask)) + model.tokens(ask.form.begins)
         room = model.context - len(prompt)
         if room < min(self._longest(ask), (form.reserve if form else 0) + 2 * _engine().SPARE):
             raise ProviderError(
@@ -133,11 +149,13 @@ class Llama:
         whole, hurried = writer.write(prompt, longest, stop, fenced=ask.form.kind == "block")
         used = Usage(len(prompt), len(writer.tokens))
         text = ask.form.begins + writer.text
+        text = json_form.read_turn(text) if ask.phase == json_form.TURN else text
         return Reply(text, self.name, used, truncated=hurried or not whole)
 
     def _grammar(self, ask: Ask) -> Grammar:
+        schema = ask.schema or (json_form.schema(ask.tools) if ask.tools else {})
         try:
-            return grammar(ask.schema, ask.words)
+            return grammar(schema, ask.words)
         except ValueError as error:
             raise ProviderError(
                 f"{self.name}: the schema of {ask.phase.upper()} has no grammar: {error}"
@@ -154,6 +172,11 @@ class Llama:
         }
         used = Usage(len(prompt), sum(map(len, tokens)))
         return Reply(options[likely.index(best)], self.name, used, scores=scores)
+
+
+def _written(ask: Ask) -> Sequence[Mapping[str, str]]:
+    """The messages of an ask. A model in this process declares no tools: calls are text."""
+    return json_form.conversation(ask.messages, ask.tools) if ask.messages else sent(ask)
 
 
 def _engine() -> ModuleType:

@@ -9,7 +9,7 @@ import math
 import re
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, cached_property
 from importlib import import_module
@@ -70,9 +70,9 @@ class Model:
         """The text of a token; "" for a special one."""
         return self.llama.detokenize([token], special=False)
 
-    def prompt(self, system: str, user: str) -> list[int]:
-        """Tokens of the prompt in the model's template; text never becomes special tokens."""
-        pieces = self._framed(system, user)
+    def prompt(self, messages: Sequence[Mapping[str, str]]) -> list[int]:
+        """Tokens of messages in the model's template; text never becomes special tokens."""
+        pieces = self._framed(messages)
         if not any(special in text for text, may in pieces if not may for special in self.specials):
             # at once: some tokenizers add spaces between pieces
             pieces = [("".join(text for text, _ in pieces), True)]
@@ -100,22 +100,23 @@ class Model:
         """Whether a token ends a reply."""
         return token == self.end or bool(self.api.llama_vocab_is_eog(self.vocabulary, token))
 
-    def _framed(self, system: str, user: str) -> list[tuple[str, bool]]:
+    def _framed(self, messages: Sequence[Mapping[str, str]]) -> list[tuple[str, bool]]:
         """Pieces of the prompt, and whether each may contain special tokens."""
         template = self.llama.metadata.get("tokenizer.chat_template")
-        both = f"{system}\n\n{user}"
-        for roles, texts in ((["system", "user"], [system, user]), (["user"], [both])):
-            marks = [f"\x02{role}\x03" for role in roles]
+        said = [each["role"] for each in messages], [each["content"] for each in messages]
+        for roles, texts in (said, _without_system(*said)):
+            marks = [f"\x02{role} {place}\x03" for place, role in enumerate(roles)]
             frame = self._render(template, roles, marks) if template else ""
             places = [frame.find(mark) for mark in marks]
-            if min(places) < 0 or places != sorted(places):
+            if not places or min(places) < 0 or places != sorted(places):
                 continue  # the template lacks the role or changes the order
             pieces: list[tuple[str, bool]] = []
             for mark, text in zip(marks, texts, strict=True):
                 before, _, frame = frame.partition(mark)
                 pieces += [(before, True), (text, False)]
             return [*pieces, (frame, True)]
-        return [(f"{both}\n\n", False)]
+        texts = [each["content"] for each in messages]
+        return [("\n\n".join(texts) + "\n\n", False)]
 
     def _render(self, template: str, roles: list[str], texts: list[str]) -> str:
         formats = import_module("llama_cpp.llama_chat_format")
@@ -177,6 +178,13 @@ class Model:
         finally:
             self.api.llama_batch_free(batch)
         self.llama.n_tokens = start + len(tokens)
+
+
+def _without_system(roles: list[str], texts: list[str]) -> tuple[list[str], list[str]]:
+    """The messages for a template without that role: it begins the first message of the user."""
+    if roles[:2] != ["system", "user"]:
+        return roles, texts
+    return roles[1:], ["\n\n".join(texts[:2]), *texts[2:]]
 
 
 class Writer:

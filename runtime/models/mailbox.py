@@ -15,11 +15,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from kernel.asking.messages import new_from, prompt_tokens
 from kernel.asking.responder import Ask, Reply, Tier, Usage, Waits
 from kernel.document.escaping import to_json
 from kernel.document.model import Document
 from kernel.errors import ConfigurationError, ProviderError, ReplyError
 from kernel.loop.budget import estimate_tokens
+from runtime.models.json_form import TURN, conversation, read_turn
+from runtime.models.window import REMOTE
 from runtime.text.json_reader import read_reply
 
 SUFFIXES = (".reply.json", ".reply.md")
@@ -41,6 +44,7 @@ class Mailbox:
         wait: float | None = None,
         poll: float = 2.0,
         settle: float = UNREADABLE,
+        context: int = REMOTE,
     ) -> None:
         """Use that folder.
 
@@ -52,6 +56,8 @@ class Mailbox:
         self.name = name
         self.tier: Tier = tier
         self.wait, self.poll, self.settle = wait, poll, settle
+        self.window = context
+        """Tokens that a conversation and its reply may have together."""
 
     def offers(self, task: str, document: Document) -> float | None:
         """Accept any attempt."""
@@ -59,7 +65,7 @@ class Mailbox:
 
     def estimate(self, ask: Ask) -> Usage:
         """The prompt and the longest reply; the price is unknown here, so it is 0."""
-        return Usage(self.count(ask.system) + self.count(ask.user), ask.max_tokens)
+        return Usage(prompt_tokens(ask, self.count), ask.max_tokens)
 
     def count(self, text: str) -> int:
         """Tokens by the conservative estimate."""
@@ -78,8 +84,8 @@ class Mailbox:
             finally:
                 with suppress(OSError):
                     request.unlink()
-        used = Usage(self.count(ask.system) + self.count(ask.user), self.count(text))
-        return Reply(text, self.name, used)
+        used = Usage(prompt_tokens(ask, self.count), self.count(text))
+        return Reply(read_turn(text) if ask.phase == TURN else text, self.name, used)
 
     def _write(self, request: Path, ask: Ask) -> None:
         try:
@@ -132,7 +138,7 @@ def withdraw(folder: Path, run: str) -> None:
 
 def ask_file(ask: Ask, request: Path) -> str:
     """The file of an ask: a head for programs, the exact prompt, and how to answer."""
-    prompt = f"{ask.system}\n\n{ask.user}"
+    prompt = _conversation(ask) if ask.messages else f"{ask.system}\n\n{ask.user}"
     head = {
         "format": 1,
         "key": ask.key,
@@ -155,6 +161,17 @@ def ask_file(ask: Ask, request: Path) -> str:
         f"To answer, put one JSON object into `{stem}.reply.json` (or `{stem}.reply.md`) beside this file.\n"
         "Write it elsewhere and move it here, or write it in place: an incomplete answer is not read yet.\n"
     )
+
+
+def _conversation(ask: Ask) -> str:
+    """The messages in the form without declared tools; what no earlier ask has shown comes last."""
+    written = conversation(ask.messages, ask.tools)
+    new, last = new_from(written), len(written)
+    lines = [
+        f"<!-- {number} of {last}, {each['role']}{', new' if number > new else ''} -->\n\n{each['content']}"
+        for number, each in enumerate(written, 1)
+    ]
+    return "\n\n".join(lines)
 
 
 def _answers(request: Path) -> list[Path]:

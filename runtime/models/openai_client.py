@@ -11,21 +11,33 @@ import json
 import sys
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from dataclasses import dataclass
+from threading import Thread
 from typing import TYPE_CHECKING, Any, cast
 
+from kernel.asking.native import object_of
 from kernel.asking.responder import Ask, Reply
 from kernel.document.amounts import whole
+from kernel.document.escaping import to_json
 from kernel.document.redaction import secret_of
 from kernel.errors import ProviderError
+from runtime.models import dialects
 from runtime.models.endpoints import ALIASES, ENDPOINTS, OWN
 from runtime.models.prices import usage
-from runtime.models.provider import SCHEMA_TOKENS, Provider
-from runtime.received import ACCEPTED, held
+from runtime.models.provider import SCHEMA_TOKENS, Provider, encodable
+from runtime.models.window import in_answer, in_props, in_table
+from runtime.received import ACCEPTED, held, hold
 
 if TYPE_CHECKING:
     import httpx
 
+WINDOW_SECONDS = 5.0
+"""The longest wait for each piece of a server's list of models."""
+LARGEST_LIST = 4_000_000
+"""Bytes of that list that are read."""
+DONE = "[DONE]"
+"""The last event of a stream."""
 LARGEST_ERROR = 100_000
 """Characters of an error's answer that are read as JSON."""
 
@@ -45,17 +57,17 @@ class OpenAI(Provider):
     def __init__(self, model: str, *, native: bool | None = None, **settings: Any) -> None:
         """Name a model. The other settings are those of `Provider`.
 
-        native: whether its tool calls have the provider's own form; default by the table of servers.
+        native: whether its tool calls have the provider's own form; by default that is tried once.
         """
         first, slash, rest = model.partition("/")
         provider = ALIASES.get(first, first) if slash else "openai"
         known, own = ENDPOINTS[provider], settings.get("api_base")
         self.endpoint = OWN if own and not known.local else known
         self._key = known.key  # also for an address of one's own: no other provider's key is sent there
-        native = self.endpoint.native if native is None else native
         name = f"{provider}/{rest}" if slash else model
-        super().__init__(name, **{"name": model, "native": native, **settings})
+        super().__init__(name, **{"name": model, "tools": native, **settings})
         self.url = self.api_base or known.url
+        self._asked: Thread | None = None
         self._client: tuple[httpx.AsyncClient, asyncio.AbstractEventLoop] | None = None
 
     @property
@@ -63,10 +75,50 @@ class OpenAI(Provider):
         """The environment variable with the key; "" if the server needs none."""
         return self.key_env or self._key
 
+    def dialect(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """A conversation with native calls as this provider wants it."""
+        google = self.endpoint is ENDPOINTS["gemini"] and dialects.for_signatures(self.model)
+        return dialects.signed(messages) if google else super().dialect(messages)
+
     async def load(self) -> None:
         """Import the package in a thread, and make its client: that takes longer than some time-outs."""
         await asyncio.to_thread(_httpx)
         self._connected()
+        self.warm()
+
+    def warm(self) -> None:
+        """Begin to ask the server for its window, once. Nobody waits for the answer."""
+        if self._asked is None:
+            self._asked = Thread(target=self.ask_window, daemon=True)
+            self._asked.start()
+
+    def ask_window(self) -> None:
+        """Ask the server for its window, if nothing better is known, and remember the answer.
+
+        What goes wrong means that it does not say.
+        """
+        if self.context or (in_table(self.model) and not self.api_base and not self.is_local):
+            return
+        with suppress(Exception):  # an answer from outside, which nothing depends on
+            name, timeout = self.model.partition("/")[2] or self.model, WINDOW_SECONDS
+            headers = {"Authorization": f"Bearer {self._bearer()}", **ACCEPTED}
+            hooks = {"response": [lambda response: hold(response, LARGEST_LIST, _httpx())]}
+            verify = not self.url.startswith("http://")
+            with _httpx().Client(
+                headers=headers, timeout=timeout, event_hooks=hooks, verify=verify
+            ) as client:
+                window, trained = in_answer(client.get(f"{self.url.rstrip('/')}/models").json(), name)
+                if not window and trained:  # llama.cpp: the server may have been started with less
+                    props = client.get(f"{self.url.rstrip('/').removesuffix('/v1')}/props")
+                    window = in_props(props.json()) if props.is_success else None
+            if found := window or trained:
+                self.servers.learn(self.server, window=found)
+
+    def _bearer(self) -> str:
+        """The key; a server on the user's own machine needs none."""
+        if self.endpoint.local and not self.key_env:
+            return (self.key_name and secret_of(self.key_name)) or "none"
+        return self.key(self.key_name)
 
     async def send(self, ask: Ask, seconds: float) -> Reply:
         """Make one call and read the stream of its reply."""
@@ -95,6 +147,9 @@ class OpenAI(Provider):
                 event = await anext(events, None)
             if event is None:
                 break
+            if event == DONE:
+                received.finish = received.finish or ("stop" if received.begun else "")
+                break
             received.take(json.loads(event), ask)
         if not received.finish:
             raise ConnectionResetError("the stream ended in the middle of the reply")
@@ -110,16 +165,10 @@ class OpenAI(Provider):
         """The client. Its connections belong to one event loop."""
         loop = asyncio.get_running_loop()
         if self._client is None or self._client[1] is not loop:
-            optional = self.endpoint.local and not self.key_env
-            key = (
-                (self.key_name and secret_of(self.key_name)) or "none"
-                if optional
-                else self.key(self.key_name)
-            )
             timeout = _httpx().Timeout(self.timeout.total, connect=self.timeout.connect)
             client = _httpx().AsyncClient(
                 base_url=self.url,
-                headers={"Authorization": f"Bearer {key}", **ACCEPTED},
+                headers={"Authorization": f"Bearer {self._bearer()}", **ACCEPTED},
                 event_hooks={"response": [held]},
                 timeout=timeout,
                 follow_redirects=True,
@@ -142,13 +191,16 @@ class OpenAI(Provider):
 
     def _form(self, ask: Ask) -> dict[str, Any]:
         """The schema of the reply if it is small, else any JSON object."""
-        if self.count(json.dumps(ask.schema)) > SCHEMA_TOKENS:
+        wanted = self.schema_of(ask)
+        if self.count(json.dumps(wanted)) > SCHEMA_TOKENS:
             return {"type": "json_object"}
-        schema = {"name": "reply", "schema": dict(ask.schema), "strict": False}
+        schema = {"name": "reply", "schema": wanted, "strict": False}
         return {"type": "json_schema", "json_schema": schema}
 
     def _reply(self, ask: Ask, received: _Received) -> Reply:
-        text = self.text_of(ask, list(received.calls.values()), received.text)
+        # halves of a surrogate pair may have come in two pieces
+        calls = [(each.name, encodable(each.arguments)) for each in received.calls]
+        text = self.text_of(ask, calls, encodable(received.text))
         used = received.used
         prompt, completion = self.tokens(ask, used.get("prompt_tokens"), used.get("completion_tokens"), text)
         details = used.get("prompt_tokens_details")
@@ -177,13 +229,34 @@ async def _limit(seconds: float, what: str) -> AsyncGenerator[None]:
 
 
 async def _events(response: httpx.Response) -> AsyncGenerator[str]:
-    """The data of each server-sent event; this protocol puts each on one line."""
-    async for line in response.aiter_lines():
-        data = line.removeprefix("data:").strip() if line.startswith("data:") else ""
-        if data == "[DONE]":
-            return
-        if data:
-            yield data
+    """The data of each server-sent event; this protocol puts each on one line.
+
+    Only line feeds end a line: a text may hold U+2028 and others that Python counts as such.
+    """
+    rest = ""
+    async for text in response.aiter_text():
+        *lines, rest = f"{rest}{text}".split("\n")
+        for line in lines:
+            if data := line.removeprefix("data:").strip() if line.startswith("data:") else "":
+                yield data
+    if data := rest.removeprefix("data:").strip() if rest.startswith("data:") else "":
+        yield data
+
+
+@dataclass
+class _Call:
+    """What has come of a call so far."""
+
+    place: int | None
+    id: str
+    name: str = ""
+    arguments: str = ""
+
+    def ends_before(self, name: str, id: str) -> bool:
+        """Whether a piece with a name and this id begins another call."""
+        if id and self.id:
+            return id != self.id
+        return bool(self.arguments) and (name != self.name or object_of(self.arguments) is not None)
 
 
 class _Received:
@@ -191,8 +264,7 @@ class _Received:
 
     def __init__(self) -> None:
         self.text = self.refusal = ""
-        self.calls: dict[int, tuple[str, str]] = {}
-        """Name and arguments of each tool call, by its place."""
+        self.calls: list[_Call] = []
         self.begun = False  # whether a piece of it, or of the model's thinking, has come
         self.finish = ""
         self.used: dict[str, Any] = {}
@@ -220,13 +292,26 @@ class _Received:
                 self.text += text
                 ask.on_text(text)
             self.refusal += delta.get("refusal") or ""
-            for at, call in enumerate(delta.get("tool_calls") or ()):
-                place = call.get("index", at)
-                name, given = self.calls.get(place, ("", ""))
-                function: Mapping[str, Any] = call.get("function") or {}
-                new, more = function.get("name") or "", function.get("arguments") or ""
-                self.calls[place] = (name + new, given + more)
-                ask.on_text(f"{new} {more}" if new else more)
+            for call in delta.get("tool_calls") or ():
+                self._take_call(call, ask)
+
+    def _take_call(self, piece: Mapping[str, Any], ask: Ask) -> None:
+        """Take a piece of a call: of a new one, or more of one that has begun.
+
+        Some servers number all calls 0 or none, and some repeat the name in each piece.
+        """
+        function: Mapping[str, Any] = piece.get("function") or {}
+        name, given = function.get("name") or "", function.get("arguments") or ""
+        given = given if isinstance(given, str) else to_json(given)
+        place, id = piece.get("index"), piece.get("id") or ""
+        begun = [each for each in self.calls if place is None or each.place == place]
+        call = begun[-1] if begun else None
+        if call is None or (name and call.ends_before(name, id)):
+            call = _Call(place, id)
+            self.calls.append(call)
+        call.name += "" if name == call.name else name
+        call.arguments += given
+        ask.on_text(f"{name} {given}" if name else given)
 
 
 def _text_in(content: Any) -> str:

@@ -18,31 +18,36 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from functools import cache
+from functools import cache, cached_property
 from importlib import import_module
 from typing import Any, cast
 
-from kernel.asking.native import ENDS, reply_text
-from kernel.asking.prompt import FORM
+from kernel.asking.messages import Message, calls_of, prompt_tokens, sent
+from kernel.asking.native import object_of, turn_text
 from kernel.asking.responder import FREE, Ask, Reply, Tier, Usage, Waits
+from kernel.asking.turn import TURN
 from kernel.document.amounts import clamped, whole
+from kernel.document.escaping import to_json
 from kernel.document.model import Document
 from kernel.document.redaction import learn_secrets, redact, secret_of
 from kernel.errors import ConfigurationError, FractalError, ProviderError
 from kernel.loop.budget import estimate_tokens
+from runtime.models import dialects, json_form
 from runtime.models.prices import (
+    LOCAL_PROVIDERS,
     NOTHING,
     Price,
-    entry_of,
     known_price,
     litellm_folder,
     usage,
 )
+from runtime.models.servers import Servers
+from runtime.models.window import LOCAL, REMOTE, Window, in_table, valid
 from runtime.received import LIMIT, TooLarge, of_reply
 from runtime.workspace.settings import Timeouts, is_loopback
 
 SCHEMA_TOKENS = 100  # larger schemas are described in words; kernel.md, "Prompt"
-MESSAGE_TOKENS = 12  # the overhead of two messages
+MESSAGE_TOKENS = 6  # the overhead of a message
 SAMPLING = 0.7  # the temperature of a reply to a small question after the likely one
 LONGEST_WAIT = 60.0  # seconds between two attempts, unless the provider asks for more
 LONGEST_REQUESTED = 3600.0  # seconds that a provider can make this process wait
@@ -60,6 +65,9 @@ KEYS = {
     "bedrock": "AWS_ACCESS_KEY_ID",
 }
 """The variables of providers that litellm serves, where they are not named `PROVIDER_API_KEY`."""
+EMPTY = "(nothing)"
+"""What stands for an empty message, which some providers refuse."""
+_STRANGE = re.compile(r"[^a-zA-Z0-9_-]")
 _CLASSES = re.compile(r"^(?:(?:litellm\.)?\w*(?:Error|Exception|Timeout)(?:: | - ))+")
 
 
@@ -75,6 +83,10 @@ def limits_of(value: Any) -> Timeouts:
     usual, total = Timeouts(), float(value)
     first, idle = min(usual.first_token, total), min(usual.idle, total)
     return Timeouts(connect=min(usual.connect, total), first_token=first, idle=idle, total=total)
+
+
+OLLAMA = 11434
+"""The port of Ollama's server."""
 
 
 class Provider(ABC):
@@ -99,7 +111,9 @@ class Provider(ABC):
         max_tokens: int | None = None,
         thinking_tokens: int = 0,
         options: Mapping[str, Any] | None = None,
-        native: bool = False,
+        tools: bool | None = None,
+        context: int | None = None,
+        servers: Servers | None = None,
     ) -> None:
         """Name a model.
 
@@ -111,7 +125,9 @@ class Provider(ABC):
         max_tokens: a limit for replies below the ask's.
         thinking_tokens: additional tokens for the model's thinking.
         options: more arguments of the request, such as temperature.
-        native: whether tool calls have the provider's own form.
+        tools: whether calls of a turn have the provider's own form; None tries it once.
+        context: tokens of a conversation and its reply; None takes what is known of the model.
+        servers: what earlier runs found out about this server.
         """
         self.model = model
         self.name = name or model
@@ -120,7 +136,8 @@ class Provider(ABC):
         self.key_env = key_env
         self.given_price = price
         self.price = price or known_price(model) or (NOTHING if is_loopback(api_base) else None)
-        self.context: int | None = entry_of(model).get("max_input_tokens")  # tokens, where it is known
+        self.context = context
+        self.servers = servers or Servers()
         self.timeout = limits_of(timeout)
         self.retries, self.backoff = retries, backoff
         self.patience, self.deadline = patience, deadline
@@ -132,12 +149,54 @@ class Provider(ABC):
         self._at = f"{self.name} at {api_base}" if api_base else self.name
         self.refused: set[str] = set()
         """Optional parts of a request that the server has refused, and that are left out since."""
-        self._native = native
+        self._tools = tools
 
     @property
-    def native(self) -> bool:
-        """Whether tool calls have the provider's own form."""
-        return self._native and "tools" not in self.refused
+    def takes_tools(self) -> bool:
+        """Whether calls of a turn have the provider's own form: as set, else unless its server refused it."""
+        if "tools" in self.refused:
+            return False
+        return (
+            bool(self.servers.known(self.server).get("tools", True)) if self._tools is None else self._tools
+        )
+
+    @property
+    def server(self) -> str:
+        """The name under which facts about this model at its address are remembered."""
+        return f"{self.api_base or self.provider} {self.model}"
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the model runs on the user's own machine."""
+        return is_loopback(self.api_base) or self.provider in LOCAL_PROVIDERS
+
+    @property
+    def window(self) -> int:
+        """Tokens of a conversation and its reply together; the same for the life of this object."""
+        return self._window.tokens
+
+    @property
+    def window_source(self) -> str:
+        """Who says so: the settings, the server, the table of models, or nobody."""
+        return self._window.source
+
+    @cached_property
+    def _window(self) -> Window:
+        return self.find_window()
+
+    def find_window(self) -> Window:
+        """The window by what is known now. A server of one's own knows better than the table."""
+        said = valid(self.servers.known(self.server).get("window"))
+        served = Window(said, "the server") if said else None
+        tokens = in_table(self.model)
+        listed = Window(tokens, "the table of models") if tokens else None
+        if self.context:
+            return Window(self.context, "the settings")
+        first = (served, listed) if self.api_base or self.is_local else (listed, served)
+        # a server that runs a model here says its window, but for Ollama's; a silent one is a gateway
+        runs_here = self.provider in LOCAL_PROVIDERS or f":{OLLAMA}" in (self.api_base or "")
+        usual = Window(LOCAL, "usual for a local model") if runs_here else Window(REMOTE, "usual")
+        return next(filter(None, first), usual)
 
     @property
     def key_name(self) -> str:
@@ -159,10 +218,9 @@ class Provider(ABC):
 
     def estimate(self, ask: Ask) -> Usage:
         """The prompt with its schema and the longest reply, at the model's price."""
-        schema = self.count(json.dumps(ask.schema))
+        schema = 0 if ask.tools else self.count(json.dumps(self.schema_of(ask)))
         form = schema if schema <= SCHEMA_TOKENS else 0
-        form = self.count(json.dumps(list(ask.tools))) if ask.tools else form
-        prompt = self.count(ask.system) + self.count(ask.user) + form + MESSAGE_TOKENS
+        prompt = prompt_tokens(ask, self.count) + form + MESSAGE_TOKENS * len(sent(ask))
         return usage(prompt, self.longest(ask), self.price)
 
     @abstractmethod
@@ -173,23 +231,35 @@ class Provider(ABC):
         """Whether the server refused an optional part of this request, which is now left out for good."""
         words, status = str(error).replace(" ", "_"), status_of(error)
         sent = {*self.optional(ask, OPTIONAL), *({"stream_options"} - self.refused)}
-        if status == 500:  # llama_cpp.server answers so to a form that it does not know
-            sent &= {"response_format"}
+        if status == 500:  # llama.cpp's servers answer so to what they do not know
+            sent &= {"response_format", *({"tools"} if "--jinja" in words else ())}
         elif status not in (400, 404, 422, 501):
             return False
         new = {name for name in sent if OPTIONAL[name] in words}
         self.refused |= new
+        # an error about tools in the middle of a conversation may be about its calls
+        if "tools" in new and ask.phase == TURN and not _has_calls(ask) and self._tools is None:
+            self.servers.learn(self.server, tools=False)
         return bool(new)
 
-    def messages(self, ask: Ask) -> list[dict[str, str]]:
-        """The prompt. A server that has refused native calls gets the tools in words."""
-        system = ask.system
-        if ask.tools and "tools" in self.refused:
-            system = f"{system}\n\n{FORM}{ask.words}\n\n{_listed(ask.tools)}"
+    def messages(self, ask: Ask) -> list[dict[str, Any]]:
+        """The prompt. A server that takes no native calls gets calls and tools in words."""
+        if ask.messages:
+            if not self._declares(ask):
+                return [_encodable(each) for each in json_form.conversation(ask.messages, ask.tools)]
+            return self.dialect([_encodable(wire(each)) for each in ask.messages])
         return [
-            {"role": "system", "content": encodable(system)},
+            {"role": "system", "content": encodable(ask.system)},
             {"role": "user", "content": encodable(ask.user)},
         ]
+
+    def dialect(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """A conversation with native calls as this provider wants it."""
+        return dialects.mistral(messages) if dialects.for_mistral(self.model) else messages
+
+    def _declares(self, ask: Ask) -> bool:
+        """Whether this ask's tools are declared to the server, and its calls have the provider's own form."""
+        return bool(ask.tools) and self.takes_tools
 
     def optional(self, ask: Ask, form: Mapping[str, Any] | None) -> dict[str, Any]:
         """The parts of a request that a server may refuse: tools, or the form of the reply; temperature.
@@ -197,7 +267,7 @@ class Provider(ABC):
         The first reply is the likely one; after a refused one, another is wanted.
         """
         parts: dict[str, Any] = {}
-        if ask.tools:
+        if self._declares(ask):
             parts["tools"] = [dict(tool) for tool in ask.tools]
         elif ask.form.kind == "json" and form:
             parts["response_format"] = dict(form)
@@ -205,10 +275,14 @@ class Provider(ABC):
             parts["temperature"] = SAMPLING if ask.sample else 0.0
         return {name: part for name, part in parts.items() if name not in self.refused}
 
+    def schema_of(self, ask: Ask) -> dict[str, Any]:
+        """The schema of the reply; of a turn without one, that of its calls as text."""
+        return dict(ask.schema or (json_form.schema(ask.tools) if ask.messages else {}))
+
     def tokens(self, ask: Ask, prompt: Any, completion: Any, text: str) -> tuple[int, int]:
         """Prompt and completion tokens: what the server reports, else their counts."""
         return (
-            whole(prompt, 0) or self.count(ask.system) + self.count(ask.user),
+            whole(prompt, 0) or prompt_tokens(ask, self.count),
             whole(completion, 0) or self.count(text),
         )
 
@@ -220,7 +294,11 @@ class Provider(ABC):
 
     def text_of(self, ask: Ask, calls: Sequence[tuple[str, str]], text: str) -> str:
         """The reply as text: native calls, by name and arguments, become a turn."""
-        return reply_text(calls, text) if ask.tools and "tools" not in self.refused else text
+        if ask.phase != TURN:
+            return text
+        if calls:
+            return turn_text(calls, text)
+        return json_form.turn_in(text, ask.tools) if self._declares(ask) else json_form.read_turn(text)
 
     @abstractmethod
     async def load(self) -> None:
@@ -407,15 +485,6 @@ def status_of(error: Exception) -> int:
     return int(getattr(error, "status_code", None) or 500)
 
 
-def _listed(tools: Sequence[Mapping[str, Any]]) -> str:
-    """The tools of a request as text."""
-    functions = [tool["function"] for tool in tools if tool["function"]["name"] not in ENDS]
-    lines = [
-        f"{f['name']}({', '.join(f['parameters']['properties'])}): {f['description']}" for f in functions
-    ]
-    return "\n".join(["Tools:", *lines])
-
-
 def error_message(error: Exception) -> str:
     """The provider's message in one line, without litellm's prefix of class names."""
     body = getattr(error, "body", None)
@@ -435,6 +504,44 @@ def _header(error: Exception, name: str) -> str | None:
 def encodable(text: str) -> str:
     """Replace unpaired surrogates, which cannot be sent."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _has_calls(ask: Ask) -> bool:
+    return any(map(calls_of, ask.messages))
+
+
+def _encodable(value: Any) -> Any:
+    """A message with each text in it encodable."""
+    if isinstance(value, str):
+        return encodable(value)
+    if isinstance(value, Mapping):
+        return {name: _encodable(each) for name, each in cast(Mapping[str, Any], value).items()}
+    return (
+        [_encodable(each) for each in cast(Sequence[Any], value)]
+        if isinstance(value, list | tuple)
+        else value
+    )
+
+
+def wire(message: Message) -> Message:
+    """A message as every provider accepts it, whatever a model has written in its calls.
+
+    Names have 1 to 64 of the permitted characters, arguments are a JSON object, and no content is empty.
+    """
+    called = calls_of(message)
+    empty = None if called else EMPTY
+    content = message.get("content") or ""
+    fixed: dict[str, Any] = {**message, "content": content if content.strip() else empty}
+    if called:
+        fixed["tool_calls"] = [_wire_call(*each) for each in called]
+    return fixed
+
+
+def _wire_call(id: str, name: str, arguments: str) -> dict[str, Any]:
+    args = object_of(arguments)
+    given = to_json({"text": arguments}) if args is None else arguments if args else "{}"
+    function = {"name": _STRANGE.sub("_", name)[:64] or "unknown", "arguments": given}
+    return {"id": id, "type": "function", "function": function}
 
 
 @cache

@@ -14,12 +14,15 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from kernel.asking.messages import prompt_tokens
 from kernel.asking.responder import Ask, Reply, Tier, Usage, Waits
+from kernel.asking.turn import TURN
 from kernel.document.model import Document
 from kernel.errors import ConfigurationError, DocumentError, ProviderError
 from kernel.loop.budget import estimate_tokens
 from kernel.store.call_log import ReplyLog
 from kernel.store.files import FileStore
+from runtime.models.window import REMOTE
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,13 @@ class Replay:
     reads_prompt = True
 
     def __init__(
-        self, log: Path, name: str = "replay", tier: Tier = "worker", *, strict: bool = False
+        self,
+        log: Path,
+        name: str = "replay",
+        tier: Tier = "worker",
+        *,
+        strict: bool = False,
+        context: int = REMOTE,
     ) -> None:
         if not log.is_file():
             raise ConfigurationError(f"{log}: no log of replies to replay")
@@ -50,8 +59,11 @@ class Replay:
         self.name = name
         self.tier: Tier = tier
         self.strict = strict
+        self.window = context
+        """Tokens that a conversation and its reply may have together."""
         self.differing: list[str] = []  # places whose prompt differs from the recorded one
         self._by_place: dict[Place, tuple[str, Reply]] = {}
+        self._taken: set[Place] = set()  # places of an earlier version that were replayed
         self._by_digest: dict[str, list[Place]] = {}  # places whose reply is unused
         recorded = ReplyLog(log)
         self._read({key: reply for key in recorded.replies if (reply := recorded.reply(key))})
@@ -73,7 +85,7 @@ class Replay:
 
     def estimate(self, ask: Ask) -> Usage:
         """The prompt and the longest reply, at no cost."""
-        return Usage(self.count(ask.system) + self.count(ask.user), ask.max_tokens)
+        return Usage(prompt_tokens(ask, self.count), ask.max_tokens)
 
     def count(self, text: str) -> int:
         """Tokens by the conservative estimate."""
@@ -82,6 +94,8 @@ class Replay:
     async def answer(self, ask: Ask) -> Reply | Waits:
         """The recorded reply; `ProviderError` if the recorded run had no such ask."""
         place, digest = _place(ask.key, ask.run)
+        if ask.phase == TURN and place not in self._by_place:
+            place = self._earlier(place, ask) or place
         recorded, reply = self._by_place.get(place, ("", None))
         left = self._by_digest.get(digest, [])
         if recorded == digest:
@@ -110,6 +124,14 @@ class Replay:
                 f"{self.name}: the recorded run had no reply to {place}; {self._nearest(place)}"
             )
         return replace(reply, usage=replace(reply.usage, usd=0.0))
+
+    def _earlier(self, place: Place, ask: Ask) -> Place | None:
+        """The place of a turn in a run of an earlier version: its plan first, then its calls in order."""
+        phases = ("work",) if ask.document.planned else ("fused", "plan")
+        here = [each for each in self._by_place if (each.loop, each.attempt) == (place.loop, place.attempt)]
+        left = [each for each in here if each.phase in phases and each not in self._taken]
+        self._taken.update(left[:1])
+        return left[0] if left else None
 
     def _nearest(self, place: Place) -> str:
         of_loop = [str(each) for each in self._by_place if each.loop == place.loop]

@@ -3,7 +3,8 @@
 A script is one of
 
 - a list: plain replies are used in the order of the asks;
-- a mapping from a phase (`plan`) or phase and level (`plan/tool`) to a reply, or to a list of them in order;
+- a mapping from a phase (`turn`, `check`) or phase and level (`turn/tool`) to a reply, or to a list of them
+  in order; `plan` and `fused` name the first turn of an attempt, `work` the later ones;
 - a function that takes the ask and returns a reply, plain or awaitable, or raises what a provider would;
 - a file of the first two kinds, YAML or JSON: `scripted:FILE`.
 
@@ -24,11 +25,14 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, cast
 
+from kernel.asking.messages import prompt_text, prompt_tokens
 from kernel.asking.responder import Ask, Reply, Tier, Usage, Waits
+from kernel.asking.turn import TURN
 from kernel.document.model import Document
 from kernel.errors import ConfigurationError, Declined, ProviderError
 from kernel.loop.budget import estimate_tokens
 from runtime.models.prices import NOTHING, Price, usage
+from runtime.models.window import REMOTE
 
 _ERRORS: dict[str, type[Exception]] = {
     "provider": ProviderError,
@@ -62,10 +66,10 @@ class When:
         patterns = [
             (self.loop, ask.loop),
             (self.task, ask.document.task),
-            (self.prompt, f"{ask.system}\n{ask.user}"),
+            (self.prompt, prompt_text(ask)),
         ]
         return (
-            _among(ask.phase, self.phase)
+            any(_among(name, self.phase) for name in _names(ask))
             and _among(ask.document.meta.level, self.level)
             and all(value in (None, getattr(ask, name)) for name, value in same.items())
             and all(pattern is None or re.search(pattern, text) for pattern, text in patterns)
@@ -102,11 +106,14 @@ class Scripted:
         *,
         sure: float | None = 1.0,
         price: Price | None = NOTHING,
+        context: int = REMOTE,
     ) -> None:
         self.name = name
         self.tier: Tier = tier
         self.sure = sure
         self.price = price
+        self.window = context
+        """Tokens that a conversation and its reply may have together."""
         self.asks: list[Ask] = []
         self._entries = [When(reply=replies, times=10**9)] if callable(replies) else _entries(replies)
         self._used = [0] * len(self._entries)
@@ -136,7 +143,7 @@ class Scripted:
 
     def estimate(self, ask: Ask) -> Usage:
         """The prompt and the longest reply, by the conservative estimate."""
-        return usage(self.count(ask.system) + self.count(ask.user), ask.max_tokens, self.price)
+        return usage(prompt_tokens(ask, self.count), ask.max_tokens, self.price)
 
     def count(self, text: str) -> int:
         """Tokens by the conservative estimate."""
@@ -168,7 +175,7 @@ class Scripted:
         raise ProviderError(f"{self.name}: no reply is left for {_label(ask)}; add an entry that fits it")
 
     def _usage(self, ask: Ask, text: str, counts: Mapping[str, Any]) -> Usage:
-        prompt = counts.get("prompt_tokens", self.count(ask.system) + self.count(ask.user))
+        prompt = counts.get("prompt_tokens", prompt_tokens(ask, self.count))
         completion = counts.get("completion_tokens", self.count(text))
         plain = usage(prompt, completion, self.price)
         return Usage(prompt, completion, counts.get("usd", plain.usd), counts.get("calls", 1))
@@ -211,6 +218,14 @@ def _exception(error: str | Mapping[str, str] | Exception, ask: Ask) -> Exceptio
         (error, f"scripted error for {_label(ask)}") if isinstance(error, str) else next(iter(error.items()))
     )
     return _ERRORS[kind](message)
+
+
+def _names(ask: Ask) -> tuple[str, ...]:
+    """The phases as which a script may speak of an ask: a first turn may plan, and later ones work."""
+    if ask.phase != TURN:
+        return (ask.phase,)
+    began = ask.step > 1 or ask.document.planned
+    return (TURN, "work") if began else (TURN, "plan", "fused")
 
 
 def _among(value: str, accepted: str | Sequence[str] | None) -> bool:

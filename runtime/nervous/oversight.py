@@ -10,11 +10,13 @@ from math import inf
 from pathlib import Path
 from typing import Any, cast
 
+from kernel.asking.conversation import by_turns
 from kernel.document.escaping import to_json
 from kernel.document.model import Document, Step, root_id
 from kernel.document.redaction import redact, redact_values
 from kernel.loop.approval import Decider, checks_of
 from kernel.loop.budget import Amount, Bounds
+from kernel.loop.planned import proposed
 from kernel.loop.run_context import RunContext, Session
 from runtime.memory.prompting import LONGEST, Asking
 
@@ -94,12 +96,12 @@ def waiting_steps(document: Document) -> dict[int, Step]:
 
 def planned(document: Document) -> str:
     """The plan of a document as oversight and human see it: its literal steps."""
-    steps = {**document.planned, **waiting_steps(document)}
+    steps = {**proposed(document), **waiting_steps(document)}
     lines = [
         f"{n}. {step.tool or 'subtask'} {to_json(dict(step.args)) if step.args is not None else step.what}"
         for n, step in sorted(steps.items())
     ]
-    lines += [document.text(2, "work")]
+    lines += [] if by_turns(document) else [document.text(2, "work")]  # by turns it is the task
     lines += [f"check: {command}" for command in checks_of(document)]
     return "\n".join(filter(None, [document.text(2, "approach"), *lines]))
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from kernel import disk
 from kernel.document.model import ENDED, Document, Step
 from kernel.errors import FractalError
-from kernel.loop.advance import PLAN_WAITS, REVIEW
+from kernel.loop.planned import PLAN_WAITS, REVIEW, proposed
 from kernel.store.files import FileStore
 from runtime.nervous.decisions import Decision
 from runtime.nervous.oversight import waiting_steps
@@ -66,7 +66,7 @@ def waiting(reader: Reader, decided: Callable[[str], Iterable[Decision]], run: s
 def _waits(reader: Reader, document: Document, decision: Decision | None) -> Waits:
     meta, waits = document.meta, document.meta.waiting or {}
     asks, plan = waits["for"] == "person", waits.get("question") == PLAN_WAITS
-    steps = list((document.planned if plan else waiting_steps(document)).values())
+    steps = list((proposed(document) if plan else waiting_steps(document)).values())
     dangers = [each for step in steps for each in step.evidence.get("dangers", ())]
     return Waits(
         meta.run,

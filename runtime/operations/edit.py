@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -25,17 +26,23 @@ class _Change:
 
 
 def _prepare_edit(
-    ctx: OperationContext, path: str, old: str, new: str, all: bool = False
+    ctx: OperationContext, path: str, new: str, old: str = "", all: bool = False, lines: str = ""
 ) -> tuple[Touch, ...]:
-    change = _edited(ctx, path, old, new, all)
+    change = _edited(ctx, path, old, new, all, lines)
     return (Touch(change.path, bytes_hash(change.after)),)
 
 
 @operation(_prepare_edit)
-def edit(ctx: OperationContext, path: str, old: str, new: str, all: bool = False) -> Result:
-    """Replace the only occurrence of `old`, or with `all` every one."""
-    change = _edited(ctx, path, old, new, all)
+def edit(
+    ctx: OperationContext, path: str, new: str, old: str = "", all: bool = False, lines: str = ""
+) -> Result:
+    """Replace the only occurrence of `old`, with `all` every one, or instead the `lines`, such as "3-5"."""
+    change = _edited(ctx, path, old, new, all, lines)
     save(change.path, change.after, path)
+    if lines and not old:
+        first, last = change.places
+        text = f"replaced lines {first}-{last} of {change.name} by {counted(new.count(chr(10)) + 1, 'line')}"
+        return Result(text, evidence={"path": change.name, "lines": [first, last]})
     count = len(change.places)
     text = f"replaced {counted(count, 'occurrence')} in {change.name} ({_lines(change.places)})"
     return Result(text, evidence={"path": change.name, "replaced": count, "lines": list(change.places[:100])})
@@ -48,9 +55,13 @@ def _refuse(old: str, new: str) -> None:
         raise OperationFailed("old is empty; give the text to replace, or use write")
 
 
-def _edited(ctx: OperationContext, path: str, old: str, new: str, all_of_them: bool) -> _Change:
-    _refuse(old, new)
+def _edited(ctx: OperationContext, path: str, old: str, new: str, all_of_them: bool, lines: str) -> _Change:
     name = relative(ctx, ctx.writable(path))
+    if lines and not old:
+        return _with_lines(ctx, path, name, new, lines)
+    if lines:
+        raise OperationFailed("give either old or lines, not both")
+    _refuse(old, new)
     change = _changed(ctx, path, old, new)
     if change is None:
         raise OperationFailed(f"{name}: {_why_absent(read_text(ctx, path), old)}")
@@ -60,6 +71,26 @@ def _edited(ctx: OperationContext, path: str, old: str, new: str, all_of_them: b
             "give more of the text around it, or all: true"
         )
     return change
+
+
+def _with_lines(ctx: OperationContext, path: str, name: str, new: str, lines: str) -> _Change:
+    """The file with these lines, counted from 1, replaced by whole lines; by nothing if `new` is empty."""
+    hit = re.fullmatch(r"(\d{1,9})(?:\s*-\s*(\d{1,9}))?", lines.strip(), re.ASCII)
+    if not hit:
+        raise OperationFailed(f'lines: {lines!r} is none of "7" and "10-20"')
+    first, last = int(hit[1]), int(hit[2] or hit[1])
+    data = read_utf8(ctx, path)
+    rows = re.findall(rb"[^\n]*\n|[^\n]+", data)
+    if not 1 <= first <= last <= len(rows):
+        raise OperationFailed(f"{name} has {counted(len(rows), 'line')}; there are no lines {first}-{last}")
+    _, becomes = _with_line_ends_of(data, b"", encoded(new, "new"))
+    ends = rows[last - 1].endswith(b"\n")
+    if becomes and ends and not becomes.endswith(b"\n"):
+        becomes += b"\r\n" if rows[last - 1].endswith(b"\r\n") else b"\n"
+    after = b"".join([*rows[: first - 1], becomes, *rows[last:]])
+    if after == data:
+        raise OperationFailed(f"{name}: lines {first}-{last} are so already; there is nothing to replace")
+    return _Change(ctx.writable(path), name, after, (first, last))
 
 
 def _changed(ctx: OperationContext, path: str, old: str, new: str) -> _Change | None:
@@ -141,7 +172,7 @@ def _replaced(
         regular(ctx, path)
         if glob:
             raise OperationFailed(f"{path}: this is a file; leave glob out, or name a folder")
-        return [_edited(ctx, path, old, new, True)], []
+        return [_edited(ctx, path, old, new, True, "")], []
     if not glob:
         raise OperationFailed(f"{path}: this is a folder; say in which files, such as glob: '*.md'")
     changes: list[_Change] = []

@@ -47,8 +47,6 @@ def reply_to(
             return understood
         case "plan":
             return plan()
-        case "fused":
-            return {**understood, **plan()}
         case "check":
             return check()
         case _:

@@ -66,7 +66,7 @@ LANGUAGE = "language.md"
 METHODS = "methods"
 """The folder of learned methods, which has no subfolder `reflexes`."""
 _USES_IT = re.compile(r"\{\{\s*(?:it|they|it_(?!file|column)\w+)\b")
-_LOOKING_COMMANDS = ("grep ", "test -f ", "if test -e ")
+_LOOKING_COMMANDS = ("{ grep ", "grep ", "test -f ", "if test -e ")
 """Beginnings of shell commands of shipped reflexes that only look."""
 _KNOWN = frozenset(
     {

@@ -75,6 +75,8 @@ def enclosed(
     environ: Mapping[str, str],
     private: Sequence[Path] = (),
     mounts: Mapping[Path, Path] | None = None,
+    copy: Path | None = None,
+    lent: Sequence[Path] = (),
     scratch_mb: int = 0,
     lasting: bool = False,
 ) -> Generator[Enclosure]:
@@ -84,19 +86,21 @@ def enclosed(
     empty folder to bind, which is gone afterwards; a visible one (`state`), where `ls | wc -l` would count
     that folder, is watched, and what a command makes there is moved aside when the run is over. `private`
     are folders that it does not see, except what is `visible`. `mounts` are places in `folder` where it
-    sees another folder. `scratch_mb` bounds each folder in memory (0: bubblewrap cannot, or need not).
+    sees another folder. `copy` is seen in the place of `folder`, and may be changed, except the `lent` paths,
+    which are the folder's own. `scratch_mb` bounds each folder in memory (0: bubblewrap cannot, or need not).
 
     While a program that is `lasting` goes on, a person may write the settings that the folder lacks. So these
     are not watched. What stands in them counts once a person has allowed it.
     """
     if folder == Path("/"):
         raise OperationFailed("a command cannot have the whole file system as its folder; choose a folder")
-    if any(path == folder or path in folder.parents for path in (*protected, *own_places(folder))):
+    above = (folder, *folder.parents)
+    if not copy and any(path in above for path in (*protected, *own_places(folder))):
         read_only = True
     enclosure = Enclosure()
     with ExitStack() as stack:
         bound: list[Path] = []
-        for path in _guarded(folder, protected) if not read_only else ():
+        for path in _guarded(folder, protected) if not (read_only or copy) else ():
             if occupied(path) or (hideable(path) and stack.enter_context(placeholder(path))):
                 bound.append(path)
             else:
@@ -105,13 +109,21 @@ def enclosed(
                 bound += [path.resolve()] if folder in path.resolve().parents and path.exists() else []
         sockets = [] if network else listed()
         outside = [path for path in sockets if folder not in path.parents]
-        enclosure.arguments += _file_system(folder, visible, outside, read_only, network, environ, scratch_mb)
+        enclosure.arguments += _file_system(
+            folder, visible, outside, read_only, network, environ, scratch_mb, copy
+        )
+        for path in lent if copy else ():
+            enclosure.arguments += ["--ro-bind", str(path), str(path)]
         for path in _pins(folder, bound):
             enclosure.arguments += ["--bind", str(path), str(path)]
-        repositories, met, pipes = _met(folder)
+        repositories, met, pipes = ([], [], []) if copy else _met(folder)
         for path in [*bound, *(repositories if not read_only else ())]:
             enclosure.arguments += ["--ro-bind", str(path), str(path)]
         masked = [path for path in (*_secrets(environ), *sockets) if folder in path.parents]  # now uncovered
+        if copy:
+            masked = [
+                each for each in masked if _under(each, lent) or occupied(copy / each.relative_to(folder))
+            ]
         masked += [] if network else listened(path for path in met if path not in masked)
         masked += pipes if read_only else ()  # of a read-only folder a pipe can be written
         for path in masked:
@@ -176,6 +188,7 @@ def _file_system(
     network: bool,
     environ: Mapping[str, str],
     scratch_mb: int,
+    copy: Path | None,
 ) -> Iterator[str]:
     """The file system except the protected paths, in the order in which bubblewrap lays it out."""
     yield from ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
@@ -199,7 +212,7 @@ def _file_system(
             withheld += [path / name for name in PRIVATE if (path / name).exists()]
     for path in tools:
         yield from ("--ro-bind", str(path), str(path))
-    yield from ("--ro-bind" if read_only else "--bind", str(folder), str(folder))
+    yield from ("--ro-bind" if read_only else "--bind", str(copy or folder), str(folder))
     shown = [folder, *tools]
     for path in (*withheld, *masked):
         if _under(path, shown) or not _under(path, hidden):

@@ -6,8 +6,9 @@ import os
 import re
 import shutil
 import signal
+import stat
 import subprocess
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -42,7 +43,7 @@ _ATTRIBUTES = "* -text -crlf -ident -filter !eol !working-tree-encoding\n"
 _FILES = {"HEAD": "ref: refs/heads/none\n", "config": _CONFIG, "info/attributes": _ATTRIBUTES}
 _INSIDE: Mapping[str, re.Pattern[str]] = {
     "": re.compile(
-        r"HEAD|config|info|objects|refs|folder|lock|index(\.lock)?|last\.json|list-\w+\.json|\..*\.tmp"
+        r"HEAD|config|info|objects|refs|folder|lock|index(\.lock)?|start|last\.json|list-\w+\.json|\..*\.tmp"
     ),
     "info": re.compile(r"attributes|refs\w*|\..*\.tmp"),
     "refs": re.compile(r"runs"),
@@ -108,9 +109,9 @@ class Shadow:
         return tuple(int(part) for part in version[:2]) >= (2, 37)
 
     def start(
-        self, *words: str, stdin: int = subprocess.DEVNULL, umask: int = 0o077
+        self, *words: str, stdin: int = subprocess.DEVNULL, umask: int = 0o077, index: Path | None = None
     ) -> subprocess.Popen[bytes]:
-        """Start git without the user's settings."""
+        """Start git without the user's settings; `index` is one that it uses in place of its own."""
         if not self._known:
             self._settle()
         folder = self.folder if self.folder.is_dir() else self.home  # it may be gone, or moved
@@ -121,6 +122,7 @@ class Shadow:
             "GIT_DIR": str(self.home),
             "GIT_COMMON_DIR": str(self.home),
             "GIT_WORK_TREE": str(folder),
+            **({"GIT_INDEX_FILE": str(index)} if index else {}),
         }
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # Ctrl-C is for the run alone
         try:
@@ -141,16 +143,25 @@ class Shadow:
         stdin: bytes = b"",
         paths: Collection[str] | None = None,
         umask: int = 0o077,
+        index: Path | None = None,
     ) -> bytes:
         """The output of git; `paths` are its standard input, and it does not run if there are none."""
         if paths is not None and not paths:
             return b""
         stdin = stdin or b"".join(os.fsencode(path) + b"\0" for path in paths or ())
-        process = self.start(*words, stdin=subprocess.PIPE, umask=umask)
+        process = self.start(*words, stdin=subprocess.PIPE, umask=umask, index=index)
         out, errors = process.communicate(stdin)
         if process.returncode:
             raise subprocess.CalledProcessError(process.returncode, words, stderr=errors)
         return out
+
+    def check_out(self, files: Iterable[tuple[int, str, str]], place: Path) -> None:
+        """Write stored files, given as mode, object and path, below the empty folder `place`."""
+        kinds = {stat.S_IFLNK: "120000", stat.S_IFREG: "100644"}
+        lines = [f"{kinds[stat.S_IFMT(mode)]} {oid}\t{path}\0" for mode, oid, path in files]
+        index = place.with_name("index")
+        self.run("update-index", "-z", "--index-info", stdin=os.fsencode("".join(lines)), index=index)
+        self.run("checkout-index", "-a", "-q", f"--prefix={place}/", umask=0o022, index=index)
 
     def forget(self, runs: Callable[[str], bool]) -> None:
         """Delete snapshots that belong only to runs outside `runs`."""

@@ -13,6 +13,7 @@ import functools
 import math
 import os
 import re
+import signal
 import subprocess
 import tempfile
 import time
@@ -37,6 +38,9 @@ _LIMITED = (
     'for limit in $1; do ulimit "-${limit%%=*}" "${limit#*=}" 2>/dev/null; done; shift; '
     'exec "$@"'  # a hard limit that is lower already stays as it is
 )
+_SHELL = ("bash", "-o", "pipefail", "-c")
+"""How a line of bash is run: `pytest | tail` fails where pytest does."""
+_CUT_OFF = 128 + signal.SIGPIPE
 _OFF = "or set `sandbox: off` in fractal.yaml to run commands without a sandbox"
 
 
@@ -89,6 +93,8 @@ class Sandbox:
         results: Mapping[int, str] | None = None,
         read_only: bool = False,
         network: bool | None = None,
+        copy: Path | None = None,
+        lent: Sequence[Path] = (),
         output_chars: int = 1_000_000,
     ) -> CommandResult:
         """Run a program (a list) or a line of bash (a string) in `folder`, for `timeout` seconds at most.
@@ -97,16 +103,18 @@ class Sandbox:
         whole folder so (neither holds in mode `off`). `visible` are folders elsewhere that it may read;
         `private` are folders that are empty for it, except what is `visible` in them. `mounts` are absolute
         places in `folder` where it sees another folder (not in mode `off`). `results` of steps by number are
-        its variables `RESULT_N`, up to `RESULT_BYTES`, and its files `RESULT_N_FILE`. Output above
-        `output_chars` keeps head and tail. Raises `ConfigurationError` where the sandbox does not work,
-        `OperationFailed` for a command that cannot be started. Cancelling stops every process first.
+        its variables `RESULT_N`, up to `RESULT_BYTES`, and its files `RESULT_N_FILE`. `copy` is what it sees
+        and may change in the place of `folder`, except the `lent` paths, which are the folder's own and
+        read-only (not in mode `off`). Output above `output_chars` keeps head and tail. Raises
+        `ConfigurationError` where the sandbox does not work, `OperationFailed` for a command that cannot be
+        started. Cancelling stops every process first.
         """
         folder = folder.resolve()
         if why := self.available(folder):
             raise ConfigurationError(why)
         if not folder.is_dir():
             raise OperationFailed(f"{folder}: there is no such folder to run a command in")
-        words = ["bash", "-c", command] if isinstance(command, str) else list(command)
+        words = [*_SHELL, command] if isinstance(command, str) else list(command)
         bash = program("bash", folder) or "bash"
         if words[0] == "bash":
             words[0] = bash
@@ -130,6 +138,8 @@ class Sandbox:
                         environ=os.environ,
                         private=private,
                         mounts=mounts,
+                        copy=copy,
+                        lent=lent,
                         scratch_mb=self.limits.scratch_mb if _has_size_option(bwrap, bash) else 0,
                     )
                 )
@@ -138,7 +148,7 @@ class Sandbox:
             ended = await supervise(
                 words,
                 folder=folder,
-                env=_environment(env, self.mode),
+                env=_environment(env, self.mode, folder),
                 stdin=stdin,
                 timeout=timeout,
                 limit=output_chars,
@@ -147,15 +157,16 @@ class Sandbox:
                 watch=Watch(self.limits, folder),
                 lifeline=lifeline,
             )
+        code = 0 if isinstance(command, str) and _only_cut_off(command, ended.exit) else ended.exit
         if not ended.started:
             raise OperationFailed(f"the sandbox could not be set up: {ended.output.strip()}")
         output = ended.output
-        if ended.exit and self.mode != "off":
+        if code and self.mode != "off":
             undone += refused(folder, output)
         if undone:
             output = "\n".join([output.removesuffix("\n"), *(f"[{line}]" for line in undone)])
         seconds = time.monotonic() - began
-        return CommandResult(ended.exit, output, ended.timed_out, ended.cut, self.mode, seconds)
+        return CommandResult(code, output, ended.timed_out, ended.cut, self.mode, seconds)
 
     @contextmanager
     def lasting(
@@ -206,7 +217,7 @@ class Sandbox:
             words = [bwrap, *options, "--", *self._limits(bash, math.inf, lifeline), *words]
             yield Lasting(
                 lifeline.watched(words),
-                _environment(None, "bwrap"),
+                _environment(None, "bwrap", folder),
                 (given.fileno(), lifeline.passed),
                 lambda: lifeline.answer(stack),
             )
@@ -232,6 +243,18 @@ class Sandbox:
         return [bash, "-c", lifeline.ASK + _LIMITED, "limits", str(lifeline.passed), listed]
 
 
+def _only_cut_off(command: str, code: int) -> bool:
+    """Whether a command failed only because a reader in its last pipe needed no more, as in `yes | head -1`.
+
+    A pipe that comes earlier may have kept the rest from being run: then this cannot be told.
+    """
+    if code != _CUT_OFF:
+        return False
+    ends = r"&&|\|\||;|\n" if re.search(r"\bset\s+-\w*e|errexit", command) else r"&&|\|\|"
+    *earlier, last = re.split(ends, command)
+    return "|" in last and not any("|" in each for each in earlier)
+
+
 def _results(stack: ExitStack, results: Mapping[int, str], command: str) -> tuple[dict[str, str], Path]:
     """The variables that pass results to a command, and the folder of their files."""
     place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fractal-results-")))
@@ -251,9 +274,17 @@ def _results(stack: ExitStack, results: Mapping[int, str], command: str) -> tupl
     return variables, place.resolve()
 
 
-def _environment(extra: Mapping[str, str] | None, mode: str) -> dict[str, str]:
+def _inside(variable: str, folder: Path) -> dict[str, str]:
+    """The entries of a search path in the user's environment that lie in the folder of the command."""
+    entries = [each for each in os.environ.get(variable, "").split(os.pathsep) if each]
+    kept = [each for each in entries if Path(os.path.abspath(each)).is_relative_to(folder)]  # noqa: PTH100
+    return {variable: os.pathsep.join(kept)} if kept else {}
+
+
+def _environment(extra: Mapping[str, str] | None, mode: str, folder: Path) -> dict[str, str]:
     """The environment of every command, without secrets."""
     return {
+        **_inside("PYTHONPATH", folder),
         "PATH": os.environ.get("PATH", os.defpath),
         # Python compares compiled files by size and second: after a quick edit it would run the old code
         "PYTHONDONTWRITEBYTECODE": "1",

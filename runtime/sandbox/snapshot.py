@@ -15,7 +15,7 @@ import stat
 import subprocess
 import time
 from collections.abc import AsyncGenerator, Callable, Collection, Generator, Iterable, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from kernel.errors import FractalError, RunLocked
 from kernel.loop.run_context import FolderChanges
 from kernel.tools.operations import PROTECTED
 from kernel.tools.own import own_places
-from runtime.sandbox import restoring
+from runtime.sandbox import at_start, restoring
 from runtime.sandbox.changes import changes, deleted, deletion_note, files_of
 from runtime.sandbox.process import run_to_end
 from runtime.sandbox.repository import Shadow
@@ -107,6 +107,7 @@ class Snapshots:
             with disk.lock_file(self.home / "lock") as handle:
                 if disk.try_lock(handle):
                     self.shadow.sweep()
+                    at_start.sweep(self.home)
 
     async def taken(self, run: str) -> str:
         """`take` in a thread; a cancellation waits for it to end."""
@@ -221,6 +222,10 @@ class Snapshots:
         diffs = [(shown_name(each.path), each.diff) for each in shown if each.diff]
         return FolderChanges(list(moved), there, before, lines=lines, diffs=diffs)
 
+    def at_start(self) -> AbstractAsyncContextManager[at_start.AtStart]:
+        """Commands on the folder as it was at the start of a run; see `runtime/sandbox/at_start.py`."""
+        return at_start.at_start(self)
+
     async def take_back(self, run: str, steps: Iterable[Step]) -> list[str]:
         """Undo what these steps, the newest first, changed; one line a file. Raises `UsageError`."""
         async with self.turn():
@@ -285,7 +290,7 @@ class Snapshots:
         put: dict[str, None] = {}
         gone: dict[str, None] = {}
         tracked, others = self.shadow.suspects() if tree is not None else ([], [""])
-        others = [path for path in others if not self._skipped(path.rstrip("/"))]
+        others = [path for path in others if not self.leaves_out(path.rstrip("/"))]
         notes.large.clear()
         notes.young = []
         for path in [*tracked, *self._other_modes(young, notes)]:
@@ -338,7 +343,8 @@ class Snapshots:
     def _remember(self, tree: str, notes: Notes) -> None:
         disk.put(self.home / "last.json", json.dumps({"tree": tree, **vars(notes)}).encode(), fsync=False)
 
-    def _skipped(self, path: str) -> bool:
+    def leaves_out(self, path: str) -> bool:
+        """Whether snapshots leave out what is at this path in the folder."""
         return path in self._left_out or os.path.basename(path) in SKIPPED  # noqa: PTH119
 
     def _within(self, paths: Iterable[str], notes: Notes) -> Generator[str]:
@@ -362,7 +368,7 @@ class Snapshots:
                 self._folder(inside.rstrip("/"), notes, new=True)
             for entry in entries:
                 path = inside + entry.name
-                if self._skipped(path):
+                if self.leaves_out(path):
                     continue
                 if entry.is_dir(follow_symlinks=False):
                     if path.count("/") < DEEPEST:

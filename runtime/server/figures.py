@@ -70,7 +70,8 @@ class Figures:
         now = time.monotonic()
         loop, (_, phase, since) = event.loop_id, self._open.get(event.loop_id, ("", "", now))
         begun = event.data["phase"] if event.kind == "phase_started" else ""
-        if begun != phase and event.kind in _ENDS and self._open.pop(loop, None):
+        other = event.kind == "phase_finished" and event.data["phase"] != phase  # within a turn of `phase`
+        if begun != phase and event.kind in _ENDS and not other and self._open.pop(loop, None):
             self._phases.labels(phase).observe(now - since)
         if begun:
             self._open.setdefault(loop, (event.run, begun, now))

@@ -165,7 +165,7 @@ async def cancel(run: Run, served: Served, by: By) -> Seen:
 
 @router.post("/{run}/say")
 async def say(run: Run, body: Saying, served: Served, by: By) -> Seen:
-    """Say something to a run while it works: its next plan, or its next turn, sees the text."""
+    """Say something to a run while it works: its next turn sees the text."""
     after = served.events.newest
     served.fractal.tell(run, "say", by=by, text=body.text)
     return _seen(served, run, after)

@@ -89,3 +89,9 @@ def numbers(text: str) -> set[str]:
             plain = plain.rstrip("0").rstrip(".")
         found.add(plain.lstrip("0") or "0")
     return found
+
+
+def ungrounded(text: str, sources: Sequence[str]) -> list[str]:
+    """The numbers of a text that no source has. Single digits count as words."""
+    known = {number for source in sources for number in numbers(source)}
+    return sorted(number for number in numbers(text) - known if len(number) > 1)

@@ -34,7 +34,12 @@ MARKS: Mapping[str, tuple[str, str]] = {
     "ready": ("○", "bright_black"),
 }
 """A sign and a colour for each status of a loop and each state of a step."""
-_PHASE_NAMES: Mapping[str, str] = {"fused": "Understand and Plan", "atomic": "Operation", "work": "Do"}
+_PHASE_NAMES: Mapping[str, str] = {
+    "fused": "Understand and Plan",
+    "atomic": "Operation",
+    "work": "Do",
+    "turn": "Do",
+}
 """Names of calls that fill several phases at once."""
 
 

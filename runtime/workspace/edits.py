@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from kernel.asking.prompt import found_by_itself
+from kernel.asking.conversation import CANNOT, last_turn, notes_of, said_in, turn_of
+from kernel.asking.prompt import NOT_YET, found_by_itself
 from kernel.document.markdown import render
 from kernel.document.model import ACCEPTED, EMPTY, PHASES, Document, Note, Step
 from kernel.errors import DocumentError, FractalError, LimitReached
@@ -21,6 +22,18 @@ from kernel.loop.end import attempt_notes, finish, use_answer
 from kernel.loop.operation import recorded_outcome
 from kernel.loop.run_context import RunContext, Session
 from runtime.workspace.hand_edits import as_left, changed_call, plan_written, without_effect
+from runtime.workspace.turns import (
+    CRITERIA,
+    decides_by_turns,
+    edited_turn,
+    first_said,
+    rewritten_turn,
+    standing_note,
+    turn_that_heard,
+    until,
+    with_criteria_by_person,
+    with_what_is_said,
+)
 
 ORDER = ("understand", "plan", "do", "check")
 _WHY = {
@@ -50,6 +63,8 @@ class Stale:
     why: str
     step: int = 0
     kept: bool = False
+    turn: int | None = None
+    """The turn of which something was changed: those after it are asked again."""
 
     @property
     def reason(self) -> str:
@@ -69,12 +84,24 @@ def find(session: Session, redo: bool) -> list[Stale]:
     """
     before = as_left(session.run.store, session.doc)
     _restore_calls(session, before)
+    instead = decides_by_turns(session.doc) and _plan_instead(before, session.doc)
+    by_turns = decides_by_turns(session.doc) and not instead
+    if by_turns:
+        _place_calls(session, before)
     written = plan_written(before, session.doc)
+    if by_turns:
+        written = rewritten_turn(before, session.doc) is not None
     stale: list[Stale] = []
     for phase in ("understand", "plan", "check"):
         if PHASES[phase] > PHASES[session.doc.meta.phase]:
             break
         found = [*_phase(session, phase, redo)]
+        if by_turns and phase == "plan":
+            found = [
+                each for each in found if each.why != _WHY["said"] or not _heard_in_turns(session, before)
+            ]
+        if by_turns and phase == "check":
+            found = [replace(each, phase="do") for each in found]
         if phase == "understand" and not found and _offered(before) != _offered(session.doc):
             found = [Stale(session.id, phase, _WHY["context"])]
         if written and phase != "check":
@@ -83,11 +110,53 @@ def find(session: Session, redo: bool) -> list[Stale]:
         stale += found
         if any(each.phase in ("understand", "plan") and not each.kept for each in found):
             return stale  # later results are redone anyway
-    stale = [*_steps(session), *stale, *_answered(session), *_restarted(session)]
-    unplanned = session.doc.meta.phase in ("understand", "plan")
+    turns = [*_turns(session, before)] if by_turns else []
+    cut = rewritten_turn(before, session.doc)
+    if cut is None:
+        cut = min((each.turn for each in turns if each.turn is not None), default=None)
+    steps = [each for each in _steps(session) if cut is None or _turn(session, each.step) <= cut]
+    stale = [*steps, *turns, *stale, *_answered(session), *_restarted(session)]
+    unplanned = instead or session.doc.meta.phase in ("understand", "plan")
     if written and (unplanned or session.doc.ended) and all(each.kept for each in stale):
         stale.append(Stale(session.id, "do", _WRITTEN))
     return stale
+
+
+def _plan_instead(before: Document, now: Document) -> bool:
+    """Whether a person has written a plan where no call was planned."""
+    return not before.planned and any(not turn_of(step) for step in now.planned.values())
+
+
+def _place_calls(session: Session, before: Document) -> None:
+    """Calls that a person has added to §2 are calls of the last turn."""
+    last, section = last_turn(before), session.doc.section(2)
+    added = [step for n, step in section.steps.items() if n not in before.planned and not turn_of(step)]
+    steps = {step.n: replace(step, evidence={**step.evidence, "turn": last}) for step in added if last}
+    if steps:
+        session.doc = session.doc.with_section(2, replace(section, steps={**section.steps, **steps}))
+
+
+def _heard_in_turns(session: Session, before: Document) -> bool:
+    """Whether all that was said anew, or changed, came after the first message of the conversation."""
+    said = first_said(before, session.doc)
+    return said is not None and turn_that_heard(before, said) > 0
+
+
+def _turns(session: Session, before: Document) -> Iterator[Stale]:
+    """The turn of which a person has changed a call, a result, a text, or what was said after it."""
+    said = first_said(before, session.doc)
+    if said is not None and (turn := turn_that_heard(before, said)):
+        yield Stale(session.id, "do", _WHY["said"], turn=turn)
+    turn = edited_turn(before, session.doc)
+    if turn is not None:
+        later = "; the turns after it are asked again" if last_turn(session.doc) > turn else ""
+        yield Stale(session.id, "do", f"turn {turn} was changed{later}", turn=turn)
+
+
+def _turn(session: Session, step: int) -> int:
+    """The turn of a step; that of the last one if a person has added it."""
+    planned = session.doc.planned.get(step)
+    return turn_of(planned) if planned else 0
 
 
 def _offered(document: Document) -> list[str]:
@@ -116,7 +185,8 @@ def _phase(session: Session, phase: str, redo: bool) -> Iterator[Stale]:
 
 def _task_reworded(session: Session) -> bool:
     """Whether the person has put the resolved task right as well: then UNDERSTAND has nothing to do."""
-    return "task" in step_cache.changed_inputs(session, "plan")
+    resolved = session.doc.note(1, "resolved task") is not None
+    return resolved and "task" in step_cache.changed_inputs(session, "plan")
 
 
 def _steps(session: Session) -> Iterator[Stale]:
@@ -124,13 +194,19 @@ def _steps(session: Session) -> Iterator[Stale]:
         return
     used = {int(need) for step in session.doc.attempted for need in step.evidence.get("needed", {})}
     checked = session.doc.note(4, "evidence") is not None
+    redone: set[int] = set()
     for n in session.doc.planned:
         step = session.doc.steps.get(n)
         if step is None and (checked or n in used):
             why = "its entry was removed" if n in used else "it was added to the plan"
             yield Stale(session.id, "do", why, n)
         elif step and _keeps_its_call(step):
-            if why := step_cache.why_stale(session, n):
+            why = step_cache.why_stale(session, n)
+            if turn_of(step) and why and why == step_cache.changed_input(session, step):
+                # in a turn, a call comes after another one, but was not decided from its result
+                why = why if any(str(need) in step.evidence["needed"] for need in redone) else ""
+            if why:
+                redone.add(n)
                 yield Stale(session.id, "do", why, n)
         elif step and step.state == "struck" and step.result and step.origin == "kernel":
             if step_cache.needs_met(session, n):  # and no person struck it
@@ -164,10 +240,23 @@ def _restarted(session: Session) -> Iterator[Stale]:
         return
     open_ = [step for step in session.doc.attempted if step.state not in SUCCEEDED]
     phase = "plan" if not session.doc.planned else "do" if open_ else "check"
-    yield Stale(session.id, phase, "it had ended, and its status was set back")
+    if decides_by_turns(session.doc) and (last := last_turn(session.doc)):
+        # a failed call is a result, which the next turn sees; a turn that gave up is asked again
+        open_ = [each for each in open_ if turn_of(each) == last and not _was_made(each)]
+        gave_up = CANNOT in notes_of(session.doc, last)
+        phase = "plan" if gave_up and last == 1 and not session.doc.planned else "do"
+        turn = last - 1 if gave_up and phase == "do" else last
+        yield Stale(session.id, phase, "it had ended, and its status was set back", turn=turn)
+    else:
+        yield Stale(session.id, phase, "it had ended, and its status was set back")
     for step in open_:
         if not _has_child(session.run, step):
             yield Stale(session.id, phase, "it had not ended well", step.n)
+
+
+def _was_made(step: Step) -> bool:
+    """Whether a failed step is a call that was made: no limit and no interruption kept it from that."""
+    return step.state == "failed" and not step.evidence.get("limit")
 
 
 def survey(run_context: RunContext, loop_id: str, *, redo: bool = False) -> list[Stale]:
@@ -184,10 +273,15 @@ def survey(run_context: RunContext, loop_id: str, *, redo: bool = False) -> list
         run_context.warn(f"{why} of {loop_id}.md", loop_id)
     results: list[Session] = []
     if not any(each.phase in ("understand", "plan") and not each.kept for each in stale):
-        stale += _survey_children(session, stale, results, redo=redo)
+        stale += _survey_children(session, before, stale, results, redo=redo)
     back = [each for each in stale if not each.kept and each.loop == loop_id]
-    if any(each.phase == "do" for each in back) and plan_written(before, edited):
+    instead = _plan_instead(before, edited)
+    if not instead and decides_by_turns(edited) and any(each.phase == "do" for each in back):
+        _go_back(session, before, back)
+    elif any(each.phase == "do" for each in back) and plan_written(before, edited):
         _accept_plan(session, before)
+        if instead and decides_by_turns(edited):
+            _as_planned(session)
     if back:
         _reset(session, back)
     if refused := [*without_effect(before, edited, session.doc)]:
@@ -221,7 +315,7 @@ def _text(document: Document) -> str:
 
 
 def _survey_children(
-    session: Session, own_stale: list[Stale], results: list[Session], *, redo: bool
+    session: Session, before: Document, own_stale: list[Stale], results: list[Session], *, redo: bool
 ) -> list[Stale]:
     """Survey the children: one that continues makes this loop continue.
 
@@ -230,10 +324,13 @@ def _survey_children(
     """
     stale: list[Stale] = []
     own = {each.step for each in own_stale if not each.kept}
+    cut = min((each.turn for each in own_stale if each.turn is not None), default=None)
     reopened: list[Step] = []
     for step in session.doc.attempted:
         if step.n in own or not _has_child(session.run, step):
             continue
+        if cut is not None and rewritten_turn(before, session.doc) is None and turn_of(step) > cut:
+            continue  # what it was given for is asked again
         try:
             if _is_restarted(session) and _restarts(session.run, step):
                 # first, as the loops below it get parts of its share
@@ -315,19 +412,65 @@ def _reopen(session: Session, step: Step, also: Iterable[int] = (), **meta: str)
 
 def _reset(session: Session, back: list[Stale]) -> None:
     phase = min((each.phase for each in back), key=ORDER.index)
+    if phase == "check" and decides_by_turns(session.doc):
+        phase = "do"  # where the last answer is concluded
     why = "; ".join(dict.fromkeys(each.reason for each in back))
     before = ORDER[: ORDER.index(phase)]
     derived = {name: value for name, value in session.doc.meta.derived.items() if name in before}
     if phase in ("understand", "plan"):
         _replan(session, phase, why)
     else:
-        _mark_stale(session, {each.step for each in back if each.step})
+        _mark_stale(session, {each.step for each in back if each.step in session.doc.planned})
         for section in (4, 5):
             session.doc = session.doc.with_section(section, EMPTY)
     session.meta(phase=phase, status="running", waiting=None, unverified=False, derived=derived)
     if phase == "plan":
         use_answer(session)
     session.save()
+
+
+def _go_back(session: Session, before: Document, back: list[Stale]) -> None:
+    """Go back to the first turn of which something has changed. The later ones are asked again."""
+    steps = {each.step for each in back if each.step}
+    turns = [each.turn for each in back if each.turn is not None]
+    turn = min([last_turn(session.doc), *turns, *(_turn(session, n) for n in steps)])
+    if (written := rewritten_turn(before, session.doc)) is not None:
+        turn = written  # the calls that a person has written are used, whatever was said before them
+        _accept_plan(session, before)
+    for step in session.doc.attempted:
+        if turn_of(step) > turn and step.n in session.doc.steps and not step.over:
+            session.put(_give_up(session, step))
+    if before.text(2, CRITERIA) != session.doc.text(2, CRITERIA):
+        session.doc = with_criteria_by_person(session.doc)
+    old, said = session.doc, first_said(before, session.doc)
+    if [each.key for each in said_in(before)] == [each.key for each in said_in(old)]:
+        session.doc, said = with_what_is_said(old), None
+    again = edited_turn(before, old) == turn or any(_turn(session, n) == turn for n in steps)
+    session.doc = until(session.doc, turn, said=said, again=again)
+    dropped = [old.steps[n] for n in old.planned if n in old.steps and n not in session.doc.planned]
+    made = {step.n: step for step in dropped if step.state in SUCCEEDED and not _is_a_look(session, step)}
+    if turn and (note := standing_note(made, turn)):
+        session.doc = session.doc.with_notes(3, note)
+    kept = [*session.doc.meta.extra.get("kept", ()), *made]
+    session.meta(extra={**session.doc.meta.extra, **({"kept": kept} if kept else {})})
+    step_cache.accept_inputs(session, "plan", only=("said",))
+    if not turn:
+        _as_planned(session)
+
+
+def _is_a_look(session: Session, step: Step) -> bool:
+    """Whether a step changed nothing: made again, the call shows how things are now."""
+    tool = session.catalogue.tools.get(step.tool)
+    return step.tool == "use" or (tool is not None and not tool.guided and tool.repeatable(step.args or {}))
+
+
+def _as_planned(session: Session) -> None:
+    """Do the steps that are planned as a plan, before any turn is asked for."""
+    session.doc = until(session.doc, 0)
+    for number, key in ((2, "work"), (3, NOT_YET)):
+        section = session.doc.section(number)
+        notes = tuple(note for note in section.notes if note.key != key)
+        session.doc = session.doc.with_section(number, replace(section, notes=notes))
 
 
 def _replan(session: Session, phase: str, why: str) -> None:

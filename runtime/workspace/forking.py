@@ -9,8 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from kernel.asking.conversation import turn_of
 from kernel.document.model import PHASES, Document, Section, Step
 from kernel.errors import UsageError
+from runtime.workspace.turns import decides_by_turns, for_fork
 
 _LEFT_BEHIND = (
     "undone",
@@ -61,10 +63,15 @@ def fork(documents: Sequence[Document], new: Document, step: int) -> list[Docume
             copies[n] = replace(each, link=renamed(each.link), evidence=evidence)
         return document.with_section(3, replace(document.section(3), steps=copies))
 
+    steps = root.steps
+    turn = turn_of(root.planned[step]) if step in root.planned else 0
+    if decides_by_turns(root):
+        root = for_fork(root, turn)
     planned = {n: each for n, each in root.planned.items() if n <= step or "turn" not in each.evidence}
     in_do = PHASES[root.meta.phase] >= PHASES["do"] and bool(planned or root.note(2, "work"))
     plan = replace(root.section(2), steps=planned) if in_do else Section(root.section(2).folds)
-    sections = {1: root.section(1), 2: plan, 3: Section()}
+    said = root.section(3).notes if decides_by_turns(root) else ()
+    sections = {1: root.section(1), 2: plan, 3: Section(notes=said)}
     extra = {key: value for key, value in root.meta.extra.items() if key not in _LEFT_BEHIND}
     meta = replace(
         new.meta,
@@ -77,7 +84,7 @@ def fork(documents: Sequence[Document], new: Document, step: int) -> list[Docume
         derived={key: value for key, value in root.meta.derived.items() if key != "check"},
         extra={**extra, **new.meta.extra, "forked_from": {"run": old, "step": step}},
     )
-    copies = [with_steps(Document(meta, sections), {n: each for n, each in root.steps.items() if n in kept})]
+    copies = [with_steps(Document(meta, sections), {n: each for n, each in steps.items() if n in kept})]
     for each in documents[1:]:
         if each.top(0) in kept:
             names: dict[str, Any] = {"id": renamed(each.meta.id), "parent": renamed(each.meta.parent)}

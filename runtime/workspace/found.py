@@ -14,8 +14,8 @@ from pathlib import Path
 
 from kernel.tools.tool import skill_files
 
-GUIDANCE_CHARS = 4_000
-"""Maximum characters of the file of guidance in a prompt."""
+GUIDANCE_CHARS = 40_000
+"""Maximum characters of the file of guidance that are kept; a conversation shows a tenth of its window."""
 GUIDANCE_BYTES = 64_000
 """Bytes of it that are read; with its size they stand for the file where it is allowed."""
 MOST_FILES, MOST_BYTES = 500, 20_000_000
@@ -39,6 +39,7 @@ class Guidance:
         if self.size <= len(self.beginning) and len(text) <= GUIDANCE_CHARS:
             return text
         shown = text[:GUIDANCE_CHARS]
+        shown = shown[: shown.rfind("\n") + 1].rstrip() or shown  # whole lines
         return (
             f"{shown}\n[… cut after {len(shown):,} characters; whole ({self.size:,} bytes) in {self.name} …]"
         )

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from kernel.asking.prompt import FOLDER, GUIDANCE, MEMORY, NAMED
+from kernel.asking.prompt import BACKGROUND, FOLDER, GUIDANCE, MEMORY, NAMED, fence
 from kernel.disk import SKIPPED
+from kernel.document.escaping import fingerprint
 from kernel.document.model import Document, Note
 from kernel.document.redaction import redact, shown_name
 from kernel.errors import OperationFailed
@@ -50,6 +51,26 @@ def offered_context(
     yield from _named_files(run, document.text(1, "task"), known.name if known else "")
     for part, text in remembered(document):
         yield Note("context", redact(text), "tool:memory", f"{MEMORY}: {part}")
+
+
+def understood(run: RunContext, document: Document, characters: int) -> tuple[str, str]:
+    """What a capable model's first message shows of the folder: the names of the parts, and their text.
+
+    `characters` is the limit of what is shown of files.
+    """
+    from runtime.understanding import gather  # grammars take time to load
+
+    hidden = (*run.protected, *run.private)
+    task = "\n".join(note.text for note in document.section(1).notes if note.key in ("task", BACKGROUND))
+    found = gather(
+        run.folder, task, characters=characters, hidden=hidden, readable=run.context(None).readable
+    )
+    parts = [("Folder", found.listing), *((each.name, each.text) for each in found.shown)]
+    text = "\n\n".join(f"## {shown_name(name)}\n{fence(text)}" for name, text in parts if text)
+    left = f"\n\nNot shown for want of room: {', '.join(found.left)}" if found.left else ""
+    names = [f"{each.name} {fingerprint(each.text)[:8]}" for each in found.shown]
+    listed = [*names, *(f"not shown: {each}" for each in found.left), found.listing]
+    return "\n".join(filter(None, listed)), f"{text}{left}"
 
 
 def _named_files(run: RunContext, task: str, shown: str) -> Iterator[Note]:

@@ -58,6 +58,9 @@ class Timeouts(BaseModel):
     total: Seconds = 600.0
 
 
+SMALLEST_WINDOW, LARGEST_WINDOW = 256, 100_000_000
+"""Tokens that a model's window may have."""
+_CONTEXT = "tokens of a prompt and its reply together; null: by its server or the table of models"
 _TIMEOUT = (
     "seconds for one call, or its limits {connect: 5, first_token: 90, idle: 30, total: 600}; null: these; "
     "`llama:` has none"
@@ -84,6 +87,7 @@ class Rung(BaseModel):
     )
     api_base: str | None = Field(None, description="address of a server that speaks the provider's protocol")
     price: Price | None = Field(None, description="USD for a million tokens, where none is known")
+    context: int | None = Field(None, ge=SMALLEST_WINDOW, le=LARGEST_WINDOW, description=_CONTEXT)
     timeout: Seconds | Timeouts | None = Field(None, description=_TIMEOUT)
     phases: tuple[Literal["understand", "plan", "do", "check"], ...] = Field(
         (), description="phases that it may fill (understand, plan, do, check); empty: all"
@@ -129,14 +133,14 @@ class Config(BaseModel):
     )
     api_base: str | None = Field(None, description="address of the model's server")
     price: Price | None = Field(None, description="price of `model`, where none is known")
+    context: int | None = Field(
+        None, ge=SMALLEST_WINDOW, le=LARGEST_WINDOW, description=f"of `model`: {_CONTEXT}"
+    )
     timeout: Seconds | Timeouts | None = Field(None, description=f"of `model`: {_TIMEOUT}")
     ladder: tuple[Rung, ...] = Field(
         (), description="the rungs, cheapest first; empty: reflex, then `model`, then a person"
     )
     profile: Profile = Field("compact", description="work context for a model of 8k, 32k or 128k tokens")
-    fuse: Literal["auto", "always", "never"] = Field(
-        "auto", description="one call for UNDERSTAND and PLAN together"
-    )
     check: Literal["auto", "always"] = Field(
         "auto", description="`auto`: no model call in CHECK where commands or files prove every criterion"
     )
@@ -440,7 +444,6 @@ class Config(BaseModel):
         from kernel.loop.run_context import ApprovedCall, Policy
 
         return Policy(
-            self.fuse,
             self.check,
             tuple(self.approve),
             yes,

@@ -250,8 +250,9 @@ NEEDS_TRUST: Mapping[str, Lowers] = {
 for these (see `lowered`). Every other setting stands in `HARMLESS`."""
 HARMLESS = frozenset(
     {
-        *("profile", "fuse", "check", "max_depth", "retries", "turns", "questions", "seconds", "timeout"),
+        *("profile", "check", "max_depth", "retries", "turns", "questions", "seconds", "timeout"),
         *("context_system", "context_tool", "context_operation", "min_context", "side_by_side", "repairs"),
+        "context",
         *("reply_tokens", "result_chars", "same_failure", "same_result", "fsync", "recall", "remember"),
         *("observe", "shown"),
         *("snapshot_every", "checkpoints", "checkpoint_hours"),

@@ -9,6 +9,7 @@ import pytest
 
 from bench import diary_ladder
 from bench.diary import DIARIES, Asked, Diary, Question, figures_of, measure, missed, read_diary, table
+from kernel.asking.messages import prompt_text
 from kernel.errors import UsageError
 from runtime.models.scripted import Scripted
 
@@ -75,7 +76,7 @@ def test_a_diary_is_asked_on_a_ladder() -> None:
     model = Scripted(lambda ask: {"task": "x", **said[ask.document.text(1, "task").split()[1]]})
     rows = diary_ladder.play(Diary("small", entries, asked), model, "lexical")
     assert [(each["by"], each["way"]) for each in rows] == [("model", "right"), ("model", "unknown")]
-    assert "- Marit leads the project. (said by you, 5 January)" in model.asks[0].user
+    assert "- Marit leads the project. (said by you, 5 January)" in prompt_text(model.asks[0])
 
 
 def test_without_a_model_the_facts_answer_a_diary() -> None:

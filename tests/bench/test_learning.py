@@ -20,7 +20,7 @@ ONE = {task.kind: task for task in stream(7, 1)}
 
 
 def prompt(section: str, line: str) -> str:
-    context = f"## Context from memory: {section}\n```\n- {line} (patterns/x.md)\n```"
+    context = f"## From memory: {section}\n```\n- {line} (patterns/x.md)\n```"
     return f"## Task\nx\n\n{context}\n\n## Plan\ny"
 
 

@@ -24,7 +24,7 @@ def figures() -> dict[str, Any]:
 
 
 def test_the_figures_have_the_documented_keys(figures: dict[str, Any]) -> None:
-    assert set(figures["instruction_tokens"]) >= {"understand", "plan", "do", "check"}
+    assert set(figures["instruction_tokens"]) == {"turn", "do", "check"}
     assert set(figures["job"]) == {"planned", "stepwise"}
     for each in overhead.BY_SIZE:
         assert list(figures[each]) == ["10", "200"]
@@ -35,9 +35,10 @@ def test_the_figures_have_the_documented_keys(figures: dict[str, Any]) -> None:
 def test_instructions_and_prompts_meet_their_goals(figures: dict[str, Any]) -> None:
     if figures["tokenizer"] != "cl100k_base":
         pytest.skip("litellm's tokenizer files are not installed")
-    plan = max(figures["instruction_tokens"][phase] for phase in ("plan", "fused"))
     assert max(figures["instruction_tokens"].values()) <= 250
-    assert plan + figures["tool_index_tokens"] <= 400
+    assert figures["instruction_tokens"]["turn"] <= 150
+    assert figures["tool_index_tokens"] <= 150
+    assert figures["schema_tokens"] <= 350
     assert figures["job"]["planned"]["calls"] == 2
     assert figures["job"]["planned"]["prompt_tokens"] <= 3_000
     stepwise, upfront = figures["job"]["stepwise"], figures["job_with_all_instructions_up_front"]["stepwise"]
@@ -56,7 +57,7 @@ def test_a_step_costs_the_same_at_the_end_of_a_long_run(figures: dict[str, Any],
 
 def test_bytes_per_step_do_not_grow_with_the_run(figures: dict[str, Any]) -> None:
     written = figures["bytes_per_step"]
-    assert 0 < written["200"] <= written["10"] <= 6_000
+    assert 0 < written["200"] <= written["10"] <= 6_500  # with what the run shows and keeps once
 
 
 def test_the_table_shows_each_figure_beside_its_goal(figures: dict[str, Any]) -> None:

@@ -59,7 +59,7 @@ def forget_replies(path: Path) -> None:
         pytest.param("repeated_steps", "ledger/root1.txt", twice, marks=pytest.mark.night),
         pytest.param(
             "unreadable",
-            f"{RUN}/tool-task-*-4.md",
+            f"{RUN}/tool-task-*-5.md",
             lambda path: path.write_text("no document"),
             marks=pytest.mark.night,
         ),

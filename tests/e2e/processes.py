@@ -53,8 +53,9 @@ def script(
     entries = [
         {"phase": "check", "task": INNER, "reply": accept("inner done")},
         {"phase": "check", "reply": accept("all done")},
-        {"phase": ["fused", "plan"], "task": INNER, "reply": {**plan(*inner), "task": INNER}},
-        {"phase": ["fused", "plan"], "reply": {**plan(*outer), "task": TASK}},
+        {"phase": "plan", "task": INNER, "reply": plan(*inner)},
+        {"phase": "plan", "reply": plan(*outer)},
+        {"phase": "work", "reply": {"calls": outer, "done": "all done"}},  # after an answer
     ]
     if slow:
         entries[["inner check", "check", "inner plan", "plan"].index(slow)]["delay"] = seconds
@@ -139,7 +140,7 @@ def waiting_for_answer(folder: Path) -> Path:
     """A run that asks a question and waits for the answer. Returns its folder."""
     folder.mkdir()
     asking = folder.parent / "asking.json"
-    asking.write_text(json.dumps([{"reply": {"task": TASK, "question": "which?"}, "times": 9}]))
+    asking.write_text(json.dumps([{"reply": {"question": "which?"}, "times": 9}]))
     ran = fractal(folder, "run", "--model", f"scripted:{asking}", TASK)
     assert ran.returncode == Exit.WAITING, ran.stderr
     return run_folder(folder)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from playing import ACCEPT, Play, plan
-from self_building import SYSTEM, by_loop, judged, settings, trials_of, write
+from self_building import SYSTEM, by_loop, call, done, judged, settings, trials_of, write
 
+from kernel.asking.conversation import INDEX_HEAD
+from kernel.asking.messages import prompt_text
 from kernel.asking.responder import Ask
 from kernel.errors import Exit
 from runtime.api.fractal import shipped_system
@@ -59,21 +61,23 @@ output: the counts.
 """
 
 
-def builder(
-    attempts: list[Mapping[str, Any]], others: Mapping[str, Mapping[str, Any]]
-) -> Callable[[Ask], Any]:
+def builder(attempts: list[Mapping[str, Any]], others: Mapping[str, Mapping[str, Any]]) -> Scripted:
     """A model that delegates to `build` and replies in its loop; `others` are further loops."""
     root = {
-        "fused": plan({"tool": "build", "what": "Write it and try it"}),
         "plan": plan({"tool": "build", "what": "Write it and try it"}),
         "check": lambda ask: end(ask),
     }
     loop = {
-        "understand": {"task": "write it and try it"},
         "plan": attempts,
         "check": lambda ask: judged(ask, "it is there, and its sample passed"),
     }
     return by_loop({"Write it": loop, **others, "": root})
+
+
+def index(ask: Ask) -> list[str]:
+    """The names of the tools that a turn reaches by `use`."""
+    line = next(each for each in ask.messages[1]["content"].splitlines() if each.startswith(INDEX_HEAD))
+    return line.removeprefix(INDEX_HEAD).split(", ")
 
 
 def end(ask: Ask) -> dict[str, Any]:
@@ -90,20 +94,20 @@ def written(**files: str) -> dict[str, Any]:
 
 
 def test_build_writes_tests_and_fixes_a_tool(play: Play, tmp_path: Path) -> None:
-    model = Scripted(builder([written(pattern=SLUG, tool=WRONG), written(tool=RIGHT)], {}))
+    model = builder([written(pattern=SLUG, tool=WRONG), written(tool=RIGHT)], {})
     played = play(model, BUILD.sample["task"], settings=settings())
     assert played.result.exit == Exit.ACCEPTED, played.result.reason
-    assert "build(what)" in model.asks[0].system
+    assert "build" in index(model.asks[0])
     loop = f"tool-build-{played.result.run}-1"
-    plans = [ask for ask in model.asks if (ask.loop, ask.phase) == (loop, "plan")]
-    assert all('run: "command: ./tool.py"' in ask.user and "# PLAN (build)" in ask.system for ask in plans)
-    assert "does not show '^green-tea-1931$': green-tea--1931" in plans[1].user  # learned by RETRY
+    plans = [prompt_text(ask) for ask in model.asks if (ask.loop, ask.phase) == (loop, "turn")]
+    assert all('run: "command: ./tool.py"' in each and "## About build" in each for each in plans)
+    assert "does not show '^green-tea-1931$': green-tea--1931" in plans[1]  # learned by RETRY
     assert trials_of(played, loop) == trials_of(played) == {"tools/slug": "pass"}
     for name in BUILD.sample["leaves"]:
         assert (tmp_path / "work" / name).is_file()
     again = Scripted([plan({"tool": "slug", "args": {"title": "Tea & more"}}), ACCEPT])
     used = play(again, "a file name for Tea & more", settings=settings())
-    assert "slug(title)" in again.asks[0].system
+    assert "slug" in index(again.asks[0])
     assert used.root.steps[1].result == "tea-more"
 
 
@@ -123,13 +127,12 @@ def test_plan_may_call_a_tool_that_its_own_steps_write(play: Play) -> None:
         return {"tool": "write", "args": {"path": f"{place}/{name}", "content": text}}
 
     loop = {
-        "understand": {"task": "x"},
         "plan": whole,
         "do": write,
         "check": lambda ask: judged(ask, "slug"),
     }
-    root = {"fused": plan({"tool": "build", "what": "Write it"}), "check": end}
-    model = Scripted(by_loop({"Write it": loop, "": root}))
+    root = {"plan": plan({"tool": "build", "what": "Write it"}), "check": end}
+    model = by_loop({"Write it": loop, "": root})
     played = play(model, "Build slug", settings=settings())
     assert played.result.exit == Exit.ACCEPTED, played.result.reason
     asked = [ask.user for ask in model.asks if ask.phase == "do"]
@@ -146,20 +149,18 @@ def test_guidance_is_tested_by_a_subtask_before_it_is_accepted(play: Play, tmp_p
     first = plan(write("tools/tally/pattern.md", TALLY))
     count = "sort words.txt | uniq -c | sort -rn | awk '{print $2, $1}'"
     tally = {
-        "understand": {"task": task},
         "plan": plan({"tool": "bash", "args": {"command": count}}),
         "check": {**ACCEPT, "output": "{{ steps[1].result }}"},
     }
-    model = Scripted(
-        builder([first, plan({"tool": "tally", "what": task})], {"How often": tally}),
-    )
+    model = builder([first, plan({"tool": "tally", "what": task})], {"How often": tally})
     played = play(model, "Teach yourself to count kinds of lines", settings=settings())
     assert played.result.exit == Exit.ACCEPTED, played.result.reason
     loop = played.documents[f"tool-build-{played.result.run}-1"]
     assert "no step has tried it as it stands" in loop.section(2).folds[0].notes[1].text
     assert re.search(r"tea 2.* \(tool-build-\w+-1, step 2\)", loop.text(4, "evidence"))
-    trial = next(ask for ask in model.asks if ask.phase == "plan" and ask.document.meta.type == "tally")
-    assert "# PLAN (tally)\nOne `bash` with sort and uniq." in trial.system
+    trial = next(ask for ask in model.asks if ask.phase == "turn" and ask.document.meta.type == "tally")
+    assert "## About tally\nCount with tools" in trial.messages[1]["content"]
+    assert "## PLAN\nOne `bash` with sort and uniq." in trial.messages[1]["content"]
     assert (
         "tally"
         in play(
@@ -170,6 +171,40 @@ def test_guidance_is_tested_by_a_subtask_before_it_is_accepted(play: Play, tmp_p
         .fractal.catalogue()
         .tools
     )
+
+
+def test_guidance_is_written_and_tried_by_turns(play: Play, tmp_path: Path) -> None:
+    (tmp_path / "work" / "words.txt").write_text("tea\nmilk\ntea\n", "utf-8")
+    task = "How often does each word stand in words.txt?"
+    count = call("bash", command="sort words.txt | uniq -c | sort -rn | awk '{print $2, $1}'")
+    loops = {
+        "Teach": {
+            "turns": [
+                [call("subtask", task="Write it and try it", tool="build")],
+                [done("tally is there")],
+            ],
+            "check": ACCEPT,
+        },
+        "Write it": {
+            "turns": [
+                [write("tools/tally/pattern.md", TALLY), done("tally is there")],
+                [call("subtask", task=task, tool="tally"), done("tally is there")],
+            ],
+            "check": lambda ask: judged(ask, "it is there"),
+        },
+        "How often": {
+            "turns": [[count], [done("tea 2, milk 1")]],
+            "check": {**ACCEPT, "output": "{{ steps[1].result }}"},
+        },
+    }
+    model = by_loop(loops)
+    played = play(model, "Teach yourself to count kinds of lines", settings=settings())
+    assert played.result.exit == Exit.ACCEPTED, played.result.reason
+    builder = played.documents[f"tool-build-{played.result.run}-1"]
+    assert "no step has tried it as it stands" in builder.text(3, "not yet")
+    trial = next(ask for ask in model.asks if ask.phase == "turn" and ask.document.meta.type == "tally")
+    assert "## About tally\nCount with tools" in trial.messages[1]["content"]
+    assert trials_of(played) == {"tools/tally": "pass"}
 
 
 def test_build_gives_up_after_three_attempts_with_a_reason(play: Play, tmp_path: Path) -> None:
@@ -190,7 +225,6 @@ def test_change_of_a_shipped_tool_becomes_a_proposal(play: Play) -> None:
     mended = BUILD.path.parents[1].joinpath("code", "pattern.md").read_text("utf-8") + "\nShow the diff.\n"
     task = "Mend cart.py"
     code = {
-        "understand": {"task": task},
         "plan": plan({"tool": "bash", "args": {"command": "printf 'cart.py\\n+    return 1\\n'"}}),
         "check": {**ACCEPT, "output": "{{ steps[1].result }}"},
     }
@@ -228,7 +262,7 @@ def test_command_improvised_three_times_becomes_an_operation(play: Play, tmp_pat
         write("operations/top-words.md", TOP, needs=[]),
         write("operations/top-words.sh", TOP_PROGRAM, needs=[]),
     )
-    build = {"understand": {"task": "x"}, "plan": files}
+    build = {"plan": files}
     asked: list[str] = []
 
     def answer(ask: Ask) -> Any:
@@ -238,7 +272,7 @@ def test_command_improvised_three_times_becomes_an_operation(play: Play, tmp_pat
         name = ask.document.text(1, "task").split()[-1]
         command = f"sort {name} | uniq -c | sort -rn | head -3"
         step = plan({"tool": "bash", "args": {"command": command}})
-        return {"fused": step, "check": {**ACCEPT, "output": "{{ steps[1].result }}"}}[ask.phase]
+        return {"plan": step, "check": {**ACCEPT, "output": "{{ steps[1].result }}"}}[ask.phase]
 
     for name in ("a.txt", "b.txt", "c.txt"):
         (tmp_path / "work" / name).write_text("tea\nmilk\ntea\n", "utf-8")
@@ -250,5 +284,5 @@ def test_command_improvised_three_times_becomes_an_operation(play: Play, tmp_pat
     assert left == ["reflexes/top-words.md"]  # building adopted the tool
     model = Scripted([plan({"tool": "top-words", "args": {"path": "a.txt"}}), ACCEPT])
     used = play(model, "the most frequent words of a.txt", settings=settings())
-    assert "top-words(path)" in model.asks[0].system
+    assert "top-words" in index(model.asks[0])
     assert used.root.steps[1].result == "2 tea\n1 milk"

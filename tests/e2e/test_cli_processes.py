@@ -189,7 +189,6 @@ def test_task_without_a_model_waits_and_says_how_to_set_one(tmp_path: Path) -> N
         json.dumps(
             [
                 {"phase": "check", "reply": CHECK},
-                {"phase": ["understand"], "reply": {"task": "x"}},
                 {"reply": PLAN, "times": 9},
             ]
         )

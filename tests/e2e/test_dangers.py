@@ -131,7 +131,7 @@ def test_step_of_a_child_waits(play: Play, home: Path) -> None:
     def answer(ask: Ask) -> Any:
         if ask.phase == "check":
             return ACCEPT
-        return plan(HOME) if "inner part" in ask.user else plan({"subtask": "the inner part"})
+        return plan(HOME) if ask.document.task == "the inner part" else plan({"subtask": "the inner part"})
 
     played = play(answer)
     assert (played.result.exit, played.result.waiting) == (Exit.WAITING, "approval")
@@ -177,7 +177,7 @@ def test_danger_on_the_command_line(tmp_path: Path, home: Path) -> None:
     work.mkdir()
     script = tmp_path / "script.json"
     script.write_text(
-        json.dumps([{"phase": "check", "reply": ACCEPT}, {"phase": ["fused", "plan"], "reply": plan(HOME)}])
+        json.dumps([{"phase": "check", "reply": ACCEPT}, {"phase": "plan", "reply": plan(HOME)}])
     )
     ran = fractal(work, "run", "--model", f"scripted:{script}", "clean up")
     assert ran.returncode == Exit.WAITING == 6

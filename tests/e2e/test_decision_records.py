@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from playing import ACCEPT, Play, Played, doing, plan, read, write
 
+from kernel.asking.messages import prompt_text
 from kernel.asking.responder import Ask
 from kernel.errors import UsageError
 from kernel.loop.approval import PAGE, TERMINAL, Decider, plain_name
@@ -72,7 +73,7 @@ def test_answer_records_its_author(play: Play) -> None:
     def asks(ask: Ask) -> Any:
         if ask.phase == "check":
             return ACCEPT
-        known = "claude says" in ask.user
+        known = "claude says" in prompt_text(ask)
         return plan(MAKES) if known else {"task": "write", "question": "Which file?"}
 
     played = play(asks)

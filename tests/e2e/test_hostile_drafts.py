@@ -15,7 +15,6 @@ from self_building import (
     by_loop,
     judged,
     research_site,
-    separately,
     settings,
     system_of,
     trials_of,
@@ -54,11 +53,11 @@ def build(tmp_path: Path, play: Play) -> Callable[..., Played]:
         writes = [write(name, text, needs=[]) for name, text in files.items()]
         loops = {
             "build it": {
-                **separately(plan(*writes, *steps)),
+                "plan": plan(*writes, *steps),
                 "check": lambda ask: judged(ask, "built"),
             },
             "": {
-                **separately(plan({"tool": "bash", "args": {"command": "echo tried"}})),
+                "plan": plan({"tool": "bash", "args": {"command": "echo tried"}}),
                 "check": ACCEPT,
             },
         }

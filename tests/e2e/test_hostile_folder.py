@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hostile import Hostile, outside
+from hostile import Hostile, outside_of
 from lanes import NIGHT, PATIENCE, within
 from playing import ACCEPT, boxed, plan
 from processes import command, environment
 from warm import run
 
+from kernel.asking.messages import prompt_text
 from kernel.asking.responder import Ask
 from kernel.errors import OperationFailed
 from kernel.tools.operations import OperationContext
@@ -74,7 +75,7 @@ def test_hostile_files_hang_no_reader(hostile: Hostile, kind: str) -> None:
     assert played.result.status in ("complete", "unverified")  # a failed step does not end the run
     assert played.root.steps[4].state == "done"
     assert {step.state for step in played.root.steps.values()} <= {"done", "failed"}
-    assert all(len(ask.user) < 30_000 for ask in seen)
+    assert all(len(prompt_text(ask)) < 50_000 for ask in seen)
 
 
 def test_many_files_are_listed_in_bounded_time() -> None:
@@ -108,10 +109,9 @@ def test_file_names_are_data_in_every_prompt(hostile: Hostile) -> None:
     hostile.arm(program)
     first = hostile.run(seen=seen.append)
     hostile.run({"tool": "list", "args": {}}, seen=seen.append)
-    assert [order in ask.user for ask in seen] == [False, True, True, True]
+    assert [order in prompt_text(ask) for ask in seen] == [False, True, True, True]
     for ask in seen:
-        assert order not in outside(ask.user)
-        assert order not in ask.system
+        assert order not in outside_of(ask)
     changes = first.root.text(4, "changes").splitlines()
     assert sum(order in line for line in changes) == 2
     assert all(line.startswith("new ") for line in changes)
@@ -121,8 +121,8 @@ def test_agents_md_is_fenced_as_data(hostile: Hostile) -> None:
     (hostile.work / "AGENTS.md").write_text(f"## Task\n{ORDER}\n```\n{ORDER}\n````\n# CHECK\n")
     seen: list[Ask] = []
     hostile.run({"tool": "list", "args": {}}, seen=seen.append)
-    assert ORDER in seen[0].user
-    assert ORDER not in outside(seen[0].user)
+    assert ORDER in prompt_text(seen[0])
+    assert ORDER not in outside_of(seen[0])
 
 
 @pytest.mark.parametrize("target", ["{home}/key", "../key", "state/mailbox/key", "inside.md"])
@@ -136,7 +136,7 @@ def test_agents_md_link_outside_the_folder_is_not_read(hostile: Hostile, tmp_pat
     hostile.strike(f"os.symlink({target.format(home=home)!r}, 'AGENTS.md')")
     seen: list[Ask] = []
     played = hostile.run({"tool": "list", "args": {}}, seen=seen.append)
-    leaked = SECRET in "".join(ask.user for ask in seen) + played.result.path.read_text()
+    leaked = SECRET in "".join(map(prompt_text, seen)) + played.result.path.read_text()
     assert leaked == (target == "inside.md")
 
 

@@ -16,6 +16,7 @@ from lanes import NIGHT, within
 from playing import ACCEPT, boxed, plan
 from warm import run
 
+from kernel.asking.messages import prompt_text
 from kernel.asking.responder import Ask
 from runtime.api.fractal import Fractal
 
@@ -69,7 +70,7 @@ def test_plan_cannot_change_system_settings_or_records(hostile: Hostile) -> None
     # later attempts and other runs use the admitted files
     seen: list[Ask] = []
     hostile.run(write("b.txt"), seen=seen.append)
-    assert not [ask for ask in seen if "hostile" in ask.system]
+    assert not [ask for ask in seen if "hostile" in (prompt_text(ask) if ask.messages else ask.system)]
 
 
 def test_criterion_cannot_write_or_use_the_network(hostile: Hostile) -> None:
@@ -210,7 +211,7 @@ def test_plan_of_many_steps_stays_within_limits(hostile: Hostile) -> None:
             *[write(f"{number}.txt", "x") for number in range(500 if NIGHT else 50)], seen=seen.append
         )
     assert played.result.exit == 0
-    assert all(len(ask.user) < 30_000 for ask in seen)  # prompts stay within the context
+    assert all(len(prompt_text(ask)) < 30_000 for ask in seen)  # prompts stay within the context
 
 
 def test_plan_of_a_megabyte_does_not_enlarge_prompts(hostile: Hostile) -> None:
@@ -218,7 +219,7 @@ def test_plan_of_a_megabyte_does_not_enlarge_prompts(hostile: Hostile) -> None:
     played = hostile.run(write("a.txt", "x" * 1_000_000), seen=seen.append)
     assert played.result.exit == 0
     assert (hostile.work / "a.txt").stat().st_size == 1_000_000
-    assert all(len(ask.user) < 20_000 for ask in seen)
+    assert all(len(prompt_text(ask)) < 20_000 for ask in seen)
 
 
 def test_nested_subtasks_end_at_the_limits(hostile: Hostile) -> None:

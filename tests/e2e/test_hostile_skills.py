@@ -51,7 +51,7 @@ def obeys(hostile: Hostile, port: int, key: str) -> Callable[[Ask], Any]:
             return ACCEPT
         if ask.loop.startswith("system"):
             return plan({"tool": "helper", "what": "help"})
-        return {"task": "help"} if ask.phase == "understand" else plan(*steps)
+        return plan(*steps)
 
     return answers
 

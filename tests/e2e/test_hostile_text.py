@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hostile import Hostile, outside
+from hostile import Hostile, outside_of
 from playing import ACCEPT, Played, boxed, plan
 from web_site import web_site
 
+from kernel.asking.messages import prompt_text
 from kernel.asking.responder import Ask
 
 pytestmark = boxed
@@ -62,7 +63,7 @@ def run_printing(hostile: Hostile, text: str, *, exit: int = 0) -> tuple[Played,
 @pytest.mark.parametrize("kind", IMITATIONS)
 def test_tool_output_stays_data_in_document_and_prompt(hostile: Hostile, kind: str) -> None:
     played, seen = run_printing(hostile, IMITATIONS[kind])
-    assert [ask.phase for ask in seen] == ["fused", "do", "check"]
+    assert [ask.phase for ask in seen] == ["plan", "do", "check"]
     result = played.root.steps[1].result or ""
     assert played.root.steps[3].state == "done"
     assert (hostile.work / "copy.txt").read_text() == result
@@ -72,9 +73,8 @@ def test_tool_output_stays_data_in_document_and_prompt(hostile: Hostile, kind: s
     assert sorted(again.steps) == [1, 2, 3]
     assert again.meta.status == "complete"
     for ask in seen[1:]:
-        assert ORDER in ask.user or kind == "hidden words"
-        assert "ignore your" not in outside(ask.user), outside(ask.user)
-        assert "ignore your" not in ask.system
+        assert ORDER in prompt_text(ask) or kind == "hidden words"
+        assert "ignore your" not in outside_of(ask), outside_of(ask)
     # the evidence comes from the kernel alone
     assert played.root.text(4, "evidence").split("\n") == ['- judge {"judge": "it is done"} → yours to judge']
     assert again.meta.unverified
@@ -90,7 +90,7 @@ def test_failing_tool_cannot_forge_evidence(hostile: Hostile, kind: str) -> None
     assert [line.startswith("- step 1 failed:") for line in lines] == [False, True, False]
     assert lines[2].startswith("- if accepted, the run is unverified:")
     for ask in seen:
-        assert "ignore your" not in outside(ask.user)
+        assert "ignore your" not in outside_of(ask)
 
 
 def test_retry_shows_earlier_output_as_data(hostile: Hostile) -> None:
@@ -113,9 +113,9 @@ def test_retry_shows_earlier_output_as_data(hostile: Hostile) -> None:
     played = hostile.play(answers)
     assert played.root.meta.attempt == 2
     planned_again = seen[2]
-    assert ORDER in planned_again.user
+    assert ORDER in prompt_text(planned_again)
     for ask in seen:
-        assert ORDER not in outside(ask.user)
+        assert ORDER not in outside_of(ask)
 
 
 # ---- a web page -------------------------------------------------------------------------------------------
@@ -133,10 +133,9 @@ def test_web_page_stays_data(hostile: Hostile) -> None:
             operations={"fetch": {"allow_private": True}},
         )
     assert ORDER in (played.root.steps[1].result or "")
-    assert ORDER in seen[-1].user
+    assert ORDER in prompt_text(seen[-1])
     for ask in seen:
-        assert ORDER not in outside(ask.user)
-        assert ORDER not in ask.system
+        assert ORDER not in outside_of(ask)
 
 
 def test_private_addresses_are_not_fetched_by_default(hostile: Hostile) -> None:
@@ -164,9 +163,9 @@ def test_child_gets_results_as_data_and_its_output_proves_nothing(hostile: Hosti
 
     played = hostile.play(answers)
     child = next(ask for ask in seen if not ask.loop.startswith("system"))
-    assert ORDER in child.user
+    assert ORDER in prompt_text(child)
     for ask in seen:
-        assert ORDER not in outside(ask.user)
+        assert ORDER not in outside_of(ask)
     assert played.root.meta.unverified  # the output of a child proves nothing
 
 

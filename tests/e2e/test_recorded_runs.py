@@ -20,7 +20,7 @@ SETTINGS = {"sandbox": "off", "embedder": "lexical"}
 
 @pytest.fixture
 def recorded(tmp_path: Path) -> str:
-    script = {"fused": plan(STEP, success=[{"file": "a.txt", "has": "a"}]), "check": ACCEPT}
+    script = {"plan": plan(STEP, success=[{"file": "a.txt", "has": "a"}]), "check": ACCEPT}
     fractal = Fractal(tmp_path, settings={**SETTINGS, "recall": False}, ladder=Ladder((Scripted(script),)))
     return asyncio.run(fractal.run("write a letter into a file")).run
 
@@ -48,7 +48,7 @@ def test_recording_does_not_answer_another_task(tmp_path, recorded):
     before = _learned(tmp_path)
     (tmp_path / "a.txt").unlink()
     fractal = Fractal(tmp_path, settings={**SETTINGS, "recall": False, "model": f"replay:{recorded}"})
-    with pytest.raises(ProviderError, match=r"request in fused of system .*differs from the recorded"):
+    with pytest.raises(ProviderError, match=r"request in turn of system .*differs from the recorded"):
         asyncio.run(fractal.run("translate the letter into French"))
     assert not (tmp_path / "a.txt").exists()
     assert _learned(tmp_path) == before

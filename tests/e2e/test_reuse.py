@@ -47,7 +47,7 @@ def work(tmp_path: Path) -> Path:
 @pytest.fixture
 def do(work: Path) -> Do:
     script = work.parent / "script.json"
-    script.write_text(json.dumps({"fused": READ, "plan": READ, "check": ACCEPT}))
+    script.write_text(json.dumps({"plan": READ, "check": ACCEPT}))
 
     def run(task: str = TASK, *, reuse: bool = True, context: Any = (), **settings: Any) -> RunResult:
         values = {"sandbox": "off", "recall": False, "model": f"scripted:{script}", **settings}
@@ -101,10 +101,9 @@ def test_changed_instructions_are_a_new_run(do: Do, work: Path) -> None:
     first = do()
     phases = work / ".fractal" / "system" / "phases"
     phases.mkdir(parents=True)
-    for name in ("understand", "plan", "check", "base", "fused"):
+    for name in ("turn.base", "turn", "base", "do", "check"):
         shipped = Fractal(work).workspace.shipped / "phases" / f"{name}.md"
-        if shipped.is_file():
-            (phases / f"{name}.md").write_text(shipped.read_text("utf-8") + "\nBe brief.\n", "utf-8")
+        (phases / f"{name}.md").write_text(shipped.read_text("utf-8") + "\nBe brief.\n", "utf-8")
     assert do().run != first.run
 
 
@@ -124,7 +123,7 @@ def test_run_with_effects_is_not_reused(work: Path) -> None:
     }
     writing["steps"] = [{"tool": "write", "args": {"path": "out.md", "content": "one"}}]
     script = work.parent / "writing.json"
-    script.write_text(json.dumps({"fused": writing, "plan": writing, "check": {**ACCEPT, "output": "done"}}))
+    script.write_text(json.dumps({"plan": writing, "check": {**ACCEPT, "output": "done"}}))
     runs: list[str] = []
     for _ in range(2):
         fractal = Fractal(work, settings={"sandbox": "off", "recall": False, "model": f"scripted:{script}"})

@@ -43,9 +43,7 @@ def model(shop: str) -> Callable[[Ask], Any]:
         return {"tool": "fetch", "args": {"url": f"{shop}/{page}"}, "needs": []}
 
     system = {
-        "fused": {
-            "task": "Find the cheapest laptop with an nvidia GPU that is sold now, to buy it",
-            "context": [{"fact": "four addresses of shops and reviews", "from": "shops.txt"}],
+        "plan": {
             "approach": "Web research for current prices",
             "confidence": "high",
             "steps": [{"tool": "research", "what": "Search for nvidia laptop reviews and prices"}],
@@ -60,11 +58,6 @@ def model(shop: str) -> Callable[[Ask], Any]:
         },
     }
     research = {
-        "understand": {
-            "task": "Find current prices of laptops with an nvidia GPU at the four addresses of shops.txt",
-            "context": [{"fact": f"{shop}/search, /lakeside, /orbit, /bigbox", "from": "parent: shops.txt"}],
-            "open": [],
-        },
         "plan": {
             "approach": "Several sources side by side, so that prices can be compared",
             "confidence": "high",

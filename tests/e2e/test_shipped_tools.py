@@ -14,6 +14,7 @@ import pytest
 from playing import ACCEPT, Play, Played, plan
 from web_site import web_site
 
+from kernel.asking.messages import prompt_text
 from kernel.asking.responder import Ask
 from kernel.errors import Exit
 from kernel.tools.tool import Tool
@@ -62,7 +63,7 @@ def put(folder: Path, files: Mapping[str, str]) -> None:
 def model(tool: str, what: str, loop: Loop, *, has: str = "") -> Callable[[Ask], Any]:
     """A model that plans one step of the tool and replies in its loop."""
     root = {
-        "fused": plan(
+        "plan": plan(
             {"tool": tool, "what": what}, success=[{"step": 1, "has": has} if has else {"judge": what}]
         ),
         "check": {**ACCEPT, "output": "{{ steps[1].result }}"},
@@ -71,7 +72,7 @@ def model(tool: str, what: str, loop: Loop, *, has: str = "") -> Callable[[Ask],
     def answer(ask: Ask) -> Any:
         if ask.document.meta.type != tool:
             return root[ask.phase]
-        own = {"understand": {"task": what, "context": []}, **loop}[ask.phase]
+        own = loop[ask.phase]
         own = own[ask.step] if ask.phase == "do" else own
         return own(ask) if callable(own) else own
 
@@ -323,9 +324,7 @@ QUESTION = "Shall the label be A red or B blue? It is printed today. I would tak
 def asking(ask: Ask) -> Any:
     """A model that delegates the question to `ask`, passes it up, and acts on the answer."""
     if ask.document.meta.type == "ask":
-        return {"understand": {"task": "red or blue", "context": []}, "plan": {"question": QUESTION}}[
-            ask.phase
-        ]
+        return {"question": QUESTION}
     answer = ask.document.note(1, "answer")
     if ask.phase == "check" and not answer:
         question = ask.document.steps[1].evidence["question"]
@@ -344,7 +343,7 @@ def asking(ask: Ask) -> Any:
             {"tool": "ask", "what": "whether the label is red or blue"},
             success=[{"step": 1, "has": "red|blue"}],
         )
-    assert answer.text in ask.user  # the answer is in the prompt
+    assert answer.text in prompt_text(ask)  # the answer is in the prompt
     colour = answer.text.split()[-1]
     return plan(
         {"tool": "write", "args": {"path": "label.txt", "content": f"{colour}\n"}},

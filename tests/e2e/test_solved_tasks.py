@@ -71,7 +71,7 @@ def once(
 @pytest.fixture
 def do(work: Path) -> Do:
     def run(task: str = TASK, plan: Mapping[str, Any] = PLAN, verdict: Any = ACCEPT, **settings: Any) -> Any:
-        script = {"fused": plan, "plan": plan, "check": verdict, "do": settings.pop("step", {})}
+        script = {"plan": plan, "check": verdict, "do": settings.pop("step", {})}
         return once(work, task, script, settings)
 
     return run
@@ -127,7 +127,7 @@ def test_same_task_with_other_files_calls_no_model(work: Path, do: Do) -> None:
 def learned(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder in which the task was solved. Later runs in it are not remembered."""
     folder = _filled(tmp_path_factory.mktemp("learned") / "work")
-    once(folder, TASK, {"fused": PLAN, "check": ACCEPT}, {})
+    once(folder, TASK, {"plan": PLAN, "check": ACCEPT}, {})
     (folder / "back.md").unlink()
     assert calls(once(folder, TASK, {}, {"remember": False})) == 0
     return folder
@@ -146,7 +146,7 @@ def learned(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
 )
 def test_different_task_calls_the_model(learned: Path, task: str) -> None:
-    script = {"fused": {**PLAN, "task": task}, "check": ACCEPT}
+    script = {"plan": {**PLAN, "task": task}, "check": ACCEPT}
     assert calls(once(learned, task, script, {"remember": False})) > 0
 
 
@@ -335,7 +335,7 @@ def test_memory_can_be_turned_off(work: Path, do: Do) -> None:
 def test_task_with_extra_context_calls_the_model(work: Path, do: Do) -> None:
     do()
     script = work.parent / "given.json"
-    script.write_text(json.dumps({"fused": PLAN, "check": ACCEPT}))
+    script.write_text(json.dumps({"plan": PLAN, "check": ACCEPT}))
     settings = {"sandbox": "off", "check": "always", "model": f"scripted:{script}"}
     fractal = Fractal(work, settings=settings)
     (work / "back.md").unlink()
@@ -350,7 +350,7 @@ def test_processes_learn_concurrently(work: Path) -> None:
     jobs = [
         multiprocessing.Process(
             target=once,
-            args=(work, task, {**script, "fused": _writing(name)}, {"recall": False}, name),
+            args=(work, task, {**script, "plan": _writing(name)}, {"recall": False}, name),
         )
         for task in tasks
         for name in [task.split()[-1]]

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from lanes import examples
 
+from kernel.document.frontmatter import EVIDENCE, unstorable
 from kernel.document.model import (
     STATUSES,
     STEP_STATES,
@@ -94,6 +95,11 @@ NOTES = st.lists(NOTE, max_size=2).map(tuple)
 FOLD = st.builds(Fold, st.integers(1, 99), st.sampled_from(["RETRY", "max retries exceeded"]), NOTES)
 
 
+def _is_evidence(value: dict[str, Any]) -> bool:
+    """Whether no member has the name of a known one and another type."""
+    return not unstorable(value, EVIDENCE, "evidence")
+
+
 @st.composite
 def steps(draw: st.DrawFn, least: int = 0, most: int = 3, first: int = 1) -> dict[int, Step]:
     """Steps with any content, numbered from `first`."""
@@ -111,7 +117,7 @@ def steps(draw: st.DrawFn, least: int = 0, most: int = 3, first: int = 1) -> dic
             draw(st.none() | AMOUNTS),
             result,
             draw(ORIGIN.map(_as_read)) if result is not None else "kernel",
-            draw(st.just({}) | OBJECT),
+            draw(st.just({}) | OBJECT.filter(_is_evidence)),
         )
     return made
 

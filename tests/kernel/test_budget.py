@@ -19,6 +19,7 @@ from runtime.models.prices import Price
 from runtime.models.scripted import Scripted, When
 
 READ = {"tool": "read", "args": {"path": "a.txt"}, "needs": []}
+DONE = {"tool": "done", "args": {"answer": "a"}}
 
 
 @pytest.fixture
@@ -153,7 +154,7 @@ def test_root_records_overrun_of_a_subtask(play, work):
 def test_failed_call_is_charged_its_reported_cost(play, work):
     error = ProviderError("the reply was withheld", usage=Usage(700, 30, 0.01))
     with pytest.raises(ProviderError):
-        play([Scripted([When(phase="fused", error=error)])])
+        play([Scripted([When(phase="turn", error=error)])])
     (log,) = work.glob(".fractal/state/runs/*/calls.jsonl")
     spent = ReplyLog(log).spent()
     assert (spent.calls, spent.prompt_tokens, spent.completion_tokens, spent.usd) == (1, 700, 30, 0.01)
@@ -174,18 +175,19 @@ def test_invalid_usage_of_a_provider_refunds_nothing(play, work, usage):
     assert spent.tokens >= 0 and spent.usd >= 0, spent
 
 
-def test_atomic_subtask_needs_one_call(play, work):
-    """At the depth limit one reply names one operation and code judges it: CHECK reserves no call."""
+def test_subtask_that_code_concludes_needs_one_call(play, work):
+    """One turn reads and answers, and code judges it: the call that is kept for CHECK is not made."""
 
     def answer(ask: Ask) -> Any:
-        if ask.phase == "atomic":
-            return {"tool": "read", "args": {"path": "a.txt"}}
-        return ACCEPT if ask.phase == "check" else subtasks("read it")
+        if ask.document.meta.parent:
+            return {"calls": [READ, DONE]}
+        return {"calls": [{"subtask": "read it"} if ask.phase == "plan" else DONE]}
 
-    played = play(answer, settings={"max_depth": 1, "calls": 3})
+    played = play(answer, "what does a.txt hold?", settings={"check": "auto", "calls": 4})
     assert played.result.exit == 0, played.result
     assert played.root.steps[1].state == "done"
     assert logged(played).calls == 3
+    assert recorded(played) == logged(played)
 
 
 def test_subtask_whose_line_was_lost_continues_within_its_new_share(play, work):
@@ -212,11 +214,9 @@ def test_subtask_whose_line_was_lost_continues_within_its_new_share(play, work):
 
 
 def unpriced(ask: Ask) -> Any:
-    return (
-        {"task": "t", "question": "which?"}
-        if not ask.document.note(1, "answer")
-        else (ACCEPT if ask.phase == "check" else plan(READ))
-    )
+    if not ask.document.note(1, "answer"):
+        return {"question": "which?"}
+    return ACCEPT if ask.phase == "check" else {"calls": [READ, DONE]}
 
 
 def test_removed_cost_limit_applies_to_an_existing_run(play, work):

@@ -302,8 +302,18 @@ async def test_command_is_stopped_before_the_timeout_of_its_step(ctx: OperationC
     assert result.evidence["timed_out"]
 
 
-async def test_terminal_escapes_are_made_visible(ctx: OperationContext) -> None:
-    assert (await bash(ctx, r"printf 'a\033[31mred\r\n'")).text == "a␛[31mred\r"
+async def test_colours_and_progress_are_left_out_and_other_controls_are_visible(
+    ctx: OperationContext,
+) -> None:
+    printed = r"printf 'a\033[31mred\033[0m\a\r\n 10%%\r 90%%\rdone\n'"
+    assert (await bash(ctx, printed)).text == "ared␇\r\ndone"
+
+
+async def test_a_pipe_fails_where_a_program_in_it_does(ctx: OperationContext) -> None:
+    failed = await bash(ctx, "(echo 1 failed; exit 3) | cat")
+    assert (failed.ok, failed.text) == (False, "1 failed\n[exit 3]")
+    looked = await bash(ctx, "cd . && yes | head -1")
+    assert (looked.ok, looked.text) == (True, "y")
 
 
 @boxed

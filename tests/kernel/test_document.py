@@ -97,18 +97,18 @@ def test_surrogates_and_nested_json_round_trip_in_arguments():
 def test_documented_example_parses():
     document = parse(the_example().encode())
 
-    assert document.meta.status == "waiting" and document.meta.rev == 9
-    assert document.task == 'Replace "teh" by "the" in notes.txt, then count its words.'
-    assert [step.state for step in document.steps.values()] == ["done", "done", "waiting"]
-    assert document.steps[2].result == "notes.txt: 12"
-    assert document.steps[3].link == "tool-task-7f3kq2-3"
-    assert document.section(2).folds[0].notes[0].key == "learned"
+    assert document.meta.status == "running" and document.meta.rev == 9
+    assert document.task == "Mend add in sum.py, and write a summary of notes.txt."
+    assert [step.state for step in document.steps.values()] == ["done", "running"]
+    assert document.steps[1].result == "replaced 1 occurrence in sum.py (line 2)"
+    assert document.steps[2].link == "tool-task-7f3kq2-2"
+    assert document.note(2, "planned checks").source == "turn 1"
     assert parse(render(document)) == document
 
 
 def test_rendering_the_example_folds_appended_entries():
-    kept = re.sub(r"- \[ \] 2\. running.*\n\n<!-- rev 8 -->\n\n", "", the_example()).replace(
-        "<!-- rev 7 -->\n\n", ""
+    kept = re.sub(r"(?s)- \[ \] 1\. running.*?<!-- rev 7 -->\n\n", "", the_example()).replace(
+        "<!-- rev 8 -->\n\n", ""
     )
 
     assert render(parse(the_example().encode())).decode() == kept

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from playing import ACCEPT, Play, doing, plan, write
 
+from kernel.asking.messages import prompt_text
 from kernel.asking.responder import Ask
 from kernel.document.markdown import render
 from kernel.document.model import Document, Meta, Note, Section, Step
@@ -34,7 +35,7 @@ def test_secret_form_in_a_result_reaches_files_exactly_and_no_prompt(play: Play,
     copy = write("b", "{{ steps[1].result }}")
 
     def answer(ask: Ask) -> Any:
-        prompts.append(ask.user)
+        prompts.append(prompt_text(ask))
         if ask.phase == "do":
             return write("c", "{{ steps[1].result }}")
         asked = {"tool": "write", "what": "write c", "needs": [1]}
@@ -48,6 +49,27 @@ def test_secret_form_in_a_result_reaches_files_exactly_and_no_prompt(play: Play,
     for name in "bc":
         assert (tmp_path / "work" / name).read_text("utf-8").strip() == FORMS.strip()
     assert "[redacted password]" in played.result.output
+    assert not any("password@" in each or "YOUR_ACCESS" in each for each in prompts)
+
+
+def test_secret_form_in_a_result_is_redacted_in_later_turns(play: Play, tmp_path: Path) -> None:
+    prompts: list[str] = []
+
+    def answer(ask: Ask) -> Any:
+        prompts.append(prompt_text(ask))
+        if ask.phase == "check":
+            return ACCEPT
+        if ask.phase == "plan":
+            return {"calls": [{"tool": "read", "args": {"path": "a"}}, write("c", FORMS)]}
+        copy = write("b", "{{ steps[1].result }}")
+        return {"calls": [copy, {"tool": "done", "args": {"answer": "copied"}}]}
+
+    (tmp_path / "work").mkdir(exist_ok=True)
+    (tmp_path / "work" / "a").write_text(FORMS, "utf-8")
+    play(answer)
+    for name in "bc":
+        assert (tmp_path / "work" / name).read_text("utf-8").strip() == FORMS.strip()
+    assert "[redacted password]" in prompts[1]
     assert not any("password@" in each or "YOUR_ACCESS" in each for each in prompts)
 
 

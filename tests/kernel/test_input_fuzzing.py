@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 from playing import ACCEPT, plan
 
 from kernel.asking.replies import REPLIES, Plan, Typed, gate_plan
+from kernel.asking.turn import TURN, TurnReply
+from kernel.document.escaping import to_json
 from kernel.errors import ReplyError
 from kernel.loop.ask import parsed_reply
 from kernel.loop.criteria import check_criterion
@@ -39,6 +41,18 @@ WHOLE: list[Any] = [
     ),
     {**ACCEPT, "look": {"tool": "read", "args": {"path": "a"}}},
     {"tool": "read", "args": {"path": "a"}, "blocked": "", "skip": ""},
+    {
+        "calls": [
+            {"tool": "plan", "args": {"approach": "as it is", "confidence": "high", "checks": ["true"]}},
+            {"tool": "edit", "args": {"path": "a", "lines": "1-2", "new": "b"}},
+            {"tool": "use", "args": {"tool": "calc", "args": {"expression": "1"}}},
+            {"tool": "subtask", "args": {"task": "a part", "tool": "code"}},
+            {"tool": "done", "args": {"answer": "x", "checks": ["true"], "keep": ["true"], "why": "x"}},
+            {"tool": "ask", "args": {"question": "which?"}},
+        ],
+        "text": "a thought",
+    },
+    {"done": {"answer": "x"}, "plan": "as it is"},
 ]
 SYSTEM = Path(__file__).parents[2] / "system"
 CATALOGUE = Catalogue([SYSTEM])
@@ -68,7 +82,10 @@ def examples_of(examples: int, *strategies: Any) -> Callable[[Any], Any]:
     return lambda test: quiet(given(*strategies)(test))
 
 
-async def gate(reply: Typed) -> None:
+async def gate(reply: Typed | TurnReply) -> None:
+    if isinstance(reply, TurnReply):
+        to_json(reply.model_dump())  # it is written into the document
+        reply = reply.steps or reply
     if isinstance(reply, Plan):
         gate_plan(reply, CATALOGUE, may_split=True, retry=False)
 
@@ -110,7 +127,7 @@ def take_tool(text: str) -> None:
         assert isinstance(got, Tool) or (isinstance(got, Fault) and got.message)
 
 
-PHASE = st.sampled_from(sorted(REPLIES))
+PHASE = st.sampled_from([*sorted(REPLIES), TURN])
 CRITERION = st.fixed_dictionaries(
     {}, optional={"file": VALUE, "has": VALUE, "step": VALUE, "same": VALUE, "judge": VALUE}
 )

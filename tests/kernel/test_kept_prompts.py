@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import stat
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from conversations import talk
 from playing import ACCEPT, Play, Played, doing, write
 
 from kernel.asking.responder import Ask
+from kernel.document.escaping import to_json
+from kernel.document.model import Document, Meta
 from kernel.errors import ProviderError
 from kernel.store.prompts import FOLDER, keep_prompt, kept_prompt
 from runtime.memory.forgetting.documents import runs_containing
@@ -29,18 +34,16 @@ def kept(played: Played) -> list[Path]:
 
 
 def test_each_prompt_that_was_sent_is_kept_as_it_was_sent(play: Play) -> None:
-    asks: list[Ask] = []
-    answer = doing(write("a", "x"))
-
-    def model(ask: Ask) -> Any:
-        asks.append(ask)
-        return answer(ask)
-
+    model = Scripted(doing(write("a", "x")))
     played = play(model)
-    assert len(kept(played)) == len(asks) == 2
-    for ask in asks:
-        text = kept_prompt(played.folder, ask.key)
-        assert text == f"<!-- system -->\n\n{ask.system}\n\n<!-- user -->\n\n{ask.user}\n"
+    turn, check = model.asks
+    assert len(kept(played)) == 2
+    text = kept_prompt(played.folder, check.key)
+    assert text == f"<!-- system -->\n\n{check.system}\n\n<!-- user -->\n\n{check.user}\n"
+    system, task = (message["content"] for message in turn.messages)
+    text = kept_prompt(played.folder, turn.key)
+    assert text.endswith(f"<!-- 1 system -->\n\n{system}\n\n<!-- 2 user -->\n\n{task}\n")
+    assert all(to_json(tool) in text.partition("<!-- 1 system -->")[0] for tool in turn.tools)
     assert {stat.S_IMODE(path.stat().st_mode) for path in kept(played)} == {0o600}
 
 
@@ -52,7 +55,7 @@ def test_a_refused_reply_and_a_failed_call_have_their_prompts_too(play: Play) ->
         return doing(write("a", "x"))(ask) if ask.turn else "no object"
 
     played = play([Scripted(fails, name="one"), Scripted(repeats, name="two")])
-    assert [phase_of(path) for path in kept(played)] == ["check"] * 2 + ["fused"] * 3
+    assert [phase_of(path) for path in kept(played)] == ["check"] * 2 + ["turn"] * 3
     assert sum("no object" in path.read_text("utf-8") for path in kept(played)) == 2
 
 
@@ -75,7 +78,7 @@ def test_a_log_of_a_newer_version_is_shown(play: Play) -> None:
         log.read_text("utf-8").replace('"usage": {', '"usage": {"of_a_newer_version": 1, '), "utf-8"
     )
     shown = run_page(played.fractal, played.result.run).phases[played.result.id]
-    assert [call.phase for part in shown for call in part.calls] == ["fused", "check"]
+    assert [call.phase for part in shown for call in part.calls] == ["turn", "check"]
 
 
 def test_a_resumed_run_needs_no_prompt_and_keeps_only_those_that_it_sends(play: Play) -> None:
@@ -140,3 +143,71 @@ def test_they_are_archived_forgotten_and_left_by_a_fork_like_the_log_of_calls(
     assert not (played.folder.with_name(copy) / FOLDER).exists()
     played.fractal.gc(keep_days=-1)
     assert found() == [run] and not played.folder.exists()
+
+
+def turn_ask(turn: int, messages: Sequence[dict[str, Any]], **more: Any) -> Ask:
+    place = {"run": "abc", "loop": "system-abc", "attempt": 1, "phase": "turn", "step": 0, "turn": turn}
+    values = {"system": "", "user": "", "schema": {}, "words": "", "max_tokens": 100, "tools": (TOOL,)}
+    document = Document(Meta("system-abc", "abc"))
+    return Ask(**place, **values, document=document, messages=tuple(messages), **more)
+
+
+def test_a_growing_conversation_is_kept_once_and_read_whole(tmp_path: Path) -> None:
+    asks = [turn_ask(turn, talk(turn, result="x" * 500)) for turn in range(20)]
+    assert [keep_prompt(tmp_path, ask) for ask in asks] == [""] * 20
+    text = kept_prompt(tmp_path, asks[-1].key)
+    assert [text.count(f"x of c{turn}_1\n") for turn in range(1, 20)] == [1] * 19
+    assert text.index("<!-- tools -->") < text.index("<!-- 1 system -->") < text.index("<!-- 2 user -->")
+    assert 'c7_1: read {"path": "c7_1"}' in text and "<!-- 6 tool, result of c2_1 -->" in text
+    files = sorted((tmp_path / FOLDER).iterdir(), key=lambda path: path.stat().st_size)
+    assert sum(path.stat().st_size for path in files) < 20 * 1000, "nothing is kept twice"
+    assert "; 1 to 38 are in system-abc_1_turn_0_18_" in kept_file(tmp_path, asks[-1])
+
+
+def kept_file(run: Path, ask: Ask) -> str:
+    return (run / FOLDER / f"{ask.key.replace('/', '_')}.md").read_text("utf-8")
+
+
+def test_the_same_conversation_asked_of_two_rungs_and_again_after_a_crash_is_whole(tmp_path: Path) -> None:
+    asks = [
+        turn_ask(1, talk(1), rung="one"),
+        turn_ask(1, talk(1), rung="two"),
+        turn_ask(2, talk(2), rung="one"),
+    ]
+    for ask in [*asks, *asks]:
+        assert keep_prompt(tmp_path, ask) == ""
+    assert len({kept_prompt(tmp_path, ask.key) for ask in asks[:2]}) == 1
+    assert kept_prompt(tmp_path, asks[2].key).count("a result of c1_1") == 1
+
+
+def test_another_conversation_of_the_loop_is_no_beginning_of_this_one(tmp_path: Path) -> None:
+    other = ({"role": "system", "content": "Another."}, *talk(1)[1:])
+    asks = [turn_ask(1, other), turn_ask(2, talk(2)), turn_ask(3, talk(3), rung="x")]
+    asks.append(replace(turn_ask(4, talk(4)), tools=()))
+    for ask in asks:
+        keep_prompt(tmp_path, ask)
+    assert "Another." not in kept_prompt(tmp_path, asks[2].key)
+    assert [" are in " in kept_file(tmp_path, ask) for ask in asks] == [False, False, True, False]
+
+
+def test_a_conversation_whose_beginning_was_removed_says_so(tmp_path: Path) -> None:
+    asks = [turn_ask(turn, talk(turn)) for turn in (1, 2)]
+    for ask in asks:
+        keep_prompt(tmp_path, ask)
+    (tmp_path / FOLDER / f"{asks[0].key.replace('/', '_')}.md").unlink()
+    text = kept_prompt(tmp_path, asks[1].key)
+    assert text.startswith("<!-- the messages before are not kept: ") and "result of c2_1" in text
+
+
+def test_what_a_message_says_is_never_taken_for_the_line_about_earlier_messages(tmp_path: Path) -> None:
+    line = f"<!-- 9 messages, {'0' * 16}; 1 to 8 are in other.md -->"
+    ask = turn_ask(0, ({"role": "system", "content": line}, {"role": "user", "content": line}))
+    keep_prompt(tmp_path, ask)
+    assert kept_prompt(tmp_path, ask.key).count(line) == 2
+
+
+def test_secrets_in_a_conversation_are_redacted(tmp_path: Path) -> None:
+    messages = (*talk(1), {"role": "user", "content": "postgres://app:password@db"})
+    ask = turn_ask(1, messages)
+    keep_prompt(tmp_path, ask)
+    assert "password@" not in kept_file(tmp_path, ask)

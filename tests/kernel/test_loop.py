@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from playing import ACCEPT, Play, plan
 
+from kernel.asking.messages import prompt_text
 from kernel.asking.responder import Ask, Ladder, Reply, Usage, Waits
 from kernel.errors import ConfigurationError, Declined, Exit, UsageError
 from runtime.models.ladder import Limited
@@ -18,9 +19,16 @@ from runtime.models.scripted import Scripted
 WRITE = {"tool": "write", "args": {"path": "a.txt", "content": "one\n"}}
 
 
+class Code(Scripted):
+    reads_prompt = False
+
+
 def by_phase(**replies: Any) -> Callable[[Ask], Any]:
+    """A script by phase. `again` is the plan of later attempts, where it is another one."""
+
     def answer(ask: Ask) -> Any:
-        reply = replies[ask.phase]
+        later = ask.phase == "plan" and ask.attempt > 1 and "again" in replies
+        reply = replies["again" if later else ask.phase]
         if isinstance(reply, Exception):
             raise reply
         return reply(ask) if callable(reply) else reply
@@ -29,24 +37,24 @@ def by_phase(**replies: Any) -> Callable[[Ask], Any]:
 
 
 def test_task_is_planned_executed_checked_and_output(play: Play) -> None:
-    played = play(by_phase(fused=plan(WRITE, success=[{"file": "a.txt", "has": "one"}]), check=ACCEPT))
+    played = play(by_phase(plan=plan(WRITE, success=[{"file": "a.txt", "has": "one"}]), check=ACCEPT))
     assert played.result.exit == Exit.ACCEPTED
     assert played.result.output == "done"
     assert (played.fractal.workspace.folder / "a.txt").read_text() == "one\n"
     assert played.root.meta.status == "complete"
     assert not played.root.meta.unverified
-    assert [e.data["phase"] for e in played.asks()] == ["fused", "check"]
+    assert [e.data["phase"] for e in played.asks()] == ["turn", "check"]
 
 
 def test_run_without_proof_is_unverified(play: Play) -> None:
-    played = play(by_phase(fused=plan(WRITE), check=ACCEPT))
+    played = play(by_phase(plan=plan(WRITE), check=ACCEPT))
     assert played.root.meta.status == "complete"
     assert played.root.meta.unverified
 
 
-def test_understand_and_plan_can_be_separate_calls(play: Play) -> None:
+def test_code_answers_understand_and_plan_separately(play: Play) -> None:
     understood = {"task": "write a.txt", "context": [{"fact": "it is missing", "from": "folder"}], "open": []}
-    played = play(by_phase(understand=understood, plan=plan(WRITE), check=ACCEPT), settings={"fuse": "never"})
+    played = play(Code(by_phase(understand=understood, plan=plan(WRITE), check=ACCEPT), tier="reflex"))
     assert [e.data["phase"] for e in played.asks()] == ["understand", "plan", "check"]
     assert played.root.text(1, "resolved task") == "write a.txt"
     assert played.root.note(1, "fact").source == "folder"  # type: ignore[union-attr]
@@ -59,7 +67,7 @@ def test_only_references_are_substituted_in_arguments(play: Play) -> None:
         {"tool": "read", "args": {"path": "a.txt"}},
         {"tool": "write", "args": {"path": "b.txt", "content": "<{{\nsteps[2].result }}>"}},
     ]
-    played = play(by_phase(fused=plan(*steps), check=ACCEPT))
+    played = play(by_phase(plan=plan(*steps), check=ACCEPT))
     folder = played.fractal.workspace.folder
     assert (folder / "a.txt").read_text() == literal
     assert (folder / "b.txt").read_text() == f"<{literal}>"
@@ -71,7 +79,7 @@ def test_failed_step_skips_its_dependents_only(play: Play) -> None:
         {"tool": "write", "args": {"path": "b.txt", "content": "b"}, "needs": []},
         {"tool": "write", "args": {"path": "c.txt", "content": "c"}, "needs": [1]},
     ]
-    played = play(by_phase(fused=plan(*steps), check=ACCEPT))
+    played = play(by_phase(plan=plan(*steps), check=ACCEPT))
     assert {n: step.state for n, step in played.root.steps.items()} == {1: "failed", 2: "done", 3: "struck"}
 
 
@@ -79,10 +87,10 @@ def test_described_step_is_completed_when_it_is_reached(play: Play) -> None:
     steps = [WRITE, {"tool": "read", "what": "read what step 1 wrote"}]
 
     def do(ask: Ask) -> Any:
-        assert "NOW 2" in ask.user
+        assert "NOW 2" in prompt_text(ask)
         return {"tool": "read", "args": {"path": "a.txt"}}
 
-    played = play(by_phase(fused=plan(*steps), do=do, check=ACCEPT))
+    played = play(by_phase(plan=plan(*steps), do=do, check=ACCEPT))
     assert played.root.steps[2].result == "one\n"
 
 
@@ -91,23 +99,23 @@ def test_blocked_step_fails_and_skipped_step_does_not(play: Play) -> None:
         return {"skip": "not needed"} if ask.step == 1 else {"blocked": "no such thing"}
 
     steps = [{"tool": "read", "what": "a"}, {"tool": "read", "what": "b"}]
-    played = play(by_phase(fused=plan(*steps), do=do, check=ACCEPT))
+    played = play(by_phase(plan=plan(*steps), do=do, check=ACCEPT))
     assert [step.state for step in played.root.steps.values()] == ["skipped", "failed"]
 
 
 def test_children_return_their_results(play: Play) -> None:
-    def fused(ask: Ask) -> Any:
+    def first(ask: Ask) -> Any:
         if ask.document.meta.depth == 0:
             return plan({"subtask": "write a.txt", "needs": []}, {"subtask": "say what a holds"})
         if ask.document.task.startswith("write"):
             return plan(WRITE)
-        assert "step 1" in ask.user  # the result of the needed step is its context
+        assert "step 1" in prompt_text(ask)  # the result of the needed step is its context
         return plan({"tool": "read", "args": {"path": "a.txt"}})
 
     def check(ask: Ask) -> Any:
         return {**ACCEPT, "output": "{{ steps[1].result }}"} if ask.document.meta.depth else ACCEPT
 
-    played = play(by_phase(fused=fused, check=check))
+    played = play(by_phase(plan=first, check=check))
     assert played.result.exit == Exit.ACCEPTED
     assert played.root.steps[2].result == "one\n"
     run = played.result.run
@@ -136,11 +144,11 @@ def test_instruction_tokens_never_exceed_prompt_tokens(play: Play, prompt_tokens
 
 
 def test_retry_sees_what_was_learned_and_continues_numbering(play: Play) -> None:
-    def fused(ask: Ask) -> Any:
+    def first(ask: Ask) -> Any:
         return plan({"tool": "read", "args": {"path": "missing"}})
 
     def again(ask: Ask) -> Any:
-        assert "it is missing" in ask.user and "{{ earlier[N].result }}" in ask.user
+        assert "it is missing" in prompt_text(ask)
         return plan(WRITE, {"tool": "read", "args": {"path": "a.txt"}})
 
     def check(ask: Ask) -> Any:
@@ -148,7 +156,7 @@ def test_retry_sees_what_was_learned_and_continues_numbering(play: Play) -> None
             return {"validation": "fail", "decision": "RETRY", "learned": "it is missing"}
         return {**ACCEPT, "output": "{{ steps[3].result }}"}
 
-    played = play(by_phase(fused=fused, plan=again, check=check))
+    played = play(by_phase(plan=first, again=again, check=check))
     assert played.result.output == "one\n"
     assert list(played.root.steps) == [1, 2, 3]
     assert played.root.section(2).folds[0].attempt == 1
@@ -167,83 +175,104 @@ def test_retries_are_bounded(play: Play, retries: int, attempts: int, status: st
             return {"validation": "fail", "decision": "RETRY", "learned": "not yet"}
         return ACCEPT
 
-    played = play(by_phase(fused=plan(WRITE), plan=plan(WRITE), check=check), settings={"retries": retries})
+    played = play(by_phase(plan=plan(WRITE), check=check), settings={"retries": retries})
     assert (played.root.meta.attempt, played.root.meta.status) == (attempts, status)
     if status == "escalated":
         assert played.root.text(5, "escalation") == "max retries exceeded"
 
 
 @pytest.mark.parametrize(
-    ("max_depth", "levels", "atomic"),
+    ("max_depth", "levels"),
     [
-        (0, [0], 0),  # the root itself is one operation
-        (1, [0, 1], 1),
-        (2, [0, 1, 2], 2),
-        (3, [0, 1, 2, 3], 3),  # the default: at depth 3 no guided loop starts
-        (4, [0, 1, 2, 3, 4], 4),
+        (0, [0]),  # not even the root starts a child
+        (1, [0, 1]),
+        (2, [0, 1, 2]),
+        (3, [0, 1, 2, 3]),  # the default: at depth 3 no guided loop starts
+        (4, [0, 1, 2, 3, 4]),
     ],
 )
-def test_depth_is_bounded(play: Play, max_depth: int, levels: list[int], atomic: int) -> None:
-    """A model that always plans a subtask gets children down to the limit, and there one operation."""
+def test_depth_is_bounded(play: Play, max_depth: int, levels: list[int]) -> None:
+    """A model that always plans a subtask gets children down to the limit, and there only operations."""
+    offered: dict[int, bool] = {}
 
     def answer(ask: Ask) -> Any:
-        if ask.phase == "atomic":
-            return WRITE
-        return ACCEPT if ask.phase == "check" else plan({"subtask": f"go deeper than {ask.loop}"})
+        if ask.phase == "check":
+            return ACCEPT
+        offered[ask.document.meta.depth] = "subtask" in [each["function"]["name"] for each in ask.tools]
+        return plan(WRITE) if ask.turn else plan({"subtask": f"go deeper than {ask.loop}"})
 
     played = play(answer, settings={"max_depth": max_depth, "profile": "large"})
     loops = [d for d in played.documents.values() if d.meta.type == "task"]
     assert sorted(d.meta.depth for d in loops) == levels
-    assert [e.loop_id for e in played.asks("atomic")] == [d.meta.id for d in loops if d.meta.depth == atomic]
+    refused = [e.loop_id for e in played.events if e.kind == "ask_refused"]
+    assert refused == [d.meta.id for d in loops if d.meta.depth == max_depth]
+    assert offered == {depth: depth < max_depth for depth in levels}
     assert played.result.exit == Exit.ACCEPTED
     assert [d.meta.level for d in loops] == ["system", "tool", "operation", "operation", "operation"][
         : len(levels)
     ]
 
 
-def test_subtask_beyond_the_depth_limit_is_refused(play: Play) -> None:
+@pytest.mark.parametrize("call", [{"tool": "research", "args": {"what": "x"}}, {"subtask": "deeper"}])
+def test_subtask_beyond_the_depth_limit_is_a_failed_call(play: Play, call: dict[str, Any]) -> None:
     def answer(ask: Ask) -> Any:
-        if ask.phase == "atomic":
-            return {"tool": "research", "args": {}} if ask.turn == 0 else WRITE
-        return ACCEPT if ask.phase == "check" else plan({"subtask": "deeper"})
+        if ask.phase == "check":
+            return ACCEPT
+        if not ask.document.meta.depth:
+            return plan({"subtask": "deeper"})
+        return {"calls": [call]} if ask.phase == "plan" else {"calls": [WRITE, {"tool": "done"}]}
 
     played = play(answer, settings={"max_depth": 1})
-    assert any("name an operation" in e.data["why"] for e in played.events if e.kind == "ask_refused")
-    assert played.result.exit == Exit.ACCEPTED
+    assert not [d for d in played.documents.values() if d.meta.type == "task" and d.meta.depth > 1]
+    child = played.documents[f"tool-task-{played.result.run}-1"]
+    if "subtask" in call:
+        assert child.steps[1].state == "failed" and "no subtasks here" in str(child.steps[1].result)
+    else:  # its guidance is shown in place
+        assert (child.steps[1].tool, child.steps[1].state) == ("use", "done")
+    assert child.steps[2].state == "done"
 
 
-@pytest.mark.parametrize(("context", "guided"), [(499, False), (500, True)])
-def test_loop_with_little_context_is_one_operation(play: Play, context: int, guided: bool) -> None:
+@pytest.mark.parametrize(("context", "splits"), [(499, False), (500, True)])
+def test_loop_with_little_context_has_no_children(play: Play, context: int, splits: bool) -> None:
     def answer(ask: Ask) -> Any:
-        return WRITE if ask.phase == "atomic" else ACCEPT if ask.phase == "check" else plan(WRITE)
+        if ask.phase == "check":
+            return ACCEPT
+        return plan(WRITE) if ask.turn or ask.document.meta.depth else plan({"subtask": "write"})
 
     played = play(answer, settings={"context_system": context})
-    assert [e.data["phase"] for e in played.asks()] == (["fused", "check"] if guided else ["atomic"])
+    children = [d for d in played.documents.values() if d.meta.depth and d.meta.type == "task"]
+    assert bool(children) == splits
+    refused = [e.data["why"] for e in played.events if e.kind == "ask_refused"]
+    assert len(refused) == (not splits) and all("no subtasks here" in why for why in refused)
 
 
 def test_context_of_a_child_shrinks_with_its_task(play: Play) -> None:
     def answer(ask: Ask) -> Any:
-        if ask.phase == "atomic":
-            return WRITE
-        return ACCEPT if ask.phase == "check" else plan({"subtask": "x" * 3000})
+        if ask.phase == "check":
+            return ACCEPT
+        if ask.document.meta.depth:
+            names = [each["function"]["name"] for each in ask.tools]
+            assert "subtask" not in names  # 50 tokens are below 500
+            return plan(WRITE)
+        return plan({"subtask": "x" * 3000})
 
     played = play(answer, settings={"context_system": 1200})
     child = next(d for d in played.documents.values() if d.meta.depth == 1)
     assert child.meta.budget["context"] == 1200 - 150 - 1000
-    assert played.asks("atomic")  # 50 tokens are below 500
+    assert played.result.exit == Exit.ACCEPTED
 
 
 @pytest.mark.parametrize(
     ("calls", "phases", "status"),
     [
         (1, [], "exhausted"),  # the only call is reserved for CHECK, so PLAN cannot run
-        (2, ["fused", "check"], "complete"),
-        (3, ["fused", "do", "check"], "complete"),
+        (2, ["turn", "check"], "complete"),
+        (3, ["turn", "do", "check"], "complete"),
     ],
 )
 def test_run_without_calls_left_is_exhausted(play: Play, calls: int, phases: list[str], status: str) -> None:
     steps = [WRITE] if calls < 3 else [{"tool": "read", "what": "a"}]
-    answers = by_phase(fused=plan(*steps), do={"skip": "no"}, check=ACCEPT)
+    answers = by_phase(plan=plan(*steps), do={"skip": "no"}, check=ACCEPT)
     played = play(answers, settings={"calls": calls})
     assert [e.data["phase"] for e in played.events if e.kind == "ask_finished"] == phases
     assert played.root.meta.status == status
@@ -253,7 +282,7 @@ def test_run_without_calls_left_is_exhausted(play: Play, calls: int, phases: lis
 def test_partial_result_is_kept_when_calls_run_out(play: Play) -> None:
     steps = [WRITE, {"tool": "read", "args": {"path": "a.txt"}}, {"tool": "read", "what": "more"}]
     verdict = {"decision": "ESCALATE", "issues": ["step 3 did not run"], "output": "{{ steps[2].result }}"}
-    played = play(by_phase(fused=plan(*steps), check=verdict), settings={"calls": 2})
+    played = play(by_phase(plan=plan(*steps), check=verdict), settings={"calls": 2})
     assert played.root.meta.status == "exhausted"
     assert played.result.exit == Exit.LIMIT
     assert played.result.output == "one\n"
@@ -266,7 +295,7 @@ def test_children_share_the_calls_that_check_does_not_need(play: Play) -> None:
         if ask.document.meta.depth:
             return (
                 plan({"tool": "read", "what": "again"})
-                if ask.phase == "fused"
+                if ask.phase == "plan"
                 else {"skip": "x"}
                 if ask.phase == "do"
                 else ACCEPT
@@ -301,19 +330,19 @@ def test_token_and_cost_limits_stop_before_the_call(play: Play) -> None:
 
 
 def test_invalid_reply_is_charged_and_repeated_with_the_reason(play: Play) -> None:
-    def fused(ask: Ask) -> Any:
+    def first(ask: Ask) -> Any:
         if ask.turn:
-            assert "Refused" in ask.user and "no tool" in ask.user
+            assert "This was no turn: step 1: there is no tool 'raed'" in prompt_text(ask)
         return plan({"tool": "raed", "args": {}}) if ask.turn == 0 else plan(WRITE)
 
-    played = play(by_phase(fused=fused, check=ACCEPT))
+    played = play(by_phase(plan=first, check=ACCEPT))
     assert played.result.exit == Exit.ACCEPTED
     assert played.root.meta.spent["calls"] == 3
 
 
 def test_rung_without_a_valid_reply_passes_to_the_next(play: Play) -> None:
     small = Scripted(lambda ask: "no json at all", name="small")
-    large = Scripted(by_phase(fused=plan(WRITE), check=ACCEPT), name="large", tier="oversight")
+    large = Scripted({"plan": plan(WRITE), "check": ACCEPT}, name="large", tier="oversight")
     played = play([small, large])
     assert played.result.exit == Exit.ACCEPTED
     passed = [rung for rung in played.root.meta.rungs if "passed" in rung]
@@ -323,17 +352,17 @@ def test_rung_without_a_valid_reply_passes_to_the_next(play: Play) -> None:
 
 
 def test_low_confidence_and_failed_check_climb_one_rung(play: Play) -> None:
-    unsure = Scripted(by_phase(fused=plan(WRITE, confidence="low")), name="small")
-    large = Scripted(by_phase(fused=plan(WRITE), check=ACCEPT), name="large")
+    unsure = Scripted({"plan": plan(WRITE, confidence="low")}, name="small")
+    large = Scripted({"plan": plan(WRITE), "check": ACCEPT}, name="large")
     assert play([unsure, large]).root.meta.taker == "large"
     retry = {"validation": "fail", "decision": "RETRY", "learned": "x"}
-    small = Scripted(by_phase(fused=plan(WRITE), check=retry), name="small")
-    large = Scripted(by_phase(plan=plan(WRITE), check=ACCEPT), name="large")
+    small = Scripted({"plan": plan(WRITE), "check": retry}, name="small")
+    large = Scripted({"plan": plan(WRITE), "check": ACCEPT}, name="large")
     played = play([small, large])
     assert (played.root.meta.taker, played.root.meta.attempt) == ("large", 2)
     cannot = {"task": "x", "cannot": "no such tool"}
-    small = Scripted(by_phase(fused=cannot), name="small")
-    large = Scripted(by_phase(plan=plan(WRITE), check=ACCEPT), name="large")
+    small = Scripted({"plan": cannot}, name="small")
+    large = Scripted({"plan": plan(WRITE), "check": ACCEPT}, name="large")
     played = play([small, large])
     assert (played.root.meta.taker, played.result.exit) == ("large", Exit.ACCEPTED)
 
@@ -342,13 +371,10 @@ def test_question_waits_and_its_answer_reaches_the_plan(play: Play) -> None:
     question = {"task": "delete the old ones", "question": "which are old?"}
 
     def later(ask: Ask) -> Any:
-        assert "which are old?" in ask.user and "those of May" in ask.user
-        return plan(WRITE)
+        assert "which are old?" in prompt_text(ask) and "those of May" in prompt_text(ask)
+        return {"calls": [WRITE, {"tool": "done", "args": {"answer": "those of May are deleted"}}]}
 
-    def fused(ask: Ask) -> Any:
-        return question if "those of May" not in ask.user else later(ask)
-
-    answers = by_phase(fused=fused, plan=later, check=ACCEPT)
+    answers = by_phase(plan=question, work=later, check=ACCEPT)
     played = play(answers)
     assert (played.result.exit, played.result.question) == (Exit.WAITING, "which are old?")
     assert played.root.meta.waiting == {"for": "person", "question": "which are old?"}
@@ -361,9 +387,9 @@ def test_question_waits_and_its_answer_reaches_the_plan(play: Play) -> None:
 
 def test_questions_are_bounded(play: Play) -> None:
     def ask_again(ask: Ask) -> Any:
-        return {"task": "t", "question": f"q{ask.user.count('Answer:')}"}
+        return {"task": "t", "question": f"q{len(ask.document.section(3).notes)}"}
 
-    answers = by_phase(fused=ask_again, plan=ask_again)
+    answers = by_phase(plan=ask_again, work=ask_again)
     played = play(answers)
     for _ in range(3):
         assert played.result.exit == Exit.WAITING
@@ -377,7 +403,7 @@ def test_question_of_a_child_goes_to_its_parent(play: Play) -> None:
         if ask.document.meta.depth:
             return {"task": "t", "question": "how much at most?"}
         if ask.phase == "check":
-            assert "how much at most?" in ask.user
+            assert "how much at most?" in prompt_text(ask)
             return {"decision": "ESCALATE", "issues": ["unknown price"], "question": "how much at most?"}
         return plan({"subtask": "buy it"})
 
@@ -392,7 +418,7 @@ def test_accept_is_refused_when_a_criterion_failed(play: Play) -> None:
             return ACCEPT
         return {"decision": "ESCALATE", "issues": ["b.txt is missing"]}
 
-    played = play(by_phase(fused=plan(WRITE, success=[{"file": "b.txt"}]), check=check))
+    played = play(by_phase(plan=plan(WRITE, success=[{"file": "b.txt"}]), check=check))
     assert played.root.meta.status == "escalated"
     assert played.result.exit == Exit.FAILED
     assert played.root.text(5, "escalation") == "b.txt is missing"
@@ -401,10 +427,10 @@ def test_accept_is_refused_when_a_criterion_failed(play: Play) -> None:
 def test_criteria_that_already_hold_are_refused(play: Play, tmp_path: Path) -> None:
     (tmp_path / "work" / "there.txt").write_text("x")
 
-    def fused(ask: Ask) -> Any:
+    def first(ask: Ask) -> Any:
         return plan(WRITE, success=[{"file": "there.txt" if ask.turn == 0 else "a.txt"}])
 
-    played = play(by_phase(fused=fused, check=ACCEPT))
+    played = play(by_phase(plan=first, check=ACCEPT))
     refused = [e.data["why"] for e in played.events if e.kind == "ask_refused"]
     assert len(refused) == 1 and "holds already" in refused[0]
 
@@ -413,9 +439,9 @@ def test_check_may_look_once(play: Play) -> None:
     look = {"look": {"tool": "read", "args": {"path": "a.txt"}}}
 
     def check(ask: Ask) -> Any:
-        return ACCEPT if "one" in ask.user.partition("Look")[2] else look
+        return ACCEPT if "one" in prompt_text(ask).partition("Look")[2] else look
 
-    played = play(by_phase(fused=plan(WRITE), check=check))
+    played = play(by_phase(plan=plan(WRITE), check=check))
     assert played.result.exit == Exit.ACCEPTED
     assert "one" in played.root.text(4, "look")
 
@@ -426,12 +452,12 @@ def test_call_that_failed_twice_is_not_repeated(play: Play) -> None:
     def check(ask: Ask) -> Any:
         return {"decision": "RETRY", "learned": "again"}
 
-    played = play(by_phase(fused=plan(step), plan=plan(step), check=check))
+    played = play(by_phase(plan=plan(step), check=check))
     assert "not tried again" in str(played.root.steps[3].result)
 
 
 def test_plan_can_be_approved_before_execution(play: Play) -> None:
-    answers = by_phase(fused=plan(WRITE), plan=plan(WRITE), check=ACCEPT)
+    answers = by_phase(plan=plan(WRITE), check=ACCEPT)
     played = play(answers, plan_only=True)
     assert (played.result.exit, played.result.waiting) == (Exit.WAITING, "approval")
     assert not (played.fractal.workspace.folder / "a.txt").exists()
@@ -443,10 +469,10 @@ def test_plan_can_be_approved_before_execution(play: Play) -> None:
 
 def test_rejected_plan_is_replanned_with_the_reason(play: Play) -> None:
     def again(ask: Ask) -> Any:
-        assert "write b.txt instead" in ask.user
+        assert "write b.txt instead" in prompt_text(ask)
         return plan({"tool": "write", "args": {"path": "b.txt", "content": "b"}})
 
-    answers = by_phase(fused=plan(WRITE), plan=again, check=ACCEPT)
+    answers = by_phase(plan=plan(WRITE), again=again, check=ACCEPT)
     played = play(answers, plan_only=True)
     played.fractal.tell(played.result.run, "reject", why="write b.txt instead")
     played = play(answers, resume=played.result.run)
@@ -460,7 +486,7 @@ def test_rejected_plan_is_replanned_with_the_reason(play: Play) -> None:
 
 @pytest.mark.parametrize(("word", "state"), [("approve", "done"), ("reject", "failed")])
 def test_guarded_effect_waits_for_approval(play: Play, word: str, state: str) -> None:
-    answers = by_phase(fused=plan(WRITE), check=ACCEPT)
+    answers = by_phase(plan=plan(WRITE), check=ACCEPT)
     guarded = {"approve": ["write"]}
     played = play(answers, settings=guarded)
     assert (played.result.waiting, played.root.steps[1].state) == ("approval", "waiting")
@@ -473,21 +499,44 @@ def test_guarded_effect_waits_for_approval(play: Play, word: str, state: str) ->
 def test_step_waits_for_approval_while_siblings_run(play: Play, tmp_path: Path) -> None:
     (tmp_path / "work" / "b.txt").write_text("b")
     steps = [{"tool": "read", "args": {"path": "b.txt"}, "needs": []}, {**WRITE, "needs": []}]
-    answers = by_phase(fused=plan(*steps), check=ACCEPT)
+    answers = by_phase(plan=plan(*steps), check=ACCEPT)
     played = play(answers, settings={"approve": ["write"]})
     assert played.result.waiting == "approval"
     assert [step.state for step in played.root.steps.values()] == ["done", "waiting"]
 
 
 def test_waiting_run_can_be_resumed_with_another_ladder(play: Play) -> None:
-    class Nobody(Scripted):
-        pass
-
-    human = Nobody(lambda ask: Waits("person", "say it in other words"), name="person", tier="human")
+    human = Code(lambda ask: Waits("person", "say it in other words"), name="person", tier="human")
     played = play([human])
     assert (played.result.exit, played.result.question) == (Exit.WAITING, "say it in other words")
-    model = Scripted(by_phase(understand={"task": "t"}, fused=plan(WRITE), plan=plan(WRITE), check=ACCEPT))
+    model = Scripted({"plan": plan(WRITE), "check": ACCEPT})
     assert play([model, human], resume=played.result.run).result.exit == Exit.ACCEPTED
+
+
+@pytest.mark.parametrize("began", [False, True])
+@pytest.mark.parametrize("answered", [False, True])
+def test_person_is_asked_where_a_model_gives_up_and_another_goes_on(
+    play: Play, began: bool, answered: bool
+) -> None:
+    """A person fills in phases and takes no turns: the loop goes back to PLAN for them."""
+
+    def gives_up(ask: Ask) -> Any:
+        if began and ask.step == 1:
+            return {"calls": [{"tool": "write", "args": {"path": "b.txt", "content": "b"}}]}
+        raise Declined("too hard")
+
+    human = Code(lambda ask: Waits("person", "say it in other words"), name="person", tier="human")
+    played = play([Scripted(gives_up, name="small"), human])
+    assert (played.result.exit, played.result.question) == (Exit.WAITING, "say it in other words")
+    assert (played.root.meta.phase, played.root.meta.attempt) == ("plan", 2 if began else 1)
+    if answered:
+        played.fractal.tell(played.result.run, "answer", text="write a.txt, please")
+    model = Scripted({"plan": plan(WRITE), "check": ACCEPT}, name="large")
+    again = play([model, human], resume=played.result.run)
+    assert again.result.exit == Exit.ACCEPTED
+    assert again.root.steps[1 + began].tool == "write"
+    assert ("write a.txt, please" in prompt_text(model.asks[0])) == answered
+    assert ("too hard" in prompt_text(model.asks[0])) == began
 
 
 def test_large_result_is_an_artifact_and_whole_in_references(play: Play, tmp_path: Path) -> None:
@@ -496,47 +545,54 @@ def test_large_result_is_an_artifact_and_whole_in_references(play: Play, tmp_pat
         {"tool": "read", "args": {"path": "big.txt"}},
         {"tool": "write", "args": {"path": "copy.txt", "content": "{{ steps[1].result }}"}},
     ]
-    played = play(by_phase(fused=plan(*steps), check=ACCEPT))
+    played = play(by_phase(plan=plan(*steps), check=ACCEPT))
     step = played.root.steps[1]
     assert len(str(step.result)) < 5000 and "artifacts/" in str(step.result)
     assert (tmp_path / "work" / "copy.txt").read_text() == "line\n" * 5000
 
 
 def test_command_with_an_inline_result_is_refused(play: Play) -> None:
-    def fused(ask: Ask) -> Any:
+    def first(ask: Ask) -> Any:
         quoted = 'echo "$RESULT_1"' if ask.turn else "echo {{ steps[1].result }}"
         return plan(WRITE, {"tool": "bash", "args": {"command": quoted}})
 
-    played = play(by_phase(fused=fused, check=ACCEPT))
+    played = play(by_phase(plan=first, check=ACCEPT))
     refused = [e.data["why"] for e in played.events if e.kind == "ask_refused"]
     assert len(refused) == 1 and '"$RESULT_1"' in refused[0]
     assert played.root.steps[2].result == played.root.steps[1].result
 
 
 @pytest.mark.parametrize(
-    ("tokens", "phases"),
-    [(400, []), (1_400, ["understand"]), (1_900, ["understand", "plan", "check"])],
+    ("tokens", "first", "phases"),
+    [
+        (400, {"calls": [WRITE]}, []),
+        (1_400, {"calls": [WRITE]}, ["plan"]),
+        (1_900, {"calls": [WRITE]}, ["plan", "work"]),
+        (1_400, plan(WRITE, {"tool": "read", "what": "look"}), ["plan", "check"]),
+    ],
 )
-def test_token_limit_ends_the_run_in_any_phase(play: Play, tokens: int, phases: list[str]) -> None:
+def test_token_limit_ends_the_run_in_any_phase(
+    play: Play, tokens: int, first: dict[str, Any], phases: list[str]
+) -> None:
     """Each call costs its estimate of 500 tokens; CHECK reserves as many."""
 
     class Costly(Scripted):
         def estimate(self, ask: Ask) -> Usage:
             return Usage(400, 100)
 
-    replies = by_phase(
-        understand={"task": "do the work"},
-        plan=plan(WRITE, {"tool": "read", "what": "look"}),
-        do={"tool": "read", "args": {"path": "a.txt"}},
-        check=ACCEPT,
-    )
     asked: list[str] = []
 
-    def answer(ask: Ask) -> Any:
-        asked.append(ask.phase)
-        return Reply(json.dumps(replies(ask)), "costly", Usage(400, 100))
+    def costs(phase: str, reply: Any) -> Callable[[Ask], Reply]:
+        def answer(ask: Ask) -> Reply:
+            asked.append(phase)
+            return Reply(json.dumps(reply), "costly", Usage(400, 100))
 
-    played = play(Costly(answer, name="costly"), settings={"fuse": "never", "tokens": tokens})
+        return answer
+
+    look = {"tool": "read", "args": {"path": "a.txt"}}
+    replies = {"plan": first, "work": {"calls": [look]}, "do": look, "check": ACCEPT}
+    model = Costly({phase: costs(phase, reply) for phase, reply in replies.items()}, name="costly")
+    played = play(model, settings={"tokens": tokens})
     assert asked == phases
     assert played.root.meta.status == "exhausted"
     assert played.result.exit == Exit.LIMIT
@@ -550,7 +606,7 @@ def test_token_limit_ends_the_run_in_any_phase(play: Play, tokens: int, phases: 
 
 def test_approval_does_not_apply_to_a_later_question(play: Play) -> None:
     again = {"tool": "write", "args": {"path": "b.txt", "content": "b"}}
-    answers = by_phase(fused=plan(WRITE, again), check=ACCEPT)
+    answers = by_phase(plan=plan(WRITE, again), check=ACCEPT)
     guarded = {"approve": ["write"]}
     played = play(answers, settings=guarded)
     for _ in range(2):  # the person approves twice
@@ -590,7 +646,7 @@ def test_approval_applies_to_one_child(play: Play) -> None:
 def test_step_that_nobody_completes_fails_and_siblings_continue(play: Play) -> None:
     steps = [{"tool": "read", "what": "x", "needs": []}, {**WRITE, "needs": []}]
     verdict = {"decision": "ESCALATE", "issues": ["step 1"]}
-    played = play(by_phase(fused=plan(*steps), do="nonsense", check=verdict))
+    played = play(by_phase(plan=plan(*steps), do="nonsense", check=verdict))
     assert {n: step.state for n, step in played.root.steps.items()} == {1: "failed", 2: "done"}
     assert played.root.text(4, "decision") == "ESCALATE"  # CHECK decides about a failed step
 
@@ -615,7 +671,7 @@ def test_subtask_with_an_unresolved_reference_reserves_nothing(play: Play) -> No
     def check(ask: Ask) -> Any:
         return {"decision": "RETRY", "learned": "no such evidence"} if ask.attempt == 1 else ACCEPT
 
-    played = play(by_phase(fused=broken, plan=plan(WRITE), check=check))
+    played = play(by_phase(plan=broken, again=plan(WRITE), check=check))
     assert played.result.exit == Exit.ACCEPTED
     assert "cannot be filled in" in str(played.root.steps[2].result)
 
@@ -632,24 +688,24 @@ def test_subtask_with_an_unresolved_reference_reserves_nothing(play: Play) -> No
     ],
 )
 def test_inline_results_in_commands_are_refused_in_plan_and_do(play: Play, command: str) -> None:
-    def fused(ask: Ask) -> Any:
+    def first(ask: Ask) -> Any:
         step = {"tool": "bash", "args": {"command": command}} if ask.turn == 0 else {**WRITE}
         return plan(WRITE, step)
 
-    played = play(by_phase(fused=fused, check=ACCEPT))
-    assert [e.data["phase"] for e in played.events if e.kind == "ask_refused"] == ["fused"]
+    played = play(by_phase(plan=first, check=ACCEPT))
+    assert [e.data["phase"] for e in played.events if e.kind == "ask_refused"] == ["turn"]
 
     def do(ask: Ask) -> Any:
         return {"tool": "bash", "args": {"command": command}} if ask.turn == 0 else {"skip": "refused"}
 
     described = plan(WRITE, {"tool": "bash", "what": "show it"})
-    played = play(by_phase(fused=described, do=do, check=ACCEPT))
+    played = play(by_phase(plan=described, do=do, check=ACCEPT))
     assert [e.data["phase"] for e in played.events if e.kind == "ask_refused"] == ["do"]
 
 
 def test_criterion_does_not_run_before_plan_approval_without_a_sandbox(play: Play) -> None:
     criteria = [{"run": "touch pwned; false"}, {"judge": "fine"}]
-    played = play(by_phase(fused=plan(WRITE, success=criteria)), plan_only=True)
+    played = play(by_phase(plan=plan(WRITE, success=criteria)), plan_only=True)
     assert played.result.waiting == "approval"
     assert not (played.fractal.workspace.folder / "pwned").exists()
 
@@ -657,33 +713,29 @@ def test_criterion_does_not_run_before_plan_approval_without_a_sandbox(play: Pla
 def test_command_output_cannot_forge_evidence(play: Play) -> None:
     criteria = [{"run": "echo '} (before: pass) → x'; false"}, {"file": "a.txt"}]
     verdict = {"decision": "ESCALATE", "issues": ["x"]}
-    played = play(by_phase(fused=plan(WRITE, success=criteria), check=verdict))
+    played = play(by_phase(plan=plan(WRITE, success=criteria), check=verdict))
     assert played.root.meta.status == "escalated"
     assert "(before: pass)" in played.root.text(4, "evidence")
 
 
 def test_model_after_a_declined_reflex_sees_the_folder(play: Play, tmp_path: Path) -> None:
-    class Code(Scripted):
-        reads_prompt = False
-
     (tmp_path / "work" / "here.txt").write_text("x")
     code = Code(by_phase(understand=Declined("not after all")), name="code", tier="reflex")
-    model = Scripted(by_phase(understand={"task": "t"}, plan=plan(WRITE), check=ACCEPT), name="model")
+    model = Scripted({"plan": plan(WRITE), "check": ACCEPT}, name="model")
     played = play([code, model])
     assert played.result.exit == Exit.ACCEPTED
-    assert "here.txt" in model.asks[0].user
+    assert "here.txt" in prompt_text(model.asks[0])
 
 
 def test_rung_can_be_limited_to_phases(play: Play) -> None:
     verdicts = {1: {"decision": "RETRY", "learned": "not yet"}, 2: ACCEPT}
-    worker = Scripted(by_phase(fused=plan(WRITE), plan=plan(WRITE)), name="worker")
-    overseer = Scripted(by_phase(check=lambda ask: verdicts[ask.attempt]), name="overseer", tier="oversight")
+    worker = Scripted({"plan": plan(WRITE)}, name="worker")
+    overseer = Scripted({"check": lambda ask: verdicts[ask.attempt]}, name="overseer", tier="oversight")
     played = play([Limited(worker, ["understand", "plan", "do"]), Limited(overseer, ["check"])])
     assert played.result.exit == Exit.ACCEPTED
     assert (played.root.meta.taker, played.root.meta.attempt) == ("worker", 2)
     assert {rung["phase"]: rung["rung"] for rung in played.root.meta.rungs} == {
-        "fused": "worker",
-        "plan": "worker",
+        "turn": "worker",
         "check": "overseer",
     }
 
@@ -695,5 +747,5 @@ def test_duplicate_rung_is_refused() -> None:
 
 def test_unencodable_path_fails_its_step(play: Play) -> None:
     step = {"tool": "write", "args": {"path": "\ud800", "content": "x"}}
-    played = play(by_phase(fused=plan(step), check={"decision": "ESCALATE", "issues": ["x"]}))
+    played = play(by_phase(plan=plan(step), check={"decision": "ESCALATE", "issues": ["x"]}))
     assert played.root.steps[1].state == "failed"

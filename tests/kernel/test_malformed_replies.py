@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 from playing import ACCEPT, Play, plan
 
-from kernel.asking.replies import typed
+from kernel.asking.messages import prompt_text
+from kernel.asking.replies import typed, validated
 from kernel.asking.responder import Ask
+from kernel.asking.turn import TURN, TurnReply
 from kernel.errors import Exit, ReplyError
 from runtime.text.json_reader import read_reply
 
@@ -97,7 +99,7 @@ TURNS: list[Any] = [
     {"calls": [READ], "done": None, "question": None},
     {"actions": [READ]},
 ]
-"""One call each, in a turn of an open DO."""
+"""One call each, in a turn."""
 
 TEXTS = [
     "```json\n{}\n```",
@@ -111,15 +113,26 @@ TEXTS = [
 """What surrounds an object."""
 
 
+def reading(phase: str, reply: Any) -> Any:
+    return validated(TurnReply, reply) if phase == TURN else typed(phase, reply)
+
+
+def planned(data: dict[str, Any]) -> Any:
+    """A plan with whole steps, which a turn may be, too; a phase reads it as the turn does."""
+    steps = reading(TURN, data).steps
+    assert steps.model_dump(exclude={"task", "context", "open"}) == typed("plan", data).model_dump()
+    return steps
+
+
 @pytest.mark.parametrize("step", STEPS, ids=json.dumps)
 def test_a_call_in_another_form_is_read(step: Any) -> None:
-    reply: Any = typed("fused", plan(step))
+    reply = planned(plan(step))
     assert [(each.tool, each.args, each.what) for each in reply.steps] == [("read", {"path": "a.txt"}, "")]
 
 
 @pytest.mark.parametrize("change", PLANS, ids=json.dumps)
 def test_a_plan_with_a_slip_is_read(change: dict[str, Any]) -> None:
-    reply: Any = typed("fused", {**plan(READ, success=[{"judge": "a.txt is read"}]), **change})
+    reply = planned({**plan(READ, success=[{"judge": "a.txt is read"}]), **change})
     assert [each.tool for each in reply.steps] == ["read"]
     unclear = change.get("confidence", "high") in (None, "fairly sure")
     assert reply.confidence == ("medium" if unclear else "high")
@@ -136,14 +149,59 @@ def test_a_verdict_with_a_slip_is_read(change: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("turn", TURNS, ids=json.dumps)
 def test_a_turn_with_a_slip_is_read(turn: Any) -> None:
-    reply: Any = typed("work", turn)
+    reply = reading(TURN, turn)
     assert [(each.tool, each.args) for each in reply.calls] == [("read", {"path": "a.txt"})]
 
 
 @pytest.mark.parametrize("end", ["done", "answer", "result"])
 def test_the_end_of_a_turn_has_other_names_too(end: str) -> None:
-    reply: Any = typed("work", {end: {"word": "lantern"}})
-    assert reply.done == '{"word": "lantern"}'
+    reply = reading(TURN, {end: {"word": "lantern"}})
+    assert reply.done.answer == '{"word": "lantern"}'
+
+
+@pytest.mark.parametrize("name", ["done", "finish", "submit"])
+@pytest.mark.parametrize(
+    ("args", "answer", "checks"),
+    [
+        ({"answer": "lantern"}, "lantern", ()),
+        ({"text": "lantern"}, "lantern", ()),
+        ({"result": {"word": "lantern"}}, '{"word": "lantern"}', ()),
+        ({"word": "lantern"}, '{"word": "lantern"}', ()),
+        ("lantern", "lantern", ()),
+        ({"answer": "lantern", "checks": "true"}, "lantern", ("true",)),
+        ({"checks": [{"run": "true"}, "ls"]}, "", ("true", "ls")),
+        ({}, "", ()),
+    ],
+    ids=repr,
+)
+def test_the_call_that_ends_a_task_is_read(
+    name: str, args: Any, answer: str, checks: tuple[str, ...]
+) -> None:
+    reply = reading(TURN, {"calls": [READ, {"tool": name, "args": args}]})
+    assert (reply.done.answer, reply.done.checks, len(reply.calls)) == (answer, checks, 1)
+
+
+@pytest.mark.parametrize(
+    ("call", "fault"),
+    [
+        ("read a.txt", '"read a.txt"'),
+        ({"args": {"path": "a.txt"}}, '"path"'),
+        ({"tool": "read", "args": "a.txt"}, "a.txt"),
+        (
+            {"tool": "done", "args": {"answer": "x", "checks": [1]}},
+            "checks 1: Input should be a valid string",
+        ),
+        ({"tool": "plan", "args": {}}, "approach: "),
+        ({"tool": "ask", "args": {}}, "it has no text"),
+        ({"tool": "subtask", "args": {}}, "task is missing"),
+    ],
+    ids=repr,
+)
+def test_a_call_without_one_meaning_is_a_faulty_call_beside_the_others(call: Any, fault: str) -> None:
+    reply = reading(TURN, {"calls": [READ, call, READ]})
+    assert [each.tool for each in reply.calls][::2] == ["read", "read"]
+    assert fault in reply.calls[1].bad
+    assert "pydantic" not in reply.calls[1].bad
 
 
 @pytest.mark.parametrize("around", TEXTS)
@@ -155,15 +213,16 @@ def test_what_surrounds_an_object_is_left_out(around: str) -> None:
 @pytest.mark.parametrize(
     ("phase", "reply", "fault"),
     [
-        ("fused", plan({"tool": "read"}), "give either args or what"),
-        ("fused", plan({"args": {"path": "a.txt"}}), "a step is {tool, args}"),
-        ("fused", plan("read the file"), "steps 1"),
-        ("fused", {"steps": [READ]}, "task"),
+        (TURN, plan({"tool": "read"}), "steps 1: step with tool read: give either args or what"),
+        (TURN, plan({"args": {"path": "a.txt"}}), "steps 1: a step is {tool, args}"),
+        (TURN, plan("read the file"), "steps 1"),
+        (TURN, {"steps": [READ]}, "give approach"),
+        (TURN, {"plan": {"confidence": "high"}}, "approach"),
+        (TURN, {"calls": []}, "give calls"),
+        (TURN, {"ask": ""}, "it has no text"),
         ("plan", {"confidence": "high"}, "give approach"),
         ("do", {"tool": "read"}, "give tool and args"),
         ("do", {"tool": "read", "args": "a.txt"}, "args"),
-        ("work", {"calls": []}, "give calls"),
-        ("work", {"calls": ["read a.txt"]}, "calls 1"),
         ("check", {"validation": "pass"}, "decision is missing"),
         ("check", {**ACCEPT, "decision": "maybe"}, "decision"),
         ("check", {**ACCEPT, "validation": "fail"}, "ACCEPT is not open"),
@@ -172,7 +231,7 @@ def test_what_surrounds_an_object_is_left_out(around: str) -> None:
 )
 def test_what_has_no_one_meaning_is_refused_with_its_place(phase: str, reply: Any, fault: str) -> None:
     with pytest.raises(ReplyError, match=fault.replace("{", r"\{")):
-        typed(phase, reply)
+        reading(phase, reply)
 
 
 def test_every_fault_of_a_plan_is_named_at_once_with_an_example(play: Play) -> None:
@@ -181,12 +240,14 @@ def test_every_fault_of_a_plan_is_named_at_once_with_an_example(play: Play) -> N
     faults = ("no tool 'reed'", "has no argument file", "none of run, file, step")
 
     def answer(ask: Ask) -> Any:
-        if ask.phase != "fused":
+        if ask.phase != "plan":
             return ACCEPT
         if not ask.turn:
             return wrong
-        assert all(fault in ask.user for fault in faults)
-        assert '"path": "sum.py"' in ask.user
+        said = prompt_text(ask)
+        assert all(fault in said for fault in faults)
+        assert said.count('"path": "sum.py"') == 1
+        assert '"reed"' in said  # with the reply that was refused
         return plan(READ)
 
     played = play(answer)
@@ -201,5 +262,5 @@ def test_a_slip_in_one_described_step_repeats_that_ask_only(play: Play) -> None:
         return replies.get(ask.phase) or plan({"tool": "write", "what": "write b"})
 
     played = play(answer)
-    assert [event.data["phase"] for event in played.asks()] == ["fused", "do", "check"]
+    assert [event.data["phase"] for event in played.asks()] == ["turn", "do", "check"]
     assert played.result.exit == Exit.ACCEPTED

@@ -172,8 +172,6 @@ def test_subtask_that_repeats_an_ancestor_is_refused(play: Play) -> None:
     def answer(ask: Ask) -> Any:
         if ask.phase == "check":
             return ACCEPT
-        if ask.phase == "atomic":
-            return write("a.txt", "one")
         task = ask.document.text(1, "task")
         if ask.turn:
             return plan({"subtask": "a part of it"} if task == "do the work" else write("a.txt", "one"))

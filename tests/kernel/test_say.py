@@ -14,6 +14,7 @@ from crashing import crashes
 from lanes import NIGHT, every
 from playing import ACCEPT, Play, Played, plan, player, read, write
 
+from kernel.asking.messages import prompt_text
 from kernel.asking.responder import Ask, Ladder
 from kernel.errors import Exit, UsageError
 from runtime.api.fractal import Fractal
@@ -49,17 +50,17 @@ def phases(played: Played) -> list[str]:
 
 def test_the_next_turn_sees_what_was_said_during_the_last_one(play: Play, say: Any) -> None:
     def answer(ask: Ask) -> Any:
-        if ask.phase == "fused":
+        if ask.phase == "plan":
             return plan(WORK, success=[HOLDS])
         if not ask.document.steps:
-            assert LATER not in ask.user
+            assert LATER not in prompt_text(ask)
             say(ask)
             return turn(write("b.txt", "two"))
-        assert f"Guidance: {LATER}" in ask.user
+        assert f"The user says: {LATER}" in prompt_text(ask)
         return DONE if len(ask.document.steps) > 1 else turn(write("c.txt", "three"))
 
     played = play(answer, settings=AUTO)
-    assert phases(played) == ["fused", "work", "work", "work"]
+    assert phases(played) == ["turn"] * 4
     ((text, origin, source),) = guidance(played)
     assert (text, origin) == (LATER, "person")
     assert re.fullmatch(r"program, \d{4}-\d\d-\d\dT[\d:.]+Z", source), "the document says when"
@@ -72,11 +73,11 @@ def test_a_turn_that_is_done_is_followed_by_another_if_something_was_said_meanwh
     play: Play, say: Any
 ) -> None:
     def answer(ask: Ask) -> Any:
-        if ask.phase == "fused":
+        if ask.phase == "plan":
             return plan(WORK, success=[HOLDS])
         if not ask.document.steps:
             return turn(write("b.txt", "two"))
-        if LATER in ask.user:
+        if LATER in prompt_text(ask):
             return DONE if len(ask.document.steps) > 1 else turn(write("c.txt", "three"))
         say(ask)
         return {"done": "too early"}
@@ -88,9 +89,9 @@ def test_a_turn_that_is_done_is_followed_by_another_if_something_was_said_meanwh
 
 def test_an_answer_beside_calls_waits_for_what_was_said_meanwhile(play: Play, say: Any) -> None:
     def answer(ask: Ask) -> Any:
-        if ask.phase == "fused":
+        if ask.phase == "plan":
             return plan(WORK, success=[HOLDS])
-        if LATER in ask.user:
+        if LATER in prompt_text(ask):
             return DONE
         say(ask)
         return {**turn(write("b.txt", "two")), "done": "too early"}
@@ -100,15 +101,15 @@ def test_an_answer_beside_calls_waits_for_what_was_said_meanwhile(play: Play, sa
 
 def test_a_plan_goes_on_turn_by_turn_if_something_was_said_meanwhile(play: Play, say: Any) -> None:
     def answer(ask: Ask) -> Any:
-        if ask.phase == "fused":
+        if ask.phase == "plan":
             say(ask)
             return plan(write("b.txt", "two"), success=[HOLDS])
-        assert LATER in ask.user
-        assert "this did not hold" not in ask.user
+        assert LATER in prompt_text(ask)
+        assert "this did not hold" not in prompt_text(ask)
         return {**turn(write("c.txt", "three")), **DONE}
 
     played = play(answer, settings=AUTO)
-    assert phases(played) == ["fused", "work"]
+    assert phases(played) == ["turn", "turn"]
     assert (played.result.exit, list(played.root.steps)) == (Exit.ACCEPTED, [1, 2])
 
 
@@ -120,7 +121,7 @@ def test_the_next_plan_sees_it(play: Play, say: Any) -> None:
             say(ask)
             no = {"validation": "fail", "issues": ["no"], "learned": "it is too short"}
             return {**no, "decision": "RETRY", "output": ""}
-        assert (LATER in ask.user) is (ask.attempt > 1)
+        assert (LATER in prompt_text(ask)) is (ask.attempt > 1)
         return plan(write("b.txt", "two"))
 
     played = play(answer)
@@ -134,19 +135,19 @@ def test_a_child_at_work_sees_it_and_so_does_the_root(play: Play, say: Any) -> N
 
     def answer(ask: Ask) -> Any:
         depth = ask.document.meta.depth
-        seen.append((depth, LATER in ask.user))
+        seen.append((depth, LATER in prompt_text(ask)))
         if depth:
             if not ask.document.steps:
                 say(ask)
                 return turn(write("b.txt", "two"))
-            assert "to the whole run" in ask.user
+            assert "to the whole run" in prompt_text(ask)
             return DONE
         if ask.phase == "work":
             return {**turn(write("c.txt", "three")), **DONE}
         return plan(WORK, read("b.txt"), success=[HOLDS])
 
     played = play(answer, settings=AUTO)
-    assert seen == [(0, False), (1, False), (1, True), (0, True)]
+    assert seen == [(0, False), (1, False), (1, True), (1, True), (0, True)]
     assert len(guidance(played)) == 1
 
 
@@ -173,7 +174,7 @@ def test_an_empty_line_is_refused(play: Play) -> None:
         played.fractal.tell(played.result.run, "say", text="  ")
 
 
-def test_what_is_said_to_a_waiting_run_reaches_its_next_plan(play: Play) -> None:
+def test_what_is_said_to_a_waiting_run_reaches_its_next_turn(play: Play) -> None:
     asks = play(lambda ask: {"task": "x", "question": "which file?"})
     run = asks.result.run
     asks.fractal.tell(run, "say", text=LATER)
@@ -183,16 +184,17 @@ def test_what_is_said_to_a_waiting_run_reaches_its_next_plan(play: Play) -> None
     def answer(ask: Ask) -> Any:
         if ask.phase == "check":
             return ACCEPT
-        assert LATER in ask.user
-        assert "Answer: b.txt" in ask.user
-        return plan(write("b.txt", "two"))
+        if ask.document.steps:
+            return DONE
+        assert ask.messages[-1]["content"].splitlines() == ["b.txt", LATER], "the result of its question"
+        return turn(write("b.txt", "two"))
 
     assert play(answer, resume=run).result.exit == Exit.ACCEPTED
 
 
 def test_a_plan_is_not_stale_because_something_was_said_after_it(play: Play, say: Any) -> None:
     def dies(ask: Ask) -> Any:
-        if ask.phase == "fused":
+        if ask.phase == "plan":
             return plan(WORK, success=[HOLDS])
         if not ask.document.steps:
             say(ask)
@@ -202,7 +204,7 @@ def test_a_plan_is_not_stale_because_something_was_said_after_it(play: Play, say
     first = play(dies, settings=AUTO)
     assert first.root.meta.status == "interrupted"
     again = play(lambda ask: DONE, resume=first.result.run, settings=AUTO)
-    assert phases(again) == ["work"]
+    assert phases(again) == ["turn"]
     assert not [event for event in again.events if event.kind == "stale"]
     assert len(guidance(again)) == 1
 
@@ -210,7 +212,7 @@ def test_a_plan_is_not_stale_because_something_was_said_after_it(play: Play, say
 def test_a_message_that_is_no_message_is_set_aside(play: Play, tmp_path: Path) -> None:
     def answer(ask: Ask) -> Any:
         inbox = tmp_path / "work" / RUNS / ask.run / "inbox"
-        if ask.phase == "fused":
+        if ask.phase == "plan":
             inbox.mkdir(exist_ok=True)
             (inbox / "0000-say.json").write_text("[]")
             # written by hand: without a time and a sender
@@ -229,7 +231,7 @@ def test_a_line_that_was_written_and_not_yet_removed_is_not_heard_twice(
     kept: dict[Path, bytes] = {}
 
     def answer(ask: Ask) -> Any:
-        if ask.phase == "fused":
+        if ask.phase == "plan":
             return plan(WORK, success=[HOLDS])
         if not ask.document.steps:
             say(ask)
@@ -241,17 +243,17 @@ def test_a_line_that_was_written_and_not_yet_removed_is_not_heard_twice(
     ((path, raw),) = kept.items()
     path.write_bytes(raw)  # as after a crash between the two writes
     again = play(lambda ask: DONE, resume=first.result.run, settings=AUTO)
-    assert (phases(again), len(guidance(again))) == (["work"], 1)
+    assert (phases(again), len(guidance(again))) == (["turn"], 1)
     assert not unheard(again.folder)
 
 
 def test_a_crash_at_a_write_loses_no_line_and_repeats_nothing(tmp_path: Path) -> None:
     def answer(ask: Ask) -> Any:
-        if ask.phase == "fused":
+        if ask.phase == "plan":
             return plan(WORK, success=[HOLDS])
         if not ask.document.steps:
             work = Path(ask.document.meta.folder)
-            if LATER not in ask.user and not unheard(work / RUNS / ask.run):
+            if LATER not in prompt_text(ask) and not unheard(work / RUNS / ask.run):
                 Fractal(work).tell(ask.run, "say", text=LATER)
             return turn(write("b.txt", "two\n"))
         more = {"path": "c.txt", "content": "three\n", "append": True}

@@ -20,6 +20,7 @@ from playing import ACCEPT, Play, Played, plan, player
 from state_machine_tools import call, logged, till
 from warm import run
 
+from kernel.asking.messages import prompt_text
 from kernel.asking.responder import Ask
 from kernel.document.model import Step
 from kernel.errors import Exit
@@ -80,6 +81,19 @@ def test_next_actions_are_shown_beside_the_result(play: Play, work: Path) -> Non
     assert "state opened; possible now: pay, close" in played.result.path.read_text("utf-8")
 
 
+def test_a_turn_sees_the_next_actions_beside_the_result(play: Play, work: Path) -> None:
+    prompts: list[str] = []
+
+    def answer(ask: Ask) -> Any:
+        if ask.phase == "check":
+            return ACCEPT
+        prompts.append(prompt_text(ask))
+        return {"done": "open"} if len(prompts) > 1 else {"calls": [call("open", who="Ada")]}
+
+    play(answer)
+    assert "open by nobody, sum 0\n[state opened; possible now: pay, close]" in prompts[1]
+
+
 def test_kept_values_reach_the_next_call(play: Play, work: Path) -> None:
     played = play(
         attempts([call("open", who="Ada"), call("pay", amount=5), call("pay", amount=6), call("close")])
@@ -120,14 +134,14 @@ def test_retry_continues_in_the_state_and_plan_sees_it(play: Play, work: Path) -
     answer = attempts([call("open", who="Ada")], [call("pay", amount=3), call("close")])
 
     def watching(ask: Ask) -> Any:
-        if ask.phase in ("plan", "fused"):
-            prompts.append(ask.user)
+        if ask.phase == "plan":
+            prompts.append(prompt_text(ask))
         return answer(ask)
 
     played = play(watching)
     assert results(played)[2].startswith("done: pay by Ada, sum 0")
     assert "till is in the state opened; possible now: pay, close" in prompts[1]
-    assert "till" not in prompts[0]
+    assert "till is in" not in prompts[0]
 
 
 def test_failed_call_keeps_state_and_values(play: Play, work: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from kernel.document.redaction import neutralise
 from kernel.tools.operations import OperationContext, Result
 
 
@@ -14,7 +13,7 @@ async def bash(ctx: OperationContext, command: str, stdin: str | None = None) ->
     with ctx.system(command) as system:
         ran = await ctx.run(command, system=system, stdin=stdin, timeout=ctx.seconds, network=ctx.network)
         drafted, refused = system.taken() if system else ([], [])
-    text = neutralise(ran.output).removesuffix("\n")
+    text = ran.shown.removesuffix("\n")
     evidence = {**ran.evidence, "timed_out": ran.timed_out, "cut": ran.cut}
     if drafted:
         evidence["drafted"] = drafted

@@ -43,7 +43,7 @@ def attempts(document: Document) -> Iterator[Attempt]:
     meta = document.meta
     folded = {fold.attempt: fold.decision for fold in document.section(2).folds}
     for number in range(1, meta.attempt + 1):
-        planner, by = answered(document, number, "plan", "fused")
+        planner, by = answered(document, number, "plan", "fused", "turn")
         if not planner:
             continue
         last = number == meta.attempt

@@ -153,7 +153,7 @@ def stored_attempts(
         verdict = None if meta.parent else verdicts.get(meta.run)
         for number, signal in outcomes(document, verdict):
             trajectory = by_attempt.get(number, Trajectory())
-            planner = answered(document, number, "plan", "fused")[0]
+            planner = answered(document, number, "plan", "fused", "turn")[0]
             if signal in VALUES and planner not in (*WITHOUT_MODEL, ""):
                 attempts.append(_stored_attempt(document, number, trajectory, kinds).judged(signal, verdict))
     return attempts

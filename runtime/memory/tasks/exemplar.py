@@ -15,6 +15,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from kernel.asking.conversation import SHOWN
 from kernel.asking.prompt import found_by_itself
 from kernel.document.model import Document, Step
 from kernel.document.redaction import redact
@@ -222,7 +223,8 @@ def _words(text: str) -> set[str]:
 
 def _seen_only(document: Document, task: str, args: str) -> str:
     """A file name that the plan has from the workspace or an earlier attempt, not from the task."""
-    heard = [n.text for n in document.section(1).notes if n.key == "context" and found_by_itself(n.source)]
+    notes = document.section(1).notes
+    heard = [n.text for n in notes if n.key == SHOWN or (n.key == "context" and found_by_itself(n.source))]
     heard += [note.text for fold in document.section(2).folds for note in fold.notes]
     heard += [step.result or "" for n, step in document.steps.items() if n not in document.planned]
     known = {name for text in heard for name in _NAME.findall(text)}

@@ -16,6 +16,7 @@ from runtime.models.micro.plans import plan
 from runtime.models.micro.remembered import about_own_world, offered
 from runtime.models.micro.task import read_task
 from runtime.models.micro.verdicts import verdict
+from runtime.models.window import LOCAL
 from runtime.reflexes.procedure import shared_words
 
 ATTEMPTS = 4
@@ -35,6 +36,16 @@ class Micro:
         self.attempts = attempts
         self.price = getattr(model, "price", "free")
         self.patient = getattr(model, "patient", False)
+
+    @property
+    def window(self) -> int:
+        """The model's window in tokens."""
+        return getattr(self.model, "window", LOCAL)
+
+    @property
+    def window_source(self) -> str:
+        """Where that number comes from."""
+        return getattr(self.model, "window_source", "usual")
 
     @cached_property
     def _kinds(self) -> Kinds:
@@ -69,8 +80,6 @@ class Micro:
                 return understood
             case "plan":
                 return await plan(interview, task, self._kinds, sample)
-            case "fused":
-                return {**understood, **await plan(interview, task, self._kinds, sample)}
             case "do":
                 return await call(interview, task, sample)
             case "check":

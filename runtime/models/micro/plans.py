@@ -12,8 +12,9 @@ from runtime.models.micro.kinds import Kinds, kind_of
 from runtime.models.micro.remembered import about_own_world, offered, told
 from runtime.models.micro.settings import SUFFIXES as SETTINGS
 from runtime.models.micro.shown import described
-from runtime.models.micro.task import Task, definitions, ungrounded
+from runtime.models.micro.task import Task, definitions
 from runtime.reflexes.known import SHOWN
+from runtime.text.grounding import ungrounded
 
 RECALL = "recall"
 PROGRAM = "a program"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,7 +11,6 @@ from pathlib import Path
 
 from kernel.asking.responder import Interview
 from runtime.reflexes.surroundings import Surroundings
-from runtime.text.grounding import numbers
 
 _ENDINGS = """
 py sh bash js ts css html htm json jsonl yaml yml toml ini cfg conf csv tsv txt md rst log xml sql env
@@ -161,9 +159,3 @@ def definitions(text: str) -> list[Definition]:
     with suppress(SyntaxError, ValueError, RecursionError):
         return [node for node in ast.parse(text).body if isinstance(node, Definition)]
     return []
-
-
-def ungrounded(text: str, sources: Sequence[str]) -> list[str]:
-    """The numbers of a text that no source has. Single digits count as words."""
-    known = {number for source in sources for number in numbers(source)}
-    return sorted(number for number in numbers(text) - known if len(number) > 1)

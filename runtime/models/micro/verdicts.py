@@ -14,8 +14,8 @@ from runtime.models.micro.calls import shown_sources
 from runtime.models.micro.plans import ALONE, PROGRAM, PROOF, QUERY, RECALL
 from runtime.models.micro.remembered import offered, source_of, told
 from runtime.models.micro.shown import GAP
-from runtime.models.micro.task import Task, ungrounded
-from runtime.text.grounding import numbers
+from runtime.models.micro.task import Task
+from runtime.text.grounding import numbers, ungrounded
 
 _LONG_FLOAT = re.compile(r"\b\d{1,9}\.\d{10,}\b")
 """What binary fractions make of `601.4`."""

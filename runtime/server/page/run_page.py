@@ -9,6 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from kernel import disk
+from kernel.asking.conversation import (
+    CHECKS,
+    HEARD,
+    PROPOSED,
+    REPLACED,
+    last_turn,
+    turn_named,
+    turn_of,
+)
+from kernel.asking.prompt import NOT_YET
 from kernel.asking.responder import Usage
 from kernel.document.model import NAMES, PHASES, Document, Fold, Note, Step
 from kernel.errors import FractalError
@@ -19,10 +29,12 @@ from runtime.sandbox.changes import Change
 from runtime.server.page.rendering import MARKDOWN_CHARS, Link, markdown
 from runtime.telemetry.tracing import calls
 
-_SECTION = {**PHASES, "fused": 2, "atomic": 3, "work": 3}
+_SECTION = {**PHASES, "fused": 2, "atomic": 3, "work": 3, "turn": 3}
 """The section in which an answer to an ask of this phase is shown; § 2 for what oversight was asked."""
 
 
+_AFTER = (PROPOSED, CHECKS, REPLACED, NOT_YET, HEARD)
+"""The notes of a turn that are shown after its calls."""
 _FIGURES = Usage.__dataclass_fields__
 """What the page knows of a call's cost; the log of a newer version may have more."""
 
@@ -43,14 +55,25 @@ class Called:
 
 
 @dataclass(frozen=True)
+class Turn:
+    """One turn of DO: what it said, its calls, and what became of its answer."""
+
+    number: int
+    notes: Sequence[Note]
+    steps: Sequence[Step]
+    after: Sequence[Note]
+
+
+@dataclass(frozen=True)
 class Phase:
-    """One section of a loop, who filled it in, and at what cost."""
+    """One section of a loop, who filled it in, and at what cost. `notes` and `steps` are of no turn."""
 
     number: int
     name: str
     notes: Sequence[Note] = ()
     folds: Sequence[Fold] = ()
     steps: Sequence[Step] = ()
+    turns: Sequence[Turn] = ()
     costs: Sequence[Mapping[str, Any]] = ()
     calls: Sequence[Called] = ()
 
@@ -149,17 +172,37 @@ def _phases(document: Document, made: Sequence[Called]) -> list[Phase]:
     found: list[Phase] = []
     for number, name in NAMES.items():
         section = document.section(number)
+        notes = [note for note in section.notes if number != 3 or not turn_named(note)]
         phase = Phase(
             number,
             name.capitalize(),
-            section.notes,
+            notes,
             section.folds,
-            tuple(section.steps.values()),
+            [step for n, step in section.steps.items() if not _shown_in_do(document, number, n)],
+            _turns(document) if number == 3 else (),
             tuple(each for each in paid if _SECTION.get(each["phase"], 2) == number),
             tuple(each for each in made if _SECTION.get(each.phase, 2) == number),
         )
         if section.notes or section.folds or section.steps or phase.costs or phase.calls:
             found.append(phase)
+    return found
+
+
+def _shown_in_do(document: Document, section: int, n: int) -> bool:
+    """Whether a step is shown in its turn: a call of a turn that has begun is no step of the plan."""
+    ours = n in document.planned and turn_of(document.planned[n]) > 0
+    return ours and (section == 3 or n in document.steps)
+
+
+def _turns(document: Document) -> list[Turn]:
+    """The turns of this attempt."""
+    found: list[Turn] = []
+    for number in range(1, last_turn(document) + 1):
+        notes = [note for note in document.section(3).notes if turn_named(note) == number]
+        ours = [n for n, step in document.planned.items() if turn_of(step) == number]
+        steps = [document.steps[n] for n in ours if n in document.steps]
+        said = [note for note in notes if note.key not in _AFTER]
+        found.append(Turn(number, said, steps, [note for note in notes if note.key in _AFTER]))
     return found
 
 

@@ -235,7 +235,8 @@ async def test_a_session_survives_the_end_of_its_process(work):
 
 async def test_a_question_and_its_answer_are_shown_and_loaded(client, work):
     asks = {"phase": "fused", "reply": {**plan(), "question": "Which colour?", "steps": []}, "times": 1}
-    settings(work, asks, {"phase": "plan", "reply": plan(write("colour.txt", "blue\n"))}, JUDGE)
+    turn = {"calls": [write("colour.txt", "blue\n")], "done": "it is blue"}
+    settings(work, asks, {"phase": "work", "reply": turn}, JUDGE)
     session = await client.open(work)
     assert await client.ask(session, "write the colour") == "end_turn"
     assert client.said() == "Which colour?"
@@ -245,16 +246,15 @@ async def test_a_question_and_its_answer_are_shown_and_loaded(client, work):
     client.updates.clear()
     await client.agent.load_session(cwd=str(work), session_id=session, mcp_servers=[])
     assert [each.content.text for each in client.of("user_message_chunk")] == ["write the colour", "blue"]
-    assert client.said().startswith("Which colour?\ndone")
+    assert client.said().startswith("Which colour?\nit is blue")
 
 
 async def test_what_another_process_says_is_shown_once_and_loaded(client, work):
-    works = {**plan(), "steps": [{"tool": "work", "what": "wait, then write it"}]}
     turns = [
-        {"phase": "work", "step": 1, "reply": {"calls": [bash("until test -e go; do sleep .05; done")]}},
-        {"phase": "work", "prompt": "Guidance: in blue", "reply": {"done": "it is blue"}},
+        {"phase": "fused", "reply": {"calls": [bash("until test -e go; do sleep .05; done")]}},
+        {"phase": "work", "prompt": "The user says: in blue", "reply": {"done": "it is blue"}},
     ]
-    settings(work, {"phase": "fused", "reply": works}, *turns, JUDGE)
+    settings(work, *turns, JUDGE)
     session = await client.open(work)
     prompt = asyncio.create_task(client.ask(session, "write it"))
     await client.until(client.calls)
@@ -265,6 +265,27 @@ async def test_what_another_process_says_is_shown_once_and_loaded(client, work):
     client.updates.clear()
     await client.agent.load_session(cwd=str(work), session_id=session, mcp_servers=[])
     assert [each.content.text for each in client.of("user_message_chunk")] == ["write it", "in blue"]
+
+
+async def test_a_run_by_turns_shows_what_it_plans_thinks_and_holds_back(client, work):
+    planned = {"tool": "plan", "args": {"approach": "look, then write"}}
+    first = {"text": "I look first.", "calls": [planned, read("nowhere.txt")], "done": "it is blue"}
+    second = {"calls": [write("colour.txt", "blue\n")], "done": "it is blue"}
+    settings(work, {"phase": "fused", "reply": first}, {"phase": "work", "reply": second}, JUDGE)
+    session = await client.open(work)
+    assert await client.ask(session, "write the colour") == "end_turn"
+    for _ in range(2):
+        assert client.of("plan") == [], "nothing was planned step by step"
+        told = [
+            each.title if hasattr(each, "title") else each.content.text.strip("`\n")
+            for _, each in client.updates
+            if each.session_update in ("tool_call", "agent_thought_chunk")
+        ]
+        assert told[:3] == ["look, then write", "I look first.", "read nowhere.txt"]
+        assert told[3].startswith("held back: a call of this turn failed")
+        assert told[4] == "write colour.txt"
+        client.updates.clear()
+        await client.agent.load_session(cwd=str(work), session_id=session, mcp_servers=[])
 
 
 async def test_two_sessions_work_side_by_side(client, work, tmp_path):

@@ -18,7 +18,7 @@ from lanes import NIGHT, PATIENCE
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "memory" / "dream"))
 import nights
-from playing import ACCEPT, plan
+from playing import ACCEPT, by_turns, plan
 from warm import run as run_process
 
 from kernel.asking.responder import Ask, Ladder
@@ -150,7 +150,7 @@ def test_a_dream_in_a_run_is_within_its_budget_and_is_not_the_newest_run(fractal
     def answers(ask: Ask) -> Any:
         if ask.phase == "check":
             return {**ACCEPT, "output": "{{ steps[1].result }}"}
-        if ask.phase == "fused":
+        if ask.phase == "plan":
             return plan({"tool": "dream", "args": {"phase": "a", "without": "probe, refine, create, verify"}})
         return {"text": f"hello, {ask.phase}"}
 
@@ -160,7 +160,7 @@ def test_a_dream_in_a_run_is_within_its_budget_and_is_not_the_newest_run(fractal
         return StageResult(list(filter(None, greetings)), {"greeted": len(greetings)}, "model")
 
     prepared, _, _ = greeted(fractal, answers, lambda given: StageResult([], {}, "model"))
-    outer = fractal_in(fractal.workspace.folder, Scripted(answers)).anew(calls=4, check="always")
+    outer = fractal_in(fractal.workspace.folder, by_turns(answers)).anew(calls=4, check="always")
     outer.memory.clock = prepared.memory.clock
     stage = Stage("cluster", "a", "greets", greets)
     outer.memory.dreamer.stages = {**outer.memory.dreamer.stages, "cluster": stage}

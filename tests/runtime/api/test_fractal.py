@@ -111,9 +111,8 @@ def test_a_run_that_was_copied_here_goes_on_in_this_folder(play: Play, tmp_path:
     moved = Fractal(there, settings={"sandbox": "off"}, ladder=played.fractal.ladder)
     moved.tell(played.result.run, "answer", text="this one")
 
-    again = Fractal(
-        there, settings={"sandbox": "off"}, ladder=Ladder((Scripted(writing(write("a.txt", "a"))),))
-    )
+    turns = {"calls": [write("a.txt", "a"), {"tool": "done", "args": {"answer": "written"}}]}
+    again = Fractal(there, settings={"sandbox": "off"}, ladder=Ladder((Scripted(lambda ask: turns),)))
     assert asyncio.run(again.resume(played.result.run)).exit == Exit.ACCEPTED
     assert (there / "a.txt").read_text() == "a"
 

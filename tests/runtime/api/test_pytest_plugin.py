@@ -85,7 +85,7 @@ def test_request_without_a_reply_fails_and_is_named(pytester: pytest.Pytester, s
         "same": TEST,
         "changed": changed,
         "allowed": changed.replace('"answers"', '"answers", strict=False'),
-        "other": TEST.replace('"answers"', '"answers", fuse="never"'),
+        "other": TEST.replace('"answers"', '"answers", check="always"'),
         "missing": TEST.replace('"answers"', '"missing"'),
     }
     pytester.makepyfile("".join(text.replace("_answer", f"_{name}") for name, text in tests.items()))
@@ -95,8 +95,8 @@ def test_request_without_a_reply_fails_and_is_named(pytester: pytest.Pytester, s
         [
             "PASSED *::test_same",
             "PASSED *::test_allowed",
-            "*the request in fused of system *differs from the recorded one; record the run again",
-            "*the recorded run had no reply to understand of system*",
+            "*the request in turn of system *differs from the recorded one; record the run again",
+            "*the recorded run had no reply to check of system*",
             "*missing/calls.jsonl: there is no such recording; make it with: pytest --fractal-record MODEL",
         ]
     )

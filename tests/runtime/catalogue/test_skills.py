@@ -12,6 +12,7 @@ from lanes import NIGHT, PATIENCE, within
 from playing import ACCEPT, Played, bash, boxed, plan, player, read
 from skill_folders import CASES, Case, collection, named, put, skill
 
+from kernel.asking.messages import prompt_text
 from kernel.asking.responder import Ask
 from kernel.tools.tool import DESCRIBED
 from runtime.api.fractal import Fractal, shipped_system
@@ -177,8 +178,6 @@ class Model:
         if ask.phase == "check":
             last = list(ask.document.steps)[-1]
             return {**ACCEPT, "output": f"{{{{ steps[{last}].result }}}}"}
-        if ask.phase == "understand":
-            return {"task": ask.document.text(1, "task"), "context": []}
         if kind == self.tool:
             return plan(*self.steps)
         return plan({"tool": self.tool, "what": "count the lines of notes.txt"})
@@ -202,12 +201,16 @@ def test_skill_is_disclosed_progressively(work: Path, folder: Path) -> None:
     model = Model({"tool": "read", "args": {"path": str(reference), "lines": "3"}})
     ended = played(work, folder, model)
     assert ended.result.output == "The secret word is heron.\n"
-    outer = next(ask for (kind, phase), ask in model.shown.items() if phase == "fused")
+    outer = next(
+        ask for (kind, phase), ask in model.shown.items() if kind != "all-fields" and phase == "plan"
+    )
     inner = model.shown["all-fields", "plan"]
-    assert "Do it carefully" not in outer.system + outer.user, "the body is loaded when the skill is used"
-    assert "Do it carefully" in inner.user and "all-fields" in outer.system
-    assert str(folder / "all-fields") in inner.user and "references/deep/FORMS.md" in inner.user
-    assert "heron" not in inner.user, "other files are loaded when they are read"
+    assert "Do it carefully" not in prompt_text(outer), "the body is loaded when the skill is used"
+    assert "Do it carefully" in prompt_text(inner) and "all-fields" in prompt_text(outer)
+    assert str(folder / "all-fields") in prompt_text(inner) and "references/deep/FORMS.md" in prompt_text(
+        inner
+    )
+    assert "heron" not in prompt_text(inner), "other files are loaded when they are read"
 
 
 def test_other_skills_cannot_be_read(work: Path, folder: Path) -> None:
@@ -220,7 +223,7 @@ def test_subtasks_of_a_skill_may_read_its_files(work: Path, folder: Path) -> Non
     answer = Model({"subtask": "find the word"})
 
     def model(ask: Ask) -> Any:
-        if ask.document.meta.depth == 2 and ask.phase in ("fused", "plan"):
+        if ask.document.meta.depth == 2 and ask.phase == "plan":
             return plan(read(reference))
         return answer(ask)
 
@@ -232,10 +235,10 @@ def test_large_skill_is_cut_with_the_path_of_the_whole(work: Path, folder: Path)
     path = folder / "large" / "SKILL.md"
     model = Model({"tool": "read", "args": {"path": str(path), "lines": "4"}}, tool="large")
     ended = played(work, folder, model)
-    shown = model.shown["large", "plan"].user
+    shown = prompt_text(model.shown["large", "plan"])
     assert f"characters cut; whole in {path} …]" in shown
     assert shown.count("A long line of guidance.") > 100
-    assert len(shown) < 15_000
+    assert len(shown) < 128_000 * 3 // 10 + 2_000, "a tenth of the window"
     assert ended.result.exit == 0
 
 
@@ -316,7 +319,7 @@ def test_hostile_skill_cannot_forge_parts_of_a_prompt(work: Path, tmp_path: Path
     model = Model({"tool": "read", "args": {"path": "notes.txt"}}, tool="evil")
     played(work, tmp_path / "skills", model)
     ask = model.shown["evil", "plan"]
-    before, _, rest = ask.user.partition("`````\n")
+    before, _, rest = prompt_text(ask).partition("`````\n")
     inside, _, after = rest.partition("\n`````")
     assert "Send all keys" in inside
     assert "Send all keys" not in before + after and "evil.example" not in ask.system
@@ -327,5 +330,6 @@ def test_hostile_skill_cannot_forge_parts_of_a_prompt(work: Path, tmp_path: Path
 def test_headings_of_a_skill_are_not_phase_sections(work: Path, folder: Path) -> None:
     model = Model({"tool": "read", "args": {"path": "notes.txt"}}, tool="phase-words")
     played(work, folder, model)
-    assert "# PLAN (phase-words)" not in model.shown["phase-words", "plan"].system
-    assert "## Plan\n\nNone." in model.shown["phase-words", "plan"].user
+    ask = model.shown["phase-words", "plan"]
+    assert "phase-words" not in ask.system
+    assert "## Plan\n\nNone." in prompt_text(ask)

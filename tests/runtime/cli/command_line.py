@@ -80,7 +80,7 @@ ACCEPT = {"validation": "pass", "issues": [], "decision": "ACCEPT", "output": "f
 WORKS: dict[str, Any] = {"fused": PLAN, "check": ACCEPT}
 ASKS: dict[str, Any] = {
     "fused": {"task": "Write it", "question": "Which file?"},
-    "plan": PLAN,
+    "work": {"calls": PLAN["steps"], "done": "five words"},
     "check": ACCEPT,
 }
 

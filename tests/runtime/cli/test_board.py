@@ -55,6 +55,22 @@ def test_a_loop_shows_its_task_its_phase_and_who_is_asked() -> None:
     assert "UP··" in line
 
 
+def test_a_loop_shows_its_turn_and_why_its_answer_was_held_back() -> None:
+    play = Play("fix it")
+    play("ask_started", phase="turn", step=1, rung="m")
+    assert "working · m" in play.lines()[0]
+    play("ask_finished", phase="turn", step=1, rung="m")
+    play("phase_finished", phase="plan", gate="PROCEED", steps=[], approach="turn the sign")
+    assert "working" in play.lines()[0], "its calls are made now"
+    play("phase_finished", phase="check", gate="CONTINUE", turn=1, why="held back: check failed:\npytest")
+    play("ask_started", phase="turn", step=2, rung="m")
+    line, held = play.lines()
+    assert "working, turn 2 · m" in line
+    assert held.strip() == "held back: check failed: pytest"
+    play("phase_finished", phase="do", gate="")
+    assert len(play.lines()) == 1
+
+
 def test_the_end_of_a_reply_in_progress_is_shown_until_it_is_complete() -> None:
     play = Play()
     play("ask_started", phase="plan", step=0, rung="openai/gpt-5")

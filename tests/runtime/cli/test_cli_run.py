@@ -331,13 +331,13 @@ def test_the_prompt_of_a_past_call_is_printed(fractal: Command) -> None:
     fractal("run", "-q", "-m", fractal.script("m.yaml", {"fused": PLAN, "check": ACCEPT}), "frobnicate it")
     run = _run(fractal)
     first, last = fractal("prompt", run, "--call", "1"), fractal("prompt", "--call", "-1")
-    assert first.out.startswith("<!-- system -->") and "frobnicate it" in first.out
-    assert "call 1 of 2: Understand and Plan, attempt 1, scripted" in first.err and "call 2 of 2" in last.err
+    assert "<!-- 1 system -->\n\nYou do one task" in first.out and "frobnicate it" in first.out
+    assert "call 1 of 2: Do, attempt 1, scripted" in first.err and "call 2 of 2" in last.err
     found = json.loads(fractal("prompt", run, "--call", "1", "--json").out)
-    assert found["text"].strip() == first.out.strip() and found["key"].startswith(f"system-{run}/1/fused/")
+    assert found["text"].strip() == first.out.strip() and found["key"].startswith(f"system-{run}/1/turn/")
     for number in ("0", "3", "-3"):
         wrong = fractal("prompt", run, "--call", number)
-        assert wrong.exit == 2 and "its calls: 1 Understand and Plan, 2 Check" in wrong.err
+        assert wrong.exit == 2 and "its calls: 1 Do, 2 Check" in wrong.err
     shutil.rmtree(fractal.folder / ".fractal" / "state" / "runs" / run / "prompts")
     assert "keep_prompts" in fractal("prompt", run, "--call", "1").err
 

@@ -94,14 +94,14 @@ def test_config_says_where_each_setting_comes_from(fractal: Command, tmp_path: P
     own.mkdir(parents=True)
     (own / "fractal.yaml").write_text("retries: 1\nquestions: 5\n", "utf-8")
     (fractal.folder / "fractal.yaml").write_text("retries: 3\n", "utf-8")
-    env = {"FRACTAL_FUSE": "never", "XDG_CONFIG_HOME": str(tmp_path / "xdg")}
+    env = {"FRACTAL_CHECK": "auto", "XDG_CONFIG_HOME": str(tmp_path / "xdg")}
     found = json.loads(fractal("config", "--json", env=env).out)
     assert found["retries"] == {"value": 3, "source": str(fractal.folder / "fractal.yaml")}
     assert found["questions"] == {"value": 5, "source": str(own / "fractal.yaml")}
-    assert found["fuse"] == {"value": "never", "source": "FRACTAL_FUSE"}
+    assert found["check"] == {"value": "auto", "source": "FRACTAL_CHECK"}
     assert found["usd"]["source"] == "default"
     assert fractal("config", "retries", env=env).out == "3\n"
-    assert fractal("config", "fuse", env=env).out == "never\n"
+    assert fractal("config", "check", env=env).out == "auto\n"
     assert fractal("config", "nope").exit == 2
 
 
@@ -162,7 +162,7 @@ def test_init_full_copies_everything_that_ships(fractal: Command) -> None:
 @pytest.mark.parametrize(
     ("name", "path"),
     [
-        ("plan", "phases/plan.md"),
+        ("turn", "phases/turn.md"),
         ("phases/check.reply.md", "phases/check.reply.md"),
         ("count", "operations/count.md"),
         ("count-in-file", "reflexes/count-in-file.md"),
@@ -183,8 +183,8 @@ def test_edit_copies_one_shipped_file_and_prints_its_path(fractal: Command, name
 
 
 def test_edit_names_the_nearest_file_and_leaves_the_folder(fractal: Command) -> None:
-    ran = fractal("system", "edit", "plann")
-    assert (ran.exit, "did you mean plan?" in ran.err) == (2, True)
+    ran = fractal("system", "edit", "turnn")
+    assert (ran.exit, "did you mean turn?" in ran.err) == (2, True)
     assert fractal("system", "edit", "../../notes").exit == 2
 
 
@@ -204,8 +204,8 @@ def test_a_file_of_the_overlay_is_used_and_all_others_are_the_shipped_ones(fract
     assert changed[0]["description"].startswith("OURS ")
     assert fractal("system", "log").out.count("person") == 2
     model = fractal.script("m.yaml", ASKS)
-    fractal("system", "edit", "base")
-    (own / "phases" / "base.md").write_text("OUR WORDS\n")
+    fractal("system", "edit", "phases/turn.base.md")
+    (own / "phases" / "turn.base.md").write_text("OUR WORDS\n")
     fractal("run", "-q", "-m", model, "frobnicate it")
     assert "OUR WORDS" in fractal("prompt", env={"FRACTAL_MODEL": model}).out
 
@@ -341,6 +341,16 @@ def test_model_shows_context_and_price(fractal: Command) -> None:
     (rung,) = [each for each in ladder if "/" in each["rung"]]
     assert rung["context"] > 100_000
     assert rung["price"].endswith("per million tokens")
+
+
+def test_model_shows_the_window_and_who_says_so(fractal: Command, llm_server: LlmServer) -> None:
+    llm_server.pages["/v1/models"] = {"data": [{"id": "m", "max_model_len": 16384}]}
+    own = {"FRACTAL_MODEL": "openai/m", "FRACTAL_API_BASE": llm_server.url}
+    ladder = json.loads(fractal("model", "--json", env=own).out)["ladder"]
+    (rung,) = [each for each in ladder if each["rung"] == "openai/m"]
+    assert (rung["context"], rung["context_by"]) == (16384, "the server")
+    shown = fractal("model", env={**own, "FRACTAL_CONTEXT": "4096"}).out
+    assert "CONTEXT BY" in shown and "4,096" in shown and "the settings" in shown
 
 
 def test_ping_asks_each_model_for_a_token(fractal: Command, llm_server: LlmServer) -> None:

@@ -60,17 +60,17 @@ def test_tools_check_tells_departures_and_fails_only_for_what_is_left_out(
 
 
 def test_a_skill_named_for_one_run_is_there_when_it_is_resumed(fractal: Command, skill: Path) -> None:
-    uses = {"steps": [{"tool": "pdf-forms", "what": "find the word"}], "success": [{"judge": "found"}]}
+    uses = {"tool": "subtask", "args": {"task": "find the word", "tool": "pdf-forms"}}
     reads = {"steps": [{"tool": "read", "args": {"path": str(skill / "references" / "word.md")}}]}
     plan = {"task": "find the word", "approach": "so", "confidence": "high"}
     script = [
-        {"phase": "understand", "reply": {"task": "find the word", "context": []}},
         {
             "phase": "plan",
             "prompt": "Read references/word.md",
             "reply": {**plan, **reads, "success": [{"judge": "x"}]},
         },
-        {"phase": ["fused", "plan"], "prompt": "Answer: go on", "reply": {**plan, **uses}},
+        {"phase": "work", "step": 2, "prompt": "go on", "reply": {"calls": [uses]}},
+        {"phase": "work", "step": 3, "reply": {"done": "found"}},
         {"phase": "fused", "reply": {**plan, "steps": [], "success": [], "question": "Shall I?"}},
         {"phase": "check", "times": 2, "reply": {**ACCEPT, "output": "{{ steps[1].result }}"}},
     ]

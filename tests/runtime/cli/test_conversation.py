@@ -20,7 +20,6 @@ from runtime.cli.prompt import Progress
 
 Talk = Callable[..., Terminal]
 LATER = "also write c.txt"
-WORK: dict[str, Any] = PLAN | {"steps": [{"tool": "work", "what": "write five into words.txt"}]}
 WAITS = {"tool": "bash", "args": {"command": "until [ -e told ]; do sleep 0.05; done"}}
 WRITES = {"calls": [WAITS, *PLAN["steps"]]}
 FORGETS = {} if NIGHT else {"FRACTAL_REMEMBER": "false", "FRACTAL_RECALL": "false"}
@@ -84,9 +83,8 @@ def test_each_line_is_a_task_that_follows_the_one_before(fractal: Command, talk:
 
 
 GUIDED = [
-    {"phase": "fused", "reply": WORK},
-    {"phase": "work", "step": 1, "reply": WRITES},
-    {"phase": "work", "prompt": f"Guidance: {LATER}", "reply": {"done": "with the guidance"}},
+    {"phase": "fused", "reply": WRITES},
+    {"phase": "work", "prompt": f"The user says: {LATER}", "reply": {"done": "with the guidance"}},
 ]
 """A script whose first turn waits for the file `told`, and whose second one has to see the guidance."""
 UNASKED = {"FRACTAL_SANDBOX": "off", "FRACTAL_APPROVE": "[]"}
@@ -120,7 +118,8 @@ def test_a_line_that_comes_too_late_is_the_next_task(fractal: Command, talk: Tal
     script = [
         {"phase": "fused", "reply": PLAN, "times": 1},
         {"phase": "check", "reply": ACCEPT, "delay": 1, "times": 1},
-        {"phase": "fused", "reply": {**PLAN, "steps": [], "success": [], "answer": "the second"}},
+        {"phase": "fused", "reply": {"done": "the second"}},
+        {"phase": "check", "reply": {**ACCEPT, "output": "the second"}},
     ]
     terminal = talk(script, FRACTAL_CHECK="always")
     says(terminal, "frobnicate it", "checking · scripted:m.yaml")
@@ -210,7 +209,7 @@ def test_ctrl_c_interrupts_the_run_and_the_conversation_goes_on(fractal: Command
         {"phase": "fused", "reply": PLAN},
     ]
     terminal = talk(script)
-    says(terminal, "frobnicate it", "planning · scripted:m.yaml")
+    says(terminal, "frobnicate it", "working · scripted:m.yaml")
     terminal.type("\x03")
     terminal.until("interrupted; to continue: /resume")
     (fractal.folder / "m.yaml").write_text((fractal.folder / "m.yaml").read_text().replace("60", "0"))
@@ -235,7 +234,7 @@ main([])
 
 def test_the_second_ctrl_c_ends_at_once(fractal: Command, talk: Talk) -> None:
     terminal = talk(WORKS, command=[sys.executable, "-c", STUBBORN])
-    says(terminal, "frobnicate it", "planning · scripted")
+    says(terminal, "frobnicate it", "working · scripted")
     terminal.type("\x03")
     terminal.until("stopping; Ctrl-C again ends at once")
     terminal.type("\x03")
@@ -245,14 +244,14 @@ def test_the_second_ctrl_c_ends_at_once(fractal: Command, talk: Talk) -> None:
 
 def test_the_end_of_the_input_saves_the_run_that_works(fractal: Command, talk: Talk) -> None:
     terminal = talk([{"phase": "fused", "reply": PLAN, "delay": 60}])
-    says(terminal, "frobnicate it", "planning · scripted:m.yaml")
+    says(terminal, "frobnicate it", "working · scripted:m.yaml")
     assert ends(terminal) == 0
     assert " interrupted " in fractal("ls").out
 
 
 def test_a_signal_ends_it_and_leaves_a_usable_terminal(fractal: Command, talk: Talk) -> None:
     terminal = talk([{"phase": "fused", "reply": PLAN, "delay": 60}])
-    says(terminal, "frobnicate it", "planning · scripted:m.yaml")
+    says(terminal, "frobnicate it", "working · scripted:m.yaml")
     terminal.process.send_signal(signal.SIGTERM)
     assert terminal.finish() == 143
     assert " interrupted " in fractal("ls").out
@@ -327,11 +326,11 @@ def test_the_bar_shows_what_is_being_written_and_the_calls_that_are_made() -> No
         return view.state()
 
     hear("run_started", task="frobnicate it", rungs=[])
-    first, second = hear("ask_started", phase="fused", step=0, rung="some-model")
-    assert re.fullmatch(r". planning · some-model · 0 tokens · \$0 · 0\.\ds", first)
-    hear("reply_delta", phase="fused", text='{"task": ')
-    assert hear("reply_delta", phase="fused", text='"Write\n\x1b[2J')[1] == '{"task": "Write ␛[2J'
-    first, second = hear("ask_finished", phase="fused", rung="some-model", prompt_tokens=1200, usd=0.01)
+    first, second = hear("ask_started", phase="turn", step=1, rung="some-model")
+    assert re.fullmatch(r". working · some-model · 0 tokens · \$0 · 0\.\ds", first)
+    hear("reply_delta", phase="turn", text='{"task": ')
+    assert hear("reply_delta", phase="turn", text='"Write\n\x1b[2J')[1] == '{"task": "Write ␛[2J'
+    first, second = hear("ask_finished", phase="turn", rung="some-model", prompt_tokens=1200, usd=0.01)
     assert "1.2k tokens · $0.01" in first and not second
     assert hear("step_started", step=1, tool="bash", args={"command": "make"})[1] == "bash make"
 

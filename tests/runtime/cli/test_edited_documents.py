@@ -31,11 +31,18 @@ class Raw(str):
 
 
 def answers(ask: Ask) -> Any:
-    """A run three levels deep that writes a file, and waits for an approval in the end."""
+    """A run three levels deep that writes a file, by turns in the deepest, and waits for an approval."""
     if ask.phase == "check":
         return ACCEPT
-    if ask.phase == "atomic":
-        return {"tool": "write", "args": {"path": "deep.txt", "content": "x"}}
+    if ask.document.meta.depth == 2:
+        made = {"tool": "write", "args": {"path": "deep.txt", "content": "x"}}
+        look = [] if ask.phase == "work" else [{"tool": "read", "args": {"path": "nowhere.txt"}}]
+        sketch = {"tool": "plan", "args": {"approach": "write it", "checks": ["test -e deep.txt"]}}
+        return {
+            "text": "It is small.",
+            "calls": [*([sketch] if look else []), made, *look],
+            "done": "written",
+        }
     if ask.document.meta.depth == 1:
         return plan({"subtask": "go deeper"}, WRITE)
     return plan({"subtask": "go deep"}, WRITE, {"tool": "bash", "args": {"command": "git push --force"}})

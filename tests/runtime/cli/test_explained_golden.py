@@ -51,7 +51,8 @@ def test_every_decision_has_a_reason_and_a_place(documents: list[Document], loop
         if step.state != "done":
             assert step.state in answer(found, f"Why is step {n} {step.state}?").question
     for rung in document.meta.rungs:
-        phase = "Understand and Plan" if rung["phase"] == "fused" else rung["phase"].capitalize()
+        names = {"fused": "Understand and Plan", "turn": "Do"}
+        phase = names.get(rung["phase"], rung["phase"].capitalize())
         assert any(r.question.startswith("Why ") and phase in r.question for r in found), rung
     verdict = answer(found, "Why this verdict?")
     assert document.text(4, "decision") in verdict.answer

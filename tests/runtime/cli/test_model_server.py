@@ -12,13 +12,6 @@ from llm_server import Answer, LlmServer
 
 from kernel.errors import Exit
 
-WORK: dict[str, Any] = {
-    "task": "write it",
-    "approach": "look, then write",
-    "confidence": "high",
-    "steps": [{"tool": "work", "what": "write five into words.txt"}],
-    "success": [{"file": "words.txt", "has": "5"}],
-}
 WRITE = ("write", json.dumps({"path": "words.txt", "content": "5\n"}))
 DONE = ("done", '{"text": "five words"}')
 
@@ -95,36 +88,44 @@ def test_a_refusal_is_shown(ask, llm_server):
     assert "the model refuses: I cannot help with that.; rephrase the task" in ran.err
 
 
-def test_a_wrong_form_is_named_and_asked_for_again(ask, llm_server):
+def test_a_text_without_a_call_is_the_answer_and_is_held_back_once(ask, llm_server):
+    """The task asks for a change, and nothing was changed."""
     llm_server.say("I would write the file.")
+    llm_server.queue(Answer(calls=(WRITE, DONE)))
+    ran = ask()
+    assert (ran.exit, ran.out) == (0, "five words\n"), ran.err
+    assert "held back once: nothing was changed" in ran.err
+
+
+def test_a_wrong_form_is_named_and_asked_for_again(ask, llm_server):
+    llm_server.say('{"calls": []}')
     works(llm_server)
     ran = ask()
     assert ran.exit == 0, ran.err
-    assert "refused a reply of openai/m: the reply holds no JSON object" in ran.err
+    assert "refused a reply of openai/m: " in ran.err and "give calls" in ran.err
 
 
 def test_calls_side_by_side_are_both_made(ask, llm_server, fractal):
-    llm_server.say(json.dumps(WORK))
     llm_server.queue(Answer(calls=(("read", '{"path": "notes.txt"}'), WRITE)), Answer(calls=(DONE,)))
+    llm_server.queue(Answer(calls=(DONE,)))
     ran = ask()
     assert (ran.exit, ran.out) == (0, "five words\n"), ran.err
     assert "read notes.txt" in ran.err and "write words.txt" in ran.err
 
 
 def test_an_unknown_tool_is_named_to_the_model_and_the_user(ask, llm_server):
-    llm_server.say(json.dumps(WORK))
-    llm_server.queue(Answer(calls=(("launch", "{}"),)), Answer(calls=(WRITE,)), Answer(calls=(DONE,)))
+    llm_server.queue(Answer(calls=(("launch", "{}"),)), Answer(calls=(WRITE,)))
+    llm_server.queue(Answer(calls=(DONE,)), Answer(calls=(DONE,)))
     ran = ask()
     assert ran.exit == 0, ran.err
     assert "there is no tool 'launch'" in ran.err
-    assert "launch" in json.dumps(llm_server.bodies[2]["messages"])
+    assert "launch" in json.dumps(llm_server.bodies[1]["messages"])
 
 
 def test_a_hundred_kilobytes_of_arguments_are_written(ask, llm_server, fractal):
     content = "5" + "x" * 100_000
     long = ("write", json.dumps({"path": "words.txt", "content": content}))
-    llm_server.say(json.dumps(WORK))
-    llm_server.queue(Answer(calls=(long,)), Answer(calls=(DONE,)))
+    llm_server.queue(Answer(calls=(long,)), Answer(calls=(DONE,)), Answer(calls=(DONE,)))
     ran = ask()
     assert ran.exit == 0, ran.err
     assert (fractal.folder / "words.txt").read_text() == content

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from command_line import MODEL, RUN, Command, write_run
 
-from kernel.document.model import Document, Note
+from kernel.document.model import Document, Note, Section, Step
 from runtime.cli.explain import Reason, reasons
 
 ROOT = f"system-{RUN}"
@@ -49,6 +49,41 @@ def test_a_reason_that_all_phases_share_is_given_once(documents: list[Document])
     assert "4 calls (440 tokens)" in _of(found, "Why openai/a for Understand, Plan, Do, Check?").answer
     pairs = [(each.question, each.answer) for each in found]
     assert len(pairs) == len(set(pairs))
+
+
+def test_a_run_by_turns_is_told_turn_by_turn(documents: list[Document]) -> None:
+    root, turn = documents[0], {"turn": 1}
+    looked = Step(1, "planned", "read", {"path": "a.txt"}, evidence=turn)
+    wrote = Step(2, "planned", "write", {"path": "a.txt"}, needs=(1,), evidence={"turn": 2})
+    plan = Section(
+        notes=(
+            Note("approach", "look, then write", MODEL, "turn 1"),
+            Note("success criteria", '{"run": "true"}', MODEL),
+        ),
+        steps={1: looked, 2: wrote},
+    )
+    do = Section(
+        notes=(
+            Note("thought", "I look first.", MODEL, "turn 1"),
+            Note("proposed", "It is written.", MODEL, "turn 1"),
+            Note("not yet", "held back: check failed: true", "kernel", "turn 1"),
+        ),
+        steps={1: replace(looked, state="done", result="x"), 2: replace(wrote, state="done", result="y")},
+    )
+    meta = replace(root.meta, attempt=1, base=0)
+    found = reasons([Document(meta, {**root.sections, 2: plan, 3: do})], ROOT)
+    told = [(each.question, each.answer) for each in found if each.section[:2] in ("§2", "§3")]
+    assert told == [
+        ("Why this plan?", "look, then write (by openai/gpt-5-mini, in turn 1)"),
+        (
+            "How was success measured?",
+            'now and on the folder as it was at the start of the run:\n{"run": "true"}',
+        ),
+        ("What did turn 1 say?", "I look first."),
+        ("Why step 1?", 'called in turn 1: read {"path": "a.txt"}'),
+        ("Why was the answer of turn 1 held back?", "check failed: true"),
+        ("Why step 2?", 'called in turn 2: write {"path": "a.txt"}; comes after step 1'),
+    ]
 
 
 def test_why_this_plan(documents: list[Document]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from atif import Trajectory
-from command_line import ASKS, REPOSITORY, RUN, WORKS, Command
+from command_line import ACCEPT, ASKS, PLAN, REPOSITORY, RUN, WORKS, Command
 
 
 def exported(fractal: Command, *name: str) -> dict[str, Any]:
@@ -24,7 +24,7 @@ def test_run_of_a_model_has_its_calls_steps_and_costs(fractal: Command) -> None:
     found = exported(fractal)
     task, plan, step, check, end = found["steps"]
     assert (task["source"], task["message"]) == ("user", "note how many words there are")
-    assert (plan["message"], plan["llm_call_count"]) == ("fused: write the number", 1)
+    assert (plan["message"], plan["llm_call_count"]) == ("turn: write the number", 1)
     (call,) = step["tool_calls"]
     assert (call["function_name"], call["arguments"]["path"]) == ("write", "words.txt")
     (result,) = step["observation"]["results"]
@@ -50,8 +50,20 @@ def test_question_and_answer_are_turns(fractal: Command) -> None:
     assert fractal("answer", "words.txt").exit == 0
     assert fractal("resume", env={"FRACTAL_MODEL": model}).exit == 0
     said = [(each["source"], each["message"]) for each in exported(fractal)["steps"][1:5]]
-    asked, planned = ("agent", "fused"), ("agent", "plan: write the number")
-    assert said == [("agent", "Which file?"), ("user", "words.txt"), asked, planned]
+    asked, decided = ("agent", "turn"), ("agent", "turn: five words")
+    assert said == [("agent", "Which file?"), ("user", "words.txt"), asked, decided]
+
+
+def test_a_turn_comes_before_its_steps_and_after_it_why_its_answer_was_held_back(fractal: Command) -> None:
+    look = {"tool": "read", "args": {"path": "nowhere.txt"}}
+    first = {"text": "I look first.", "calls": [look], "done": "five words"}
+    script = {"fused": first, "work": {"calls": PLAN["steps"], "done": ""}, "check": ACCEPT}
+    fractal("run", "--model", fractal.script("script.yaml", script), "note how many words there are")
+    steps = exported(fractal)["steps"]
+    told = [each["message"] or each["tool_calls"][0]["function_name"] for each in steps[1:6]]
+    assert told[:2] == ["turn: I look first.\nfive words", "read"]
+    assert told[2].startswith("held back: a call of this turn failed") and steps[3]["source"] == "system"
+    assert told[3:] == ["turn: five words", "write"]
 
 
 def test_child_loops_are_trajectories_below_it(fractal: Command) -> None:

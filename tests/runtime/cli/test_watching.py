@@ -52,6 +52,32 @@ def test_a_pipe_gets_plain_lines_on_standard_error(capsys: pytest.CaptureFixture
     ]
 
 
+def test_a_pipe_shows_turns_what_they_plan_and_why_an_answer_is_held_back(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    used = {"prompt_tokens": 900, "completion_tokens": 100, "usd": 0.0}
+    with PlainLines() as watch:
+        watch(_event("phase_finished", phase="understand", attempt=1, gate="PROCEED"))
+        watch(_event("ask_finished", phase="turn", step=1, model="m", **used))
+        approach = "look, then write"
+        watch(_event("phase_finished", phase="plan", gate="PROCEED", steps=[], approach=approach))
+        watch(_event("step_started", step=1, tool="read", args={"path": "a.txt"}))
+        watch(_event("step_finished", step=1, tool="read", state="done", result="x"))
+        why = "held back: check failed: pytest\nexit 1"
+        watch(_event("phase_finished", phase="check", gate="CONTINUE", turn=1, why=why))
+        watch(_event("ask_finished", phase="turn", step=2, model="m", **used))
+        watch(_event("phase_finished", phase="check", gate="ACCEPT"))
+    assert capsys.readouterr().err.splitlines() == [
+        "turn 1 by m: 1.0k tokens, $0",
+        "planned: look, then write",
+        "step 1 read a.txt",
+        "step 1: done → x",
+        "held back: check failed: pytest exit 1",
+        "turn 2 by m: 1.0k tokens, $0",
+        "checked: accepted",
+    ]
+
+
 def test_json_is_one_typed_event_a_line_on_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
     watch = JsonLines()
     watch(_event("run_started", task="a\u2028b\x1b \ud800"))

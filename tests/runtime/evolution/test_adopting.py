@@ -14,6 +14,7 @@ from playing import ACCEPT, plan
 from test_registration import SHOUT, answers, building, play
 from workshop_place import Place, boxed, pattern
 
+from kernel.asking.messages import prompt_text
 from kernel.asking.responder import Ask, Ladder
 from kernel.errors import UsageError
 from runtime.api.fractal import Fractal
@@ -45,7 +46,7 @@ def model(good: str = "", bad: str = "") -> Scripted:
     """A model that does every sample task, but fails if its prompt has the word `bad` or lacks `good`."""
 
     def answer(ask: Ask) -> Any:
-        shown = f"{ask.system}\n{ask.user}"
+        shown = prompt_text(ask)
         if ask.phase == "understand":
             return {"task": ask.document.task, "context": [], "open": []}
         if ask.phase == "check":
@@ -83,32 +84,32 @@ def judged(place: Place, name: str, responder: Scripted | None, usd: float | Non
 
 
 def test_a_phase_file_is_good_when_the_sample_tasks_do_no_worse(bare: Place, tmp_path: Path):
-    name = handed(bare, tmp_path, "phases/fused.md", "# UNDERSTAND and PLAN\nBriefly.\n")
+    name = handed(bare, tmp_path, "phases/turn.md", "# TURN\nBriefly.\n")
     verdict = judged(bare, name, model())
     assert (verdict.good, verdict.why) == (True, "1 of 1 sample tasks done with it, 1 without it")
 
 
 def test_a_phase_file_that_makes_tasks_fail_is_refused_with_the_reason(bare: Place, tmp_path: Path):
-    name = handed(bare, tmp_path, "phases/fused.md", "# UNDERSTAND and PLAN\nMUDDLE.\n")
+    name = handed(bare, tmp_path, "phases/turn.md", "# TURN\nMUDDLE.\n")
     verdict = judged(bare, name, model(bad="MUDDLE"))
     assert not verdict.good
     assert verdict.why.startswith("it does worse: 0 of 1 sample tasks done with it, 1 without it; bridges:")
 
 
 def test_a_phase_file_with_which_they_do_better_is_good(bare: Place, tmp_path: Path):
-    name = handed(bare, tmp_path, "phases/fused.md", "# UNDERSTAND and PLAN\nTHINK.\n")
+    name = handed(bare, tmp_path, "phases/turn.md", "# TURN\nTHINK.\n")
     assert judged(bare, name, model(good="THINK")).good
     assert not judged(bare, name, model(good="NOWHERE")).good  # done neither way: it proves nothing
 
 
 def test_without_a_model_little_is_proven_and_a_person_decides(bare: Place, tmp_path: Path):
-    name = handed(bare, tmp_path, "phases/fused.md", "# UNDERSTAND and PLAN\nBriefly.\n")
+    name = handed(bare, tmp_path, "phases/turn.md", "# TURN\nBriefly.\n")
     verdict = judged(bare, name, None)
     assert (verdict.good, "proves little" in verdict.why) == (False, True)
 
 
 def test_comparing_costs_no_more_than_it_may(bare: Place, tmp_path: Path):
-    name = handed(bare, tmp_path, "phases/fused.md", "# UNDERSTAND and PLAN\nBriefly.\n")
+    name = handed(bare, tmp_path, "phases/turn.md", "# TURN\nBriefly.\n")
     verdict = judged(bare, name, model(), usd=0.0)
     assert (verdict.good, "the money for comparing was used up" in verdict.why) == (False, True)
 
@@ -129,7 +130,7 @@ def test_a_new_guided_tool_that_a_person_hands_in_is_tested(bare: Place, tmp_pat
 
 
 def test_comparing_leaves_nothing_in_the_folder_and_nothing_in_the_system(bare: Place, tmp_path: Path):
-    name = handed(bare, tmp_path, "phases/fused.md", "# UNDERSTAND and PLAN\nBriefly.\n")
+    name = handed(bare, tmp_path, "phases/turn.md", "# TURN\nBriefly.\n")
     before = bare.files()
     judged(bare, name, model())
     assert bare.files() == before
@@ -191,8 +192,7 @@ def test_a_program_whose_sample_fails_is_not_adopted_without_force(place: Place,
 def script(place: Place) -> str:
     steps = {**plan(READ), "task": "t"}
     check = {**ACCEPT, "output": "{{ steps[1].result }}"}
-    understood = {"task": "t", "context": [], "open": []}
-    text = yaml.safe_dump({"understand": understood, "plan": steps, "fused": steps, "check": check})
+    text = yaml.safe_dump({"plan": steps, "check": check})
     (place.folder / "script.yaml").write_text(text)
     return f"scripted:{place.folder / 'script.yaml'}"
 
@@ -238,7 +238,7 @@ def test_what_a_run_drafted_and_nobody_accepted_can_still_be_adopted(place: Plac
 
 
 def test_a_proposal_can_be_dropped(place: Place, tmp_path: Path):
-    handed(place, tmp_path, "phases/plan.md", "# PLAN\n")
+    handed(place, tmp_path, "phases/turn.md", "# TURN\n")
     assert place.command("system", "drop", "p1", "--why", "no").exit == 0
     assert place.fractal().workshop.proposals.open() == []
     assert [each.kind for each in place.entries] == ["proposed", "dropped"]
@@ -248,7 +248,7 @@ def test_a_proposal_can_be_dropped(place: Place, tmp_path: Path):
     ("words", "says"),
     [
         (["adopt", "p7"], "there is no run p7"),
-        (["propose", "notes.txt"], "--as phases/plan.md"),
+        (["propose", "notes.txt"], "--as phases/turn.md"),
         (["propose", "notes.txt", "--as", "../x.md"], "a place in system/ is"),
         (["propose", "notes.txt", "--as", "/etc/passwd"], "a place in system/ is"),
         (["propose", "notes.txt", "--as", "dangers.md"], "a place in system/ is"),
@@ -261,9 +261,9 @@ def test_what_makes_no_sense_is_refused_with_the_mend(place: Place, words: list[
 
 
 def test_a_file_is_proposed_for_the_place_that_its_name_or_folder_says(place: Place, tmp_path: Path):
-    for name, text in (("plan.md", "# PLAN\n"), ("phases/check.md", "# CHECK\n")):
+    for name, text in (("turn.md", "# TURN\n"), ("phases/check.md", "# CHECK\n")):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
         assert place.command("system", "propose", str(tmp_path / name)).exit == 0
     units = [each.unit for each in place.fractal().workshop.proposals.open()]
-    assert units == ["phases/plan.md", "phases/check.md"]
+    assert units == ["phases/turn.md", "phases/check.md"]

@@ -10,6 +10,7 @@ import pytest
 from playing import ACCEPT, plan
 from workshop_place import Place
 
+from kernel.asking.messages import prompt_text
 from kernel.asking.responder import Ask, Ladder
 from kernel.errors import UsageError
 from runtime.api.fractal import Fractal
@@ -32,7 +33,7 @@ def follower(word: str, *, good: bool = True) -> Scripted:
     def answer(ask: Ask) -> Any:
         if ask.phase == "check":
             return {**ACCEPT, "output": str(ask.document.steps[1].result)}
-        well = (word in f"{ask.system}{ask.user}") is good
+        well = (word in prompt_text(ask)) is good
         return plan({"tool": "read", "args": {"path": "a.txt" if well else "b.txt"}})
 
     return Scripted(answer)
@@ -101,18 +102,18 @@ def test_a_dry_run_only_says_what_it_found(sampled: Place) -> None:
 
 def test_an_entry_that_does_worse_is_taken_back(sampled: Place) -> None:
     room, fractal = trying(sampled, follower("MUDDLE", good=False))
-    fused = "# UNDERSTAND, PLAN\nMUDDLE.\n"
-    sampled.put("phases/fused.md", fused)
-    (entry,) = [each for each in fractal.workshop.journal.notice() if each.unit == "phases/fused"] or [
-        each for each in fractal.workshop.journal.entries() if "fused" in each.unit
+    muddled = "# TURN\nMUDDLE.\n"
+    sampled.put("phases/turn.md", muddled)
+    (entry,) = [each for each in fractal.workshop.journal.notice() if each.unit == "phases/turn"] or [
+        each for each in fractal.workshop.journal.entries() if "turn" in each.unit
     ]
     made = asyncio.run(room.entry(entry.id))
     assert (made.kind, made.compared.finding, made.did) == ("phase", "worse", "is rolled back")
-    assert not (sampled.system / "phases" / "fused.md").exists()
+    assert not (sampled.system / "phases" / "turn.md").exists()
 
 
 def adoption(place: Place, fractal: Fractal, room: ChangeTrials, tmp_path: Path, text: str) -> Adoption:
-    path = tmp_path / "handed" / "phases" / "fused.md"
+    path = tmp_path / "handed" / "phases" / "turn.md"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
     shop = fractal.workshop
@@ -123,16 +124,16 @@ def adoption(place: Place, fractal: Fractal, room: ChangeTrials, tmp_path: Path,
 def test_a_phase_file_is_adopted_only_where_it_does_better_not_where_it_does_no_worse(
     sampled: Place, tmp_path: Path
 ) -> None:
-    room, fractal = trying(sampled, follower("PLAN"))  # a word that stands there either way
-    same = adoption(sampled, fractal, room, tmp_path, "# UNDERSTAND, PLAN\nBriefly.\n")
+    room, fractal = trying(sampled, follower("Task"))  # a word that stands there either way
+    same = adoption(sampled, fractal, room, tmp_path, "# TURN\nBriefly.\n")
     made = asyncio.run(room.proposal(same))
     assert (made.compared.finding, made.did, made.proposal) == ("undecided", "stays as it was", "p1")
     assert "Briefly" not in str(sampled.files())
     room, fractal = trying(sampled, follower("GLEAM"))
-    better = adoption(sampled, fractal, room, tmp_path, "# UNDERSTAND, PLAN\nGLEAM.\n")
+    better = adoption(sampled, fractal, room, tmp_path, "# TURN\nGLEAM.\n")
     made = asyncio.run(room.proposal(better))
     assert (made.compared.finding, made.did) == ("better", "is adopted")
-    assert "GLEAM" in sampled.files()["phases/fused.md"]
+    assert "GLEAM" in sampled.files()["phases/turn.md"]
 
 
 def test_without_tasks_and_for_what_is_not_there_it_says_so(place: Place) -> None:

@@ -72,11 +72,11 @@ def test_where_there_is_no_system_of_its_own_nothing_is_made(place: Place):
 def test_what_a_person_edits_adds_and_removes_is_recorded_as_theirs_with_the_old_text(place: Place):
     before(place)
     place.put(A, "edited")
-    place.put("phases/plan.md", "mine")
+    place.put("phases/turn.md", "mine")
     (place.system / C).unlink()
     written = journal(place).notice()
     assert [(each.kind, each.unit, each.author) for each in written] == [
-        ("edited", "phases/plan.md", "person"),
+        ("edited", "phases/turn.md", "person"),
         ("edited", "tools/a", "person"),
     ]
     text = journal(place).diff(written[1])

@@ -91,7 +91,7 @@ def test_three_times_in_one_run_are_three_times(place: Place):
 def test_a_replay_improvises_nothing(place: Place):
     settled = plan(count("a"), success=[{"step": 1, "has": "2"}])
     script = place.folder.parent / "script.json"
-    script.write_text(json.dumps({"fused": settled, "plan": settled, "check": ACCEPT}))
+    script.write_text(json.dumps({"plan": settled, "check": ACCEPT}))
     settings = {"sandbox": "off", "embedder": "lexical", "model": f"scripted:{script}"}
     calls = []
     for _ in range(4):
@@ -169,7 +169,7 @@ def test_adopting_the_proposal_starts_the_run_that_builds(place: Place):
     script = [
         {"phase": "check", "reply": ACCEPT},
         {"phase": "understand", "reply": {"task": "t", "context": [], "open": []}},
-        {"phase": ["plan", "fused"], "reply": plan(*building())},
+        {"phase": "plan", "reply": plan(*building())},
     ]
     (place.folder / "script.yaml").write_text(yaml.safe_dump(script))
     ran = place.command("system", "adopt", "p1", "--model", f"scripted:{place.folder / 'script.yaml'}")
@@ -184,7 +184,7 @@ def test_adopting_the_proposal_starts_the_run_that_builds(place: Place):
 
 def test_the_proposal_is_printed_once_on_standard_error(place: Place):
     steps = plan(count("a"), count("b"), count("a"))
-    script = {"fused": steps, "check": ACCEPT}
+    script = {"plan": steps, "check": ACCEPT}
     (place.folder / "script.yaml").write_text(yaml.safe_dump(script))
     words = ["run", "--model", f"scripted:{place.folder / 'script.yaml'}", "count the letters"]
     counts = [place.command(*words).err.count("system: the same command was improvised") for _ in range(2)]

@@ -37,7 +37,7 @@ def building(name: str = "shout", program: str = SHOUT, **fields: Any) -> list[d
 
 
 USES = [{"tool": "shout", "args": {"text": "use it"}}]
-PLAN_MD = "# PLAN\nPlan well.\n"
+TURN_MD = "# TURN\nWork well.\n"
 
 
 def answers(*steps: dict[str, Any], decision: str = "ACCEPT") -> Answer:
@@ -145,7 +145,7 @@ def test_a_tool_of_ones_own_is_changed_at_once_and_what_it_had_beside_goes(place
     assert "tools/shout/old.txt" in place.files()  # it was copied into the draft
 
 
-@pytest.mark.parametrize("name", ["phases/plan.md", "pattern.md"])
+@pytest.mark.parametrize("name", ["phases/turn.md", "pattern.md"])
 def test_a_change_of_what_steers_all_runs_is_a_proposal(place: Place, name: str):
     child = {"subtask": "say hello"}
 
@@ -154,7 +154,7 @@ def test_a_change_of_what_steers_all_runs_is_a_proposal(place: Place, name: str)
             return dict(ACCEPT)
         if ask.document.meta.depth:
             return plan({"tool": "calc", "args": {"expression": "1+1"}})
-        return plan(write(name, PLAN_MD), child)
+        return plan(write(name, TURN_MD), child)
 
     result = play(place, answer=answer)
     assert result.exit == 0, result
@@ -186,14 +186,14 @@ def test_a_phase_file_that_a_bare_workspace_did_not_have_is_active_at_once(tmp_p
             return dict(ACCEPT)
         if ask.document.meta.depth:
             return plan({"tool": "write", "args": {"path": "hello.txt", "content": "hello"}})
-        path = {"path": "system/phases/plan.md", "content": PLAN_MD}
+        path = {"path": "system/phases/turn.md", "content": TURN_MD}
         return plan({"tool": "write", "args": path}, {"subtask": "say hello"})
 
     result = play(place, answer=answer)
     assert result.exit == 0, result
-    assert (system / "phases" / "plan.md").read_text() == PLAN_MD
+    assert (system / "phases" / "turn.md").read_text() == TURN_MD
     kinds = [(entry.kind, entry.unit) for entry in place.entries]
-    assert kinds == [("found", ""), ("admitted", "phases/plan.md")]
+    assert kinds == [("found", ""), ("admitted", "phases/turn.md")]
 
 
 def test_what_was_rolled_back_is_not_registered_again(place: Place):
@@ -253,7 +253,7 @@ def test_a_run_that_goes_on_is_not_registered_by_another(place: Place):
     waiting = plan(*building(), {"tool": "write", "args": {"path": "a.txt", "content": "a"}})
 
     asks = {"validation": "fail", "decision": "ESCALATE", "question": "May I?", "issues": ["x"]}
-    model = {"fused": waiting, "check": asks}
+    model = {"plan": waiting, "check": asks}
     fractal = Fractal(place.folder, settings={"sandbox": "off"}, ladder=Ladder((Scripted(model),)))
     result = asyncio.run(fractal.run("do it"))
     assert result.status == "waiting", result

@@ -82,8 +82,7 @@ def scripted(place: Place, output: str) -> str:
         "success": [{"step": 1, "has": "1931"}],
     }
     check = {"validation": "pass", "issues": [], "decision": "ACCEPT", "output": output}
-    understood = {"task": "t", "context": [], "open": []}
-    script = {"understand": understood, "plan": plan, "fused": plan, "check": check}
+    script = {"plan": plan, "check": check}
     (place.folder / "script.yaml").write_text(yaml.safe_dump(script))
     return f"scripted:{place.folder / 'script.yaml'}"
 

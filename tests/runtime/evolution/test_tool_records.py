@@ -24,7 +24,7 @@ STEP = {"tool": "shout", "args": {"text": "hello"}}
 
 
 def run(place: Place, *steps: Any, **settings: Any) -> tuple[RunResult, Document]:
-    model = Scripted({"fused": plan(*(steps or (STEP,))), "plan": plan(STEP), "check": dict(ACCEPT)})
+    model = Scripted({"plan": plan(*(steps or (STEP,))), "check": dict(ACCEPT)})
     fractal = Fractal(
         place.folder,
         settings={"sandbox": "off", "check": "always", "retries": 0, **settings},

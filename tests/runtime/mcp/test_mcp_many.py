@@ -1,4 +1,4 @@
-"""Five hundred tools cost PLAN no more than ten, and the one that a task needs is among those it sees."""
+"""Five hundred tools cost a turn no more than ten, and the one that a task needs is among those it sees."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from many_tools import PARAPHRASES, TASKS, TOOLS
 from mcp_place import fake
 from playing import ACCEPT, plan
 
+from kernel.asking.conversation import INDEX_HEAD, INDEX_TOKENS, index_of
+from kernel.document.model import Document, Meta, Note, Section
 from kernel.loop.budget import estimate_tokens
 from runtime.api.fractal import Fractal
-from runtime.models.scripted import Scripted
-
-INDEX = 150
 
 
 def planned(ask):
-    if ask.phase in ("plan", "fused"):
+    if ask.phase == "plan":
         return plan({"tool": "write", "args": {"path": "a.txt", "text": "a"}}, success=[{"file": "a.txt"}])
     return ACCEPT
 
@@ -46,34 +45,35 @@ def test_instructions_of_plan_are_as_long_with_ten_tools_as_with_five_hundred(pl
     assert tokens[500] == pytest.approx(tokens[10], rel=0.1), tokens
 
 
+def index(tools, task):
+    """The index of what `use` reaches, as the first message of a loop with this task has it."""
+    document = Document(Meta("system-7f3kq2", "7f3kq2"), {1: Section(notes=(Note("task", task, "person"),))})
+    return index_of(document, tools, estimate_tokens)
+
+
 def test_the_index_keeps_its_size(catalogue):
-    sizes = []
     for number in (10, 500):
         tools = catalogue(number)
-        sizes.append(max(estimate_tokens(tools.index(task, INDEX, estimate_tokens)) for task, _ in TASKS))
-    assert all(size <= INDEX for size in sizes), sizes
+        sizes = [estimate_tokens(INDEX_HEAD + index(tools, task)) for task, _ in TASKS]
+        assert all(size <= INDEX_TOKENS for size in sizes), sizes
 
 
 def test_the_tool_that_a_task_needs_is_in_the_index_of_five_hundred(catalogue):
     tools = catalogue(500)
     assert len([name for name in tools.tools if name.startswith("hub-")]) == 500
-    missing = [
-        (task, name)
-        for task, name in TASKS
-        if f"\nhub-{name.replace('_', '-')}(" not in tools.index(task, INDEX, estimate_tokens)
-    ]
+    missing = [(task, name) for task, name in TASKS if not is_named(tools, task, name)]
     assert missing == []
 
 
 @pytest.mark.xfail(strict=True, reason="the index goes by the words that task and tool share, not by meaning")
 def test_the_tool_is_in_the_index_of_a_task_that_shares_no_word_with_it(catalogue):
     tools = catalogue(500)
-    found = [
-        task
-        for task, name in PARAPHRASES
-        if f"\nhub-{name.replace('_', '-')}(" in tools.index(task, INDEX, estimate_tokens)
-    ]
+    found = [task for task, name in PARAPHRASES if is_named(tools, task, name)]
     assert len(found) > len(PARAPHRASES) / 2, found
+
+
+def is_named(tools, task, name):
+    return f"hub-{name.replace('_', '-')}" in index(tools, task).split(", ")
 
 
 def test_every_task_means_a_tool_that_is_there():
@@ -81,33 +81,39 @@ def test_every_task_means_a_tool_that_is_there():
     assert len(TASKS) == 20
 
 
-@pytest.mark.parametrize("native", [True, False])
 @pytest.mark.parametrize("profile", ["compact", "large"])
 @pytest.mark.parametrize("number", [2, 500])
-def test_turns_of_work_offer_what_plan_saw(place, play, native, profile, number):
+def test_every_turn_offers_what_the_first_one_saw(place, play, profile, number):
     place.write({"hub": fake(f"many{number}")})
     seen: dict[str, set[str]] = {}
 
     def answers(ask):
-        named = set(re.findall(r"^(hub-[a-z-]+?)\(", ask.system, re.MULTILINE))
-        named |= {
-            each["function"]["name"] for each in ask.tools if each["function"]["name"].startswith("hub-")
-        }
         if ask.phase == "check":
             return ACCEPT
+        named = set(re.findall(r"hub-[a-z-]+", ask.messages[1]["content"]))
+        inner = bool(ask.document.meta.parent)
+        seen.setdefault(f"{ask.phase} {inner}", named)
         if ask.phase == "work":
-            seen[f"work {bool(ask.document.meta.parent)}"] = named
             return {"done": "merged"}
-        if ask.document.meta.parent:
-            return plan({"tool": "work", "what": "do it"}, task="do the second half")
-        seen["plan"] = named
-        halves = [{"tool": "work", "what": "do it"}, {"tool": "work", "what": "do the rest"}]
-        return plan(*halves[: 1 + (number == 2)], task="do what was asked for")
+        halves = [{"subtask": "do the second half"}] if not inner else []
+        return {"calls": [*halves, {"tool": "read", "args": {"path": "mcp.json"}}]}
 
-    model = Scripted(answers)
-    model.native = native
-    play([model], "merge pull request 42 if the checks have passed", settings={"profile": profile})
-    assert "hub-merge-pull-request" in seen["plan"]
-    for phase in seen.keys() - {"plan"}:
-        assert seen["plan"] <= seen[phase], phase
-    assert len(seen) > 1
+    play(answers, "merge pull request 42 if the checks have passed", settings={"profile": profile})
+    assert seen.keys() == {"plan False", "work False", "plan True", "work True"}
+    assert "hub-merge-pull-request" in seen["plan False"]
+    for inner in (False, True):
+        assert seen[f"plan {inner}"] == seen[f"work {inner}"]
+
+
+def test_a_tool_of_a_server_is_called_by_its_name_and_by_use(place, play):
+    place.write({"hub": fake("many500")})
+    merge = {"pull_number": 42}
+
+    def answers(ask):
+        if ask.phase == "work" or ask.phase == "check":
+            return {"done": "merged"} if ask.phase == "work" else ACCEPT
+        named = {"tool": "hub-merge-pull-request", "args": merge}
+        return {"calls": [named, {"tool": "use", "args": {"tool": "hub-merge-pull-request", "args": merge}}]}
+
+    played = play(answers, "merge pull request 42")
+    assert [step.tool for step in played.root.steps.values()] == ["hub-merge-pull-request"] * 2

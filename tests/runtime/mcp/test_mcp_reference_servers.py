@@ -48,7 +48,7 @@ def test_a_run_reads_with_one_server_and_remembers_with_another(place, play):
     ]
 
     def answer(ask):
-        if ask.phase in ("plan", "fused"):
+        if ask.phase == "plan":
             success = [{"file": "notes/sum.txt", "has": "42"}, {"step": 3, "has": "black"}]
             return plan(*steps, success=success)
         return ACCEPT

@@ -28,7 +28,7 @@ def place(tmp_path, monkeypatch):
 
 def answers(*steps, success=None):
     def answer(ask):
-        if ask.phase in ("plan", "fused"):
+        if ask.phase == "plan":
             return plan(*steps, success=success)
         return ACCEPT
 
@@ -52,7 +52,7 @@ def test_a_model_is_asked_for_the_arguments_of_a_servers_tool(place, play):
     seen = []
 
     def answer(ask):
-        if ask.phase in ("plan", "fused"):
+        if ask.phase == "plan":
             return plan({"tool": "it-slow", "what": "wait a moment"}, success=[{"step": 1, "has": "last"}])
         if ask.phase == "do":
             seen.append(ask.user)
@@ -89,7 +89,7 @@ def test_what_a_server_says_is_fenced_as_data(place, play):
     prompts = []
 
     def answer(ask):
-        if ask.phase in ("plan", "fused"):
+        if ask.phase == "plan":
             return plan({"tool": "it-order", "args": {}}, success=[{"judge": "it is done"}])
         prompts.append(ask.user)
         return ACCEPT

@@ -43,7 +43,7 @@ def work(tmp_path: Path) -> Path:
 
 def fractal(work: Path, plan: Mapping[str, Any] = PLAN, **settings: Any) -> Fractal:
     place = work.parent / "script.json"
-    place.write_text(json.dumps({"fused": plan, "plan": plan, "check": ACCEPT}))
+    place.write_text(json.dumps({"plan": plan, "check": ACCEPT}))
     values = {"sandbox": "off", "embedder": "lexical", "model": f"scripted:{place}", **settings}
     return Fractal(work, settings=values)
 

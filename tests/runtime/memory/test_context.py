@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from playing import ACCEPT, Played, plan
 
+from kernel.asking.messages import prompt_text
 from kernel.asking.responder import Ask
 from kernel.document.model import Document, Meta, Note, Section, root_id
 from kernel.loop.budget import estimate_tokens
@@ -48,8 +49,9 @@ class Reader:
         self.asks.append(ask)
         return ACCEPT if ask.phase == "check" else plan(*self.steps)
 
-    def shown(self, phase: str = "fused") -> str:
-        return next(ask.user for ask in reversed(self.asks) if ask.phase == phase)
+    def shown(self) -> str:
+        """What the last first turn was shown."""
+        return next(prompt_text(ask) for ask in reversed(self.asks) if ask.phase == "plan")
 
 
 @pytest.fixture
@@ -138,39 +140,13 @@ def test_a_solved_task_and_its_files_are_shown_to_the_next_one_like_it(
     _, shown = worked("find the worst region in sales.csv and write it to best.txt")
     run = first.result.run
     assert (
-        "## Context from memory: facts and files\n```\n"
+        "## From memory: facts and files\n```\n"
         f"- sales.csv 22 (used by run {run})\n  | region,amount\n" in shown
     )
-    assert "## Context from memory: similar tasks\n```\n- “find the best region in sales.csv" in shown
+    assert "## From memory: similar tasks\n```\n- “find the best region in sales.csv" in shown
     assert f"(run {run})\n```" in shown
     _, other = worked("how many words has the poem?")
     assert "memory" not in other
-
-
-def test_plan_sees_how_although_understand_has_chosen_what(
-    play: Callable[..., Played], worked: Callable[..., tuple[Played, str]], tmp_path: Path
-) -> None:
-    worked("find the best region in sales.csv and write it to best.txt")
-    (tmp_path / "work" / "best.txt").unlink()
-    model = Reader()
-
-    def two_calls(ask: Ask) -> Any:
-        if ask.phase == "understand":
-            model.asks.append(ask)
-            return {"task": "t", "context": [{"fact": "sales.csv has regions", "from": "folder"}], "open": []}
-        return model(ask)
-
-    play(
-        two_calls,
-        "find the worst region in sales.csv and write it to best.txt",
-        settings={**SETTINGS, "fuse": "never"},
-    )
-    assert "Context from memory: facts and files" in model.shown("understand")
-    assert "Context from memory: similar tasks" in model.shown("understand")
-    planned = model.shown("plan")
-    assert "sales.csv has regions (folder)" in planned
-    assert "Context from memory: similar tasks" in planned
-    assert "Context from memory: facts and files" not in planned
 
 
 def test_what_a_person_said_before_reaches_the_next_task(
@@ -204,7 +180,7 @@ def test_patterns_are_shown_to_the_tasks_that_they_are_for(
     fractal.memory.library.add(advice)
     _, shown = worked("change the word north to south in sales.csv")
     line = "- Read a file before you edit it. (patterns/read-first.md)"
-    assert f"## Context from memory: patterns\n```\n{line}\n```" in shown
+    assert f"## From memory: patterns\n```\n{line}\n```" in shown
     _, other = worked("how many kilometres are 3 miles?")
     assert "patterns" not in other
 
@@ -231,17 +207,15 @@ def test_a_hostile_memory_stays_one_line_of_data_that_says_where_it_came_from(
     Mind.of(fractal.brain).observe(HOSTILE, said="fact", who="person", source="file:letter.txt")
     fractal.brain.close()
     played, shown = worked("put a report of the sales into the report folder")
-    inside = (
-        shown.split("## Context from memory: facts and files\n")[1].split("\n## ")[0].strip().splitlines()
-    )
+    inside = shown.split("## From memory: facts and files\n")[1].split("\n## ")[0].strip().splitlines()
     assert inside[0] == inside[-1] == "`````"
     assert len([line for line in inside if "Delete the sales" in line]) == 1
     assert next(line for line in inside if "Delete" in line).endswith(", file:letter.txt)")
     titles = [line for line in shown.splitlines() if line.startswith("#")]
     assert titles == [
         "## Task",
-        "## Context from folder (names, bytes)",
-        "## Context from memory: facts and files",
+        "## From memory: facts and files",
+        "## Folder",
     ]
     assert "patterns/trusted.md" not in "".join(played.root.meta.extra)
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from playing import Played, boxed
 
+from kernel.asking.messages import prompt_text
 from kernel.asking.responder import Ask
 from kernel.document.model import Document, Meta, Note, Section, Step, root_id
 from kernel.store.files import FileStore
@@ -253,7 +254,7 @@ def test_the_next_prompt_of_that_kind_has_the_correction(play: Callable[..., Pla
     for task in (TASK, "The sum is a cent too low. Fix it."):
         (work / "money.py").write_text("def cents(value):\n    return int(value * 100) / 100\n")
         runs.append(play(model, task, settings=settings).result.run)
-    shown = next(ask.user for ask in reversed(model.asks) if ask.phase == "fused")
+    shown = next(prompt_text(ask) for ask in reversed(model.asks) if ask.phase == "plan")
     (line,) = [each for each in shown.splitlines() if each.startswith("- “")]
     assert line == (
         f"- “{TASK}”: changed money.py: `return int(value * 100) / 100` → `return {RIGHT}`; "

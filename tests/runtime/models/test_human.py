@@ -34,7 +34,7 @@ def test_it_is_the_last_rung():
     assert HUMAN.offers("anything", document()) is not None
 
 
-@pytest.mark.parametrize("phase", ["understand", "plan", "fused"])
+@pytest.mark.parametrize("phase", ["understand", "plan"])
 async def test_an_uncovered_task_waits_with_what_can_be_done(ask, phase):
     waits = await HUMAN.answer(ask(phase, document()))
     assert isinstance(waits, Waits)

@@ -173,9 +173,7 @@ def test_what_the_small_model_cannot_show_goes_to_the_next_rung_with_what_was_tr
         "success": [{"run": "python3 -m pytest -q -p no:cacheprovider test_calc.py"}],
     }
     accept = {"validation": "pass", "decision": "ACCEPT", "output": "fixed"}
-    large = Scripted(
-        [When("plan", reply=plan), When("fused", reply=plan), When("check", reply=accept)], "large"
-    )
+    large = Scripted([When("plan", reply=plan), When("check", reply=accept)], "large")
     wrong = in_block("def add(a, b):\n    return 0\n")
     task = "test_calc.py fails. Fix calc.py so that the tests pass."
     played = small.play([wrong] * 2, task, attempts=2, above=large)

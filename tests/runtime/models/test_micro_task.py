@@ -15,8 +15,9 @@ from runtime.models.micro.calls import block, conditions_of, qualified, unfenced
 from runtime.models.micro.checks import CHECKS
 from runtime.models.micro.kinds import Kinds
 from runtime.models.micro.shown import described, excerpt
-from runtime.models.micro.task import Task, numbers, ungrounded
+from runtime.models.micro.task import Task
 from runtime.reflexes.procedure import Reflexes, shared_words
+from runtime.text.grounding import numbers, ungrounded
 
 KINDS = Kinds(shared_words([shipped_system()]))
 FILES = ("notes.md", "test_calc.py", "calc.py", "data/sales.csv", "photos/a.jpeg", "photos/b.jpeg")

@@ -6,23 +6,26 @@ import asyncio
 import json
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 from lanes import async_pause, within
 from llm_server import Answer
 
-from kernel.asking.native import schemas
+from kernel.asking.conversation import declared
 from kernel.errors import ConfigurationError, ProviderError
 from runtime.api.fractal import shipped_system
 from runtime.catalogue.catalogue import Catalogue
-from runtime.models import make_responder
+from runtime.models import json_form, make_responder
 from runtime.models.endpoints import ALIASES, ENDPOINTS
 from runtime.models.ladder import KEYS, build
 from runtime.models.openai_client import OpenAI
 from runtime.models.prices import OWN_TABLE
+from runtime.models.servers import Servers
 from runtime.workspace.settings import Config
 
-TOOLS = tuple(schemas([Catalogue([shipped_system()]).tools[name] for name in ("read", "bash", "research")]))
+TOOLS = tuple(declared(Catalogue([shipped_system()]), True, 12_000))
+SAID = ({"role": "system", "content": "You work."}, {"role": "user", "content": "Count the lines."})
 READ = ("read", '{"path": "a.txt"}')
 
 
@@ -45,61 +48,74 @@ async def test_a_reply_is_streamed_piece_by_piece(llm_server, model, make_ask):
 async def test_native_calls_become_the_reply_of_a_turn(llm_server, model, make_ask):
     llm_server.queue(Answer(calls=(READ, ("bash", '{"command": "ls"}'))))
     pieces: list[str] = []
-    reply = await model(native=True).answer(make_ask(phase="work", tools=TOOLS, on_text=pieces.append))
+    reply = await model(native=True).answer(
+        make_ask(phase="turn", messages=SAID, tools=TOOLS, on_text=pieces.append)
+    )
     assert json.loads(reply.text) == {
         "calls": [
             {"tool": "read", "args": {"path": "a.txt"}},
             {"tool": "bash", "args": {"command": "ls"}},
-        ]
+        ],
+        "text": "",
     }
     assert "read" in "".join(pieces), "the call that is forming is shown"
     body = llm_server.bodies[0]
-    assert [tool["function"]["name"] for tool in body["tools"]] == [
-        "read",
-        "bash",
-        "research",
-        "done",
-        "question",
-        "cannot",
-    ]
+    assert body["tools"] == list(TOOLS)
+    required = {
+        tool["function"]["name"]: tool["function"]["parameters"]["required"] for tool in body["tools"]
+    }
+    assert {"read", "bash", "done", "ask", "cannot"} <= required.keys()
+    assert (required["read"], required["subtask"]) == (["path"], ["task"])
     assert "response_format" not in body
-    assert body["tools"][2]["function"]["parameters"]["required"] == ["what"]
 
 
 @pytest.mark.parametrize(
     ("calls", "text", "turn"),
     [
-        ((("done", '{"text": "it is blue"}'),), "", {"done": "it is blue"}),
-        ((("question", '{"text": "which one?"}'),), "", {"question": "which one?"}),
         (
-            (READ, ("done", '{"text": "if so"}'), ("cannot", '{"text": "no"}')),
+            (("done", '{"answer": "it is blue"}'),),
             "",
-            {"calls": [{"tool": "read", "args": {"path": "a.txt"}}], "done": "if so"},
+            [{"tool": "done", "args": {"answer": "it is blue"}}],
         ),
-        ((), "It is blue.", {"done": "It is blue."}),
-        ((("bash", "{broken"),), "", {"calls": [{"tool": "bash", "args": "{broken"}]}),
-        ((("bash", ""),), "", {"calls": [{"tool": "bash", "args": {}}]}),
+        (
+            (("ask", '{"question": "which one?"}'),),
+            "I wonder.",
+            [{"tool": "ask", "args": {"question": "which one?"}}],
+        ),
+        (
+            (READ, ("done", '{"answer": "if so"}'), ("cannot", '{"why": "no"}')),
+            "",
+            [
+                {"tool": "read", "args": {"path": "a.txt"}},
+                {"tool": "done", "args": {"answer": "if so"}},
+                {"tool": "cannot", "args": {"why": "no"}},
+            ],
+        ),
+        ((), "It is blue.", []),
+        ((("bash", "{broken"),), "", [{"tool": "bash", "bad": "{broken"}]),
+        ((("bash", ""),), "", [{"tool": "bash", "args": {}}]),
     ],
 )
 async def test_ends_and_odd_calls(llm_server, model, make_ask, calls, text, turn):
     llm_server.queue(Answer(text, calls=calls))
-    reply = await model(native=True).answer(make_ask(phase="work", tools=TOOLS))
-    assert json.loads(reply.text) == turn
+    reply = await model(native=True).answer(make_ask(phase="turn", messages=SAID, tools=TOOLS))
+    assert json.loads(reply.text) == {"calls": turn, "text": text}
 
 
 @pytest.mark.parametrize("calls", [(), (READ,)])
 async def test_a_server_that_does_not_stream_is_understood(llm_server, model, make_ask, calls):
     llm_server.queue(Answer('{"done": "x"}', calls=calls, streams=False, prompt_tokens=70, cached_tokens=3))
-    ask = make_ask(phase="work", tools=TOOLS if calls else ())
+    ask = make_ask(phase="turn", messages=SAID, tools=TOOLS if calls else ())
     reply = await model(native=True).answer(ask)
-    expected = {"calls": [{"tool": "read", "args": {"path": "a.txt"}}]} if calls else {"done": "x"}
+    called = {"calls": [{"tool": "read", "args": {"path": "a.txt"}}], "text": '{"done": "x"}'}
+    expected = called if calls else {"done": "x"}
     assert json.loads(reply.text) == expected
     assert reply.usage.prompt_tokens == 70
 
 
 async def test_a_hundred_kilobytes_of_arguments_arrive_whole(llm_server, model, make_ask):
     llm_server.queue(Answer(calls=(("bash", json.dumps({"command": "x" * 100_000})),)))
-    reply = await model(native=True).answer(make_ask(phase="work", tools=TOOLS))
+    reply = await model(native=True).answer(make_ask(phase="turn", messages=SAID, tools=TOOLS))
     assert len(json.loads(reply.text)["calls"][0]["args"]["command"]) == 100_000
 
 
@@ -107,13 +123,13 @@ async def test_a_server_that_refuses_tools_is_asked_in_words(llm_server, model, 
     llm_server.fail(400, '"auto" tool choice requires --enable-auto-tool-choice')
     llm_server.say('{"done": "yes"}')
     responder = model(native=True, retries=0)
-    ask = make_ask(phase="work", tools=TOOLS, words='{"calls"} or {"done"}')
+    ask = make_ask(phase="turn", messages=SAID, tools=TOOLS)
     assert json.loads((await responder.answer(ask)).text) == {"done": "yes"}
     system = llm_server.bodies[1]["messages"][0]["content"]
-    assert '{"calls"} or {"done"}' in system
-    assert "read(path, lines)" in system
+    assert json_form.FORM in system
+    assert "read(path, lines?)" in system
     assert "tools" not in llm_server.bodies[1]
-    assert not responder.native, "the next prompt is made in words"
+    assert not responder.takes_tools, "the next prompt is made in words"
 
 
 async def test_a_server_without_usage_in_streams_is_asked_without(llm_server, model, make_ask):
@@ -236,7 +252,7 @@ def test_each_provider_of_the_table_needs_no_litellm(tmp_path, name):
     assert responder.name == f"{name}/some/model"
     known = ENDPOINTS[ALIASES.get(name, name)]
     assert responder.url == known.url
-    assert responder.native is known.native
+    assert responder.takes_tools, "that is tried"
     assert (responder.price is not None) is known.local, "a local server costs nothing"
 
 
@@ -253,12 +269,16 @@ async def test_the_model_and_the_longest_reply_are_named_as_the_server_expects(
 
 def test_the_form_of_a_rung_may_be_set(tmp_path):
     def native(spec: str, **settings) -> bool:
-        return make_responder(spec, settings=settings, state=tmp_path).native  # type: ignore[attr-defined]
+        return make_responder(spec, settings=settings, state=tmp_path).takes_tools  # type: ignore[attr-defined]
 
+    own = {"api_base": "http://127.0.0.1:1/v1"}
     assert native("openai/gpt-5-mini")
     assert not native("openai/gpt-5-mini", form="json")
-    assert not native("openai/x", api_base="http://127.0.0.1:1/v1")
-    assert native("openai/x", api_base="http://127.0.0.1:1/v1", form="native")
+    assert native("openai/x", **own)
+    assert not native("openai/x", **own, form="json")
+    Servers(tmp_path / "servers.json").learn(f"{own['api_base']} openai/x", tools=False)
+    assert not native("openai/x", **own)
+    assert native("openai/x", **own, form="native")
     with pytest.raises(ConfigurationError, match="native is for models of providers"):
         make_responder("mailbox", settings={"form": "native"}, state=tmp_path)
 
@@ -279,3 +299,78 @@ def test_the_own_table_has_the_default_models():
     unknown = [model for model in models if model not in table and model.partition("/")[2] not in table]
     assert unknown == ["openrouter/openai/gpt-5-mini"], "OpenRouter has prices of its own"
     assert table[""]["date"] > "2026"
+
+
+def delta(**more: Any) -> dict[str, Any]:
+    return {"choices": [{"index": 0, "delta": more, "finish_reason": None}]}
+
+
+def piece(name: str | None, arguments: Any, **more: Any) -> dict[str, Any]:
+    return {**more, "function": {"name": name, "arguments": arguments}}
+
+
+def stream(*events: dict[str, Any], finish: str | None = "tool_calls", end: str = "[DONE]") -> Answer:
+    last = [{"choices": [{"index": 0, "delta": {}, "finish_reason": finish}]}] if finish else []
+    lines = [f"data: {json.dumps(each, ensure_ascii=False)}\n\n" for each in (*events, *last)]
+    raw = "".join([*lines, f"data: {end}\n\n"]).encode("utf-8", "surrogatepass")
+    return Answer(raw=raw, headers={"Content-Type": "text/event-stream"})
+
+
+A, B = '{"path": "a"}', '{"path": "b"}'
+AS_SERVERS_WRITE_THEM: dict[str, list[list[dict[str, Any]]]] = {
+    "two ids at one place": [[piece("read", A, index=0, id="1"), piece("read", B, index=0, id="2")]],
+    "two chunks at one place": [[piece("read", A, index=0, id="1")], [piece("read", B, index=0, id="2")]],
+    "no place": [[piece("read", A, id="1")], [piece("read", B, id="2")]],
+    "no place and no id": [[piece("read", A)], [piece("read", B)]],
+    "an empty place": [[piece("read", A, index=None, id="1"), piece("read", B, index=None, id="2")]],
+    "the name in each piece": [
+        [piece("read", '{"path"', index=0, id="1")],
+        [piece("read", ': "a"}', index=0, id="1")],
+        [piece("read", B, index=1, id="2")],
+    ],
+    "pieces that take turns": [
+        [piece("read", '{"path"', index=0, id="1"), piece("read", '{"path"', index=1, id="2")],
+        [piece(None, ': "a"}', index=0), piece(None, ': "b"}', index=1)],
+    ],
+    "the name in two pieces": [
+        [piece("re", "", index=0, id="1")],
+        [piece("ad", A, index=0)],
+        [piece("read", B, index=1, id="2")],
+    ],
+    "arguments as an object": [
+        [piece("read", {"path": "a"}, index=0), piece("read", {"path": "b"}, index=1)]
+    ],
+}
+
+
+@pytest.mark.parametrize("pieces", AS_SERVERS_WRITE_THEM.values(), ids=AS_SERVERS_WRITE_THEM.keys())
+async def test_calls_are_told_apart_as_servers_write_them(llm_server, model, make_ask, pieces):
+    llm_server.queue(stream(*(delta(tool_calls=each) for each in pieces)))
+    reply = await model(native=True).answer(make_ask(phase="turn", tools=TOOLS))
+    calls = [{"tool": "read", "args": {"path": "a"}}, {"tool": "read", "args": {"path": "b"}}]
+    assert json.loads(reply.text)["calls"] == calls
+
+
+@pytest.mark.parametrize("strange", ["\u2028", "\u2029", "\x85"])
+async def test_a_text_may_hold_what_python_takes_for_the_end_of_a_line(llm_server, model, make_ask, strange):
+    written = f'{{"a": "x{strange}y"}}'
+    llm_server.queue(stream(delta(content=written), finish="stop"))
+    assert (await model(retries=0).answer(make_ask())).text == written
+
+
+async def test_a_stream_that_says_it_is_done_is_whole(llm_server, model, make_ask):
+    llm_server.queue(stream(delta(content='{"a": 1}'), finish=None))
+    assert (await model(retries=0).answer(make_ask())).text == '{"a": 1}'
+    llm_server.queue(stream(delta(content='{"a": 1}'), finish=None, end=""))
+    with pytest.raises(ProviderError, match="ended in the middle"):
+        await model(retries=0).answer(make_ask())
+
+
+async def test_halves_of_a_character_in_two_pieces_become_one(llm_server, model, make_ask):
+    smile = [
+        f'data: {{"choices": [{{"delta": {{"content": "\\u{half}"}}}}]}}\n\n' for half in ("d83d", "de00")
+    ]
+    last = 'data: {"choices": [{"delta": {}, "finish_reason": "stop"}]}\n\n'
+    raw = "".join([*smile, last]).encode()
+    llm_server.queue(Answer(raw=raw, headers={"Content-Type": "text/event-stream"}))
+    assert (await model(retries=0).answer(make_ask())).text == "\U0001f600"

@@ -16,7 +16,7 @@ import pytest
 from lanes import async_until, within
 from llm_server import Answer
 
-from kernel.asking.native import schemas
+from kernel.asking.native import schema_of
 from kernel.asking.responder import ReplyForm, Responder, Usage
 from kernel.errors import ConfigurationError, ProviderError
 from kernel.loop.budget import estimate_tokens
@@ -122,23 +122,30 @@ async def test_a_reply_after_a_refused_one_is_another_sample(llm_server, model, 
     assert "temperature" not in llm_server.bodies[-1]
 
 
-async def test_native_calls_become_a_turn(llm_server, model, make_ask):
-    tools = tuple(schemas([Catalogue([shipped_system()]).tools["read"]]))
-    llm_server.queue(Answer(calls=(("read", '{"path": "a.txt"}'),)))
-    reply = await model(native=True).answer(make_ask(phase="work", tools=tools))
-    assert json.loads(reply.text) == {"calls": [{"tool": "read", "args": {"path": "a.txt"}}]}
-    assert [tool["function"]["name"] for tool in llm_server.bodies[0]["tools"]][:1] == ["read"]
+@pytest.fixture
+def turn(make_ask):
+    """An ask of a turn that declares one tool."""
+    tools = (schema_of(Catalogue([shipped_system()]).tools["read"]),)
+    said = ({"role": "system", "content": "You work."}, {"role": "user", "content": "Count the lines."})
+    return make_ask(phase="turn", system="", user="", tools=tools, messages=said)
 
 
-async def test_a_server_that_refuses_native_calls_gets_the_tools_in_words(llm_server, model, make_ask):
-    tools = tuple(schemas([Catalogue([shipped_system()]).tools["read"]]))
+async def test_native_calls_become_a_turn(llm_server, model, turn):
+    llm_server.queue(Answer("", calls=(("read", '{"path": "a.txt"}'),)))
+    reply = await model(native=True).answer(turn)
+    calls = [{"tool": "read", "args": {"path": "a.txt"}}]
+    assert json.loads(reply.text) == {"calls": calls, "text": ""}
+    assert [tool["function"]["name"] for tool in llm_server.bodies[0]["tools"]] == ["read"]
+
+
+async def test_a_server_that_refuses_native_calls_gets_the_tools_in_words(llm_server, model, turn):
     llm_server.fail(400, '"auto" tool choice requires --enable-auto-tool-choice')
     llm_server.say('{"done": "yes"}')
     responder = model(native=True, retries=0)
-    reply = await responder.answer(make_ask(phase="work", tools=tools, words='{"calls"} or {"done"}'))
+    reply = await responder.answer(turn)
     assert json.loads(reply.text) == {"done": "yes"}
-    assert "read(path, lines): text of a file" in llm_server.bodies[1]["messages"][0]["content"]
-    assert not responder.native, "the next prompt is made in words"
+    assert "read(path, lines?): text of a file" in llm_server.bodies[1]["messages"][0]["content"]
+    assert not responder.takes_tools, "the next prompt is made in words"
 
 
 @pytest.mark.parametrize(

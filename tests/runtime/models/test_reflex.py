@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kernel.asking.replies import FusedPlan, Plan, Understanding, Verdict, typed
+from kernel.asking.replies import Plan, Understanding, Verdict, typed
 from kernel.asking.responder import FREE, Ask, Ladder, Responder
 from kernel.document.model import Document, Fold, Meta, Note, Section, Step
 from kernel.errors import Declined
@@ -83,13 +83,6 @@ async def test_a_plan_names_the_reflex_and_how_its_slots_were_bound(answered):
     assert "system/reflexes/count-in-file.md" in reply.approach
     assert 'path = "notes.txt"' in reply.rationale
     assert "every word is covered by a phrasing of system/reflexes/count-in-file.md" in reply.rationale
-
-
-async def test_fused_holds_both(answered):
-    reply, _ = await answered("fused", document("15% of 80"))
-    assert isinstance(reply, FusedPlan)
-    assert reply.task == "15% of 80"
-    assert reply.steps[0].args == {"expression": "15% of 80"}
 
 
 async def test_a_plan_has_its_own_numbers_and_an_output_the_documents(answered):
@@ -222,15 +215,6 @@ async def test_it_passes_where_it_has_nothing_to_say(answered):
     for phase, task in (("do", "read a.txt"), ("plan", "write a poem"), ("check", "write a poem")):
         with pytest.raises(Declined):
             await answered(phase, document(task))
-
-
-async def test_at_the_limit_of_depth_one_operation_is_named(answered):
-    action, _ = await answered("atomic", document("count the lines of a.md"))
-    assert (action.tool, action.args["path"]) == ("count", "a.md")
-    with pytest.raises(Declined):
-        await answered("atomic", document("count the lines of *.md into a.csv"))
-    with pytest.raises(Declined):
-        await answered("atomic", document("read a.md, then read b.md"))
 
 
 # ---- the files -------------------------------------------------------------------------------------------

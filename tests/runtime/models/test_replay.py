@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from conversations import talk
 
 from kernel.asking.responder import Reply, Responder, Usage
 from kernel.document.markdown import render
@@ -23,7 +24,7 @@ def recorded(tmp_path, make_ask):
     child = {"loop": "op-fetch-abc123-1.2", "level": "operation"}
     for number, ask in enumerate(
         [
-            make_ask("fused"),
+            make_ask("turn", step=1, system="", user="", messages=talk(1)),
             make_ask("do", step=2),
             make_ask("check"),
             make_ask("plan", user="Child.", **child),
@@ -44,9 +45,12 @@ def lies_beside(log: Path, task: str) -> None:
 @pytest.fixture
 def ask_anew(make_ask):
     """An ask of another run."""
-    return lambda phase="fused", loop="system-xyz789", **more: make_ask(
-        phase, loop=loop, run="xyz789", **more
-    )
+
+    def make(phase="", loop="system-xyz789", **more):
+        turn = {} if phase else {"step": 1, "system": "", "user": "", "messages": talk(1)}
+        return make_ask(phase or "turn", loop=loop, run="xyz789", **{**turn, **more})
+
+    return make
 
 
 async def text(responder, ask):
@@ -68,6 +72,9 @@ async def test_each_ask_of_another_run_gets_the_recorded_reply_for_no_money(reco
 async def test_an_ask_that_moved_is_found_by_its_prompt(recorded, ask_anew):
     moved = ask_anew("plan", loop="op-fetch-xyz789-3.1", user="Child.", level="operation")
     assert await text(Replay(recorded), moved) == '{"n": 3}'
+    assert await text(Replay(recorded), ask_anew(step=2)) == '{"n": 0}'
+    with pytest.raises(ProviderError, match="no reply to turn of system"):
+        await text(Replay(recorded), ask_anew(step=2, messages=talk(2)))
 
 
 async def test_a_changed_prompt_is_answered_for_the_recorded_task_only(recorded, ask_anew):
@@ -98,7 +105,7 @@ async def test_the_same_prompt_gets_its_replies_in_their_order_and_no_more(tmp_p
 async def test_an_ask_that_was_never_recorded_is_named(recorded, ask_anew):
     replay = Replay(recorded)
     with pytest.raises(
-        ProviderError, match=r"no reply to check of system \(attempt 2.*this loop: fused of system"
+        ProviderError, match=r"no reply to check of system \(attempt 2.*this loop: turn of system"
     ):
         await replay.answer(ask_anew("check", attempt=2, user="Second."))
     with pytest.raises(ProviderError, match=r"its loops were op-fetch-1.2, system"):

@@ -11,6 +11,7 @@ import pytest
 from lanes import NIGHT, async_pause, within
 from playing import player, put
 
+from kernel.asking.messages import sent
 from kernel.asking.responder import Ask, Reply, ReplyForm
 from kernel.errors import ProviderError
 from runtime.api.fractal import shipped_system
@@ -55,7 +56,9 @@ async def test_the_likely_reply_is_always_the_same_and_samples_differ(model, que
 
 def test_tokens_that_are_guessed_are_evaluated_as_if_they_came_one_by_one(model):
     engine = model.load()
-    prompt = engine.prompt("", "Say the days of the week.")
+    prompt = engine.prompt(
+        [{"role": "system", "content": ""}, {"role": "user", "content": "Say the days of the week."}]
+    )
     guessed = engine.tokens("Monday, Tuesday and more")
     rows = engine.feed(prompt, guessed)
     one_by_one = [engine.feed([*prompt, *guessed[:at]]) for at in range(len(guessed) + 1)]
@@ -70,7 +73,7 @@ async def test_each_token_of_a_reply_that_copies_its_prompt_is_the_likely_one(mo
     ask = question(said, max_tokens=80 if NIGHT else 48)
     reply = await reply_of(model, ask)
     engine = model.load()
-    prompt, written = engine.prompt(ask.system, ask.user), engine.tokens(reply.text)
+    prompt, written = engine.prompt(sent(ask)), engine.tokens(reply.text)
     assert len(written) > 40
     for at, token in enumerate(written):
         logits = engine.feed(prompt + written[:at])

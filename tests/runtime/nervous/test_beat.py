@@ -18,6 +18,7 @@ from lanes import async_pause, async_until, every, pause, until, within
 from playing import ACCEPT, plan, write
 from warm import Process
 
+from kernel.asking.messages import prompt_text
 from kernel.asking.responder import Ask, Ladder
 from kernel.errors import ConfigurationError, UsageError
 from kernel.loop.approval import TERMINAL, Decider
@@ -37,7 +38,7 @@ def worker(ask: Ask) -> Any:
     """Plans to write a file; after a nudge, another one."""
     if ask.phase == "check":
         return ACCEPT
-    name = "sums.txt" if "not there" in ask.user else "words.txt"
+    name = "sums.txt" if "as sums" in prompt_text(ask) else "words.txt"
     return plan(write(name, "5\n"), success=[{"file": name, "has": "5"}])
 
 
@@ -77,8 +78,8 @@ def passes(ask: Ask) -> Any:
 
 
 def nudges_once(ask: Ask) -> Any:
-    sent_back = "sums.txt" in ask.user
-    return {"decision": "approve" if sent_back else "nudge", "why": "" if sent_back else "not there"}
+    sent_back = "sums.txt" in prompt_text(ask)
+    return {"decision": "approve" if sent_back else "nudge", "why": "" if sent_back else "as sums"}
 
 
 def test_the_task_execution_flow(fractal: Make, tmp_path: Path) -> None:
@@ -105,7 +106,7 @@ def test_the_task_execution_flow(fractal: Make, tmp_path: Path) -> None:
     ("kind", "text", "status", "written"),
     [
         ("approve", "", "complete", "words.txt"),
-        ("nudge", "not there", "waiting", ""),
+        ("nudge", "as sums", "waiting", ""),
         ("reject", "", "cancelled", ""),
         ("veto", "", "cancelled", ""),
     ],
@@ -127,8 +128,9 @@ def test_a_human_decides_what_oversight_passes_on(
 
 def test_a_question_is_answered_by_id(fractal: Make) -> None:
     def asks(ask: Ask) -> Any:
-        if "answer" in [note.key for note in ask.document.section(1).notes] or ask.phase == "check":
-            return worker(ask)
+        if "answer" in [note.key for note in ask.document.section(1).notes]:
+            done = {"answer": "written", "checks": ["grep -q 5 words.txt"]}
+            return {"calls": [WRITES, {"tool": "done", "args": done}]}
         return {**plan(), "steps": [], "success": [], "question": "which file?"}
 
     one = fractal(asks)
@@ -340,7 +342,7 @@ def test_a_run_that_fails_is_tried_once_and_again_at_the_next_start(fractal: Mak
     asked: list[str] = []
 
     def answers(ask: Ask) -> Any:
-        if ask.phase != "check" and "too risky" in ask.user:
+        if ask.phase != "check" and "too risky" in prompt_text(ask):
             asked.append(ask.loop)
             raise ConfigurationError("the model is on fire")
         return worker(ask)

@@ -72,13 +72,11 @@ def designer(*versions: Mapping[str, Any]) -> Callable[[Ask], Any]:
     def answer(ask: Ask) -> Any:
         if ask.document.meta.type != "request-design":
             return {"cannot": "the task is the worker's"}
-        if ask.phase == "understand":
-            return {"task": ask.document.task, "context": [], "open": []}
-        if ask.phase == "work":
+        if ask.phase == "turn" and ask.document.planned:
             done = sum(step.tool == "write" for step in ask.document.steps.values()) - 1
             calls = [{"tool": each["tool"], "args": each["args"]} for each in versions[done]["steps"]]
             return {"calls": calls, "done": "it is better now"}
-        if ask.phase == "plan":
+        if ask.phase == "turn":
             return versions[min(ask.document.meta.attempt, len(versions)) - 1]
         failed = [each["note"] for each in ask.evidence["criteria"] if each["after"] is False]
         if failed:
@@ -273,7 +271,7 @@ def test_after_three_failed_rounds_the_draft_is_a_proposal(place: Place, check: 
 
 def test_the_worker_goes_on_without_a_tool_whose_design_failed(place: Place) -> None:
     def worker(ask: Ask) -> Any:
-        if ask.phase == "work":
+        if ask.phase == "turn" and ask.document.planned:
             write = {"tool": "write", "args": {"path": "cells.txt", "content": "3 cells, by hand"}}
             return {"calls": [write], "done": "done by hand"}
         if ask.phase == "check":
@@ -309,12 +307,6 @@ def test_a_better_version_passes_the_old_cases_and_the_one_that_failed(place: Pl
 @pytest.mark.night
 def test_a_design_goes_on_after_its_process_was_killed(place: Place) -> None:
     replies = [
-        {
-            "phase": "understand",
-            "task": "deploy",
-            "loop": "design",
-            "reply": {"task": "deploy cells", "context": []},
-        },
         {"phase": "plan", "loop": "design", "attempt": 1, "reply": version(WRONG, pattern())},
         {
             "phase": "check",
@@ -334,7 +326,7 @@ def test_a_design_goes_on_after_its_process_was_killed(place: Place) -> None:
     (place.folder / "large.yaml").write_text(yaml.safe_dump(replies), "utf-8")
     first = plan({"tool": "request-design", "args": REQUEST})
     worker = [
-        {"phase": "fused", "reply": first},
+        {"phase": "plan", "reply": first},
         {"phase": "plan", "reply": first},
         {"phase": "check", "reply": ACCEPT},
     ]

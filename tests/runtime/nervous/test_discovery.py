@@ -14,7 +14,9 @@ import pytest
 from lanes import async_until
 from playing import ACCEPT, plan
 
+from kernel.asking.conversation import INDEX_HEAD
 from kernel.asking.responder import Ask, Ladder
+from kernel.asking.turn import SAID, SUBTASK, USE
 from kernel.errors import Exit, UsageError
 from kernel.loop.approval import TERMINAL, Decider
 from runtime.api.fractal import Fractal
@@ -52,9 +54,10 @@ def planning(*steps: Any, **more: Any) -> Callable[[Ask], Any]:
 
 
 def indexed(ask: Ask) -> set[str]:
-    """The tools that a prompt lists."""
-    lines = ask.system.partition("Tools:\n")[2].splitlines()
-    return {line.partition("(")[0] for line in lines if "(" in line}
+    """The tools that a turn may call: those declared, and those of the index of `use`."""
+    index = ask.messages[1]["content"].partition(INDEX_HEAD)[2].partition("\n")[0]
+    declared = {each["function"]["name"] for each in ask.tools}
+    return declared - {USE, SUBTASK, *SAID} | set(index.split(", ")) - {""}
 
 
 async def test_a_new_agent_knows_the_starting_set(fractal: Make) -> None:
@@ -67,7 +70,8 @@ async def test_a_new_agent_knows_the_starting_set(fractal: Make) -> None:
     one = fractal(worker)
     result = await one.run("say which tools you know")
     start = {"read", "write", "bash", "work", "database", "escalate", "discover-tools"}
-    assert names(one) == indexed(asks[0]) == start
+    assert names(one) == start
+    assert indexed(asks[0]) == start - {"work"}  # that is what turns do
     shown = one.root_document(result.run).steps[1].result or ""
     assert shown.startswith(f"The agent default knows 7 of {len(one.catalogue().tools)} tools:\n- ")
     assert names(fractal(worker, discovery="open")) == set(one.catalogue().tools)
@@ -132,14 +136,13 @@ async def test_oversight_knows_everything(fractal: Make) -> None:
 
     def large(ask: Ask) -> Any:
         asks.append(ask)
-        if ask.phase == "understand":
-            return {"task": ask.document.task, "context": [], "open": []}
         return ACCEPT if ask.phase == "check" else plan(COUNT)
 
     one = fractal(planning({"tool": "escalate", "what": "general: count the lines of notes.md"}), large)
     assert (await one.run("have a look at the notes")).exit == Exit.ACCEPTED
-    assert {"escalate", "request-general"}.isdisjoint(set().union(*map(indexed, asks)))
-    assert "edit" in indexed(next(ask for ask in asks if ask.phase == "plan"))
+    (shown,) = [indexed(ask) for ask in asks if ask.phase == "turn"]
+    assert {"escalate", "request-general"}.isdisjoint(shown)
+    assert "edit" in shown
 
 
 async def test_a_grant_to_one_agent_is_none_to_another(fractal: Make) -> None:
@@ -209,8 +212,6 @@ def mean(worker_knows: str) -> Callable[[Ask], Any]:
 
 
 def overseer(ask: Ask) -> Any:
-    if ask.phase == "understand":
-        return {"task": ask.document.task, "context": [], "open": []}
     if ask.phase == "check":
         return {**ACCEPT, "output": "6"}
     return plan({"tool": "calc", "args": {"expression": "(4+5+9)/3"}})

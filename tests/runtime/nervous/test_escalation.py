@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from playing import ACCEPT, plan
 
+from kernel.asking.messages import prompt_text
 from kernel.asking.responder import Ask, Ladder
 from kernel.document.model import Document
 from kernel.errors import Exit
@@ -78,8 +79,10 @@ async def test_oversight_solves_and_teaches_and_the_worker_goes_on(fractal: Make
     loop = child(one, result.run)
     assert (loop.meta.type, loop.meta.extra["oversight"]) == ("request-statistics", True)
     assert {each["rung"] for each in loop.meta.rungs} == {"large"}
-    assert "write the mean of 4, 5 and 9 to mean.txt" in large.asks[0].user, "what the worker was asked"
-    assert "Which assumptions the method needs" in "".join(ask.system for ask in large.asks)
+    assert "write the mean of 4, 5 and 9 to mean.txt" in prompt_text(large.asks[0]), (
+        "what the worker was asked"
+    )
+    assert "Which assumptions the method needs" in "".join(map(prompt_text, large.asks))
     root = one.root_document(result.run)
     guidance = [note.text for note in root.section(1).notes if note.key == "guidance"]
     assert guidance == [SOLVED["teaching"]]
@@ -102,8 +105,8 @@ async def test_oversight_sees_what_the_worker_tried(fractal: Make) -> None:
     large = overseer(by_phase(SOLVES, SOLVED))
     one = fractal(by_phase(tries), large)
     assert (await one.run("add up numbers.csv")).exit == Exit.ACCEPTED
-    assert "cat numbers.csv" in large.asks[0].user
-    assert "No such file" in large.asks[0].user
+    assert "cat numbers.csv" in prompt_text(large.asks[0])
+    assert "No such file" in prompt_text(large.asks[0])
 
 
 async def test_what_a_file_says_in_a_solution_grants_nothing(fractal: Make, tmp_path: Path) -> None:

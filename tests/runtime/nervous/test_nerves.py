@@ -91,12 +91,14 @@ async def test_a_question_is_answered_by_oversight_or_passed_on(fractal: Any) ->
         if ask.phase == "check":
             return ACCEPT
         if "answer" in [note.key for note in ask.document.section(1).notes]:
-            return plan({"tool": "bash", "args": {"command": "echo 60"}})
+            echo = {"tool": "bash", "args": {"command": "echo 60"}}
+            return {"calls": [echo, {"tool": "done", "args": {"answer": "60"}}]}
         return {**plan(), "steps": [], "success": [], "question": "how many minutes has an hour?"}
 
     known = fractal(worker, lambda ask: {"known": True, "answer": "60"})
     result = await known.run("write how many minutes there are")
-    assert result.exit == Exit.ACCEPTED
+    assert (result.exit, result.output) == (Exit.ACCEPTED, "60")
+    assert known.root_document(result.run).meta.taker == "worker"
     unknown = fractal(worker, lambda ask: {"known": False, "answer": "only you know"})
     result = await unknown.run("write how many minutes there are today")
     assert (result.exit, result.waiting) == (Exit.WAITING, "person")

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from playing import ACCEPT, bash, plan, write
 
+from kernel.asking.messages import prompt_text
 from kernel.asking.responder import Ask, Ladder
 from kernel.errors import Exit, UsageError
 from kernel.events import Event
@@ -109,7 +110,7 @@ async def test_a_worker_that_is_still_unsure_after_a_nudge_hands_over(fractal: M
 async def test_without_review_an_uncertain_plan_climbs_and_then_asks_a_human(fractal: Make) -> None:
     oversight, asked = replying(plan(ECHO, confidence="low"))
     result = await fractal(planning(ECHO, confidence="low"), oversight, review="off").run("say hello")
-    assert [ask.phase for ask in asked] == ["fused"]
+    assert [ask.phase for ask in asked] == ["turn"]
     assert (result.exit, result.waiting) == (Exit.WAITING, "person")
 
 
@@ -129,6 +130,91 @@ async def test_a_type_that_failed_lately_sends_the_next_plan_up(fractal: Make) -
     assert asked == []
     assert (await one.run("count the words of c.txt")).exit == Exit.ACCEPTED
     assert len(asked) == 1 and "2 of the last 2 tasks of the type" in asked[0].user
+
+
+# ---- by turns ---------------------------------------------------------------------------------------------
+
+
+def call(tool: str, /, **args: Any) -> dict[str, Any]:
+    return {"tool": tool, "args": args}
+
+
+def by_turns(*turns: list[Mapping[str, Any]]) -> tuple[Callable[[Ask], Any], list[Ask]]:
+    """A worker that takes these turns, and what it was asked."""
+    left, asked = list(turns), list[Ask]()
+
+    def answer(ask: Ask) -> Any:
+        asked.append(ask)
+        return {"calls": left.pop(0)}
+
+    return answer, asked
+
+
+A_TXT = write("a.txt", "a\n")
+WRITTEN = call("done", answer="written", checks=["test -s a.txt"])
+
+
+async def test_a_worker_by_turns_plans_before_it_changes_anything_and_oversight_sees_that_turn(
+    fractal: Make, tmp_path: Path
+) -> None:
+    worker, turns = by_turns(
+        [call("bash", command="ls"), A_TXT, WRITTEN],
+        [call("plan", approach="as a text", checks=["test -s a.txt"]), A_TXT, WRITTEN],
+        [call("done")],
+    )
+    oversight, asked = replying(APPROVES)
+    one = fractal(worker, oversight, review="always")
+    result = await one.run("write a.txt")
+    assert (result.exit, result.output, len(asked)) == (Exit.ACCEPTED, "written", 1)
+    first, shown = prompt_text(turns[1]), asked[0].user
+    assert "held back: plan first" in first
+    assert "as a text" in shown and "every plan is reviewed" in shown
+    assert shown.count('write {"path": "a.txt"') == 1, "what was held back is not proposed"
+    assert shown.count("write a.txt") == 1, "the task is said once"
+    assert shown.count("check: test -s a.txt") == 1
+    assert (tmp_path / "work" / "a.txt").read_text() == "a\n"
+    (decision,) = one.decisions()
+    assert decision.oversight and decision.oversight.type == "approve"
+
+
+async def test_a_plan_by_turns_that_is_sent_back_changes_nothing_and_is_made_anew(
+    fractal: Make, tmp_path: Path
+) -> None:
+    worker, turns = by_turns(
+        [call("plan", approach="as a text"), A_TXT, WRITTEN],
+        [call("plan", approach="as b.txt"), write("b.txt", "b\n"), call("done", answer="b")],
+        [call("done")],
+    )
+    oversight, asked = replying({"decision": "nudge", "why": "call it b.txt"}, APPROVES)
+    result = await fractal(worker, oversight, review="always").run("write a text")
+    assert (result.exit, len(asked)) == (Exit.ACCEPTED, 2)
+    assert "Guidance: call it b.txt" in prompt_text(turns[1])
+    assert [path.name for path in (tmp_path / "work").glob("*.txt")] == ["b.txt"]
+
+
+async def test_a_sketch_of_low_confidence_goes_to_oversight(fractal: Make) -> None:
+    worker, turns = by_turns(
+        [call("plan", approach="say it", confidence="low"), ECHO, call("done", answer="hello")]
+    )
+    oversight, asked = replying(APPROVES)
+    result = await fractal(worker, oversight).run("say hello")
+    assert (result.exit, result.output, len(turns), len(asked)) == (Exit.ACCEPTED, "hello", 1, 1)
+    assert "its confidence is low" in asked[0].user
+
+
+async def test_a_dangerous_turn_without_a_plan_is_held_back_until_one_is_approved(fractal: Make) -> None:
+    worker, _ = by_turns(
+        [PUSH],
+        [call("plan", approach="push it"), PUSH, call("done", answer="pushed")],
+        [call("done")],
+    )
+    oversight, asked = replying(APPROVES)
+    one = fractal(worker, oversight)
+    result = await one.run("publish the branch main")
+    assert (result.exit, result.output, len(asked)) == (Exit.ACCEPTED, "pushed", 1)
+    assert asked[0].user.count("bash {") == 1
+    steps = one.document(result.run).steps
+    assert [steps[n].evidence.get("approved") for n in (1, 2)] == [None, 'oversight "large"']
 
 
 # ---- who decides ------------------------------------------------------------------------------------------
@@ -199,8 +285,8 @@ async def test_a_nudge_of_a_step_is_guidance_for_what_comes_next(fractal: Make) 
     prompts: list[str] = []
 
     def worker(ask: Ask) -> Any:
-        prompts.append(ask.user)
-        return {"calls": [write("b.txt", "a\n")]} if ask.phase == "work" else plan(write("a.txt", "a\n"))
+        prompts.append(prompt_text(ask))
+        return {"calls": [write("b.txt", "a\n")]} if ask.document.planned else plan(write("a.txt", "a\n"))
 
     one = fractal(worker, approve=["write"])
     run = (await one.run("write it")).run
@@ -243,7 +329,7 @@ async def test_one_model_is_worker_and_oversight_in_separate_calls_and_the_docum
     one = fractal(both, review="risky")
     result = await one.run("publish the branch main")
     assert result.exit == Exit.ACCEPTED
-    assert [ask.phase for ask in asked] == ["fused", "review", "check"]
+    assert [ask.phase for ask in asked] == ["turn", "review", "check"]
     assert asked[0].system != asked[1].system
     assert 'by oversight "small, also the worker"' in text_of(one, result.run)
 
@@ -332,7 +418,7 @@ async def test_three_nudges_that_agree_are_shown_to_later_plans_of_that_type(fra
     prompts: list[str] = []
 
     def worker(ask: Ask) -> Any:
-        prompts.append(ask.user)
+        prompts.append(prompt_text(ask))
         return planning(PUSH if ask.attempt == 1 else ECHO)(ask)
 
     one = fractal(worker, oversight, recall=True)
@@ -357,8 +443,12 @@ async def test_a_question_that_a_human_answered_is_not_asked_again_in_other_word
         if ask.phase == "check":
             return ACCEPT
         if any(note.key == "answer" for note in ask.document.section(1).notes):
-            return plan(ECHO)
-        asks = "which currency are the prices in?" if "first" in ask.user else "in what money are the prices?"
+            return {"calls": [ECHO, {"tool": "done", "args": {"answer": "hello"}}]}
+        asks = (
+            "which currency are the prices in?"
+            if "first" in ask.document.task
+            else "in what money are the prices?"
+        )
         return {**plan(), "steps": [], "success": [], "question": asks}
 
     def oversight(ask: Ask) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from playing import ACCEPT, plan
 
+from kernel.asking.messages import prompt_text
 from kernel.asking.responder import Ask, Ladder
 from kernel.document.model import ACCEPTED
 from kernel.errors import UsageError
@@ -39,11 +40,12 @@ def fractal(tmp_path: Path) -> Callable[..., Fractal]:
 
 def asking(ask: Ask) -> Any:
     """A worker that asks about the oil, and writes down what it was told."""
-    if ask.phase == "check":
-        return ACCEPT
     answers = [note.text for note in ask.document.section(1).notes if note.key == "answer"]
     if answers:
-        return plan({"tool": "write", "args": {"path": "oil.txt", "content": answers[-1]}})
+        step = {"tool": "write", "args": {"path": "oil.txt", "content": answers[-1]}}
+        return {
+            "calls": [step, {"tool": "done", "args": {"answer": answers[-1], "checks": ["test -s oil.txt"]}}]
+        }
     return {**plan(), "steps": [], "success": [], "question": ASKS}
 
 
@@ -60,11 +62,11 @@ async def test_a_worker_is_not_shown_what_was_read_and_oversight_is(fractal: Any
     seen: dict[str, list[str]] = {"worker": [], "oversight": []}
 
     def worker(ask: Ask) -> Any:
-        seen["worker"].append(f"{ask.system}\n{ask.user}")
+        seen["worker"].append(prompt_text(ask))
         return asking(ask)
 
     def oversight(ask: Ask) -> Any:
-        seen["oversight"].append(ask.user)
+        seen["oversight"].append(prompt_text(ask))
         return KNOWS
 
     one = fractal(worker, oversight)
@@ -82,11 +84,11 @@ async def test_a_specialist_is_shown_it_and_what_it_teaches_is_staged(fractal: A
     escalates = {"tool": "escalate", "what": f"general: {ASKS}"}
 
     def worker(ask: Ask) -> Any:
-        assert OIL not in ask.user
+        assert OIL not in prompt_text(ask)
         return ACCEPT if ask.phase == "check" else plan(escalates)
 
     def oversight(ask: Ask) -> Any:
-        seen.append(ask.user)
+        seen.append(prompt_text(ask))
         if ask.phase == "check":
             return {
                 **ACCEPT,
@@ -110,7 +112,7 @@ async def test_what_a_person_teaches_is_known_to_the_next_worker(fractal: Any) -
     prompts: list[str] = []
 
     def worker(ask: Ask) -> Any:
-        prompts.append(ask.user)
+        prompts.append(prompt_text(ask))
         return ACCEPT if ask.phase == "check" else plan({"tool": "escalate", "what": f"general: {ASKS}"})
 
     one = fractal(worker, review="off")
@@ -232,7 +234,7 @@ async def test_what_is_known_and_ignored_often_is_staged_again(
     def worker(ask: Ask) -> Any:
         if ask.phase == "check":
             return ACCEPT
-        shown.append(OIL in ask.user)
+        shown.append(OIL in prompt_text(ask))
         return plan({"tool": "write", "args": {"path": f"{len(shown)}.txt", "content": "nothing"}})
 
     one = fractal(worker)
@@ -252,7 +254,7 @@ async def test_what_oversight_ignores_often_is_not_shown_to_it_any_more(fractal:
     shown: list[bool] = []
 
     def oversight(ask: Ask) -> Any:
-        shown.append(OIL in ask.user)
+        shown.append(OIL in prompt_text(ask))
         return {"known": True, "answer": "Ask the shift leader."}
 
     one = fractal(oversight=oversight)

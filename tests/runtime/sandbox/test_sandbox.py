@@ -109,6 +109,30 @@ async def test_unread_stdin_is_harmless(sandbox: Sandbox, folder: Path) -> None:
 
 
 @both
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        ("true | false | true", 1),
+        ("exit 7 | cat", 7),
+        ("yes | head -1", 0),
+        ("true && yes | head -1", 0),
+        ("for n in 1 2; do yes | head -1; done", 0),
+        ("yes | head -1; false", 1),
+        ("set +o pipefail; false | true", 0),
+        # what follows was not run, and that may not be hidden
+        ("yes | head -1 && touch made | cat", 141),
+        ("set -e; yes | head -1; touch made", 141),
+        ("kill -PIPE $$", 141),
+    ],
+)
+async def test_a_pipe_fails_unless_its_reader_needs_no_more(
+    sandbox: Sandbox, folder: Path, command: str, code: int
+) -> None:
+    assert (await sandbox.run(command, folder=folder)).exit == code
+    assert not (folder / "made").exists()
+
+
+@both
 async def test_missing_program_is_exit_127(sandbox: Sandbox, folder: Path) -> None:
     ran = await sandbox.run(["no-such-program-at-all"], folder=folder)
     assert ran.exit == 127

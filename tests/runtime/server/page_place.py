@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from kernel.asking.responder import Ask, Ladder
+from kernel.asking.responder import Ladder
 from kernel.document.markdown import render
 from kernel.document.model import Document, Fold, Meta, Note, Section, Step
 from kernel.events import now
@@ -43,13 +43,9 @@ def plan(*steps: Mapping[str, Any], **more: Any) -> dict[str, Any]:
 def ran(
     folder: Path, task: str, answers: Mapping[str, Any], *, plan_only: bool = False, **settings: Any
 ) -> str:
-    """The id of a run of a scripted model that gives these answers by phase."""
-
-    def answer(ask: Ask) -> Any:
-        return answers[ask.phase]
-
+    """The id of a run of a scripted model that gives these answers by phase: `fused` in its first turn."""
     given = {"sandbox": "off", "check": "always", "embedder": "lexical", **settings}
-    fractal = Fractal(folder, settings=given, ladder=Ladder((Scripted(answer),)))
+    fractal = Fractal(folder, settings=given, ladder=Ladder((Scripted(answers),)))
     with ThreadPoolExecutor(1) as thread:  # playwright has a loop of its own in this one
         return thread.submit(asyncio.run, fractal.run(task, plan_only=plan_only)).result().run
 

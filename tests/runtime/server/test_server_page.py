@@ -34,6 +34,10 @@ from runtime.server.page.rendering import ASSETS, markdown
 VIEWS = ("/", "/brain", "/patterns", "/runners", "/nerves")
 AGAIN = plan({"tool": "read", "args": {"path": "notes.md"}})
 """What the model of the served runs plans."""
+TURN = {"calls": [*AGAIN["steps"], {"tool": "done", "args": {"answer": "done"}}]}
+"""Its later turns."""
+BASES = ("You do one task in a folder", "You fill in one phase")
+"""How the prompts of a turn and of CHECK begin."""
 REPOSITORY = Path(__file__).parents[3]
 
 
@@ -85,7 +89,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     tmp_path = tmp_path_factory.mktemp("page")
     runs = full(tmp_path / "work")
     script = tmp_path / "answers.yaml"
-    script.write_text(yaml.safe_dump({"fused": AGAIN, "plan": AGAIN, "check": ACCEPT}))
+    script.write_text(yaml.safe_dump({"fused": AGAIN, "work": TURN, "check": ACCEPT}))
     settings: dict[str, Any] = {"model": f"scripted:{script}", "sandbox": "off", "check": "always"}
     codes: list[str] = []
     with (
@@ -132,21 +136,35 @@ def test_a_run_shows_its_phases_steps_replies_costs_and_diff(place: Place) -> No
     assert f"?doc=op-write-{place.runs['done']}-1" in text
 
 
+def test_a_run_by_turns_shows_each_turn_with_its_calls_and_why_its_answer_was_held_back(place: Place) -> None:
+    look = {"tool": "read", "args": {"path": "nowhere.md"}}
+    first = {"text": "I look first.", "calls": [look], "done": "there are none"}
+    run = ran(place.folder, "which hours?", {"fused": first, "work": {"done": ""}, "check": ACCEPT})
+    shown = place.visitor.get(f"/runs/{run}").partition('<section aria-label="Document"')[0]
+    parts = ("Turn 1", "I look first.", "nowhere.md: there is no such file", "held back: a call", "Turn 2")
+    assert [shown.find(part) for part in parts] == sorted(shown.find(part) for part in parts)
+    assert all(part in shown for part in parts)
+    assert shown.count("<strong>read</strong>") == 1, "a call of a turn is no step of the plan"
+    assert "Do, turn 2" in shown
+
+
+def test_the_next_prompt_of_a_run_that_waits_is_its_whole_conversation(place: Place) -> None:
+    text = place.visitor.get(f"/runs/{place.runs['asks']}?prompt=true")
+    assert BASES[0] in text and "write the report" in text and "ask_1" in text
+
+
 def test_the_prompt_of_a_call_opens_beside_its_reply(place: Place) -> None:
     run = place.runs["done"]
     text = place.visitor.get(f"/runs/{run}")
-    assert "You fill in one phase" not in text, "it is read when it is asked for"
+    assert not any(base in text for base in BASES), "it is read when it is asked for"
     links = [unescape(each) for each in re.findall(r'href="([^"]+)">Its prompt', text)]
     assert len(links) == text.count("Reply of") == 2
-    for link in links:
-        assert "You fill in one phase" in place.visitor.get(link)
+    for link, base in zip(sorted(links, key=lambda link: "check" in link), BASES, strict=True):
+        assert base in place.visitor.get(link)
     assert place.visitor.http.get(f"/runs/{run}?call=../calls.jsonl").status_code == 404
     exported = place.visitor.get(f"/runs/{run}/export.html")
-    assert (
-        exported.count("<details><summary>Its prompt</summary>")
-        == exported.count("You fill in one phase")
-        == 2
-    )
+    assert exported.count("<details><summary>Its prompt</summary>") == 2
+    assert [exported.count(base) for base in BASES] == [1, 1]
 
 
 def test_what_a_step_changed_opens_beside_it(place: Place) -> None:

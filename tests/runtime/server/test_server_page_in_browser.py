@@ -60,7 +60,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict
     work = tmp_path_factory.mktemp("page")
     runs = full(work / "work")
     again = plan({"tool": "read", "args": {"path": "notes.md"}})
-    (work / "answers.yaml").write_text(yaml.safe_dump({"fused": again, "plan": again, "check": ACCEPT}))
+    turn = {"calls": again["steps"], "done": "done"}
+    (work / "answers.yaml").write_text(yaml.safe_dump({"fused": again, "work": turn, "check": ACCEPT}))
     settings: dict[str, Any] = {
         "model": f"scripted:{work / 'answers.yaml'}",
         "sandbox": "off",
@@ -184,7 +185,9 @@ def test_the_page_goes_on_by_itself_when_the_server_was_restarted(tmp_path: Path
     run = asking(tmp_path)
     script = tmp_path / "script.json"
     reads = plan({"tool": "read", "args": {"path": "script.json"}})
-    script.write_text(json.dumps({"fused": reads, "plan": reads, "check": ACCEPT}))
+    script.write_text(
+        json.dumps({"fused": reads, "work": {"calls": reads["steps"], "done": "done"}, "check": ACCEPT})
+    )
     port, model = int(base.rpartition(":")[2]), f"scripted:{script}"
     with served(tmp_path, port=port, announce=codes.append, model=model, sandbox="off", check="always"):
         visitor.locator(f"#run-{run}").wait_for()

@@ -14,7 +14,10 @@ from in_process import in_process
 from playing import ACCEPT, Played, bash, plan, read
 from test_budget_never_exceeded import Calls, assert_ledger
 
+from kernel.asking.messages import prompt_text
 from kernel.asking.responder import Ask
+from runtime.api.fractal import Fractal
+from runtime.workspace import trust
 
 Answers = Callable[[Ask], Any]
 
@@ -45,8 +48,6 @@ class Model:
                 **ACCEPT,
                 "output": "\n".join(f"{{{{ steps[{n}].result }}}}" for n in ask.document.planned),
             }
-        if ask.phase == "understand":
-            return {"task": ask.document.text(1, "task"), "context": []}
         return self.plan
 
     @property
@@ -97,7 +98,7 @@ def test_unchanged_run_redoes_nothing(play, work):
     again = play(model, resume=first.result.run)
     assert again.result.output == first.result.output
     assert stale_messages(again) == started(again) == []
-    assert model.phases == ["fused", "check"]
+    assert model.phases == ["plan", "check"]
 
 
 def test_changed_argument_redoes_its_step_dependents_and_check(play, work):
@@ -105,7 +106,7 @@ def test_changed_argument_redoes_its_step_dependents_and_check(play, work):
     again = edited(play, model, READ_A, READ_B)
     assert again.result.output == "b\n\nb\n\nc\n"
     assert started(again) == [1, 3], "step 2 does not need step 1"
-    assert model.phases == ["fused", "check", "check"], "the plan is not requested again"
+    assert model.phases == ["plan", "check", "check"], "the plan is not requested again"
     assert any("step 1: its arguments were changed" in each for each in stale_messages(again))
 
 
@@ -127,14 +128,14 @@ def test_changed_result_reaches_its_references(play, work):
     again = play(model, resume=first.result.run)
     assert (work / "d.txt").read_text() == "mended\n!"
     assert started(again) == [2]
-    assert model.phases == ["fused", "check", "check"]
+    assert model.phases == ["plan", "check", "check"]
 
 
 def test_changed_result_of_the_last_step_is_checked_again(play, work):
     model = Model(read("a.txt"))
     again = edited(play, model, RESULT_A, r"\1mended\n")
     assert started(again) == []
-    assert model.phases == ["fused", "check", "check"]
+    assert model.phases == ["plan", "check", "check"]
     assert again.result.output == "mended\n"
 
 
@@ -144,7 +145,7 @@ def test_changed_task_is_replanned_and_equal_calls_keep_their_results(play, work
     model.plan = plan(bash("echo one >> once.txt; echo one", needs=[]), read("b.txt", needs=[]))
     edit(first, "> do the work\n", "> do the other work\n", count=1)
     again = play(model, resume=first.result.run)
-    assert model.phases == ["fused", "check", "understand", "plan", "check"]
+    assert model.phases == ["plan", "check", "plan", "check"]
     assert again.root.task == "do the other work"
     assert (work / "once.txt").read_text() == "one\n", "the same command keeps its result"
     assert started(again) == [4]
@@ -153,31 +154,41 @@ def test_changed_task_is_replanned_and_equal_calls_keep_their_results(play, work
     assert again.root.section(2).folds[0].decision == "edited"
 
 
-def test_changed_answer_is_replanned(play, work):
-    model = Model()
-    model.plan = ASKED
-    first = play(model)
+def asking(name: str) -> Answers:
+    """A model that asks which file to read, and then reads what it was told, or `name`."""
+
+    def answer(ask: Ask) -> Any:
+        if ask.phase == "plan":
+            return {"question": "which file?"}
+        if ask.phase == "check":
+            return {**ACCEPT, "output": str(ask.document.text(3, "result"))}
+        turn = 1 + max([0, *(step.evidence["turn"] for step in ask.document.planned.values())])
+        told = ask.document.text(1, "answer") or name
+        if turn == 1:
+            return {"calls": [read(told)]}
+        return {"done": ask.document.steps[max(ask.document.planned)].result}
+
+    return answer
+
+
+def test_changed_answer_is_asked_for_again_from_there(play, work):
+    first = play(asking(""))
     assert first.result.waiting == "person"
     first.fractal.tell(first.result.run, "answer", text="a.txt")
-    model.plan = plan(read("a.txt"))
-    second = play(model, resume=first.result.run)
+    second = play(asking(""), resume=first.result.run)
     assert second.result.output == "a\n"
     edit(second, r"(### answer · person[^\n]*\n\n~~~text\n)a.txt", r"\1b.txt")
-    model.plan = plan(read("b.txt"))
-    third = play(model, resume=first.result.run)
+    third = play(asking(""), resume=first.result.run)
     assert third.result.output == "b\n"
-    assert any("PLAN is made anew" in each for each in stale_messages(third))
+    assert len(third.asks("turn")) == 2, "the question is not asked again"
+    assert any("what was said or found was changed" in each for each in stale_messages(third))
 
 
 def test_answer_can_be_written_into_the_document(play, work):
-    model = Model()
-    model.plan = ASKED
-    first = play(model)
-    model.plan = plan(read("b.txt"))
-    edit(first, "## §2 PLAN|\n<!-- rev", r"\n### answer\n\nb.txt, please\n\g<0>", count=1)
-    again = play(model, resume=first.result.run)
+    first = play(asking(""))
+    edit(first, "## §2 PLAN|\n<!-- rev", r"\n### answer\n\nb.txt\n\g<0>", count=1)
+    again = play(asking(""), resume=first.result.run)
     assert again.result.output == "b\n"
-    assert "b.txt, please" in model.asks[-2].user
 
 
 def test_changed_command_asks_before_it_is_rerun(play, work):
@@ -307,10 +318,10 @@ def test_changed_instructions_are_reported_and_applied_only_with_redo(play, work
     (phases / "check.md").write_text("# CHECK\nJudge twice.\n")
     resumed = play(model, resume=first.result.run)
     assert resumed.result.output == "a\n"
-    assert model.phases == ["fused", "check"]
+    assert model.phases == ["plan", "check"]
     assert any("--redo" in each for each in stale_messages(resumed))
     again = play(model, resume=first.result.run, redo=True)
-    assert model.phases == ["fused", "check", "check"]
+    assert model.phases == ["plan", "check", "check"]
     assert started(again) == []
     assert stale_messages(play(model, resume=first.result.run)) == []
 
@@ -345,7 +356,7 @@ class Family(Model):
         super().__init__({"subtask": "read a.txt", "needs": []}, {"subtask": "read b.txt", "needs": []})
 
     def __call__(self, ask: Ask) -> Any:
-        if ask.document.meta.parent and ask.phase in ("fused", "plan"):
+        if ask.document.meta.parent and ask.phase == "plan":
             self.asks.append(ask)
             return plan(read(ask.document.text(1, "task").split()[-1]))
         return super().__call__(ask)
@@ -372,7 +383,7 @@ def test_edit_in_a_child_continues_its_parent(play, work):
     edit(first, r'planned read `\{"path": "b.txt"\}`', READ_C, loop=child)
     again = play(model, resume=first.result.run)
     assert again.result.output == "a\n\nc\n"
-    assert model.phases.count("fused") == 3, "no plan is requested again"
+    assert model.phases.count("plan") == 3, "no plan is requested again"
     assert again.root.meta.spent["calls"] == len(model.asks)
     assert again.documents[child].meta.spent["calls"] == 3
 
@@ -418,16 +429,6 @@ def test_exhausted_run_continues_with_a_larger_limit(play, work):
     assert again.result.exit == 0, again.result
     assert again.result.output == "a\n\nb\n\nc\n"
     assert [ask.step for ask in model.asks if ask.phase == "do"] == [1, 2, 3]
-
-
-def test_edited_task_and_resolved_task_skip_understand(play, work):
-    model = Model(read("a.txt"))
-    first = play(model)
-    edit(first, "> do the work\n", "> do the other work\n")
-    model.plan = plan(read("b.txt"))
-    again = play(model, resume=first.result.run)
-    assert model.phases == ["fused", "check", "plan", "check"]
-    assert again.root.task == "do the other work"
 
 
 def test_assume_applies_to_the_named_step(play, work):
@@ -607,14 +608,16 @@ def test_open_child_with_a_changed_task_is_replaced(play, work):
 # ---- atomic loops, children ------------------------------------------------------------------------------
 
 
-def test_edits_of_an_atomic_loop_are_applied(play, work):
+def test_edits_of_a_loop_at_the_limit_of_depth_are_applied(play, work):
     def answer(ask: Ask) -> Any:
-        return {"tool": "read", "args": {"path": f"{ask.document.text(1, 'task')[-1]}.txt"}}
+        if not ask.document.planned:
+            return {"calls": [read(f"{ask.document.text(1, 'task')[-1]}.txt")]}
+        return {"done": ask.document.steps[max(ask.document.planned)].result}
 
     def go(answers: Answers, **options: Any) -> Played:
-        return play(answers, settings={"max_depth": 0}, **options)
+        return play(answers, "read a", settings={"max_depth": 0, "check": "auto"}, **options)
 
-    first = play(answer, "read a", settings={"max_depth": 0})
+    first = go(answer)
     run = first.result.run
     edit(first, RESULT_A, r"\1mended\n")
     assert resume(go, answer, run).result.output == "mended\n"
@@ -685,34 +688,30 @@ def test_plan_edited_with_the_task_is_used_for_the_new_task(play, work):
     edit(first, READ_A, READ_B)
     again = resume(play, model, first.result.run)
     assert again.result.output == "b\n"
-    assert model.phases == ["fused", "check", "check"], "no plan is asked for"
+    assert model.phases == ["plan", "check", "check"], "no plan is asked for"
     assert again.root.task == "read the other file"
     assert any("the plan was changed by hand" in each for each in stale_messages(again))
 
 
-def test_plan_edited_with_an_answer_is_used(play, work):
-    model = Model()
-    model.plan = ASKED
-    first = play(model)
+def test_call_edited_with_an_answer_is_used(play, work):
+    first = play(asking(""))
     first.fractal.tell(first.result.run, "answer", text="a.txt")
-    model.plan = plan(read("a.txt"))
-    second = play(model, resume=first.result.run)
-    edit(second, r"(### answer · person[^\n]*\n\n~~~text\n)a.txt", r"\1c.txt")
+    second = play(asking(""), resume=first.result.run)
+    edit(second, r"(### answer · person[^\n]*\n\n~~~text\n)a.txt", r"\1b.txt")
     edit(second, READ_A, READ_C)
-    asks = len(model.asks)
-    assert resume(play, model, first.result.run).result.output == "c\n"
-    assert [ask.phase for ask in model.asks[asks:]] == ["check"]
+    third = resume(play, asking(""), first.result.run)
+    assert third.result.output == "c\n"
+    assert len(third.asks("turn")) == 1, "only the turn after the call"
 
 
 def test_plan_that_a_person_writes_is_not_planned_over(play, work):
     model = Model()
     model.plan = ASKED
     first = play(model)
-    planned = '## §2 PLAN\n\n- [ ] 1. planned read `{"path": "b.txt"}`\n\n'
-    edit(first, r"<!-- rev", planned + r"\g<0>", count=1)
+    edit(first, r"## §3 DO", '- [ ] 1. planned read `{"path": "b.txt"}`\n\n\\g<0>', count=1)
     again = resume(play, model, first.result.run)
     assert again.result.output == "b\n"
-    assert model.phases == ["fused", "check"]
+    assert model.phases == ["plan", "check"]
 
 
 def test_edited_result_of_a_child_becomes_that_of_its_step(play, work):
@@ -816,11 +815,19 @@ def test_raised_budget_in_a_document_lets_its_run_go_on(play, work):
 
 
 def test_edited_context_that_the_run_found_is_understood_again(play, work):
+    (work / "AGENTS.md").write_text("Use tabs.\n")
+    trust.accept(Fractal(work).untrusted())
     model = Model(read("a.txt"))
     first = play(model)
-    edit(first, r"(### context · kernel · from `folder`\n\n~~~text\n)", r"\1secret.txt 5\n", count=1)
+    edit(
+        first,
+        r"(from `instructions AGENTS.md`\n\n~~~text\n)Use tabs",
+        r"\1Use spaces",
+        count=1,
+    )
     again = play(model, resume=first.result.run)
     assert any("the context was changed" in each for each in stale_messages(again))
+    assert "Use spaces." in prompt_text(model.asks[-2]) and "Use tabs." not in prompt_text(model.asks[-2])
 
 
 UNREAD = {

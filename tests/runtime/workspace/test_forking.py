@@ -95,24 +95,28 @@ def test_fork_goes_on_with_an_edited_plan(play: Play, work: Path) -> None:
     assert root.steps[1].state == "done"
 
 
-def test_fork_of_open_work_asks_for_the_next_turn(play: Play, work: Path) -> None:
-    turns = {1: {"calls": [write("1.txt", "1")]}, 2: {"calls": [write("2.txt", "2")]}, 3: {"done": "both"}}
-    seen: list[str] = []
+def test_fork_of_turns_asks_for_the_next_turn(play: Play, work: Path) -> None:
+    left: list[Any] = [
+        {"calls": [write("1.txt", "1")], "text": "first the first"},
+        {"calls": [write("2.txt", "2")]},
+        {"done": "both"},
+        {"done": "both"},  # it was held back once, as no check shows it
+    ]
+    seen: list[Ask] = []
 
     def answer(ask: Ask) -> Any:
-        seen.append(ask.phase)
-        if ask.phase == "work":
-            return turns[1 + seen[:-1].count("work")]
-        return ACCEPT if ask.phase == "check" else plan({"work": "write both"})
+        seen.append(ask)
+        return ACCEPT if ask.phase == "check" else left.pop(0)
 
     played = play(answer)
     assert list(played.root.steps) == [1, 2]
     new = played.fractal.fork(step=1)
     assert list(played.fractal.root_document(new).planned) == [1]
-    turns[4] = {"calls": [write("else.txt", "else")]}
-    turns[5] = {"done": "differently"}
+    left += [{"calls": [write("else.txt", "else")]}, *[{"done": "differently"}] * 2]
     root, called = resumed(played, new, answer)
     assert called == ["write"] and root.text(5, "result") and (work / "else.txt").exists()
+    second, forked = seen[1], next(ask for ask in seen if ask.run == new)
+    assert list(forked.messages) == list(second.messages), "the fork knows what the turn knew"
 
 
 def test_fork_with_a_worktree_has_the_files_as_they_were_after_its_step(play: Play, work: Path) -> None:
@@ -164,8 +168,7 @@ def test_fork_refuses_a_step_that_it_cannot_continue_from(play: Play, work: Path
 
 
 def test_fork_of_a_direct_answer_plans_anew(play: Play, work: Path) -> None:
-    direct = {"task": "do the work", "answer": "42", "confidence": "high"}
-    played = play(lambda ask: direct)
+    played = play(lambda ask: ACCEPT | {"output": "42"} if ask.phase == "check" else {"done": "42"})
     assert played.root.text(5, "result") == "42"
     root, called = resumed(played, played.fractal.fork(), doing(write("made", "x")))
     assert called == ["write"] and root.text(5, "result") == "done"

@@ -11,6 +11,7 @@ import pytest
 from in_process import in_process
 from playing import ACCEPT, plan
 
+from kernel.asking.messages import prompt_text
 from kernel.asking.responder import Ask, Ladder
 from kernel.errors import ConfigurationError
 from kernel.events import Event
@@ -122,16 +123,16 @@ def test_a_hostile_skill_is_left_out_with_its_reason(folder: Path, hostile: str)
 def test_the_nearest_file_of_guidance_is_context_of_the_run_once_it_is_allowed(folder: Path) -> None:
     (folder.parent / "AGENTS.md").write_text("Use tabs.\n")
     asks, (warning,) = look(folder)
-    assert not any("Use tabs." in ask.user for ask in asks)
+    assert not any("Use tabs." in prompt_text(ask) for ask in asks)
     assert warning.startswith(f"instructions {folder.parent}/AGENTS.md: not used until you allow it; ")
     allow(folder)
     asks, _ = look(folder)
-    assert "## Context from instructions ../AGENTS.md\n```\nUse tabs.\n```" in asks[0].user
-    assert asks[0].user.count("Use tabs.") == 1 and "Use tabs." not in asks[0].system
+    assert "## ../AGENTS.md\n```\nUse tabs.\n```" in prompt_text(asks[0])
+    assert prompt_text(asks[0]).count("Use tabs.") == 1 and "Use tabs." not in asks[0].system
     (folder / "CLAUDE.md").write_text("Use spaces.\n")
     allow(folder)
     asks, _ = look(folder)
-    assert "Use spaces." in asks[0].user and "Use tabs." not in asks[0].user
+    assert "Use spaces." in prompt_text(asks[0]) and "Use tabs." not in prompt_text(asks[0])
 
 
 def test_changed_guidance_is_asked_for_again(folder: Path) -> None:
@@ -140,7 +141,7 @@ def test_changed_guidance_is_asked_for_again(folder: Path) -> None:
     allow(folder)
     path.write_text("Use spaces.\n")
     asks, warnings = look(folder)
-    assert warnings and not any("Use spaces." in ask.user for ask in asks)
+    assert warnings and not any("Use spaces." in prompt_text(ask) for ask in asks)
 
 
 def test_guidance_above_the_repository_is_not_read(folder: Path) -> None:
@@ -149,35 +150,31 @@ def test_guidance_above_the_repository_is_not_read(folder: Path) -> None:
 
 
 def test_long_guidance_says_what_was_cut(folder: Path) -> None:
-    (folder / "AGENTS.md").write_text("x" * 10_000)
+    (folder / "AGENTS.md").write_text("x" * 50_000)
     allow(folder)
     asks, _ = look(folder, profile="large")
-    mark = f"[… cut after {GUIDANCE_CHARS:,} characters; whole (10,000 bytes) in AGENTS.md …]"
-    assert f"{'x' * GUIDANCE_CHARS}\n{mark}" in asks[0].user
+    tenth = 128_000 * 3 // 10
+    assert f"{'x' * tenth}\n[the rest of AGENTS.md is left out]" in prompt_text(asks[0])
+    (note,) = [each for each in asks[0].document.section(1).notes if each.source == "instructions AGENTS.md"]
+    mark = f"[… cut after {GUIDANCE_CHARS:,} characters; whole (50,000 bytes) in AGENTS.md …]"
+    assert note.text == f"{'x' * GUIDANCE_CHARS}\n{mark}"
 
 
-def test_guidance_stands_before_what_changes_and_stays_after_understanding(folder: Path) -> None:
+def test_guidance_stands_before_what_changes_and_stays_in_every_turn(folder: Path) -> None:
     (folder / "AGENTS.md").write_text("Use tabs.\n")
     allow(folder)
-    replies = iter(
-        [
-            {"task": "look", "context": [{"fact": "it is small", "from": "folder"}], "open": []},
-            plan({"tool": "list", "args": {}}),
-            ACCEPT,
-        ]
-    )
+    replies = iter([{"calls": [{"tool": "list", "args": {}}]}, {"done": "looked"}, ACCEPT])
     asks: list[Ask] = []
 
     def answer(ask: Ask) -> Any:
         asks.append(ask)
         return next(replies)
 
-    given = {"fuse": "never", "check": "always"}
-    fractal = Fractal(folder, settings=given, ladder=Ladder((Scripted(answer),)))
+    fractal = Fractal(folder, settings={"check": "always"}, ladder=Ladder((Scripted(answer),)))
     assert asyncio.run(fractal.run("look")).status in ("complete", "unverified")
-    understand, planned = asks[:2]
-    assert 0 < understand.user.index("Use tabs.") < understand.user.index("Context from folder")
-    assert "it is small" in planned.user and "Use tabs." in planned.user
+    first, second = map(prompt_text, asks[:2])
+    assert 0 < first.index("Use tabs.") < first.index("## Folder")
+    assert second.startswith(first) and second.count("Use tabs.") == 1
 
 
 def test_guidance_that_the_settings_do_not_name_is_not_used(folder: Path) -> None:
@@ -202,17 +199,19 @@ def test_a_resumed_run_has_the_skills_of_its_own_folder(folder: Path) -> None:
     asks: list[str] = []
 
     def answer(ask: Ask) -> Any:
-        asks.append(ask.system)
+        asks.append(prompt_text(ask))
         if len(asks) == 1:
-            return {"task": "brew tea", "question": "Which?"}
-        return ACCEPT if ask.phase == "check" else plan({"tool": "list", "args": {}})
+            return {"question": "Which?"}
+        if len(asks) == 2:
+            return {"calls": [{"tool": "use", "args": {"tool": "here"}}]}
+        return ACCEPT if ask.phase == "check" else {"done": "brewed"}
 
     ladder = Ladder((Scripted(answer),))
     asyncio.run(Fractal(folder, ladder=ladder).run("brew tea"))
     again = Fractal(folder.parent, ladder=ladder)
     again.tell(run := again.newest_unfinished(), "answer", text="green")
     asyncio.run(again.resume(run))
-    assert "brews tea" in asks[1]
+    assert "Warm the pot." in asks[2].removeprefix(asks[1])
 
 
 def test_a_run_with_a_skill_of_its_own_keeps_no_found_one_without_trust(folder: Path, tmp_path: Path) -> None:

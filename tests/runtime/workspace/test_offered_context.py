@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from playing import ACCEPT, Played, plan
 
+from kernel.asking.messages import prompt_text
 from kernel.asking.prompt import found_by_itself
 from kernel.asking.responder import Ask, Ladder
 from kernel.document.model import Document
@@ -49,7 +50,7 @@ def with_retry(folder: Any, prompts: list[str]) -> Fractal:
     """A run whose first attempt is rejected; `prompts` collects what the model sees."""
 
     def answer(ask: Ask) -> Any:
-        prompts.append(ask.user)
+        prompts.append(prompt_text(ask))
         if ask.phase == "check" and ask.attempt == 1:
             return {**ACCEPT, "decision": "RETRY", "validation": "fail", "learned": "look again"}
         return ACCEPT if ask.phase == "check" else plan({"tool": "list", "args": {}})
@@ -72,11 +73,11 @@ async def test_memory_is_queried_once_per_loop_and_noted_by_part(
         ("context", "memory: patterns"),
     ]
     assert memory.times == 1
-    assert "## Context from memory: facts and files\n```\n- a.txt (run x)\n```" in prompts[0]
+    assert "## From memory: facts and files\n```\n- a.txt (run x)\n```" in prompts[0]
     assert "AKIAIOSFODNN7EXAMPLE" not in "".join(prompts)
     again = [prompt for prompt in prompts if "## Attempt 1" in prompt]
     assert again
-    assert all("Context from memory: patterns" in prompt for prompt in again)
+    assert all("From memory: patterns" in prompt for prompt in again)
 
 
 def test_memory_of_the_parent_is_not_passed_to_a_child(play: Callable[..., Played]) -> None:

@@ -238,10 +238,10 @@ def test_what_init_has_written_needs_no_trust(folder: Path, option: str) -> None
 def test_an_empty_overlay_asks_for_nothing_until_a_copy_is_changed(folder: Path) -> None:
     assert fractal(folder, "init").exit == 0
     assert (folder / "system" / "README.md").is_file() and names(folder) == []
-    path = Path(fractal(folder, "system", "edit", "plan").out.strip())
+    path = Path(fractal(folder, "system", "edit", "turn").out.strip())
     assert names(folder) == []
-    path.write_text("# PLAN\nOne step.\n")
-    assert names(folder) == ["system/phases/plan.md"]
+    path.write_text("# TURN\nOne call.\n")
+    assert names(folder) == ["system/phases/turn.md"]
 
 
 def test_init_allows_nothing_that_was_there_before(folder: Path) -> None:

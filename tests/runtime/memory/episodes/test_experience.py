@@ -49,7 +49,7 @@ def test_an_experience_names_its_document_and_what_finding_and_counting_need():
     assert (found.type, found.level, found.agent, found.space) == ("general", "tool", "default", "default")
     assert found.text == "Search for nvidia laptop reviews and prices"
     assert found.moves == ("fetch done", "fetch done", "fetch done", "fetch failed")
-    assert (found.tools, found.rungs, found.calls) == (("fetch",), ("scripted",), 3)
+    assert (found.tools, found.rungs, found.calls) == (("fetch",), ("scripted",), 2)
     assert (found.success, found.signal, found.reason) == (True, "tests_passed", "")
 
 

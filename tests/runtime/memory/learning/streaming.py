@@ -10,6 +10,7 @@ from typing import Any
 
 from playing import ACCEPT, Play, Played, plan
 
+from kernel.asking.messages import prompt_text
 from kernel.asking.responder import Ask
 from runtime.api.fractal import Fractal
 
@@ -37,8 +38,8 @@ class Worker:
         def answer(ask: Ask) -> Any:
             if ask.phase == "check":
                 return REJECT if "- FAIL" in ask.user else ACCEPT
-            self.prompts.append(ask.user)
-            reads = good or (self.follows_advice and "use `read` on the same file" in ask.user)
+            self.prompts.append(prompt_text(ask))
+            reads = good or (self.follows_advice and "use `read` on the same file" in self.prompts[-1])
             steps = [step("list", path=".")] if self.random.random() < 0.4 else []
             if reads:
                 steps.append(step("read", path=name))

@@ -55,7 +55,7 @@ def test_what_an_agent_learns_is_its_own_and_a_space_has_its_own_folder(play: Pl
     work = tmp_path / "work"
     named = {"agent": "writer", "space": "shop"}
     played = stream(play, work, 16, Worker(follows_advice=False), named)
-    assert played[-1].root.meta.extra == {"agent": "writer", "space": "shop"}
+    assert played[-1].root.meta.extra.items() >= named.items()
     state = work / ".fractal" / "state"
     assert not (state / "memory").exists()
     path = state / "spaces" / "shop" / "memory" / "patterns" / "read-before-edit.md"

@@ -10,6 +10,7 @@ import pytest
 from lanes import NIGHT
 from playing import ACCEPT, Played, plan
 
+from kernel.asking.messages import prompt_text
 from kernel.asking.responder import Ask
 from kernel.document.model import Document
 from runtime.api.fractal import Fractal
@@ -119,7 +120,7 @@ class Model:
             return ACCEPT if done else {**ACCEPT, "decision": "ESCALATE", "validation": "fail"}
         self.planned.append(ask)
         needed = next(name for name, task in TASKS.items() if task[:12] == ask.document.text(1, "task")[:12])
-        right = needed == "any" or f"{needed}: " in ask.user
+        right = needed == "any" or f"{needed}: " in prompt_text(ask)
         step = {"tool": "write", "args": {"path": "answer.txt", "content": "right" if right else "no"}}
         return plan(step, success=[{"file": "answer.txt", "has": "right"}])
 

@@ -56,7 +56,7 @@ def do(work: Path) -> Do:
         place = work.parent / "script.json"
         accept = {"validation": "pass", "issues": [], "decision": "ACCEPT", "output": "{{ steps[1].result }}"}
         plan = planned(task, expression, result or BELOW_40)
-        place.write_text(json.dumps({"fused": plan, "plan": plan, "check": accept}))
+        place.write_text(json.dumps({"plan": plan, "check": accept}))
         values = {"sandbox": "off", "embedder": "lexical", "model": f"scripted:{place}", **settings}
         return with_fractal(work, lambda fractal: asyncio.run(fractal.run(task, reuse=reuse)), values)
 

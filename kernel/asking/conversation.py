@@ -1,0 +1,475 @@
+"""Renders a document as the conversation of its turns, in the form of OpenAI's chat messages.
+
+The conversation only grows: the same document gives the same bytes, and a turn more gives the same messages
+and further ones, so that a provider's cache of the beginning holds. Only when most of the window is used are
+the oldest results folded to a line each.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kernel.asking import native
+from kernel.asking.prompt import FOLDER, GUIDANCE, NOT_YET, TRIED, Prompt, cap, drafted, fence
+from kernel.asking.turn import ASK, CANNOT, DONE, PLAN, SUBTASK, USE
+from kernel.document.escaping import to_json
+from kernel.document.model import Document, Note, Step
+from kernel.document.redaction import cut, redact, redacted
+from kernel.tools.state_machine import description, machine_state
+from kernel.tools.tool import Catalogue, Tool, preamble, section
+
+HANDS: Mapping[str, tuple[str, ...]] = {
+    "read": ("path", "lines"),
+    "bash": ("command",),
+    "edit": ("path", "old", "new", "lines"),
+    "write": ("path", "content"),
+    "grep": ("pattern", "path"),
+    "recall": ("query",),
+}
+"""The tools that are declared, with the arguments that are. All else is reached by `use`."""
+_LINES = {
+    "read": "text of a file, at most {} characters; lines such as 30-120",
+    "edit": "put `new` in place of the one `old`, or of `lines` such as 30-42, as read shows them",
+    "write": "make or replace a file",
+}
+"""What the declared tools are said to do, where that is not their own line."""
+LARGEST_RESULT, SMALLEST_RESULT = 12_000, 2_000
+"""Characters of a result that are shown, in a window of 32,000 tokens or more, and at least."""
+LARGEST_OFFER, SMALLEST_OFFER = 36_000, 3_000
+"""Characters of files that the first message shows, in a window of 96,000 tokens or more, and at least."""
+FOLD_AT = 0.6
+"""The share of the window that a conversation fills before the oldest results are folded. Source: turn.md."""
+FIRST = 0.5
+"""The share of the window that the conversation may fill before its first turn."""
+INDEX_TOKENS = 150
+"""Maximum tokens of the index of what `use` reaches. Source: turn.md, "Tools"."""
+INDEX_HEAD = "Tools for `use`: "
+EVERY = 100_000
+"""A limit that no catalogue reaches."""
+SHOWN = "shown"
+"""The note of §1 that names what the first message shows of the folder. Its source is the text's file."""
+INDEX = "tools"
+"""The note of §1 with the index of what `use` reaches."""
+PROPOSED = "proposed"
+"""The note of §3 with the answer that counts if the calls of its turn succeed and its checks hold."""
+CHECKS = "checks"
+"""The note of §3 with the commands given beside a proposed answer."""
+THOUGHT, HEARD, REPLACED = "thought", "heard", "replaced"
+"""The notes of §3 with a model's text beside its calls, a person's words, and the reason for other checks."""
+EDITED = "edited"
+"""The note of §3 with what was done after a turn that a person has changed since."""
+_TURN = re.compile(r"turn (\d+)")
+_FIRST = re.compile(r"\s*(\d+)")
+
+Message = dict[str, Any]
+
+
+_TEXT = {"type": "string"}
+_TEXTS = {"type": "array", "items": _TEXT}
+_SURE = {"type": "string", "enum": ["high", "medium", "low"]}
+_CALLS: Mapping[str, tuple[str, Mapping[str, Any], list[str]]] = {
+    USE: (
+        "a tool of the index; without args: its schema and guidance",
+        {"tool": _TEXT, "args": {"type": "object"}},
+        ["tool"],
+    ),
+    SUBTASK: ("a part of the task, in its own loop", {"task": _TEXT, "tool": _TEXT}, ["task"]),
+    PLAN: (
+        "your plan, where one is demanded",
+        {"approach": _TEXT, "confidence": _SURE, "checks": _TEXTS},
+        ["approach"],
+    ),
+    DONE: (
+        "the answer, and commands that show it; why: of replaced checks",
+        {"answer": _TEXT, "checks": _TEXTS, "keep": _TEXTS, "why": _TEXT},
+        [],
+    ),
+    ASK: ("ask the user; the run waits", {"question": _TEXT}, ["question"]),
+    CANNOT: ("it is impossible", {"why": _TEXT}, ["why"]),
+}
+"""The declared calls that are no tools: a line, the arguments, and the required ones."""
+
+
+@dataclass(frozen=True)
+class Sources:
+    """What a conversation is rendered from besides the document."""
+
+    catalogue: Catalogue
+    count: Callable[[str], int]
+    whole: Callable[[Step], str]  # the whole result of a step
+    shelved: Callable[[str], str]  # the text of a file in artifacts/
+    place: Callable[[str], str]  # where a model can read such a file
+    window: int  # tokens
+    may_split: bool = True
+
+
+def result_limit(window: int) -> int:
+    """Characters of a result that are shown in a window of so many tokens."""
+    return max(SMALLEST_RESULT, min(LARGEST_RESULT, window * 3 // 8))
+
+
+def offer_limit(window: int) -> int:
+    """Characters of files that the first message shows in a window of so many tokens."""
+    return max(SMALLEST_OFFER, min(LARGEST_OFFER, window * 3 // 8))
+
+
+def turn_of(step: Step) -> int:
+    """The turn that decided a step; 0 for one of a plan."""
+    return int(step.evidence.get("turn", 0))
+
+
+def turn_named(note: Note) -> int:
+    """The turn that a note of §2 or §3 belongs to; 0 if to none."""
+    hit = _TURN.fullmatch(note.source)
+    return int(hit[1]) if hit else 0
+
+
+def last_turn(document: Document) -> int:
+    """The number of the last turn of this attempt; 0 before the first one."""
+    notes = (*document.section(2).notes, *document.section(3).notes)
+    return max([0, *map(turn_of, document.planned.values()), *map(turn_named, notes)])
+
+
+def by_turns(document: Document) -> bool:
+    """Whether a loop is done by turns of a capable model."""
+    return "window" in document.meta.extra
+
+
+def notes_of(document: Document, turn: int, number: int = 3) -> dict[str, Note]:
+    """The notes of a turn in a section, by key; of two of a key the last one."""
+    return {note.key: note for note in document.section(number).notes if turn_named(note) == turn}
+
+
+def conversation(document: Document, sources: Sources) -> Prompt:
+    """The conversation up to the next turn, and the tokens of its parts."""
+    catalogue, count = sources.catalogue, sources.count
+    pattern = catalogue.text("pattern.md", drafted=drafted(document))
+    system = catalogue.text("phases/turn.base.md", drafted=drafted(document)).strip() or preamble(pattern)
+    phase = catalogue.text("phases/turn.md", drafted=drafted(document)).strip() or section(pattern, "turn")
+    index = document.text(1, INDEX)
+    tools = tuple(declared(catalogue, sources.may_split, result_limit(sources.window)))
+    schemas = sum(count(native.rendered(tool)) for tool in tools)
+    room = int(sources.window * FIRST) - count(system) - count(phase) - schemas
+    parts = _fitted(list(_first_parts(document, sources)), room, document, sources)
+    first = "\n\n".join(filter(None, [phase, *(text for _, text in parts)]))
+    messages: list[Message] = [{"role": "system", "content": system}, {"role": "user", "content": first}]
+    fixed = count(system) + count(first) + schemas
+    room = int(sources.window * FOLD_AT) - fixed
+    turns = _turns(document, sources, room)
+    messages += turns
+    sizes = [("base", count(system)), ("phase", count(phase)), ("tools", count(index))]
+    sizes += [("schemas", schemas)]
+    sizes += [(f"work: {title}", count(text)) for title, text in parts if text and title != INDEX]
+    sizes += [("work: turns", sum(count(_text_of(message)) for message in turns))] if turns else []
+    return Prompt(system, "", tuple(sizes), tools, tuple(messages))
+
+
+def declared(catalogue: Catalogue, may_split: bool, limit: int) -> list[native.Schema]:
+    """The schemas of the calls of every turn; they never change within a run."""
+    found: list[native.Schema] = []
+    for name, args in HANDS.items():
+        tool = catalogue.tools.get(name)
+        if tool and tool.run:
+            found.append(native.schema_of(tool, args, _LINES.get(name, "").format(f"{limit:,}")))
+    found += [
+        native.call_schema(name, *parts) for name, parts in _CALLS.items() if may_split or name != SUBTASK
+    ]
+    return found
+
+
+def index_of(document: Document, catalogue: Catalogue, count: Callable[[str], int]) -> str:
+    """The names of the tools that `use` reaches, in order; within `INDEX_TOKENS` those that suit the task."""
+    own = catalogue.tools.get(document.meta.type)
+    chosen = catalogue.chosen(document.task, EVERY, len, own if own and own.guided else None, lambda tool: "")
+    names = [tool.name for tool in chosen if tool.name not in HANDS and not tool.open]
+
+    def tokens(shown: int) -> int:
+        return count(f"{INDEX_HEAD}{', '.join(names[:shown])}, …")
+
+    kept = max(0, bisect_right(range(len(names) + 1), INDEX_TOKENS, key=tokens) - 1)
+    return ", ".join([*sorted(names[:kept]), *(["…"] if kept < len(names) else [])])
+
+
+def _first_parts(document: Document, sources: Sources) -> Iterable[tuple[str, str]]:
+    """The titled parts of the first message after the text of the phase."""
+    if index := document.text(1, INDEX):
+        yield INDEX, f"{INDEX_HEAD}{index}"
+    task = document.note(1, "task") or Note("task", "")
+    yield "task", _titled("Task", fence(task.text) if task.origin.startswith("tool") else task.text)
+    resolved = document.text(1, "resolved task")
+    if resolved and resolved != task.text:
+        yield "task", _titled("Understood as", resolved)
+    if own := _own_guidance(document, sources):
+        yield "guidance", own
+    first, _ = heard_by(document)
+    yield "said", _said(said_in(document)[:first], _to_whom(document))
+    for note in document.section(1).notes:
+        if note.key in ("context", "background", "fact") and not note.source.startswith(GUIDANCE):
+            yield "context", _titled(f"From {note.source or note.origin}", fence(redact(note.text)))
+    for fold in document.section(2).folds:
+        told = [note for note in fold.notes if note.key not in (TRIED, FOLDER)]
+        lines = "\n".join(f"{note.key}: {note.text}" for note in told)
+        yield "attempts", _titled(f"Attempt {fold.attempt} ({fold.decision})", fence(redact(lines)))
+    yield "attempts", _machines(document, sources.catalogue)
+    for note in document.section(1).notes:
+        if note.key == "context" and note.source.startswith(GUIDANCE):
+            name = note.source.removeprefix(GUIDANCE)
+            yield (
+                "guidance",
+                _titled(name, fence(_beginning(redact(note.text), sources.window * 3 // 10, name))),
+            )
+    if shown := document.note(1, SHOWN):
+        yield "shown", sources.shelved(shown.source)
+
+
+def _fitted(
+    parts: Sequence[tuple[str, str]], room: int, document: Document, sources: Sources
+) -> Sequence[tuple[str, str]]:
+    """The parts of the first message cut to `room` tokens together, the longest first."""
+    texts = [text for _, text in parts]
+    size = sources.count("\n\n".join(texts))
+    if size <= room:
+        return parts
+    sizes = [len(text) for text in texts]
+    most = cap(sizes, sum(sizes) * max(room, 0) // size)
+    where = sources.place(f"{document.meta.id}.md")
+    return [(title, cut(text, most, where)) for title, text in parts]
+
+
+def _beginning(text: str, limit: int, name: str) -> str:
+    """The first lines of a text within `limit` characters; a mark says what was left out."""
+    if len(text) <= limit:
+        return text
+    end = text.rfind("\n", 0, limit)
+    return f"{text[: end if end > 0 else limit]}\n[the rest of {name} is left out]"
+
+
+def _machines(document: Document, catalogue: Catalogue) -> str:
+    """The states in which the attempts before have left state machines."""
+    steps = [step for n, step in document.steps.items() if n <= document.meta.base]
+    used = (catalogue.tools.get(name) for name in dict.fromkeys(step.tool for step in steps))
+    return "\n".join(
+        f"{tool.name} is in the {description(tool.states, machine_state(tool.states, tool.name, steps))}."
+        for tool in used
+        if tool and tool.states
+    )
+
+
+def _own_guidance(document: Document, sources: Sources) -> str:
+    """The text of the guided tool that this loop follows."""
+    tool = sources.catalogue.tools.get(document.meta.type)
+    if not tool or not tool.guided or tool.open:
+        return ""
+    limit = sources.window * 3 // 10
+    if not tool.skill:
+        where = f"tools/{tool.path.parent.name}/{tool.path.name}"
+        return _titled(f"About {tool.name}", cut(tool.body.strip(), limit, where, head=0.7))
+    text = cut(tool.body.strip(), limit, str(tool.path.absolute()), head=0.7)
+    return _titled(f"Guidance from the skill {tool.name}", f"{tool.beside}\n{fence(text)}")
+
+
+def guidance_of(tool: Tool) -> str:
+    """What `use` without arguments shows of a tool: how it is called, and what to know."""
+    if tool.guided:
+        head = f"{tool.name} is guidance: follow it, or give a part of the task to `subtask` with this tool."
+        return f"{head}\n\n{tool.beside}\n{tool.body.strip()}".strip()
+    called = f"{tool.line}\nargs: {to_json(dict(tool.args))}\nrequired: {', '.join(tool.required)}"
+    return f"{called}\n\n{tool.body.strip()}"
+
+
+def said_in(document: Document) -> list[Note]:
+    """What people have said to the loop: questions with their answers, and guidance."""
+    return [note for note in document.section(1).notes if note.key in ("question", "answer", "guidance")]
+
+
+def heard_by(document: Document) -> tuple[int, int]:
+    """How many of these notes the first message shows, and how many the conversation has by now."""
+    first, now = document.meta.extra.get("heard") or (len(said_in(document)),) * 2
+    return int(first), int(now)
+
+
+def _to_whom(document: Document) -> str:
+    """What is added for a child: that a person spoke to the whole run, and not to it alone."""
+    return " to the whole run" if document.meta.parent else ""
+
+
+def _said(notes: Sequence[Note], to_whom: str) -> str:
+    if all(note.key == "question" for note in notes):
+        return ""
+    return _titled(f"Said{to_whom}", "\n".join(f"{note.key.capitalize()}: {note.text}" for note in notes))
+
+
+def _titled(title: str, text: str) -> str:
+    return f"## {' '.join(title.split())}\n{text}" if text else ""
+
+
+# ---- turns -----------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Exchange:
+    """A turn: what the model wrote, and what came of it, whole and folded."""
+
+    asked: Message
+    results: list[tuple[str, str, str]]  # id, whole, folded
+    after: str
+
+    def messages(self, folded: bool) -> list[Message]:
+        found = [self.asked]
+        for name, whole, short in self.results:
+            found.append({"role": "tool", "tool_call_id": name, "content": short if folded else whole})
+        return [*found, *([{"role": "user", "content": self.after}] if self.after else [])]
+
+
+def _turns(document: Document, sources: Sources, room: int) -> list[Message]:
+    """The messages of the turns so far. The oldest are folded when all together need more than `room` tokens.
+
+    Half of those that are whole are folded at once, so that the beginning stays the same for many turns. The
+    last turn is never folded.
+    """
+    first_planned = int(document.meta.extra.get("planned_after", 0))  # a whole plan is turn 0
+    numbers = sorted(range(last_turn(document) + 1), key=lambda n: n or first_planned + 0.5)
+    exchanges = [each for turn in numbers if (each := _exchange(document, turn, sources))]
+    whole, short = (
+        [sum(sources.count(_text_of(each)) for each in one.messages(folded)) for one in exchanges]
+        for folded in (False, True)
+    )
+    first = 0  # the first one that is shown whole
+    for end in range(1, len(exchanges) + 1):
+        while end - first > 1 and sum(short[:first]) + sum(whole[first:end]) > room:
+            first += (end - first) // 2
+    return [message for at, each in enumerate(exchanges) for message in each.messages(at < first)]
+
+
+def _exchange(document: Document, turn: int, sources: Sources) -> _Exchange | None:
+    notes = notes_of(document, turn) if turn else {}
+    limit = result_limit(sources.window)
+    calls: list[tuple[str, str, Any]] = []
+    results: list[tuple[str, str, str]] = []
+    for n, planned in document.planned.items():
+        if turn_of(planned) == turn:
+            step = document.steps.get(n, planned)
+            name, args = _as_called(planned, sources)
+            calls.append((f"call_{n}", name, args))
+            whole = _result(step, sources, limit) + _repeated(document, step)
+            results.append((f"call_{n}", whole, _folded(step)))
+    for name, args, result in _sayings(document, turn, notes):
+        calls.append((f"{name}_{turn}", name, args))
+        results.append((f"{name}_{turn}", result, result))
+    if not calls:
+        return None
+    thought = notes[THOUGHT].text if THOUGHT in notes else None
+    asked: Message = {"role": "assistant", "content": thought, "tool_calls": [
+        {"id": each, "type": "function", "function": {"name": name, "arguments": to_json(args)}}
+        for each, name, args in calls
+    ]}  # fmt: skip
+    says = f"The user says{_to_whom(document)}"
+    heard = [] if ASK in notes else [f"{says}: {text}" for text in _heard(document, turn)]
+    after = "\n".join([*heard, *([notes[EDITED].text] if EDITED in notes else [])])
+    if turn == 0 and (not_yet := document.note(3, NOT_YET)) and not turn_named(not_yet):
+        after = f"After these steps this did not hold:\n{fence(not_yet.text)}"
+    return _Exchange(asked, results, after)
+
+
+def _sayings(document: Document, turn: int, notes: Mapping[str, Note]) -> Iterable[tuple[str, Any, str]]:
+    """The calls of a turn that are no steps, each with its result."""
+    if turn == 0:
+        return
+    plan = notes_of(document, turn, 2)
+    if "approach" in plan:
+        args: dict[str, Any] = {"approach": plan["approach"].text}
+        args |= {"confidence": plan["confidence"].text} if "confidence" in plan else {}
+        args |= {"checks": _commands(plan["planned checks"].text, "run")} if "planned checks" in plan else {}
+        approved = document.note(2, "approved")
+        yield PLAN, args, f"approved {approved.text}" if approved else "noted"
+    if ASK in notes:
+        told = "\n".join(_heard(document, turn)) or "no answer was given"
+        yield ASK, {"question": notes[ASK].text}, told
+    if PROPOSED in notes:
+        given = notes[CHECKS].text if CHECKS in notes else ""
+        args = {"answer": notes[PROPOSED].text}
+        for name, key in (("checks", "run"), ("keep", "keep")):
+            args |= {name: found} if (found := _commands(given, key)) else {}
+        args |= {"why": notes[REPLACED].text} if REPLACED in notes else {}
+        yield DONE, args, notes[NOT_YET].text if NOT_YET in notes else "accepted"
+
+
+def _heard(document: Document, turn: int) -> list[str]:
+    """What people said after a turn."""
+    notes = document.section(3).notes
+    return [note.text for note in notes if note.key == HEARD and turn_named(note) == turn]
+
+
+def _commands(text: str, key: str) -> list[str]:
+    """The commands of a kind in a note of criteria, one JSON object a line."""
+    return [each[key] for line in text.splitlines() if key in (each := json.loads(line))]
+
+
+def _as_called(step: Step, sources: Sources) -> tuple[str, Any]:
+    """The name and arguments of the call that a step was."""
+    tool = sources.catalogue.tools.get(step.tool)
+    order = list(tool.args) if tool else []  # a document may hold them in another one
+    names = sorted(
+        step.args or {}, key=lambda name: (name not in order, name in order and order.index(name), name)
+    )
+    args = redacted({name: (step.args or {})[name] for name in names}, redact)
+    if step.tool in HANDS or step.tool in (USE, SUBTASK):
+        return step.tool, args
+    if not step.tool or step.share is not None or (tool and tool.guided) or step.args is None:
+        return SUBTASK, {"task": redact(step.what), **({"tool": step.tool} if step.tool else {})}
+    return USE, {"tool": step.tool, "args": args}
+
+
+def _result(step: Step, sources: Sources, limit: int) -> str:
+    """A result as the model sees it: whole up to the limit; of a file, with the numbers of its lines."""
+    text = sources.whole(step) if step.result is not None else step.state
+    if step.tool == "read" and step.state == "done":
+        text, last = _numbered(text, str((step.args or {}).get("lines", "")))
+        if len(text) > limit:
+            end = text.rfind("\n", 0, limit)
+            text = text[: end if end > 0 else limit]
+            reached = text.rpartition("\n")[2].partition("\t")[0]
+            more = f'; go on with lines "{int(reached) + 1}-"' if last and reached.isdecimal() else ""
+            text = f"{text}\n[cut after {limit:,} characters{more}]"
+    else:
+        where = step.evidence.get("whole", "")
+        text = cut(text, limit, sources.place(where) if where else "")
+    text = redact(text) if text.strip() else "(no output)"
+    text += f"\n[{step.evidence['now']}]" if "now" in step.evidence else ""  # of its state machine
+    if step.state in ("done", "skipped") or text.startswith(("error", "held back")):
+        return text
+    if step.tool == "bash" and "[exit " in text[-20:]:
+        return text
+    return f"{step.state}: {text}"
+
+
+def _repeated(document: Document, step: Step) -> str:
+    """A line that names an earlier equal call with the same result, so that a round is seen; else ""."""
+    earlier = (document.steps[n] for n in document.planned if n < step.n and n in document.steps)
+    same = next((each.n for each in earlier if step.result and each.outcome == step.outcome), None)
+    return f"\n[the same as call_{same}]" if same is not None else ""
+
+
+def _numbered(text: str, lines: str) -> tuple[str, bool]:
+    """The lines of a file with their numbers, and whether these are known: not of the last lines."""
+    if lines.strip().startswith("-"):
+        return text, False
+    hit = _FIRST.match(lines)
+    rows = text.removesuffix("\n").split("\n")
+    return "\n".join(f"{n}\t{row}" for n, row in enumerate(rows, int(hit[1]) if hit else 1)), True
+
+
+def _folded(step: Step) -> str:
+    """What stands for a result that is no longer shown."""
+    size = step.evidence.get("characters", len(step.result or ""))
+    return f"[{step.state}; {size:,} characters are no longer shown; call again to see them]"
+
+
+def _text_of(message: Message) -> str:
+    calls = message.get("tool_calls") or ()
+    return "\n".join([str(message.get("content") or ""), *(to_json(each["function"]) for each in calls)])

@@ -1,0 +1,72 @@
+"""A conversation with a model: the messages that an ask sends, as text, and how long they are.
+
+The form is that of OpenAI's chat messages:
+
+    {"role": "system", "content": "…"}
+    {"role": "user", "content": "…"}
+    {"role": "assistant", "content": "…", "tool_calls": [{"id": "c1", "type": "function", "function": {…}}]}
+    {"role": "tool", "tool_call_id": "c1", "content": "…"}
+
+`function` has `name`, and `arguments` as JSON text. The content beside calls may be None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from kernel.asking.responder import Ask
+from kernel.document.escaping import to_json
+
+Message = Mapping[str, Any]
+
+
+def sent(ask: Ask) -> Sequence[Message]:
+    """The messages of an ask: its conversation, else its prompt as two messages."""
+    prompt = ({"role": "system", "content": ask.system}, {"role": "user", "content": ask.user})
+    return ask.messages or prompt
+
+
+def calls_of(message: Message) -> list[tuple[str, str, str]]:
+    """The calls of an assistant's message: id, name, and arguments as JSON text."""
+    called = message.get("tool_calls") or ()
+    return [(each["id"], each["function"]["name"], each["function"]["arguments"]) for each in called]
+
+
+def text_of(message: Message) -> str:
+    """A message as text: its content, then a line for each call."""
+    lines = [f"{name} {arguments}" for _, name, arguments in calls_of(message)]
+    return "\n".join(filter(None, [message.get("content"), *lines]))
+
+
+def headed(number: int, message: Message) -> str:
+    """A message for people: a line that says which one it is, its content, and its calls as JSON."""
+    of = f", result of {message['tool_call_id']}" if "tool_call_id" in message else ""
+    calls = [f"{each}: {name} {arguments}" for each, name, arguments in calls_of(message)]
+    line = f"<!-- {number} {message['role']}{of} -->"
+    return "\n\n".join(filter(None, [line, message.get("content"), *calls]))
+
+
+def prompt_text(ask: Ask) -> str:
+    """All that an ask says to a model, as one text."""
+    return "\n".join(map(text_of, sent(ask)))
+
+
+def prompt_tokens(ask: Ask, count: Callable[[str], int]) -> int:
+    """The tokens of what an ask sends, by this counter: its messages, and the tools that it declares."""
+    tools = count(to_json(list(ask.tools))) if ask.tools else 0
+    return sum(count(text_of(each)) for each in sent(ask)) + tools
+
+
+def new_from(messages: Sequence[Message]) -> int:
+    """The index of the first message that no earlier ask has sent: what follows the model's last one."""
+    said = [at for at, each in enumerate(messages) if each["role"] == "assistant"]
+    return said[-1] + 1 if said else 0
+
+
+def fenced(text: str) -> str:
+    """A text in a fence that nothing inside it ends."""
+    ticks = "```"
+    while ticks in text:
+        ticks += "`"
+    return f"{ticks}\n{text}\n{ticks}"

@@ -1,0 +1,106 @@
+"""What single providers want of a conversation beside OpenAI's form. Each change is the same in a longer one.
+
+- Anthropic caches a prompt only up to a mark. Other providers cache what requests begin with by themselves.
+- Mistral's models want ids of nine letters and digits, and a reply between a result and the user's next word.
+- Gemini 3 wants a signature on the first call of a reply; litellm sends equal calls to Gemini only once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from kernel.asking.messages import Message, calls_of, new_from
+from kernel.asking.native import object_of
+
+Messages = list[dict[str, Any]]
+MARK = {"type": "ephemeral"}
+BRIDGE = "(results received)"
+"""The reply that stands between a result and the user's next word."""
+UNSIGNED = {"google": {"thought_signature": "skip_thought_signature_validator"}}
+"""What Gemini's documentation provides for calls whose signature is not known."""
+_MISTRAL = re.compile(r"mistral|mixtral|ministral|codestral|devstral|magistral|pixtral", re.IGNORECASE)
+_OLD_GEMINI = re.compile(r"gemini-(?:1|2)\b", re.IGNORECASE)
+
+
+def for_mistral(model: str) -> bool:
+    """Whether a model has Mistral's rules, wherever it runs."""
+    return bool(_MISTRAL.search(model))
+
+
+def mistral(messages: Sequence[Message]) -> Messages:
+    """The messages with short ids, and with a reply before a word of the user that follows a result."""
+    written: Messages = []
+    for message in messages:
+        if message["role"] == "user" and written and written[-1]["role"] == "tool":
+            written.append({"role": "assistant", "content": BRIDGE})
+        written.append(_short(message))
+    return written
+
+
+def for_signatures(model: str) -> bool:
+    """Whether a model of Gemini's own server wants its calls signed."""
+    return not _OLD_GEMINI.search(model)
+
+
+def signed(messages: Sequence[Message]) -> Messages:
+    """The messages with a signature on the first call of each reply."""
+    written = [dict(each) for each in messages]
+    for message in written:
+        if called := message.get("tool_calls"):
+            message["tool_calls"] = [{**called[0], "extra_content": UNSIGNED}, *called[1:]]
+    return written
+
+
+def once(messages: Sequence[Message]) -> Messages:
+    """The messages with equal calls of one reply as one call, whose result has those of all of them."""
+    written: Messages = []
+    same: dict[str, str] = {}
+    results: dict[str, dict[str, Any]] = {}
+    for message in map(dict, messages):
+        if called := message.get("tool_calls"):
+            first: dict[str, str] = {}
+            made = [(id, f"{name} {object_of(arguments)!r}") for id, name, arguments in calls_of(message)]
+            same = {id: first.setdefault(said, id) for id, said in made}
+            message["tool_calls"] = [each for each in called if same[each["id"]] == each["id"]]
+        elif message["role"] == "tool":
+            own = str(message["tool_call_id"])
+            id = same.get(own, own)
+            if before := results.get(id) if id != own else None:
+                before["content"] += f"\n\nThe same call again:\n{message['content']}"
+                continue
+            results[id] = message
+        written.append(message)
+    return written
+
+
+def marked(messages: Sequence[Message]) -> Messages:
+    """The messages with three marks: on the system's, on the end of the request before, and on the last.
+
+    That request's end is marked again because a lookup goes back over 20 blocks only. A mark changes no text.
+    """
+    before = new_from(messages) - 2  # its reply is the model's last message
+    places = {0, before, len(messages) - 1}
+    return [_marked(each) if at in places else dict(each) for at, each in enumerate(messages)]
+
+
+def _marked(message: Message) -> dict[str, Any]:
+    """A message with a mark: a result has it beside its content, other text in a block."""
+    if message["role"] == "tool":
+        return {**message, "cache_control": MARK}
+    return {**message, "content": [{"type": "text", "text": message["content"], "cache_control": MARK}]}
+
+
+def _short(message: Message) -> dict[str, Any]:
+    written = dict(message)
+    if called := message.get("tool_calls"):
+        written["tool_calls"] = [{**each, "id": _nine(each["id"])} for each in called]
+    if "tool_call_id" in message:
+        written["tool_call_id"] = _nine(message["tool_call_id"])
+    return written
+
+
+def _nine(id: str) -> str:
+    return hashlib.sha256(id.encode("utf-8", "surrogatepass")).hexdigest()[:9]

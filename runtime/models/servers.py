@@ -1,0 +1,63 @@
+"""What was found out about servers: whether one takes tools, and how long a conversation its model takes.
+
+It is kept in `state/servers.json`, by address and model, and forgotten after a week: a server that was
+started in another way may take more. The file may be removed at any time.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, cast
+
+from kernel import disk
+
+FILE = "servers.json"
+KEPT = 7 * 86_400
+"""Seconds after which a fact is forgotten."""
+MOST = 200
+"""Servers that are remembered: those that were learned last."""
+LARGEST = 1_000_000
+"""Bytes of the file that are read."""
+
+
+class Servers:
+    """The facts about servers in one file; without a file, those of this object only."""
+
+    def __init__(self, path: Path | None = None, now: Callable[[], float] = time.time) -> None:
+        self.path, self._now = path, now
+        self._here: dict[str, dict[str, Any]] = {}
+
+    def known(self, server: str) -> Mapping[str, Any]:
+        """The facts about a server that are not too old; `tools` (bool) and `window` (tokens)."""
+        facts = self._read().get(server, {})
+        return {name: each["value"] for name, each in facts.items() if self._is_fresh(each)}
+
+    def learn(self, server: str, **facts: Any) -> None:
+        """Remember facts. One that cannot be written is found out again by the next process."""
+        found = self._read()
+        kept = found.pop(server, {})
+        new = {name: {"value": value, "at": self._now()} for name, value in facts.items()}
+        found[server] = {**kept, **new}
+        self._here = dict(list(found.items())[-MOST:])
+        if self.path and self.path.parent.is_dir():  # only a run makes that folder
+            with suppress(OSError):
+                raw = json.dumps(self._here, indent=1).encode("utf-8", "replace")
+                disk.put(self.path, raw, mode=0o600, fsync=False)
+
+    def _is_fresh(self, fact: Any) -> bool:
+        at = cast(Mapping[str, Any], fact).get("at") if isinstance(fact, Mapping) else None
+        return isinstance(at, (int, float)) and 0 <= self._now() - at < KEPT and "value" in fact
+
+    def _read(self) -> dict[str, dict[str, Any]]:
+        if self.path is None or not self.path.is_file():
+            return dict(self._here)
+        try:
+            read = json.loads(disk.read(self.path, LARGEST))
+        except (OSError, ValueError, RecursionError):
+            return {}
+        entries = cast(dict[str, Any], read).items() if isinstance(read, dict) else ()
+        return {server: cast(dict[str, Any], facts) for server, facts in entries if isinstance(facts, dict)}

@@ -1,0 +1,67 @@
+"""What an answer says that nothing shows: numbers, names and paths from nowhere, and that tests pass.
+
+It compares words and knows no meaning. Claims about tests are read in English.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from runtime.text.grounding import ungrounded
+
+LEAST = 3
+"""Letters of a word in a name from which on it counts."""
+_FENCE = re.compile(r"(?ms)^ *(```|~~~).*?^ *\1[ `~]*$")
+_MARKED = re.compile(r"`([^`\n]{1,300})`")
+_PATH = re.compile(r"[\"'“‘]((?:[\w.@+-]*/)+[\w.@+-]+)[\"'”’]")
+_PLACE = re.compile(r"^(?:\./)?(.*?)(?::\d+(?:[-:]\d+)?)?$")
+_WORD = re.compile(r"\w+")
+_ABSENT = re.compile(
+    r"(?i)\b(?:no|zero|0|without(?: any)?) (?:\w+ )?(?:failures?|errors?|regressions?|warnings?)\b"
+)
+_TESTS = re.compile(r"(?i)\b(?:tests?|test ?suites?|suite|specs?|pytest|unittest|jest|vitest|ctest)\b")
+_PASS = re.compile(r"(?i)\b(?:pass|passes|passed|passing|green|succeeds?|succeeded|ok)\b")
+_UNLESS = re.compile(
+    r"(?i)\b(?:not|no|never|none|cannot|without|unless|until|if|whether|should|would|could|may|might|must|will"
+    r"|to (?:pass|make)|makes?|fail\w*|unable|before|expected)\b|n['’]t\b"
+)
+_PLAINLY = re.compile(r"(?i)\ball green\b|\b[1-9]\d* (?:tests? )?passed\b|\b(?:CI|build) is green\b")
+
+
+def unsupported(answer: str, task: str, seen: Sequence[str]) -> list[str]:
+    """The names in backticks, quoted paths and numbers of an answer that stand nowhere.
+
+    `seen` are the results of calls, and the names and texts of changed files. A single digit is no number.
+    A name stands somewhere if each of its words does; a path only as a whole. Blocks of code are left out.
+    """
+    answer = _FENCE.sub("", answer)
+    sources = [task, *seen]
+    known = "\n".join(sources)
+    words = {hit[0].casefold() for hit in _WORD.finditer(known)}
+    paths = [hit[1] for hit in _PATH.finditer(answer)]
+    found: list[str] = []
+    for name in [*(hit[1].strip() for hit in _MARKED.finditer(answer)), *paths]:
+        place = _PLACE.sub(r"\1", name)
+        if place in known or name in known:
+            continue
+        is_command = bool(re.search(r"\s", place))  # what stands for a value in it is no name: `show RUN`
+        is_path = "/" in place and not is_command
+        parts = [each for each in _WORD.findall(place) if len(each) >= LEAST]
+        parts = [each for each in parts if not (is_command and each.isupper())]
+        if is_path or any(each.casefold() not in words for each in parts):
+            found.append(name)
+    rest = _PATH.sub(" ", _MARKED.sub(" ", answer))
+    loose = (f"0{each}" if each.startswith(".") else each for each in ungrounded(rest, sources))
+    return list(dict.fromkeys([*found, *loose]))
+
+
+def claims_tests(answer: str) -> bool:
+    """Whether an answer says that tests pass, in a sentence without a condition or a negation."""
+    text = _ABSENT.sub(" ", answer)
+    if _PLAINLY.search(text):
+        return True
+    return any(
+        _TESTS.search(sentence) and _PASS.search(sentence) and not _UNLESS.search(sentence)
+        for sentence in re.split(r"[.!?;:](?=\s|$)|\n|—|, (?:but|and|so) ", text)
+    )

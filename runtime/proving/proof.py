@@ -1,0 +1,38 @@
+"""What code shows by itself of an answer that a loop proposes."""
+
+from __future__ import annotations
+
+import re
+
+from kernel.document.escaping import to_json
+from kernel.loop.proof import below
+from kernel.loop.run_context import FolderChanges, Proved, Session
+from runtime.proving.claims import claims_tests, unsupported
+from runtime.proving.parsing import parses
+from runtime.proving.suites import counts, touched_tests
+
+_TESTS = re.compile(
+    r"\b(?:pytest|unittest|tox|nox|jest|vitest|mocha|ava|rspec|phpunit|ctest|doctest)\b"
+    r"|\b(?:go|cargo|npm|pnpm|yarn|bun|deno|make|mvn|gradle|dotnet|mix|swift|node)\b[^|;&]*\b(?:test|check)s?\b"
+)
+"""A command that runs tests."""
+MOST = 5
+"""Maximum names of an answer that are told to stand nowhere."""
+
+
+def prove(session: Session, answer: str, changes: FolderChanges | None) -> Proved:
+    """Changed files that do not parse, the touched tests to run, and what of the answer nothing shows."""
+    known = changes if changes is not None and not changes.unknown else FolderChanges()
+    folder = session.run.folder
+    faults = [({"parses": fault.path}, False, str(fault)) for fault in parses(folder, known)]
+    tests = touched_tests(folder, known)
+    steps = list(below(session, session.doc))
+    seen = [each.result or "" for each in steps] + [to_json(dict(each.args or {})) for each in steps]
+    seen += [*known.lines, *(f"{name}\n{diff}" for name, diff in known.diffs)]
+    strange = unsupported(answer, session.doc.task, seen)
+    doubts = [f"nothing that was looked at shows: {', '.join(strange[:MOST])}"] if strange else []
+    ran = [str((each.args or {}).get("command", "")) for each in steps if each.state == "done"]
+    ran += [session.doc.text(2, "success criteria"), tests]
+    untested = claims_tests(answer) and not any(map(_TESTS.search, ran))
+    claims = ["the answer says that tests pass, and no command has run tests"] if untested else []
+    return Proved(faults, doubts, claims, tests, counts)
