@@ -171,6 +171,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Source:
     return Source(root, fixes.tests_python(root / "environments", ["pytest"]))
 
 
+@pytest.mark.night
 def test_a_fix_is_valid_if_its_tests_fail_before_it_and_pass_after(source: Source):
     (row,) = fixes.verify(source, [FIX])
     assert row["valid"], row
@@ -190,6 +191,7 @@ def _play(source: Source, harness: str, script: Sequence[Reply], work: Path | No
     return row
 
 
+@pytest.mark.night
 def test_the_plain_loop_does_a_fix(source: Source, tmp_path: Path):
     row = _play(source, "plain", PLAIN, tmp_path)
     assert (row["done"], row["status"], row["calls"], row["proof"]) == (True, "answered", 2, False), row
@@ -200,6 +202,7 @@ def test_the_plain_loop_does_a_fix(source: Source, tmp_path: Path):
     assert len(log.splitlines()) == 1
 
 
+@pytest.mark.night
 def test_a_claim_that_the_hidden_tests_refuse_is_a_false_one(source: Source):
     row = _play(source, "plain", FALSE)
     assert (row["done"], row["claims"], row["false"]) == (False, True, True)
@@ -211,6 +214,7 @@ def test_fractal_does_a_fix_and_its_proof_is_seen(source: Source):
     assert row["calls"] >= 1 and row["prompt"] > 0
 
 
+@pytest.mark.night
 def test_a_question_of_fractal_is_answered_by_the_bench(tmp_path: Path):
     (job,) = (each for each in made.listed() if each.reply)
     job.solution(tmp_path)
@@ -232,6 +236,7 @@ def test_a_job_of_another_set_is_refused():
         measure(model="m", api_base="http://127.0.0.1:9/v1", sets=["tuning"], jobs="from-template")
 
 
+@pytest.mark.night
 def test_recorded_jobs_are_not_done_again_and_mini_is_skipped_with_a_word(tmp_path: Path, capsys: Any):
     results = tmp_path / "rows.jsonl"
     with Scripted().running() as server:
@@ -247,6 +252,7 @@ def test_recorded_jobs_are_not_done_again_and_mini_is_skipped_with_a_word(tmp_pa
     assert "from-template" in table(again)
 
 
+@pytest.mark.night
 def test_a_server_that_answers_nothing_ends_the_bench(source: Source):
     chosen = Chosen("m", "http://127.0.0.1:9/v1", harnesses=["plain"], seconds=60)
     with pytest.raises(UsageError, match="answered no request of plain"):
