@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from runtime.memory.tasks.recall import Recall
 
 
+_RESULT = re.compile(r"\{\{ steps\[\d+\]\.result \}\}")
 TOLD = "say what a person answered before"
 
 
@@ -122,14 +123,16 @@ class Recalled(Coded):
             "rationale": _rationale(found),
         }
 
-    def _doubtful(self, found: Recall, evidence: Mapping[str, Any]) -> bool:
+    def _doubtful(self, document: Document, found: Recall, evidence: Mapping[str, Any]) -> bool:
         """Whether the next responder has to check it: no criterion proves it, and it is not trusted yet.
 
-        The very same task may find its work done already; then it is enough that all criteria hold.
+        The very same task may find its work done already; then it is enough that all criteria hold. The
+        answer to the very same question needs none, if it is the result of a look.
         """
         criteria: Sequence[Mapping[str, Any]] = evidence.get("criteria", ())
         holds = bool(found.success) and all(each.get("after") for each in criteria)
-        if proven(evidence) or (found.kind == "exact" and holds):
+        looked = not found.success and _is_a_look(document, found)
+        if proven(evidence) or (found.kind == "exact" and (holds or looked)):
             return False
         return not self.memory.brain.trusted(found)
 
@@ -138,11 +141,23 @@ class Recalled(Coded):
         base = ask.document.meta.base
         output = renumbered(found.output, lambda _, n: n + base)
         reply = verdict(ask.document, ask.evidence, output, f"done as remembered: {_approach(found)}")
-        if reply["decision"] == "ACCEPT" and self.checked and self._doubtful(found, ask.evidence):
+        if (
+            reply["decision"] == "ACCEPT"
+            and self.checked
+            and self._doubtful(ask.document, found, ask.evidence)
+        ):
             raise Declined("no criterion that code can decide proves what memory did, so it is checked")
         if found.tree is not None and not found.tree.exemplar.verified and not proven(ask.evidence):
             reply["unverified"] = True  # as what is repeated was
         return reply
+
+
+def _is_a_look(document: Document, found: Recall) -> bool:
+    """Whether the answer is the whole result of a step, none changed anything, and it was shown before."""
+    steps = [step.evidence for step in document.attempted]
+    same = all(each.get("tree_before") == each.get("tree_after") for each in steps)
+    shown = found.tree is not None and found.tree.exemplar.verified
+    return shown and same and bool(_RESULT.fullmatch(found.output))
 
 
 def _has_context(document: Document) -> bool:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kernel.asking.conversation import turn_named, turn_of
 from kernel.asking.prompt import NOT_YET
 from kernel.document.model import Document, Step
 from kernel.document.redaction import redact
@@ -29,6 +30,8 @@ _LOOKS = {"cat", "cd", "diff", "echo", "find", "git", "grep", "head", "ls", "rg"
 """Programs whose success verifies nothing."""
 _HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+\d+(?:,\d+)? @@")
 _ERROR = re.compile(r"\b\w*(?:Error|Exception|Failure)\b(?::.*)?$")
+_HELD = re.compile(r"held back: .+ (?:failed|does not hold): ")
+"""How a proposed answer was held back whose check failed."""
 _BEYOND = re.compile(r"\s*(?:;|\|\|)\s*true\s*$")
 _TEST = re.compile(r"(?:^|[/_.-])tests?(?:[/_.-]|$)", re.IGNORECASE)
 _PIECE = re.compile(r"\w+|\s+|.")
@@ -192,11 +195,24 @@ def _failed(document: Document, steps: Sequence[Step], path: str) -> tuple[str, 
         made = [at for at in edits if at < place]
         if step.tool == "bash" and step.state == "failed" and made and edits[-1] > place:
             return _tried(steps[made[-1]], document, path), _why(step.result or "")
+    for note in document.section(3).notes:
+        if note.key == NOT_YET and _HELD.match(note.text):
+            made, later = _around(document, steps, edits, turn_named(note))
+            if made and later:
+                return _tried(made[-1], document, path), _why(note.text.partition("\n")[2])
     missed = next((note for note in document.section(3).notes if note.key == NOT_YET), None)
     for finding in map(Finding.read, missed.text.splitlines() if missed else ()):
         if finding and finding.after is False and len(edits) > 1:
             return _tried(steps[edits[0]], document, path), _why(finding.note)
     return "", ""
+
+
+def _around(
+    document: Document, steps: Sequence[Step], edits: Sequence[int], turn: int
+) -> tuple[list[Step], list[Step]]:
+    """The changes that this loop made up to a turn, and those after it."""
+    own = [steps[at] for at in edits if document.steps.get(steps[at].n) is steps[at]]
+    return [step for step in own if turn_of(step) <= turn], [step for step in own if turn_of(step) > turn]
 
 
 def _tried(step: Step, document: Document, path: str) -> str:

@@ -22,6 +22,7 @@ from kernel.document.redaction import redact, redacted, redactor
 from kernel.errors import FractalError
 from kernel.store.files import FileStore
 from runtime.memory.context.corrections import Correction, correction_of
+from runtime.memory.turns import came_to_nothing
 from runtime.text.lines import flat, shortened
 
 if TYPE_CHECKING:
@@ -125,6 +126,8 @@ def _correction(document: Document, steps: Sequence[Step], folder: Path) -> Corr
 def last_plan(document: Document) -> list[Step]:
     """The steps of the last attempt as they were planned; as they went where DO had to say how."""
     went = [document.steps[n] for n in sorted(document.steps) if n > document.meta.base]
+    if document.meta.status == "complete":
+        went = [step for step in went if not came_to_nothing(step)]
     planned = document.planned
     return [
         planned[step.n] if step.n in planned and planned[step.n].args is not None else step for step in went

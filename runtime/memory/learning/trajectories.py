@@ -16,6 +16,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from kernel.document.model import Document, Fold, Step
+from runtime.memory.turns import was_made
 
 SUBTASK = "task"
 """The tool name of a step that is a child loop."""
@@ -153,7 +154,7 @@ def _folded(document: Document, fold: Fold) -> Trajectory:
 
 def _acts(steps: Sequence[Step], numbers: dict[str, int]) -> Iterator[Act]:
     """The steps as acts; `numbers` are those of the paths so far."""
-    for step in steps[:LONGEST]:
+    for step in list(filter(was_made, steps))[:LONGEST]:
         tool = step.tool or SUBTASK
         if _TOOL.fullmatch(tool):
             yield _act(tool, step.args or {}, step, numbers)

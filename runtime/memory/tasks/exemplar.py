@@ -23,6 +23,7 @@ from kernel.document.references import SHELL, in_shell, references
 from kernel.document.references import renumbered as with_numbers
 from kernel.tools.tool import Tool
 from runtime.memory.tasks import Refusal
+from runtime.memory.turns import came_to_nothing
 from runtime.text.sections import sections
 from runtime.text.tokens import tokens
 
@@ -95,8 +96,9 @@ def exemplar(
         return Refusal(why)
     reworded = in_other_words(document)
     said = f"{task}\n{reworded}"
-    ended = [document.steps[n] for n in document.planned if n in document.steps]
-    if not ended or len(ended) != len(document.planned) or any(step.state != "done" for step in ended):
+    last = [document.steps.get(n, step) for n, step in document.planned.items()]
+    ended = [step for step in last if not came_to_nothing(step)]
+    if not ended or any(step.state != "done" for step in ended):
         return Refusal("not every step of its last plan was done")
     if all(step.tool == RECALL for step in ended):
         return Refusal("it only asked memory, which may know something else the next time")
@@ -210,6 +212,8 @@ def _placed(criterion: Mapping[str, Any], numbers: Mapping[int, int]) -> dict[st
         return with_numbers(value, lambda _, n: numbers[n])
 
     made: dict[str, Any] = renumbered(criterion)
+    if "keep" in made:  # given beside an answer; of a plan it is a command like others
+        made["run"] = made.pop("keep")
     if isinstance(made.get("run"), str):
         made["run"] = renumbered(in_shell(made["run"]))[SHELL]
     if isinstance(made.get("step"), int):
