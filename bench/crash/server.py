@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from bench.serving import serving
 from kernel.asking.messages import Message
 from kernel.document.escaping import to_json
 
@@ -59,13 +60,8 @@ class ModelServer:
     @contextmanager
     def running(self) -> Iterator[ModelServer]:
         """Serve until the block ends."""
-        options = {"poll_interval": 0.05}
-        threading.Thread(target=self._http.serve_forever, kwargs=options, daemon=True).start()
-        try:
+        with serving(self._http):
             yield self
-        finally:
-            self._http.shutdown()
-            self._http.server_close()
 
     def _reply(self, path: str, body: Any) -> bytes:
         messages: list[Message] = body["messages"]

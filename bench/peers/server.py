@@ -6,12 +6,13 @@ The address of a job is `URL/JOB/v1`. Its first request gets the first reply of 
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from uuid import uuid4
+
+from bench.serving import serving
 
 Reply = str | tuple[str, Mapping[str, Any]]
 """A text, or a tool call: its name and arguments."""
@@ -41,12 +42,8 @@ class Scripted:
     @contextmanager
     def running(self) -> Iterator[Scripted]:
         """Serve until the block ends."""
-        threading.Thread(target=self._http.serve_forever, daemon=True).start()
-        try:
+        with serving(self._http):
             yield self
-        finally:
-            self._http.shutdown()
-            self._http.server_close()
 
 
 def _handler(server: Scripted) -> type[BaseHTTPRequestHandler]:

@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import urllib.request
 from collections.abc import Generator, Iterable, Mapping, Sequence
@@ -21,6 +20,7 @@ from typing import Any
 
 from bench.harness import Figures, markdown, stopped_after
 from bench.real.job import KINDS, Job, create
+from bench.serving import serving
 from kernel.errors import UsageError
 
 SETS = ("viewed", "unread", "acceptance")
@@ -232,10 +232,9 @@ def site(pages: Mapping[str, str]) -> Generator[str]:
     if not pages:
         yield ""
         return
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(_Pages, pages)) as http:
-        threading.Thread(target=http.serve_forever, daemon=True).start()
+    http = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Pages, pages))
+    with serving(http):
         yield f"http://127.0.0.1:{http.server_address[1]}"
-        http.shutdown()
 
 
 # ---- figures ---------------------------------------------------------------------------------------------

@@ -17,6 +17,8 @@ from typing import Any
 
 import httpx
 
+from bench.serving import serving
+
 TIMEOUT = httpx.Timeout(1_800, connect=10)
 """Seconds. A model may be played by hand."""
 BYTES = 4
@@ -109,13 +111,8 @@ class CountingProxy:
     @contextmanager
     def running(self) -> Iterator[CountingProxy]:
         """Serve until the block ends."""
-        threading.Thread(target=self._http.serve_forever, daemon=True).start()
-        try:
+        with self.client, serving(self._http):
             yield self
-        finally:
-            self._http.shutdown()
-            self._http.server_close()
-            self.client.close()
 
     def refusal(self, body: Mapping[str, Any]) -> str:
         """Why a request is refused; "" if it is not."""
