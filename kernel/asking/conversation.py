@@ -11,11 +11,13 @@ import json
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from kernel.asking import native
-from kernel.asking.prompt import FOLDER, GUIDANCE, NOT_YET, TRIED, Prompt, cap, drafted, fence
+from kernel.asking.messages import fenced, text_of
+from kernel.asking.prompt import FOLDER, GUIDANCE, NOT_YET, TRIED, Prompt, cap, drafted
 from kernel.asking.turn import ASK, CANNOT, DONE, PLAN, SUBTASK, USE
 from kernel.document.escaping import to_json
 from kernel.document.model import Document, Note, Step
@@ -40,6 +42,8 @@ _LINES = {
 """What the declared tools are said to do, where that is not their own line."""
 LARGEST_RESULT, SMALLEST_RESULT = 12_000, 2_000
 """Characters of a result that are shown, in a window of 32,000 tokens or more, and at least."""
+TURN_SHARE, LEAST_RESULT = 0.3, 200
+"""The share of the window for the results of one turn; characters of each that are shown in any case."""
 LARGEST_OFFER, SMALLEST_OFFER = 36_000, 3_000
 """Characters of files that the first message shows, in a window of 96,000 tokens or more, and at least."""
 FOLD_AT = 0.6
@@ -165,7 +169,7 @@ def conversation(document: Document, sources: Sources) -> Prompt:
     sizes = [("base", count(system)), ("phase", count(phase)), ("tools", count(index))]
     sizes += [("schemas", schemas)]
     sizes += [(f"work: {title}", count(text)) for title, text in parts if text and title != INDEX]
-    sizes += [("work: turns", sum(count(_text_of(message)) for message in turns))] if turns else []
+    sizes += [("work: turns", sum(count(text_of(message)) for message in turns))] if turns else []
     return Prompt(system, "", tuple(sizes), tools, tuple(messages))
 
 
@@ -200,7 +204,7 @@ def _first_parts(document: Document, sources: Sources) -> Iterable[tuple[str, st
     if index := document.text(1, INDEX):
         yield INDEX, f"{INDEX_HEAD}{index}"
     task = document.note(1, "task") or Note("task", "")
-    yield "task", _titled("Task", fence(task.text) if task.origin.startswith("tool") else task.text)
+    yield "task", _titled("Task", fenced(task.text) if task.origin.startswith("tool") else task.text)
     resolved = document.text(1, "resolved task")
     if resolved and resolved != task.text:
         yield "task", _titled("Understood as", resolved)
@@ -210,18 +214,18 @@ def _first_parts(document: Document, sources: Sources) -> Iterable[tuple[str, st
     yield "said", _said(said_in(document)[:first], _to_whom(document))
     for note in document.section(1).notes:
         if note.key in ("context", "background", "fact") and not note.source.startswith(GUIDANCE):
-            yield "context", _titled(f"From {note.source or note.origin}", fence(redact(note.text)))
+            yield "context", _titled(f"From {note.source or note.origin}", fenced(redact(note.text)))
     for fold in document.section(2).folds:
         told = [note for note in fold.notes if note.key not in (TRIED, FOLDER)]
         lines = "\n".join(f"{note.key}: {note.text}" for note in told)
-        yield "attempts", _titled(f"Attempt {fold.attempt} ({fold.decision})", fence(redact(lines)))
+        yield "attempts", _titled(f"Attempt {fold.attempt} ({fold.decision})", fenced(redact(lines)))
     yield "attempts", _machines(document, sources.catalogue)
     for note in document.section(1).notes:
         if note.key == "context" and note.source.startswith(GUIDANCE):
             name = note.source.removeprefix(GUIDANCE)
             yield (
                 "guidance",
-                _titled(name, fence(_beginning(redact(note.text), sources.window * 3 // 10, name))),
+                _titled(name, fenced(_beginning(redact(note.text), sources.window * 3 // 10, name))),
             )
     if shown := document.note(1, SHOWN):
         yield "shown", sources.shelved(shown.source)
@@ -270,7 +274,7 @@ def _own_guidance(document: Document, sources: Sources) -> str:
         where = f"tools/{tool.path.parent.name}/{tool.path.name}"
         return _titled(f"About {tool.name}", cut(tool.body.strip(), limit, where, head=0.7))
     text = cut(tool.body.strip(), limit, str(tool.path.absolute()), head=0.7)
-    return _titled(f"Guidance from the skill {tool.name}", f"{tool.beside}\n{fence(text)}")
+    return _titled(f"Guidance from the skill {tool.name}", f"{tool.beside}\n{fenced(text)}")
 
 
 def guidance_of(tool: Tool) -> str:
@@ -336,7 +340,7 @@ def _turns(document: Document, sources: Sources, room: int) -> list[Message]:
     numbers = sorted(range(last_turn(document) + 1), key=lambda n: n or first_planned + 0.5)
     exchanges = [each for turn in numbers if (each := _exchange(document, turn, sources))]
     whole, short = (
-        [sum(sources.count(_text_of(each)) for each in one.messages(folded)) for one in exchanges]
+        [sum(sources.count(text_of(each)) for each in one.messages(folded)) for one in exchanges]
         for folded in (False, True)
     )
     first = 0  # the first one that is shown whole
@@ -348,16 +352,16 @@ def _turns(document: Document, sources: Sources, room: int) -> list[Message]:
 
 def _exchange(document: Document, turn: int, sources: Sources) -> _Exchange | None:
     notes = notes_of(document, turn) if turn else {}
-    limit = result_limit(sources.window)
+    decided = [(n, planned) for n, planned in document.planned.items() if turn_of(planned) == turn]
+    steps = [document.steps.get(n, planned) for n, planned in decided]
+    limit = _limit(steps, sources)
     calls: list[tuple[str, str, Any]] = []
     results: list[tuple[str, str, str]] = []
-    for n, planned in document.planned.items():
-        if turn_of(planned) == turn:
-            step = document.steps.get(n, planned)
-            name, args = _as_called(planned, sources)
-            calls.append((f"call_{n}", name, args))
-            whole = _result(step, sources, limit) + _repeated(document, step)
-            results.append((f"call_{n}", whole, _folded(step)))
+    for (n, planned), step in zip(decided, steps, strict=True):
+        name, args = _as_called(planned, sources)
+        calls.append((f"call_{n}", name, args))
+        whole = _result(step, sources, limit) + _repeated(document, step)
+        results.append((f"call_{n}", whole, _folded(step)))
     for name, args, result in _sayings(document, turn, notes):
         calls.append((f"{name}_{turn}", name, args))
         results.append((f"{name}_{turn}", result, result))
@@ -368,12 +372,19 @@ def _exchange(document: Document, turn: int, sources: Sources) -> _Exchange | No
         {"id": each, "type": "function", "function": {"name": name, "arguments": to_json(args)}}
         for each, name, args in calls
     ]}  # fmt: skip
-    says = f"The user says{_to_whom(document)}"
-    heard = [] if ASK in notes else [f"{says}: {text}" for text in _heard(document, turn)]
+    heard = [] if ASK in notes else [_says(document, note) for note in _heard(document, turn)]
     after = "\n".join([*heard, *([notes[EDITED].text] if EDITED in notes else [])])
     if turn == 0 and (not_yet := document.note(3, NOT_YET)) and not turn_named(not_yet):
-        after = f"After these steps this did not hold:\n{fence(not_yet.text)}"
+        after = f"After these steps this did not hold:\n{fenced(not_yet.text)}"
     return _Exchange(asked, results, after)
+
+
+def _limit(steps: Sequence[Step], sources: Sources) -> int:
+    """Characters of each result of a turn, so that all together fit into `TURN_SHARE` of the window."""
+    limit = result_limit(sources.window)
+    sizes = [min(step.evidence.get("characters", len(step.result or "")), limit) for step in steps]
+    room = int(sources.window * TURN_SHARE) * 3
+    return limit if sum(sizes) <= room else max(LEAST_RESULT, cap(sizes, room))
 
 
 def _sayings(document: Document, turn: int, notes: Mapping[str, Note]) -> Iterable[tuple[str, Any, str]]:
@@ -384,30 +395,41 @@ def _sayings(document: Document, turn: int, notes: Mapping[str, Note]) -> Iterab
     if "approach" in plan:
         args: dict[str, Any] = {"approach": plan["approach"].text}
         args |= {"confidence": plan["confidence"].text} if "confidence" in plan else {}
-        args |= {"checks": _commands(plan["planned checks"].text, "run")} if "planned checks" in plan else {}
-        approved = document.note(2, "approved")
-        yield PLAN, args, f"approved {approved.text}" if approved else "noted"
+        args |= (
+            {"checks": commands_in(plan["planned checks"].text, "run")} if "planned checks" in plan else {}
+        )
+        yield PLAN, args, "noted"
     if ASK in notes:
-        told = "\n".join(_heard(document, turn)) or "no answer was given"
+        told = "\n".join(note.text for note in _heard(document, turn)) or "no answer was given"
         yield ASK, {"question": notes[ASK].text}, told
     if PROPOSED in notes:
         given = notes[CHECKS].text if CHECKS in notes else ""
         args = {"answer": notes[PROPOSED].text}
         for name, key in (("checks", "run"), ("keep", "keep")):
-            args |= {name: found} if (found := _commands(given, key)) else {}
+            args |= {name: found} if (found := commands_in(given, key)) else {}
         args |= {"why": notes[REPLACED].text} if REPLACED in notes else {}
         yield DONE, args, notes[NOT_YET].text if NOT_YET in notes else "accepted"
 
 
-def _heard(document: Document, turn: int) -> list[str]:
-    """What people said after a turn."""
+def _heard(document: Document, turn: int) -> list[Note]:
+    """What people, or oversight, said after a turn."""
     notes = document.section(3).notes
-    return [note.text for note in notes if note.key == HEARD and turn_named(note) == turn]
+    return [note for note in notes if note.key == HEARD and turn_named(note) == turn]
 
 
-def _commands(text: str, key: str) -> list[str]:
-    """The commands of a kind in a note of criteria, one JSON object a line."""
-    return [each[key] for line in text.splitlines() if key in (each := json.loads(line))]
+def _says(document: Document, note: Note) -> str:
+    who = "Oversight" if note.origin.startswith("model") else "The user"
+    return f"{who} says{_to_whom(document)}: {note.text}"
+
+
+def commands_in(text: str, key: str) -> list[str]:
+    """The commands of a kind in a note of criteria: one JSON object a line, or what a person wrote."""
+    found: list[str] = []
+    for line in text.splitlines():
+        with suppress(ValueError):
+            value: Any = json.loads(line)
+            found += [str(cast(Any, value)[key])] if isinstance(value, dict) and key in value else []
+    return found
 
 
 def _as_called(step: Step, sources: Sources) -> tuple[str, Any]:
@@ -468,8 +490,3 @@ def _folded(step: Step) -> str:
     """What stands for a result that is no longer shown."""
     size = step.evidence.get("characters", len(step.result or ""))
     return f"[{step.state}; {size:,} characters are no longer shown; call again to see them]"
-
-
-def _text_of(message: Message) -> str:
-    calls = message.get("tool_calls") or ()
-    return "\n".join([str(message.get("content") or ""), *(to_json(each["function"]) for each in calls)])

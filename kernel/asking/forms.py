@@ -11,8 +11,6 @@ from collections.abc import Mapping
 from typing import Any
 
 Schema = Mapping[str, Any]
-CALLS = 4
-"""Calls that one turn of an open DO is asked for at most."""
 TEXT: Schema = {"type": "string", "minLength": 1}
 ANY_TEXT: Schema = {"type": "string"}
 
@@ -65,7 +63,6 @@ _ENDS = ("answer", "question", "cannot")
 """What a plan may be instead of steps."""
 _CONTEXT = {"context": _list(_object({"fact": TEXT}, {"from": ANY_TEXT})), "open": _list(TEXT)}
 _CALL: Schema = _object({"tool": TEXT, "args": _ARGS})
-_CALLS = [_CALL, _object({"tool": TEXT, "what": TEXT}), _object({"subtask": TEXT})]
 _ACTION: Schema = {"anyOf": [_CALL, *(_object({end: TEXT}) for end in ("blocked", "skip", "question"))]}
 _ISSUES = {"validation": _only("fail"), "issues": _list(TEXT)}
 

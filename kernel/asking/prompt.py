@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kernel.asking.messages import headed
+from kernel.asking.messages import fenced, headed
 from kernel.asking.replies import schema, sketch
 from kernel.document.escaping import to_json
 from kernel.document.model import Document, Fold, Note, Step
@@ -42,7 +42,7 @@ class Part:
 
     def render(self) -> str:
         """The part as text of the prompt."""
-        body = fence(self.text) if self.text and (self.data or _UNRULY.search(self.text)) else self.text
+        body = fenced(self.text) if self.text and (self.data or _UNRULY.search(self.text)) else self.text
         return "\n".join(each for each in (self.lead, body) if each)
 
 
@@ -106,14 +106,6 @@ class Piece:
                 break
             kept.add(at)
         return sorted(kept)
-
-
-def fence(text: str) -> str:
-    """A text as a block that nothing in it ends."""
-    ticks = "```"
-    while ticks in text:
-        ticks += "`"
-    return f"{ticks}\n{text}\n{ticks}"
 
 
 def fit(pieces: Sequence[Piece], limit: int, count: Count) -> list[Piece]:

@@ -27,8 +27,8 @@ MOST_CALLS, MOST_CHECKS = 32, 20
 """Calls of one turn that are made, and checks of one answer."""
 SAID = (PLAN, DONE, ASK, CANNOT)
 """The calls that are no steps: they say how the loop goes on."""
-MEMBERS = frozenset({"calls", "tool_calls", "tool", "steps", "done"})
-"""What tells a turn that is written as JSON from an answer that is JSON."""
+LONGEST_NAME = 64
+"""Characters of the name of a call that are kept."""
 _OTHER_MEMBERS = {"tool_calls": "calls", "actions": "calls", "blocked": CANNOT, "result": DONE}
 _OTHER_NAMES: Mapping[str, str] = {"question": ASK, "clarify": ASK, "finish": DONE, "submit": DONE}
 
@@ -110,7 +110,7 @@ class TurnReply(BaseModel):
         given = [values] if alone else lenient.listed(values.get("calls", []))
         found: dict[str, Any] = {"text": values.get("text", "")}
         for name in (PLAN, CANNOT, ASK, "question", DONE, "answer"):
-            if name in values:
+            if values.get(name) not in (None, False):  # false says that there is none
                 _say(found, {"answer": DONE, "question": ASK}.get(name, name), values[name])
         found["calls"] = [call for each in given if (call := _call(found, each)) is not None]
         if more := len(found["calls"][MOST_CALLS:]):
@@ -135,13 +135,13 @@ def _call(found: dict[str, Any], value: Any) -> Any:
         return {"tool": "?", "bad": json.dumps(value)}
     given = cast(dict[str, Any], value)
     if isinstance(given.get("bad"), str):
-        return {"tool": str(given.get("tool") or "?"), "bad": given["bad"]}
+        return {"tool": str(given.get("tool") or "?")[:LONGEST_NAME], "bad": given["bad"]}
     if SUBTASK in given and "tool" not in given:
         return {"subtask": str(given[SUBTASK])}
     call = cast(dict[str, Any], lenient.call(given, ("what", "subtask")))
     if not isinstance(call.get("tool"), str):
         return {"tool": "?", "bad": json.dumps(given)[:500]}
-    name = _OTHER_NAMES.get(call["tool"], call["tool"])
+    name = _OTHER_NAMES.get(call["tool"], call["tool"][:LONGEST_NAME])
     args: Any = call.get("args") or {}
     if name in SAID:
         try:
@@ -163,7 +163,7 @@ def _call(found: dict[str, Any], value: Any) -> Any:
 
 def _say(found: dict[str, Any], name: str, args: Any) -> None:
     """Read a call that is no step into `found`. Raises `ReplyError` or `ValueError` for invalid arguments."""
-    values = cast(dict[str, Any], args) if isinstance(args, dict) else {"text": args}
+    values = cast(dict[str, Any], args) if isinstance(args, dict) else {} if args is True else {"text": args}
     text = next((values[key] for key in ("text", "question", "why", "answer") if values.get(key)), "")
     text = text if isinstance(text, str) else json.dumps(text, ensure_ascii=False)
     if name == PLAN:

@@ -228,13 +228,13 @@ async def do(session: Session) -> Waiting | None:
     if is_held(session.doc):
         return Waiting("approval", PLAN_WAITS)
     session.run.catalogue.refresh()
+    if session.doc.note(2, "work"):
+        return await turns(session)
     if asks := criteria.ask_for_checks(session):
         return Waiting("approval", asks)
     await criteria.late_baseline(session)
     if asks := ask_before_start(session):
         return Waiting("approval", asks)
-    if session.doc.note(2, "work"):
-        return await turns(session)
     waiting = await StepRunner(session).run()
     if waiting:
         return waiting
@@ -267,9 +267,10 @@ def next_prompt(session: Session, step: int = 0) -> tuple[str, Prompt]:
     responder = None if taker is None else session.run.ladder.rungs[taker]
     by_turn = phase in ("understand", "plan") or (phase == "do" and session.doc.note(2, "work"))
     if responder and converses(responder) and by_turn:
+        kept: dict[str, str] = {}  # nothing is written for a look
         if phase != "do" or not by_turns(session.doc):
-            prepare(session, responder)
-        return TURN, turn_prompt(session, responder)
+            prepare(session, responder, lambda name, text: kept.setdefault(name, text) and name)
+        return TURN, turn_prompt(session, responder, kept)
     session.offer_context()
     if phase == "do":
         asked = [n for n, planned in session.doc.planned.items() if planned.args is None and planned.tool]

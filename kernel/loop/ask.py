@@ -17,9 +17,9 @@ from typing import Any
 
 from kernel.asking.conversation import Sources, conversation
 from kernel.asking.prompt import Prompt, assemble, drafted, form
-from kernel.asking.replies import Parse, Plan, schema, typed, validated
+from kernel.asking.replies import Parse, Plan, parse_strictly, schema, typed, validated
 from kernel.asking.responder import FREE, Ask, Question, Questioner, Reply, Responder, Usage, Waits
-from kernel.asking.turn import MEMBERS, TURN, TurnReply
+from kernel.asking.turn import TURN, TurnReply
 from kernel.document.amounts import clamped
 from kernel.document.model import root_id
 from kernel.document.redaction import Pieces, cut
@@ -263,12 +263,12 @@ async def _ask_rung(
     raise ReplyError(f"no usable reply: {refused[-1][1].removeprefix('reply: ')}")
 
 
-def turn_prompt(session: Session, responder: Responder) -> Prompt:
-    """The conversation of a loop up to its next turn, for this responder."""
+def turn_prompt(session: Session, responder: Responder, kept: Mapping[str, str] | None = None) -> Prompt:
+    """The conversation of a loop up to its next turn, for this responder; `kept` are texts of no file yet."""
 
     def shelved(path: str) -> str:
         try:
-            return session.run.store.unshelve(path)
+            return (kept or {}).get(path) or session.run.store.unshelve(path)
         except DocumentError:  # somebody has removed it
             return "(What was shown here is gone. Read the files that you need.)"
 
@@ -448,13 +448,13 @@ async def parsed_reply(parse: Parse, phase: str, text: str, gate: Gate | None) -
 
 
 def _turn(parse: Parse, text: str) -> TurnReply:
-    """The reply of a turn. Calls may also stand in the text, as JSON."""
+    """The reply of a turn. Text that is a whole plan, or no call in JSON, and nothing else, is one, too."""
     data = parse(text)
     if not data.get("calls") and isinstance(said := data.get("text"), str):
         with suppress(ReplyError):
-            inner = parse(said)
-            if inner.keys() & MEMBERS:
-                data = inner
+            inner = parse_strictly(said)
+            no_call = inner.keys() == {"calls"} and not inner["calls"]
+            data = inner if no_call or inner.keys() >= {"approach", "steps"} else data
     return validated(TurnReply, data)
 
 

@@ -30,7 +30,7 @@ def estimate_tokens(text: str) -> int:
 class Bounds:
     """Every limit of the loop, with its default. Source: kernel.md, "Bounds"; the seed's §4.4 and §9."""
 
-    max_depth: int = 3  # from this depth on, a loop is atomic: one reply names one operation
+    max_depth: int = 3  # from this depth on, a loop is atomic: it has no children
     context_system: int = 3000  # tokens of work context at depth 0 (3150 less base and phase)
     context_tool: int = 2000  # at depth 1
     context_operation: int = 1000  # at depth 2 and more

@@ -36,7 +36,8 @@ async def check(session: Session) -> Waiting | None:
         return _judge_call(session)
     session.meta(status="running", waiting=None)
     if not session.doc.note(4, "evidence"):
-        write_evidence(session, *await criteria.gather_evidence(session))
+        since = await criteria.since_the_start(session)
+        write_evidence(session, *await criteria.gather_evidence(session, since))
         record_inputs(session, "check")
         session.save()
     findings = [

@@ -27,6 +27,9 @@ CALL_FAILED = (
     "held back: a call of this turn failed, see its result. "
     "Once that does not matter, call done with no arguments: answer and checks are kept."
 )
+NO_ANSWER = "held back: done has no answer for the user yet"
+SAID_MEANWHILE = "held back: the user has said something"
+"""The result of an answer that was proposed before the user said something."""
 TOLD_ONCE = "held back once: "
 """How the result begins of an answer that may be given again as it is."""
 
@@ -40,15 +43,18 @@ async def conclude(session: Session, turn: int, proposed: Note) -> bool:
     ]
     if failed:
         return _held(session, turn, CALL_FAILED)
-    proved = session.run.prove(session, proposed.text, await criteria.since_the_start(session))
+    if not proposed.text.strip():
+        return _held(session, turn, NO_ANSWER)
+    since = await criteria.since_the_start(session)
+    proved = session.run.prove(session, proposed.text, since)
     known = session.doc.text(2, "success criteria")
     tests = "" if to_json(proved.tests) in known else proved.tests
-    findings, changed, diffs = await criteria.gather_evidence(session, tests)
+    findings, changed, diffs = await criteria.gather_evidence(session, since, tests)
     findings += [Finding(criterion, None, passed, note) for criterion, passed, note in proved.findings]
     broken = [each for each in findings if each.after is False]
     held = [note.text for note in session.doc.section(3).notes if note.key == NOT_YET]
     if broken:
-        again = sum(not text.startswith((TOLD_ONCE, CALL_FAILED)) for text in held)
+        again = sum(not text.startswith((TOLD_ONCE, CALL_FAILED, NO_ANSWER, SAID_MEANWHILE)) for text in held)
         if again < session.run.bounds.held_back:
             return _held(session, turn, "held back: " + "\n".join(map(_failure, broken)))
         reason = f"the answer was held back {again} times; {_failure(broken[0])[:300]}"
@@ -62,8 +68,8 @@ async def conclude(session: Session, turn: int, proposed: Note) -> bool:
     record_inputs(session, "check")
     write_evidence(session, findings, changed, diffs, doubts=[*proved.doubts, *proved.claims])
     session.phase_finished("do", "")
-    session.save(phase="check", status="running", waiting=None)
-    if judged(session):
+    if judged(session) or any("judge" in each.criterion and each.after is None for each in findings):
+        session.save(phase="check", status="running", waiting=None)
         return True  # a model decides, in CHECK
     session.note(4, "decision", "ACCEPT")
     session.phase_finished("check", "ACCEPT")
@@ -85,7 +91,7 @@ def _held(session: Session, turn: int, why: str) -> bool:
 
 def _failure(finding: Finding) -> str:
     """A finding that does not hold, as its result for the model."""
-    ((kind, what),) = [(kind, what) for kind, what in finding.criterion.items() if kind != "has"][:1]
+    kind, what = next(((key, each) for key, each in finding.criterion.items() if key != "has"), ("it", ""))
     word = {"run": "check failed", "keep": "keep failed", "tests": "touched tests failed"}.get(
         kind, f"{kind} does not hold"
     )
@@ -122,7 +128,10 @@ def _tests_told(proved: Proved, finding: Finding) -> str:
     if "tests" not in finding.criterion:
         return ""
     if finding.after is None:
-        return f"(touched tests were not run: {reason(finding.note)[:200]})"
+        lines = [line for line in finding.note.splitlines() if "Error" in line]
+        cause = (lines[-1] if lines else reason(finding.note)).strip()[:200]
+        failed = "fail, as they did at the start" if finding.before is False else "were not run"
+        return f"(touched tests {failed}: {cause})"
     counted = proved.counts(finding.note)
     return f"(touched tests: {counted})" if counted else "(touched tests pass)"
 

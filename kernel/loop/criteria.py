@@ -401,28 +401,33 @@ def _tried(session: Session) -> dict[str, bool]:
     return found
 
 
-def _not_granted(session: Session, criterion: Mapping[str, Any]) -> str:
-    """Why a command may not run as a criterion; "" if it may. It needs the approval of a step of bash."""
+def _not_granted(session: Session, criterion: Mapping[str, Any], asked: str = "") -> str:
+    """Why a command may not run as a criterion; "" if it may. It needs the approval of a step of bash.
+
+    An approval of the checks is for those that were shown: `asked` is how the question showed this one.
+    """
     if why := _no_commands(session):
         return why
     bash = session.catalogue.tools.get("bash")
-    if bash is None or session.doc.text(2, "checks").startswith(APPROVED):
+    shown = (asked or str(criterion["run"])) in checks_of(session.doc)
+    if bash is None or (shown and session.doc.text(2, "checks").startswith(APPROVED)):
         return ""
     effects, dangers = unapproved(session.run, bash, {"command": criterion["run"]})
     needs = "; ".join([*(f"it may {effect}" for effect in effects), *map(str, dangers)])
     return f"that needs a person's approval ({needs})" if needs else ""
 
 
-async def gather_evidence(session: Session, tests: str = "") -> tuple[list[Finding], list[str], str]:
+async def gather_evidence(
+    session: Session, since: FolderChanges | None, tests: str = ""
+) -> tuple[list[Finding], list[str], str]:
     """After the last step: the findings, one line per changed file, and the diffs of changed text.
 
-    Changes are relative to the start of the run, in every attempt and loop. `tests` is the command of the
-    touched tests, which are run beside the criteria.
+    `since` are the changes since the start of the run, in every attempt and loop. `tests` is the command of
+    the touched tests, which are run beside the criteria.
     """
     findings: list[Finding] = []
     for trial in await session.run.trials(session):
         findings.append(Finding({"draft": trial.unit}, None, trial.passed, trial.note))
-    since = await since_the_start(session)
     snapshots = session.run.snapshots
     kept = snapshots is not None and not snapshots.why_not() and not (since and since.unknown)
     async with snapshots.at_start() if snapshots and kept else nullcontext() as start:
@@ -499,12 +504,9 @@ async def since_the_start(session: Session) -> FolderChanges | None:
 def _criteria(session: Session) -> list[tuple[dict[str, Any], bool | None]]:
     lines = session.doc.text(2, "success criteria").splitlines()
     success = [_criterion(line) for line in lines if line.strip()]
-    lines = session.doc.text(2, "baseline").splitlines()
-    before = [_TRIED.get(line.partition(": ")[0]) for line in lines]
-    return [
-        (each, before[at] if at < len(before) and (proves(each) or "same" in each) else None)
-        for at, each in enumerate(success)
-    ]
+    lines = (line.partition(": ") for line in session.doc.text(2, "baseline").splitlines())
+    before = {criterion: _TRIED.get(word) for word, _, criterion in lines}  # one that was replaced has none
+    return [(each, before.get(to_json(each)) if proves(each) or "same" in each else None) for each in success]
 
 
 def _criterion(line: str) -> dict[str, Any]:
@@ -518,16 +520,15 @@ def _criterion(line: str) -> dict[str, Any]:
 
 async def _after(session: Session, criterion: dict[str, Any], since: FolderChanges | None) -> CriterionResult:
     context = session.run.context(None, skills_of(session.doc))
-    if command := command_of(criterion):
-        criterion = {"run": command}
-    if "run" in criterion:
+    if asked := command_of(criterion):
+        criterion = {"run": asked}
         try:
             command = session.filled(in_shell(str(criterion["run"])))[SHELL]
             criterion = {**criterion, "run": command}
             context = replace(context, results=results_of(session, command))
         except (OperationFailed, DocumentError) as error:
             return CriterionResult(False, str(error))
-        if why := _not_granted(session, criterion):
+        if why := _not_granted(session, criterion, asked):
             return CriterionResult(None, f"not run: {why}")
 
     def result_of(n: int) -> str | None:

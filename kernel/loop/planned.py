@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from kernel.asking.conversation import by_turns, last_turn, turn_of
+from kernel.asking.conversation import by_turns
 from kernel.asking.replies import WORK, Plan, PlanStep, gate_plan, in_document, in_words
 from kernel.asking.turn import Wanted
 from kernel.document.escaping import to_json
@@ -33,9 +33,8 @@ def is_held(document: Document) -> bool:
 
 
 def proposed(document: Document) -> dict[int, Step]:
-    """The planned steps that somebody has to approve: by turns those of the last one, as the others ended."""
-    last = last_turn(document)
-    return {n: step for n, step in document.planned.items() if turn_of(step) == last}
+    """The planned steps that somebody has to approve: those that have not ended."""
+    return {n: step for n, step in document.planned.items() if not document.steps.get(n, step).ended}
 
 
 async def check_plan(session: Session, reply: Plan) -> list[bool | None]:

@@ -346,7 +346,7 @@ class Session:
 
     @property
     def atomic(self) -> bool:
-        """Whether the limit of depth or context is reached: no children, one reply names one operation."""
+        """Whether the limit of depth or context is reached: there are no children."""
         meta = self.doc.meta
         context = int(meta.budget.get("context", self.run.bounds.context(meta.depth)))
         return meta.depth >= self.max_depth or context < self.run.bounds.min_context

@@ -7,9 +7,9 @@ renders all of it for the model.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from posixpath import normpath
 from typing import Any, cast
 
 from kernel.asking.conversation import (
@@ -21,6 +21,7 @@ from kernel.asking.conversation import (
     SHOWN,
     THOUGHT,
     by_turns,
+    commands_in,
     guidance_of,
     heard_by,
     index_of,
@@ -42,7 +43,7 @@ from kernel.loop import criteria
 from kernel.loop.approval import failures_without_change, known_dangers, repeats
 from kernel.loop.ask import Answer, Gate, ask, reader, window_of
 from kernel.loop.child import tasks
-from kernel.loop.conclude import conclude
+from kernel.loop.conclude import SAID_MEANWHILE, conclude
 from kernel.loop.do import StepRunner, Waiting, unanswered
 from kernel.loop.end import attempt_notes, clarify, escalate
 from kernel.loop.planned import PLAN_WAITS, REVIEW, check_plan, first_turn, is_held, uncertain, write_plan
@@ -53,10 +54,16 @@ PLAN_FIRST = (
     "held back: plan first: call `plan` with your approach and checks beside this call; nothing was changed"
 )
 """The result of a call that changes something where a plan is demanded."""
+UNCERTAIN = "held back: the plan is uncertain, and the user is asked first; nothing was changed"
+"""The result of a call that changes something beside a plan of low confidence."""
 
 
-def prepare(session: Session, responder: Responder) -> None:
-    """UNDERSTAND by code: §1 gets what the run finds of the folder, of memory and of its tools."""
+def prepare(session: Session, responder: Responder, shelve: Callable[[str, str], str] | None = None) -> None:
+    """UNDERSTAND by code: §1 gets what the run finds of the folder, of memory and of its tools.
+
+    `shelve` keeps the text that the first message shows, and returns its place; by default in the store.
+    """
+    shelve = shelve or session.run.store.shelve
     window = window_of(responder)
     offered = session.doc.note(1, SHOWN) is not None  # in an earlier attempt
     _leave_out(session, 1, lambda note: note.key in (SHOWN, INDEX))
@@ -68,7 +75,7 @@ def prepare(session: Session, responder: Responder) -> None:
     listed, text = session.run.understand(session.doc, offer_limit(window))
     if text:
         _leave_out(session, 1, lambda note: note.source == FOLDER or note.source.startswith(NAMED))
-        session.note(1, SHOWN, listed, "tool:read", session.run.store.shelve(name, text))
+        session.note(1, SHOWN, listed, "tool:read", shelve(name, text))
     session.run.catalogue.refresh()
     if index := index_of(session.doc, session.catalogue, responder.count):
         session.note(1, INDEX, index)
@@ -136,9 +143,11 @@ async def turns(session: Session) -> Waiting | None:
                 return None
             _write_criteria(session, plan, before, answer.origin, last + 1)
             reply = reply.model_copy(update={"calls": calls, "steps": None})  # the calls may be none
-        _begin(session, reply, answer.origin, last + 1)
+        _begin(session, reply, answer.origin, last + 1, plan.confidence if plan else reply.confidence)
         if reply.plan and _is_unsure(session, reply.plan):
             plan = reply.plan
+            _hold_calls(session, last + 1, UNCERTAIN)
+            session.save()
             doubt = f"the plan is uncertain (confidence low): {plan.approach}\nHow should it go on?"
             return clarify(session, doubt, answer.origin)
         if is_held(session.doc):
@@ -187,7 +196,7 @@ def _begin_plan(session: Session, plan: Plan, answer: Answer, before: Sequence[b
     session.phase_finished("plan", "PROCEED", steps=sorted(session.doc.planned))
 
 
-def _begin(session: Session, reply: TurnReply, origin: str, turn: int) -> None:
+def _begin(session: Session, reply: TurnReply, origin: str, turn: int, confidence: str) -> None:
     """Write a turn into the document: its calls into §2, and what it says into §2 and §3."""
     source = f"turn {turn}"
     if (plan := reply.steps) and plan.ends:
@@ -198,8 +207,8 @@ def _begin(session: Session, reply: TurnReply, origin: str, turn: int) -> None:
     if reply.plan:
         _write_sketch(session, reply.plan, origin, source)
     _plan_calls(session, reply.calls, turn)
-    if reply.plan or _plan_demanded(session, reply.confidence):
-        _hold(session, reply, turn)
+    if not session.doc.note(2, "approved") and (why := _plan_demanded(session, confidence)):
+        _hold(session, why, turn)
     if reply.question:
         session.note(3, ASK, reply.question, origin, source)
     if reply.cannot:
@@ -222,6 +231,8 @@ def _tell(session: Session, reply: TurnReply, turn: int) -> None:
 
 
 def _write_sketch(session: Session, plan: Sketch, origin: str, source: str) -> None:
+    """Write a plan into §2. What was said of an earlier one does not hold for it."""
+    _leave_out(session, 2, lambda note: note.key in ("approved", REVIEW))
     session.note(2, "approach", plan.approach, origin, source)
     session.note(2, "confidence", plan.confidence, origin, source)
     if plan.checks:
@@ -257,18 +268,17 @@ def _propose(session: Session, done: Done, origin: str, turn: int) -> None:
     before = session.doc.text(3, CHECKS).splitlines()
     given: list[str] = []
     for kind, commands in (("run", done.checks), ("keep", done.keep)):
-        given += [to_json({kind: each}) for each in commands] or [
-            each for each in before if kind in json.loads(each)
-        ]
+        same = [each for each in before if commands_in(each, kind)]
+        given += [to_json({kind: each}) for each in commands] or same
     if done.checks or done.keep:
         session.note(3, CHECKS, "\n".join(given), origin, source)
+    old = session.doc.text(2, "success criteria").splitlines()
     if done.why:
         session.note(3, REPLACED, done.why, origin, source)
-        if old := session.doc.text(2, "success criteria"):
-            session.note(2, "replaced checks", f"{old}\n{done.why}", origin)
-    replaced = session.doc.note(2, "replaced checks") is not None
-    planned = [] if replaced else session.doc.text(2, "planned checks").splitlines()
-    if given or planned:
+        if old:
+            session.note(2, "replaced checks", "\n".join([*old, done.why]), origin)
+    planned = [] if done.why else [each for each in old if each not in before]
+    if given:
         _set_criteria(session, "\n".join(dict.fromkeys([*planned, *given])), origin)
 
 
@@ -282,21 +292,21 @@ def _plan_demanded(session: Session, confidence: str) -> str:
     return session.run.review(session, confidence)
 
 
-def _hold(session: Session, reply: TurnReply, turn: int) -> None:
+def _hold(session: Session, why: str, turn: int) -> None:
     """Hold a turn whose plan somebody has to approve, or refuse what it changes if it has none."""
-    if session.doc.note(2, "approved"):
-        return
-    why = _plan_demanded(session, reply.confidence)
-    if not why:
-        return
     if session.doc.note(2, "approach"):
         if not session.doc.note(2, REVIEW) and not session.doc.meta.extra.get("plan_only"):
             session.note(2, REVIEW, why)
         return
+    _hold_calls(session, turn, PLAN_FIRST)
+
+
+def _hold_calls(session: Session, turn: int, why: str) -> None:
+    """Refuse the calls of a turn that change something and have not begun."""
     for n, step in session.doc.planned.items():
         tool = session.catalogue.tools.get(step.tool)
         if turn_of(step) == turn and n not in session.doc.steps and (tool is None or tool.changes(step.args)):
-            session.put(replace(step, state="failed", result=PLAN_FIRST, origin="kernel"))
+            session.put(replace(step, state="failed", result=why, origin="kernel"))
 
 
 def _plan_calls(session: Session, calls: Sequence[Wanted], turn: int) -> None:
@@ -325,7 +335,7 @@ def _plan_calls(session: Session, calls: Sequence[Wanted], turn: int) -> None:
             continue
         changes = tool is None or tool.changes(call.args)
         anything = tool is None or tool.guided or "shell" in tool.effects_of(call.args)
-        path = "" if anything else str(call.args.get("path", ""))
+        path = "" if anything else _path(call)
         needs = {
             m
             for m, (changed, other) in before.items()
@@ -343,16 +353,22 @@ def _plan_calls(session: Session, calls: Sequence[Wanted], turn: int) -> None:
         session.put(step)
 
 
+def _path(call: Wanted) -> str:
+    """The file that a call names, in one spelling."""
+    path = str(call.args.get("path") or "")
+    return normpath(path) if path else ""
+
+
 def _moved_lines(call: Wanted, before: Sequence[Wanted]) -> str:
     """Why the numbers of lines that a call names are no longer those that were shown; "" if they are."""
-    path, lines = call.args.get("path"), str(call.args.get("lines") or "")
+    path, lines = _path(call), str(call.args.get("lines") or "")
     first = lines.partition("-")[0].strip()
     if call.tool != "edit" or not first.isdecimal():
         return ""
     for each in map(_unwrapped, before):
         other = str(each.args.get("lines") or "").partition("-")[0].strip()
         later = other.isdecimal() and int(other) > int(first)
-        if each.tool in ("edit", "write") and each.args.get("path") == path and not later:
+        if each.tool in ("edit", "write") and _path(each) == path and not later:
             moves = f"an earlier call of this turn moves the lines of {path}"
             return f"{moves}; use old, or begin with the last lines"
     return ""
@@ -426,6 +442,6 @@ def _hear(session: Session, last: int) -> None:
         if note.key != "question":
             session.note(3, HEARD, note.text, note.origin, source)
     if PROPOSED in notes_of(session.doc, last) and NOT_YET not in notes_of(session.doc, last):
-        session.note(3, NOT_YET, "held back: the user has said something", source=source)
+        session.note(3, NOT_YET, SAID_MEANWHILE, source=source)
     session.meta(extra={**session.doc.meta.extra, "heard": [first, len(said)]})
     session.save()

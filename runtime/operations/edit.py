@@ -41,7 +41,8 @@ def edit(
     save(change.path, change.after, path)
     if lines and not old:
         first, last = change.places
-        text = f"replaced lines {first}-{last} of {change.name} by {counted(new.count(chr(10)) + 1, 'line')}"
+        by = counted(new.count("\n") + (not new.endswith("\n") and new != ""), "line")
+        text = f"replaced lines {first}-{last} of {change.name} by {by}"
         return Result(text, evidence={"path": change.name, "lines": [first, last]})
     count = len(change.places)
     text = f"replaced {counted(count, 'occurrence')} in {change.name} ({_lines(change.places)})"

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 
+from kernel.asking.conversation import SHOWN
 from kernel.document.escaping import to_json
+from kernel.document.model import Step
+from kernel.errors import FractalError
 from kernel.loop.proof import below
 from kernel.loop.run_context import FolderChanges, Proved, Session
 from runtime.proving.claims import claims_tests, unsupported
@@ -20,6 +24,21 @@ MOST = 5
 """Maximum names of an answer that are told to stand nowhere."""
 
 
+def _whole(session: Session, step: Step) -> str:
+    """The whole result of a step; what the document has of it if the rest is gone."""
+    with suppress(FractalError):
+        return session.whole(step)
+    return step.result or ""
+
+
+def _shown(session: Session) -> str:
+    """What the first message has shown of the folder."""
+    shown = session.doc.note(1, SHOWN)
+    with suppress(FractalError):
+        return session.run.store.unshelve(shown.source) if shown else ""
+    return ""
+
+
 def prove(session: Session, answer: str, changes: FolderChanges | None) -> Proved:
     """Changed files that do not parse, the touched tests to run, and what of the answer nothing shows."""
     known = changes if changes is not None and not changes.unknown else FolderChanges()
@@ -27,7 +46,8 @@ def prove(session: Session, answer: str, changes: FolderChanges | None) -> Prove
     faults = [({"parses": fault.path}, False, str(fault)) for fault in parses(folder, known)]
     tests = touched_tests(folder, known)
     steps = list(below(session, session.doc))
-    seen = [each.result or "" for each in steps] + [to_json(dict(each.args or {})) for each in steps]
+    seen = [_whole(session, each) for each in steps] + [to_json(dict(each.args or {})) for each in steps]
+    seen += [note.text for note in session.doc.section(1).notes] + [_shown(session)]
     seen += [*known.lines, *(f"{name}\n{diff}" for name, diff in known.diffs)]
     strange = unsupported(answer, session.doc.task, seen)
     doubts = [f"nothing that was looked at shows: {', '.join(strange[:MOST])}"] if strange else []

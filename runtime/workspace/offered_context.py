@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from kernel.asking.prompt import BACKGROUND, FOLDER, GUIDANCE, MEMORY, NAMED, fence
+from kernel.asking.messages import fenced
+from kernel.asking.prompt import BACKGROUND, FOLDER, GUIDANCE, MEMORY, NAMED
 from kernel.disk import SKIPPED
 from kernel.document.escaping import fingerprint
 from kernel.document.model import Document, Note
@@ -66,7 +67,7 @@ def understood(run: RunContext, document: Document, characters: int) -> tuple[st
         run.folder, task, characters=characters, hidden=hidden, readable=run.context(None).readable
     )
     parts = [("Folder", found.listing), *((each.name, each.text) for each in found.shown)]
-    text = "\n\n".join(f"## {shown_name(name)}\n{fence(text)}" for name, text in parts if text)
+    text = "\n\n".join(f"## {shown_name(name)}\n{fenced(text)}" for name, text in parts if text)
     left = f"\n\nNot shown for want of room: {', '.join(found.left)}" if found.left else ""
     names = [f"{each.name} {fingerprint(each.text)[:8]}" for each in found.shown]
     listed = [*names, *(f"not shown: {each}" for each in found.left), found.listing]

@@ -28,12 +28,11 @@ from kernel.asking.prompt import NOT_YET
 from kernel.document.escaping import to_json
 from kernel.document.model import Document, Note, Step
 from kernel.document.redaction import redact
+from kernel.loop.conclude import SAID_MEANWHILE
 
 _CONCLUDED = ("result", "stopped")
 """The notes of §3 that the end of a loop has written."""
 CRITERIA = "success criteria"
-VOID = "held back: the user"
-"""How the result begins of an answer that was void because a person had said something."""
 LINE = 160
 """Characters of a call in the note of what was done meanwhile."""
 
@@ -134,7 +133,12 @@ def until(document: Document, turn: int, *, said: int | None = None, again: bool
             told = index + 1 if turn_named(note) <= turn and (said is None or index < said) else told
             index += 1
         gone = turn_named(note) > turn or note.key in _CONCLUDED
-        gone |= again and note.key == NOT_YET and turn_named(note) == turn and not note.text.startswith(VOID)
+        gone |= (
+            again
+            and note.key == NOT_YET
+            and turn_named(note) == turn
+            and not note.text.startswith(SAID_MEANWHILE)
+        )
         gone |= note.key == HEARD and told != index
         if not gone:
             kept.append(note)

@@ -84,15 +84,27 @@ def test_turns_see_results_and_no_check_is_asked_when_code_has_proved_the_work(p
     [
         ([HOLDS], False),
         ([{"run": "grep -q two b.txt"}], False),
-        ([HOLDS, {"judge": "it reads well"}], False),
         ([{"file": "b.txt"}], True),  # whatever it says
-        ([{"judge": "it reads well"}], True),  # nothing shows the change
     ],
 )
-def test_no_check_is_asked_whatever_the_criteria(play: Play, success: list[Any], unverified: bool) -> None:
+def test_no_check_is_asked_if_code_can_decide(play: Play, success: list[Any], unverified: bool) -> None:
     turns = [turn(write("b.txt", "two\n")), *[DONE] * 2]
     played = play(working(*turns, success=success), settings=AUTO)
     assert "check" not in phases(played)
+    assert (played.root.meta.status, played.root.meta.unverified) == ("complete", unverified)
+
+
+@pytest.mark.parametrize(
+    ("success", "unverified"),
+    [
+        ([HOLDS, {"judge": "it reads well"}], False),
+        ([{"judge": "it reads well"}], True),  # nothing shows the change
+    ],
+)
+def test_what_only_a_model_can_judge_is_asked(play: Play, success: list[Any], unverified: bool) -> None:
+    turns = [turn(write("b.txt", "two\n")), *[DONE] * 2]
+    played = play(working(*turns, success=success), settings=AUTO)
+    assert phases(played)[-1] == "check"
     assert (played.root.meta.status, played.root.meta.unverified) == ("complete", unverified)
 
 
