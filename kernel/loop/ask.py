@@ -453,7 +453,7 @@ def _turn(parse: Parse, text: str) -> TurnReply:
     if not data.get("calls") and isinstance(said := data.get("text"), str):
         with suppress(ReplyError):
             inner = parse_strictly(said)
-            no_call = inner.keys() == {"calls"} and not inner["calls"]
+            no_call = set(inner) == {"calls"} and not inner["calls"]
             data = inner if no_call or inner.keys() >= {"approach", "steps"} else data
     return validated(TurnReply, data)
 
