@@ -8,8 +8,9 @@ from typing import Any
 from kernel.asking.prompt import BACKGROUND, PARENT_TASK, before, fact_line, found_by_itself
 from kernel.document.escaping import to_json
 from kernel.document.model import ACCEPTED, Document, Meta, Note, Section, Step, child_id, now
-from kernel.document.redaction import cut, redact
+from kernel.document.redaction import redact
 from kernel.document.references import references
+from kernel.document.texts import cut
 from kernel.errors import DocumentError
 from kernel.loop.budget import equal_share, estimate_tokens
 from kernel.loop.run_context import Session, overseen, skills_of

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from kernel import disk, pinned
-from kernel.document.redaction import neutralise, printed
+from kernel.document.texts import neutralise, printed
 from kernel.errors import OperationFailed
 from kernel.tools.own import why_own
 

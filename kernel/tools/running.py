@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from kernel import disk, pinned
-from kernel.document.redaction import neutralise, printed
+from kernel.document.texts import neutralise, printed
 from kernel.errors import ConfigurationError, FractalError, OperationFailed, explained
 from kernel.tools.operations import OperationContext, Result
 from kernel.tools.tool import Tool

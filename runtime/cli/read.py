@@ -16,7 +16,7 @@ import click
 from kernel import disk
 from kernel.document.markdown import render
 from kernel.document.model import Document
-from kernel.document.redaction import Verbatim, redact
+from kernel.document.redaction import Verbatim
 from kernel.errors import DocumentError, UsageError
 from kernel.store.files import FileStore
 from kernel.store.prompts import kept_prompt
@@ -59,6 +59,7 @@ from runtime.cli.session import (
     step_number,
     step_of_newest,
 )
+from runtime.secrets.redaction import redact
 from runtime.workspace.hand_edits import as_left
 from runtime.workspace.runs import RunSummary
 from runtime.workspace.undo import APPLY, acted, in_effect, undone

@@ -29,7 +29,6 @@ from kernel.asking.turn import TURN
 from kernel.document.amounts import clamped, whole
 from kernel.document.escaping import to_json
 from kernel.document.model import Document
-from kernel.document.redaction import learn_secrets, redact, secret_of
 from kernel.errors import ConfigurationError, FractalError, ProviderError
 from kernel.loop.budget import estimate_tokens
 from runtime.models import dialects, json_form
@@ -44,6 +43,8 @@ from runtime.models.prices import (
 from runtime.models.servers import Servers
 from runtime.models.window import LOCAL, REMOTE, Window, in_table, valid
 from runtime.received import LIMIT, TooLarge, of_reply
+from runtime.secrets.known import learn_secrets, secret_of
+from runtime.secrets.redaction import redact
 from runtime.workspace.settings import Timeouts, is_loopback
 
 SCHEMA_TOKENS = 100  # larger schemas are described in words; kernel.md, "Prompt"

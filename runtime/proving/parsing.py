@@ -15,9 +15,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from kernel.document.redaction import neutralise, redact, shown_name
+from kernel.document.texts import neutralise
 from kernel.loop.run_context import FolderChanges
 from runtime.sandbox.programs import program, run
+from runtime.secrets.redaction import redact
+from runtime.text.shown import shown_name
 
 LARGEST = 1_000_000
 """Bytes of the largest file that is parsed."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
-from kernel.document.redaction import printed
+from kernel.document.texts import printed
 from kernel.loop.run_context import FolderChanges
 from runtime.sandbox.at_start import is_test
 

@@ -22,12 +22,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from kernel import disk
-from kernel.document.redaction import cut, neutralise, redact
+from kernel.document.texts import cut, neutralise
 from kernel.errors import FractalError
 from kernel.loop.run_context import StartTrial
 from kernel.tools.operations import CommandResult, OperationContext
 from runtime.sandbox.process import run_to_end
 from runtime.sandbox.trees import State
+from runtime.secrets.redaction import redact
 
 if TYPE_CHECKING:
     from runtime.sandbox.snapshot import Snapshots

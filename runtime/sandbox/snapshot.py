@@ -23,7 +23,6 @@ from typing import Any
 from kernel import contained, disk
 from kernel.disk import SKIPPED
 from kernel.document.model import Step
-from kernel.document.redaction import shown_name
 from kernel.errors import FractalError, RunLocked
 from kernel.loop.run_context import FolderChanges
 from kernel.tools.operations import PROTECTED
@@ -33,6 +32,7 @@ from runtime.sandbox.changes import changes, deleted, deletion_note, files_of
 from runtime.sandbox.process import run_to_end
 from runtime.sandbox.repository import Shadow
 from runtime.sandbox.trees import FOLDER, LARGEST, Notes, NotKept, Trees
+from runtime.text.shown import shown_name
 
 FILES = 200_000
 """Most files in a folder that is stored."""

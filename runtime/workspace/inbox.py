@@ -15,7 +15,7 @@ from kernel.errors import UsageError, explained
 from kernel.events import now
 from kernel.loop.approval import ALWAYS, PROGRAM, Decider, asked_steps, why_not_approver
 from kernel.loop.inbox import answers, plan_digest
-from kernel.store.exact import Exact
+from runtime.secrets.exact import of_run
 from runtime.workspace.approved import Offers, keep, offers
 from runtime.workspace.runs import Reader, RunResult, open_question
 from runtime.workspace.workspace import is_locked
@@ -53,7 +53,7 @@ class Inbox:
                     if warn:
                         self.set_aside(path, error, warn)
                 else:
-                    yield path, redacted(message, Exact(self.folder).reveal)
+                    yield path, redacted(message, of_run(self.folder).reveal)
 
     def set_aside(self, path: Path, error: Exception, warn: Callable[[str], None]) -> None:
         """Give a file that is no message another name, so that it is not read again."""
@@ -74,7 +74,7 @@ def drop(folder: Path, kind: str, **values: Any) -> Path:
     with disk.writing_state(inbox):
         inbox.mkdir(exist_ok=True)
     number = max((int(each.name[:4]) for each in inbox.glob("[0-9][0-9][0-9][0-9]-*")), default=-1) + 1
-    raw = json.dumps({"kind": kind, **redacted(values, Exact(folder).conceal)}).encode()
+    raw = json.dumps({"kind": kind, **redacted(values, of_run(folder).conceal)}).encode()
     if len(raw) > MESSAGE_BYTES:
         raise UsageError(
             f"the text has {len(raw):,} bytes, and a message to a run at most {MESSAGE_BYTES:,}; "

@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernel.document.redaction import shown_name
 from kernel.loop.budget import estimate_tokens
 from runtime.memory.context import awareness
 from runtime.memory.context.context import (
@@ -25,6 +24,7 @@ from runtime.memory.context.context import (
 )
 from runtime.memory.context.ways import Way, ways
 from runtime.text.lines import flat
+from runtime.text.shown import shown_name
 
 if TYPE_CHECKING:
     from runtime.memory.brain import Brain
