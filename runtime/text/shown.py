@@ -14,8 +14,7 @@ _HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff"
     "\ufff9-\ufffb\ufffe\uffff\U000e0000-\U000e007f]"
 )
-_UNSEEN = re.compile(f"[	
-]|{_HIDDEN.pattern}")
+_UNSEEN = re.compile(rf"[\t\n]|{_HIDDEN.pattern}")
 MARKS: Mapping[str, tuple[str, str]] = {
     "complete": ("✓", "green"),
     "done": ("✓", "green"),
