@@ -2,7 +2,7 @@
 
 __version__ = "0.1.0"
 
-from kernel.tools.own import stand_guard
+from runtime.own import stand_guard
 from runtime.secrets import protect
 
 stand_guard()  # every way into Fractal comes by here, before it imports anything that is not its own

@@ -12,7 +12,6 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernel import contained, pinned
 from kernel.asking.prompt import Prompt
 from kernel.asking.responder import Ladder
 from kernel.document.model import ENDED, Document, Step, root_id
@@ -25,8 +24,8 @@ from kernel.loop.engine import Clock, Engine
 from kernel.loop.inbox import KINDS
 from kernel.loop.run_context import Policy, RunContext, Session, overseen
 from kernel.store.files import FileStore
-from kernel.tools.own import runs_write_in
 from kernel.tools.tool import Tool
+from runtime import contained, pinned
 from runtime.api import discovering, dreaming, messaging, worktrees
 from runtime.api.building import builds_what_it_lacked
 from runtime.api.calling import CALL, call_document, callable_tool
@@ -38,6 +37,7 @@ from runtime.mcp.client.servers import Servers
 from runtime.memory.run_memory import RunMemory
 from runtime.models.ladder import build, rungs
 from runtime.models.mailbox import withdraw
+from runtime.own import runs_write_in
 from runtime.reflexes.dreaming import KIND as DREAM
 from runtime.sandbox.changes import Change
 from runtime.sandbox.process import run_to_end

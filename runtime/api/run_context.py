@@ -9,13 +9,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kernel import pinned
 from kernel.asking.responder import Ladder
 from kernel.loop.engine import Clock
 from kernel.loop.run_context import RunContext, Session, Trial, Trials
 from kernel.store.call_log import ReplyLog
 from kernel.store.files import FileStore
-from kernel.store.prompts import keep_prompt
+from runtime import pinned
 from runtime.api.dreaming import dreamed
 from runtime.api.knowledge import remembered
 from runtime.api.memory_tools import runner
@@ -29,6 +28,7 @@ from runtime.text.demand import demand
 from runtime.text.grounding import grounded
 from runtime.text.json_reader import read_reply
 from runtime.workspace.offered_context import listing, offered_context, understood
+from runtime.workspace.prompts import keep_prompt
 from runtime.workspace.worktrees import Worktree
 
 if TYPE_CHECKING:

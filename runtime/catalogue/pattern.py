@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import inf
 from pathlib import Path
 from typing import Any, cast
 
-from kernel import pinned
 from kernel.errors import ConfigurationError
 from kernel.tools.state_machine import Machine, machine
-from kernel.tools.tool import EFFECTS, Fault, Tool, is_skill
+from kernel.tools.tool import EFFECTS, Fault, Tool
+from runtime import pinned
 from runtime.catalogue.schemas import checker
 from runtime.catalogue.skills import few_values, read_skill
 from runtime.sandbox.bubblewrap import home
+from runtime.skill_files import is_skill, resources
 
 LARGEST = 1_000_000
 """Bytes of the markdown of one tool."""
@@ -84,6 +85,8 @@ def _skill(path: Path) -> Tool:
         origin="skill",
         body=skill.body,
         operation=False,
+        skill=True,
+        resources=partial(resources, skill.name, path.parent),
     )
 
 

@@ -19,7 +19,6 @@ from kernel.document.model import Document
 from kernel.document.redaction import Verbatim
 from kernel.errors import DocumentError, UsageError
 from kernel.store.files import FileStore
-from kernel.store.prompts import kept_prompt
 from runtime.api.fractal import Fractal
 from runtime.api.run_view import FIGURES, as_object, costs, loop_ids, plain, status_of, tree_of
 from runtime.api.trajectory import trajectory_of
@@ -61,6 +60,7 @@ from runtime.cli.session import (
 )
 from runtime.secrets.redaction import redact
 from runtime.workspace.hand_edits import as_left
+from runtime.workspace.prompts import kept_prompt
 from runtime.workspace.runs import RunSummary
 from runtime.workspace.undo import APPLY, acted, in_effect, undone
 from runtime.workspace.worktrees import Worktree

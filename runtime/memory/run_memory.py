@@ -301,8 +301,8 @@ def asking(
 
         from kernel.loop.run_context import keep_none
         from kernel.store.call_log import ReplyLog
-        from kernel.store.prompts import keep_prompt
         from runtime.memory.prompting import Asking
+        from runtime.workspace.prompts import keep_prompt
 
         asking = Asking(
             ladder(),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from kernel import disk
 from kernel.document.model import Step
 from kernel.errors import OperationFailed, UsageError
-from kernel.tools.own import why_own
+from runtime.own import why_own
 from runtime.sandbox.changes import notable
 from runtime.sandbox.trees import Moved, State, Trees, is_folder
 from runtime.text.shown import shown_name

@@ -20,13 +20,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from kernel import contained, disk
+from kernel import disk
 from kernel.disk import SKIPPED
 from kernel.document.model import Step
 from kernel.errors import FractalError, RunLocked
 from kernel.loop.run_context import FolderChanges
 from kernel.tools.operations import PROTECTED
-from kernel.tools.own import own_places
+from runtime import contained
+from runtime.own import own_places
 from runtime.sandbox import at_start, restoring
 from runtime.sandbox.changes import changes, deleted, deletion_note, files_of
 from runtime.sandbox.process import run_to_end

@@ -384,7 +384,7 @@ name: reader
 description: reads files in an order
 args: {path: {type: string}, lines: {type: string}}
 required: [path]
-run: "python: kernel.tools.builtin.read:read"
+run: "python: runtime.operations.read:read"
 effects: [read]
 idempotent: true
 states: %s
