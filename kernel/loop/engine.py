@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Collection, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import partial
+from typing import Protocol
 
 from kernel.document.model import Document, Step, root_id
 from kernel.errors import DocumentError, FractalError, explained, place, raised_as
 from kernel.loop.advance import Outcome, advance, outcome
-from kernel.loop.approval import Decider
 from kernel.loop.budget import Amount
 from kernel.loop.child import ended_child, subtree
 from kernel.loop.do import Waiting
 from kernel.loop.end import finish
-from kernel.loop.inbox import Inbox, hear, listen
 from kernel.loop.run_context import RunContext, Session
 
 POLL = 0.25
@@ -29,6 +27,22 @@ POLL = 0.25
 
 FAULTS = 3
 """Different internal errors after which a loop can still be resumed."""
+
+
+class Inbox(Protocol):
+    """What is said to a run while it goes on."""
+
+    def listen(self, run_context: RunContext, waiting: Collection[str]) -> list[str]:
+        """Apply what answers these waiting loops to their documents; returns the ids of those to wake."""
+        ...
+
+    def hear(self, session: Session) -> bool:
+        """Add to §1 what this loop has not heard; whether there was anything."""
+        ...
+
+    def cancelled(self, warn: Callable[[str], None]) -> tuple[str, Callable[[], None]] | None:
+        """Who has cancelled the run and why, and what removes the message; None if nobody has."""
+        ...
 
 
 class Clock:
@@ -62,7 +76,7 @@ class Engine:
     def __init__(self, run_context: RunContext, inbox: Inbox, clock: Clock) -> None:
         self.run_context = run_context
         self.inbox = inbox
-        run_context.hear = partial(hear, inbox)
+        run_context.hear = inbox.hear
         self.clock = clock
         self.root = root_id(run_context.id)
         self._pending: list[str] = []
@@ -184,16 +198,15 @@ class Engine:
             if waits.on != "children" and loop_id not in self._tasks
         ]
         if waiting:
-            for loop_id in listen(self.run_context, self.inbox, waiting):
+            for loop_id in self.inbox.listen(self.run_context, waiting):
                 self.wake(loop_id)
 
     async def _cancel(self) -> None:
         """Stop if somebody has cancelled the run. The message is removed when the documents say so."""
-        for path, message in self.inbox.messages(("cancel",), self.run_context.warn):
-            why = str(message.get("why", ""))
-            await self._stop("cancelled", f"cancelled by {Decider.read(message)}{': ' if why else ''}{why}")
-            self.inbox.taken(path)
-            return
+        if cancelled := self.inbox.cancelled(self.run_context.warn):
+            why, taken = cancelled
+            await self._stop("cancelled", why)
+            taken()
 
     def _out_of_time(self) -> bool:
         limit = self.run_context.bounds.seconds

@@ -18,10 +18,8 @@ from kernel.document.model import ENDED, Document, Step, root_id
 from kernel.errors import Exit, FractalError, StorageError, UsageError
 from kernel.events import Event, Listener, now, silent
 from kernel.loop.advance import Outcome, next_prompt
-from kernel.loop.approval import PROGRAM, Decider
 from kernel.loop.do import Waiting
 from kernel.loop.engine import Clock, Engine
-from kernel.loop.inbox import KINDS
 from kernel.loop.run_context import Policy, RunContext, Session, overseen
 from kernel.store.files import FileStore
 from kernel.tools.tool import Tool
@@ -45,9 +43,11 @@ from runtime.sandbox.sandbox import Sandbox
 from runtime.sandbox.snapshot import Snapshots
 from runtime.workspace import applying, edits, trust, undo
 from runtime.workspace import settings as settings_of
+from runtime.workspace.answering import KINDS
 from runtime.workspace.approved import relative
 from runtime.workspace.archive import put_away
 from runtime.workspace.concurrency import one_of_many
+from runtime.workspace.deciders import PROGRAM, Decider
 from runtime.workspace.found import Guidance
 from runtime.workspace.inbox import TOO_LATE, Inbox, Person, Said, ask, drop, leave, unheard, vetoed
 from runtime.workspace.new_run import first_document, prior, shelved

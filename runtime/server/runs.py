@@ -11,7 +11,6 @@ from starlette.concurrency import run_in_threadpool
 
 from kernel import disk
 from kernel.document.model import Document
-from kernel.loop.approval import Decider
 from kernel.store.files import FileStore
 from runtime.api.run_view import as_object, costs, tree_of
 from runtime.secrets.redaction import redact
@@ -37,6 +36,7 @@ from runtime.server.run_schemas import (
 )
 from runtime.server.schemas import refusals
 from runtime.server.service import Served, Service
+from runtime.workspace.deciders import Decider
 
 MOST_AT_WORK = 64
 """Runs that a server works on at the same time."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,13 @@ from kernel.document.model import Document
 from kernel.document.redaction import redacted
 from kernel.errors import UsageError, explained
 from kernel.events import now
-from kernel.loop.approval import ALWAYS, PROGRAM, Decider, asked_steps, why_not_approver
-from kernel.loop.inbox import answers, plan_digest
+from kernel.loop.run_context import RunContext, Session
 from runtime.secrets.exact import of_run
+from runtime.workspace import answering
+from runtime.workspace.answering import answers, plan_digest
 from runtime.workspace.approved import Offers, keep, offers
+from runtime.workspace.deciders import ALWAYS, PROGRAM, Decider, why_not_approver
+from runtime.workspace.question import asked_steps
 from runtime.workspace.runs import Reader, RunResult, open_question
 from runtime.workspace.workspace import is_locked
 from runtime.workspace.worktrees import folder_of_user
@@ -66,6 +70,22 @@ class Inbox:
         """Remove a message that was acted on."""
         with disk.writing_state(path):
             path.unlink(missing_ok=True)
+
+    def listen(self, run_context: RunContext, waiting: Collection[str]) -> list[str]:
+        """Apply what answers these waiting loops to their documents; returns the ids of those to wake."""
+        return answering.listen(run_context, self, waiting)
+
+    def hear(self, session: Session) -> bool:
+        """Add to §1 what this loop has not heard; whether there was anything."""
+        return answering.hear(self, session)
+
+    def cancelled(self, warn: Callable[[str], None]) -> tuple[str, Callable[[], None]] | None:
+        """Who has cancelled the run and why, and what removes the message; None if nobody has."""
+        for path, message in self.messages(("cancel",), warn):
+            why = str(message.get("why", ""))
+            text = f"cancelled by {Decider.read(message)}{': ' if why else ''}{why}"
+            return text, partial(self.taken, path)
+        return None
 
 
 def drop(folder: Path, kind: str, **values: Any) -> Path:

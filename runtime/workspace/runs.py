@@ -19,10 +19,10 @@ from kernel.errors import DocumentError, Exit, UsageError
 from kernel.loop.advance import Outcome, outcome
 from kernel.loop.do import Waiting
 from kernel.loop.planned import PLAN_WAITS
-from kernel.loop.question import Question, question_of
 from kernel.store.files import FileStore
 from runtime.secrets.exact import of_run
 from runtime.secrets.redaction import redact
+from runtime.workspace.question import Question, question_of
 from runtime.workspace.workspace import Workspace, moment
 
 

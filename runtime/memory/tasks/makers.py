@@ -17,12 +17,12 @@ from typing import Any, Protocol
 
 from kernel.document.model import Document
 from kernel.document.redaction import redacted
-from kernel.loop.approval import PAGE, TERMINAL
 from runtime.memory.tasks.decisions import PERSON
 from runtime.memory.tasks.exemplar import Exemplar
 from runtime.memory.tasks.signing import NOT_OURS, PURPOSE, Makers, gone
 from runtime.secrets.key import is_marked, mark
 from runtime.secrets.redaction import redactor
+from runtime.workspace.deciders import PAGE, TERMINAL
 
 _APPROVALS = frozenset({f"by {TERMINAL}", f"by {PAGE}"})
 

@@ -2,51 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from kernel.document.escaping import fingerprint
-from kernel.document.model import Document, Note, root_id
+from kernel.document.model import Document, Note, Step, root_id
 from kernel.errors import UsageError, raised_as
 from kernel.loop.approval import (
     APPROVED,
     CHECKS_WAIT,
-    Decider,
-    approve_planned,
-    asked_steps,
-    remember,
-    why_not_approver,
+    call_digest,
+    files_of,
+    planned_dangers,
+    unapproved,
 )
 from kernel.loop.end import finish, planned_note, use_answer
 from kernel.loop.planned import PLAN_WAITS, REVIEW
-from kernel.loop.run_context import RunContext, Session
+from kernel.loop.run_context import ApprovedCall, RunContext, Session
 from kernel.loop.step_cache import accept_notes
+from runtime.workspace.deciders import ALWAYS, SAME_KIND, Decider, serious, why_not_approver
+from runtime.workspace.question import asked_steps
+
+if TYPE_CHECKING:
+    from runtime.workspace.inbox import Inbox
 
 KINDS = ("answer", "approve", "nudge", "reject")
 
 
-class Inbox(Protocol):
-    """Receives the messages to a run."""
-
-    def messages(
-        self, kinds: Sequence[str], warn: Callable[[str], None]
-    ) -> Iterator[tuple[Path, Mapping[str, Any]]]:
-        """The messages of these kinds, oldest first."""
-        ...
-
-    def set_aside(self, path: Path, error: Exception, warn: Callable[[str], None]) -> None:
-        """Rename an invalid message, so that it is not read again."""
-        ...
-
-    def taken(self, path: Path) -> None:
-        """Remove a processed message."""
-        ...
-
-
-def listen(run_context: RunContext, inbox: Inbox, waiting: list[str]) -> list[str]:
+def listen(run_context: RunContext, inbox: Inbox, waiting: Collection[str]) -> list[str]:
     """Apply each message to its loop if that is `waiting`; returns the ids to wake.
 
     A message is removed once its effect is on disk or its question is closed. A message to a loop that does
@@ -181,3 +166,41 @@ def _decide_steps(session: Session, kind: str, why: str, by: Decider, scope: str
             word = "sent back" if kind == "nudge" else "rejected"
             reason = f"{word} by {by}{': ' if why else ''}{why}"
             session.end(replace(step, state="failed", result=reason, origin=by.origin))
+
+
+def remember(session: Session, step: Step, scope: str, by: Decider) -> None:
+    """Keep the approval of a waiting step for its kind in this run, or for the same call from now on.
+
+    A serious danger, and a call that is of no kind, is approved once only.
+    """
+    run, evidence = session.run, step.evidence
+    if serious([step]):
+        return
+    effects, dangers = tuple(evidence.get("approval", ())), tuple(evidence.get("dangers", ()))
+    if scope == ALWAYS and "results" not in evidence:
+        files = evidence.get("names", {})  # as they were when the question was asked
+        rule = ApprovedCall(step.tool, dict(step.args or {}), effects, dangers, files=files)
+        run.policy = replace(run.policy, approved=(*run.policy.approved, rule))
+    elif scope == SAME_KIND and (kind := evidence.get("kind")):
+        names = [danger.partition(": ")[2].partition(". ")[0] for danger in dangers]
+        now = files_of(run, session.catalogue.get(step.tool), str(kind))
+        files = {name: evidence.get("names", {}).get(name, mark) for name, mark in now.items()}
+        about = {"kind": kind, "effects": list(effects), "dangers": names, "by": str(by)}
+        run.approved_kinds.append(about | ({"files": files} if files else {}))
+        session.meta(extra={**session.doc.meta.extra, "approved": list(run.approved_kinds)})
+
+
+def approve_planned(session: Session, by: Decider) -> None:
+    """Approve the dangerous calls of an approved plan, so that the same calls are not asked for again.
+
+    Serious ones, and effects for which the settings ask a person, still wait before their step.
+    """
+    for step, tool, dangers in planned_dangers(session):
+        args = dict(step.args or {})
+        if any(each.severity == "serious" for each in dangers) or unapproved(session.run, tool, args)[0]:
+            continue
+        shown = {"dangers": [str(danger) for danger in dangers], "approved": str(by)}
+        files = files_of(session.run, tool, args)
+        evidence = {**step.evidence, **shown, "call": call_digest(tool.name, args, {}, files)}
+        evidence |= {"names": files} if files else {}
+        session.put(replace(step, state="planned", evidence=evidence))
