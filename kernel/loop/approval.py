@@ -15,13 +15,11 @@ from kernel.document.model import Document, Step
 from kernel.document.redaction import redact
 from kernel.document.references import problem_in, references, substitute
 from kernel.errors import OperationFailed
-from kernel.loop.named import named_files
 from kernel.loop.run_context import RunContext, Session
 from kernel.tools.state_machine import machine_state, refusal
 from kernel.tools.tool import Danger, Tool
 
 YES = "policy --yes"
-SAME_CALL = "policy approved in fractal.yaml"
 """Who has approved a call that a person was not asked for."""
 APPROVED = "approved by "
 """How a decision for the plan or its checks begins."""
@@ -100,55 +98,20 @@ def unapproved(
 ) -> tuple[list[str], list[Danger]]:
     """The effects and dangers not approved in advance. `yes` never approves serious dangers."""
     guarded, dangers = _need_approval(run_context, tool, args)
-    if approved_before(run_context, tool, args, guarded, dangers):
+    if _approved_before(run_context, tool, args, guarded, dangers):
         return [], []
     return ([], _serious(dangers)) if run_context.policy.yes else (guarded, dangers)
 
 
-def approved_before(
+def _approved_before(
     run_context: RunContext,
     tool: Tool,
     args: Mapping[str, Any],
     guarded: Sequence[str],
     dangers: Sequence[Danger],
 ) -> str:
-    """Who approved this call before: by a rule for the exact call, or for its kind in this run; "" if nobody.
-
-    A rule covers the effects and dangers that the person has seen, and never a serious danger.
-    """
-    if _serious(dangers):
-        return ""
-    call, shown = call_digest(tool.name, args, {}), {str(danger) for danger in dangers}
-    for rule in run_context.policy.approved:
-        if (
-            call_digest(rule.tool, rule.args, {}) == call
-            and set(guarded) <= set(rule.effects)
-            and shown <= set(rule.dangers)
-            and (rule.files is None or rule.files == files_of(run_context, tool, args))
-        ):
-            return SAME_CALL
-    names = {danger.rule for danger in dangers}
-    kind = run_context.kind(tool, args) if run_context.approved_kinds else ""
-    for each in run_context.approved_kinds:
-        if (
-            kind
-            and each["kind"] == kind
-            and set(guarded) <= set(each["effects"])
-            and names <= set(each["dangers"])
-            and each.get("files", {}) == files_of(run_context, tool, kind)
-        ):
-            return f"{each['by']}, for `{kind}`"
-    return ""
-
-
-def files_of(run_context: RunContext, tool: Tool, args: Any) -> dict[str, str]:
-    """The files and folders that a call names, each with the digest of its content."""
-    return named_files(
-        run_context.folder,
-        args,
-        command=tool.name == "bash" or tool.scheme == "command",
-        apart=run_context.private,
-    )
+    """Who approved this call before; "" if nobody. A serious danger is approved one call at a time."""
+    return "" if _serious(dangers) else run_context.approved(tool, args, guarded, dangers)
 
 
 def _serious(dangers: Iterable[Danger]) -> list[Danger]:
@@ -208,14 +171,14 @@ def approval(
     guarded, dangers = _need_approval(session.run, tool, args)
     if not (guarded or dangers):
         return step, ""
-    files = files_of(session.run, tool, args)
+    files = session.run.names(tool, args)
     call = call_digest(tool.name, args, results or {}, files)
     if step.evidence.get("approved") and step.evidence.get("call") == call:
         return step, ""
     about = ("approved", "approval", "dangers", "kind", "results", "names")
     evidence: dict[str, Any] = {key: value for key, value in step.evidence.items() if key not in about}
     evidence |= {"call": call} | ({"names": files} if files else {})
-    if not results and (who := approved_before(session.run, tool, args, guarded, dangers)):
+    if not results and (who := _approved_before(session.run, tool, args, guarded, dangers)):
         return replace(step, evidence={**evidence, "approved": who}), ""
     if session.run.policy.yes:
         guarded, dangers = [], _serious(dangers)
@@ -241,7 +204,7 @@ def withdrawn(session: Session, step: Step, tool: Tool, results: Mapping[int, st
     if not step.evidence.get("approved"):
         return None
     args = dict(step.args or {})
-    if step.evidence.get("call") == call_digest(tool.name, args, results, files_of(session.run, tool, args)):
+    if step.evidence.get("call") == call_digest(tool.name, args, results, session.run.names(tool, args)):
         return None
     evidence = {key: value for key, value in step.evidence.items() if key != "approved"}
     return replace(step, state="waiting", evidence=evidence)

@@ -32,10 +32,13 @@ from kernel.store.call_log import ReplyLog
 from kernel.store.files import Store
 from kernel.tools.operations import Drafts, OperationContext, Sandbox
 from kernel.tools.running import Runner
-from kernel.tools.tool import Catalogue, Guard, Tool
+from kernel.tools.tool import Catalogue, Danger, Guard, Tool
 
 Admitted = Callable[[Tool], Awaitable[str]]
 """Returns why a tool may not be used; "" if it may. A changed program is tested again."""
+
+ApprovedBefore = Callable[[Tool, Mapping[str, Any], Sequence[str], Sequence[Danger]], str]
+"""Returns who has approved a call with these effects and dangers before; "" if nobody."""
 
 Hear = Callable[["Session"], bool]
 """Adds to §1 what a person has said to the run since; whether there was anything. The next save writes it."""
@@ -259,6 +262,9 @@ class RunContext:
     guard: Guard = lambda tool, args: ()
     kind: Callable[[Tool, Mapping[str, Any]], str] = lambda tool, args: ""
     """Names the kind of a call for an approval of all of its kind; "" if it is of none."""
+    names: Callable[[Tool, Any], Mapping[str, str]] = lambda tool, args: {}
+    """The files that a call names, each with the digest of its content: an approval is for these, too."""
+    approved: ApprovedBefore = lambda tool, args, guarded, dangers: ""
     approved_kinds: list[Mapping[str, Any]] = field(default_factory=list[Mapping[str, Any]])
     """The kinds that a person has approved for the rest of the run, as the root's META has them."""
     runners: Mapping[str, Runner] = field(default_factory=dict[str, Runner])  # by the scheme of `run:`

@@ -29,6 +29,7 @@ from runtime.text.grounding import grounded
 from runtime.text.json_reader import read_reply
 from runtime.workspace.offered_context import listing, offered_context, understood
 from runtime.workspace.prompts import keep_prompt
+from runtime.workspace.standing import hold
 from runtime.workspace.worktrees import Worktree
 
 if TYPE_CHECKING:
@@ -98,6 +99,7 @@ def run_context_of(
     }
     run_context.demand = partial(demand, systems=fractal.systems)
     run_context.grounded = grounded
+    hold(run_context)
     move_to(fractal, run_context, workspace.folder)
     rest = bounds.seconds - earlier
     run_context.deadline = (datetime.now(UTC) + timedelta(seconds=max(rest, 0))).isoformat(timespec="seconds")

@@ -8,22 +8,22 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kernel.document.escaping import fingerprint
-from kernel.document.model import Document, Note, Step, root_id
+from kernel.document.model import Document, Note, root_id
 from kernel.errors import UsageError, raised_as
 from kernel.loop.approval import (
     APPROVED,
     CHECKS_WAIT,
     call_digest,
-    files_of,
     planned_dangers,
     unapproved,
 )
 from kernel.loop.end import finish, planned_note, use_answer
 from kernel.loop.planned import PLAN_WAITS, REVIEW
-from kernel.loop.run_context import ApprovedCall, RunContext, Session
+from kernel.loop.run_context import RunContext, Session
 from kernel.loop.step_cache import accept_notes
-from runtime.workspace.deciders import ALWAYS, SAME_KIND, Decider, serious, why_not_approver
+from runtime.workspace.deciders import Decider, why_not_approver
 from runtime.workspace.question import asked_steps
+from runtime.workspace.standing import remember
 
 if TYPE_CHECKING:
     from runtime.workspace.inbox import Inbox
@@ -168,28 +168,6 @@ def _decide_steps(session: Session, kind: str, why: str, by: Decider, scope: str
             session.end(replace(step, state="failed", result=reason, origin=by.origin))
 
 
-def remember(session: Session, step: Step, scope: str, by: Decider) -> None:
-    """Keep the approval of a waiting step for its kind in this run, or for the same call from now on.
-
-    A serious danger, and a call that is of no kind, is approved once only.
-    """
-    run, evidence = session.run, step.evidence
-    if serious([step]):
-        return
-    effects, dangers = tuple(evidence.get("approval", ())), tuple(evidence.get("dangers", ()))
-    if scope == ALWAYS and "results" not in evidence:
-        files = evidence.get("names", {})  # as they were when the question was asked
-        rule = ApprovedCall(step.tool, dict(step.args or {}), effects, dangers, files=files)
-        run.policy = replace(run.policy, approved=(*run.policy.approved, rule))
-    elif scope == SAME_KIND and (kind := evidence.get("kind")):
-        names = [danger.partition(": ")[2].partition(". ")[0] for danger in dangers]
-        now = files_of(run, session.catalogue.get(step.tool), str(kind))
-        files = {name: evidence.get("names", {}).get(name, mark) for name, mark in now.items()}
-        about = {"kind": kind, "effects": list(effects), "dangers": names, "by": str(by)}
-        run.approved_kinds.append(about | ({"files": files} if files else {}))
-        session.meta(extra={**session.doc.meta.extra, "approved": list(run.approved_kinds)})
-
-
 def approve_planned(session: Session, by: Decider) -> None:
     """Approve the dangerous calls of an approved plan, so that the same calls are not asked for again.
 
@@ -200,7 +178,7 @@ def approve_planned(session: Session, by: Decider) -> None:
         if any(each.severity == "serious" for each in dangers) or unapproved(session.run, tool, args)[0]:
             continue
         shown = {"dangers": [str(danger) for danger in dangers], "approved": str(by)}
-        files = files_of(session.run, tool, args)
+        files = session.run.names(tool, args)
         evidence = {**step.evidence, **shown, "call": call_digest(tool.name, args, {}, files)}
         evidence |= {"names": files} if files else {}
         session.put(replace(step, state="planned", evidence=evidence))

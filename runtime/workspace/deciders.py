@@ -60,6 +60,7 @@ class Decider:
 TERMINAL = Decider("terminal")
 PAGE = Decider("page")
 PROGRAM = Decider("program")
+SAME_CALL = Decider("policy", "approved in fractal.yaml")
 SAME_KIND = "kind"
 ALWAYS = "always"
 """The scopes of an approval beyond the one call: its kind in this run, and the same call in this folder."""

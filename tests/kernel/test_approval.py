@@ -23,6 +23,7 @@ from kernel.tools.tool import Danger, Tool
 from runtime.api.fractal import shipped_system
 from runtime.catalogue.catalogue import Catalogue
 from runtime.sandbox.sandbox import Sandbox
+from runtime.workspace.standing import hold
 
 CATALOGUE = Catalogue([shipped_system()])
 RM = {"command": "rm -rf build"}
@@ -47,6 +48,7 @@ def session(
         policy=Policy(**policy),
         guard=lambda tool, args: dangers,
     )
+    hold(run_context)
     document = Document(Meta("system-abc123", "abc123"), {3: Section(steps=dict(steps or {}))})
     return Session(run_context, document)
 
