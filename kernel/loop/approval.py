@@ -155,7 +155,7 @@ async def check_call(session: Session, step: Step, tool: Tool, args: Mapping[str
     most = session.run.bounds.same_failure
     if failures_without_change(session, replace(step, args=args)) >= most:
         raise OperationFailed(f"the same call failed {most} times already and is not tried again")
-    if not tool.draft and (why := await session.run.admitted(tool)):
+    if not tool.draft and (why := await session.run.hooks.admitted(session.run, tool)):
         raise OperationFailed(why)
 
 
@@ -228,7 +228,7 @@ def approved_before(
         ):
             return str(SAME_CALL)
     names = {danger.rule for danger in dangers}
-    kind = run_context.kind(tool, args) if run_context.approved_kinds else ""
+    kind = run_context.hooks.kind(tool, args) if run_context.approved_kinds else ""
     for each in run_context.approved_kinds:
         if (
             kind
@@ -282,7 +282,7 @@ def _need_approval(
 ) -> tuple[list[str], list[Danger]]:
     """The effects and dangers of a call that require approval."""
     guarded = [effect for effect in run_context.policy.approve if effect in tool.effects_of(args)]
-    dangers = [*run_context.guard(tool, args)]
+    dangers = [*run_context.hooks.guard(tool, args)]
     if named := [run_context.shown(path) for path in large_named(run_context, tool, args)]:
         why = f"{', '.join(named[:3])}: too large to be kept, so `fractal undo` cannot bring it back"
         dangers.append(Danger("not kept", "danger", why))
@@ -347,7 +347,7 @@ def approval(
     evidence |= {"dangers": [str(danger) for danger in dangers]} if dangers else {}
     if results:
         evidence["results"] = sorted(results)  # what is approved depends on them
-    elif not _serious(dangers) and (kind := session.run.kind(tool, args)):
+    elif not _serious(dangers) and (kind := session.run.hooks.kind(tool, args)):
         evidence["kind"] = kind
     waiting = replace(step, state="waiting", evidence=evidence)
     session.put(waiting)

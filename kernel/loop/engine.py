@@ -7,11 +7,8 @@ loop that waits for children is woken once more.
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 
 from kernel.document.model import Document, Step, root_id
 from kernel.errors import DocumentError, FractalError, explained, place, raised_as
@@ -21,7 +18,7 @@ from kernel.loop.budget import Amount
 from kernel.loop.child import ended_child, subtree
 from kernel.loop.do import Waiting
 from kernel.loop.end import finish
-from kernel.loop.inbox import Inbox, hear, listen
+from kernel.loop.inbox import listen
 from kernel.loop.run_context import RunContext, Session
 
 POLL = 0.25
@@ -31,39 +28,11 @@ FAULTS = 3
 """Different internal errors after which a loop can still be resumed."""
 
 
-class Clock:
-    """Counts seconds of activity, without the time spent waiting for a person."""
-
-    def __init__(self, earlier: float = 0.0) -> None:
-        self._before = earlier
-        self._since = time.monotonic()
-        self._patient = 0
-
-    def seconds(self) -> float:
-        """Active seconds of this run, including earlier sessions."""
-        return self._before + (0.0 if self._patient else time.monotonic() - self._since)
-
-    @contextmanager
-    def patient(self) -> Generator[None]:
-        """Pause the clock while a person is being asked."""
-        if not self._patient:
-            self._before = self.seconds()
-        self._patient += 1
-        try:
-            yield
-        finally:
-            self._patient -= 1
-            self._since = time.monotonic()
-
-
 class Engine:
     """One session of one run."""
 
-    def __init__(self, run_context: RunContext, inbox: Inbox, clock: Clock) -> None:
+    def __init__(self, run_context: RunContext) -> None:
         self.run_context = run_context
-        self.inbox = inbox
-        run_context.hear = partial(hear, inbox)
-        self.clock = clock
         self.root = root_id(run_context.id)
         self._pending: list[str] = []
         self._tasks: dict[str, asyncio.Task[Outcome | Waiting]] = {}
@@ -184,20 +153,22 @@ class Engine:
             if waits.on != "children" and loop_id not in self._tasks
         ]
         if waiting:
-            for loop_id in listen(self.run_context, self.inbox, waiting):
+            for loop_id in listen(self.run_context, waiting):
                 self.wake(loop_id)
 
     async def _cancel(self) -> None:
         """Stop if somebody has cancelled the run. The message is removed when the documents say so."""
-        for path, message in self.inbox.messages(("cancel",), self.run_context.warn):
+        if (inbox := self.run_context.inbox) is None:
+            return
+        for path, message in inbox.messages(("cancel",), self.run_context.warn):
             why = str(message.get("why", ""))
             await self._stop("cancelled", f"cancelled by {Decider.read(message)}{': ' if why else ''}{why}")
-            self.inbox.taken(path)
+            inbox.taken(path)
             return
 
     def _out_of_time(self) -> bool:
         limit = self.run_context.bounds.seconds
-        return bool(limit) and self.clock.seconds() >= limit and not self.run_context.stopping
+        return bool(limit) and self.run_context.clock.seconds() >= limit and not self.run_context.stopping
 
     async def _stop(self, why: str, by: str = "") -> None:
         """Stop every running loop, children first, and record the reason, and `by` whom, in each document."""

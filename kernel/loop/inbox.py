@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from kernel.document.escaping import fingerprint
 from kernel.document.model import Document, Note, root_id
@@ -28,31 +27,15 @@ from kernel.loop.step_cache import accept_notes
 KINDS = ("answer", "approve", "nudge", "reject")
 
 
-class Inbox(Protocol):
-    """Receives the messages to a run."""
-
-    def messages(
-        self, kinds: Sequence[str], warn: Callable[[str], None]
-    ) -> Iterator[tuple[Path, Mapping[str, Any]]]:
-        """The messages of these kinds, oldest first."""
-        ...
-
-    def set_aside(self, path: Path, error: Exception, warn: Callable[[str], None]) -> None:
-        """Rename an invalid message, so that it is not read again."""
-        ...
-
-    def taken(self, path: Path) -> None:
-        """Remove a processed message."""
-        ...
-
-
-def listen(run_context: RunContext, inbox: Inbox, waiting: list[str]) -> list[str]:
+def listen(run_context: RunContext, waiting: list[str]) -> list[str]:
     """Apply each message to its loop if that is `waiting`; returns the ids to wake.
 
     A message is removed once its effect is on disk or its question is closed. A message to a loop that does
     not wait yet stays. An invalid message is set aside.
     """
     woken: list[str] = []
+    if (inbox := run_context.inbox) is None:
+        return woken
     for path, message in inbox.messages(KINDS, run_context.warn):
         loop_id = str(message.get("loop") or root_id(run_context.id))
         if loop_id in waiting:
@@ -71,12 +54,14 @@ def listen(run_context: RunContext, inbox: Inbox, waiting: list[str]) -> list[st
     return woken
 
 
-def hear(inbox: Inbox, session: Session) -> bool:
+def hear(session: Session) -> bool:
     """Add to §1 what a person has said to the run and this loop has not heard; whether there was anything.
 
     Every loop that asks hears it, until the root has it on disk: that removes the message.
     """
     heard = False
+    if (inbox := session.run.inbox) is None:
+        return heard
     for path, message in inbox.messages(("say",), session.run.warn):
         by, at = Decider.read(message), str(message.get("at", ""))
         note = Note("guidance", str(message.get("text", "")), by.origin, f"{by}, {at}" if at else str(by))

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from kernel.document.redaction import neutralise, redact, shown_name
-from kernel.loop.run_context import FolderChanges
+from kernel.loop.hooks import FolderChanges
 from runtime.sandbox.programs import program, run
 
 LARGEST = 1_000_000

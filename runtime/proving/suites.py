@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from kernel.document.redaction import printed
-from kernel.loop.run_context import FolderChanges
+from kernel.loop.hooks import FolderChanges
 from runtime.sandbox.at_start import is_test
 
 MOST = 50

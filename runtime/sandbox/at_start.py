@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Literal
 from kernel import disk
 from kernel.document.redaction import cut, neutralise, redact
 from kernel.errors import FractalError
-from kernel.loop.run_context import StartTrial
+from kernel.loop.hooks import StartTrial
 from kernel.tools.operations import CommandResult, OperationContext
 from runtime.sandbox.process import run_to_end
 from runtime.sandbox.trees import State

@@ -25,7 +25,7 @@ from kernel.disk import SKIPPED
 from kernel.document.model import Step
 from kernel.document.redaction import shown_name
 from kernel.errors import FractalError, RunLocked
-from kernel.loop.run_context import FolderChanges
+from kernel.loop.hooks import FolderChanges
 from kernel.tools.operations import PROTECTED
 from kernel.tools.own import own_places
 from runtime.sandbox import at_start, restoring

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from playing import put
 
-from kernel.loop.run_context import FolderChanges
+from kernel.loop.hooks import FolderChanges
 from runtime.proving.parsing import CODE, LARGEST, Fault, parse, parses
 
 WRONG = {

@@ -15,7 +15,7 @@ import pytest
 from lanes import until
 from playing import Play, bash, boxed, doing, put, standing
 
-from kernel.loop.run_context import StartTrial
+from kernel.loop.hooks import StartTrial
 from kernel.tools.operations import OperationContext
 from runtime.sandbox.at_start import PLAIN, at_start, copies, is_test
 from runtime.sandbox.sandbox import Sandbox
