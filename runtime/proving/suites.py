@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 
 from kernel.document.redaction import printed
 from kernel.loop.hooks import FolderChanges
-from runtime.sandbox.at_start import is_test
+from runtime.sandbox.tests_by_name import is_test
 
 MOST = 50
 """Test files of one language that are run."""
