@@ -21,8 +21,8 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
+from kernel.asking.responder import estimate_tokens
 from kernel.errors import UsageError
-from kernel.loop.budget import estimate_tokens
 from runtime.memory.embed import Array, Embedder
 from runtime.memory.embed.choosing import resolve_embedder
 from runtime.models.prices import litellm_folder

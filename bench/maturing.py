@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from bench.harness import Figures, markdown, timed
-from kernel.loop.budget import estimate_tokens
+from kernel.asking.responder import estimate_tokens
 from runtime.api.fractal import Fractal
 from runtime.memory.tasks.ledger import NEEDED
 

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from kernel.events import Event as Event
     from kernel.loop.advance import Outcome as Outcome
     from kernel.loop.budget import Bounds as Bounds
+    from kernel.loop.clock import Clock as Clock
     from kernel.loop.do import Waiting as Waiting
-    from kernel.loop.engine import Clock as Clock
     from kernel.loop.engine import Engine as Engine
     from kernel.loop.run_context import Policy as Policy
     from kernel.loop.run_context import RunContext as RunContext
@@ -48,7 +48,8 @@ _PUBLIC = {
     "loop.advance": ("Outcome",),
     "loop.budget": ("Bounds",),
     "loop.do": ("Waiting",),
-    "loop.engine": ("Clock", "Engine"),
+    "loop.clock": ("Clock",),
+    "loop.engine": ("Engine",),
     "loop.run_context": ("Policy", "RunContext"),
     "store.call_log": ("ReplyLog",),
     "store.files": ("FileStore",),

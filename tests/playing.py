@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kernel.asking.responder import Ask, Ladder, Responder
+from kernel.asking.responder import LIFEFORCE, Ask, Ladder, Responder
 from kernel.document.model import Document
 from kernel.errors import Exit
 from kernel.events import Event
@@ -185,3 +185,9 @@ def standing(folder: Path) -> dict[str, tuple[int, bytes]]:
                 raw = path.read_bytes() if stat.S_ISREG(mode) else b""
             found[os.path.relpath(path, folder)] = (mode, raw)
     return found
+
+
+def limited(responder: Responder, lifeforce: float = LIFEFORCE, phases: Collection[str] = ()) -> Responder:
+    """The responder, at this lifeforce a call, for these phases only (empty: all)."""
+    responder.phases, responder.lifeforce = frozenset(phases), lifeforce
+    return responder

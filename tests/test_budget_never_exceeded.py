@@ -23,7 +23,7 @@ from lanes import NIGHT
 from playing import put
 
 from kernel.asking.messages import prompt_tokens
-from kernel.asking.responder import Ask, Ladder, Reply, Usage
+from kernel.asking.responder import Ask, Ladder, Reply, Responder, Tier, Usage
 from kernel.document.escaping import to_json
 from kernel.document.model import Document
 from kernel.events import Event
@@ -38,7 +38,7 @@ ENDS = {"complete", "unverified", "failed", "escalated", "exhausted"}
 
 
 @dataclass
-class Tree:
+class Tree(Responder):
     """A model that plans a random tree; replies and costs depend only on the seed and the ask."""
 
     seed: int
@@ -46,7 +46,7 @@ class Tree:
     priced: bool = True
     calls: int = 0
     name: str = "tree"
-    tier: str = "oversight"
+    tier: Tier = "oversight"
     reads_prompt: bool = True
     lifeforce: float = 3.0  # a call
     before: list[Any] = field(default_factory=list)

@@ -16,7 +16,7 @@ from llm_server import Answer, LlmServer
 from playing import ACCEPT, Play, Played, plan, write
 from starlette.testclient import TestClient
 
-from kernel.asking.responder import Ask, Reply, Tier, Usage
+from kernel.asking.responder import Ask, Reply, Responder, Usage
 from kernel.document.amounts import MOST, MOST_AT_ONCE, clamped
 from kernel.document.markdown import render
 from kernel.document.model import Document, Meta, Section, Step
@@ -36,18 +36,13 @@ NUMBERS: tuple[Any, ...] = (
 NAMES = [f"{str(each)[:12]}-{type(each).__name__}" for each in NUMBERS]
 
 
-class Reporting:
+class Reporting(Responder):
     """A model that reports a usage of its own making."""
 
     name = "reporting"
-    tier: Tier = "worker"
-    reads_prompt = True
 
     def __init__(self, **figures: Any) -> None:
         self.figures = figures
-
-    def offers(self, task: str, document: Document) -> float | None:
-        return 0.5
 
     def estimate(self, ask: Ask) -> Usage:
         return Usage(500, 100, 0.01)

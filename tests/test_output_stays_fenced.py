@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from kernel.asking.prompt import LEAST_TASK, assemble
+from kernel.asking.responder import estimate_tokens
 from kernel.document.model import Document, Fold, Meta, Note, Section, Step
-from kernel.loop.budget import estimate_tokens
 from runtime.api.fractal import shipped_system
 from runtime.catalogue.catalogue import Catalogue
 

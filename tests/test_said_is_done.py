@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from in_process import in_process
-from playing import ACCEPT, Play, by_turns, plan, player, write
+from playing import ACCEPT, Play, by_turns, limited, plan, player, write
 
 from kernel.asking.messages import prompt_text
 from kernel.asking.responder import Ask, Ladder
@@ -18,7 +18,6 @@ from kernel.errors import Exit, UsageError
 from runtime.api.fractal import Fractal
 from runtime.api.live_runs import Runs
 from runtime.models.human import Human
-from runtime.models.ladder import Limited
 from runtime.models.scripted import Scripted
 
 QUICK = {"embedder": "lexical", "fsync": False, "sandbox": "off"}
@@ -188,7 +187,7 @@ def test_a_question_of_check_that_is_asked_again_is_not_counted(work: Path) -> N
         return plan(READ, success=[{"judge": "it reads well"}])
 
     def fractal() -> Fractal:
-        planner = Limited(Scripted(answers), ("turn",))
+        planner = limited(Scripted(answers), phases=("turn",))
         return Fractal(work, settings={**QUICK, "check": "always"}, ladder=Ladder((planner, Human())))
 
     result = asyncio.run(fractal().run("judge the notes"))

@@ -14,9 +14,8 @@ from typing import Any
 from bench.apprentice.reader import EXPLORES, HAZARDS, Advice, advice_in, memory_lines
 from bench.apprentice.tasks import Step, Task, call
 from kernel.asking.messages import prompt_text, prompt_tokens
-from kernel.asking.responder import Ask
+from kernel.asking.responder import Ask, estimate_tokens
 from kernel.document.escaping import to_json
-from kernel.loop.budget import estimate_tokens
 
 ABOUT = ("README.md", "docs/contact.md", "docs/history.md", "docs/rooms.md")
 """What a worker reads who does not know where to begin."""

@@ -13,10 +13,12 @@ The form is that of OpenAI's chat messages:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kernel.asking.responder import Ask
 from kernel.document.escaping import to_json
+
+if TYPE_CHECKING:
+    from kernel.asking.responder import Ask
 
 Message = Mapping[str, Any]
 

@@ -1,4 +1,4 @@
-"""The responder protocol, and the ladder of responders from the cheapest to a person.
+"""The responder, and the ladder of responders from the cheapest to a person.
 
 The responders themselves (models, memory, people) are in the runtime.
 """
@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from math import ceil
 from pathlib import Path
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol
 
+from kernel.asking.messages import prompt_tokens
 from kernel.document.escaping import to_json
 from kernel.document.model import Document
 from kernel.errors import ConfigurationError
@@ -138,40 +140,81 @@ class Waits:
     question: str
 
 
-@runtime_checkable
-class Responder(Protocol):
-    """One rung of the ladder."""
+WINDOW = 128_000
+"""The window of a responder that states none, in tokens."""
+LIFEFORCE = 1.0
+"""Lifeforce of a call of a responder that names none."""
+
+
+def estimate_tokens(text: str) -> int:
+    """Tokens of a text without a tokenizer: its UTF-8 bytes divided by three, rounded up.
+
+    This is conservative: English prose has about four bytes per token, code about three.
+    """
+    return ceil(len(text.encode("utf-8", "surrogatepass")) / 3)
+
+
+class Responder:
+    """One rung of the ladder: all that the loop asks of it. A subclass has a name, and answers.
+
+    Every other member has a default: that of a model that reads the prompt and takes any task.
+    """
+
+    name: str
+    """The name in documents and logs, such as `reflex` or `openai/gpt-5`."""
+    tier: Tier = "worker"
+    """The kind of rung."""
+    reads_prompt: bool = True
+    """Whether it answers from the prompt (a model, a mailbox) or from the document alone (a reflex)."""
+    patient: bool = False
+    """Whether a person answers: the clock of the run waits meanwhile."""
+    phases: frozenset[str] = frozenset()
+    """The phases that it answers; the next rung gets the others. Empty: all."""
+    lifeforce: float = LIFEFORCE
+    """Lifeforce of one call, if the run counts it."""
+    undoes: Literal["", "attempts", "series"] = ""
+    """Which failed attempts are undone before the next one: none, all, or those of several steps."""
+    price: Any = "free"
+    """The price of its calls; None if it is unknown."""
+    context: int | None = None
+    """The window that was set, in tokens."""
 
     @property
-    def name(self) -> str:
-        """The name in documents and logs, such as `reflex` or `openai/gpt-5`."""
-        ...
+    def window(self) -> int:
+        """Tokens that a conversation and its reply may have together."""
+        return self.context or WINDOW
 
     @property
-    def tier(self) -> Tier:
-        """The kind of rung."""
-        ...
+    def window_source(self) -> str:
+        """Where that number comes from."""
+        return "the settings" if self.context else "usual"
 
     @property
-    def reads_prompt(self) -> bool:
-        """Whether it answers from the prompt (a model, a mailbox) or from the document alone (a reflex)."""
-        ...
+    def takes_tools(self) -> bool:
+        """Whether the calls of a turn have the provider's own form."""
+        return False
 
     def offers(self, task: str, document: Document) -> float | None:
         """The confidence (0 to 1) that it can take this attempt; None if it does not accept the task."""
-        ...
+        return 0.5
 
     def estimate(self, ask: Ask) -> Usage:
         """The maximum cost of this ask, which is reserved before the call."""
-        ...
+        return Usage(prompt_tokens(ask, self.count), ask.max_tokens)
 
     async def answer(self, ask: Ask) -> Reply | Waits:
         """Answer or wait. Raises `Declined` to pass, and `ProviderError` or `ConfigurationError`."""
-        ...
+        raise NotImplementedError(f"{type(self).__name__} does not answer")
 
     def count(self, text: str) -> int:
-        """Tokens of a text, by the responder's tokenizer or `budget.estimate_tokens`."""
-        ...
+        """Tokens of a text, by its tokenizer or the conservative estimate."""
+        return estimate_tokens(text)
+
+    def warm(self) -> None:
+        """Prepare for the first ask, such as by loading the model. It does not wait."""
+
+    def ask_window(self) -> None:
+        """Ask the server for the window, if it has not said it."""
 
 
 class Interview(Protocol):
@@ -205,18 +248,16 @@ class Interview(Protocol):
         ...
 
 
-@runtime_checkable
-class Questioner(Responder, Protocol):
+class Questioner(Responder):
     """A responder that fills in a phase by questions instead of one reply."""
 
-    @property
-    def attempts(self) -> int:
-        """Attempts at a task before it hands over. A failed one is undone, and is not counted as a retry."""
-        ...
+    attempts: int = 1
+    """Attempts at a task before it hands over. A failed one is undone, and is not counted as a retry."""
+    undoes: Literal["", "attempts", "series"] = "attempts"
 
-    def fill(self, interview: Interview) -> Coroutine[Any, Any, Mapping[str, Any]]:
+    async def fill(self, interview: Interview) -> Mapping[str, Any]:
         """The reply of the phase as an object; waits for nothing but questions. Raises `Declined` to pass."""
-        ...
+        raise NotImplementedError(f"{type(self).__name__} does not fill in a phase")
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import Any
 from kernel.asking.conversation import by_turns
 from kernel.asking.prompt import Prompt, assemble
 from kernel.asking.replies import Plan, Understanding
-from kernel.asking.responder import Questioner
+from kernel.asking.responder import Questioner, estimate_tokens
 from kernel.asking.turn import TURN
 from kernel.document.model import Document, Note
 from kernel.errors import Exit, LimitReached, UsageError
@@ -32,10 +32,11 @@ from kernel.loop.ask import (
     next_question,
     turn_prompt,
 )
-from kernel.loop.budget import LifeforceNeeded, estimate_tokens
+from kernel.loop.budget import LifeforceNeeded
 from kernel.loop.check import check
 from kernel.loop.do import StepRunner, Waiting
 from kernel.loop.end import clarify, escalate, finish
+from kernel.loop.hooks import hear
 from kernel.loop.planned import PLAN_WAITS, check_plan, is_held, uncertain, write_plan
 from kernel.loop.run_context import RunContext, Session, overseen
 from kernel.loop.step_cache import record_inputs
@@ -180,11 +181,11 @@ async def plan(session: Session) -> Waiting | None:
     if responder:
         session.meta(taker=responder.name)
     if responder and converses(responder):
-        session.run.hear(session)
+        hear(session)
         return begin_turns(session, responder)
     if responder and responder.reads_prompt:
         session.offer_context()
-        session.run.hear(session)
+        hear(session)
     session.save()
     before: list[bool | None] = []
 
@@ -198,7 +199,7 @@ async def plan(session: Session) -> Waiting | None:
     if reply.answer:
         return _answer_directly(session, reply, answer)
     unsure = reply.confidence == "low" and not reply.cannot and not session.doc.note(1, "answer")
-    if unsure and not session.run.review(session, "low"):
+    if unsure and not session.run.hooks.review(session, "low"):
         # every higher rung was asked too, so a person decides
         return clarify(session, uncertain(session, reply), answer.origin)
     if reply.cannot:

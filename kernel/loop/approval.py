@@ -53,7 +53,7 @@ async def check_call(session: Session, step: Step, tool: Tool, args: Mapping[str
     most = session.run.bounds.same_failure
     if failures_without_change(session, replace(step, args=args)) >= most:
         raise OperationFailed(f"the same call failed {most} times already and is not tried again")
-    if not tool.draft and (why := await session.run.admitted(tool)):
+    if not tool.draft and (why := await session.run.hooks.admitted(session.run, tool)):
         raise OperationFailed(why)
 
 
@@ -111,7 +111,7 @@ def _approved_before(
     dangers: Sequence[Danger],
 ) -> str:
     """Who approved this call before; "" if nobody. A serious danger is approved one call at a time."""
-    return "" if _serious(dangers) else run_context.approved(tool, args, guarded, dangers)
+    return "" if _serious(dangers) else run_context.hooks.approved(run_context, tool, args, guarded, dangers)
 
 
 def _serious(dangers: Iterable[Danger]) -> list[Danger]:
@@ -123,7 +123,7 @@ def _need_approval(
 ) -> tuple[list[str], list[Danger]]:
     """The effects and dangers of a call that require approval."""
     guarded = [effect for effect in run_context.policy.approve if effect in tool.effects_of(args)]
-    dangers = [*run_context.guard(tool, args)]
+    dangers = [*run_context.hooks.guard(tool, args)]
     if named := [run_context.shown(path) for path in large_named(run_context, tool, args)]:
         why = f"{', '.join(named[:3])}: too large to be kept, so `fractal undo` cannot bring it back"
         dangers.append(Danger("not kept", "danger", why))
@@ -171,7 +171,7 @@ def approval(
     guarded, dangers = _need_approval(session.run, tool, args)
     if not (guarded or dangers):
         return step, ""
-    files = session.run.names(tool, args)
+    files = session.run.hooks.names(session.run, tool, args)
     call = call_digest(tool.name, args, results or {}, files)
     if step.evidence.get("approved") and step.evidence.get("call") == call:
         return step, ""
@@ -188,7 +188,7 @@ def approval(
     evidence |= {"dangers": [str(danger) for danger in dangers]} if dangers else {}
     if results:
         evidence["results"] = sorted(results)  # what is approved depends on them
-    elif not _serious(dangers) and (kind := session.run.kind(tool, args)):
+    elif not _serious(dangers) and (kind := session.run.hooks.kind(tool, args)):
         evidence["kind"] = kind
     waiting = replace(step, state="waiting", evidence=evidence)
     session.put(waiting)
@@ -204,7 +204,9 @@ def withdrawn(session: Session, step: Step, tool: Tool, results: Mapping[int, st
     if not step.evidence.get("approved"):
         return None
     args = dict(step.args or {})
-    if step.evidence.get("call") == call_digest(tool.name, args, results, session.run.names(tool, args)):
+    if step.evidence.get("call") == call_digest(
+        tool.name, args, results, session.run.hooks.names(session.run, tool, args)
+    ):
         return None
     evidence = {key: value for key, value in step.evidence.items() if key != "approved"}
     return replace(step, state="waiting", evidence=evidence)

@@ -43,10 +43,8 @@ from kernel.loop.budget import (
     shortage,
     with_lifeforce,
 )
-from kernel.loop.run_context import Session, keep_none, overseen
+from kernel.loop.run_context import Session, overseen
 
-WINDOW = 128_000
-"""The window of a responder that states none, in tokens."""
 TURN_TOKENS = 16_000
 """Maximum tokens of the reply of one turn, which may write files; at most an eighth of the window."""
 REFUSED_CHARS = 1_500
@@ -183,7 +181,7 @@ def higher_rung(session: Session, rung: int, *, human: bool = True, phase: str =
 
 def answers_phase(responder: Responder, phase: str) -> bool:
     """Whether this rung may answer the phase. Only some rungs are limited to certain phases."""
-    return phase in getattr(responder, "phases", (phase,))
+    return not responder.phases or phase in responder.phases
 
 
 def planner(session: Session, attempt: int) -> Responder | None:
@@ -211,7 +209,7 @@ def hand_over(session: Session, phase: str, rung: int, higher: int | None, why: 
 def _goes_up(session: Session, higher: int, plan: Plan | TurnReply) -> bool:
     """Whether oversight, the next rung, reviews an uncertain plan instead of making another one."""
     reviews = session.run.ladder.rungs[higher].tier == "oversight" and not plan.ends
-    return reviews and bool(session.run.review(session, plan.confidence))
+    return reviews and bool(session.run.hooks.review(session, plan.confidence))
 
 
 def _unsure(reply: Any) -> bool:
@@ -252,7 +250,7 @@ async def _ask_rung(
         try:
             if reply.truncated:
                 raise ReplyError(f"it was cut off at {request.max_tokens} tokens; answer in fewer words")
-            value = await parsed_reply(session.run.parse, phase, reply.text, gate)
+            value = await parsed_reply(session.run.hooks.parse, phase, reply.text, gate)
             return Answer(value, _origin(responder, reply), phase if responder.reads_prompt else "")
         except ReplyError as error:
             why = cut(str(error), REASON_CHARS, "")
@@ -278,15 +276,10 @@ def turn_prompt(session: Session, responder: Responder, kept: Mapping[str, str] 
         whole=session.whole,
         shelved=shelved,
         place=lambda path: session.run.shown(session.run.artifacts.parent / path),
-        window=window_of(responder),
+        window=responder.window,
         may_split=not session.atomic,
     )
     return conversation(session.doc, sources)
-
-
-def window_of(responder: Responder) -> int:
-    """The tokens that a responder can read and write together."""
-    return int(getattr(responder, "window", 0)) or WINDOW
 
 
 def converses(responder: Responder | None) -> bool:
@@ -343,7 +336,7 @@ def _request(
 def _longest(session: Session, responder: Responder, phase: str) -> int:
     """The most tokens of a reply."""
     usual = session.run.bounds.reply_tokens
-    return max(usual, min(TURN_TOKENS, window_of(responder) // 8)) if phase == TURN else usual
+    return max(usual, min(TURN_TOKENS, responder.window // 8)) if phase == TURN else usual
 
 
 async def _interview(
@@ -472,12 +465,10 @@ async def _reply(session: Session, responder: Responder, request: Ask) -> tuple[
         return earlier, True
     most = _reserve(session, responder, request)
     log.asked(key, responder.name, most, request.form.kind)
-    if problem := session.run.keep_prompt(request):
+    if problem := session.run.hooks.keep_prompt(session.run, request):
         session.emit("warning", message=problem)
-        session.run.keep_prompt = keep_none  # that is said once
     try:
-        patient = getattr(responder, "patient", False)  # a person answers: pause the run's clock
-        with session.run.patient() if patient else nullcontext(), raised_as(ProviderError):
+        with session.run.clock.patient() if responder.patient else nullcontext(), raised_as(ProviderError):
             reply = await responder.answer(request)
         if isinstance(request.on_text, Pieces):
             request.on_text.end()

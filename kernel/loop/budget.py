@@ -18,14 +18,6 @@ from kernel.errors import LimitReached
 from kernel.store.call_log import Totals
 
 
-def estimate_tokens(text: str) -> int:
-    """Tokens of a text without a tokenizer: its UTF-8 bytes divided by three, rounded up.
-
-    This is conservative: English prose has about four bytes per token, code about three.
-    """
-    return ceil(len(text.encode("utf-8", "surrogatepass")) / 3)
-
-
 @dataclass(frozen=True)
 class Bounds:
     """Every limit of the loop, with its default. Source: kernel.md, "Bounds"; the seed's §4.4 and §9."""
@@ -115,8 +107,6 @@ class Amount:
 
 
 UNLIMITED = Amount(10**12, 10**12, inf, inf)
-LIFEFORCE = 1.0
-"""Lifeforce of a call of a model whose rung names none."""
 ROUNDING = 1e-9
 """Sums of fractions may differ by this much."""
 FIRST_REPLY = 600
@@ -154,7 +144,7 @@ def with_lifeforce(responder: Responder, usage: Usage, limit: Amount) -> Usage:
     """The cost of calls of a rung, with their lifeforce if the run counts it. Code and people cost none."""
     if limit.lifeforce == inf or not responder.reads_prompt:
         return usage
-    return replace(usage, lifeforce=getattr(responder, "lifeforce", LIFEFORCE) * usage.calls)
+    return replace(usage, lifeforce=responder.lifeforce * usage.calls)
 
 
 def free_calls(document: Document, spent_by: Callable[[str], Amount]) -> int:

@@ -6,13 +6,14 @@ from dataclasses import replace
 from typing import Any
 
 from kernel.asking.prompt import BACKGROUND, PARENT_TASK, before, fact_line, found_by_itself
+from kernel.asking.responder import estimate_tokens
 from kernel.document.escaping import to_json
 from kernel.document.model import ACCEPTED, Document, Meta, Note, Section, Step, child_id, now
 from kernel.document.redaction import redact
 from kernel.document.references import references
 from kernel.document.texts import cut
 from kernel.errors import DocumentError
-from kernel.loop.budget import equal_share, estimate_tokens
+from kernel.loop.budget import equal_share
 from kernel.loop.run_context import Session, overseen, skills_of
 
 HANDED_CHARS = 1200
@@ -44,7 +45,7 @@ def child_document(session: Session, step: Step) -> Document:
         child_id_at(session, step),
         parent.run,
         level=_LEVELS[min(depth, 2)],
-        type=session.run.guide(step),
+        type=session.run.hooks.guide(session.run, step),
         parent=parent.id,
         depth=depth,
         created=now(),

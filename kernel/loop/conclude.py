@@ -19,8 +19,9 @@ from kernel.loop.check import accept, judged, tells, write_evidence
 from kernel.loop.criteria import Finding, proven, reason
 from kernel.loop.do import SUCCEEDED
 from kernel.loop.end import escalate
+from kernel.loop.hooks import Proved
 from kernel.loop.proof import acted, demanded, grounded
-from kernel.loop.run_context import Proved, Session
+from kernel.loop.run_context import Session
 from kernel.loop.step_cache import record_inputs
 
 CALL_FAILED = (
@@ -46,7 +47,7 @@ async def conclude(session: Session, turn: int, proposed: Note) -> bool:
     if not proposed.text.strip():
         return _held(session, turn, NO_ANSWER)
     since = await criteria.since_the_start(session)
-    proved = session.run.prove(session, proposed.text, since)
+    proved = session.run.hooks.prove(session, proposed.text, since)
     known = session.doc.text(2, "success criteria")
     tests = "" if to_json(proved.tests) in known else proved.tests
     findings, changed, diffs = await criteria.gather_evidence(session, since, tests)

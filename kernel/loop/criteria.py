@@ -34,7 +34,8 @@ from kernel.errors import (
 )
 from kernel.loop.approval import APPROVED, CHECKS_WAIT, checks_of, unapproved
 from kernel.loop.do import SUCCEEDED
-from kernel.loop.run_context import AtStart, Check, FolderChanges, Session, results_of, skills_of
+from kernel.loop.hooks import AtStart, Check, FolderChanges
+from kernel.loop.run_context import Session, results_of, skills_of
 from kernel.tools.operations import OperationContext
 
 SEARCHED = 1_000_000
@@ -314,7 +315,7 @@ async def baseline(
         if (
             bash
             and "run" in criterion
-            and (dangers := session.run.guard(bash, {"command": criterion["run"]}))
+            and (dangers := session.run.hooks.guard(bash, {"command": criterion["run"]}))
         ):
             raise ReplyError(f"success: {criterion['run']}: {dangers[0]}; a criterion only looks")
         if "same" in criterion:
@@ -379,7 +380,7 @@ async def _at_the_start(
             path = context.shown(context.readable(str(criterion["file"])))
             if path in since.moved:
                 return await _file_then(path, criterion.get("has"), since)
-    return (await check_criterion(criterion, context, lambda _: None, None, session.run.checks)).passed
+    return (await check_criterion(criterion, context, lambda _: None, None, session.run.hooks.checks)).passed
 
 
 async def _file_then(path: str, has: Any, since: FolderChanges) -> bool | None:
@@ -427,7 +428,7 @@ async def gather_evidence(
     the touched tests, which are run beside the criteria.
     """
     findings: list[Finding] = []
-    for trial in await session.run.trials(session):
+    for trial in await session.run.hooks.trials(session):
         findings.append(Finding({"draft": trial.unit}, None, trial.passed, trial.note))
     snapshots = session.run.snapshots
     kept = snapshots is not None and not snapshots.why_not() and not (since and since.unknown)
@@ -536,7 +537,7 @@ async def _after(session: Session, criterion: dict[str, Any], since: FolderChang
         step = session.doc.steps.get(n)
         return session.whole(step) if step and step.state in SUCCEEDED else None
 
-    return await check_criterion(criterion, context, result_of, since, session.run.checks)
+    return await check_criterion(criterion, context, result_of, since, session.run.hooks.checks)
 
 
 def baseline_note(success: Sequence[Mapping[str, Any]], before: Sequence[bool | None]) -> str:

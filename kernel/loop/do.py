@@ -354,7 +354,7 @@ class StepRunner:
                 self._unknown(step, f"the child's document is broken: {error}")
                 continue
             if child is not None:
-                taught = self.session.run.taught(child)
+                taught = self.session.run.hooks.taught(self.session.run, child)
                 self._end(ended_child(self.session, step, child))
                 if taught:
                     self._learn(taught, step, child)

@@ -129,5 +129,5 @@ def attempt_notes(session: Session) -> list[Note]:
     if undone := session.doc.text(4, "undone"):
         notes.append(Note("undone then", undone))
     if any(note.source == FOLDER for note in session.doc.section(1).notes):
-        notes.append(Note(FOLDER, session.run.listing()))
+        notes.append(Note(FOLDER, session.run.hooks.listing(session.run)))
     return notes

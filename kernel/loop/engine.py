@@ -7,11 +7,8 @@ loop that waits for children is woken once more.
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Callable, Collection, Generator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
-from typing import Protocol
 
 from kernel.document.model import Document, Step, root_id
 from kernel.errors import DocumentError, FractalError, explained, place, raised_as
@@ -29,55 +26,11 @@ FAULTS = 3
 """Different internal errors after which a loop can still be resumed."""
 
 
-class Inbox(Protocol):
-    """What is said to a run while it goes on."""
-
-    def listen(self, run_context: RunContext, waiting: Collection[str]) -> list[str]:
-        """Apply what answers these waiting loops to their documents; returns the ids of those to wake."""
-        ...
-
-    def hear(self, session: Session) -> bool:
-        """Add to §1 what this loop has not heard; whether there was anything."""
-        ...
-
-    def cancelled(self, warn: Callable[[str], None]) -> tuple[str, Callable[[], None]] | None:
-        """Who has cancelled the run and why, and what removes the message; None if nobody has."""
-        ...
-
-
-class Clock:
-    """Counts seconds of activity, without the time spent waiting for a person."""
-
-    def __init__(self, earlier: float = 0.0) -> None:
-        self._before = earlier
-        self._since = time.monotonic()
-        self._patient = 0
-
-    def seconds(self) -> float:
-        """Active seconds of this run, including earlier sessions."""
-        return self._before + (0.0 if self._patient else time.monotonic() - self._since)
-
-    @contextmanager
-    def patient(self) -> Generator[None]:
-        """Pause the clock while a person is being asked."""
-        if not self._patient:
-            self._before = self.seconds()
-        self._patient += 1
-        try:
-            yield
-        finally:
-            self._patient -= 1
-            self._since = time.monotonic()
-
-
 class Engine:
     """One session of one run."""
 
-    def __init__(self, run_context: RunContext, inbox: Inbox, clock: Clock) -> None:
+    def __init__(self, run_context: RunContext) -> None:
         self.run_context = run_context
-        self.inbox = inbox
-        run_context.hear = inbox.hear
-        self.clock = clock
         self.root = root_id(run_context.id)
         self._pending: list[str] = []
         self._tasks: dict[str, asyncio.Task[Outcome | Waiting]] = {}
@@ -197,20 +150,21 @@ class Engine:
             for loop_id, waits in self._waiting.items()
             if waits.on != "children" and loop_id not in self._tasks
         ]
-        if waiting:
-            for loop_id in self.inbox.listen(self.run_context, waiting):
+        if waiting and (inbox := self.run_context.inbox):
+            for loop_id in inbox.listen(self.run_context, waiting):
                 self.wake(loop_id)
 
     async def _cancel(self) -> None:
         """Stop if somebody has cancelled the run. The message is removed when the documents say so."""
-        if cancelled := self.inbox.cancelled(self.run_context.warn):
+        inbox = self.run_context.inbox
+        if inbox and (cancelled := inbox.cancelled(self.run_context.warn)):
             why, taken = cancelled
             await self._stop("cancelled", why)
             taken()
 
     def _out_of_time(self) -> bool:
         limit = self.run_context.bounds.seconds
-        return bool(limit) and self.clock.seconds() >= limit and not self.run_context.stopping
+        return bool(limit) and self.run_context.clock.seconds() >= limit and not self.run_context.stopping
 
     async def _stop(self, why: str, by: str = "") -> None:
         """Stop every running loop, children first, and record the reason, and `by` whom, in each document."""

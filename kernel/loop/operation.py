@@ -176,7 +176,7 @@ def _told(session: Session, step: Step) -> Step:
     told = [
         f"it wrote {name}. {danger}"
         for name in names
-        for danger in session.run.guard(write, {"path": name, "content": ""})
+        for danger in session.run.hooks.guard(write, {"path": name, "content": ""})
         if danger.rule not in asked
     ]
     for each in told:

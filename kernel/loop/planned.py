@@ -49,7 +49,7 @@ async def check_plan(session: Session, reply: Plan) -> list[bool | None]:
         retry=retry,
         earlier=[n for n, step in session.doc.steps.items() if step.state == "done"],
         tasks=tasks(session),
-        checks=session.run.checks,
+        checks=session.run.hooks.checks,
         coded=by_code,
     )
     if reply.ends:
@@ -70,11 +70,11 @@ def uncertain(session: Session, plan: Plan) -> str:
 
 def _will_be_held(session: Session, reply: Plan) -> bool:
     """Whether somebody has to approve a plan before it starts, or may have to because it is dangerous."""
-    if session.doc.meta.extra.get("plan_only") or session.run.review(session, reply.confidence):
+    if session.doc.meta.extra.get("plan_only") or session.run.hooks.review(session, reply.confidence):
         return True
     known = session.catalogue.tools
     calls = [(known[each.tool], each.args) for each in reply.steps if each.tool in known and each.args]
-    return any(not tool.guided and session.run.guard(tool, args) for tool, args in calls)
+    return any(not tool.guided and session.run.hooks.guard(tool, args) for tool, args in calls)
 
 
 def write_plan(session: Session, plan: Plan, origin: str, before: Sequence[bool | None]) -> None:
@@ -99,7 +99,7 @@ def write_plan(session: Session, plan: Plan, origin: str, before: Sequence[bool 
     session.doc = session.doc.with_section(2, replace(session.doc.section(2), steps=steps))
     if dangers := known_dangers(session):
         session.note(2, "dangers", dangers)
-    if why := session.run.review(session, reply.confidence):
+    if why := session.run.hooks.review(session, reply.confidence):
         session.note(2, REVIEW, why)
 
 

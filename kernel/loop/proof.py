@@ -44,7 +44,7 @@ def acted(session: Session) -> bool:
 
 def demanded(session: Session) -> Literal["look", "change", "open"]:
     """What the loop's task demands, with what people have added to it."""
-    demand = session.run.demand
+    demand = session.run.hooks.demand
     added = (note.text for note in session.doc.section(1).notes if note.key in ("answer", "guidance"))
     if any(demand(text) == "change" for text in added):
         return "change"
@@ -103,7 +103,7 @@ def grounded(session: Session, output: str) -> bool:
         for step in session.doc.steps.values()
         if step.state == "done" and not step.evidence.get("unverified") and not _knows_nothing(step)
     ]
-    return session.run.grounded(output, session.doc.text(1, "task"), seen, demanded(session) == "open")
+    return session.run.hooks.grounded(output, session.doc.text(1, "task"), seen, demanded(session) == "open")
 
 
 def unanswered(session: Session, output: str) -> bool:

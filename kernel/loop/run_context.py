@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any
 
 from kernel.asking.prompt import found_by_itself
-from kernel.asking.replies import Parse, parse_strictly
-from kernel.asking.responder import Ask, Ladder, Usage
+from kernel.asking.responder import Ladder, Usage
 from kernel.document.model import Document, Fold, Note, Step, now, root_id
 from kernel.document.references import in_shell, problem_in, references, substitute
 from kernel.errors import OperationFailed
@@ -28,184 +26,13 @@ from kernel.loop.budget import (
     free_calls,
     open_shares,
 )
+from kernel.loop.clock import Clock
+from kernel.loop.hooks import Hooks, Inbox, Snapshots
 from kernel.store.call_log import ReplyLog
 from kernel.store.files import Store
 from kernel.tools.operations import Drafts, OperationContext, Sandbox
 from kernel.tools.running import Runner
-from kernel.tools.tool import Catalogue, Danger, Guard, Tool
-
-Admitted = Callable[[Tool], Awaitable[str]]
-"""Returns why a tool may not be used; "" if it may. A changed program is tested again."""
-
-ApprovedBefore = Callable[[Tool, Mapping[str, Any], Sequence[str], Sequence[Danger]], str]
-"""Returns who has approved a call with these effects and dangers before; "" if nobody."""
-
-Hear = Callable[["Session"], bool]
-"""Adds to §1 what a person has said to the run since; whether there was anything. The next save writes it."""
-
-Review = Callable[["Session", str], str]
-"""Returns why a loop's plan of this confidence needs approval before DO; "" if it does not."""
-
-Hidden = Callable[[Document], Collection[str]]
-"""Returns the names of the tools that a loop may not know."""
-
-Guide = Callable[[Step], str]
-"""Returns the guided tool whose instructions the child of a step follows."""
-
-Taught = Callable[[Document], str]
-"""Takes up what the ended child of a step teaches; returns guidance for the loop of that step."""
-
-Offered = Callable[[Document], Iterable[Note]]
-"""Returns the notes of §1 with the context that a run finds by itself for a loop."""
-
-
-@dataclass(frozen=True)
-class FolderChanges:
-    """The changes of the folder since the start of the run."""
-
-    moved: Collection[str] = ()  # the paths that differ
-    there: Callable[[], Collection[str]] = tuple  # the files at the start
-    before: Callable[[str], str] = lambda path: ""  # the text of a file at the start; "" if it had none
-    unknown: str = ""  # why the changes are unknown
-    lines: Sequence[str] = ()  # one per changed file
-    diffs: Sequence[tuple[str, str]] = ()  # name and diff of each changed text
-
-
-@dataclass(frozen=True)
-class StartTrial:
-    """What a command did on the folder as it was at the start of the run.
-
-    `ran` is False where nothing is shown by it: it was not run (`exit` is None), or its exit code tells
-    nothing about the folder. `note` says why, and where it ran if that was not the sandbox; "" otherwise.
-    """
-
-    exit: int | None
-    ran: bool
-    output: str = ""
-    note: str = ""
-
-
-class AtStart(Protocol):
-    """Tries commands on a copy of the folder as it was at the start of a run."""
-
-    async def try_at_start(
-        self, run: str, command: str, context: OperationContext, *, tests: bool, seconds: float
-    ) -> StartTrial:
-        """Run a line of bash on the copy; `tests`: with today's test files laid over it."""
-        ...
-
-    async def try_now(
-        self, run: str, command: str, context: OperationContext, *, seconds: float
-    ) -> StartTrial:
-        """Run it on a copy of the folder as it is now, in which it may write."""
-        ...
-
-
-class Snapshots(Protocol):
-    """Snapshots of the folder before and after each step that may change it."""
-
-    @property
-    def large(self) -> tuple[Path, ...] | None:
-        """Files too large for a snapshot; None before the first snapshot."""
-        ...
-
-    def why_not(self) -> str:
-        """Why nothing in this folder can be restored; "" if it can."""
-        ...
-
-    def turn(self, waits: Callable[[], None] = ...) -> AbstractAsyncContextManager[None]:
-        """Exclusive use of the folder; `waits` is called once if another run is using it."""
-        ...
-
-    def sweep(self) -> None:
-        """Remove the temporary files of a dead process."""
-        ...
-
-    async def taken(self, run: str) -> str:
-        """Take a snapshot, within a turn; returns its id, "" if that is impossible."""
-        ...
-
-    async def evidence(self, run: str, step: int, before: str) -> dict[str, Any]:
-        """The evidence of what a step changed since a snapshot; within a turn."""
-        ...
-
-    async def since_start(self, run: str) -> FolderChanges | None:
-        """The changes since the start of the run; None if no step could change anything."""
-        ...
-
-    def at_start(self) -> AbstractAsyncContextManager[AtStart]:
-        """Commands on the folder as it was at the start of a run; those of one context share the copies."""
-        ...
-
-    async def take_back(self, run: str, steps: Iterable[Step]) -> list[str]:
-        """Undo the changes of these steps, the newest first; one line per file. Raises `UsageError`."""
-        ...
-
-    def has(self, tree: str, paths: Collection[str]) -> bool:
-        """Whether all of these paths can be restored from a snapshot."""
-        ...
-
-    def restore(self, tree: str, paths: Collection[str], absent: Collection[str] = ()) -> None:
-        """Restore these paths from a snapshot, and remove the `absent` ones."""
-        ...
-
-
-@dataclass(frozen=True)
-class Trial:
-    """The result of a draft's test; `passed` is None if only a person or a comparison can decide."""
-
-    unit: str
-    passed: bool | None
-    note: str
-
-
-Check = Callable[[Mapping[str, Any], Path, FolderChanges | None], tuple[bool | None, str]]
-"""Decides a criterion `check` in the folder: whether it holds (None: not known), and what was found."""
-
-Demand = Callable[[str], Literal["look", "change", "open"]]
-"""Tells whether a task only asks to be told something, orders a change, or cannot be read."""
-
-Grounded = Callable[[str, str, Sequence[tuple[str, str]], bool], bool]
-"""Whether an answer to a task stands in what calls returned, given as pairs of the call and its result.
-
-The last argument: whether it may say nothing else.
-"""
-
-Understand = Callable[[Document, int], tuple[str, str]]
-"""Returns what a first message shows of the folder, within so many characters: the names, and the text."""
-
-
-@dataclass(frozen=True)
-class Proved:
-    """What code shows by itself of an answer."""
-
-    findings: Sequence[tuple[Mapping[str, Any], bool | None, str]] = ()  # criterion, whether it holds, why
-    doubts: Sequence[str] = ()  # what of the answer stands in no result
-    claims: Sequence[str] = ()  # what it says was tested, and was not
-    tests: str = ""  # the command that runs the touched tests
-    counts: Callable[[str], str] = lambda output: ""  # what a run of tests counted, by its output
-
-
-Prove = Callable[["Session", str, FolderChanges | None], Proved]
-"""Returns what code shows by itself of the answer that a loop proposes, with the changes since the start."""
-
-Trials = Callable[["Session"], Awaitable[Sequence[Trial]]]
-"""Tests the drafts of a loop, as evidence for CHECK."""
-
-
-async def no_trials(session: Session) -> Sequence[Trial]:
-    """The default: no drafts."""
-    return ()
-
-
-async def admit_all(tool: Tool) -> str:
-    """The default: every tool may be used."""
-    return ""
-
-
-def keep_none(ask: Ask) -> str:
-    """The default: no prompt is kept."""
-    return ""
+from kernel.tools.tool import Catalogue, Tool
 
 
 @dataclass(frozen=True)
@@ -259,35 +86,13 @@ class RunContext:
     changing: asyncio.Lock = field(default_factory=asyncio.Lock)  # held by the call that may change files
     snapshots: Snapshots | None = None
     places: tuple[Path, ...] = ()  # readable folders elsewhere: the git directory of a worktree
-    guard: Guard = lambda tool, args: ()
-    kind: Callable[[Tool, Mapping[str, Any]], str] = lambda tool, args: ""
-    """Names the kind of a call for an approval of all of its kind; "" if it is of none."""
-    names: Callable[[Tool, Any], Mapping[str, str]] = lambda tool, args: {}
-    """The files that a call names, each with the digest of its content: an approval is for these, too."""
-    approved: ApprovedBefore = lambda tool, args, guarded, dangers: ""
     approved_kinds: list[Mapping[str, Any]] = field(default_factory=list[Mapping[str, Any]])
     """The kinds that a person has approved for the rest of the run, as the root's META has them."""
     runners: Mapping[str, Runner] = field(default_factory=dict[str, Runner])  # by the scheme of `run:`
-    admitted: Admitted = admit_all
-    trials: Trials = no_trials
-    checks: Mapping[str, Check] = field(default_factory=dict[str, Check])  # by the name in a criterion
-    demand: Demand = lambda task: "open"
-    grounded: Grounded = lambda answer, task, seen, wholly: False
-    offered: Offered = lambda document: ()
-    listing: Callable[[], str] = lambda: ""  # of the folder
-    understand: Understand = lambda document, characters: ("", "")
-    prove: Prove = lambda session, answer, changes: Proved()
-    hear: Hear = lambda session: False
-    review: Review = lambda session, confidence: ""
-    hidden: Hidden = lambda document: ()
-    guide: Guide = lambda step: step.tool or "task"
-    taught: Taught = lambda child: ""
-    parse: Parse = parse_strictly  # of a reply's text
+    hooks: Hooks = field(default_factory=Hooks)
     listener: Listener = silent
-    keep_prompt: Callable[[Ask], str] = keep_none
-    """Keeps what an ask sends to a model, for people; returns why that failed, or ""."""
-    seconds: Callable[[], float] = lambda: 0.0  # of activity
-    patient: Callable[[], AbstractContextManager[None]] = nullcontext  # pauses the clock
+    clock: Clock = field(default_factory=Clock)
+    inbox: Inbox | None = None  # of the messages to the run
     limit: Amount = UNLIMITED  # of the whole run, from its root's document
     deadline: str = ""
     stopping: str = ""  # interrupted, exhausted or cancelled, while the run is being stopped
@@ -342,7 +147,7 @@ class Session:
     @property
     def catalogue(self) -> Catalogue:
         """The tools that this loop knows."""
-        return self.run.catalogue.without(self.run.hidden(self.doc))
+        return self.run.catalogue.without(self.run.hooks.hidden(self))
 
     @property
     def teaches(self) -> bool:
@@ -379,7 +184,7 @@ class Session:
     def offer_context(self) -> None:
         """Add to §1, once, what the run finds by itself: prompts are derived from the document alone."""
         if not any(found_by_itself(note.source) for note in self.doc.section(1).notes):
-            self.doc = self.doc.with_notes(1, *self.run.offered(self.doc))
+            self.doc = self.doc.with_notes(1, *self.run.hooks.offered(self))
 
     def meta(self, **changes: Any) -> None:
         """Change META. The next save writes it."""
@@ -465,7 +270,7 @@ class Session:
         total: dict[str, Any] = {"calls": 0, "prompt_tokens": 0, "completion_tokens": 0}
         total |= {"instruction_tokens": instructions} | whole.as_dict()
         if self.root:
-            total["seconds"] = round(self.run.seconds(), 3)
+            total["seconds"] = round(self.run.clock.seconds(), 3)
         return total
 
     def whole(self, step: Step, *, exact: bool = False) -> str:

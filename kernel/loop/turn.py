@@ -41,11 +41,12 @@ from kernel.document.references import references
 from kernel.errors import ReplyError
 from kernel.loop import criteria
 from kernel.loop.approval import failures_without_change, known_dangers, repeats
-from kernel.loop.ask import Answer, Gate, ask, reader, window_of
+from kernel.loop.ask import Answer, Gate, ask, reader
 from kernel.loop.child import tasks
 from kernel.loop.conclude import SAID_MEANWHILE, conclude
 from kernel.loop.do import StepRunner, Waiting, unanswered
 from kernel.loop.end import attempt_notes, clarify, escalate
+from kernel.loop.hooks import hear
 from kernel.loop.planned import PLAN_WAITS, REVIEW, check_plan, first_turn, is_held, uncertain, write_plan
 from kernel.loop.run_context import Session, unready
 from kernel.loop.step_cache import record_inputs
@@ -64,7 +65,7 @@ def prepare(session: Session, responder: Responder, shelve: Callable[[str, str],
     `shelve` keeps the text that the first message shows, and returns its place; by default in the store.
     """
     shelve = shelve or session.run.store.shelve
-    window = window_of(responder)
+    window = responder.window
     offered = session.doc.note(1, SHOWN) is not None  # in an earlier attempt
     _leave_out(session, 1, lambda note: note.key in (SHOWN, INDEX))
     _leave_out(session, 2, lambda note: note.key == "work")
@@ -72,7 +73,7 @@ def prepare(session: Session, responder: Responder, shelve: Callable[[str, str],
     if not offered:
         session.offer_context()
     name = f"{session.id}.shown-{session.doc.meta.attempt}.md"
-    listed, text = session.run.understand(session.doc, offer_limit(window))
+    listed, text = session.run.hooks.understand(session, offer_limit(window))
     if text:
         _leave_out(session, 1, lambda note: note.source == FOLDER or note.source.startswith(NAMED))
         session.note(1, SHOWN, listed, "tool:read", shelve(name, text))
@@ -183,7 +184,7 @@ def _gate(session: Session, before: list[bool | None]) -> Gate:
 def _is_unsure(session: Session, plan: Sketch | Plan) -> bool:
     """Whether a person has to say how it goes on: every higher rung was asked, too."""
     answered = session.doc.note(1, "answer")
-    return plan.confidence == "low" and not answered and not session.run.review(session, "low")
+    return plan.confidence == "low" and not answered and not session.run.hooks.review(session, "low")
 
 
 def _begin_plan(session: Session, plan: Plan, answer: Answer, before: Sequence[bool | None]) -> None:
@@ -289,7 +290,7 @@ def _plan_demanded(session: Session, confidence: str) -> str:
     if dangers := known_dangers(session):
         _leave_out(session, 2, lambda note: note.key == "dangers")
         session.note(2, "dangers", dangers)
-    return session.run.review(session, confidence)
+    return session.run.hooks.review(session, confidence)
 
 
 def _hold(session: Session, why: str, turn: int) -> None:
@@ -429,7 +430,7 @@ def _stuck(session: Session) -> str:
 
 def _hear(session: Session, last: int) -> None:
     """Take up what a person has said meanwhile: it follows the last turn, whose answer is void."""
-    session.run.hear(session)
+    hear(session)
     said = said_in(session.doc)
     if not last:
         session.meta(extra={**session.doc.meta.extra, "heard": [len(said), len(said)]})

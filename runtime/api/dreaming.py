@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,8 @@ from runtime.workspace.workspace import is_locked
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from kernel.loop.run_context import FolderChanges, RunContext
+    from kernel.loop.hooks import FolderChanges
+    from kernel.loop.run_context import RunContext
     from runtime.api.fractal import Fractal
     from runtime.memory.dream.archive import UndoResult
     from runtime.memory.dream.dreamer import RehearsedStage
@@ -188,7 +190,7 @@ def asking(fractal: Fractal, run_context: RunContext, id: str) -> Asking | None:
         run_context.log,
         run_context.bounds,
         id,
-        keep_prompt=run_context.keep_prompt,
+        keep_prompt=partial(run_context.hooks.keep_prompt, run_context),
     )
     return found or None
 

@@ -19,7 +19,7 @@ from kernel.errors import Exit, FractalError, StorageError, UsageError
 from kernel.events import Event, Listener, now, silent
 from kernel.loop.advance import Outcome, next_prompt
 from kernel.loop.do import Waiting
-from kernel.loop.engine import Clock, Engine
+from kernel.loop.engine import Engine
 from kernel.loop.run_context import Policy, RunContext, Session, overseen
 from kernel.store.files import FileStore
 from kernel.tools.tool import Tool
@@ -347,7 +347,7 @@ class Fractal(Reader):
         ladder = self._ladder_of(tool)  # raises for a wrong setting, before anything is written
         run = id or self.workspace.new_run()
         with self.workspace.claimed(run) as folder, run_lock(folder), self._reserved(run) as lifeforce:
-            run_context, clock, servers = run_context_of(self, run, ladder)
+            run_context, servers = run_context_of(self, run, ladder)
             known = run_context.catalogue.without(self._revoked())
             if tool and tool != DREAM and not known.guided(tool):
                 raise UsageError(f"{tool} guides no loop" if tool in known.tools else known.unknown(tool))
@@ -368,7 +368,7 @@ class Fractal(Reader):
             run_context.store.save(document)
             self._emit_start(document)
             policy = self._policy(plan_only=plan_only, yes=yes)
-            return await self._drive(run_context, folder, clock, servers, policy)
+            return await self._drive(run_context, folder, servers, policy)
 
     @one_of_many
     async def call(self, tool: str, args: Mapping[str, Any], *, yes: bool = False) -> RunResult:
@@ -378,13 +378,13 @@ class Fractal(Reader):
         """
         run = self.workspace.new_run()
         with self.workspace.claimed(run) as folder, run_lock(folder), self._reserved(run) as lifeforce:
-            run_context, clock, servers = run_context_of(self, run, self._ladder_of(CALL))
+            run_context, servers = run_context_of(self, run, self._ladder_of(CALL))
             bounds = replace(self.config.bounds(), lifeforce=lifeforce)
             document = call_document(run_context, callable_tool(run_context, tool), args, bounds)
             document = document.having(extra=self._meta_names("", ""))
             run_context.store.save(document)
             self._emit_start(document)
-            return await self._drive(run_context, folder, clock, servers, self._policy(yes=yes))
+            return await self._drive(run_context, folder, servers, self._policy(yes=yes))
 
     @builds_what_it_lacked
     @one_of_many
@@ -415,7 +415,7 @@ class Fractal(Reader):
             limits = raised(root, replace(self.config.bounds(), lifeforce=lifeforce), flags=self._flags())
             earlier, seconds = active_before(folder, root), float(limits["seconds"])
             ladder = self._ladder_of(root.meta.type)
-            run_context, clock, servers = run_context_of(self, run, ladder, earlier=earlier, seconds=seconds)
+            run_context, servers = run_context_of(self, run, ladder, earlier=earlier, seconds=seconds)
             move_to(self, run_context, place, made)
             run_context.store.sweep()
             policy = self._policy(assume=assumed(root_id(run), assume), yes=yes)
@@ -426,7 +426,7 @@ class Fractal(Reader):
                 return result_of(root, folder / f"{root.meta.id}.md", Waiting("nothing"))
             begin_session(run_context, root)
             self._emit_start(root)
-            return await self._drive(run_context, folder, clock, servers, policy)
+            return await self._drive(run_context, folder, servers, policy)
 
     def to_resume(self) -> str:
         """The run that `resume` takes: the one that a person has edited or decided last.
@@ -558,7 +558,7 @@ class Fractal(Reader):
         return Fractal(self.workspace.folder, settings={**self._flags(), **settings}, ladder=ladder, **more)
 
     async def _drive(
-        self, run_context: RunContext, folder: Path, clock: Clock, servers: Servers, policy: Policy
+        self, run_context: RunContext, folder: Path, servers: Servers, policy: Policy
     ) -> RunResult:
         run_context.policy = policy
         self.workshop.begin(run_context)
@@ -570,7 +570,7 @@ class Fractal(Reader):
         stopped: asyncio.CancelledError | None = None
         async with servers:
             try:
-                result = await self._driven(run_context, folder, clock)
+                result = await self._driven(run_context, folder)
             except asyncio.CancelledError as error:  # raised below, when everything is saved
                 stopped = error
                 result = self._result(run_context, folder, Outcome("interrupted", Exit.INTERRUPTED))
@@ -617,13 +617,13 @@ class Fractal(Reader):
             except (FractalError, OSError) as error:
                 warn(f"its trace is not sent: {error}")
 
-    async def _driven(self, run_context: RunContext, folder: Path, clock: Clock) -> RunResult:
+    async def _driven(self, run_context: RunContext, folder: Path) -> RunResult:
         with trust.watching(self.workspace.root), pinned.held(self.pins):
-            return await self._driven_on(run_context, folder, clock)
+            return await self._driven_on(run_context, folder)
 
-    async def _driven_on(self, run_context: RunContext, folder: Path, clock: Clock) -> RunResult:
+    async def _driven_on(self, run_context: RunContext, folder: Path) -> RunResult:
         while True:
-            engine = Engine(run_context, Inbox(folder), clock)
+            engine = Engine(run_context)
             run_context.store = FileStore(folder, engine.wake, fsync=self.config.fsync)
             run_context.stopping = ""
             messaging.weigh(self, folder)
@@ -634,7 +634,7 @@ class Fractal(Reader):
                     self._leave(run_context.id, *found)
                     continue
                 result = self._result(run_context, folder, got)  # oversight may have spent something
-            with clock.patient():
+            with run_context.clock.patient():
                 reply = await ask(self._person, result, asked, plan_only=run_context.policy.plan_only)
             if not (self._person and reply):
                 return result

@@ -22,7 +22,8 @@ from runtime.text.lines import flat, shortened
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from kernel.loop.run_context import FolderChanges, RunContext
+    from kernel.loop.hooks import FolderChanges
+    from kernel.loop.run_context import RunContext
     from kernel.tools.operations import Result
     from runtime.api.fractal import Fractal
     from runtime.memory.facts.goals import Step

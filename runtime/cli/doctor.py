@@ -184,7 +184,7 @@ def _model(fractal: Fractal) -> Found:
     if keys and not config.api_base:
         return BAD, f"{names}: no key", f"set {', '.join(keys)} in the environment"
     with suppress(FractalError):  # reported by the check of the ladder
-        unknown = [rung.name for rung in tuple(fractal.ladder) if getattr(rung, "price", "free") is None]
+        unknown = [rung.name for rung in tuple(fractal.ladder) if rung.price is None]
         if config.usd is not None and unknown:
             return FAIR, f"{names}: no price is known", unpriced(unknown[0], config.usd)
     key = next(filter(os.environ.get, KEYS), "") if not (config.model or config.ladder) else ""
@@ -304,7 +304,7 @@ def _pings(fractal: Fractal) -> Iterator[Check]:
     from runtime.models.speed import ping
 
     for rung in fractal.ladder:
-        if rung.reads_prompt and not getattr(rung, "patient", False):
+        if rung.reads_prompt and not rung.patient:
             try:
                 yield Check(f"ping {rung.name}", GOOD, f"answered in {asyncio.run(ping(rung)):.1f} s")
             except FractalError as error:

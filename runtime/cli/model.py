@@ -29,7 +29,7 @@ def model(tries: bool, **settings: Any) -> None:
     fractal = opened(**settings)
     rows = [_row(rung) for rung in fractal.ladder]
     for rung, row in zip(fractal.ladder, rows, strict=True):
-        if tries and rung.reads_prompt and not getattr(rung, "patient", False):
+        if tries and rung.reads_prompt and not rung.patient:
             from runtime.models.speed import speed
 
             if not wants_json():
@@ -61,11 +61,11 @@ def model(tries: bool, **settings: Any) -> None:
 
 def _row(rung: Responder) -> dict[str, Any]:
     form = "json" if rung.reads_prompt else "-"
-    form = "native" if getattr(rung, "takes_tools", False) else form
+    form = "native" if rung.takes_tools else form
     form = "micro" if isinstance(rung, Questioner) else form
-    if ask_window := getattr(rung, "ask_window", None):
-        ask_window()
-    context = {"context": getattr(rung, "window", None), "context_by": getattr(rung, "window_source", None)}
+    rung.ask_window()
+    known = rung.reads_prompt
+    context = {"context": rung.window if known else None, "context_by": rung.window_source if known else None}
     return {"rung": rung.name, "tier": rung.tier, "form": form, **context, "price": _price(rung)}
 
 
@@ -74,7 +74,7 @@ def _cell(value: str | int | None) -> str:
 
 
 def _price(rung: Responder) -> str:
-    price = getattr(rung, "price", "free")
+    price = rung.price
     if price is None:
         return "unknown"
     amounts = [getattr(price, name, 0.0) for name in ("prompt", "completion")]

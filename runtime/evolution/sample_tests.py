@@ -22,7 +22,8 @@ from kernel.errors import ConfigurationError, DocumentError, OperationFailed, ex
 from kernel.loop.approval import unapproved
 from kernel.loop.child import subtree
 from kernel.loop.criteria import search
-from kernel.loop.run_context import Session, Trial
+from kernel.loop.hooks import Trial
+from kernel.loop.run_context import Session
 from kernel.tools.operations import OperationContext, Result
 from kernel.tools.running import Runner, carry_out
 from kernel.tools.state_machine import MachineState, moved, refusal

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from kernel import disk
@@ -72,7 +71,6 @@ class Workshop:
         for fault in run_context.catalogue.faults:
             if fault.message == NO_SKILLS:
                 self._warn(run_context.id, f"{NO_SKILLS}: {fault.path}; fix the setting `skills`")
-        run_context.admitted = partial(self.records.admitted, run_context)
         run_context.listener = self._watching(run_context, run_context.listener)
 
     def end(self, run: str, status: str) -> None:

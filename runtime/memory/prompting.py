@@ -30,7 +30,6 @@ from kernel.errors import (
     raised_as,
 )
 from kernel.loop.budget import Amount, Bounds, shortage, with_lifeforce
-from kernel.loop.run_context import keep_none
 from kernel.store.call_log import ReplyLog, Totals
 from runtime.secrets.redaction import redact
 from runtime.text.json_reader import read_reply
@@ -123,7 +122,7 @@ class Asking:
         loop: str,
         *,
         folder: str = "memory",
-        keep_prompt: Callable[[Ask], str] = keep_none,
+        keep_prompt: Callable[[Ask], str] = lambda ask: "",
     ) -> None:
         self.folder, self._keep_prompt = folder, keep_prompt
         self.rungs, self.systems, self.log, self.bounds, self.loop = models(rungs), systems, log, bounds, loop

@@ -9,10 +9,10 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kernel.asking.responder import estimate_tokens
 from kernel.document.model import Document, root_id
 from kernel.errors import FractalError
 from kernel.events import now
-from kernel.loop.budget import estimate_tokens
 from kernel.store.files import FileStore
 from runtime.memory import DIRECT, FACTS, REPLAY, RUNG, methods_of, teaches
 from runtime.memory.episodes.pending import note, postponed, waiting
@@ -299,7 +299,6 @@ def asking(
     def ask(name: str, slots: Mapping[str, str]) -> str:
         from concurrent.futures import ThreadPoolExecutor
 
-        from kernel.loop.run_context import keep_none
         from kernel.store.call_log import ReplyLog
         from runtime.memory.prompting import Asking
         from runtime.workspace.prompts import keep_prompt
@@ -310,7 +309,7 @@ def asking(
             ReplyLog(run / "learning.jsonl"),
             config.bounds(),
             f"learning-{run.name}",
-            keep_prompt=partial(keep_prompt, run) if config.keep_prompts else keep_none,
+            keep_prompt=partial(keep_prompt, run) if config.keep_prompts else lambda ask: "",
         )
         with ThreadPoolExecutor(1) as pool:  # an event loop may run in this thread
             return pool.submit(asking, name, slots).result()

@@ -7,9 +7,8 @@ import re
 from collections.abc import Callable, Sequence
 
 from kernel.asking.prompt import found_by_itself
-from kernel.asking.responder import FREE, Ask, Reply, Tier, Usage, Waits
+from kernel.asking.responder import FREE, Ask, Reply, Responder, Tier, Usage, Waits
 from kernel.document.model import Document
-from kernel.loop.budget import estimate_tokens
 from kernel.loop.run_context import overseen
 
 SHOWN = 1_000
@@ -17,7 +16,7 @@ SHOWN = 1_000
 _YES = re.compile(r"(?i)\s*(?:y|yes|ok|okay|accept|accepted|good|fine|right|correct|that is right)\W*")
 
 
-class Human:
+class Human(Responder):
     """Turns each ask that no other rung accepts into a question."""
 
     name = "person"
@@ -35,10 +34,6 @@ class Human:
     def estimate(self, ask: Ask) -> Usage:
         """Free: no model is called."""
         return FREE
-
-    def count(self, text: str) -> int:
-        """Tokens by the conservative estimate."""
-        return estimate_tokens(text)
 
     async def answer(self, ask: Ask) -> Reply | Waits:
         """Wait with a question; in CHECK and DO the person's answer becomes the reply."""

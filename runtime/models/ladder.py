@@ -7,10 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from kernel.asking.responder import Ladder, Questioner, Responder, Tier
-from kernel.loop.budget import LIFEFORCE
+from kernel.asking.responder import Ladder, Responder
 from runtime.models.endpoints import ENDPOINTS
-from runtime.models.window import LOCAL
 from runtime.workspace.settings import Config, Rung, Timeouts
 
 if TYPE_CHECKING:
@@ -101,9 +99,11 @@ def _responder(
     if rung.price:
         settings["price"] = rung.price.model_dump()
     responder = make_responder(rung.model, tier=rung.tier, settings=settings, state=state, systems=systems)
-    if not rung.phases and rung.lifeforce is None:
-        return responder
-    return Limited(responder, rung.phases, rung.lifeforce)
+    if rung.phases:
+        responder.phases = frozenset(rung.phases) | ({"turn"} if "plan" in rung.phases else set[str]())
+    if rung.lifeforce is not None:
+        responder.lifeforce = rung.lifeforce
+    return responder
 
 
 @runtime_checkable
@@ -113,44 +113,3 @@ class Suggesting(Protocol):
     def suggestion(self, task: str) -> str:
         """A sentence, "" for none."""
         ...
-
-
-def _nothing() -> None:
-    """What a responder has to prepare that is no model of a server."""
-
-
-class Limited:
-    """A rung for some phases only (the next rung gets the others), or with lifeforce of its own."""
-
-    def __init__(self, responder: Responder, phases: Sequence[str], lifeforce: float | None = None) -> None:
-        if phases:
-            self.phases = frozenset(phases) | ({"turn"} if "plan" in phases else set[str]())
-        self.lifeforce = LIFEFORCE if lifeforce is None else lifeforce
-        self.name: str = responder.name
-        self.tier: Tier = responder.tier
-        self.reads_prompt = responder.reads_prompt
-        self.patient = getattr(responder, "patient", False)
-        self.price = getattr(responder, "price", "free")
-        self.undoes = getattr(responder, "undoes", "")
-        self.offers, self.estimate, self.count = responder.offers, responder.estimate, responder.count
-        self.answer = responder.answer
-        self.warm = getattr(responder, "warm", _nothing)
-        self.ask_window = getattr(responder, "ask_window", _nothing)
-        self._responder = responder
-        if isinstance(responder, Questioner):
-            self.fill, self.attempts = responder.fill, responder.attempts
-
-    @property
-    def window(self) -> int:
-        """Tokens that a conversation and its reply may have together."""
-        return getattr(self._responder, "window", LOCAL)
-
-    @property
-    def window_source(self) -> str:
-        """Where that number comes from."""
-        return getattr(self._responder, "window_source", "usual")
-
-    @property
-    def takes_tools(self) -> bool:
-        """Whether the calls of a turn have their own form; a server that refuses them changes this."""
-        return getattr(self._responder, "takes_tools", False)

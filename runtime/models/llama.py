@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from kernel.asking.messages import sent
-from kernel.asking.responder import Ask, Reply, Tier, Usage, Waits
+from kernel.asking.responder import Ask, Reply, Responder, Tier, Usage, Waits
 from kernel.document.model import Document
 from kernel.errors import ConfigurationError, ProviderError
 from runtime.models import json_form
@@ -34,10 +34,8 @@ WARMER = 0.2  # what each further sample adds to it, since a small model is sure
 SAMPLING = 0.7  # the temperature of a reply after the likely one. Source: small-models.md, "What was seen" 6
 
 
-class Llama:
+class Llama(Responder):
     """One GGUF file."""
-
-    reads_prompt = True
 
     def __init__(
         self,
@@ -74,11 +72,6 @@ class Llama:
         self.timeout = timeout.get("total") if isinstance(timeout, Mapping) else timeout
         self._warmed = False
         self._hardware = (threads or os.cpu_count() or 1, gpu_layers)
-
-    @property
-    def window(self) -> int:
-        """Tokens that a conversation and its reply may have together."""
-        return self.context
 
     @property
     def window_source(self) -> str:

@@ -16,11 +16,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from kernel.asking.messages import new_from, prompt_tokens
-from kernel.asking.responder import Ask, Reply, Tier, Usage, Waits
+from kernel.asking.responder import Ask, Reply, Responder, Tier, Usage, Waits
 from kernel.document.escaping import to_json
-from kernel.document.model import Document
 from kernel.errors import ConfigurationError, ProviderError, ReplyError
-from kernel.loop.budget import estimate_tokens
 from runtime.models.json_form import TURN, conversation, read_turn
 from runtime.models.window import REMOTE
 from runtime.text.json_reader import read_reply
@@ -29,11 +27,10 @@ SUFFIXES = (".reply.json", ".reply.md")
 UNREADABLE = 3.0  # seconds after which an unchanged answer is used even if it does not parse
 
 
-class Mailbox:
+class Mailbox(Responder):
     """Asks as files in `folder`, answers as files beside them."""
 
     patient = True  # waiting for an answer does not count as the run's time
-    reads_prompt = True
 
     def __init__(
         self,
@@ -56,20 +53,7 @@ class Mailbox:
         self.name = name
         self.tier: Tier = tier
         self.wait, self.poll, self.settle = wait, poll, settle
-        self.window = context
-        """Tokens that a conversation and its reply may have together."""
-
-    def offers(self, task: str, document: Document) -> float | None:
-        """Accept any attempt."""
-        return 0.5
-
-    def estimate(self, ask: Ask) -> Usage:
-        """The prompt and the longest reply; the price is unknown here, so it is 0."""
-        return Usage(prompt_tokens(ask, self.count), ask.max_tokens)
-
-    def count(self, text: str) -> int:
-        """Tokens by the conservative estimate."""
-        return estimate_tokens(text)
+        self.context = context
 
     async def answer(self, ask: Ask) -> Reply | Waits:
         """Write the ask and wait for its answer; remove the ask if the wait ends without one."""

@@ -24,13 +24,11 @@ from typing import Any, cast
 
 from kernel.asking.messages import Message, calls_of, prompt_tokens, sent
 from kernel.asking.native import object_of, turn_text
-from kernel.asking.responder import FREE, Ask, Reply, Tier, Usage, Waits
+from kernel.asking.responder import FREE, Ask, Reply, Responder, Tier, Usage, Waits, estimate_tokens
 from kernel.asking.turn import TURN
 from kernel.document.amounts import clamped, whole
 from kernel.document.escaping import to_json
-from kernel.document.model import Document
 from kernel.errors import ConfigurationError, FractalError, ProviderError
-from kernel.loop.budget import estimate_tokens
 from runtime.models import dialects, json_form
 from runtime.models.prices import (
     LOCAL_PROVIDERS,
@@ -90,10 +88,8 @@ OLLAMA = 11434
 """The port of Ollama's server."""
 
 
-class Provider(ABC):
+class Provider(Responder, ABC):
     """One model of a provider or a server."""
-
-    reads_prompt = True
 
     def __init__(
         self,
@@ -203,10 +199,6 @@ class Provider(ABC):
     def key_name(self) -> str:
         """The environment variable with the key; "" if the server needs none."""
         return self.key_env or KEYS.get(self.provider, f"{self.provider.upper()}_API_KEY")
-
-    def offers(self, task: str, document: Document) -> float | None:
-        """Accept any attempt."""
-        return 0.5
 
     def count(self, text: str) -> int:
         """Tokens by OpenAI's tokenizer for its models, else by the conservative estimate."""

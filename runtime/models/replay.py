@@ -14,12 +14,10 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kernel.asking.messages import prompt_tokens
-from kernel.asking.responder import Ask, Reply, Tier, Usage, Waits
+from kernel.asking.responder import Ask, Reply, Responder, Tier, Waits
 from kernel.asking.turn import TURN
 from kernel.document.model import Document
 from kernel.errors import ConfigurationError, DocumentError, ProviderError
-from kernel.loop.budget import estimate_tokens
 from kernel.store.call_log import ReplyLog
 from kernel.store.files import FileStore
 from runtime.models.window import REMOTE
@@ -39,10 +37,8 @@ class Place:
         return f"{self.phase} of {self.loop} (attempt {self.attempt}, step {self.step}, turn {self.turn})"
 
 
-class Replay:
+class Replay(Responder):
     """The replies of a recorded run."""
-
-    reads_prompt = True
 
     def __init__(
         self,
@@ -59,8 +55,7 @@ class Replay:
         self.name = name
         self.tier: Tier = tier
         self.strict = strict
-        self.window = context
-        """Tokens that a conversation and its reply may have together."""
+        self.context = context
         self.differing: list[str] = []  # places whose prompt differs from the recorded one
         self._by_place: dict[Place, tuple[str, Reply]] = {}
         self._taken: set[Place] = set()  # places of an earlier version that were replayed
@@ -82,14 +77,6 @@ class Replay:
     def offers(self, task: str, document: Document) -> float | None:
         """Accept any attempt."""
         return 1.0
-
-    def estimate(self, ask: Ask) -> Usage:
-        """The prompt and the longest reply, at no cost."""
-        return Usage(prompt_tokens(ask, self.count), ask.max_tokens)
-
-    def count(self, text: str) -> int:
-        """Tokens by the conservative estimate."""
-        return estimate_tokens(text)
 
     async def answer(self, ask: Ask) -> Reply | Waits:
         """The recorded reply; `ProviderError` if the recorded run had no such ask."""

@@ -26,11 +26,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from kernel.asking.messages import prompt_text, prompt_tokens
-from kernel.asking.responder import Ask, Reply, Tier, Usage, Waits
+from kernel.asking.responder import Ask, Reply, Responder, Tier, Usage, Waits
 from kernel.asking.turn import TURN
 from kernel.document.model import Document
 from kernel.errors import ConfigurationError, Declined, ProviderError
-from kernel.loop.budget import estimate_tokens
 from runtime.models.prices import NOTHING, Price, usage
 from runtime.models.window import REMOTE
 
@@ -93,10 +92,8 @@ _MATCHERS = ("phase", "level", "attempt", "step", "turn", "loop", "task", "promp
 Script = Sequence[Any] | Mapping[Any, Any] | Callable[[Ask], Any]
 
 
-class Scripted:
+class Scripted(Responder):
     """A responder that answers from a script. `asks` records the asks in order."""
-
-    reads_prompt = True
 
     def __init__(
         self,
@@ -112,8 +109,7 @@ class Scripted:
         self.tier: Tier = tier
         self.sure = sure
         self.price = price
-        self.window = context
-        """Tokens that a conversation and its reply may have together."""
+        self.context = context
         self.asks: list[Ask] = []
         self._entries = [When(reply=replies, times=10**9)] if callable(replies) else _entries(replies)
         self._used = [0] * len(self._entries)
@@ -144,10 +140,6 @@ class Scripted:
     def estimate(self, ask: Ask) -> Usage:
         """The prompt and the longest reply, by the conservative estimate."""
         return usage(prompt_tokens(ask, self.count), ask.max_tokens, self.price)
-
-    def count(self, text: str) -> int:
-        """Tokens by the conservative estimate."""
-        return estimate_tokens(text)
 
     async def answer(self, ask: Ask) -> Reply | Waits:
         """The scripted reply, error or wait; `ProviderError` when no entry fits."""

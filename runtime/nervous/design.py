@@ -7,7 +7,7 @@ The loop of the request writes a draft, as that of `build` does. Each version of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +15,8 @@ from kernel.document.escaping import fingerprint
 from kernel.document.model import now
 from kernel.document.texts import cut
 from kernel.loop.ask import NobodyLeft
-from kernel.loop.run_context import Session, Trial, Trials
+from kernel.loop.hooks import Trial
+from kernel.loop.run_context import Session
 from kernel.tools.tool import Tool
 from runtime.evolution.drafts import Drafts, marks
 from runtime.evolution.files import tool_at, unit_files
@@ -29,6 +30,9 @@ ROUNDS = 3
 """Versions of a design that are tested. Source: nervous.md, "Design together"."""
 SHOWN_CHARS = 6_000
 """Characters of a file that the message `design` shows."""
+
+Trials = Callable[[Session], Awaitable[Sequence[Trial]]]
+"""Tests the drafts of a loop."""
 
 
 async def tested(messages: Messages, agent: str, session: Session, trials: Trials) -> list[Trial]:

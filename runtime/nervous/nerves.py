@@ -290,7 +290,7 @@ def calls_of(run_context: RunContext, document: Document) -> list[str]:
     for step, tool, dangers in planned_dangers(session):
         if waits and step.n not in waits:
             continue
-        kind = run_context.kind(tool, dict(step.args or {}))
+        kind = run_context.hooks.kind(tool, dict(step.args or {}))
         if not kind or "results" in step.evidence or any(each.severity == "serious" for each in dangers):
             return []
         found.append(f"{kind} ({', '.join(sorted(each.rule for each in dangers))})")

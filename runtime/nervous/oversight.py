@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import inf
 from pathlib import Path
 from typing import Any, cast
@@ -126,7 +127,7 @@ async def _ask(
         _left(run_context),
         f"oversight-{run_context.id}-0",
         folder="nervous",
-        keep_prompt=run_context.keep_prompt,
+        keep_prompt=partial(run_context.hooks.keep_prompt, run_context),
     )
     if not asking:
         return None

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import ast
-import configparser
-import csv
-import io
 import json
 import re
+import subprocess
 import sys
-import tomllib
-import warnings
-from collections.abc import Callable
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 
 from kernel.document.texts import neutralise
-from kernel.loop.run_context import FolderChanges
-from runtime.sandbox.programs import program, run
+from kernel.loop.hooks import FolderChanges
+from runtime.proving import forms
+from runtime.sandbox.programs import PYTHON, program, run
 from runtime.secrets.redaction import redact
 from runtime.text.shown import shown_name
 
@@ -25,13 +23,18 @@ LARGEST = 1_000_000
 """Bytes of the largest file that is parsed."""
 CODE = frozenset({".py", ".pyi", ".json", ".yaml", ".yml", ".toml", ".xml", ".svg", ".html", ".htm", ".sh"})
 """Endings of files that have to parse once a run has changed them."""
+SECONDS = 5
+"""CPU seconds that a process may take for its texts."""
+COSTLY = 3
+"""Texts that may take all of that: what follows them is left alone."""
+_WAIT = 60.0
+"""Seconds that such a process is awaited; its CPU seconds end it earlier."""
 _TEMPLATE = re.compile(r"\{\{|\{%|<%|<\?php")
 _WITH_COMMENTS = re.compile(r"(?:^|/)(?:[tj]sconfig[^/]*\.json$|\.vscode/|\.devcontainer/|\.eslintrc)")
-_CLOSED = frozenset({"div", "span", "table", "ul", "ol", "section", "script", "style", "form", "a", "button"})
-"""Elements of HTML whose end must not be left out."""
+_COSTLY = (forms.UNKNOWN, "it takes too much time or memory to be parsed")
 
-OtherGrammars = Callable[[str, str], str]
-"""Returns why a text with this path does not parse; "" if it does, or for an unknown language."""
+Wrong = tuple[int, str] | None
+"""The line of a text that is wrong (0: not known; `UNKNOWN`: it cannot be told), and why."""
 
 
 @dataclass(frozen=True)
@@ -47,58 +50,86 @@ class Fault:
         return f"{where}: {self.message}"
 
 
-def parses(folder: Path, changes: FolderChanges, other: OtherGrammars = lambda path, text: "") -> list[Fault]:
+def parses(folder: Path, changes: FolderChanges, seconds: int = SECONDS) -> list[Fault]:
     """The changed files that do not parse now, and did at the start of the run or were not there.
 
-    `other` knows further languages. Python is read as the Python that runs Fractal reads it, unless the
-    folder has an environment with a newer one. Templates, and files above `LARGEST` bytes, are left alone.
+    Python is read as the Python that runs Fractal reads it, unless the folder has an environment with a newer
+    one. Templates, files above `LARGEST` bytes, and what takes too much to be told, are left alone.
     """
-    faults: list[Fault] = []
-    there = None
-    for path in sorted(changes.moved):
-        text = _text(folder / path)
-        if text is None or not (fault := _fault(folder, path, text, other)):
-            continue
-        there = set(changes.there()) if there is None else there
-        before = changes.before(path) if path in there else ""
-        if not before or not _fault(folder, path, before, other):
-            faults.append(fault)
-    return faults
+    texts = {path: text for path in sorted(changes.moved) if (text := _text(folder / path)) is not None}
+    faults = _faults(folder, texts, seconds)
+    there = set(changes.there()) if faults else set[str]()
+    before = {each.path: changes.before(each.path) for each in faults if each.path in there}
+    broken = {each.path for each in _faults(folder, before, seconds)}
+    return [each for each in faults if each.path not in broken]
 
 
 def parse(name: str, text: str, folder: Path) -> None:
     """Parse a text by the ending of its file's name; an unknown ending has no form.
 
-    Raises an exception that says why it is not what the ending says. `folder` is the one whose programs do
-    not count: bash, which reads shell scripts without running them, is not taken from there.
+    Raises `ValueError` that says why it is not what the ending says, or cannot be told. `folder` is the one
+    whose programs do not count: bash, which reads shell scripts, is not taken from there.
     """
-    match PurePosixPath(name).suffix.lower():
-        case ".py" | ".pyi":
-            with warnings.catch_warnings(action="ignore"):
-                ast.parse(text)
-        case ".json":
-            json.loads(text)
-        case ".toml":
-            tomllib.loads(text)
-        case ".yaml" | ".yml":
-            _parse_yaml(text)
-        case ".ini" | ".cfg":
-            configparser.ConfigParser(interpolation=None).read_string(text)
-        case ".csv" | ".tsv":
-            rows = csv.reader(io.StringIO(text), delimiter="\t" if name.lower().endswith(".tsv") else ",")
-            if len({len(row) for row in rows if row}) != 1:
-                raise ValueError("rows of different lengths")
-        case ".xml" | ".svg":
-            _parse_xml(text)
-        case ".html" | ".htm":
-            _parse_html(text)
-        case ".sh":
-            bash = program("bash", folder)
-            ran = run([bash, "-n"], Path("/"), stdin=text.encode(), timeout=5) if bash else None
-            if ran and ran.returncode:
-                raise ValueError(ran.stderr.decode("utf-8", "replace").strip())
-        case _:
-            return
+    for wrong in _wrong(folder, [(name, text)], SECONDS):
+        if wrong:
+            raise ValueError(wrong[1])
+
+
+def _faults(folder: Path, texts: Mapping[str, str], seconds: int) -> list[Fault]:
+    """What is wrong with the texts that have to parse, by path."""
+    looked_at = [each for each in texts.items() if _has_to_parse(folder, *each)]
+    found = zip(looked_at, _wrong(folder, looked_at, seconds), strict=True)
+    return [
+        Fault(path, wrong[0], redact(neutralise(wrong[1]))[:200])
+        for (path, _), wrong in found
+        if wrong and wrong[0] != forms.UNKNOWN
+    ]
+
+
+def _wrong(folder: Path, texts: Sequence[tuple[str, str]], seconds: int) -> list[Wrong]:
+    """What is wrong with each text, in its order. bash reads scripts without running them."""
+    others = _parsed([each for each in texts if not _is_script(each[0])], seconds)
+    return [_of_bash(folder, text) if _is_script(name) else next(others) for name, text in texts]
+
+
+def _parsed(texts: Sequence[tuple[str, str]], seconds: int) -> Iterator[Wrong]:
+    """What processes of their own say of the texts: one of them ends with a text that is too costly."""
+    rest, costly = list(texts), 0
+    while rest and costly < COSTLY:
+        given = json.dumps({"seconds": seconds, "path": _places(), "texts": rest}).encode()
+        try:
+            printed = run([*PYTHON, forms.__file__], Path("/"), stdin=given, timeout=_WAIT).stdout
+        except subprocess.TimeoutExpired:
+            printed = b""
+        lines = [line for line in printed.split(b"\n")[:-1] if line]
+        yield from (tuple(each) if (each := json.loads(line)) else None for line in lines)
+        rest = rest[len(lines) :]
+        if rest:
+            yield _COSTLY
+            rest, costly = rest[1:], costly + 1
+    yield from (_COSTLY for _ in rest)
+
+
+@cache
+def _places() -> list[str]:
+    """Where the modules are that parse and do not come with Python."""
+    found = find_spec("yaml")
+    return [str(Path(found.origin).parent.parent)] if found and found.origin else []
+
+
+def _is_script(name: str) -> bool:
+    return PurePosixPath(name).suffix.lower() == ".sh"
+
+
+def _of_bash(folder: Path, text: str) -> Wrong:
+    bash = program("bash", folder)
+    try:
+        ran = run([bash, "-n"], Path("/"), stdin=text.encode(), timeout=5) if bash else None
+    except (subprocess.TimeoutExpired, OSError):
+        return _COSTLY
+    said = ran.stderr.decode("utf-8", "replace").strip() if ran and ran.returncode else ""
+    named = re.search(r"\bline (\d+)", said)
+    return (int(named[1]) if named else 0, said.partition("\n")[0]) if said else None
 
 
 def _text(path: Path) -> str | None:
@@ -112,24 +143,15 @@ def _text(path: Path) -> str | None:
     return None if b"\0" in raw else raw.decode("utf-8-sig", "replace")
 
 
-def _fault(folder: Path, path: str, text: str, other: OtherGrammars) -> Fault | None:
+def _has_to_parse(folder: Path, path: str, text: str) -> bool:
     suffix = PurePosixPath(path).suffix.lower()
-    if suffix not in CODE:
-        why = other(path, text)
-        return Fault(path, 0, why) if why else None
+    if suffix not in CODE or not text.strip():
+        return False
     if "{{" in path or (suffix not in (".py", ".pyi", ".sh") and _TEMPLATE.search(text)):
-        return None
+        return False
     if suffix in (".py", ".pyi") and _needs_newer_python(folder):
-        return None
-    if not text.strip() or (suffix == ".json" and _WITH_COMMENTS.search(path)):
-        return None
-    try:
-        parse(path, text, folder)
-    except (RecursionError, MemoryError, OSError):
-        return None  # too deep to tell
-    except Exception as error:
-        return Fault(path, _line(error), redact(neutralise(_said(error)))[:200])
-    return None
+        return False
+    return not (suffix == ".json" and _WITH_COMMENTS.search(path))
 
 
 def _needs_newer_python(folder: Path) -> bool:
@@ -142,56 +164,3 @@ def _needs_newer_python(folder: Path) -> bool:
         named = re.search(r"(?m)^version(?:_info)? *= *(\d{1,3})\.(\d{1,3})", settings)
         return bool(named) and (int(named[1]), int(named[2])) > sys.version_info[:2]
     return False
-
-
-def _line(error: Exception) -> int:
-    """The line that an exception of a parser names; 0 if it names none."""
-    mark = getattr(error, "problem_mark", None)
-    if mark is not None:
-        return int(mark.line) + 1
-    for name in ("lineno", "lineno_"):
-        if isinstance(line := getattr(error, name, None), int):
-            return line
-    named = re.search(r"\bline (\d+)", str(error))
-    return int(named[1]) if named else 0
-
-
-def _said(error: Exception) -> str:
-    said = getattr(error, "problem", None) or getattr(error, "msg", None) or str(error)
-    return f"{str(said).splitlines()[0] if str(said) else type(error).__name__}"
-
-
-def _parse_yaml(text: str) -> None:
-    """Any number of documents; tags stay unknown, and nothing is made of them."""
-    import yaml  # takes time
-
-    for _ in yaml.parse(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
-        pass
-
-
-def _parse_xml(text: str) -> None:
-    from xml.parsers import expat
-
-    expat.ParserCreate().Parse(re.sub(r"^\s*<\?xml[^>]*\?>", "", text), True)
-
-
-def _parse_html(text: str) -> None:
-    """Lenient, as browsers are: only elements that never end, or end without a beginning, are wrong."""
-    from collections import Counter
-    from html.parser import HTMLParser
-
-    begun, ended = Counter[str](), Counter[str]()
-
-    class Tags(HTMLParser):
-        def handle_starttag(self, tag: str, attrs: object) -> None:
-            begun[tag] += 1
-
-        def handle_endtag(self, tag: str) -> None:
-            ended[tag] += 1
-
-    tags = Tags()
-    tags.feed(text)
-    tags.close()
-    for name in sorted(_CLOSED):
-        if begun[name] != ended[name]:
-            raise ValueError(f"<{name}> begins {begun[name]} times and ends {ended[name]} times")

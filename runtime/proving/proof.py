@@ -9,8 +9,9 @@ from kernel.asking.conversation import SHOWN
 from kernel.document.escaping import to_json
 from kernel.document.model import Step
 from kernel.errors import FractalError
+from kernel.loop.hooks import FolderChanges, Proved
 from kernel.loop.proof import below
-from kernel.loop.run_context import FolderChanges, Proved, Session
+from kernel.loop.run_context import Session
 from runtime.proving.claims import claims_tests, unsupported
 from runtime.proving.parsing import parses
 from runtime.proving.suites import counts, touched_tests

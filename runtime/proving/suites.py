@@ -11,8 +11,8 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from kernel.document.texts import printed
-from kernel.loop.run_context import FolderChanges
-from runtime.sandbox.at_start import is_test
+from kernel.loop.hooks import FolderChanges
+from runtime.sandbox.tests_by_name import is_test
 
 MOST = 50
 """Test files of one language that are run."""

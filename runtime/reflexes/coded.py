@@ -6,10 +6,9 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from kernel.asking.responder import FREE, Ask, Tier, Usage
+from kernel.asking.responder import FREE, Ask, Responder, Tier, Usage
 from kernel.document.model import Document
 from kernel.errors import Declined
-from kernel.loop.budget import estimate_tokens
 
 Filled = dict[str, Any]
 """A phase filled in."""
@@ -17,7 +16,7 @@ LEARNED = 1_000
 """Characters of the note on a failed attempt."""
 
 
-class Coded:
+class Coded(Responder):
     """What the responders without a model have in common."""
 
     tier: Tier = "reflex"
@@ -26,10 +25,6 @@ class Coded:
     def estimate(self, ask: Ask) -> Usage:
         """Nothing: no model is called."""
         return FREE
-
-    def count(self, text: str) -> int:
-        """Tokens by the conservative estimate."""
-        return estimate_tokens(text)
 
 
 def reply_to(

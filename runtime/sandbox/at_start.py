@@ -24,10 +24,13 @@ from typing import TYPE_CHECKING, Literal
 from kernel import disk
 from kernel.document.texts import cut, neutralise
 from kernel.errors import FractalError
-from kernel.loop.run_context import StartTrial
+from kernel.loop.hooks import StartTrial
 from kernel.tools.operations import CommandResult, OperationContext
+from runtime.sandbox.inside import above, make_folder, set_mode
 from runtime.sandbox.process import run_to_end
-from runtime.sandbox.trees import State
+from runtime.sandbox.sandbox import entries_inside
+from runtime.sandbox.tests_by_name import is_test
+from runtime.sandbox.trees import State, is_folder
 from runtime.secrets.redaction import redact
 
 if TYPE_CHECKING:
@@ -48,10 +51,6 @@ CACHES = frozenset(
 _CACHE_TAG = "CACHEDIR.TAG"
 _INSTALLED = ("node_modules", ".venv", "venv", ".tox", ".nox")
 """Folders with installed packages, which a plain copy links to."""
-_IS_TEST = re.compile(
-    r"(?i)(?:^|/)(?:(?:tests?|__tests__|__snapshots__|testdata)/"
-    r"|(?:test_[^/]*|[^/]*_test|[^/]*\.(?:test|spec)|conftest|tests)\.[^/.]+(?:\.snap)?$)"
-)
 _NO_TEST = re.compile(r"(?m)^ *No tests? (?:files )?found, exiting with code 1|no test target named `")
 """What jest, vitest and cargo say."""
 _MODULE = re.compile(r"No module named '?([\w.]+)")
@@ -67,11 +66,6 @@ class _Copy:
 
     place: Path
     lent: tuple[Path, ...] = ()
-
-
-def is_test(path: str) -> bool:
-    """Whether a path relative to the folder is a test file, or lies in a folder of tests."""
-    return bool(_IS_TEST.search(path))
 
 
 class AtStart:
@@ -136,20 +130,20 @@ class AtStart:
                 then.pop(path, None)
                 if now:
                     then[path] = now
-        files = {path: each for path, each in then.items() if each.kept and not stat.S_ISDIR(each.mode)}
+        then = _reachable(then)
+        files = {path: each for path, each in then.items() if each.kept and not is_folder(each)}
         if why := self._too_large(files):
             return why
         sweep(self._snapshots.home)
         place = self._place()
         shadow.check_out(((each.mode, each.oid, path) for path, each in files.items()), place)
-        folders = {path: each.mode for path, each in then.items() if stat.S_ISDIR(each.mode)}
+        folders = {path: each.mode for path, each in then.items() if is_folder(each)}
         for path in folders:
-            (place / path).mkdir(parents=True, exist_ok=True)
+            make_folder(place, path)
         for path, each in files.items():
-            if stat.S_ISREG(each.mode):
-                (place / path).chmod(stat.S_IMODE(each.mode) & ~disk.PRIVILEGED)
+            set_mode(place, path, stat.S_IMODE(each.mode) & ~disk.PRIVILEGED)
         for path, mode in folders.items():
-            (place / path).chmod(stat.S_IMODE(mode) & ~disk.PRIVILEGED | stat.S_IRWXU)
+            set_mode(place, path, stat.S_IMODE(mode) & ~disk.PRIVILEGED | stat.S_IRWXU)
         lent: list[Path] = []
         for path in self._lent(then, folders):
             own = place / path.relative_to(self._snapshots.folder)
@@ -218,8 +212,14 @@ def copies(home: Path) -> Path:
 
 def sweep(home: Path) -> None:
     """Remove the copies of dead processes; the caller holds the turn."""
+    found: list[Path] = []
     with suppress(OSError):
-        for base in list(copies(home).iterdir()):
+        found = list(copies(home).iterdir())
+    for base in found:
+        with suppress(OSError, FractalError):
+            if base.is_symlink() or not base.is_dir():
+                base.unlink()  # it is none of ours
+                continue
             with disk.lock_file(base / "lock") as handle:
                 if disk.try_lock(handle):
                     _remove(base)
@@ -251,13 +251,20 @@ async def _run(
         return await context.run(
             command, timeout=seconds, network=False, copy=copy.place, lent=copy.lent, output_chars=20_000
         )
-    folder = re.escape(str(context.folder.resolve()))
-    command = re.sub(rf"{folder}(?![\w.-])", lambda _: str(copy.place), command)
+    folder = context.folder.resolve()
+    command = re.sub(rf"{re.escape(str(folder))}(?![\w.-])", lambda _: str(copy.place), command)
+    own = [each.relative_to(folder) for each in entries_inside("PYTHONPATH", folder)]
     # an editable install would import the folder itself
-    path = os.pathsep.join(str(copy.place / each) for each in ("src", "."))
+    path = os.pathsep.join(str(copy.place / each) for each in (*own, "src", "."))
     return await replace(context, folder=copy.place).run(
         command, timeout=seconds, network=False, env={"PYTHONPATH": path}, output_chars=20_000
     )
+
+
+def _reachable(states: dict[str, State]) -> dict[str, State]:
+    """The states without those below a link or a file: what is a folder then may be none today."""
+    others = {path for path, each in states.items() if not is_folder(each)}
+    return {path: each for path, each in states.items() if others.isdisjoint(above(path))}
 
 
 def _is_lent(path: Path, then: State | None) -> bool:

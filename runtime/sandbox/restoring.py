@@ -15,6 +15,7 @@ from kernel.document.model import Step
 from kernel.errors import OperationFailed, UsageError
 from runtime.own import why_own
 from runtime.sandbox.changes import notable
+from runtime.sandbox.inside import make_folder, set_mode
 from runtime.sandbox.trees import Moved, State, Trees, is_folder
 from runtime.text.shown import shown_name
 
@@ -36,14 +37,14 @@ def restore(trees: Trees, target: Mapping[str, State | None], *, fsync: bool = T
         _clear(folder, path, target[path])
     folders = {path: each for path, each in target.items() if each and stat.S_ISDIR(each.mode)}
     for path in sorted(folders, key=_depth):
-        full = folder / path
-        full.mkdir(parents=True, exist_ok=True)
-        full.chmod(stat.S_IMODE(folders[path].mode) | 0o700)
+        make_folder(folder, path)
+        set_mode(folder, path, folders[path].mode | 0o700)
     for path, state in target.items():
         if state and not stat.S_ISDIR(state.mode) and state.kept:
+            make_folder(folder, path.rpartition("/")[0])
             _put(folder / path, state, texts[state.oid], fsync)
     for path in sorted(folders, key=_depth, reverse=True):
-        (folder / path).chmod(stat.S_IMODE(folders[path].mode))
+        set_mode(folder, path, folders[path].mode)
 
 
 def sweep(folder: Path, paths: Collection[str]) -> None:
@@ -82,7 +83,6 @@ def _clear(folder: Path, path: str, state: State | None) -> None:
 
 
 def _put(full: Path, state: State, raw: bytes, fsync: bool) -> None:
-    full.parent.mkdir(parents=True, exist_ok=True)
     if stat.S_ISLNK(state.mode):
         beside = disk.temporary_path(full)
         beside.symlink_to(os.fsdecode(raw))

@@ -289,17 +289,18 @@ def _results(stack: ExitStack, results: Mapping[int, str], command: str) -> tupl
     return variables, place.resolve()
 
 
-def _inside(variable: str, folder: Path) -> dict[str, str]:
+def entries_inside(variable: str, folder: Path) -> list[Path]:
     """The entries of a search path in the user's environment that lie in the folder of the command."""
     entries = [each for each in os.environ.get(variable, "").split(os.pathsep) if each]
-    kept = [each for each in entries if Path(os.path.abspath(each)).is_relative_to(folder)]  # noqa: PTH100
-    return {variable: os.pathsep.join(kept)} if kept else {}
+    paths = [Path(os.path.abspath(each)) for each in entries]  # noqa: PTH100 (what a link says stays)
+    return [path for path in paths if path.is_relative_to(folder)]
 
 
 def _environment(extra: Mapping[str, str] | None, mode: str, folder: Path) -> dict[str, str]:
     """The environment of every command, without secrets."""
+    searched = os.pathsep.join(map(str, entries_inside("PYTHONPATH", folder)))
     return {
-        **_inside("PYTHONPATH", folder),
+        **({"PYTHONPATH": searched} if searched else {}),
         "PATH": os.environ.get("PATH", os.defpath),
         # Python compares compiled files by size and second: after a quick edit it would run the old code
         "PYTHONDONTWRITEBYTECODE": "1",

@@ -24,12 +24,13 @@ from kernel import disk
 from kernel.disk import SKIPPED
 from kernel.document.model import Step
 from kernel.errors import FractalError, RunLocked
-from kernel.loop.run_context import FolderChanges
+from kernel.loop.hooks import FolderChanges
 from kernel.tools.operations import PROTECTED
 from runtime import contained
 from runtime.own import own_places
 from runtime.sandbox import at_start, restoring
 from runtime.sandbox.changes import changes, deleted, deletion_note, files_of
+from runtime.sandbox.inside import above, make_folder, set_mode
 from runtime.sandbox.process import run_to_end
 from runtime.sandbox.repository import Shadow
 from runtime.sandbox.trees import FOLDER, LARGEST, Notes, NotKept, Trees
@@ -159,9 +160,9 @@ class Snapshots:
         notes.folders = {path: mode for path, mode in notes.folders.items() if wanted(path)}
         self.shadow.run("checkout-index", "-a", "-u", "-q", umask=0o777 & ~notes.mode("", True))
         for path in notes.folders:
-            (self.folder / path).mkdir(parents=True, exist_ok=True)
+            make_folder(self.folder, path)
         for path, mode in [*notes.modes.items(), *sorted(notes.folders.items(), reverse=True)]:
-            (self.folder / path).chmod(mode)
+            set_mode(self.folder, path, mode)
         self._remember("", notes)
 
     def first(self, run: str) -> str:
@@ -191,14 +192,12 @@ class Snapshots:
         return found
 
     def _unprivilege(self, paths: Iterable[str]) -> None:
+        def without(mode: int) -> int:
+            return mode & ~disk.PRIVILEGED if _is_privileged(mode) else mode
+
         for path in paths:
-            with (
-                suppress(FileNotFoundError),
-                disk.handle_of(self.folder / path, os.O_PATH | os.O_NOFOLLOW) as at,
-            ):
-                mode = os.fstat(at).st_mode
-                if _is_privileged(mode):
-                    Path(f"/proc/self/fd/{at}").chmod(stat.S_IMODE(mode) & ~disk.PRIVILEGED)
+            with suppress(FileNotFoundError, NotADirectoryError):
+                set_mode(self.folder, path, without)
 
     async def since_start(self, run: str) -> FolderChanges | None:
         """Changes in the folder since the run's first step that could change it; None without one."""
@@ -294,12 +293,15 @@ class Snapshots:
         others = [path for path in others if not self.leaves_out(path.rstrip("/"))]
         notes.large.clear()
         notes.young = []
+        lost = self._folders_again(notes)
         for path in [*tracked, *self._other_modes(young, notes)]:
-            self._sort_in(path, notes, put, gone, known=True)
+            if lost.isdisjoint(above(path)):
+                self._sort_in(path, notes, put, gone, known=True)
+            else:
+                notes.modes.pop(path, None)
+                gone[path] = None
             if path in gone and os.path.isdir(os.path.join(self.folder, path)):  # noqa: PTH112, PTH118
                 others.append(f"{path}/")
-        for path in list(notes.folders):
-            self._folder(path, notes)
         total = 0
         for path in self._within(others, notes):
             total += self._sort_in(path, notes, put, gone)
@@ -388,6 +390,21 @@ class Snapshots:
                 elif info.st_ctime > time.time() - YOUNG:
                     notes.young.append(path)
         return found
+
+    def _folders_again(self, notes: Notes) -> set[str]:
+        """Record the modes of the folders of before; returns those that are gone, or are links now.
+
+        What such a link leads to has files and folders of its own, which are none of this folder.
+        """
+        lost = set[str]()
+        for path in sorted(notes.folders):  # the outer ones first
+            if lost.isdisjoint(above(path)):
+                self._folder(path, notes)
+            else:
+                del notes.folders[path]
+            if path not in notes.folders:
+                lost.add(path)
+        return lost
 
     def _folder(self, path: str, notes: Notes, *, new: bool = False) -> None:
         """Record a folder's mode; the folder may have been deleted."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from kernel.disk import SKIPPED
 from kernel.errors import OperationFailed
+from runtime.sandbox.tests_by_name import is_test
 from runtime.text.shown import shown_name
 
 if TYPE_CHECKING:
@@ -30,16 +31,7 @@ LISTED, LISTED_CHARACTERS = 120, 4_000
 LARGE = 50_000
 """Bytes from which the listing tells the size of a file."""
 
-_TEST = re.compile(
-    r"(^|/)(tests?|specs?|testing|__tests__)/|(^|/)(test_|conftest\.|tests?\.)[^/]*$|"
-    r"[._-](test|spec)s?\.\w+$|Tests?\.\w+$"
-)
 _ASIDE = re.compile(r"^(docs?|examples?|samples?|bench\w*|vendor|third_party)/|\.pyi$")
-
-
-def is_test(path: str) -> bool:
-    """Whether a file holds tests, by its name."""
-    return bool(_TEST.search(path))
 
 
 def is_aside(path: str) -> bool:

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing
 from functools import cached_property
 
-from runtime.understanding.folder import Files, is_aside, is_test
+from runtime.sandbox.tests_by_name import is_test
+from runtime.understanding.folder import Files, is_aside
 from runtime.understanding.names import Named, parted
 from runtime.understanding.source import Definition, Source, grammar_of
 

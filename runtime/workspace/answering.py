@@ -178,7 +178,7 @@ def approve_planned(session: Session, by: Decider) -> None:
         if any(each.severity == "serious" for each in dangers) or unapproved(session.run, tool, args)[0]:
             continue
         shown = {"dangers": [str(danger) for danger in dangers], "approved": str(by)}
-        files = session.run.names(tool, args)
+        files = session.run.hooks.names(session.run, tool, args)
         evidence = {**step.evidence, **shown, "call": call_digest(tool.name, args, {}, files)}
         evidence |= {"names": files} if files else {}
         session.put(replace(step, state="planned", evidence=evidence))

@@ -49,7 +49,7 @@ def offered_context(
         run.warn(f"{known.path}: {known.problem}")
     elif known and known.text:
         yield Note("context", redact(known.text), "tool:instructions", f"{GUIDANCE}{known.name}")
-    yield Note("context", run.listing(), "kernel", FOLDER)
+    yield Note("context", listing(run.folder, run.protected), "kernel", FOLDER)
     yield from _named_files(run, document.text(1, "task"), known.name if known else "")
     for part, text in remembered(document):
         yield Note("context", redact(text), "tool:memory", f"{MEMORY}: {part}")

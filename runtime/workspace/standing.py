@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from kernel.document.model import Step
@@ -13,12 +12,6 @@ from kernel.loop.run_context import ApprovedCall, RunContext, Session
 from kernel.tools.tool import Danger, Tool
 from runtime.workspace.deciders import ALWAYS, SAME_CALL, SAME_KIND, Decider, serious
 from runtime.workspace.named import named_files
-
-
-def hold(run_context: RunContext) -> None:
-    """The loops of this run ask for no call that was approved before, with its files as they were."""
-    run_context.names = partial(files_of, run_context)
-    run_context.approved = partial(approved_before, run_context)
 
 
 def approved_before(
@@ -38,18 +31,18 @@ def approved_before(
             call_digest(rule.tool, rule.args, {}) == call
             and set(guarded) <= set(rule.effects)
             and shown <= set(rule.dangers)
-            and (rule.files is None or rule.files == run_context.names(tool, args))
+            and (rule.files is None or rule.files == files_of(run_context, tool, args))
         ):
             return str(SAME_CALL)
     names = {danger.rule for danger in dangers}
-    kind = run_context.kind(tool, args) if run_context.approved_kinds else ""
+    kind = run_context.hooks.kind(tool, args) if run_context.approved_kinds else ""
     for each in run_context.approved_kinds:
         if (
             kind
             and each["kind"] == kind
             and set(guarded) <= set(each["effects"])
             and names <= set(each["dangers"])
-            and each.get("files", {}) == run_context.names(tool, kind)
+            and each.get("files", {}) == files_of(run_context, tool, kind)
         ):
             return f"{each['by']}, for `{kind}`"
     return ""
@@ -80,7 +73,7 @@ def remember(session: Session, step: Step, scope: str, by: Decider) -> None:
         run.policy = replace(run.policy, approved=(*run.policy.approved, rule))
     elif scope == SAME_KIND and (kind := evidence.get("kind")):
         names = [danger.partition(": ")[2].partition(". ")[0] for danger in dangers]
-        now = run.names(session.catalogue.get(step.tool), str(kind))
+        now = files_of(run, session.catalogue.get(step.tool), str(kind))
         files = {name: evidence.get("names", {}).get(name, mark) for name, mark in now.items()}
         about = {"kind": kind, "effects": list(effects), "dangers": names, "by": str(by)}
         run.approved_kinds.append(about | ({"files": files} if files else {}))

@@ -16,7 +16,7 @@ from processes import outcome_of, run_folder, script, stopped_in_child, undistur
 from kernel.asking.responder import Ask, Ladder
 from kernel.document.model import Document, Meta, Note, Section
 from kernel.loop.advance import Outcome
-from kernel.loop.engine import Clock, Engine
+from kernel.loop.engine import Engine
 from kernel.loop.run_context import RunContext
 from kernel.store.call_log import ReplyLog
 from kernel.store.files import FileStore
@@ -24,7 +24,6 @@ from runtime.api.fractal import Fractal, shipped_system
 from runtime.catalogue.catalogue import Catalogue
 from runtime.models.scripted import Scripted
 from runtime.sandbox.sandbox import Sandbox
-from runtime.workspace.inbox import Inbox
 
 RUN = "test22"
 WIDE = 4
@@ -67,7 +66,7 @@ def _drive(folder: Path, ways: Sequence[int], seed: int) -> tuple[Any, FileStore
     budget = {"calls": 10_000, "tokens": 10**9, "context": 9000, "max_depth": 4}
     meta = Meta(f"system-{RUN}", RUN, folder=".", budget=budget)
     store.save(Document(meta, {1: Section(notes=(Note("task", "unfold", "person"),))}))
-    engine = Engine(run_context, Inbox(run), Clock())
+    engine = Engine(run_context)
 
     def wake(loop_id: str) -> None:
         for _ in range(rng.choice(ways)):

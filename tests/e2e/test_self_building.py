@@ -38,9 +38,8 @@ from self_building import (
 from kernel.asking.conversation import INDEX_HEAD
 from kernel.asking.messages import prompt_text
 from kernel.asking.prompt import FORM
-from kernel.asking.responder import Ask
+from kernel.asking.responder import Ask, estimate_tokens
 from kernel.errors import Exit
-from kernel.loop.budget import estimate_tokens
 from kernel.tools.tool import preamble, section
 
 READ = PHASES.keys() - {"do.md"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from kernel.document.escaping import to_json
 from kernel.document.model import Document, Meta, Section, Step
 from kernel.errors import OperationFailed
 from kernel.loop.approval import approval, call_digest, check_call, unapproved
+from kernel.loop.hooks import Hooks
 from kernel.loop.run_context import ApprovedCall, Policy, RunContext, Session
 from kernel.store.call_log import ReplyLog
 from kernel.store.files import FileStore
@@ -23,7 +24,7 @@ from kernel.tools.tool import Danger, Tool
 from runtime.api.fractal import shipped_system
 from runtime.catalogue.catalogue import Catalogue
 from runtime.sandbox.sandbox import Sandbox
-from runtime.workspace.standing import hold
+from runtime.workspace.standing import approved_before, files_of
 
 CATALOGUE = Catalogue([shipped_system()])
 RM = {"command": "rm -rf build"}
@@ -31,8 +32,45 @@ DANGER = Danger("destructive delete", "danger", "it removes a folder")
 SERIOUS = Danger("credentials", "serious", "it reads a key")
 
 
+class Reporting(Hooks):
+    """Reports the same dangers and kind of every call, and why no tool may be used."""
+
+    def __init__(
+        self, dangers: Sequence[Danger], kind: str = "", *, why: str = "", checked: list[Tool] | None = None
+    ) -> None:
+        self.dangers, self.named, self.why = dangers, kind, why
+        self.checked = [] if checked is None else checked
+
+    def guard(self, tool: Tool, args: Mapping[str, Any]) -> Sequence[Danger]:
+        self.checked.append(tool)
+        return self.dangers
+
+    def kind(self, tool: Tool, args: Mapping[str, Any]) -> str:
+        return self.named
+
+    def names(self, run: RunContext, tool: Tool, args: Any) -> Mapping[str, str]:
+        return files_of(run, tool, args)
+
+    def approved(
+        self,
+        run: RunContext,
+        tool: Tool,
+        args: Mapping[str, Any],
+        effects: Sequence[str],
+        dangers: Sequence[Danger],
+    ) -> str:
+        return approved_before(run, tool, args, effects, dangers)
+
+    async def admitted(self, run: RunContext, tool: Tool) -> str:
+        return self.why and f"{tool.name} {self.why}"
+
+
 def session(
-    folder: Path, *dangers: Danger, steps: Mapping[int, Step] | None = None, **policy: Any
+    folder: Path,
+    *dangers: Danger,
+    steps: Mapping[int, Step] | None = None,
+    admitted: str = "",
+    **policy: Any,
 ) -> Session:
     """A session with a stored document and a guard that always reports these dangers."""
     (folder / "artifacts").mkdir(exist_ok=True)
@@ -46,9 +84,8 @@ def session(
         Sandbox("off"),
         folder / "artifacts",
         policy=Policy(**policy),
-        guard=lambda tool, args: dangers,
+        hooks=Reporting(dangers, why=admitted),
     )
-    hold(run_context)
     document = Document(Meta("system-abc123", "abc123"), {3: Section(steps=dict(steps or {}))})
     return Session(run_context, document)
 
@@ -95,11 +132,7 @@ def test_call_is_refused_after_two_failures(tmp_path: Path) -> None:
 def test_unadmitted_tool_is_refused_unless_it_is_a_draft_of_the_run(
     tmp_path: Path,
 ) -> None:
-    async def never(tool: Tool) -> str:
-        return f"{tool.name} was changed since its test"
-
-    loop = session(tmp_path)
-    loop.run.admitted = never
+    loop = session(tmp_path, admitted="was changed since its test")
     assert refused(loop, "read", {"path": "x"}) == "read was changed since its test"
     draft = replace(tool("read"), draft=True)
     asyncio.run(check_call(loop, Step(9, tool="read"), draft, {"path": "x"}))
@@ -156,7 +189,7 @@ def test_approval_names_effects_and_dangers_and_is_requested_once(tmp_path: Path
 def test_danger_rules_are_evaluated_once_per_call(tmp_path: Path, dangers: tuple[Danger, ...]) -> None:
     checked: list[Tool] = []
     loop = session(tmp_path, yes=True)
-    loop.run.guard = lambda tool, args: checked.append(tool) or dangers
+    loop.run.hooks = Reporting(dangers, checked=checked)
     step, asked = approval(loop, Step(1, "planned", "bash", RM), tool("bash"), RM)
     assert len(checked) == 1
     assert (step.evidence.get("approved"), asked) == (
@@ -261,7 +294,7 @@ def test_a_kind_covers_the_effects_and_rules_that_were_seen_and_nothing_serious(
     tmp_path: Path, kind: dict[str, Any], dangers: list[Danger], approved: bool
 ) -> None:
     loop = session(tmp_path, *dangers, approve=("shell",))
-    loop.run.kind = lambda tool, args: "bash: rm"
+    loop.run.hooks = Reporting(dangers, "bash: rm")
     loop.run.approved_kinds = [kind]
     _, question = approval(loop, Step(1, tool="bash", args=RM), tool("bash"), RM)
     assert (question == "") is approved

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from kernel.asking import conversation as talk
 from kernel.asking.prompt import NOT_YET
+from kernel.asking.responder import estimate_tokens
 from kernel.document.markdown import render
 from kernel.document.model import Document, Meta, Note, Section, Step
 from kernel.document.parser import parse
-from kernel.loop.budget import estimate_tokens
 from runtime.catalogue.catalogue import Catalogue
 from runtime.workspace.workspace import shipped_system
 

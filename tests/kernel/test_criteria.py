@@ -16,7 +16,7 @@ from playing import boxed, put
 
 from kernel.errors import OperationFailed
 from kernel.loop.criteria import CriterionResult, check_criterion, reason, search
-from kernel.loop.run_context import FolderChanges
+from kernel.loop.hooks import FolderChanges
 from kernel.tools.operations import OperationContext
 from runtime.sandbox.sandbox import Sandbox
 

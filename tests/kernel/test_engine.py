@@ -20,7 +20,7 @@ from kernel.asking.responder import Ask, Ladder, Usage
 from kernel.document.model import Document, Meta, Note, Section, Step
 from kernel.errors import Exit, ForeignEdit, ProviderError, RunLocked, UsageError
 from kernel.loop.advance import Outcome
-from kernel.loop.engine import Clock, Engine
+from kernel.loop.engine import Engine
 from kernel.loop.run_context import RunContext
 from kernel.store.call_log import ReplyLog
 from kernel.store.files import FileStore
@@ -28,7 +28,6 @@ from runtime.api.fractal import Fractal, shipped_system
 from runtime.catalogue.catalogue import Catalogue
 from runtime.models.scripted import Scripted
 from runtime.sandbox.sandbox import Sandbox
-from runtime.workspace.inbox import Inbox
 from runtime.workspace.workspace import run_lock
 
 SHAPES = st.recursive(
@@ -88,7 +87,7 @@ def drive(
     here = run_context(folder, shape, side_by_side, calls)
     here.store.save(root(shape, calls))
     run = folder / "state" / "runs" / "test22"
-    engine = Engine(here, Inbox(run), Clock())
+    engine = Engine(here)
 
     def wake(loop_id: str) -> None:
         for _ in range(wakes.choice([0, 1, 2]) if wakes else 1):
@@ -142,7 +141,7 @@ def test_step_is_saved_before_its_child_and_the_wake(tmp_path: Path) -> None:
             order.append(f"append {document.meta.id}: " + ", ".join(f"{s.n} {s.state}" for s in steps))
             super().append(document, steps)
 
-    engine = Engine(here, Inbox(run), Clock())
+    engine = Engine(here)
 
     def wake(loop_id: str) -> None:
         order.append(f"wake {loop_id}")

@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playing import ACCEPT, Play, plan
+from playing import ACCEPT, Play, limited, plan
 
 from kernel.asking.messages import prompt_text
 from kernel.asking.responder import Ask, Ladder, Reply, Usage, Waits
 from kernel.errors import ConfigurationError, Declined, Exit, UsageError
-from runtime.models.ladder import Limited
 from runtime.models.scripted import Scripted
 
 WRITE = {"tool": "write", "args": {"path": "a.txt", "content": "one\n"}}
@@ -731,7 +730,9 @@ def test_rung_can_be_limited_to_phases(play: Play) -> None:
     verdicts = {1: {"decision": "RETRY", "learned": "not yet"}, 2: ACCEPT}
     worker = Scripted({"plan": plan(WRITE)}, name="worker")
     overseer = Scripted({"check": lambda ask: verdicts[ask.attempt]}, name="overseer", tier="oversight")
-    played = play([Limited(worker, ["understand", "plan", "do"]), Limited(overseer, ["check"])])
+    played = play(
+        [limited(worker, phases=["understand", "plan", "turn", "do"]), limited(overseer, phases=["check"])]
+    )
     assert played.result.exit == Exit.ACCEPTED
     assert (played.root.meta.taker, played.root.meta.attempt) == ("worker", 2)
     assert {rung["phase"]: rung["rung"] for rung in played.root.meta.rungs} == {

@@ -14,9 +14,8 @@ from bench.harness import tokenizer
 from kernel.asking.conversation import HANDS, INDEX, Sources, conversation, index_of
 from kernel.asking.messages import prompt_text, prompt_tokens
 from kernel.asking.prompt import DO_RESULT_CHARS, LEAST_TASK, Part, Piece, assemble, base, fit
-from kernel.asking.responder import Ask
+from kernel.asking.responder import Ask, estimate_tokens
 from kernel.document.model import Document, Meta, Note, Section, Step
-from kernel.loop.budget import estimate_tokens
 from runtime.api.fractal import shipped_system
 from runtime.catalogue.catalogue import Catalogue
 from runtime.models.scripted import Scripted

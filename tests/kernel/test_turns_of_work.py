@@ -16,10 +16,9 @@ from playing import ACCEPT, Play, Played, bash, plan, player, read, write
 
 from kernel.asking.conversation import Sources, conversation
 from kernel.asking.messages import prompt_text, text_of
-from kernel.asking.responder import Ask
+from kernel.asking.responder import Ask, estimate_tokens
 from kernel.document.model import Document, Meta, Note, Section, Step
 from kernel.errors import Exit
-from kernel.loop.budget import estimate_tokens
 from runtime.api.fractal import shipped_system
 from runtime.catalogue.catalogue import Catalogue
 from runtime.models.scripted import Scripted

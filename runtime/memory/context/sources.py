@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernel.loop.budget import estimate_tokens
+from kernel.asking.responder import estimate_tokens
 from runtime.memory.context import awareness
 from runtime.memory.context.context import (
     FILES,

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from kernel.asking.responder import estimate_tokens
 from kernel.document.escaping import INVISIBLE, fingerprint
 from kernel.errors import FractalError
-from kernel.loop.budget import estimate_tokens
 
 DEFAULT = "default"
 """The name of the agent and the space if none is set."""

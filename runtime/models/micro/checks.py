@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kernel.loop.run_context import Check, FolderChanges
+from kernel.loop.hooks import Check, FolderChanges
 
 Result = tuple[bool | None, str]
 

@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from kernel.asking.responder import Ask, Interview, Reply, Responder, Tier, Usage, Waits
+from kernel.asking.responder import Ask, Interview, Questioner, Reply, Responder, Tier, Usage, Waits
 from kernel.document.model import Document
 from kernel.errors import Declined
 from runtime.models.micro.calls import call
@@ -16,17 +16,14 @@ from runtime.models.micro.plans import plan
 from runtime.models.micro.remembered import about_own_world, offered
 from runtime.models.micro.task import read_task
 from runtime.models.micro.verdicts import verdict
-from runtime.models.window import LOCAL
 from runtime.reflexes.procedure import shared_words
 
 ATTEMPTS = 4
 """Attempts at a task, each with another reply of the model. Source: small-models.md, "What was seen" 6."""
 
 
-class Micro:
+class Micro(Questioner):
     """A small model that fills in each phase by small questions."""
-
-    reads_prompt = True
 
     def __init__(self, model: Responder, systems: Sequence[Path], *, attempts: int = ATTEMPTS) -> None:
         self.model = model
@@ -34,18 +31,17 @@ class Micro:
         self.name: str = model.name
         self.tier: Tier = model.tier
         self.attempts = attempts
-        self.price = getattr(model, "price", "free")
-        self.patient = getattr(model, "patient", False)
+        self.price, self.patient = model.price, model.patient
 
     @property
     def window(self) -> int:
         """The model's window in tokens."""
-        return getattr(self.model, "window", LOCAL)
+        return self.model.window
 
     @property
     def window_source(self) -> str:
         """Where that number comes from."""
-        return getattr(self.model, "window_source", "usual")
+        return self.model.window_source
 
     @cached_property
     def _kinds(self) -> Kinds:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from kernel.asking.responder import Interview
 from runtime.reflexes.surroundings import Surroundings
+from runtime.sandbox.tests_by_name import is_test
 
 _ENDINGS = """
 py sh bash js ts css html htm json jsonl yaml yml toml ini cfg conf csv tsv txt md rst log xml sql env
@@ -112,10 +113,10 @@ class Task:
     @cached_property
     def tests(self) -> list[str]:
         """The test files that are named, else those of the folder if the task is about tests."""
-        named = [name for name in self.named if is_test(name)]
+        named = [name for name in self.named if _runs(name)]
         if named or not re.search(r"(?i)\b(tests?|pytest)\b", self.words):
             return named
-        return [name for name in self.files if is_test(name)][:4]
+        return [name for name in self.files if _runs(name)][:4]
 
     def text_of(self, name: str) -> str:
         """The text of one of `files`; "" if it has none."""
@@ -140,10 +141,10 @@ class Task:
         return found
 
 
-def is_test(name: str) -> bool:
-    """Whether this is a file of tests."""
-    base = name.rpartition("/")[2]
-    return base.startswith("test_") or base.endswith(("_test.py", ".test.js"))
+def _runs(name: str) -> bool:
+    """Whether this is a file of tests that a runner is started with."""
+    told = name.rpartition("/")[2] not in ("conftest.py", "__init__.py")
+    return told and is_test(name) and name.endswith((".py", ".js"))
 
 
 def read_task(interview: Interview) -> Task:

@@ -10,8 +10,8 @@ from mcp_place import fake
 from playing import ACCEPT, plan
 
 from kernel.asking.conversation import INDEX_HEAD, INDEX_TOKENS, index_of
+from kernel.asking.responder import estimate_tokens
 from kernel.document.model import Document, Meta, Note, Section
-from kernel.loop.budget import estimate_tokens
 from runtime.api.fractal import Fractal
 
 

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from playing import ACCEPT, Played, plan
 
 from kernel.asking.messages import prompt_text
-from kernel.asking.responder import Ask
+from kernel.asking.responder import Ask, estimate_tokens
 from kernel.document.model import Document, Meta, Note, Section, root_id
-from kernel.loop.budget import estimate_tokens
 from kernel.store.files import FileStore
 from runtime.api.fractal import Fractal
 from runtime.memory.context.context import (

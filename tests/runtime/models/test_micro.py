@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playing import Played, player, put
+from playing import Played, limited, player, put
 
 from kernel.asking.responder import Ask, Questioner, ReplyForm
 from kernel.errors import Exit
 from runtime.api.fractal import Fractal, shipped_system
 from runtime.api.knowledge import remember
 from runtime.models.human import Human
-from runtime.models.ladder import Limited
 from runtime.models.micro.micro import Micro
 from runtime.models.scripted import Scripted, When
 
@@ -336,7 +335,7 @@ def test_an_answer_from_parts_of_a_long_file_is_unverified(small: Small):
 
 
 def test_a_small_model_for_some_phases_is_still_asked_in_small_questions():
-    assert isinstance(Limited(Micro(Scripted([], "small"), []), ["plan", "do"]), Questioner)
+    assert isinstance(limited(Micro(Scripted([], "small"), []), phases=["plan", "do"]), Questioner)
 
 
 def test_a_reply_that_was_cut_off_is_not_written(small: Small):

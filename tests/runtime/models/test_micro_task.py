@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from playing import put
 
-from kernel.loop.run_context import FolderChanges
+from kernel.loop.hooks import FolderChanges
 from runtime.api.fractal import shipped_system
 from runtime.models.micro.calls import block, conditions_of, qualified, unfenced
 from runtime.models.micro.checks import CHECKS

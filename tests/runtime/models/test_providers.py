@@ -17,9 +17,8 @@ from lanes import async_until, within
 from llm_server import Answer
 
 from kernel.asking.native import schema_of
-from kernel.asking.responder import ReplyForm, Responder, Usage
+from kernel.asking.responder import ReplyForm, Responder, Usage, estimate_tokens
 from kernel.errors import ConfigurationError, ProviderError
-from kernel.loop.budget import estimate_tokens
 from runtime.api.fractal import shipped_system
 from runtime.catalogue.catalogue import Catalogue
 from runtime.models.litellm import LiteLLM

@@ -17,8 +17,7 @@ from test_providers import needs_litellm
 
 from kernel.asking.messages import prompt_tokens
 from kernel.asking.native import turn_text
-from kernel.asking.responder import Ask, Reply, Waits
-from kernel.loop.budget import estimate_tokens
+from kernel.asking.responder import Ask, Reply, Waits, estimate_tokens
 from runtime.models import json_form
 from runtime.models.litellm import LiteLLM
 from runtime.models.llama import Llama

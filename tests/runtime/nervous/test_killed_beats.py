@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from crashing import forked, images
 from lanes import NIGHT, every
-from playing import ACCEPT, plan, write
+from playing import ACCEPT, limited, plan, write
 from test_design import RIGHT, WRONG, designer, pattern, requesting, version
 from test_discovery import mean, overseer
 
@@ -24,7 +24,6 @@ from kernel.store.call_log import ReplyLog
 from runtime.api.beating import Beat
 from runtime.api.fractal import Fractal
 from runtime.models.human import Human
-from runtime.models.ladder import Limited
 from runtime.models.scripted import Scripted
 from runtime.workspace.deciders import TERMINAL
 
@@ -203,9 +202,9 @@ class Killed:
 
     def make(self) -> Fractal:
         case = self.case
-        rungs = [Limited(Scripted(case.worker, name="worker"), (), 1.0)]
+        rungs = [limited(Scripted(case.worker, name="worker"), 1.0)]
         if case.oversight:
-            rungs.append(Limited(Scripted(case.oversight, name="large", tier="oversight"), (), 5.0))
+            rungs.append(limited(Scripted(case.oversight, name="large", tier="oversight"), 5.0))
         return Fractal(self.work, settings={**SETTINGS, **case.settings}, ladder=Ladder((*rungs, Human())))
 
     def restore(self, image: Path) -> None:

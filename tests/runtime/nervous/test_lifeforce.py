@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playing import ACCEPT, plan, put
+from playing import ACCEPT, limited, plan, put
 
 from kernel.asking.responder import Ask, Ladder
 from kernel.errors import DocumentError, Exit
 from runtime.api.fractal import Fractal
 from runtime.models.human import Human
-from runtime.models.ladder import Limited
 from runtime.models.scripted import Scripted
 from runtime.nervous.lifeforce import Lifeforce
 from runtime.workspace.workspace import run_lock
@@ -50,7 +49,7 @@ def work(tmp_path: Path) -> Path:
 def fractal(work: Path, *rungs: tuple[Any, float], pool: Any = None, **settings: Any) -> Fractal:
     """A workspace whose models answer so, at this cost a call."""
     settings = {"embedder": "lexical", "fsync": False, "sandbox": "off", "lifeforce": pool, **settings}
-    models = [Limited(Scripted(answer, f"model-{n}"), (), cost) for n, (answer, cost) in enumerate(rungs, 1)]
+    models = [limited(Scripted(answer, f"model-{n}"), cost) for n, (answer, cost) in enumerate(rungs, 1)]
     return Fractal(work, settings=settings, ladder=Ladder((*models, Human())), trusted=True)
 
 
@@ -139,7 +138,7 @@ async def test_two_runs_at_once_never_use_more_than_there_is(work: Path) -> None
 async def test_what_oversight_is_asked_costs_the_run_lifeforce(work: Path) -> None:
     push = {"tool": "bash", "args": {"command": "git push origin main; true"}}
     oversight = Scripted(lambda ask: {"decision": "approve", "why": ""}, "large", tier="oversight")
-    rungs = (Limited(Scripted(doing(push)), (), 1.0), Limited(oversight, (), 20.0), Human())
+    rungs = (limited(Scripted(doing(push)), 1.0), limited(oversight, 20.0), Human())
     settings = {"embedder": "lexical", "fsync": False, "sandbox": "off"}
     settings |= {"lifeforce": {"capacity": 100, "per_hour": 0}}
     one = Fractal(work, settings=settings, ladder=Ladder(rungs), trusted=True)
@@ -189,7 +188,7 @@ def test_the_reservation_of_a_killed_run_is_released_but_for_what_it_used(work: 
 
 async def test_each_agent_has_its_own_pool(work: Path) -> None:
     (work / "fractal.yaml").write_text("agents: {nyx: {lifeforce: {capacity: 30, per_hour: 0, per_run: 25}}}")
-    ladder = Ladder((Limited(Scripted(doing(LOOK)), (), 10.0), Human()))
+    ladder = Ladder((limited(Scripted(doing(LOOK)), 10.0), Human()))
     options = {"embedder": "lexical", "fsync": False, "sandbox": "off"}
     nyx = Fractal(work, settings={**options, "agent": "nyx"}, ladder=ladder, trusted=True)
     result = await nyx.run("look at it")

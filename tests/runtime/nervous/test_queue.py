@@ -15,14 +15,13 @@ from typing import Any
 import pytest
 from crashing import crashes
 from lanes import async_until, every, until
-from playing import ACCEPT, plan
+from playing import ACCEPT, limited, plan
 
 from kernel.asking.responder import Ask, Ladder
 from kernel.errors import UsageError
 from runtime.api.beating import Beat
 from runtime.api.fractal import Fractal
 from runtime.models.human import Human
-from runtime.models.ladder import Limited
 from runtime.models.scripted import Scripted
 from runtime.nervous.messages import Message
 from runtime.nervous.queue import Priority, Queued
@@ -49,7 +48,7 @@ def fractal(tmp_path: Path) -> Make:
         (tmp_path / place).mkdir(exist_ok=True)
         (tmp_path / place / "a.txt").write_text("a")
         base = {"embedder": "lexical", "fsync": False, "sandbox": "off", "review": "off", "recall": False}
-        ladder = Ladder((Limited(Scripted(worker, "model"), (), cost), Human()))
+        ladder = Ladder((limited(Scripted(worker, "model"), cost), Human()))
         return Fractal(tmp_path / place, settings={**base, **settings}, ladder=ladder, trusted=True)
 
     return make

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from playing import put
 
-from kernel.loop.run_context import FolderChanges
-from runtime.proving.parsing import CODE, LARGEST, Fault, parse, parses
+from kernel.loop.hooks import FolderChanges
+from runtime.proving import forms
+from runtime.proving.parsing import CODE, LARGEST, parse, parses
 
 WRONG = {
     "a.py": "x = 1\ndef f(:\n",
@@ -96,13 +97,13 @@ def test_a_newer_python_may_know_more(folder: Path) -> None:
     assert parses(folder, since({}, "a.py")) == []
 
 
-def test_other_languages_have_a_place(folder: Path) -> None:
-    put(folder, "a.go", "package")
-
-    def other(path: str, text: str) -> str:
-        return f"{path} says {text}"
-
-    assert parses(folder, since({}, "a.go"), other) == [Fault("a.go", 0, "a.go says package")]
+def test_a_text_that_takes_too_much_is_left_alone_and_the_others_are_not(folder: Path) -> None:
+    put(folder, "a.json", "{")
+    put(folder, "b.html", "<div " * 100_000)
+    put(folder, "c.toml", "a" + ".a" * 300_000 + " = 1")
+    put(folder, "d.json", "{")
+    changes = since({}, "a.json", "b.html", "c.toml", "d.json")
+    assert [fault.path for fault in parses(folder, changes, seconds=1)] == ["a.json", "d.json"]
 
 
 def test_a_secret_in_a_message_is_not_shown(folder: Path) -> None:
@@ -114,13 +115,9 @@ def test_a_secret_in_a_message_is_not_shown(folder: Path) -> None:
 
 
 @given(st.sampled_from(sorted(CODE - {".sh"})), st.text(max_size=60))
-def test_any_text_is_a_fault_or_none(
-    tmp_path_factory: pytest.TempPathFactory, suffix: str, text: str
-) -> None:
-    folder = tmp_path_factory.getbasetemp()
-    raw = text.encode("utf-8", "surrogatepass")
-    (folder / f"any{suffix}").write_bytes(raw)
-    assert len(parses(folder, since({}, f"any{suffix}"))) <= 1
+def test_any_text_has_a_fault_in_a_line_or_none(suffix: str, text: str) -> None:
+    wrong = forms.fault(f"any{suffix}", text)
+    assert wrong is None or (wrong[0] >= forms.UNKNOWN and wrong[1])
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.ini", "setup.cfg"])

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from playing import put
 
-from kernel.loop.run_context import FolderChanges
+from kernel.loop.hooks import FolderChanges
 from runtime.proving.suites import counts, touched_tests
 
 PYTEST = "-m pytest -q -p no:cacheprovider"

@@ -15,11 +15,12 @@ import pytest
 from lanes import until
 from playing import Play, bash, boxed, doing, put, standing
 
-from kernel.loop.run_context import StartTrial
+from kernel.loop.hooks import StartTrial
 from kernel.tools.operations import OperationContext
-from runtime.sandbox.at_start import PLAIN, at_start, copies, is_test
+from runtime.sandbox.at_start import PLAIN, at_start, copies
 from runtime.sandbox.sandbox import Sandbox
 from runtime.sandbox.snapshot import Snapshots
+from runtime.sandbox.tests_by_name import is_test
 
 RUN = "abc123"
 BOXED, BARE = Sandbox("auto"), Sandbox("off")
@@ -117,6 +118,8 @@ def test_a_test_file_that_is_gone_today_is_gone_from_the_start_with_todays_tests
     [
         *("tests/a.txt", "pkg/test/deep/x.json", "test_a.py", "pkg/a_test.go", "a.test.ts", "src/a.spec.js"),
         *("conftest.py", "web/__tests__/a.js", "pkg/testdata/in", "__snapshots__/a.snap", "app/tests.py"),
+        *("spec/a_spec.rb", "a-test.js", "SumsTest.java", "SumsTests.cs", "a_tests.py", "pkg/testing/a.py"),
+        *("a.specs.ts", "specs/a.rb", "pkg/test_data"),
     ],
 )
 def test_test_files_are_told_by_their_names(path: str) -> None:
@@ -124,10 +127,53 @@ def test_test_files_are_told_by_their_names(path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["contest.py", "latest/a.py", "src/testing.py", "attest.go", "a.spec", "test"]
+    "path",
+    [
+        "contest.py",
+        "latest/a.py",
+        "src/testing.py",
+        "attest.go",
+        "a.spec",
+        "test",
+        "src/latest.js",
+        "inspect.py",
+    ],
 )
 def test_other_files_are_no_tests(path: str) -> None:
     assert not is_test(path)
+
+
+@pytest.mark.parametrize("path", ["spec/sums_spec.rb", "sums-test.js", "SumsTest.java", "sums_tests.py"])
+def test_a_new_test_file_of_any_kind_is_at_the_start_too(folder: Path, kept: Snapshots, path: str) -> None:
+    put(folder, "sums.py", RIGHT)
+    begin(kept)
+    put(folder, path, "# passes without any change\n")
+    assert tried(kept, BARE, f"{sys.executable} {path}")[0].exit == 0
+
+
+# ---- links ------------------------------------------------------------------------------------------------
+
+
+@both
+def test_what_became_a_link_or_was_one_leads_no_change_out_of_the_copy(
+    sandbox: Sandbox, folder: Path, kept: Snapshots, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    put(other, "key", "secret").chmod(0o600)
+    put(folder, "test_data.d/key", "k").chmod(0o644)
+    (folder / "test_data.d/sub").mkdir()
+    (folder / "package").symlink_to(other)
+    begin(kept)
+    was = standing(other)
+    shutil.rmtree(folder / "test_data.d")
+    (folder / "test_data.d").symlink_to(other)
+    (folder / "package").unlink()
+    put(folder, "package/tests/sub/test_a.py", "")
+    (folder / "package/tests/sub").chmod(0o755)
+    for tests in (True, False):
+        assert tried(kept, sandbox, "ls", tests=tests)[0].exit == 0
+    assert standing(other) == was
+    assert (other / "key").stat().st_mode & 0o777 == 0o600
 
 
 # ---- what the start is ------------------------------------------------------------------------------------
@@ -179,6 +225,18 @@ def test_an_editable_install_means_the_copy(sandbox: Sandbox, folder: Path, kept
     )
     (trial,) = tried(kept, sandbox, command.format(folder))
     assert trial.output == "then installed"
+
+
+@both
+def test_the_search_path_of_the_user_means_the_copy(
+    sandbox: Sandbox, folder: Path, kept: Snapshots, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(folder, "lib/greeting.py", "WORD = 'then'\n")
+    begin(kept)
+    put(folder, "lib/greeting.py", "WORD = 'now!'\n")
+    monkeypatch.setenv("PYTHONPATH", f"/nowhere:{folder}/lib")
+    command = f"{sys.executable} -c 'import greeting; print(greeting.WORD)'"
+    assert tried(kept, sandbox, command)[0].output == "then"
 
 
 @boxed
@@ -377,6 +435,20 @@ def test_the_start_of_a_run_in_a_workspace_is_tried_below_its_state(
     assert run.result.run not in asyncio.run(one()).output
     assert not list(copies(kept.home).glob("*"))
     assert (work / "a.txt").read_text("utf-8") == "now\n"
+
+
+def test_what_lies_among_the_copies_and_is_none_keeps_no_other_from_being_swept(
+    folder: Path, kept: Snapshots, tmp_path: Path
+) -> None:
+    put(folder, "a.txt", "then")
+    begin(kept)
+    put(copies(kept.home), "0-stray", "")
+    (tmp_path / "other").mkdir()
+    (copies(kept.home) / "1-link").symlink_to(tmp_path / "other")
+    put(copies(kept.home), "2-left/folder/a.txt", "")
+    kept.sweep()
+    assert not list(copies(kept.home).iterdir())
+    assert not list((tmp_path / "other").iterdir())
 
 
 KILLED = """

@@ -328,6 +328,22 @@ def test_undo_does_not_follow_links_outside(folder: Path, kept: Snapshots, tmp_p
     assert (tmp_path / "out/a").read_text() == "theirs"
 
 
+@pytest.mark.parametrize("file", ["key", "inner/deep/key", ""])
+def test_a_folder_that_became_a_link_has_nothing_of_what_that_leads_to(
+    folder: Path, kept: Snapshots, tmp_path: Path, file: str
+) -> None:
+    for root in (folder / "sub", tmp_path / "other"):
+        put(root, "inner/deep/keep", "").unlink()
+        if file:
+            put(root, file, "secret")
+    take(kept)
+    shutil.rmtree(folder / "sub")
+    (folder / "sub").symlink_to(tmp_path / "other")
+    tree = take(kept)
+    assert list(kept.trees.states(tree)) == ["sub"]
+    assert take(kept) == tree
+
+
 def test_undo_swaps_files_folders_and_links(folder: Path, kept: Snapshots) -> None:
     put(folder, "x", "file")
     put(folder, "y/inside", "i")

@@ -12,8 +12,8 @@ import pytest
 from lanes import NIGHT, until
 from serving import in_thread, served
 
+from kernel.asking.responder import estimate_tokens
 from kernel.document.model import Meta
-from kernel.loop.budget import estimate_tokens
 from runtime.api.fractal import Fractal
 from runtime.memory.forgetting.forgetting import Forgetting
 from runtime.memory.forgetting.request import Request

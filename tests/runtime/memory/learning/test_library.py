@@ -218,7 +218,7 @@ def test_two_that_learn_the_same_at_once_have_one_file(library: Library) -> None
 
 
 def test_what_is_shown_fits_its_tokens_and_is_of_the_task_type(library: Library) -> None:
-    from kernel.loop.budget import estimate_tokens
+    from kernel.asking.responder import estimate_tokens
 
     for number in range(30):
         library.add(
