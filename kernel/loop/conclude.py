@@ -15,6 +15,7 @@ from kernel.asking.replies import Verdict
 from kernel.document.escaping import to_json
 from kernel.document.model import Note
 from kernel.loop import criteria
+from kernel.loop.ask import reader
 from kernel.loop.check import accept, judged, tells, write_evidence
 from kernel.loop.criteria import Finding, proven, reason
 from kernel.loop.do import SUCCEEDED
@@ -52,16 +53,17 @@ async def conclude(session: Session, turn: int, proposed: Note) -> bool:
     findings, changed, diffs = await criteria.gather_evidence(session, since, tests)
     findings += [Finding(criterion, None, passed, note) for criterion, passed, note in proved.findings]
     broken = [each for each in findings if each.after is False]
+    hears = reader(session) is not None  # else the next turn would say the same
     held = [note.text for note in session.doc.section(3).notes if note.key == NOT_YET]
     if broken:
         again = sum(not text.startswith((TOLD_ONCE, CALL_FAILED, NO_ANSWER, SAID_MEANWHILE)) for text in held)
-        if again < session.run.bounds.held_back:
+        if hears and again < session.run.bounds.held_back:
             return _held(session, turn, "held back: " + "\n".join(map(_failure, broken)))
         reason = f"the answer was held back {again} times; {_failure(broken[0])[:300]}"
         escalate(session, "not shown", Note("learned", reason), reason=reason, partial=proposed.text)
         return True
     why = _doubt(session, findings, proposed.text, proved)
-    if why and not any(text.startswith(TOLD_ONCE) for text in held):
+    if why and hears and not any(text.startswith(TOLD_ONCE) for text in held):
         return _held(session, turn, f"{TOLD_ONCE}{why}")
     answer = "\n\n".join([proposed.text, *filter(None, map(partial(_tests_told, proved), findings))])
     session.note(3, "result", answer, proposed.origin)

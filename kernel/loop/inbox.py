@@ -21,9 +21,9 @@ from kernel.loop.approval import (
     why_not_approver,
 )
 from kernel.loop.end import finish, planned_note, use_answer
-from kernel.loop.planned import PLAN_WAITS, REVIEW
 from kernel.loop.run_context import RunContext, Session
 from kernel.loop.step_cache import accept_notes
+from kernel.loop.turn import PLAN_WAITS, REVIEW
 
 KINDS = ("answer", "approve", "nudge", "reject")
 

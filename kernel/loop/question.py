@@ -17,7 +17,7 @@ from kernel.document.model import Document, Step
 from kernel.document.redaction import HIDDEN, Verbatim
 from kernel.errors import DocumentError
 from kernel.loop.approval import asked_steps, call_digest
-from kernel.loop.planned import PLAN_WAITS, proposed
+from kernel.loop.turn import PLAN_WAITS, proposed
 from kernel.store.files import FileStore
 
 INLINE = 300

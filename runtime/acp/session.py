@@ -17,7 +17,7 @@ from kernel.document.redaction import Verbatim
 from kernel.errors import DocumentError, UsageError
 from kernel.events import Event
 from kernel.loop.approval import Decider, asked_steps, serious
-from kernel.loop.planned import PLAN_WAITS
+from kernel.loop.turn import PLAN_WAITS
 from runtime.acp.content import task_of
 from runtime.acp.rendering import View, closing, opening, valid, waits_of, without_secrets
 from runtime.api.fractal import Fractal, RunResult

@@ -22,7 +22,7 @@ from kernel.document.model import Document, Step
 from kernel.document.redaction import Verbatim, redact
 from kernel.errors import UsageError
 from kernel.loop.criteria import Finding
-from kernel.loop.planned import REVIEW
+from kernel.loop.turn import REVIEW
 from runtime.api.fractal import Fractal
 from runtime.cli.output import cleaned, columns, count, echo, emit, phase_name, safe, width
 from runtime.cli.session import json_option, opened, run_argument, step_of_newest

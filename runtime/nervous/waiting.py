@@ -10,7 +10,7 @@ from pathlib import Path
 from kernel import disk
 from kernel.document.model import ENDED, Document, Step
 from kernel.errors import FractalError
-from kernel.loop.planned import PLAN_WAITS, REVIEW, proposed
+from kernel.loop.turn import PLAN_WAITS, REVIEW, proposed
 from kernel.store.files import FileStore
 from runtime.nervous.decisions import Decision
 from runtime.nervous.oversight import waiting_steps
