@@ -26,17 +26,15 @@ def _object(required: Mapping[str, Schema], optional: Mapping[str, Schema] | Non
     }
 
 
-def _list(of: Schema, least: int = 0, most: int = 0) -> Schema:
-    bounds = {"minItems": least, "maxItems": most}
-    return {"type": "array", "items": of, **{name: bound for name, bound in bounds.items() if bound}}
+def _list(of: Schema, least: int = 0) -> Schema:
+    return {"type": "array", "items": of, **({"minItems": least} if least else {})}
 
 
 def _only(*values: str) -> Schema:
     return {"enum": list(values)}
 
 
-_ARGS: Schema = {"type": "object"}
-_CALL: Schema = _object({"tool": TEXT, "args": _ARGS})
+_CALL: Schema = _object({"tool": TEXT, "args": {"type": "object"}})
 _ACTION: Schema = {"anyOf": [_CALL, *(_object({end: TEXT}) for end in ("blocked", "skip", "question"))]}
 _ISSUES = {"validation": _only("fail"), "issues": _list(TEXT)}
 

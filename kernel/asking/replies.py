@@ -92,7 +92,7 @@ class Plan(Typed):
 
     task: str = ""  # with every reference made explicit; "": as it was given
     context: tuple[Fact, ...] = ()  # what the steps rest on
-    approach: str = Field(min_length=1)
+    approach: str = ""
     confidence: Confidence = "medium"
     steps: tuple[PlanStep, ...] = ()
     success: tuple[dict[str, Any], ...] = ()
@@ -108,6 +108,12 @@ class Plan(Typed):
     @classmethod
     def _criteria(cls, value: Any) -> Any:
         return [lenient.keyed(each, "judge") for each in lenient.listed(value)]
+
+    @model_validator(mode="after")
+    def _has_an_approach(self) -> Plan:
+        if not self.approach:
+            raise ValueError("give approach, steps and success, or an answer, a question, or cannot")
+        return self
 
 
 class Call(Typed):

@@ -182,3 +182,8 @@ def _say(found: dict[str, Any], name: str, args: Any) -> None:
 
 REPLIES: Mapping[str, type[BaseModel]] = {TURN: TurnReply, "do": Action, "check": Verdict}
 """The reply of each kind of ask."""
+
+
+def typed(phase: str, data: Mapping[str, Any]) -> Any:
+    """The typed reply; raises `ReplyError` that names the invalid fields."""
+    return validated(REPLIES[phase], data)

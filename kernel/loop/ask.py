@@ -17,9 +17,9 @@ from typing import Any
 
 from kernel.asking.conversation import Sources, conversation
 from kernel.asking.prompt import Prompt, assemble, drafted, form
-from kernel.asking.replies import Parse, parse_strictly, schema, validated
+from kernel.asking.replies import Parse, parse_strictly, schema
 from kernel.asking.responder import FREE, Ask, Question, Questioner, Reply, Responder, Usage, Waits
-from kernel.asking.turn import REPLIES, TURN, TurnReply
+from kernel.asking.turn import TURN, TurnReply, typed
 from kernel.document.amounts import clamped
 from kernel.document.model import root_id
 from kernel.document.redaction import Pieces, cut
@@ -355,7 +355,7 @@ async def _interview(
 
     interview = Questions(session, _request(session, responder, phase, step, evidence), put)
     try:
-        value = validated(REPLIES[phase], await responder.fill(interview))
+        value = typed(phase, await responder.fill(interview))
     except (FractalError, PersonNeeded, LifeforceNeeded):
         raise
     except Exception as error:
@@ -432,7 +432,7 @@ async def parsed_reply(parse: Parse, phase: str, text: str, gate: Gate | None) -
     """Parse a reply and check it with its gate. Raises `ReplyError`."""
     with raised_as(ReplyError):
         data = parse(text)
-        value = validated(REPLIES[phase], _said_in_text(data) if phase == TURN else data)
+        value = typed(phase, _said_in_text(data) if phase == TURN else data)
         if gate:
             await gate(value)
         return value

@@ -120,11 +120,11 @@ def _nothing() -> None:
 
 
 class Limited:
-    """A rung for some phases only (the next rung gets the others), or with lifeforce of its own."""
+    """A rung for some asks only (the next rung gets the others), or with lifeforce of its own."""
 
     def __init__(self, responder: Responder, phases: Sequence[str], lifeforce: float | None = None) -> None:
         if phases:
-            self.phases = frozenset(phases) | ({"turn"} if "plan" in phases else set[str]())
+            self.phases = frozenset(phases)
         self.lifeforce = LIFEFORCE if lifeforce is None else lifeforce
         self.name: str = responder.name
         self.tier: Tier = responder.tier
