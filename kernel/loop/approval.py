@@ -87,6 +87,10 @@ def plain_name(text: str) -> str:
 
 APPROVED = "approved by "
 """How a decision for the plan or its checks begins."""
+PLAN_WAITS = "the plan"
+"""The question of a run that stops after PLAN and waits for approval."""
+REVIEW = "waits for approval"
+"""The note of §2 with the reasons why a plan may not start before oversight or a human has approved it."""
 CHECKS_WAIT = "the checks of this plan may run commands"
 """How the question begins that asks for the commands among a plan's criteria."""
 

@@ -13,6 +13,8 @@ from kernel.errors import UsageError, raised_as
 from kernel.loop.approval import (
     APPROVED,
     CHECKS_WAIT,
+    PLAN_WAITS,
+    REVIEW,
     Decider,
     approve_planned,
     asked_steps,
@@ -20,7 +22,6 @@ from kernel.loop.approval import (
     why_not_approver,
 )
 from kernel.loop.end import finish, planned_note, use_answer
-from kernel.loop.planned import PLAN_WAITS, REVIEW
 from kernel.loop.run_context import RunContext, Session
 from kernel.loop.step_cache import accept_notes
 

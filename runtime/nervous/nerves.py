@@ -16,9 +16,8 @@ from typing import Any, Literal
 from kernel.document.escaping import fingerprint
 from kernel.document.model import Document, now
 from kernel.errors import UsageError
-from kernel.loop.approval import Decider, asked_steps, planned_dangers, why_not_approver
+from kernel.loop.approval import REVIEW, Decider, asked_steps, planned_dangers, why_not_approver
 from kernel.loop.inbox import answers
-from kernel.loop.planned import REVIEW
 from kernel.loop.question import question_of
 from kernel.loop.run_context import RunContext, Session, overseen
 from kernel.store.files import FileStore

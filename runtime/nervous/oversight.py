@@ -17,8 +17,8 @@ from kernel.document.model import Document, Step, root_id
 from kernel.document.redaction import redact, redact_values
 from kernel.loop.approval import Decider, checks_of
 from kernel.loop.budget import Amount, Bounds
-from kernel.loop.planned import proposed
 from kernel.loop.run_context import RunContext, Session
+from kernel.loop.turn import proposed
 from runtime.memory.prompting import LONGEST, Asking
 
 OVERSIGHT = Decider("oversight")
