@@ -1,4 +1,4 @@
-"""The form of each phase's reply as JSON Schema. It admits only what `replies` accepts.
+"""The form of each kind of reply as JSON Schema. It admits only what `replies` accepts.
 
 A grammar made from it never lets a model write a reply that is refused for its form. What a gate may still
 refuse depends on the run: unknown tools, arguments of a tool, references, patterns, and criteria that hold
@@ -26,43 +26,15 @@ def _object(required: Mapping[str, Schema], optional: Mapping[str, Schema] | Non
     }
 
 
-def _list(of: Schema, least: int = 0, most: int = 0) -> Schema:
-    bounds = {"minItems": least, "maxItems": most}
-    return {"type": "array", "items": of, **{name: bound for name, bound in bounds.items() if bound}}
+def _list(of: Schema, least: int = 0) -> Schema:
+    return {"type": "array", "items": of, **({"minItems": least} if least else {})}
 
 
 def _only(*values: str) -> Schema:
     return {"enum": list(values)}
 
 
-_NEEDS = {"needs": _list({"type": "integer", "minimum": 1, "maximum": 99})}
-_ARGS: Schema = {"type": "object"}
-STEP: Schema = {
-    "anyOf": [
-        _object({"tool": TEXT, "args": _ARGS}, _NEEDS),
-        _object({"tool": TEXT, "what": TEXT}, _NEEDS),
-        _object({"subtask": TEXT}, _NEEDS),
-    ]
-}
-CRITERION: Schema = {
-    "anyOf": [
-        _object({"run": TEXT}),
-        _object({"file": TEXT}, {"has": TEXT}),
-        _object({"step": {"type": "integer", "minimum": 1, "maximum": 99}, "has": TEXT}),
-        _object({"same": TEXT}),
-        _object({"judge": TEXT}),
-    ]
-}
-_PLAN = {
-    "approach": TEXT,
-    "confidence": _only("high", "medium", "low"),
-    "steps": _list(STEP),
-    "success": _list(CRITERION, 1),
-}
-_ENDS = ("answer", "question", "cannot")
-"""What a plan may be instead of steps."""
-_CONTEXT = {"context": _list(_object({"fact": TEXT}, {"from": ANY_TEXT})), "open": _list(TEXT)}
-_CALL: Schema = _object({"tool": TEXT, "args": _ARGS})
+_CALL: Schema = _object({"tool": TEXT, "args": {"type": "object"}})
 _ACTION: Schema = {"anyOf": [_CALL, *(_object({end: TEXT}) for end in ("blocked", "skip", "question"))]}
 _ISSUES = {"validation": _only("fail"), "issues": _list(TEXT)}
 
@@ -84,11 +56,9 @@ def _check(accepted: Mapping[str, Schema] | None = None) -> Schema:
 
 
 FORMS: Mapping[str, Schema] = {
-    "understand": _object({"task": TEXT}, _CONTEXT),
-    "plan": {"anyOf": [_object(_PLAN, {"done": TEXT}), *(_object({end: TEXT}) for end in _ENDS)]},
     "do": _ACTION,
-    "turn": _object({"calls": _list(_object({"tool": TEXT, "args": _ARGS}), 1)}),
+    "turn": _object({"calls": _list(_CALL, 1)}),
     "check": _check(),
     "teach": _check({"teaching": TEXT, "grant": _list(TEXT)}),
 }
-"""By phase; `teach` is CHECK where oversight solved what a worker escalated."""
+"""By the phase of the ask; `teach` is CHECK where oversight solved what a worker escalated."""

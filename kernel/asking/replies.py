@@ -1,4 +1,4 @@
-"""The typed replies of the four phases, and the validation of plans.
+"""The typed replies: plans with whole steps, calls and verdicts; and the validation of plans.
 
 This module does not know whether a model, a reflex or a person wrote a reply.
 """
@@ -57,14 +57,6 @@ class Fact(Typed):
         return lenient.keyed(data, "fact")
 
 
-class Understanding(Typed):
-    """The reply of UNDERSTAND."""
-
-    task: str = Field(min_length=1)
-    context: tuple[Fact, ...] = ()
-    open: tuple[str, ...] = ()
-
-
 class PlanStep(Typed):
     """A tool with arguments, a tool with a description, or a subtask."""
 
@@ -96,17 +88,16 @@ class PlanStep(Typed):
 
 
 class Plan(Typed):
-    """The reply of PLAN: steps, an answer that needs no tool, a question, or why the task is impossible."""
+    """A plan with whole steps, as code, a script or a person gives it."""
 
+    task: str = ""  # with every reference made explicit; "": as it was given
+    context: tuple[Fact, ...] = ()  # what the steps rest on
     approach: str = ""
     confidence: Confidence = "medium"
     steps: tuple[PlanStep, ...] = ()
     success: tuple[dict[str, Any], ...] = ()
     rationale: str = ""
     done: str = ""  # the answer to the user if all criteria hold
-    answer: str = ""
-    question: str = ""
-    cannot: str = ""
 
     @field_validator("confidence", mode="before")
     @classmethod
@@ -119,15 +110,10 @@ class Plan(Typed):
         return [lenient.keyed(each, "judge") for each in lenient.listed(value)]
 
     @model_validator(mode="after")
-    def _ends(self) -> Plan:
-        if not (self.ends or self.approach):
+    def _has_an_approach(self) -> Plan:
+        if not self.approach:
             raise ValueError("give approach, steps and success, or an answer, a question, or cannot")
         return self
-
-    @property
-    def ends(self) -> bool:
-        """Whether there is nothing to do: it answers, asks, or says that the task is impossible."""
-        return bool(self.answer or self.question or self.cannot)
 
 
 class Call(Typed):
@@ -233,14 +219,6 @@ class Verdict(Typed):
         return self
 
 
-REPLIES: Mapping[str, type[Typed]] = {
-    "understand": Understanding,
-    "plan": Plan,
-    "do": Action,
-    "check": Verdict,
-}
-
-
 def schema(phase: str) -> Mapping[str, Any]:
     """The JSON Schema of a phase's reply."""
     return FORMS[phase]
@@ -283,11 +261,6 @@ def parse_strictly(text: str) -> Mapping[str, Any]:
     return cast(dict[str, Any], value)
 
 
-def typed(phase: str, data: Mapping[str, Any]) -> Typed:
-    """The typed reply; raises `ReplyError` that names the invalid fields."""
-    return validated(REPLIES[phase], data)
-
-
 def validated(form: type[Read], data: Mapping[str, Any]) -> Read:
     """The data in this form; raises `ReplyError` that names the invalid fields."""
     try:
@@ -320,8 +293,6 @@ def gate_plan(
     that a criterion `check` may have. A plan that is `coded` needs no criterion: code knows what its steps
     do.
     """
-    if plan.ends:
-        return
     faults: list[str] = []
     if not plan.steps and not retry:
         faults.append("steps is empty; give at least one, or a question, or cannot")

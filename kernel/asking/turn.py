@@ -1,7 +1,7 @@
-"""The reply of a turn: what a capable model decides in one call.
+"""The reply of a turn: what a responder decides in one call.
 
 Every end of a turn is a call of its own (`done`, `ask`, `cannot`), and so is the plan. A plan with whole
-steps, as a script or a person writes it, is a turn too.
+steps, as code, a script or a person gives it, is a turn too.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, cast
 from pydantic import BaseModel, Field, ValidationInfo, field_validator, model_validator
 
 from kernel.asking import lenient
-from kernel.asking.replies import Confidence, Plan, Typed, validated
+from kernel.asking.replies import Action, Confidence, Plan, Typed, Verdict, validated
 from kernel.errors import ReplyError
 
 TURN = "turn"
@@ -29,6 +29,8 @@ SAID = (PLAN, DONE, ASK, CANNOT)
 """The calls that are no steps: they say how the loop goes on."""
 LONGEST_NAME = 64
 """Characters of the name of a call that are kept."""
+_ENDS = ("answer", "question", CANNOT)
+"""What a plan may say instead of steps."""
 _OTHER_MEMBERS = {"tool_calls": "calls", "actions": "calls", "blocked": CANNOT, "result": DONE}
 _OTHER_NAMES: Mapping[str, str] = {"question": ASK, "clarify": ASK, "finish": DONE, "submit": DONE}
 
@@ -91,8 +93,6 @@ class TurnReply(BaseModel):
     @property
     def ends(self) -> bool:
         """Whether there is nothing to do: it answers, asks, or says that the task is impossible."""
-        if self.steps:
-            return self.steps.ends
         return bool(self.question or self.cannot or (self.done and not self.calls))
 
     @model_validator(mode="before")
@@ -101,7 +101,7 @@ class TurnReply(BaseModel):
         if not isinstance(data, dict):
             return data
         values = lenient.present(cast(dict[str, Any], data))
-        if "steps" in values or "success" in values:
+        if values.keys() & {"steps", "success"} and not any(values.get(end) for end in _ENDS):
             return {"steps": Plan.model_validate(values)}
         for own, name in _OTHER_MEMBERS.items():
             if own in values and name not in values:
@@ -178,3 +178,12 @@ def _say(found: dict[str, Any], name: str, args: Any) -> None:
         raise ValueError("it has no text")
     else:
         found["question" if name == ASK else CANNOT] = text
+
+
+REPLIES: Mapping[str, type[BaseModel]] = {TURN: TurnReply, "do": Action, "check": Verdict}
+"""The reply of each kind of ask."""
+
+
+def typed(phase: str, data: Mapping[str, Any]) -> Any:
+    """The typed reply; raises `ReplyError` that names the invalid fields."""
+    return validated(REPLIES[phase], data)

@@ -10,22 +10,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kernel.asking.conversation import by_turns
+from kernel.asking.conversation import by_turns, last_turn
 from kernel.asking.prompt import Prompt, assemble
-from kernel.asking.replies import Plan, Understanding
 from kernel.asking.responder import Questioner, estimate_tokens
 from kernel.asking.turn import TURN
 from kernel.document.model import Document, Note
 from kernel.errors import Exit, LimitReached, UsageError
 from kernel.loop import criteria
-from kernel.loop.approval import ask_before_start
+from kernel.loop.approval import PLAN_WAITS, ask_before_start
 from kernel.loop.ask import (
-    Answer,
     NobodyLeft,
     PersonNeeded,
-    TakesPhases,
-    TakesTurns,
-    ask,
     converses,
     current_rung,
     lowest_rung,
@@ -35,16 +30,11 @@ from kernel.loop.ask import (
 from kernel.loop.budget import LifeforceNeeded
 from kernel.loop.check import check
 from kernel.loop.do import StepRunner, Waiting
-from kernel.loop.end import clarify, escalate, finish
-from kernel.loop.hooks import hear
-from kernel.loop.planned import PLAN_WAITS, check_plan, is_held, uncertain, write_plan
+from kernel.loop.end import clarify, finish
 from kernel.loop.run_context import RunContext, Session, overseen
-from kernel.loop.step_cache import record_inputs
-from kernel.loop.turn import begin_turns, leave_turns, prepare, turns
+from kernel.loop.turn import is_held, prepare, turns
 
-FROM_KNOWLEDGE = "answered from the model's knowledge, without a tool"
-"""The approach of a loop that needed no step."""
-NO_QUESTION = "(code fills in this phase; no question is put to the model)"
+NO_QUESTION = "(code decides here; no question is put to a model)"
 
 
 @dataclass(frozen=True)
@@ -73,10 +63,6 @@ async def advance(run_context: RunContext, loop_id: str) -> Outcome | Waiting:
             session.emit("phase_started", phase=session.doc.meta.phase, attempt=session.doc.meta.attempt)
             try:
                 waiting = await _PHASES[session.doc.meta.phase](session)
-            except TakesTurns:
-                waiting = None  # the rung that took over decides turn by turn
-            except TakesPhases:
-                waiting = leave_turns(session)
             except PersonNeeded as error:
                 waiting = clarify(session, str(error), "kernel")
             except LifeforceNeeded as error:
@@ -130,98 +116,18 @@ def outcome(document: Document) -> Outcome:
     )
 
 
-# ---- UNDERSTAND ------------------------------------------------------------------------------------------
-
-
-async def understand(session: Session) -> Waiting | None:
-    """Fill §1: the task with every reference made explicit, and the relevant context."""
+async def decide(session: Session) -> Waiting | None:
+    """UNDERSTAND and PLAN: both are parts of the first turn of an attempt."""
     taker = current_rung(session)
     if taker is None and overseen(session.doc):
         return clarify(session, session.doc.task, "kernel")
     if taker is None:
-        finish(
-            session,
-            "failed",
-            error="no configured responder accepts this task; set a model, see `fractal doctor`",
-        )
+        why = "no configured responder accepts this task; set a model, see `fractal doctor`"
+        finish(session, "failed", error=why)
         return None
-    responder = session.run.ladder.rungs[taker]
-    session.meta(status="running", taker=responder.name, waiting=None)
-    if converses(responder):
-        return begin_turns(session, responder)
-    if responder.reads_prompt:
-        session.offer_context()
-    session.save()
-    answer = await ask(session, "understand")
-    _write_understanding(session, answer.reply, answer.origin)
-    session.meta(phase="plan")
-    record_inputs(session, "understand", answer.read)
-    session.save()
-    session.phase_finished("understand", "PROCEED")
-    return None
-
-
-def _write_understanding(session: Session, reply: Understanding, origin: str) -> None:
-    session.note(1, "resolved task", reply.task, origin)
-    for fact in reply.context:
-        session.note(1, "fact", fact.fact, origin, fact.source)
-    if reply.open:
-        session.note(1, "open", "\n".join(reply.open), origin)
-
-
-# ---- PLAN ------------------------------------------------------------------------------------------------
-
-
-async def plan(session: Session) -> Waiting | None:
-    """Fill §2: approach, steps and success criteria. The gate is PROCEED, CLARIFY, or "cannot"."""
     session.run.catalogue.refresh()
-    session.meta(status="running", waiting=None)
-    taker = current_rung(session)
-    responder = None if taker is None else session.run.ladder.rungs[taker]
-    if responder:
-        session.meta(taker=responder.name)
-    if responder and converses(responder):
-        hear(session)
-        return begin_turns(session, responder)
-    if responder and responder.reads_prompt:
-        session.offer_context()
-        hear(session)
-    session.save()
-    before: list[bool | None] = []
-
-    async def gate(reply: Plan) -> None:
-        before[:] = await check_plan(session, reply)
-
-    answer = await ask(session, "plan", gate=gate)
-    reply: Plan = answer.reply
-    if reply.question:
-        return clarify(session, reply.question, answer.origin)
-    if reply.answer:
-        return _answer_directly(session, reply, answer)
-    unsure = reply.confidence == "low" and not reply.cannot and not session.doc.note(1, "answer")
-    if unsure and not session.run.hooks.review(session, "low"):
-        # every higher rung was asked too, so a person decides
-        return clarify(session, uncertain(session, reply), answer.origin)
-    if reply.cannot:
-        return escalate(session, "cannot", Note("learned", f"cannot: {reply.cannot}", answer.origin))
-    write_plan(session, reply, answer.origin, before)
-    session.meta(phase="do")
-    record_inputs(session, "plan", answer.read)
-    session.save()
-    session.phase_finished("plan", "PROCEED", steps=sorted(session.doc.planned))
-    return None
-
-
-def _answer_directly(session: Session, reply: Plan, answer: Answer) -> None:
-    """End with an answer that needed no tool. Nothing but the model's knowledge supports it."""
-    session.note(2, "approach", FROM_KNOWLEDGE, answer.origin)
-    record_inputs(session, "plan", answer.read)
-    session.meta(unverified=True)
-    session.phase_finished("plan", "PROCEED", steps=[])
-    finish(session, "complete", origin=answer.origin, result=reply.answer)
-
-
-# ---- DO --------------------------------------------------------------------------------------------------
+    session.meta(status="running", taker=session.run.ladder.rungs[taker].name, waiting=None)
+    return await turns(session)
 
 
 async def do(session: Session) -> Waiting | None:
@@ -261,17 +167,16 @@ def next_prompt(session: Session, step: int = 0) -> tuple[str, Prompt]:
         raise UsageError(
             f"{session.id} has ended ({session.doc.meta.status}); no further prompt will be sent"
         )
-    readers = [responder for responder in session.run.ladder if responder.reads_prompt]
-    count = readers[0].count if readers else estimate_tokens
-    phase = session.doc.meta.phase
     taker = current_rung(session)
     responder = None if taker is None else session.run.ladder.rungs[taker]
-    by_turn = phase in ("understand", "plan") or (phase == "do" and session.doc.note(2, "work"))
-    if responder and converses(responder) and by_turn:
-        kept: dict[str, str] = {}  # nothing is written for a look
-        if phase != "do" or not by_turns(session.doc):
-            prepare(session, responder, lambda name, text: kept.setdefault(name, text) and name)
-        return TURN, turn_prompt(session, responder, kept)
+    phase = session.doc.meta.phase
+    if phase in ("understand", "plan") or (phase == "do" and session.doc.note(2, "work")):
+        phase, step = TURN, last_turn(session.doc) + 1
+        if responder and converses(responder):
+            kept: dict[str, str] = {}  # nothing is written for a look
+            if session.doc.meta.phase != "do" or not by_turns(session.doc):
+                prepare(session, responder, lambda name, text: kept.setdefault(name, text) and name)
+            return TURN, turn_prompt(session, responder, kept)
     session.offer_context()
     if phase == "do":
         asked = [n for n, planned in session.doc.planned.items() if planned.args is None and planned.tool]
@@ -282,12 +187,16 @@ def next_prompt(session: Session, step: int = 0) -> tuple[str, Prompt]:
     if isinstance(responder, Questioner):
         question = next_question(session, responder, phase, step)
         return phase, Prompt(question.system, question.user) if question else Prompt(user=NO_QUESTION)
+    if phase == TURN:
+        return phase, Prompt(user=NO_QUESTION)
+    readers = [responder for responder in session.run.ladder if responder.reads_prompt]
+    count = readers[0].count if readers else estimate_tokens
     return phase, assemble(session.doc, phase, session.catalogue, count, step=step)
 
 
 _PHASES: Mapping[str, Callable[[Session], Any]] = {
-    "understand": understand,
-    "plan": plan,
+    "understand": decide,
+    "plan": decide,
     "do": do,
     "check": check,
 }

@@ -23,6 +23,10 @@ YES = "policy --yes"
 """Who has approved a call that a person was not asked for."""
 APPROVED = "approved by "
 """How a decision for the plan or its checks begins."""
+PLAN_WAITS = "the plan"
+"""The question of a run that stops after PLAN and waits for approval."""
+REVIEW = "waits for approval"
+"""The note of §2 with the reasons why a plan may not start before oversight or a human has approved it."""
 CHECKS_WAIT = "the checks of this plan may run commands"
 """How the question begins that asks for the commands among a plan's criteria."""
 
@@ -39,7 +43,7 @@ def checks_of(document: Document) -> list[str]:
 
 
 LABEL_CHARS = 300
-"""Maximum characters of a call in what META says of a question. the runtime shows all of it."""
+"""Maximum characters of a call in what META says of a question. The runtime shows all of it."""
 
 
 async def check_call(session: Session, step: Step, tool: Tool, args: Mapping[str, Any]) -> None:

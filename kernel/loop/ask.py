@@ -17,9 +17,9 @@ from typing import Any
 
 from kernel.asking.conversation import Sources, conversation
 from kernel.asking.prompt import Prompt, assemble, drafted, form
-from kernel.asking.replies import Parse, Plan, parse_strictly, schema, typed, validated
+from kernel.asking.replies import Parse, parse_strictly, schema
 from kernel.asking.responder import FREE, Ask, Question, Questioner, Reply, Responder, Usage, Waits
-from kernel.asking.turn import TURN, TurnReply
+from kernel.asking.turn import TURN, TurnReply, typed
 from kernel.document.amounts import clamped
 from kernel.document.model import root_id
 from kernel.document.texts import Pieces, cut
@@ -53,11 +53,13 @@ REASON_CHARS = 1_000
 """Maximum characters of the reason why a reply was refused."""
 Gate = Callable[[Any], Awaitable[None]]
 """Raises `ReplyError` for a typed reply that cannot be used."""
+Begin = Callable[[Session, Responder], int]
+"""Makes the document ready for a responder, who may have taken over; returns the step that is asked for."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A reply of the type that the phase demands, and its origin."""
+    """A reply of the type that the ask demands, and its origin."""
 
     reply: Any
     origin: str
@@ -66,14 +68,6 @@ class Answer:
 
 class NobodyLeft(Declined):
     """Every suitable rung has declined or failed."""
-
-
-class TakesTurns(Exception):
-    """A rung has taken over that decides turn by turn; the loop goes on with it."""
-
-
-class TakesPhases(Exception):
-    """A rung has taken over that fills in whole phases, a person or code; the loop goes back to PLAN."""
 
 
 class PersonNeeded(Exception):
@@ -87,8 +81,9 @@ async def ask(
     step: int = 0,
     gate: Gate | None = None,
     evidence: Mapping[str, Any] | None = None,
+    begin: Begin | None = None,
 ) -> Answer:
-    """Ask the rung of this attempt, and the higher ones if it hands over.
+    """Ask the rung of this attempt, and the higher ones if it hands over; each one begins with `begin`.
 
     Raises `PersonNeeded`, and `LifeforceNeeded` where no model is affordable: time helps, and not a person.
     """
@@ -97,13 +92,10 @@ async def ask(
     unaffordable: LifeforceNeeded | None = None
     while rung is not None:
         responder = session.run.ladder.rungs[rung]
-        if phase in ("understand", "plan") and converses(responder):
-            raise TakesTurns
-        if phase == TURN and not converses(responder):
-            raise TakesPhases
         if not answers_phase(responder, phase):  # a higher rung answers this phase; META keeps the taker
             rung = higher_rung(session, rung, phase=phase)
             continue
+        step = begin(session, responder) if begin else step
         session.emit("ask_started", phase=phase, step=step, rung=responder.name)
         try:
             answer = await _ask_rung(session, responder, phase, step, gate, evidence or {})
@@ -169,7 +161,7 @@ def reader(session: Session) -> Responder | None:
     return responder if converses(responder) else None
 
 
-def higher_rung(session: Session, rung: int, *, human: bool = True, phase: str = "plan") -> int | None:
+def higher_rung(session: Session, rung: int, *, human: bool = True, phase: str = TURN) -> int | None:
     """The next rung that accepts the task and may answer the phase; `human=False` excludes people."""
 
     def suits(responder: Responder) -> bool:
@@ -201,19 +193,17 @@ def hand_over(session: Session, phase: str, rung: int, higher: int | None, why: 
     session.answered(phase, name, passed=why[:300])
     if higher is not None:
         session.meta(taker=ladder.rungs[higher].name)
-        if ladder.rungs[higher].reads_prompt and phase in ("understand", "plan"):
-            session.offer_context()  # not offered yet if the previous rung was code
     session.emit("warning", message=f"{name} gave up in {session.doc.meta.phase.upper()}: {why[:300]}")
 
 
-def _goes_up(session: Session, higher: int, plan: Plan | TurnReply) -> bool:
+def _goes_up(session: Session, higher: int, turn: TurnReply) -> bool:
     """Whether oversight, the next rung, reviews an uncertain plan instead of making another one."""
-    reviews = session.run.ladder.rungs[higher].tier == "oversight" and not plan.ends
-    return reviews and bool(session.run.hooks.review(session, plan.confidence))
+    reviews = session.run.ladder.rungs[higher].tier == "oversight" and not turn.ends
+    return reviews and bool(session.run.hooks.review(session, turn.confidence))
 
 
 def _unsure(reply: Any) -> bool:
-    return isinstance(reply, Plan | TurnReply) and reply.confidence == "low" and not reply.question
+    return isinstance(reply, TurnReply) and reply.confidence == "low" and not reply.question
 
 
 async def _ask_rung(
@@ -367,7 +357,7 @@ async def _interview(
         await gate(value)
     if not interview.count:
         session.answered(phase, responder.name)
-    return Answer(value, f"model:{responder.name}", phase)
+    return Answer(value, f"model:{responder.name}")
 
 
 def next_question(session: Session, responder: Questioner, phase: str, step: int) -> Ask | None:
@@ -434,21 +424,21 @@ class Questions:
 async def parsed_reply(parse: Parse, phase: str, text: str, gate: Gate | None) -> Any:
     """Parse a reply and check it with its gate. Raises `ReplyError`."""
     with raised_as(ReplyError):
-        value = _turn(parse, text) if phase == TURN else typed(phase, parse(text))
+        data = parse(text)
+        value = typed(phase, _said_in_text(data) if phase == TURN else data)
         if gate:
             await gate(value)
         return value
 
 
-def _turn(parse: Parse, text: str) -> TurnReply:
-    """The reply of a turn. Text that is a whole plan, or no call in JSON, and nothing else, is one, too."""
-    data = parse(text)
+def _said_in_text(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A turn. Text that is a whole plan, or no call in JSON, and nothing else, is one, too."""
     if not data.get("calls") and isinstance(said := data.get("text"), str):
         with suppress(ReplyError):
             inner = parse_strictly(said)
             no_call = set(inner) == {"calls"} and not inner["calls"]
-            data = inner if no_call or inner.keys() >= {"approach", "steps"} else data
-    return validated(TurnReply, data)
+            return inner if no_call or inner.keys() >= {"approach", "steps"} else data
+    return data
 
 
 async def _reply(session: Session, responder: Responder, request: Ask) -> tuple[Reply | Waits, bool]:
@@ -498,7 +488,8 @@ def _reserve(session: Session, responder: Responder, request: Ask) -> Usage:
     most = with_lifeforce(responder, responder.estimate(request), limit)
     if most.usd is None and limit.usd < inf and not session.run.log.spent(root_id(session.run.id)).unpriced:
         session.emit("warning", message=unpriced(responder.name, limit.usd))
-    alone = request.phase == TURN and session.run.policy.check == "auto" and not session.teaches
+    turn = request.phase == TURN and converses(responder)
+    alone = turn and session.run.policy.check == "auto" and not session.teaches
     last = request.phase == "check" or alone  # code judges what turns have done
     spent = session.spent_by(root_id(session.run.id))
     free = limit - spent - reserve_for_checks(spent, session.doc.meta.depth + (not last))

@@ -15,6 +15,7 @@ from kernel.asking.replies import Verdict
 from kernel.document.escaping import to_json
 from kernel.document.model import Note
 from kernel.loop import criteria
+from kernel.loop.ask import reader
 from kernel.loop.check import accept, judged, tells, write_evidence
 from kernel.loop.criteria import Finding, proven, reason
 from kernel.loop.do import SUCCEEDED
@@ -31,6 +32,8 @@ CALL_FAILED = (
 NO_ANSWER = "held back: done has no answer for the user yet"
 SAID_MEANWHILE = "held back: the user has said something"
 """The result of an answer that was proposed before the user said something."""
+FROM_KNOWLEDGE = "answered from the model's knowledge, without a tool"
+"""The approach of a loop that needed no step."""
 TOLD_ONCE = "held back once: "
 """How the result begins of an answer that may be given again as it is."""
 
@@ -53,23 +56,28 @@ async def conclude(session: Session, turn: int, proposed: Note) -> bool:
     findings, changed, diffs = await criteria.gather_evidence(session, since, tests)
     findings += [Finding(criterion, None, passed, note) for criterion, passed, note in proved.findings]
     broken = [each for each in findings if each.after is False]
+    hears = reader(session) is not None  # code and small models say the same again, from what they know
     held = [note.text for note in session.doc.section(3).notes if note.key == NOT_YET]
     if broken:
         again = sum(not text.startswith((TOLD_ONCE, CALL_FAILED, NO_ANSWER, SAID_MEANWHILE)) for text in held)
-        if again < session.run.bounds.held_back:
+        if hears and again < session.run.bounds.held_back:
             return _held(session, turn, "held back: " + "\n".join(map(_failure, broken)))
         reason = f"the answer was held back {again} times; {_failure(broken[0])[:300]}"
         escalate(session, "not shown", Note("learned", reason), reason=reason, partial=proposed.text)
         return True
     why = _doubt(session, findings, proposed.text, proved)
-    if why and not any(text.startswith(TOLD_ONCE) for text in held):
+    if why and hears and not any(text.startswith(TOLD_ONCE) for text in held):
         return _held(session, turn, f"{TOLD_ONCE}{why}")
     answer = "\n\n".join([proposed.text, *filter(None, map(partial(_tests_told, proved), findings))])
+    if not hears:
+        session.note(2, "approach", FROM_KNOWLEDGE, proposed.origin)
     session.note(3, "result", answer, proposed.origin)
     record_inputs(session, "check")
     write_evidence(session, findings, changed, diffs, doubts=[*proved.doubts, *proved.claims])
     session.phase_finished("do", "")
-    if judged(session) or any("judge" in each.criterion and each.after is None for each in findings):
+    if (hears and judged(session)) or any(
+        "judge" in each.criterion and each.after is None for each in findings
+    ):
         session.save(phase="check", status="running", waiting=None)
         return True  # a model decides, in CHECK
     session.note(4, "decision", "ACCEPT")
@@ -78,7 +86,7 @@ async def conclude(session: Session, turn: int, proposed: Note) -> bool:
         *proved.claims,
         *(["only that a file is there was checked"] if _is_only_there(findings) else []),
     ]
-    verdict = Verdict(decision="ACCEPT", issues=tuple(issues), unverified=bool(issues))
+    verdict = Verdict(decision="ACCEPT", issues=tuple(issues), unverified=bool(issues) or not hears)
     accept(session, verdict, findings, answer, proposed.origin)
     return True
 

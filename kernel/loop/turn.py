@@ -1,16 +1,15 @@
-"""DO by turns: a capable model decides the next calls from the results so far, until the task is done.
+"""Turns: every responder decides what comes next by the turn that it takes.
 
-The calls of a turn are steps of §2 and §3. A failed call is a result that the next turn sees. What a turn
-says besides (an answer, a question, a plan) is in notes that name the turn. `kernel.asking.conversation`
-renders all of it for the model.
+A model takes turn after turn, each from the results so far, until the task is done. The calls of a turn are
+steps of §2 and §3; a failed call is a result that the next turn sees. What a turn says besides (an answer, a
+question, a plan) is in notes that name the turn. `kernel.asking.conversation` renders all of it for a model.
+A plan with whole steps, as code gives it, is a turn too: DO carries it out as it stands.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from posixpath import normpath
-from typing import Any, cast
 
 from kernel.asking.conversation import (
     CHECKS,
@@ -22,7 +21,6 @@ from kernel.asking.conversation import (
     THOUGHT,
     by_turns,
     commands_in,
-    guidance_of,
     heard_by,
     index_of,
     last_turn,
@@ -32,23 +30,24 @@ from kernel.asking.conversation import (
     turn_of,
 )
 from kernel.asking.prompt import FOLDER, NAMED, NOT_YET
-from kernel.asking.replies import Call, Plan, in_words, step_faults
+from kernel.asking.replies import WORK, Plan, PlanStep, gate_plan, in_document, in_words
 from kernel.asking.responder import Responder
-from kernel.asking.turn import ASK, CANNOT, SUBTASK, TURN, USE, Done, Sketch, TurnReply, Wanted
+from kernel.asking.turn import ASK, CANNOT, TURN, USE, Done, Sketch, TurnReply, Wanted
 from kernel.document.escaping import to_json
-from kernel.document.model import Note, Step
+from kernel.document.model import Document, Note, Step
 from kernel.document.references import references
 from kernel.errors import ReplyError
 from kernel.loop import criteria
-from kernel.loop.approval import failures_without_change, known_dangers, repeats
-from kernel.loop.ask import Answer, Gate, ask, reader
+from kernel.loop.approval import PLAN_WAITS, REVIEW, failures_without_change, known_dangers, repeats
+from kernel.loop.ask import Gate, ask, coded, converses, current_rung, planner, reader
+from kernel.loop.calls import plan_calls
 from kernel.loop.child import tasks
 from kernel.loop.conclude import SAID_MEANWHILE, conclude
 from kernel.loop.do import StepRunner, Waiting, unanswered
 from kernel.loop.end import attempt_notes, clarify, escalate
 from kernel.loop.hooks import hear
-from kernel.loop.planned import PLAN_WAITS, REVIEW, check_plan, first_turn, is_held, uncertain, write_plan
-from kernel.loop.run_context import Session, unready
+from kernel.loop.proof import demanded
+from kernel.loop.run_context import Session
 from kernel.loop.step_cache import record_inputs
 
 PLAN_FIRST = (
@@ -69,7 +68,8 @@ def prepare(session: Session, responder: Responder, shelve: Callable[[str, str],
     offered = session.doc.note(1, SHOWN) is not None  # in an earlier attempt
     _leave_out(session, 1, lambda note: note.key in (SHOWN, INDEX))
     _leave_out(session, 2, lambda note: note.key == "work")
-    session.meta(extra={**session.doc.meta.extra, "window": window})
+    heard = [len(said_in(session.doc))] * 2
+    session.meta(extra={**session.doc.meta.extra, "window": window, "heard": heard})
     if not offered:
         session.offer_context()
     name = f"{session.id}.shown-{session.doc.meta.attempt}.md"
@@ -83,32 +83,44 @@ def prepare(session: Session, responder: Responder, shelve: Callable[[str, str],
     session.note(2, "work", session.doc.text(1, "task"))
 
 
-def begin_turns(session: Session, responder: Responder) -> None:
-    """Go to DO by turns: PLAN is a part of the first one."""
-    session.meta(status="running", waiting=None)
-    prepare(session, responder)
-    session.meta(phase="do")
-    record_inputs(session, "understand")
-    record_inputs(session, "plan", TURN)
+def begin(session: Session, responder: Responder) -> int:
+    """Make the document ready for a turn of this responder, who may have taken over; the turn's number.
+
+    Only a model goes on with the turns of another one: for others, what was done by turns is an attempt.
+    """
+    meta = session.doc.meta
+    if converses(responder):
+        if meta.phase != "do" or not by_turns(session.doc):
+            hear(session)
+            prepare(session, responder)
+            if meta.phase != "do":
+                record_inputs(session, "understand")
+                record_inputs(session, "plan", TURN)
+                session.phase_finished("understand", "PROCEED")
+                session.emit("phase_started", phase="do", attempt=meta.attempt)
+            session.save(phase="do")
+        return last_turn(session.doc) + 1
+    if meta.phase == "do" and planner(session, meta.attempt) is not responder:
+        _end_attempt(session)
+    if responder.reads_prompt:
+        session.offer_context()
+        hear(session)
     session.save()
-    session.phase_finished("understand", "PROCEED")
+    return last_turn(session.doc) + 1
 
 
-def leave_turns(session: Session) -> None:
-    """Go back to PLAN for a rung that fills in whole phases. What was done by turns is an attempt."""
-    if session.doc.planned:
+def _end_attempt(session: Session) -> None:
+    """Go back to PLAN for a rung that does not go on with the turns so far."""
+    if last_turn(session.doc):
         passed = [rung["passed"] for rung in session.doc.meta.rungs if rung.get("passed")]
-        learned = Note("learned", passed[-1] if passed else "nobody is left who decides turn by turn")
+        learned = Note("learned", passed[-1] if passed else "nobody is left who goes on turn by turn")
         session.fold("escalate", learned, *attempt_notes(session))
     _leave_out(session, 2, lambda note: note.key == "work")
-    session.save(phase="plan", status="running")
+    session.meta(phase="plan")
 
 
 async def turns(session: Session) -> Waiting | None:
-    """Fill §3 turn by turn, until the task is done, waits for a person, or is given up."""
-    responder = reader(session)
-    if responder and not by_turns(session.doc):  # begun by a reflex, or by an earlier version
-        prepare(session, responder)
+    """Take turn after turn, until the task is planned, done or given up, or waits for a person."""
     while True:
         if waiting := await StepRunner(session).run():
             return waiting
@@ -133,26 +145,178 @@ async def turns(session: Session) -> Waiting | None:
             return escalate(session, "stopped", Note("learned", why), reason=why)
         before: list[bool | None] = []
 
-        answer = await ask(session, TURN, step=last + 1, gate=_gate(session, before))
+        answer = await ask(session, TURN, gate=_gate(session, before), begin=begin)
         reply: TurnReply = answer.reply
-        if (plan := reply.steps) and not plan.ends:
+        turn, plan = last_turn(session.doc) + 1, reply.steps
+        if plan:
+            _write_understanding(session, plan, answer.origin)
             if _is_unsure(session, plan):
-                return clarify(session, uncertain(session, plan), answer.origin)
-            calls = first_turn(session, plan)
+                return clarify(session, _uncertain(plan), answer.origin)
+            calls = _first_turn(session, plan)
             if calls is None:
-                _begin_plan(session, plan, answer, before)
+                _begin_plan(session, plan, answer.origin, answer.read, before)
                 return None
-            _write_criteria(session, plan, before, answer.origin, last + 1)
+            _write_criteria(session, plan, before, answer.origin, turn)
             reply = reply.model_copy(update={"calls": calls, "steps": None})  # the calls may be none
-        _begin(session, reply, answer.origin, last + 1, plan.confidence if plan else reply.confidence)
+        _begin(session, reply, answer.origin, turn, plan.confidence if plan else reply.confidence)
         if reply.plan and _is_unsure(session, reply.plan):
-            plan = reply.plan
-            _hold_calls(session, last + 1, UNCERTAIN)
+            _hold_calls(session, turn, UNCERTAIN)
             session.save()
-            doubt = f"the plan is uncertain (confidence low): {plan.approach}\nHow should it go on?"
+            doubt = f"the plan is uncertain (confidence low): {reply.plan.approach}\nHow should it go on?"
             return clarify(session, doubt, answer.origin)
         if is_held(session.doc):
             return Waiting("approval", PLAN_WAITS)
+
+
+def is_held(document: Document) -> bool:
+    """Whether somebody has to approve the plan of a loop, if it has one, before it goes on."""
+    held = document.meta.extra.get("plan_only") or document.note(2, REVIEW)
+    planned = not document.note(2, "work") or document.note(2, "approach")
+    return bool(held and planned) and not document.note(2, "approved")
+
+
+def proposed(document: Document) -> dict[int, Step]:
+    """The planned steps that somebody has to approve: those that have not ended."""
+    return {n: step for n, step in document.planned.items() if not document.steps.get(n, step).ended}
+
+
+# ---- a plan with whole steps -----------------------------------------------------------------------------
+
+
+def _gate(session: Session, before: list[bool | None]) -> Gate:
+    """Refuses only a plan with steps that cannot be carried out: other faults are results of their calls."""
+
+    async def gate(reply: TurnReply) -> None:
+        if reply.steps and session.doc.planned:
+            raise ReplyError("a plan with steps is only read before the first call; give calls")
+        if reply.steps:
+            before[:] = await _check_plan(session, reply.steps)
+
+    return gate
+
+
+async def _check_plan(session: Session, reply: Plan) -> list[bool | None]:
+    """Whether each criterion of a plan holds before its first step. Raises `ReplyError` for a wrong plan."""
+    retry = session.doc.meta.attempt > 1
+    rung = current_rung(session)
+    by_code = rung is not None and coded(session.run.ladder.rungs[rung])
+    gate_plan(
+        reply,
+        session.catalogue,
+        may_split=not session.atomic,
+        retry=retry,
+        earlier=[n for n, step in session.doc.steps.items() if step.state == "done"],
+        tasks=tasks(session),
+        checks=session.run.hooks.checks,
+        coded=by_code,
+    )
+    fails = not by_code and demanded(session) != "look"  # else all may be as it is to be
+    held = _will_be_held(session, reply)
+    return await criteria.baseline(session, reply.success, retry=retry, fails=fails, held=held)
+
+
+def _is_unsure(session: Session, plan: Sketch | Plan) -> bool:
+    """Whether a person has to say how it goes on: every higher rung was asked, too."""
+    answered = session.doc.note(1, "answer")
+    return plan.confidence == "low" and not answered and not session.run.hooks.review(session, "low")
+
+
+def _uncertain(plan: Plan) -> str:
+    """The question to ask about a plan of low confidence."""
+    doubt = plan.rationale or plan.approach
+    steps = "; ".join(
+        step.subtask or f"{step.tool} {step.what or to_json(step.args)}"[:120] for step in plan.steps
+    )
+    return f"the plan is uncertain (confidence low): {doubt}\nplanned: {steps[:600]}\nHow should it go on?"
+
+
+def _will_be_held(session: Session, reply: Plan) -> bool:
+    """Whether somebody has to approve a plan before it starts, or may have to because it is dangerous."""
+    if session.doc.meta.extra.get("plan_only") or session.run.hooks.review(session, reply.confidence):
+        return True
+    known = session.catalogue.tools
+    calls = [(known[each.tool], each.args) for each in reply.steps if each.tool in known and each.args]
+    return any(not tool.guided and session.run.hooks.guard(tool, args) for tool, args in calls)
+
+
+def _write_understanding(session: Session, plan: Plan, origin: str) -> None:
+    """Write into §1 how a rung has read the task. A model's conversation keeps the beginning that it has."""
+    if reader(session):
+        return
+    if plan.task and not session.doc.note(1, "resolved task"):
+        session.note(1, "resolved task", plan.task, origin)
+    for fact in plan.context:
+        note = Note("fact", fact.fact, origin, fact.source)
+        if note not in session.doc.section(1).notes:
+            session.doc = session.doc.with_notes(1, note)
+
+
+def _begin_plan(session: Session, plan: Plan, origin: str, read: str, before: Sequence[bool | None]) -> None:
+    """Write a plan with whole steps, which DO carries out as it stands."""
+    extra, last = dict(session.doc.meta.extra), last_turn(session.doc)
+    extra.pop("planned_after", None)
+    session.meta(extra={**extra, **({"planned_after": last} if last else {})})
+    _leave_out(session, 2, lambda note: note.key == "work")
+    _write_plan(session, plan, origin, before)
+    if "understand" not in session.doc.meta.derived:
+        record_inputs(session, "understand")
+    record_inputs(session, "plan", read)
+    session.save(phase="do", status="running", waiting=None)
+    session.phase_finished("plan", "PROCEED", steps=sorted(session.doc.planned))
+
+
+def _write_plan(session: Session, plan: Plan, origin: str, before: Sequence[bool | None]) -> None:
+    """Write a plan into §2, with what each criterion said `before` its first step."""
+    reply = in_document(plan, session.doc.meta.base)
+    session.note(2, "approach", reply.approach, origin)
+    session.note(2, "confidence", reply.confidence, origin)
+    session.note(2, "success criteria", "\n".join(to_json(dict(each)) for each in reply.success), origin)
+    if before:
+        session.note(2, "baseline", criteria.baseline_note(reply.success, before))
+    if reply.rationale:
+        session.note(2, "rationale", reply.rationale, origin)
+    if reply.done:
+        session.note(2, "done", reply.done, origin)
+    base = session.doc.meta.base
+    guided = session.catalogue.guided
+    steps: dict[int, Step] = {}
+    ends: set[int] = set()  # the steps that no other one needs so far
+    for n, each in enumerate(reply.steps, base + 1):
+        steps[n] = _to_step(n, ends, each, guided(each.tool))
+        ends = ends - {*steps[n].needs} | {n}
+    session.doc = session.doc.with_section(2, replace(session.doc.section(2), steps=steps))
+    if dangers := known_dangers(session):
+        session.note(2, "dangers", dangers)
+    if why := session.run.hooks.review(session, reply.confidence):
+        session.note(2, REVIEW, why)
+
+
+def _to_step(n: int, ends: Collection[int], step: PlanStep, guided: bool) -> Step:
+    """A step of §2. Without `needs` it comes after all steps before it, so that a failure stops the plan.
+
+    `ends` are those that no other step needs: in a plain sequence the previous one.
+    """
+    needs = {*(ends if step.needs is None else step.needs), *references(step.model_dump())}
+    what = step.subtask or step.what
+    args = step.args
+    if args and step.tool and not what and (guided or set(args) == {"what"}):
+        what, args = in_words(args), None
+    return Step(n, "planned", step.tool, args, what, tuple(sorted(needs)))
+
+
+def _first_turn(session: Session, plan: Plan) -> tuple[Wanted, ...] | None:
+    """The calls before the step of work that ends a plan, which then opens the loop's own DO.
+
+    They may be none. None is returned for a plan that has another step than such calls, and where code plans.
+    """
+    if not reader(session):
+        return None
+    *calls, last = plan.steps or (PlanStep(subtask="nothing"),)
+    tools = session.catalogue.tools
+    operations = all(step.args is not None and step.tool in tools and tools[step.tool].run for step in calls)
+    if last.tool != WORK or not operations:
+        return None
+    return tuple(Wanted(tool=step.tool, args=step.args or {}) for step in calls)
 
 
 def _write_criteria(
@@ -169,45 +333,21 @@ def _write_criteria(
         session.note(2, "baseline", criteria.baseline_note(plan.success, before))
 
 
-def _gate(session: Session, before: list[bool | None]) -> Gate:
-    """Refuses only a plan with steps that cannot be carried out: other faults are results of their calls."""
-
-    async def gate(reply: TurnReply) -> None:
-        if reply.steps and session.doc.planned:
-            raise ReplyError("a plan with steps is only read before the first call; give calls")
-        if reply.steps:
-            before[:] = await check_plan(session, reply.steps)
-
-    return gate
-
-
-def _is_unsure(session: Session, plan: Sketch | Plan) -> bool:
-    """Whether a person has to say how it goes on: every higher rung was asked, too."""
-    answered = session.doc.note(1, "answer")
-    return plan.confidence == "low" and not answered and not session.run.hooks.review(session, "low")
-
-
-def _begin_plan(session: Session, plan: Plan, answer: Answer, before: Sequence[bool | None]) -> None:
-    """Write a plan with whole steps, which DO carries out as it stands."""
-    _leave_out(session, 2, lambda note: note.key == "work")
-    write_plan(session, plan, answer.origin, before)
-    session.meta(extra={**session.doc.meta.extra, "planned_after": last_turn(session.doc)})
-    record_inputs(session, "plan", answer.read)
-    session.save(status="running", waiting=None)
-    session.phase_finished("plan", "PROCEED", steps=sorted(session.doc.planned))
+# ---- calls and what is said beside them ------------------------------------------------------------------
 
 
 def _begin(session: Session, reply: TurnReply, origin: str, turn: int, confidence: str) -> None:
     """Write a turn into the document: its calls into §2, and what it says into §2 and §3."""
     source = f"turn {turn}"
-    if (plan := reply.steps) and plan.ends:
-        done = Done(answer=plan.answer) if plan.answer else None
-        reply = reply.model_copy(update={"done": done, "question": plan.question, "cannot": plan.cannot})
+    if session.doc.meta.phase != "do":  # code, or a small model, says that there is nothing to plan
+        session.note(2, "work", session.doc.text(1, "task"))
+        record_inputs(session, "understand")
+        record_inputs(session, "plan")
     if reply.text:
         session.note(3, THOUGHT, reply.text, origin, source)
     if reply.plan:
         _write_sketch(session, reply.plan, origin, source)
-    _plan_calls(session, reply.calls, turn)
+    plan_calls(session, reply.calls, turn)
     if not session.doc.note(2, "approved") and (why := _plan_demanded(session, confidence)):
         _hold(session, why, turn)
     if reply.question:
@@ -216,7 +356,7 @@ def _begin(session: Session, reply: TurnReply, origin: str, turn: int, confidenc
         session.note(3, CANNOT, reply.cannot, origin, source)
     if reply.done:
         _propose(session, reply.done, origin, turn)
-    session.save(status="running", waiting=None)
+    session.save(phase="do", status="running", waiting=None)
     _tell(session, reply, turn)
 
 
@@ -310,108 +450,6 @@ def _hold_calls(session: Session, turn: int, why: str) -> None:
             session.put(replace(step, state="failed", result=why, origin="kernel"))
 
 
-def _plan_calls(session: Session, calls: Sequence[Wanted], turn: int) -> None:
-    """Add the calls of a turn to §2. A call that cannot be made is a failed step: its fault is a result.
-
-    A call waits for those before it that it may depend on. Changes of one file, and looks at it, keep their
-    order. A command or a child may change any file: it waits for all calls before it, and those after it wait
-    for it.
-    """
-    first = max([session.doc.meta.base, *session.doc.planned, *session.doc.steps]) + 1
-    planned = dict(session.doc.planned)
-    ended: list[Step] = []
-    before: dict[int, tuple[bool, str]] = {}
-    """Whether each call before changes something, and the only file that it names."""
-    for n, wanted in enumerate(calls, first):
-        step = Step(n, "planned", evidence={"turn": turn})
-        call = _unwrapped(wanted)
-        if answered := _without_call(session, call, step):
-            planned[n] = replace(answered, state="planned", result=None)
-            ended.append(answered)
-            continue
-        tool = session.catalogue.get(call.tool) if call.tool else None
-        if moved := _moved_lines(call, calls[: n - first]):
-            planned[n] = replace(step, tool=call.tool, args=call.args)
-            ended.append(replace(planned[n], state="failed", result=f"error: {moved}"))
-            continue
-        changes = tool is None or tool.changes(call.args)
-        anything = tool is None or tool.guided or "shell" in tool.effects_of(call.args)
-        path = "" if anything else _path(call)
-        needs = {
-            m
-            for m, (changed, other) in before.items()
-            if (changes or changed) and (not path or not other or path == other)
-        }
-        needs |= set(references(call.args))
-        step = replace(step, tool=call.tool, needs=tuple(sorted(needs)))
-        task = call.subtask or in_words(call.args)
-        planned[n] = (
-            replace(step, what=task) if tool is None or tool.guided else replace(step, args=call.args)
-        )
-        before[n] = changes, path
-    session.doc = session.doc.with_section(2, replace(session.doc.section(2), steps=planned))
-    for step in ended:
-        session.put(step)
-
-
-def _path(call: Wanted) -> str:
-    """The file that a call names, in one spelling."""
-    path = str(call.args.get("path") or "")
-    return normpath(path) if path else ""
-
-
-def _moved_lines(call: Wanted, before: Sequence[Wanted]) -> str:
-    """Why the numbers of lines that a call names are no longer those that were shown; "" if they are."""
-    path, lines = _path(call), str(call.args.get("lines") or "")
-    first = lines.partition("-")[0].strip()
-    if call.tool != "edit" or not first.isdecimal():
-        return ""
-    for each in map(_unwrapped, before):
-        other = str(each.args.get("lines") or "").partition("-")[0].strip()
-        later = other.isdecimal() and int(other) > int(first)
-        if each.tool in ("edit", "write") and _path(each) == path and not later:
-            moves = f"an earlier call of this turn moves the lines of {path}"
-            return f"{moves}; use old, or begin with the last lines"
-    return ""
-
-
-def _unwrapped(wanted: Wanted) -> Wanted:
-    """The call that `use` stands for, if it has arguments."""
-    if wanted.tool != USE or wanted.bad:
-        return wanted
-    name, args = str(wanted.args.get("tool") or ""), wanted.args.get("args")
-    if isinstance(args, dict) and name:
-        return Wanted(tool=name, args=cast(dict[str, Any], args))
-    return wanted
-
-
-def _without_call(session: Session, call: Wanted, step: Step) -> Step | None:
-    """The ended step of a call that nothing has to be started for; None for any other call."""
-    step = replace(step, tool=call.tool or SUBTASK, args=dict(call.args))
-    if call.bad:
-        why = f"error: the call cannot be made as written: {call.bad[:500]}"
-        return replace(step, args={}, state="failed", result=why)
-    catalogue = session.catalogue
-    if call.tool == USE or (not call.subtask and catalogue.guided(call.tool)):
-        name = str(call.args.get("tool") or "") if call.tool == USE else call.tool
-        tool = catalogue.tools.get(name)
-        known = {"tool": USE, "args": {"tool": name}}
-        if tool is None:
-            return replace(step, **known, state="failed", result=f"error: {catalogue.unknown(name)}")
-        return replace(step, **known, state="done", result=guidance_of(tool))
-    plain = Call.model_construct(tool="" if call.subtask else call.tool, args=call.args, subtask=call.subtask)
-    faults = step_faults(plain.step, "this call", catalogue, not session.atomic, tasks=tasks(session))
-    if call.subtask and call.tool and not catalogue.guided(call.tool):
-        faults.append(f"{call.tool} is no guided tool; leave `tool` out, or call it yourself")
-    if problem := unready(session, call.args):
-        faults.append(problem)
-    if faults:
-        args = {"task": call.subtask} if call.subtask else dict(call.args)
-        text = "; ".join(faults).removeprefix("this call: ")
-        return replace(step, args=args, state="failed", result=f"error: {text}")
-    return None
-
-
 def _stuck(session: Session) -> str:
     """Why no further turn is asked for; "" if one is."""
     last = last_turn(session.doc)
@@ -430,6 +468,8 @@ def _stuck(session: Session) -> str:
 
 def _hear(session: Session, last: int) -> None:
     """Take up what a person has said meanwhile: it follows the last turn, whose answer is void."""
+    if session.doc.meta.phase != "do" or not by_turns(session.doc):
+        return  # it is heard before the first turn
     hear(session)
     said = said_in(session.doc)
     if not last:

@@ -22,7 +22,7 @@ from kernel.document.model import ACCEPTED, STEP_ENDED, Document, Note, Step
 from kernel.document.redaction import Verbatim, redacted
 from kernel.errors import FractalError
 from kernel.loop.advance import outcome
-from kernel.loop.planned import PLAN_WAITS
+from kernel.loop.approval import PLAN_WAITS
 from kernel.tools.tool import Tool
 from runtime.memory.prompting import fenced
 from runtime.models.provider import encodable

@@ -16,7 +16,7 @@ from kernel.document.model import Document
 from kernel.document.redaction import Verbatim
 from kernel.errors import DocumentError, UsageError
 from kernel.events import Event
-from kernel.loop.planned import PLAN_WAITS
+from kernel.loop.approval import PLAN_WAITS
 from runtime.acp.content import task_of
 from runtime.acp.rendering import View, closing, opening, valid, waits_of, without_secrets
 from runtime.api.fractal import Fractal, RunResult

@@ -23,7 +23,7 @@ from prompt_toolkit.patch_stdout import patch_stdout
 
 from kernel.document.model import ENDED
 from kernel.errors import FractalError
-from kernel.loop.planned import PLAN_WAITS
+from kernel.loop.approval import PLAN_WAITS
 from runtime import __version__
 from runtime.api.fractal import Fractal, RunResult
 from runtime.cli.output import count, elide, notify, put, table

@@ -21,8 +21,8 @@ from kernel.document.escaping import to_json
 from kernel.document.model import Document, Step
 from kernel.document.redaction import Verbatim
 from kernel.errors import UsageError
+from kernel.loop.approval import REVIEW
 from kernel.loop.criteria import Finding
-from kernel.loop.planned import REVIEW
 from runtime.api.fractal import Fractal
 from runtime.cli.output import cleaned, columns, count, echo, emit, phase_name, safe, width
 from runtime.cli.session import json_option, opened, run_argument, step_of_newest

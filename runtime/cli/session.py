@@ -248,7 +248,7 @@ class Session:
             return await self._read("(press Enter to answer later)")
 
     async def _approve(self, question: str) -> Said | None:
-        from kernel.loop.planned import PLAN_WAITS
+        from kernel.loop.approval import PLAN_WAITS
         from runtime.workspace.inbox import Said
 
         with self.watch.paused():
@@ -325,7 +325,7 @@ class Session:
         return int(result.exit)
 
     def _say_waiting(self, result: RunResult) -> None:
-        from kernel.loop.planned import PLAN_WAITS
+        from kernel.loop.approval import PLAN_WAITS
 
         run = result.run
         if result.waiting == "person":

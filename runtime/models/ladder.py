@@ -100,7 +100,7 @@ def _responder(
         settings["price"] = rung.price.model_dump()
     responder = make_responder(rung.model, tier=rung.tier, settings=settings, state=state, systems=systems)
     if rung.phases:
-        responder.phases = frozenset(rung.phases) | ({"turn"} if "plan" in rung.phases else set[str]())
+        responder.phases = frozenset(rung.phases)
     if rung.lifeforce is not None:
         responder.lifeforce = rung.lifeforce
     return responder

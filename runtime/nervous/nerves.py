@@ -16,8 +16,7 @@ from typing import Any, Literal
 from kernel.document.escaping import fingerprint
 from kernel.document.model import Document, now
 from kernel.errors import UsageError
-from kernel.loop.approval import planned_dangers
-from kernel.loop.planned import REVIEW
+from kernel.loop.approval import REVIEW, planned_dangers
 from kernel.loop.run_context import RunContext, Session, overseen
 from kernel.store.files import FileStore
 from runtime.memory.run_memory import RunMemory

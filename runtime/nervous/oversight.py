@@ -16,8 +16,8 @@ from kernel.document.escaping import to_json
 from kernel.document.model import Document, Step, root_id
 from kernel.loop.approval import checks_of
 from kernel.loop.budget import Amount, Bounds
-from kernel.loop.planned import proposed
 from kernel.loop.run_context import RunContext, Session
+from kernel.loop.turn import proposed
 from runtime.memory.prompting import LONGEST, Asking
 from runtime.secrets.redaction import redact, redact_values
 from runtime.workspace.deciders import Decider

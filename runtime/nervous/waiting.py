@@ -10,7 +10,8 @@ from pathlib import Path
 from kernel import disk
 from kernel.document.model import ENDED, Document, Step
 from kernel.errors import FractalError
-from kernel.loop.planned import PLAN_WAITS, REVIEW, proposed
+from kernel.loop.approval import PLAN_WAITS, REVIEW
+from kernel.loop.turn import proposed
 from kernel.store.files import FileStore
 from runtime.nervous.decisions import Decision
 from runtime.nervous.oversight import waiting_steps

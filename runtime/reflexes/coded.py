@@ -11,7 +11,7 @@ from kernel.document.model import Document
 from kernel.errors import Declined
 
 Filled = dict[str, Any]
-"""A phase filled in."""
+"""A reply."""
 LEARNED = 1_000
 """Characters of the note on a failed attempt."""
 
@@ -35,13 +35,13 @@ def reply_to(
     check: Callable[[], Filled],
     context: Sequence[Mapping[str, Any]] = (),
 ) -> Filled:
-    """The reply of a phase; the task is used verbatim. Raises `Declined` for other phases."""
-    understood = {"task": task, "context": [*context], "open": []}
+    """The reply to an ask: a turn with the whole plan, or a verdict. The task is used verbatim.
+
+    Raises `Declined` for other asks.
+    """
     match ask.phase:
-        case "understand":
-            return understood
-        case "plan":
-            return plan()
+        case "turn":
+            return {"task": task, "context": [*context], **plan()}
         case "check":
             return check()
         case _:

@@ -89,7 +89,7 @@ class Reflex(Coded):
         return nearest(task, self.reflexes.shelf, self._around())
 
     async def answer(self, ask: Ask) -> Reply:
-        """The reply of this phase; raises `Declined` for what no reflex covers."""
+        """The reply to an ask; raises `Declined` for what no reflex covers."""
         match = self._match(ask.document.task, ask.document)
         if match is None:
             raise Declined("no reflex covers this task")
@@ -132,8 +132,6 @@ def _result_in(note: Note) -> str:
 
 
 def _reply(ask: Ask, match: Match, drafted: Draft) -> dict[str, Any]:
-    if ask.phase == "atomic" and len(drafted.steps) == 1 and "tool" in drafted.steps[0]:
-        return dict(drafted.steps[0])
     before = [each.source for each in match.prior[-1:] if _uses(match)]
     facts = [{"fact": f"what the task calls “it” is the result of {each}", "from": each} for each in before]
     summary = f"as {_names(match)} read it: {_approach(match)}"

@@ -13,12 +13,13 @@ from kernel.errors import UsageError, raised_as
 from kernel.loop.approval import (
     APPROVED,
     CHECKS_WAIT,
+    PLAN_WAITS,
+    REVIEW,
     call_digest,
     planned_dangers,
     unapproved,
 )
 from kernel.loop.end import finish, planned_note, use_answer
-from kernel.loop.planned import PLAN_WAITS, REVIEW
 from kernel.loop.run_context import RunContext, Session
 from kernel.loop.step_cache import accept_notes
 from runtime.workspace.deciders import Decider, why_not_approver

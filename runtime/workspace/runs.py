@@ -17,8 +17,8 @@ from kernel.document.parser import read_head
 from kernel.document.redaction import Verbatim
 from kernel.errors import DocumentError, Exit, UsageError
 from kernel.loop.advance import Outcome, outcome
+from kernel.loop.approval import PLAN_WAITS
 from kernel.loop.do import Waiting
-from kernel.loop.planned import PLAN_WAITS
 from kernel.store.files import FileStore
 from runtime.secrets.exact import of_run
 from runtime.secrets.redaction import redact

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -89,13 +89,22 @@ class Rung(BaseModel):
     price: Price | None = Field(None, description="USD for a million tokens, where none is known")
     context: int | None = Field(None, ge=SMALLEST_WINDOW, le=LARGEST_WINDOW, description=_CONTEXT)
     timeout: Seconds | Timeouts | None = Field(None, description=_TIMEOUT)
-    phases: tuple[Literal["understand", "plan", "do", "check"], ...] = Field(
-        (), description="phases that it may fill (understand, plan, do, check); empty: all"
+    phases: tuple[Literal["turn", "do", "check"], ...] = Field(
+        (), description="what it may be asked for (turn, do, check); empty: all"
     )
     lifeforce: float | None = Field(
         None, ge=0, allow_inf_nan=False, description="of a call, where the agent has a pool; of a model 1"
     )
     options: dict[str, Any] = Field(default_factory=dict, description="passed on to the responder")
+
+    @field_validator("phases", mode="before")
+    @classmethod
+    def _earlier_names(cls, value: Any) -> Any:
+        """Settings of earlier versions name two parts of the turn."""
+        if not isinstance(value, list | tuple):
+            return value
+        named = ["turn" if each in ("understand", "plan") else each for each in cast(Sequence[Any], value)]
+        return tuple(dict.fromkeys(named))
 
 
 class Pool(BaseModel):

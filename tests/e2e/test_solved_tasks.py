@@ -156,7 +156,7 @@ def test_model_checks_what_code_cannot_decide(work: Path, do: Do) -> None:
     again = do("Mirror the lines of other.md into there.md", plan=judged)
     assert (calls(again), again.status) == (1, "unverified")
     phases = {each["phase"]: each["rung"] for each in root(work, again).meta.rungs if not each.get("passed")}
-    assert phases["plan"] == "memory" and phases["check"].startswith("scripted:")
+    assert phases["turn"] == "memory" and phases["check"].startswith("scripted:")
 
 
 def test_learned_task_works_without_a_model_once_a_person_said_it_is_good(work: Path, do: Do) -> None:
@@ -416,7 +416,7 @@ def test_five_similar_solutions_become_a_method_that_is_checked(work: Path, do: 
     rungs = [
         (each["phase"], each["rung"]) for each in root(work, seventh).meta.rungs if not each.get("passed")
     ]
-    assert ("plan", "reflex") in rungs and calls(seventh) == 1, "the model checks a new method"
+    assert ("turn", "reflex") in rungs and calls(seventh) == 1, "the model checks a new method"
     assert (work / "out6.txt").read_text() == "7"
     (decision,) = [each for each in records(work, Decision) if each.run == seventh.run]
     assert (decision.path, decision.method, decision.outcome) == ("method", "tally-lines", True)

@@ -51,10 +51,12 @@ def test_run_without_proof_is_unverified(play: Play) -> None:
     assert played.root.meta.unverified
 
 
-def test_code_answers_understand_and_plan_separately(play: Play) -> None:
-    understood = {"task": "write a.txt", "context": [{"fact": "it is missing", "from": "folder"}], "open": []}
-    played = play(Code(by_phase(understand=understood, plan=plan(WRITE), check=ACCEPT), tier="reflex"))
-    assert [e.data["phase"] for e in played.asks()] == ["understand", "plan", "check"]
+def test_code_understands_and_plans_in_one_turn(play: Play) -> None:
+    facts = [{"fact": "it is missing", "from": "folder"}]
+    turn = {**plan(WRITE), "task": "write a.txt", "context": facts}
+    played = play(Code(by_phase(turn=turn, check=ACCEPT), tier="reflex"))
+    assert [e.data["phase"] for e in played.asks()] == ["turn", "check"]
+    assert [rung["phase"] for rung in played.root.meta.rungs] == ["turn", "check"]
     assert played.root.text(1, "resolved task") == "write a.txt"
     assert played.root.note(1, "fact").source == "folder"  # type: ignore[union-attr]
 
@@ -517,7 +519,7 @@ def test_waiting_run_can_be_resumed_with_another_ladder(play: Play) -> None:
 def test_person_is_asked_where_a_model_gives_up_and_another_goes_on(
     play: Play, began: bool, answered: bool
 ) -> None:
-    """A person fills in phases and takes no turns: the loop goes back to PLAN for them."""
+    """A person does not go on with the turns of a model: the loop goes back to PLAN for them."""
 
     def gives_up(ask: Ask) -> Any:
         if began and ask.step == 1:
@@ -719,7 +721,7 @@ def test_command_output_cannot_forge_evidence(play: Play) -> None:
 
 def test_model_after_a_declined_reflex_sees_the_folder(play: Play, tmp_path: Path) -> None:
     (tmp_path / "work" / "here.txt").write_text("x")
-    code = Code(by_phase(understand=Declined("not after all")), name="code", tier="reflex")
+    code = Code(by_phase(turn=Declined("not after all")), name="code", tier="reflex")
     model = Scripted({"plan": plan(WRITE), "check": ACCEPT}, name="model")
     played = play([code, model])
     assert played.result.exit == Exit.ACCEPTED
@@ -730,9 +732,7 @@ def test_rung_can_be_limited_to_phases(play: Play) -> None:
     verdicts = {1: {"decision": "RETRY", "learned": "not yet"}, 2: ACCEPT}
     worker = Scripted({"plan": plan(WRITE)}, name="worker")
     overseer = Scripted({"check": lambda ask: verdicts[ask.attempt]}, name="overseer", tier="oversight")
-    played = play(
-        [limited(worker, phases=["understand", "plan", "turn", "do"]), limited(overseer, phases=["check"])]
-    )
+    played = play([limited(worker, phases=["turn", "do"]), limited(overseer, phases=["check"])])
     assert played.result.exit == Exit.ACCEPTED
     assert (played.root.meta.taker, played.root.meta.attempt) == ("worker", 2)
     assert {rung["phase"]: rung["rung"] for rung in played.root.meta.rungs} == {

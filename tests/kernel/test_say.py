@@ -279,10 +279,10 @@ def test_a_reflex_takes_nothing_up(tmp_path: Path) -> None:
     work = tmp_path / "work"
 
     def answer(ask: Ask) -> Any:
-        if ask.phase == "understand":
-            Fractal(work).tell(ask.run, "say", text=LATER)
-            return {"task": "x", "context": [], "open": []}
-        return ACCEPT if ask.phase == "check" else plan(write("b.txt", "two"))
+        if ask.phase == "check":
+            return ACCEPT
+        Fractal(work).tell(ask.run, "say", text=LATER)
+        return plan(write("b.txt", "two"))
 
     work.mkdir()
     fractal = Fractal(work, settings={"sandbox": "off"}, ladder=Ladder((Code(answer),)))

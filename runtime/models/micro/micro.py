@@ -23,7 +23,7 @@ ATTEMPTS = 4
 
 
 class Micro(Questioner):
-    """A small model that fills in each phase by small questions."""
+    """A small model that answers each ask by small questions."""
 
     def __init__(self, model: Responder, systems: Sequence[Path], *, attempts: int = ATTEMPTS) -> None:
         self.model = model
@@ -64,18 +64,16 @@ class Micro(Questioner):
         return await self.model.answer(ask)
 
     async def fill(self, interview: Interview) -> Mapping[str, Any]:
-        """Fill in a phase."""
+        """Answer an ask: a turn with a whole plan, the arguments of a step, or a verdict."""
         document = interview.ask.document
         task, sample = read_task(interview), self._sample(document)
         asks_nothing = about_own_world(task, document, self._kinds) and not offered(document)
         if not asks_nothing and (warm := getattr(self.model, "warm", None)):
             warm()
-        understood = {"task": interview.ask.document.task}
         match interview.ask.phase:
-            case "understand":
-                return understood
-            case "plan":
-                return await plan(interview, task, self._kinds, sample)
+            case "turn":
+                planned = await plan(interview, task, self._kinds, sample)
+                return {"task": interview.ask.document.task, **planned}
             case "do":
                 return await call(interview, task, sample)
             case "check":

@@ -73,7 +73,7 @@ async def _answering(interview: Interview, task: Task, kinds: Kinds, sample: int
     files = task.named or _only(task)
     if not files and not task.urls:
         if sample == 0 and (known := await _known(interview, task)):
-            return {"answer": known, "approach": "answer from knowledge"}
+            return {"answer": known}
         return _computing(task, [])
     tables = [name for name in files if name.endswith(TABLES) and described(name, task.text_of(name))]
     if tables and len(tables) == len(files):

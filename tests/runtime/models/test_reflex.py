@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from kernel.asking.replies import Plan, Understanding, Verdict, typed
+from kernel.asking.replies import Plan, Verdict
 from kernel.asking.responder import FREE, Ask, Ladder, Responder
+from kernel.asking.turn import TURN, typed
 from kernel.document.model import Document, Fold, Meta, Note, Section, Step
 from kernel.errors import Declined
 from runtime.models.human import Human
@@ -36,7 +37,8 @@ def answered(make_ask):
     async def answer(phase: str, given: Document, evidence=None, reflex: Reflex = REFLEX):
         ask: Ask = replace(make_ask(phase), document=given, evidence=evidence or {})
         reply = await reflex.answer(ask)
-        return typed(phase, json.loads(reply.text)), reply
+        read = typed(phase, json.loads(reply.text))
+        return read.steps if phase == TURN else read, reply
 
     return answer
 
@@ -62,20 +64,20 @@ def test_a_tools_own_loop_is_left_to_the_tools_own_text():
     assert REFLEX.offers(task, document(task, type="research")) is None
 
 
-async def test_understand_takes_the_task_as_it_stands(answered):
-    reply, raw = await answered("understand", document("count the lines of a.md"))
-    assert reply == Understanding(task="count the lines of a.md")
+async def test_a_turn_takes_the_task_as_it_stands(answered):
+    reply, raw = await answered(TURN, document("count the lines of a.md"))
+    assert (reply.task, reply.context) == ("count the lines of a.md", ())
     assert raw.model == "reflex:count-in-file"
     assert raw.usage == FREE
 
 
-async def test_understand_says_what_it_means(answered):
-    reply, _ = await answered("understand", document("tell the total", before("1\n2\n3")))
+async def test_a_turn_says_what_it_means(answered):
+    reply, _ = await answered(TURN, document("tell the total", before("1\n2\n3")))
     assert [fact.source for fact in reply.context] == ["step 1"]
 
 
 async def test_a_plan_names_the_reflex_and_how_its_slots_were_bound(answered):
-    reply, _ = await answered("plan", document("please count the words of notes.txt"))
+    reply, _ = await answered(TURN, document("please count the words of notes.txt"))
     assert isinstance(reply, Plan)
     assert reply.steps[0].tool == "count"
     assert reply.steps[0].args == {"what": "words", "path": "notes.txt", "format": "total"}
@@ -87,7 +89,7 @@ async def test_a_plan_names_the_reflex_and_how_its_slots_were_bound(answered):
 
 async def test_a_plan_has_its_own_numbers_and_an_output_the_documents(answered):
     given = document("count the lines of *.md into lines.csv", base=4)
-    reply, _ = await answered("plan", given)
+    reply, _ = await answered(TURN, given)
     assert reply.steps[1].args["content"] == "{{ steps[1].result }}\n"
     assert reply.success[1] == {"check": "differs", "file": "lines.csv"}
     verdict, _ = await answered("check", document("15% of 80", base=4))
@@ -95,7 +97,7 @@ async def test_a_plan_has_its_own_numbers_and_an_output_the_documents(answered):
 
 
 async def test_several_tasks_become_children_that_need_each_other(answered):
-    reply, raw = await answered("plan", document(README))
+    reply, raw = await answered(TURN, document(README))
     assert [step.subtask for step in reply.steps] == [
         "count the lines of every markdown file under system, largest first, into lines.csv",
         "tell the total",
@@ -108,18 +110,18 @@ async def test_several_tasks_become_children_that_need_each_other(answered):
 
 async def test_a_child_finds_what_the_step_before_has_written(answered):
     given = document("tell the total", before("Wrote lines.csv (columns: path, lines)"))
-    reply, _ = await answered("plan", given)
+    reply, _ = await answered(TURN, given)
     assert reply.steps[0].args == {"path": "lines.csv", "query": "sum lines"}
 
 
 async def test_the_child_gets_what_it_stands_for(answered):
-    reply, _ = await answered("plan", document('write "x" to "my notes.txt", then read it'))
+    reply, _ = await answered(TURN, document('write "x" to "my notes.txt", then read it'))
     assert [step.subtask for step in reply.steps] == ['write "x" to "my notes.txt"', 'read "my notes.txt"']
 
 
 async def test_a_result_that_is_passed_on_is_passed_on_whole(answered):
     task = "find all markdown files under docs, sort them, save it to out.txt"
-    reply, _ = await answered("plan", document(task))
+    reply, _ = await answered(TURN, document(task))
     assert [step.tool for step in reply.steps] == ["find", "sort", "write"]
     assert reply.steps[1].args["text"] == "{{ steps[1].result }}"
     assert reply.steps[2].args == {"path": "out.txt", "content": "{{ steps[2].result }}", "lines": True}
@@ -141,16 +143,16 @@ async def test_answers_are_joined_and_files_are_not(answered):
 async def test_what_a_person_wrote_is_never_a_reference(answered, task):
     from kernel.document.references import substitute
 
-    reply, _ = await answered("plan", document(task))
+    reply, _ = await answered(TURN, document(task))
     filled = substitute(reply.steps[0].args, {})
     assert filled["content"] == task[len("write '") : -len("' to a.txt")]
 
 
 async def test_a_result_before_may_be_text_from_a_pipe_or_an_earlier_run(answered):
-    reply, _ = await answered("plan", document("sort them", before("b\na\n", "stdin")))
+    reply, _ = await answered(TURN, document("sort them", before("b\na\n", "stdin")))
     assert reply.steps[0].args["text"] == "b\na\n"
     run = before("Task: what is 2 + 2\nOutput: 4", "run q7x2kd")
-    reply, _ = await answered("plan", document("multiply it by 3", run))
+    reply, _ = await answered(TURN, document("multiply it by 3", run))
     assert reply.steps[0].args == {"expression": "4 * 3"}
 
 
@@ -200,7 +202,7 @@ async def test_check_escalates_what_failed_and_says_why(answered):
 
 async def test_what_failed_once_is_not_tried_again_the_same_way(answered):
     task = "read a.txt"
-    reply, _ = await answered("plan", document(task))
+    reply, _ = await answered(TURN, document(task))
     fold = Fold(1, "escalate", (Note("approach", reply.approach, "reflex:read-file"),))
     again = document(task, attempt=2, base=1).with_section(2, Section(folds=(fold,)))
     assert REFLEX.offers(task, again) is None
@@ -251,7 +253,7 @@ async def test_a_new_or_changed_file_is_there_at_once(tmp_path, answered):
     assert not offers(reflex, "greet Ann")
     system(own, greet=GREET)
     assert offers(reflex, "greet Ann")
-    plan, _ = await answered("plan", document("greet 'Ann; rm -rf x'"), reflex=reflex)
+    plan, _ = await answered(TURN, document("greet 'Ann; rm -rf x'"), reflex=reflex)
     assert plan.steps[0].args == {"command": "echo 'Ann; rm -rf x'"}
     system(own, greet=GREET.replace("greet {", "salute {"))
     assert not offers(reflex, "greet Ann")

@@ -1,0 +1,118 @@
+"""The calls of a turn as steps of §2. A call that cannot be made is a failed step: its fault is a result."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from posixpath import normpath
+from typing import Any, cast
+
+from kernel.asking.conversation import guidance_of
+from kernel.asking.replies import Call, in_words, step_faults
+from kernel.asking.turn import SUBTASK, USE, Wanted
+from kernel.document.model import Step
+from kernel.document.references import references
+from kernel.loop.child import tasks
+from kernel.loop.run_context import Session, unready
+
+
+def plan_calls(session: Session, calls: Sequence[Wanted], turn: int) -> None:
+    """Add the calls of a turn to §2. A call that cannot be made is a failed step: its fault is a result.
+
+    A call waits for those before it that it may depend on. Changes of one file, and looks at it, keep their
+    order. A command or a child may change any file: it waits for all calls before it, and those after it wait
+    for it.
+    """
+    first = max([session.doc.meta.base, *session.doc.planned, *session.doc.steps]) + 1
+    planned = dict(session.doc.planned)
+    ended: list[Step] = []
+    before: dict[int, tuple[bool, str]] = {}
+    """Whether each call before changes something, and the only file that it names."""
+    for n, wanted in enumerate(calls, first):
+        step = Step(n, "planned", evidence={"turn": turn})
+        call = _unwrapped(wanted)
+        if answered := _without_call(session, call, step):
+            planned[n] = replace(answered, state="planned", result=None)
+            ended.append(answered)
+            continue
+        tool = session.catalogue.get(call.tool) if call.tool else None
+        if moved := _moved_lines(call, calls[: n - first]):
+            planned[n] = replace(step, tool=call.tool, args=call.args)
+            ended.append(replace(planned[n], state="failed", result=f"error: {moved}"))
+            continue
+        changes = tool is None or tool.changes(call.args)
+        anything = tool is None or tool.guided or "shell" in tool.effects_of(call.args)
+        path = "" if anything else _path(call)
+        needs = {
+            m
+            for m, (changed, other) in before.items()
+            if (changes or changed) and (not path or not other or path == other)
+        }
+        needs |= set(references(call.args))
+        step = replace(step, tool=call.tool, needs=tuple(sorted(needs)))
+        task = call.subtask or in_words(call.args)
+        planned[n] = (
+            replace(step, what=task) if tool is None or tool.guided else replace(step, args=call.args)
+        )
+        before[n] = changes, path
+    session.doc = session.doc.with_section(2, replace(session.doc.section(2), steps=planned))
+    for step in ended:
+        session.put(step)
+
+
+def _path(call: Wanted) -> str:
+    """The file that a call names, in one spelling."""
+    path = str(call.args.get("path") or "")
+    return normpath(path) if path else ""
+
+
+def _moved_lines(call: Wanted, before: Sequence[Wanted]) -> str:
+    """Why the numbers of lines that a call names are no longer those that were shown; "" if they are."""
+    path, lines = _path(call), str(call.args.get("lines") or "")
+    first = lines.partition("-")[0].strip()
+    if call.tool != "edit" or not first.isdecimal():
+        return ""
+    for each in map(_unwrapped, before):
+        other = str(each.args.get("lines") or "").partition("-")[0].strip()
+        later = other.isdecimal() and int(other) > int(first)
+        if each.tool in ("edit", "write") and _path(each) == path and not later:
+            moves = f"an earlier call of this turn moves the lines of {path}"
+            return f"{moves}; use old, or begin with the last lines"
+    return ""
+
+
+def _unwrapped(wanted: Wanted) -> Wanted:
+    """The call that `use` stands for, if it has arguments."""
+    if wanted.tool != USE or wanted.bad:
+        return wanted
+    name, args = str(wanted.args.get("tool") or ""), wanted.args.get("args")
+    if isinstance(args, dict) and name:
+        return Wanted(tool=name, args=cast(dict[str, Any], args))
+    return wanted
+
+
+def _without_call(session: Session, call: Wanted, step: Step) -> Step | None:
+    """The ended step of a call that nothing has to be started for; None for any other call."""
+    step = replace(step, tool=call.tool or SUBTASK, args=dict(call.args))
+    if call.bad:
+        why = f"error: the call cannot be made as written: {call.bad[:500]}"
+        return replace(step, args={}, state="failed", result=why)
+    catalogue = session.catalogue
+    if call.tool == USE or (not call.subtask and catalogue.guided(call.tool)):
+        name = str(call.args.get("tool") or "") if call.tool == USE else call.tool
+        tool = catalogue.tools.get(name)
+        known = {"tool": USE, "args": {"tool": name}}
+        if tool is None:
+            return replace(step, **known, state="failed", result=f"error: {catalogue.unknown(name)}")
+        return replace(step, **known, state="done", result=guidance_of(tool))
+    plain = Call.model_construct(tool="" if call.subtask else call.tool, args=call.args, subtask=call.subtask)
+    faults = step_faults(plain.step, "this call", catalogue, not session.atomic, tasks=tasks(session))
+    if call.subtask and call.tool and not catalogue.guided(call.tool):
+        faults.append(f"{call.tool} is no guided tool; leave `tool` out, or call it yourself")
+    if problem := unready(session, call.args):
+        faults.append(problem)
+    if faults:
+        args = {"task": call.subtask} if call.subtask else dict(call.args)
+        text = "; ".join(faults).removeprefix("this call: ")
+        return replace(step, args=args, state="failed", result=f"error: {text}")
+    return None
