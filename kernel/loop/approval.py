@@ -170,7 +170,7 @@ def approval(
     """The step, and the name of the question that a person has to approve before this call; "" if none.
 
     The step records who has approved, or that it waits. An approval is for one call with these arguments,
-    results and files. If they have changed, it is asked for again. the runtime shows the question.
+    results and files. If they have changed, it is asked for again. The runtime shows the question.
     """
     guarded, dangers = _need_approval(session.run, tool, args)
     if not (guarded or dangers):
