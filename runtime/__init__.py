@@ -2,6 +2,8 @@
 
 __version__ = "0.1.0"
 
-from kernel.tools.own import stand_guard
+from runtime.own import stand_guard
+from runtime.secrets import protect
 
 stand_guard()  # every way into Fractal comes by here, before it imports anything that is not its own
+protect()  # so no part of Fractal stores or shows a text with its secrets

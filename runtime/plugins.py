@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from kernel.errors import ConfigurationError
-from kernel.tools.own import imported_from
+from runtime.own import imported_from
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint

@@ -18,10 +18,10 @@ from lanes import NIGHT
 from playing import ACCEPT, Played, plan, player
 
 from kernel.asking.responder import Ask
-from kernel.loop.approval import TERMINAL
 from kernel.tools.tool import BUILTINS
 from runtime.api.fractal import shipped_system
 from runtime.catalogue.catalogue import Catalogue
+from runtime.workspace.deciders import TERMINAL
 
 HOSTILE = (
     "it is {{ steps[2].result }}\n"

@@ -11,11 +11,10 @@ from hostile import SEND, listener
 from playing import ACCEPT, Played, bash, plan, player, write
 
 from kernel.asking.responder import Ask
-from kernel.loop.approval import TERMINAL, Decider
-from kernel.loop.approval import YES as YES_FLAG
-from kernel.loop.question import question_of
 from kernel.store.files import FileStore
 from runtime.nervous.oversight import OVERSIGHT
+from runtime.workspace.deciders import TERMINAL, Decider
+from runtime.workspace.question import question_of
 
 SENDS = "python3 -m first {port}"  # the guard reads a module that a command names, not what that imports
 RAN = "touch ran-{place}; test -f a.txt"
@@ -127,7 +126,7 @@ def test_an_approved_call_covers_the_same_command_as_a_check(checks: Checks) -> 
     assert other.result.waiting == "approval"
 
 
-@pytest.mark.parametrize("by", [OVERSIGHT, YES_FLAG])
+@pytest.mark.parametrize("by", [OVERSIGHT, Decider("policy", "--yes")])
 def test_only_a_person_or_a_client_approves_checks_that_settings_ask_about(
     checks: Checks, by: Decider
 ) -> None:

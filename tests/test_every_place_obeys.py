@@ -83,4 +83,4 @@ def test_instructions_are_read_as_they_were_allowed(tmp_path: Path) -> None:
         readers |= {tuple(each) for each in json.loads(hit[1])}
     used = {(file, by) for file, by in readers if by not in BOOKKEEPERS}
     assert len(used) > 50 and {"pattern.md", "dangers.md"} <= {file for file, _ in used}
-    assert {by for _, by in used} == {"kernel/pinned.py"}, sorted(used)
+    assert {by for _, by in used} == {"runtime/pinned.py"}, sorted(used)

@@ -17,9 +17,11 @@ from llm_server import LlmServer
 from playing import ACCEPT, Play, Played, bash, boxed, doing, plan, put, read, write
 
 from kernel.asking.messages import prompt_text
-from kernel.document.redaction import Pieces, learn_secret, redact
+from kernel.document.texts import Pieces
 from kernel.errors import ConfigurationError
 from runtime.models.provider import Provider
+from runtime.secrets.known import learn_secret
+from runtime.secrets.redaction import redact
 from runtime.workspace.inbox import drop
 
 SECRETS: Mapping[str, str] = {

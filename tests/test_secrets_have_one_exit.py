@@ -22,11 +22,11 @@ from lanes import every
 from playing import ACCEPT, Played, plan, player, put, write
 from starlette.testclient import TestClient
 
-from kernel.document.redaction import redact
 from runtime.acp.rendering import View, opening, without_secrets
 from runtime.api.live_runs import Runs
 from runtime.cli import COMMANDS
 from runtime.mcp.server.mcp import make
+from runtime.secrets.redaction import redact
 from runtime.server.app import create_app
 from runtime.server.leaving import Html, Json, Markdown, Text
 from runtime.telemetry import tables, tracing

@@ -17,9 +17,9 @@ from lanes import NIGHT
 from playing import ACCEPT, Played, bash, doing, plan, player, put, write
 
 from kernel.errors import UsageError
-from kernel.loop.approval import ALWAYS, SAME_KIND, TERMINAL, Decider
 from runtime.api.fractal import Fractal
 from runtime.workspace import trust
+from runtime.workspace.deciders import ALWAYS, SAME_KIND, TERMINAL, Decider
 from runtime.workspace.inbox import drop
 from runtime.workspace.trust import Untrusted
 

@@ -25,15 +25,15 @@ from playing import ACCEPT, Played, bash, plan, player, write
 
 from kernel.asking.responder import Ladder
 from kernel.errors import UsageError
-from kernel.loop.approval import TERMINAL, Decider
-from kernel.loop.question import seen
 from runtime.acp.session import Session as EditorSession
 from runtime.api.fractal import Fractal
 from runtime.api.live_runs import Runs
 from runtime.mcp.server.mcp import make
 from runtime.models.scripted import Scripted
 from runtime.server.app import create_app
+from runtime.workspace.deciders import TERMINAL, Decider
 from runtime.workspace.inbox import Person
+from runtime.workspace.question import seen
 
 TOKEN = "a-token-of-the-tests"
 BEGIN, END = "-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----"
@@ -438,10 +438,9 @@ def test_a_standing_approval_ends_when_its_script_changes(asking: Asking, scope:
 READERS: Mapping[str, str] = {
     "kernel/asking/conversation.py": "declares the call `ask`, and reads nothing of META",
     "kernel/loop/advance.py": "writes it",
-    "kernel/loop/approval.py": "tells the checks of a plan from its steps",
     "kernel/loop/engine.py": "gives it to `result_of`, which shows it whole",
-    "kernel/loop/inbox.py": "compares it with what a message answers",
-    "kernel/loop/question.py": "shows it whole",
+    "runtime/workspace/answering.py": "compares it with what a message answers",
+    "runtime/workspace/question.py": "shows it whole, and tells the checks of a plan from its steps",
     "runtime/acp/rendering.py": "shows it whole; the rest are questions for an answer",
     "runtime/acp/session.py": "tells a plan from steps",
     "runtime/api/live_runs.py": "gives it to `result_of`, which shows it whole",

@@ -21,7 +21,8 @@ from kernel.asking.prompt import FOLDER, GUIDANCE, NOT_YET, TRIED, Prompt, cap, 
 from kernel.asking.turn import ASK, CANNOT, DONE, PLAN, SUBTASK, USE
 from kernel.document.escaping import to_json
 from kernel.document.model import Document, Note, Step
-from kernel.document.redaction import cut, redact, redacted
+from kernel.document.redaction import redact, redacted
+from kernel.document.texts import cut
 from kernel.tools.state_machine import description, machine_state
 from kernel.tools.tool import Catalogue, Tool, preamble, section
 

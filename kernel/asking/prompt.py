@@ -16,7 +16,8 @@ from kernel.asking.messages import fenced, headed
 from kernel.asking.replies import schema, sketch
 from kernel.document.escaping import to_json
 from kernel.document.model import Document, Fold, Note, Step
-from kernel.document.redaction import cut, redact, redacted
+from kernel.document.redaction import redact, redacted
+from kernel.document.texts import cut
 from kernel.tools.tool import Catalogue, preamble, section
 
 LEAST_CHARS = 60

@@ -22,7 +22,7 @@ from kernel.asking.responder import FREE, Ask, Question, Questioner, Reply, Resp
 from kernel.asking.turn import TURN, TurnReply, typed
 from kernel.document.amounts import clamped
 from kernel.document.model import root_id
-from kernel.document.redaction import Pieces, cut
+from kernel.document.texts import Pieces, cut
 from kernel.errors import (
     ConfigurationError,
     Declined,

@@ -20,7 +20,7 @@ from kernel.loop.ask import Gate, answers_phase, ask, current_rung, higher_rung,
 from kernel.loop.criteria import Finding, proves, reason
 from kernel.loop.do import SUCCEEDED, Waiting
 from kernel.loop.end import attempt_notes, clarify, escalate, finish, next_rung
-from kernel.loop.inbox import hear
+from kernel.loop.hooks import hear
 from kernel.loop.operation import operate, recorded_outcome
 from kernel.loop.proof import shown, unanswered
 from kernel.loop.run_context import Session

@@ -9,8 +9,9 @@ from kernel.asking.prompt import BACKGROUND, PARENT_TASK, before, fact_line, fou
 from kernel.asking.responder import estimate_tokens
 from kernel.document.escaping import to_json
 from kernel.document.model import ACCEPTED, Document, Meta, Note, Section, Step, child_id, now
-from kernel.document.redaction import cut, redact
+from kernel.document.redaction import redact
 from kernel.document.references import references
+from kernel.document.texts import cut
 from kernel.errors import DocumentError
 from kernel.loop.budget import equal_share
 from kernel.loop.run_context import Session, overseen, skills_of

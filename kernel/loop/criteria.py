@@ -21,8 +21,9 @@ from typing import Any, NamedTuple, cast
 from kernel.asking.prompt import TRIED
 from kernel.asking.replies import pattern_of, quick
 from kernel.document.escaping import fingerprint, to_json
-from kernel.document.redaction import cut, neutralise, redact
+from kernel.document.redaction import redact
 from kernel.document.references import SHELL, in_shell, references
+from kernel.document.texts import cut, neutralise
 from kernel.errors import (
     ConfigurationError,
     DocumentError,

@@ -13,12 +13,10 @@ from dataclasses import replace
 from kernel.document.model import Document, Step, root_id
 from kernel.errors import DocumentError, FractalError, explained, place, raised_as
 from kernel.loop.advance import Outcome, advance, outcome
-from kernel.loop.approval import Decider
 from kernel.loop.budget import Amount
 from kernel.loop.child import ended_child, subtree
 from kernel.loop.do import Waiting
 from kernel.loop.end import finish
-from kernel.loop.inbox import listen
 from kernel.loop.run_context import RunContext, Session
 
 POLL = 0.25
@@ -152,19 +150,17 @@ class Engine:
             for loop_id, waits in self._waiting.items()
             if waits.on != "children" and loop_id not in self._tasks
         ]
-        if waiting:
-            for loop_id in listen(self.run_context, waiting):
+        if waiting and (inbox := self.run_context.inbox):
+            for loop_id in inbox.listen(self.run_context, waiting):
                 self.wake(loop_id)
 
     async def _cancel(self) -> None:
         """Stop if somebody has cancelled the run. The message is removed when the documents say so."""
-        if (inbox := self.run_context.inbox) is None:
-            return
-        for path, message in inbox.messages(("cancel",), self.run_context.warn):
-            why = str(message.get("why", ""))
-            await self._stop("cancelled", f"cancelled by {Decider.read(message)}{': ' if why else ''}{why}")
-            inbox.taken(path)
-            return
+        inbox = self.run_context.inbox
+        if inbox and (cancelled := inbox.cancelled(self.run_context.warn)):
+            why, taken = cancelled
+            await self._stop("cancelled", why)
+            taken()
 
     def _out_of_time(self) -> bool:
         limit = self.run_context.bounds.seconds

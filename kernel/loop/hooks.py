@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -134,21 +134,24 @@ class Proved:
 
 
 class Inbox(Protocol):
-    """Receives the messages to a run."""
+    """What is said to a run while it goes on."""
 
-    def messages(
-        self, kinds: Sequence[str], warn: Callable[[str], None]
-    ) -> Iterator[tuple[Path, Mapping[str, Any]]]:
-        """The messages of these kinds, oldest first."""
+    def listen(self, run_context: RunContext, waiting: Collection[str]) -> list[str]:
+        """Apply what answers these waiting loops to their documents; returns the ids of those to wake."""
         ...
 
-    def set_aside(self, path: Path, error: Exception, warn: Callable[[str], None]) -> None:
-        """Rename an invalid message, so that it is not read again."""
+    def hear(self, session: Session) -> bool:
+        """Add to §1 what this loop has not heard; whether there was anything."""
         ...
 
-    def taken(self, path: Path) -> None:
-        """Remove a processed message."""
+    def cancelled(self, warn: Callable[[str], None]) -> tuple[str, Callable[[], None]] | None:
+        """Who has cancelled the run and why, and what removes the message; None if nobody has."""
         ...
+
+
+def hear(session: Session) -> bool:
+    """Add to §1 what a person has said to the run and this loop has not heard; whether there was anything."""
+    return session.run.inbox is not None and session.run.inbox.hear(session)
 
 
 class Hooks:
@@ -165,6 +168,21 @@ class Hooks:
 
     def kind(self, tool: Tool, args: Mapping[str, Any]) -> str:
         """The kind of a call for an approval of all of its kind; "" if it is of none."""
+        return ""
+
+    def names(self, run: RunContext, tool: Tool, args: Any) -> Mapping[str, str]:
+        """The files that a call names, each with the digest of its content: an approval is for these, too."""
+        return {}
+
+    def approved(
+        self,
+        run: RunContext,
+        tool: Tool,
+        args: Mapping[str, Any],
+        effects: Sequence[str],
+        dangers: Sequence[Danger],
+    ) -> str:
+        """Who has approved a call with these effects and dangers before; "" if nobody."""
         return ""
 
     async def admitted(self, run: RunContext, tool: Tool) -> str:

@@ -19,7 +19,8 @@ from kernel import disk
 from kernel.document.escaping import fingerprint, to_json
 from kernel.document.frontmatter import EVIDENCE, unstorable
 from kernel.document.model import Document, Meta, Note, Section, Step, child_id, now
-from kernel.document.redaction import cut, redact, redacted
+from kernel.document.redaction import redact, redacted
+from kernel.document.texts import cut
 from kernel.errors import DocumentError, FractalError, OperationFailed, raised_as
 from kernel.loop.approval import call_text, large_named, withdrawn
 from kernel.loop.run_context import Session, skills_of

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from kernel.asking.forms import FORMS
 from kernel.asking.prompt import base, drafted, form, found_by_itself, instructions
 from kernel.asking.turn import TURN
 from kernel.document.escaping import fingerprint
@@ -28,9 +27,9 @@ _SAID = ("fact", "answer", "guidance", "open")
 
 def record_inputs(session: Session, phase: str, read: str = "") -> None:
     """Record the hashes of a phase's inputs; `read` names the instructions that a model has read."""
-    hashes: dict[str, Any] = {name: fingerprint(value) for name, value in _inputs(session, phase).items()}
+    hashes: dict[str, Any] = {name: fingerprint(value) for name, value in inputs(session, phase).items()}
     if read:
-        hashes["instructions"] = f"{read}:{_instructions(session, read)}"
+        hashes["instructions"] = f"{read}:{instructions_hash(session, read)}"
     session.meta(derived={**session.doc.meta.derived, phase: hashes})
 
 
@@ -44,28 +43,13 @@ def accept_inputs(session: Session, *phases: str, only: Iterable[str] = ("task",
     derived = dict(session.doc.meta.derived)
     for phase in phases:
         if recorded := derived.get(phase):
-            now = {name: fingerprint(value) for name, value in _inputs(session, phase).items()}
+            now = {name: fingerprint(value) for name, value in inputs(session, phase).items()}
             derived[phase] = {**recorded, **{name: now[name] for name in only if name in now}}
     session.meta(derived=derived)
 
 
-def changed_inputs(session: Session, phase: str) -> list[str]:
-    """The names of the inputs of a phase that have changed since; empty if none are recorded."""
-    recorded = session.doc.meta.derived.get(phase)
-    if not isinstance(recorded, dict):
-        return []
-    found = [
-        name
-        for name, value in _inputs(session, phase).items()
-        if name in recorded and recorded[name] != fingerprint(value)
-    ]
-    read, _, hashed = str(recorded.get("instructions", "")).partition(":")  # type: ignore[arg-type]
-    if read not in FORMS:  # none, or those of a phase of an earlier version
-        return found
-    return [*found, "instructions"] if hashed != _instructions(session, read) else found
-
-
-def _inputs(session: Session, phase: str) -> dict[str, Any]:
+def inputs(session: Session, phase: str) -> dict[str, Any]:
+    """What a phase is made from, by name."""
     doc = session.doc
     if phase == "understand":
         return {"task": doc.text(1, "task"), "context": _notes(doc, "context")}
@@ -81,7 +65,8 @@ def _notes(document: Document, *keys: str) -> list[list[str]]:
     return [[note.key, note.text] for note in notes if note.key in keys and not found_by_itself(note.source)]
 
 
-def _instructions(session: Session, read: str) -> str:
+def instructions_hash(session: Session, read: str) -> str:
+    """The hash of the instructions that a model has read."""
     catalogue = session.catalogue
     first = catalogue.text("phases/turn.base.md", drafted=drafted(session.doc)) if read == TURN else ""
     texts = [first or base(session.doc, catalogue), form(session.doc, read, catalogue)]
@@ -151,12 +136,6 @@ def why_stale(session: Session, n: int) -> str:
             references_ = bool(references(dict(planned.args)))
             return "a result in its arguments was changed" if references_ else "its arguments were changed"
     return changed_input(session, step)
-
-
-def needs_met(session: Session, n: int) -> bool:
-    """Whether all needed steps have succeeded."""
-    steps = [session.doc.steps.get(need) for need in needs_of(session.doc.planned[n])]
-    return all(step is not None and step.state in ("done", "skipped") for step in steps)
 
 
 def changed_input(session: Session, step: Step) -> str:

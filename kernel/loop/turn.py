@@ -45,7 +45,7 @@ from kernel.loop.child import tasks
 from kernel.loop.conclude import SAID_MEANWHILE, conclude
 from kernel.loop.do import StepRunner, Waiting, unanswered
 from kernel.loop.end import attempt_notes, clarify, escalate
-from kernel.loop.inbox import hear
+from kernel.loop.hooks import hear
 from kernel.loop.proof import demanded
 from kernel.loop.run_context import Session
 from kernel.loop.step_cache import record_inputs

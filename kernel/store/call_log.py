@@ -20,9 +20,8 @@ from kernel import disk
 from kernel.asking.responder import FREE, Reply, Usage
 from kernel.document.amounts import clamped, total
 from kernel.document.escaping import to_json
-from kernel.document.redaction import redact
+from kernel.document.redaction import redact, secrets
 from kernel.errors import DocumentError
-from kernel.store.exact import Exact
 
 
 @dataclass(frozen=True)
@@ -110,7 +109,7 @@ class ReplyLog:
     def __init__(self, path: Path, *, fsync: bool = True) -> None:
         self.path = path
         self._fsync = fsync
-        self._exact = Exact(path.parent)
+        self._exact = secrets().of_run(path.parent)
         self.problems: list[str] = []  # skipped lines, and why
         self._lock = threading.RLock()
         self._loaded = False

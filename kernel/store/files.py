@@ -19,9 +19,9 @@ from kernel.document.frontmatter import peek
 from kernel.document.markdown import PART_NAME, render, render_steps
 from kernel.document.model import ENDED, Document, Note, Section, Step
 from kernel.document.parser import committed, parse
-from kernel.document.redaction import cut, redacted
+from kernel.document.redaction import OfRun, redacted, secrets
+from kernel.document.texts import cut
 from kernel.errors import DocumentError, ForeignEdit
-from kernel.store.exact import Exact
 
 SHOWN = 4_000
 """Maximum characters of an argument in a document. Source: kernel.md, "The state document"."""
@@ -152,7 +152,7 @@ class Store(Protocol):
         ...
 
     @property
-    def exact(self) -> Exact:
+    def exact(self) -> OfRun:
         """The secrets of the run, which are hidden in its files."""
         ...
 
@@ -186,7 +186,7 @@ class FileStore:
         self._wake = wake
         self._fsync = fsync
         self._known: dict[str, _Known] = {}
-        self.exact = Exact(folder)
+        self.exact = secrets().of_run(folder)
 
     def path(self, loop_id: str) -> Path:
         """The file of a loop."""

@@ -13,10 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from kernel import disk, pinned
-from kernel.document.redaction import neutralise, printed
+from kernel import disk
+from kernel.document.texts import neutralise, printed
 from kernel.errors import OperationFailed
-from kernel.tools.own import why_own
 
 PROTECTED = (".git", ".fractal", "fractal.yaml", ".mcp.json")
 """Names in the folder (`.git` at any depth) that no operation may write. Source: kernel.md."""
@@ -83,9 +82,18 @@ class Sandbox(Protocol):
         network: bool | None = None,
         copy: Path | None = None,
         lent: Sequence[Path] = (),
+        executed: Sequence[Path] = (),
         output_chars: int = 1_000_000,
     ) -> CommandResult:
         """Run a program (a list) or a bash command (a string, with `pipefail`) in `folder`."""
+        ...
+
+    def why_not_written(self, target: Path, folder: Path) -> str:
+        """Why no run may change a path in `folder`, as Fractal itself runs from there; "" if it may."""
+        ...
+
+    def why_not_executed(self, folder: Path) -> str:
+        """What has changed in a folder of files to execute since a person allowed them; "" if nothing."""
         ...
 
     def clear(self, folder: Path, protected: Sequence[Path]) -> None:
@@ -210,7 +218,7 @@ class OperationContext:
                 raise OperationFailed(f"{path}: this path is protected; operations may not change it")
         if target == self.folder.resolve():
             raise OperationFailed(f"{path or '.'}: this is the folder itself; name a file in it")
-        if why := why_own(target, self.folder.resolve()):
+        if why := self.sandbox.why_not_written(target, self.folder.resolve()):
             raise OperationFailed(f"{path}: {why}")
         return target
 
@@ -228,13 +236,13 @@ class OperationContext:
         **options: Any,
     ) -> CommandResult:
         """`Sandbox.run` in the folder with the limits of this context; `own`: a tool's folder, read-only."""
-        caches = [each for place in (*own, *self.skills) for each in pinned.caches(place)]
         return await self.sandbox.run(
             command,
             folder=self.folder,
             protected=(*self.protected, *own),
             visible=(*own, *self.places),
-            private=(*self.private, *caches),
+            private=self.private,
+            executed=(*own, *self.skills),
             mounts=system.mounts(self.folder.resolve()) if system else None,
             results=self.results,
             **options,

@@ -13,11 +13,10 @@ import os
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, cast
 
-from kernel import disk, pinned
-from kernel.document.redaction import neutralise, printed
+from kernel import disk
+from kernel.document.texts import neutralise, printed
 from kernel.errors import ConfigurationError, FractalError, OperationFailed, explained
 from kernel.tools.operations import OperationContext, Result
 from kernel.tools.tool import Tool
@@ -54,7 +53,7 @@ async def act(
         raise OperationFailed(f"{tool.path}: run: {tool.run!r} is of no kind that can be run here")
     executed = [tool.path.parent] if tool.scheme == "command" else []
     for folder in (*executed, *context.places):
-        if why := pinned.why_not(folder):
+        if why := context.sandbox.why_not_executed(folder):
             raise OperationFailed(why)
     return await known[tool.scheme](context, tool, args)
 
@@ -106,7 +105,6 @@ async def _command(context: OperationContext, tool: Tool, args: Mapping[str, Any
         own=(folder,),
         stdin=json.dumps(given),
         timeout=context.seconds,
-        env={"PYTHONDONTWRITEBYTECODE": "1", **_without_caches(context, folder)},
         read_only="write" not in tool.effects_of(args),
         network="network" in tool.effects and context.network,
     )
@@ -115,12 +113,6 @@ async def _command(context: OperationContext, tool: Tool, args: Mapping[str, Any
         return Result(f"{text}\n[{why}]", False, ran.evidence)
     good = not (ran.exit or ran.timed_out or error)
     return Result(ran.marked(text, context.seconds), good, ran.evidence, keep)
-
-
-def _without_caches(context: OperationContext, folder: Path) -> Mapping[str, str]:
-    """What keeps a program from what Python has compiled beside it, where no sandbox hides that."""
-    off = context.sandbox.mode == "off" and pinned.caches(folder)
-    return {"PYTHONPYCACHEPREFIX": os.devnull} if off else {}
 
 
 def command_of(tool: Tool) -> list[str]:

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-import os
 import re
-import stat
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from kernel.document.references import references
 from kernel.errors import ConfigurationError
-from kernel.pinned import CACHE
 from kernel.tools.state_machine import Machine
 
 EFFECTS = ("read", "write", "network", "shell")
@@ -28,22 +24,10 @@ DESCRIBED = 160
 """Maximum characters of a guided tool's description in the index; that of a skill may be much longer."""
 NAMED = 8
 """Maximum arguments in a signature; tools of MCP servers may have many."""
-BESIDE = 40
-"""Maximum files of a skill that its loop sees by name."""
-MOST_BESIDE = 1000
-"""Maximum further files that are counted."""
-DEEP = 4
-"""Levels of folders in which skills are searched."""
-PASSED_OVER = frozenset({"node_modules", "__pycache__"})
-"""Folders in which no skills are looked for, and whose files a skill's loop does not see."""
 _SHIPPED = ("kernel.", "runtime.")
 """Packages whose code may run in the kernel's process."""
-_RENAMED = {
-    "kernel.operations.bash:bash": "kernel.tools.builtin.bash:bash",
-    "kernel.operations.read:read": "kernel.tools.builtin.read:read",
-    "kernel.operations.write:write": "kernel.tools.builtin.write:write",
-}
-"""Old names of functions in workspaces of earlier versions."""
+_EARLIER = re.compile(r"kernel\.(?:operations|tools\.builtin)\.(?=bash:|read:|write:)")
+"""Where the builtin operations were; workspaces of earlier versions name them so."""
 _PACKAGE = __name__.removesuffix("kernel.tools.tool")
 """The parent package of `kernel` and `runtime`: "" in a checkout, `fractal.` in an installed wheel."""
 
@@ -80,6 +64,9 @@ class Tool:
     open: bool = False  # a guided tool whose loop decides its steps one turn at a time
     lifeforce: float | Mapping[str, float] = 0.0  # of a call; or by action, of a tool with states
     oversight: bool = False  # a guided tool whose loop the rungs of oversight answer, with all tools
+    skill: bool = False  # an Agent Skill, whose files are read on demand
+    resources: Callable[[], str] = field(default=str, compare=False, repr=False)
+    """Lists the files of a skill; only the runtime sets it."""
     check: Callable[[str, Any], str] = field(default=_no_check, compare=False, repr=False)
     """Returns what is wrong with the value of an argument."""
     code: Callable[[], Callable[..., Any]] | None = field(default=None, compare=False, repr=False)
@@ -131,11 +118,6 @@ class Tool:
         return self.scheme in ("python", "plugin")
 
     @property
-    def skill(self) -> bool:
-        """Whether this is an Agent Skill, whose files are read on demand."""
-        return is_skill(self.path.name)
-
-    @property
     def signature(self) -> str:
         """One line for PLAN's index, such as `read(path, lines?)`; of many arguments the required ones."""
         if self.guided:
@@ -168,15 +150,7 @@ class Tool:
     @property
     def beside(self) -> str:
         """A line that lists the files of a skill, for reading or running on demand; "" for other tools."""
-        if not self.skill:
-            return ""
-        found = list(islice(_resources(self.path.parent), BESIDE + MOST_BESIDE))
-        if not found:
-            return ""
-        more = len(found) - BESIDE
-        count = f" and {'more than ' if more == MOST_BESIDE else ''}{more} more"
-        named = ", ".join(found[:BESIDE]) + (count if more > 0 else "")
-        return f"Files of {self.name}, in {self.path.parent.absolute()} (only to read or run): {named}"
+        return self.resources()
 
     def fingerprint(self) -> str:
         """The hash of the names and bytes of its files, which detects changes since its test."""
@@ -193,7 +167,7 @@ class Tool:
     def program(self) -> Path:
         """The program of `run: "command: ./tool.py"`; raises `ConfigurationError` if it does not exist."""
         program = (self.path.parent / self.run.removeprefix("command:").strip()).resolve()
-        beside = self.path.parent.resolve() in program.parents and CACHE not in program.parts
+        beside = self.path.parent.resolve() in program.parents and "__pycache__" not in program.parts
         if not (beside and program.is_file()):
             raise ConfigurationError(f"{self.path}: run: there is no program {program.name} beside it")
         return program
@@ -225,7 +199,7 @@ class Tool:
         if self.code:
             return self.code()
         target = self.run.removeprefix("python:").strip()
-        module, _, name = _RENAMED.get(target, target).partition(":")
+        module, _, name = _EARLIER.sub("runtime.operations.", target).partition(":")
         if not self.run.startswith("python:") or not target.startswith(_SHIPPED):
             raise ConfigurationError(
                 f"{self.path}: run: {self.run!r} is not a function that ships with Fractal"
@@ -335,52 +309,6 @@ def section(text: str, name: str) -> str:
     return hit[1].strip() if hit else ""
 
 
-def is_skill(name: str) -> bool:
-    """Whether this is the file name of a skill."""
-    return name.upper() == "SKILL.MD"
-
-
-def skill_in(names: Sequence[str]) -> str:
-    """The file of a skill among the names in a folder; "" if there is none."""
-    return "SKILL.md" if "SKILL.md" in names else next(filter(is_skill, names), "")
-
-
-def _entries_of(folder: str) -> Sequence[str]:
-    try:
-        return sorted(os.listdir(folder))  # noqa: PTH208 (strings, as below)
-    except OSError:  # closed to us
-        return ()
-
-
-def skill_files(folder: str, entries_of: Callable[[str], Sequence[str]] = _entries_of) -> list[str]:
-    """The files of the skills of a folder: it is one, or has some below it, also behind links.
-
-    What lies in a skill's folder is its own. `entries_of` lists the sorted names in a folder. Each folder is
-    entered once, by its shortest path: of two links to a skill that are equally deep the first counts.
-    """
-    entered: set[tuple[int, int]] = set()  # links may lead in circles
-    found: list[tuple[str, ...]] = []
-    level: list[tuple[str, ...]] = [()]
-    for _ in range(DEEP + 1):  # level by level: a link deep down must not hide what lies below its target
-        below: list[tuple[str, ...]] = []
-        for inside in level:
-            place = "/".join((folder, *inside))
-            try:
-                info = os.stat(place)  # noqa: PTH116 (a `Path` for each would take longer than the search)
-            except OSError:  # no folder, or closed to us
-                continue
-            if not stat.S_ISDIR(info.st_mode) or (info.st_dev, info.st_ino) in entered:
-                continue
-            entered.add((info.st_dev, info.st_ino))
-            names = entries_of(place)
-            if name := skill_in(names):
-                found.append((*inside, name))
-            else:
-                below += [(*inside, each) for each in names if each[0] != "." and each not in PASSED_OVER]
-        level = below
-    return ["/".join((folder, *inside)) for inside in sorted(found)]
-
-
 def preamble(text: str) -> str:
     """The text between the title and the first heading below it."""
     hit = re.search(r"(?ms)^#[ \t]+[^\n]*\n(.*?)(?=^#+[ \t]|\Z)", text)
@@ -391,18 +319,6 @@ def files_in(folder: Path) -> list[Path]:
     """The files of a tool's folder in a stable order, without bytecode caches."""
     found = (path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
     return sorted(found)
-
-
-def _resources(folder: Path) -> Iterator[str]:
-    """The files of a skill except its text: those of each folder before those of its subfolders."""
-    for where, folders, files in os.walk(folder):
-        folders[:] = sorted(name for name in folders if name[0] != "." and name not in PASSED_OVER)
-        inside = Path(where).relative_to(folder)
-        yield from (
-            (inside / name).as_posix()
-            for name in sorted(files)
-            if name[0] != "." and not (where == str(folder) and is_skill(name))
-        )
 
 
 def _short(text: str) -> str:

@@ -15,12 +15,12 @@ from acp.interfaces import Client
 
 from kernel.document.model import Meta, root_id
 from kernel.document.parser import read_head
-from kernel.document.redaction import redact
 from kernel.errors import DocumentError, FractalError, UsageError
-from kernel.loop.approval import Decider, plain_name
 from runtime import __version__
 from runtime.acp.session import MODES, Session
 from runtime.api.fractal import shipped_system
+from runtime.secrets.redaction import redact
+from runtime.workspace.deciders import Decider, plain_name
 from runtime.workspace.workspace import Workspace
 from runtime.workspace.worktrees import folder_of_user
 

@@ -19,7 +19,7 @@ from kernel import disk
 from kernel.asking.conversation import THOUGHT, last_turn, notes_of, turn_named, turn_of
 from kernel.asking.prompt import NOT_YET
 from kernel.document.model import ACCEPTED, STEP_ENDED, Document, Note, Step
-from kernel.document.redaction import Verbatim, redact, redacted, redactor
+from kernel.document.redaction import Verbatim, redacted
 from kernel.errors import FractalError
 from kernel.loop.advance import outcome
 from kernel.loop.approval import PLAN_WAITS
@@ -29,6 +29,7 @@ from runtime.models.provider import encodable
 from runtime.sandbox.changes import TEXT_BYTES, texts
 from runtime.sandbox.restoring import net_changes
 from runtime.sandbox.snapshot import Snapshots
+from runtime.secrets.redaction import redact, redactor
 from runtime.text.lines import flat, shortened
 from runtime.workspace.runs import open_question
 

@@ -16,12 +16,14 @@ from kernel.document.model import Document
 from kernel.document.redaction import Verbatim
 from kernel.errors import DocumentError, UsageError
 from kernel.events import Event
-from kernel.loop.approval import PLAN_WAITS, Decider, asked_steps, serious
+from kernel.loop.approval import PLAN_WAITS
 from runtime.acp.content import task_of
 from runtime.acp.rendering import View, closing, opening, valid, waits_of, without_secrets
 from runtime.api.fractal import Fractal, RunResult
 from runtime.memory.prompting import fenced
+from runtime.workspace.deciders import Decider, serious
 from runtime.workspace.inbox import Person, Said
+from runtime.workspace.question import asked_steps
 from runtime.workspace.runs import open_question
 from runtime.workspace.workspace import is_locked
 

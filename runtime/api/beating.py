@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any
 from kernel import disk
 from kernel.document.model import ENDED, Document
 from kernel.errors import FractalError, RunLocked, StorageError, explained
-from kernel.loop.approval import serious
 from kernel.store.files import FileStore
 from runtime.api.messaging import refuse_forgetful
 from runtime.nervous.messages import Message, OpenThread, thread_of
 from runtime.nervous.queue import ordered
+from runtime.workspace.deciders import serious
 from runtime.workspace.runs import RunResult, open_question, unfinished
 from runtime.workspace.workspace import DEFAULT, is_locked, moment
 

@@ -7,11 +7,11 @@ from typing import Any
 
 from kernel.document.escaping import to_json
 from kernel.document.model import Document, Note, Section, Step
-from kernel.document.redaction import redact
 from kernel.errors import UsageError
 from kernel.loop.budget import Bounds
 from kernel.loop.run_context import RunContext
 from kernel.tools.tool import Tool
+from runtime.secrets.redaction import redact
 from runtime.workspace.new_run import first_document
 
 CALL = "tool call"

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from kernel.errors import UsageError
-from kernel.loop.approval import Decider
 from kernel.tools.operations import Result
 from kernel.tools.tool import Tool
+from runtime.workspace.deciders import Decider
 
 if TYPE_CHECKING:
     from kernel.loop.run_context import RunContext

@@ -12,21 +12,18 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernel import contained, pinned
 from kernel.asking.prompt import Prompt
 from kernel.asking.responder import Ladder
 from kernel.document.model import ENDED, Document, Step, root_id
 from kernel.errors import Exit, FractalError, StorageError, UsageError
 from kernel.events import Event, Listener, now, silent
 from kernel.loop.advance import Outcome, next_prompt
-from kernel.loop.approval import PROGRAM, Decider
 from kernel.loop.do import Waiting
 from kernel.loop.engine import Engine
-from kernel.loop.inbox import KINDS
 from kernel.loop.run_context import Policy, RunContext, Session, overseen
 from kernel.store.files import FileStore
-from kernel.tools.own import runs_write_in
 from kernel.tools.tool import Tool
+from runtime import contained, pinned
 from runtime.api import discovering, dreaming, messaging, worktrees
 from runtime.api.building import builds_what_it_lacked
 from runtime.api.calling import CALL, call_document, callable_tool
@@ -38,6 +35,7 @@ from runtime.mcp.client.servers import Servers
 from runtime.memory.run_memory import RunMemory
 from runtime.models.ladder import build, rungs
 from runtime.models.mailbox import withdraw
+from runtime.own import runs_write_in
 from runtime.reflexes.dreaming import KIND as DREAM
 from runtime.sandbox.changes import Change
 from runtime.sandbox.process import run_to_end
@@ -45,9 +43,11 @@ from runtime.sandbox.sandbox import Sandbox
 from runtime.sandbox.snapshot import Snapshots
 from runtime.workspace import applying, edits, trust, undo
 from runtime.workspace import settings as settings_of
+from runtime.workspace.answering import KINDS
 from runtime.workspace.approved import relative
 from runtime.workspace.archive import put_away
 from runtime.workspace.concurrency import one_of_many
+from runtime.workspace.deciders import PROGRAM, Decider
 from runtime.workspace.found import Guidance
 from runtime.workspace.inbox import TOO_LATE, Inbox, Person, Said, ask, drop, leave, unheard, vetoed
 from runtime.workspace.new_run import first_document, prior, shelved

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kernel.document.model import root_id
-from kernel.document.redaction import redact
 from kernel.errors import DocumentError, FractalError, UsageError
 from runtime.api.excerpt import excerpt
 from runtime.api.remembered import Remembered
 from runtime.memory import NOT_CERTAIN
+from runtime.secrets.redaction import redact
 from runtime.text.lines import flat, shortened
 
 if TYPE_CHECKING:

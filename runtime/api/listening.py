@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kernel import disk
-from kernel.document.redaction import learn_secret, secret_of
 from kernel.errors import ConfigurationError, UsageError
+from runtime.secrets.known import learn_secret, secret_of
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 VARIABLE = "FRACTAL_TOKEN"

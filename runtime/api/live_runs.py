@@ -14,17 +14,17 @@ from pydantic import BaseModel, Field
 from kernel.asking.responder import Ask, Ladder, Reply
 from kernel.document.escaping import to_json
 from kernel.document.model import ENDED, Document, root_id
-from kernel.document.redaction import redact_values
 from kernel.document.references import escaped
 from kernel.errors import Declined, Exit, FractalError, RunLocked, UsageError
 from kernel.events import Event, Listener, silent
-from kernel.loop.approval import Decider
 from kernel.loop.do import Waiting
 from kernel.tools.tool import Tool
 from runtime.api.choosing import refuse_unconfigured
 from runtime.api.fractal import Fractal, RunResult
 from runtime.catalogue.catalogue import Catalogue
 from runtime.reflexes.coded import Coded, Filled, reply_to
+from runtime.secrets.redaction import redact_values
+from runtime.workspace.deciders import Decider
 from runtime.workspace.runs import open_question, result_of
 from runtime.workspace.settings import read, user_file
 from runtime.workspace.workspace import is_locked, settings_files

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from kernel.document.model import root_id
 from kernel.errors import UsageError
-from kernel.loop.approval import Decider, asked_steps, why_not_approver
-from kernel.loop.inbox import KINDS
 from kernel.store.files import FileStore
 from runtime.api.spans import moment
+from runtime.workspace.answering import KINDS
+from runtime.workspace.deciders import Decider, why_not_approver
 from runtime.workspace.inbox import Inbox, leave
+from runtime.workspace.question import asked_steps
 from runtime.workspace.runs import open_question, unfinished
 from runtime.workspace.workspace import DEFAULT
 

@@ -7,12 +7,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kernel import pinned
 from kernel.asking.responder import Ladder
 from kernel.loop.clock import Clock
 from kernel.loop.run_context import RunContext
 from kernel.store.call_log import ReplyLog
 from kernel.store.files import FileStore
+from runtime import pinned
 from runtime.api.memory_tools import runner
 from runtime.api.run_hooks import RunHooks
 from runtime.evolution.drafts import Drafts

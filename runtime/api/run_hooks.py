@@ -10,7 +10,6 @@ from kernel.asking.responder import Ask
 from kernel.document.model import Document, Note, Step
 from kernel.loop.hooks import Check, FolderChanges, Hooks, Proved, Trial
 from kernel.loop.run_context import RunContext, Session
-from kernel.store.prompts import keep_prompt
 from kernel.tools.tool import Danger, Tool
 from runtime.api.dreaming import dreamed
 from runtime.api.knowledge import remembered
@@ -22,6 +21,8 @@ from runtime.text.demand import demand
 from runtime.text.grounding import grounded
 from runtime.text.json_reader import read_reply
 from runtime.workspace.offered_context import listing, offered_context, understood
+from runtime.workspace.prompts import keep_prompt
+from runtime.workspace.standing import approved_before, files_of
 
 if TYPE_CHECKING:
     from runtime.api.fractal import Fractal
@@ -47,6 +48,21 @@ class RunHooks(Hooks):
     def kind(self, tool: Tool, args: Mapping[str, Any]) -> str:
         """The kind of a call by the rules."""
         return self.rules.kind(tool, args)
+
+    def names(self, run: RunContext, tool: Tool, args: Any) -> Mapping[str, str]:
+        """The files and folders that a call names, each with the digest of its content."""
+        return files_of(run, tool, args)
+
+    def approved(
+        self,
+        run: RunContext,
+        tool: Tool,
+        args: Mapping[str, Any],
+        effects: Sequence[str],
+        dangers: Sequence[Danger],
+    ) -> str:
+        """Who approved this call before, by a rule for the exact call, or for its kind in this run."""
+        return approved_before(run, tool, args, effects, dangers)
 
     async def admitted(self, run: RunContext, tool: Tool) -> str:
         """Why a tool may not be used; a program without a record is tested now."""

@@ -15,10 +15,10 @@ import httpx
 
 from kernel import disk
 from kernel.document.frontmatter import NAME
-from kernel.document.redaction import secret_of
 from kernel.errors import FractalError, UsageError
 from runtime.benchmarks.bench import Bench, machine
 from runtime.received import ACCEPTED, TooLarge, held
+from runtime.secrets.known import secret_of
 
 EVERY = 5.0
 """Seconds between two heartbeats, and between two questions for work."""

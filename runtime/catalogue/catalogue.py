@@ -19,11 +19,12 @@ from typing import Any
 from kernel.asking.replies import WORK
 from kernel.disk import version
 from kernel.errors import OperationFailed
-from kernel.pinned import allowed, text_of
 from kernel.tools.tool import BUILTINS, Fault, Tool
 from runtime.catalogue.choosing import choice_of
-from runtime.catalogue.finding import skill_files, system_files
+from runtime.catalogue.finding import system_files
 from runtime.catalogue.pattern import load
+from runtime.pinned import allowed, text_of
+from runtime.skill_files import skill_files
 
 LEAST_LINE = 8
 """Tokens that the shortest signatures weigh; with less left no further one is looked for."""

@@ -1,37 +1,14 @@
-"""Discovers the files of tools, operations and skills; listings of folders are cached by modification time.
-
-Paths are strings here: creating a `Path` for each would take longer than the search.
-"""
+"""Discovers the files of tools and operations. Paths are strings here, as in `runtime.skill_files`."""
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from kernel.tools import tool
+from runtime.skill_files import entries_of, skill_in
 
 TOOLS = ("tools", "tools/specialists")
 """The folders whose folders are tools."""
-SETTLED_NS = 2_000_000_000
-"""A folder that changed more recently is listed again: two changes may have the same time."""
-_listed: dict[str, tuple[int, tuple[str, ...]]] = {}
-
-
-def entries_of(folder: str) -> tuple[str, ...]:
-    """The sorted names in a folder, cached by its modification time; () for anything else."""
-    try:
-        changed = os.stat(folder).st_mtime_ns  # noqa: PTH116
-        cached = _listed.get(folder)
-        if cached and cached[0] == changed:
-            return cached[1]
-        names = tuple(sorted(os.listdir(folder)))  # noqa: PTH208
-    except OSError:  # no folder, or closed to us
-        return ()
-    if time.time_ns() - changed > SETTLED_NS:
-        _listed[folder] = changed, names
-    return names
 
 
 def system_files(folders: Sequence[Path]) -> Iterator[str]:
@@ -56,10 +33,5 @@ def _pattern(folder: str) -> str:
     names = entries_of(folder)
     if "pattern.md" in names:
         return f"{folder}/pattern.md"
-    name = tool.skill_in(names)
+    name = skill_in(names)
     return f"{folder}/{name}" if name else ""
-
-
-def skill_files(folder: str) -> list[str]:
-    """The skills of a folder, with the listings that are kept here."""
-    return tool.skill_files(folder, entries_of)

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import inf
 from pathlib import Path
 from typing import Any, cast
 
-from kernel import pinned
 from kernel.errors import ConfigurationError
-from kernel.tools.state_machine import Machine, machine
-from kernel.tools.tool import EFFECTS, Fault, Tool, is_skill
+from kernel.tools.state_machine import Machine
+from kernel.tools.tool import EFFECTS, Fault, Tool
+from runtime import pinned
 from runtime.catalogue.schemas import checker
 from runtime.catalogue.skills import few_values, read_skill
 from runtime.sandbox.bubblewrap import home
+from runtime.skill_files import is_skill, resources
 
 LARGEST = 1_000_000
 """Bytes of the markdown of one tool."""
@@ -84,7 +85,37 @@ def _skill(path: Path) -> Tool:
         origin="skill",
         body=skill.body,
         operation=False,
+        skill=True,
+        resources=partial(resources, skill.name, path.parent),
     )
+
+
+def machine(data: Any, args: Mapping[str, Any]) -> Machine:
+    """The machine of a pattern's `states:`; raises `ValueError` with the reason if it is invalid."""
+    if not isinstance(data, dict) or set(cast(dict[str, Any], data)) != {"by", "start", "moves"}:
+        raise ValueError("states: a mapping of by (an argument), start (a state) and moves is needed")
+    by, start, moves = (cast(dict[str, Any], data)[name] for name in ("by", "start", "moves"))
+    if not isinstance(by, str) or by not in args:
+        raise ValueError(f"states: by: {by!r} is not among args")
+    if not isinstance(moves, dict) or _word(start) not in moves:
+        raise ValueError(f"states: start: {start!r} is not among moves")
+    for state, ways in cast(dict[Any, Any], moves).items():
+        if not _word(state) or not isinstance(ways, dict):
+            raise ValueError(f"states: moves: {state}: a mapping of actions to states is needed")
+        for action, to in cast(dict[Any, Any], ways).items():
+            if _word(to) not in moves:
+                raise ValueError(f"states: moves: {state}: {action}: there is no state {to!r}")
+            values = args[by].get("enum")
+            if _word(action) not in (values or [action]):
+                raise ValueError(f"states: moves: {state}: {action!r} is no value of {by}")
+    return Machine(by, start, cast(Mapping[str, Mapping[str, str]], moves))
+
+
+def _word(value: Any) -> str:
+    """A state or an action. YAML reads `on`, `off`, `yes`, `no` and numbers as other types."""
+    if isinstance(value, bool | int | float | None):
+        raise ValueError(f"states: {value!r} was read where a word is needed; put it in quotes")
+    return value if isinstance(value, str) else ""
 
 
 def _seconds(value: Any) -> float:

@@ -11,7 +11,6 @@ from pathlib import Path
 import click
 
 from kernel import disk
-from kernel.document.redaction import redact_values
 from kernel.errors import StorageError, UsageError
 from runtime.cli.output import (
     Columns,
@@ -31,6 +30,7 @@ from runtime.memory.store.files import FilesKeeper
 from runtime.memory.store.moving import rows, source, take
 from runtime.memory.store.record import Row, to_json
 from runtime.memory.store.sqlite import salvage
+from runtime.secrets.redaction import redact_values
 from runtime.workspace.workspace import brain_place
 
 

@@ -23,7 +23,7 @@ from prompt_toolkit.patch_stdout import patch_stdout
 
 from kernel.document.model import ENDED
 from kernel.errors import FractalError
-from kernel.loop.approval import PLAN_WAITS, TERMINAL
+from kernel.loop.approval import PLAN_WAITS
 from runtime import __version__
 from runtime.api.fractal import Fractal, RunResult
 from runtime.cli.output import count, elide, notify, put, table
@@ -31,6 +31,7 @@ from runtime.cli.progress import summary
 from runtime.cli.prompt import History, LineCompleter, Progress, aside, prompt_of
 from runtime.cli.run import plan_of
 from runtime.cli.session import Session, completed_runs, end_at_once, folder, opened
+from runtime.workspace.deciders import TERMINAL
 from runtime.workspace.inbox import TOO_LATE, Inbox, unheard
 from runtime.workspace.trust import Item
 

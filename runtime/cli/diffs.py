@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from kernel.document.redaction import redact, shown_name
 from runtime.cli.output import echo, notify, safe
 from runtime.cli.session import command
+from runtime.secrets.redaction import redact
+from runtime.text.shown import shown_name
 
 if TYPE_CHECKING:
     from runtime.sandbox.changes import Change

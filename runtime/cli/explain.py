@@ -19,13 +19,14 @@ from kernel.asking.conversation import THOUGHT, last_turn, notes_of, turn_named,
 from kernel.asking.prompt import NOT_YET
 from kernel.document.escaping import to_json
 from kernel.document.model import Document, Step
-from kernel.document.redaction import Verbatim, redact
+from kernel.document.redaction import Verbatim
 from kernel.errors import UsageError
 from kernel.loop.approval import REVIEW
 from kernel.loop.criteria import Finding
 from runtime.api.fractal import Fractal
 from runtime.cli.output import cleaned, columns, count, echo, emit, phase_name, safe, width
 from runtime.cli.session import json_option, opened, run_argument, step_of_newest
+from runtime.secrets.redaction import redact
 
 _NOW = {True: "holds now", False: "does not hold", None: "is left to judgement"}
 _BEFORE = {True: "; before the first step it held already", False: "; before the first step it did not hold"}

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from kernel.document.escaping import to_json
-from kernel.document.redaction import Verbatim, redact, redact_kept, redact_values, redacted, redactor
+from kernel.document.redaction import Verbatim, redacted
+from runtime.secrets.redaction import redact, redact_kept, redact_values, redactor
 from runtime.text.shown import MARKS as MARKS
 from runtime.text.shown import call as call
 from runtime.text.shown import cost_of as cost_of

@@ -6,7 +6,6 @@ import sys
 
 import click
 
-from kernel.loop.approval import ALWAYS, SAME_KIND
 from runtime.cli.diffs import unkept_lines
 from runtime.cli.output import notify
 from runtime.cli.session import (
@@ -19,6 +18,7 @@ from runtime.cli.session import (
     step_number,
     step_of_newest,
 )
+from runtime.workspace.deciders import ALWAYS, SAME_KIND
 from runtime.workspace.runs import open_question
 from runtime.workspace.workspace import settings_files
 

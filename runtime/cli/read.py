@@ -16,10 +16,9 @@ import click
 from kernel import disk
 from kernel.document.markdown import render
 from kernel.document.model import Document
-from kernel.document.redaction import Verbatim, redact
+from kernel.document.redaction import Verbatim
 from kernel.errors import DocumentError, UsageError
 from kernel.store.files import FileStore
-from kernel.store.prompts import kept_prompt
 from runtime.api.fractal import Fractal
 from runtime.api.run_view import FIGURES, as_object, costs, loop_ids, plain, status_of, tree_of
 from runtime.api.trajectory import trajectory_of
@@ -59,7 +58,9 @@ from runtime.cli.session import (
     step_number,
     step_of_newest,
 )
+from runtime.secrets.redaction import redact
 from runtime.workspace.hand_edits import as_left
+from runtime.workspace.prompts import kept_prompt
 from runtime.workspace.runs import RunSummary
 from runtime.workspace.undo import APPLY, acted, in_effect, undone
 from runtime.workspace.worktrees import Worktree

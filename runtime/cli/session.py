@@ -22,10 +22,10 @@ from runtime.cli.output import confirm, count, echo, notify, put, safe, wants_js
 
 if TYPE_CHECKING:
     from kernel.events import Event
-    from kernel.loop.approval import Decider
     from runtime.api.fractal import Fractal, RunResult
     from runtime.api.remembered import Remembered
     from runtime.cli.progress import View
+    from runtime.workspace.deciders import Decider
     from runtime.workspace.inbox import Said
     from runtime.workspace.trust import Item
 
@@ -140,7 +140,7 @@ def view(*, json: bool = False, quiet: bool = False) -> View:
 
 def decider() -> Decider:
     """Who decides with this command: a person at a terminal, or a command without a terminal."""
-    from kernel.loop.approval import Decider
+    from runtime.workspace.deciders import Decider
 
     return Decider("terminal" if sys.stdin is not None and sys.stdin.isatty() else "command")
 
@@ -281,7 +281,7 @@ class Session:
     def _scopes(self) -> dict[str, tuple[str, str]]:
         """By the key to type, the scopes beyond this call that can be approved now, each in words."""
         from kernel.errors import FractalError
-        from kernel.loop.approval import ALWAYS, SAME_KIND
+        from runtime.workspace.deciders import ALWAYS, SAME_KIND
         from runtime.workspace.inbox import offered
 
         assert self.fractal is not None

@@ -18,7 +18,6 @@ from kernel import disk
 from kernel.asking.turn import TURN
 from kernel.document.escaping import to_json
 from kernel.document.model import Document, Step
-from kernel.document.redaction import redact
 from kernel.errors import ConfigurationError, DocumentError, OperationFailed, explained
 from kernel.loop.approval import unapproved
 from kernel.loop.child import subtree
@@ -31,6 +30,7 @@ from kernel.tools.state_machine import MachineState, moved, refusal
 from kernel.tools.tool import Danger, Tool
 from runtime.evolution.drafts import written_by
 from runtime.evolution.files import one_line
+from runtime.secrets.redaction import redact
 
 NOTE_CHARS = 400
 """Characters of a sample's output that are shown with its finding."""

@@ -20,7 +20,6 @@ from typing import Any, cast
 
 from kernel.asking.responder import FREE, Ask, Questioner, Reply, Responder, Usage, Waits
 from kernel.document.model import Document, Meta, Note, Section
-from kernel.document.redaction import redact
 from kernel.errors import (
     ConfigurationError,
     Declined,
@@ -32,6 +31,7 @@ from kernel.errors import (
 )
 from kernel.loop.budget import Amount, Bounds, shortage, with_lifeforce
 from kernel.store.call_log import ReplyLog, Totals
+from runtime.secrets.redaction import redact
 from runtime.text.json_reader import read_reply
 
 LONGEST = 12_000

@@ -300,8 +300,8 @@ def asking(
         from concurrent.futures import ThreadPoolExecutor
 
         from kernel.store.call_log import ReplyLog
-        from kernel.store.prompts import keep_prompt
         from runtime.memory.prompting import Asking
+        from runtime.workspace.prompts import keep_prompt
 
         asking = Asking(
             ladder(),

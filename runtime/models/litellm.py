@@ -16,13 +16,13 @@ from types import ModuleType
 from typing import Any
 
 from kernel.asking.responder import Ask, Reply, Usage
-from kernel.document.redaction import secret_of
 from kernel.errors import ConfigurationError, ProviderError
 from runtime.models import dialects
 from runtime.models.prices import LOCAL_PROVIDERS, usage
 from runtime.models.provider import KEYS, SCHEMA_TOKENS, Provider
 from runtime.models.window import Window
 from runtime.received import ACCEPTED, held
+from runtime.secrets.known import secret_of
 
 OLLAMA_CONTEXT = 8192  # Ollama silently truncates longer prompts, so the size is set and checked
 

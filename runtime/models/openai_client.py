@@ -20,7 +20,6 @@ from kernel.asking.native import object_of
 from kernel.asking.responder import Ask, Reply
 from kernel.document.amounts import whole
 from kernel.document.escaping import to_json
-from kernel.document.redaction import secret_of
 from kernel.errors import ProviderError
 from runtime.models import dialects
 from runtime.models.endpoints import ALIASES, ENDPOINTS, OWN
@@ -28,6 +27,7 @@ from runtime.models.prices import usage
 from runtime.models.provider import SCHEMA_TOKENS, Provider, encodable
 from runtime.models.window import in_answer, in_props, in_table
 from runtime.received import ACCEPTED, held, hold
+from runtime.secrets.known import secret_of
 
 if TYPE_CHECKING:
     import httpx

@@ -28,7 +28,6 @@ from kernel.asking.responder import FREE, Ask, Reply, Responder, Tier, Usage, Wa
 from kernel.asking.turn import TURN
 from kernel.document.amounts import clamped, whole
 from kernel.document.escaping import to_json
-from kernel.document.redaction import learn_secrets, redact, secret_of
 from kernel.errors import ConfigurationError, FractalError, ProviderError
 from runtime.models import dialects, json_form
 from runtime.models.prices import (
@@ -42,6 +41,8 @@ from runtime.models.prices import (
 from runtime.models.servers import Servers
 from runtime.models.window import LOCAL, REMOTE, Window, in_table, valid
 from runtime.received import LIMIT, TooLarge, of_reply
+from runtime.secrets.known import learn_secrets, secret_of
+from runtime.secrets.redaction import redact
 from runtime.workspace.settings import Timeouts, is_loopback
 
 SCHEMA_TOKENS = 100  # larger schemas are described in words; kernel.md, "Prompt"

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from kernel.document.model import ACCEPTED
-from kernel.loop.approval import Decider
 from runtime.nervous.gate import resolve
 from runtime.nervous.messages import ASKING, REPLIES, Message, Tier
 from runtime.text.lines import flat, shortened
+from runtime.workspace.deciders import Decider
 
 UNCHANGED = 10
 """Approvals by oversight after which calls of a kind need no review. Source: nervous.md, "Proposals"."""

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from kernel.document.escaping import fingerprint
 from kernel.document.model import now
-from kernel.document.redaction import cut, redact
+from kernel.document.texts import cut
 from kernel.loop.ask import NobodyLeft
 from kernel.loop.hooks import Trial
 from kernel.loop.run_context import Session
@@ -24,6 +24,7 @@ from runtime.evolution.journal import Journal
 from runtime.evolution.sample_tests import drafted, no_better
 from runtime.nervous.escalation import about, asked
 from runtime.nervous.messages import Message, Messages, named
+from runtime.secrets.redaction import redact
 
 ROUNDS = 3
 """Versions of a design that are tested. Source: nervous.md, "Design together"."""

@@ -13,16 +13,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from kernel import pinned
 from kernel.document.frontmatter import NAME
 from kernel.document.model import Document
 from kernel.errors import ConfigurationError, UsageError, raised_as
-from kernel.loop.approval import Decider
 from kernel.loop.run_context import overseen
 from kernel.tools.tool import Tool, section
+from runtime import pinned
 from runtime.evolution.journal import Journal
 from runtime.memory.store import Shelf
 from runtime.nervous.messages import Message, Messages, exact_now, tier_of
+from runtime.workspace.deciders import Decider
 from runtime.workspace.settings import Config
 
 Via = Literal["teaching", "escalation", "design", "person"]

@@ -6,12 +6,12 @@ import re
 from collections.abc import Collection, Mapping
 
 from kernel.document.model import ACCEPTED, Document
-from kernel.loop.approval import PROGRAM, Decider
 from kernel.loop.run_context import RunContext
 from kernel.tools.tool import Tool
 from runtime.nervous.discovery import Discovery
 from runtime.nervous.gate import resolve
 from runtime.nervous.messages import Message, Messages
+from runtime.workspace.deciders import PROGRAM, Decider
 
 ESCALATE = "escalate"
 """The tool by which a worker escalates."""

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from kernel.errors import FractalError, UsageError
-from kernel.loop.approval import Decider
 from runtime.memory.run_memory import RunMemory
 from runtime.memory.store.record import parsed
 from runtime.nervous.decisions import REVIEW_AGAIN, Decision, Settled, decisions, settled
 from runtime.nervous.messages import Messages, tier_of
 from runtime.text.lines import flat
+from runtime.workspace.deciders import Decider
 
 LATELY, FAILED = 5, 2
 """Of the last five tasks of a type, so many failures send the next plan of that type up."""

@@ -21,11 +21,12 @@ from pydantic import Field
 
 from kernel import disk
 from kernel.document.escaping import block, code_span
-from kernel.document.redaction import cut, redact
+from kernel.document.texts import cut
 from kernel.errors import UsageError
-from kernel.loop.approval import Decider
 from runtime.memory.store import Record, Shelf
+from runtime.secrets.redaction import redact
 from runtime.text.lines import flat
+from runtime.workspace.deciders import Decider
 
 Stream = Literal["guidance", "reports"]
 """`guidance` is for the worker, from oversight and human; `reports` is for them, from the worker."""

@@ -16,9 +16,7 @@ from typing import Any, Literal
 from kernel.document.escaping import fingerprint
 from kernel.document.model import Document, now
 from kernel.errors import UsageError
-from kernel.loop.approval import REVIEW, Decider, asked_steps, planned_dangers, why_not_approver
-from kernel.loop.inbox import answers
-from kernel.loop.question import question_of
+from kernel.loop.approval import REVIEW, planned_dangers
 from kernel.loop.run_context import RunContext, Session, overseen
 from kernel.store.files import FileStore
 from runtime.memory.run_memory import RunMemory
@@ -29,7 +27,10 @@ from runtime.nervous.log import DecisionLog
 from runtime.nervous.messages import DECISIONS, Message, Messages, Type, named, tier_of
 from runtime.nervous.oversight import OVERSIGHT, waiting_steps
 from runtime.nervous.staging import Staging
+from runtime.workspace.answering import answers
+from runtime.workspace.deciders import Decider, why_not_approver
 from runtime.workspace.inbox import Said, vetoed
+from runtime.workspace.question import asked_steps, question_of
 from runtime.workspace.runs import RunResult, open_question
 from runtime.workspace.settings import Config
 

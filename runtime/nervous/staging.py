@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from kernel.document.escaping import to_json
 from kernel.document.model import ACCEPTED, Document
-from kernel.document.redaction import redact
 from kernel.errors import DocumentError, UsageError
-from kernel.loop.approval import PROGRAM, Decider
 from kernel.store.files import FileStore
 from runtime.memory.facts.records import Memory, stamp
 from runtime.memory.learning.distiller import LONGEST, is_plain
 from runtime.memory.run_memory import RunMemory
 from runtime.memory.store import Record
 from runtime.nervous.messages import Message, Messages, named, tier_of
+from runtime.secrets.redaction import redact
 from runtime.text.lines import flat, shortened
+from runtime.workspace.deciders import PROGRAM, Decider
 from runtime.workspace.runs import RunResult
 from runtime.workspace.settings import Config
 

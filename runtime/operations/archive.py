@@ -18,11 +18,11 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 from kernel import disk
-from kernel.document.redaction import shown_name
 from kernel.errors import OperationFailed, raised_as
 from kernel.tools.operations import OperationContext, Result, Touch, operation
 from runtime.operations.texts import counted, os_errors, regular, relative
 from runtime.operations.walking import Deadline, Entry, files_below
+from runtime.text.shown import shown_name
 
 SUFFIXES = {".zip": "zip", ".tar.gz": "gz", ".tgz": "gz", ".tar.bz2": "bz2", ".tar.xz": "xz", ".tar": ""}
 _OPENERS: dict[str, Callable[[Any], Any]] = {"gz": gzip.open, "bz2": bz2.open, "xz": lzma.open}

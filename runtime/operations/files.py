@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from kernel import disk
-from kernel.document.redaction import shown_name
 from kernel.errors import OperationFailed
 from kernel.tools.operations import OperationContext, Result, operation
 from runtime.operations.texts import counted, existing, os_errors, read_bytes, regular, relative
 from runtime.operations.walking import Deadline, Entry, Glob, walk
+from runtime.text.shown import shown_name
 
 MOST_SHOWN = 5_000
 """Most names in one result; the rest is counted."""

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from kernel import disk
-from kernel.document.redaction import shown_name
 from kernel.errors import OperationFailed
 from kernel.tools.operations import OperationContext, Result
+from runtime.text.shown import shown_name
 
 LARGEST = 64_000_000
 """Bytes of the largest file that is read whole."""

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Any, cast
 from urllib.parse import urlencode, urlsplit
 
-from kernel.document.redaction import secret_of
 from kernel.errors import OperationFailed
 from kernel.tools.operations import OperationContext, Result, operation
 from runtime.operations.fetch import fetched
 from runtime.operations.pages import readable
+from runtime.secrets.known import secret_of
 
 _SNIPPET = 300
 _LONGEST_QUERY = 500

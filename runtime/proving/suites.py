@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
-from kernel.document.redaction import printed
+from kernel.document.texts import printed
 from kernel.loop.hooks import FolderChanges
 from runtime.sandbox.tests_by_name import is_test
 

@@ -17,12 +17,12 @@ from typing import Any, cast
 from kernel.asking.replies import empty
 from kernel.disk import version
 from kernel.errors import ConfigurationError
-from kernel.pinned import allowed
-from kernel.pinned import read as read_allowed
 from kernel.tools.tool import Fault, Tool
 from runtime.catalogue.pattern import load
 from runtime.memory.tasks import signing
 from runtime.memory.tasks.signing import Makers
+from runtime.pinned import allowed
+from runtime.pinned import read as read_allowed
 from runtime.reflexes import columns, exact, names, values
 from runtime.reflexes.intents import Intent, Intents
 from runtime.reflexes.phrasing import Phrasing, PhrasingError, choices, needed, phrase_words

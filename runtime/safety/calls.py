@@ -12,12 +12,12 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kernel.document.redaction import redact
 from kernel.tools.tool import Tool
 from runtime.safety import code, sql
 from runtime.safety.acts import ANYTHING, Act, Stream, plain
 from runtime.safety.commands import run
 from runtime.safety.shell import Shell
+from runtime.secrets.redaction import redact
 
 MOST = 400
 """Most texts among the arguments of one call that are looked at."""

@@ -13,9 +13,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from kernel import pinned
 from kernel.errors import ConfigurationError, raised_as
 from kernel.tools.tool import EFFECTS as TOOL_EFFECTS
+from runtime import pinned
 from runtime.safety.acts import Act
 from runtime.safety.places import Places, host_of, matches
 from runtime.safety.programs import EFFECTS, Line, Program, Table

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from kernel import disk
-from kernel.document.redaction import cut, neutralise, redact
+from kernel.document.texts import cut, neutralise
 from kernel.errors import FractalError
 from kernel.loop.hooks import StartTrial
 from kernel.tools.operations import CommandResult, OperationContext
@@ -31,6 +31,7 @@ from runtime.sandbox.process import run_to_end
 from runtime.sandbox.sandbox import entries_inside
 from runtime.sandbox.tests_by_name import is_test
 from runtime.sandbox.trees import State, is_folder
+from runtime.secrets.redaction import redact
 
 if TYPE_CHECKING:
     from runtime.sandbox.snapshot import Snapshots

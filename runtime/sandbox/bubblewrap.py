@@ -18,7 +18,7 @@ from pathlib import Path
 from kernel import disk
 from kernel.errors import OperationFailed
 from kernel.tools.operations import PROTECTED
-from kernel.tools.own import own_places
+from runtime.own import own_places
 from runtime.sandbox.importable import importable
 from runtime.sandbox.placeholders import hideable, occupied, placeholder, watched
 from runtime.sandbox.sockets import listed, listened

@@ -9,8 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
 
-from kernel.document.redaction import cut, neutralise, redact, shown_name
+from kernel.document.texts import cut, neutralise
 from runtime.sandbox.trees import Moved, State, Trees, is_folder
+from runtime.secrets.redaction import redact
+from runtime.text.shown import shown_name
 
 SECRETIVE = (".env", ".env.*", "*.pem", "*.key", "id_rsa*", "id_ed25519*", ".netrc", ".npmrc", ".pypirc")
 """Files whose text is never shown in a diff."""

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 from kernel import disk
 from kernel.document.model import Step
-from kernel.document.redaction import shown_name
 from kernel.errors import OperationFailed, UsageError
-from kernel.tools.own import why_own
+from runtime.own import why_own
 from runtime.sandbox.changes import notable
 from runtime.sandbox.inside import make_folder, set_mode
 from runtime.sandbox.trees import Moved, State, Trees, is_folder
+from runtime.text.shown import shown_name
 
 if TYPE_CHECKING:
     from runtime.sandbox.snapshot import Snapshots

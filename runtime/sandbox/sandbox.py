@@ -24,6 +24,8 @@ from pathlib import Path
 
 from kernel.errors import ConfigurationError, OperationFailed
 from kernel.tools.operations import CommandResult
+from runtime import pinned
+from runtime.own import why_own
 from runtime.sandbox.bubblewrap import clear, enclosed, home, refused
 from runtime.sandbox.limits import Limits, Watch
 from runtime.sandbox.privileges import no_setuid
@@ -95,6 +97,7 @@ class Sandbox:
         network: bool | None = None,
         copy: Path | None = None,
         lent: Sequence[Path] = (),
+        executed: Sequence[Path] = (),
         output_chars: int = 1_000_000,
     ) -> CommandResult:
         """Run a program (a list) or a line of bash (a string) in `folder`, for `timeout` seconds at most.
@@ -105,9 +108,9 @@ class Sandbox:
         places in `folder` where it sees another folder (not in mode `off`). `results` of steps by number are
         its variables `RESULT_N`, up to `RESULT_BYTES`, and its files `RESULT_N_FILE`. `copy` is what it sees
         and may change in the place of `folder`, except the `lent` paths, which are the folder's own and
-        read-only (not in mode `off`). Output above `output_chars` keeps head and tail. Raises
-        `ConfigurationError` where the sandbox does not work, `OperationFailed` for a command that cannot be
-        started. Cancelling stops every process first.
+        read-only (not in mode `off`). What Python has compiled in `executed` folders is not used. Output over
+        `output_chars` keeps head and tail. Raises `ConfigurationError` where the sandbox does not work,
+        `OperationFailed` for a command that cannot be started. Cancelling stops every process first.
         """
         folder = folder.resolve()
         if why := self.available(folder):
@@ -118,6 +121,10 @@ class Sandbox:
         bash = program("bash", folder) or "bash"
         if words[0] == "bash":
             words[0] = bash
+        if caches := [each for place in executed for each in pinned.caches(place)]:
+            if self.mode == "off":
+                env = {**(env or {}), "PYTHONPYCACHEPREFIX": os.devnull}
+            private = (*private, *caches)
         began = time.monotonic()
         undone: list[str] = []
         with ExitStack() as stack:
@@ -221,6 +228,14 @@ class Sandbox:
                 (given.fileno(), lifeline.passed),
                 lambda: lifeline.answer(stack),
             )
+
+    def why_not_written(self, target: Path, folder: Path) -> str:
+        """Why no run may change a path in `folder`, as Fractal itself runs from there; "" if it may."""
+        return why_own(target, folder)
+
+    def why_not_executed(self, folder: Path) -> str:
+        """What has changed in a folder of files to execute since a person allowed them; "" if nothing."""
+        return pinned.why_not(folder)
 
     def clear(self, folder: Path, protected: Sequence[Path]) -> None:
         """Remove what a command with a dead supervisor left in `folder` (resolved)."""

@@ -20,20 +20,21 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from kernel import contained, disk
+from kernel import disk
 from kernel.disk import SKIPPED
 from kernel.document.model import Step
-from kernel.document.redaction import shown_name
 from kernel.errors import FractalError, RunLocked
 from kernel.loop.hooks import FolderChanges
 from kernel.tools.operations import PROTECTED
-from kernel.tools.own import own_places
+from runtime import contained
+from runtime.own import own_places
 from runtime.sandbox import at_start, restoring
 from runtime.sandbox.changes import changes, deleted, deletion_note, files_of
 from runtime.sandbox.inside import above, make_folder, set_mode
 from runtime.sandbox.process import run_to_end
 from runtime.sandbox.repository import Shadow
 from runtime.sandbox.trees import FOLDER, LARGEST, Notes, NotKept, Trees
+from runtime.text.shown import shown_name
 
 FILES = 200_000
 """Most files in a folder that is stored."""

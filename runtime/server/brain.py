@@ -14,7 +14,6 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Depends, Query
 from fastapi.responses import Response
 
-from kernel.document.redaction import redact
 from kernel.errors import FractalError, StorageError, UsageError
 from kernel.events import now
 from runtime import __version__
@@ -29,6 +28,7 @@ from runtime.memory.learning.attempts import StoredAttempt
 from runtime.memory.learning.kinds import kinds_of
 from runtime.memory.learning.patterns import Pattern, named, write_practice
 from runtime.memory.run_memory import RunMemory
+from runtime.secrets.redaction import redact
 from runtime.server import schemas
 from runtime.server.leaving import Json, Markdown
 from runtime.server.service import Served, Service

@@ -13,10 +13,10 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Header, HTTPException
 from pydantic import BaseModel, Field
 
-from kernel.loop.approval import PAGE, Decider, plain_name
 from runtime.server.request import StrictRequest
 from runtime.server.schemas import refusals
 from runtime.server.service import Served
+from runtime.workspace.deciders import PAGE, Decider, plain_name
 
 NO_TERMINAL = "no person can be recognised at the page: `fractal serve` was not started at a terminal"
 STALE = "this page is not recognised any more; open the newest link that `fractal serve` has printed"

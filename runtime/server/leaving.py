@@ -7,7 +7,7 @@ from typing import Any
 
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse
 
-from kernel.document.redaction import redact_kept, shown
+from runtime.secrets.redaction import redact_kept, shown
 
 
 class Json(JSONResponse):

@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cached_property
 
-from kernel.document.redaction import redact
 from kernel.errors import FractalError
 from runtime.api.fractal import Fractal
 from runtime.memory.learning.attempts import StoredAttempt
 from runtime.memory.learning.outcomes import Outcome, take_in
+from runtime.secrets.redaction import redact
 from runtime.server.journal import Journal
 
 BATCH = 64

@@ -11,10 +11,9 @@ from starlette.concurrency import run_in_threadpool
 
 from kernel import disk
 from kernel.document.model import Document
-from kernel.document.redaction import redact
-from kernel.loop.approval import Decider
 from kernel.store.files import FileStore
 from runtime.api.run_view import as_object, costs, tree_of
+from runtime.secrets.redaction import redact
 from runtime.server.deciding import By, refuse_unproven
 from runtime.server.leaving import Json, Markdown
 from runtime.server.run_schemas import (
@@ -37,6 +36,7 @@ from runtime.server.run_schemas import (
 )
 from runtime.server.schemas import refusals
 from runtime.server.service import Served, Service
+from runtime.workspace.deciders import Decider
 
 MOST_AT_WORK = 64
 """Runs that a server works on at the same time."""

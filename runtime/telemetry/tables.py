@@ -13,12 +13,12 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from kernel.document.redaction import redact
 from kernel.errors import StorageError
 from runtime.memory.dream.stages import DreamRecord
 from runtime.memory.store import Shelf
 from runtime.memory.tasks.decisions import Decision, in_order
 from runtime.memory.tasks.snapshots import KINDS, all_of
+from runtime.secrets.redaction import redact
 
 EXECUTION = {
     "exact": "neuron_exact",

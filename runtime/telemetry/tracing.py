@@ -23,10 +23,11 @@ from typing import TYPE_CHECKING, Any
 
 from kernel.document.escaping import to_json
 from kernel.document.model import ACCEPTED, Document, Meta, root_id
-from kernel.document.redaction import redact, redacted
+from kernel.document.redaction import redacted
 from kernel.errors import ConfigurationError
 from kernel.store.files import FileStore
 from runtime import __version__
+from runtime.secrets.redaction import redact
 from runtime.telemetry import conventions as names
 
 if TYPE_CHECKING:

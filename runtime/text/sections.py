@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from kernel.pinned import text_of
+from runtime.pinned import text_of
 
 
 def sections(systems: Sequence[Path], name: str, room: str = "memory") -> Iterator[tuple[str, str]]:

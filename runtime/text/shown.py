@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from kernel.document.redaction import redact
+from runtime.secrets.redaction import redact
 
 _HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff"
     "\ufff9-\ufffb\ufffe\uffff\U000e0000-\U000e007f]"
 )
+_UNSEEN = re.compile(rf"[\t\n]|{_HIDDEN.pattern}")
 MARKS: Mapping[str, tuple[str, str]] = {
     "complete": ("✓", "green"),
     "done": ("✓", "green"),
@@ -46,6 +48,17 @@ _PHASE_NAMES: Mapping[str, str] = {
 def count(number: int, noun: str, many: str = "") -> str:
     """A number with its noun: `1 run`, `3 runs`."""
     return f"{number} {noun if number == 1 else many or noun + 's'}"
+
+
+def shown_name(name: str) -> str:
+    """A file name as one line of valid text with invisible characters escaped."""
+    name = os.fsencode(name).decode("utf-8", "backslashreplace")
+    return _UNSEEN.sub(_seen, name)
+
+
+def _seen(hit: re.Match[str]) -> str:
+    code = ord(hit[0])
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
 def safe(text: str) -> str:

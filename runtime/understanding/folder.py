@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernel.disk import SKIPPED
-from kernel.document.redaction import shown_name
 from kernel.errors import OperationFailed
 from runtime.sandbox.tests_by_name import is_test
+from runtime.text.shown import shown_name
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec

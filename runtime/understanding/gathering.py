@@ -7,7 +7,8 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from kernel.document.redaction import redact, redactor, shown_name
+from runtime.secrets.redaction import redact, redactor
+from runtime.text.shown import shown_name
 from runtime.understanding.folder import Files, listing
 from runtime.understanding.names import named
 from runtime.understanding.search import Search

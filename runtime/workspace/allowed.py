@@ -35,13 +35,13 @@ class Item:
     optional: bool = False  # without permission a run goes on as if it were not there
 
     def __post_init__(self) -> None:
-        from kernel.loop.question import one_line  # most commands ask for nothing
+        from runtime.workspace.question import one_line  # most commands ask for nothing
 
         object.__setattr__(self, "shown", one_line(self.shown))
 
     def line(self) -> Verbatim:
         """What is allowed, exactly, on one line."""
-        from kernel.loop.question import one_line
+        from runtime.workspace.question import one_line
 
         return Verbatim(f"{one_line(self.name)}: {self.shown}")
 

@@ -8,7 +8,6 @@ from typing import Any
 
 from kernel import disk
 from kernel.document.model import Document
-from kernel.document.redaction import shown_name
 from kernel.errors import RunLocked, UsageError
 from kernel.events import now
 from kernel.store.files import Store
@@ -16,6 +15,7 @@ from runtime.sandbox.changes import Change, changes, kind_of, notable
 from runtime.sandbox.merging import merge
 from runtime.sandbox.restoring import no_run_may_write, put_back
 from runtime.sandbox.snapshot import Snapshots
+from runtime.text.shown import shown_name
 from runtime.workspace.undo import APPLY, AROUND, DIFF_CHARS, acted, in_effect, undone
 from runtime.workspace.worktrees import Worktree, remove
 

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 from kernel import disk
 from kernel.document.escaping import to_json
 from kernel.document.model import Step
-from kernel.document.redaction import redact
 from kernel.errors import ConfigurationError
-from kernel.loop.approval import ALWAYS, SAME_KIND, serious
-from kernel.loop.named import MORE, TOO_MANY
+from runtime.secrets.redaction import redact
 from runtime.workspace import trust
+from runtime.workspace.deciders import ALWAYS, SAME_KIND, serious
 from runtime.workspace.inserting import line_of, with_call
+from runtime.workspace.named import MORE, TOO_MANY
 from runtime.workspace.settings import read
 from runtime.workspace.workspace import Workspace, settings_files
 

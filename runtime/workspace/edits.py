@@ -11,7 +11,9 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from kernel.asking.conversation import CANNOT, last_turn, notes_of, said_in, turn_of
+from kernel.asking.forms import FORMS
 from kernel.asking.prompt import NOT_YET, found_by_itself
+from kernel.document.escaping import fingerprint
 from kernel.document.markdown import render
 from kernel.document.model import ACCEPTED, EMPTY, PHASES, Document, Note, Step
 from kernel.errors import DocumentError, FractalError, LimitReached
@@ -176,7 +178,7 @@ def _restore_calls(session: Session, before: Document) -> None:
 
 
 def _phase(session: Session, phase: str, redo: bool) -> Iterator[Stale]:
-    for name in step_cache.changed_inputs(session, phase):
+    for name in _changed_inputs(session, phase):
         if name == "instructions":
             yield Stale(session.id, phase, _WHY[name], kept=not redo)
         elif phase != "understand" or not _task_reworded(session):
@@ -186,7 +188,7 @@ def _phase(session: Session, phase: str, redo: bool) -> Iterator[Stale]:
 def _task_reworded(session: Session) -> bool:
     """Whether the person has put the resolved task right as well: then UNDERSTAND has nothing to do."""
     resolved = session.doc.note(1, "resolved task") is not None
-    return resolved and "task" in step_cache.changed_inputs(session, "plan")
+    return resolved and "task" in _changed_inputs(session, "plan")
 
 
 def _steps(session: Session) -> Iterator[Stale]:
@@ -209,7 +211,7 @@ def _steps(session: Session) -> Iterator[Stale]:
                 redone.add(n)
                 yield Stale(session.id, "do", why, n)
         elif step and step.state == "struck" and step.result and step.origin == "kernel":
-            if step_cache.needs_met(session, n):  # and no person struck it
+            if _needs_met(session, n):  # and no person struck it
                 yield Stale(session.id, "do", "what it needs is done now", n)
         elif step and step.state == "planned" and (checked or step.result is not None):
             yield Stale(session.id, "do", "it was set back to be done again", n)
@@ -531,3 +533,25 @@ def _mark_stale(session: Session, stale: set[int]) -> None:
             session.put(session.doc.planned[n])
         else:
             session.put(step_cache.marked_stale(step))
+
+
+def _changed_inputs(session: Session, phase: str) -> list[str]:
+    """The names of the inputs of a phase that have changed since; empty if none are recorded."""
+    recorded = session.doc.meta.derived.get(phase)
+    if not isinstance(recorded, dict):
+        return []
+    found = [
+        name
+        for name, value in step_cache.inputs(session, phase).items()
+        if name in recorded and recorded[name] != fingerprint(value)
+    ]
+    read, _, hashed = str(recorded.get("instructions", "")).partition(":")  # type: ignore[arg-type]
+    if read not in FORMS:  # none, or those of a phase of an earlier version
+        return found
+    return [*found, "instructions"] if hashed != step_cache.instructions_hash(session, read) else found
+
+
+def _needs_met(session: Session, n: int) -> bool:
+    """Whether all needed steps have succeeded."""
+    steps = [session.doc.steps.get(need) for need in step_cache.needs_of(session.doc.planned[n])]
+    return all(step is not None and step.state in ("done", "skipped") for step in steps)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from kernel.tools.tool import skill_files
+from runtime.skill_files import skill_files
 
 GUIDANCE_CHARS = 40_000
 """Maximum characters of the file of guidance that are kept; a conversation shows a tenth of its window."""

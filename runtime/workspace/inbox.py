@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,13 @@ from kernel.document.model import Document
 from kernel.document.redaction import redacted
 from kernel.errors import UsageError, explained
 from kernel.events import now
-from kernel.loop.approval import ALWAYS, PROGRAM, Decider, asked_steps, why_not_approver
-from kernel.loop.inbox import answers, plan_digest
-from kernel.store.exact import Exact
+from kernel.loop.run_context import RunContext, Session
+from runtime.secrets.exact import of_run
+from runtime.workspace import answering
+from runtime.workspace.answering import answers, plan_digest
 from runtime.workspace.approved import Offers, keep, offers
+from runtime.workspace.deciders import ALWAYS, PROGRAM, Decider, why_not_approver
+from runtime.workspace.question import asked_steps
 from runtime.workspace.runs import Reader, RunResult, open_question
 from runtime.workspace.workspace import is_locked
 from runtime.workspace.worktrees import folder_of_user
@@ -53,7 +57,7 @@ class Inbox:
                     if warn:
                         self.set_aside(path, error, warn)
                 else:
-                    yield path, redacted(message, Exact(self.folder).reveal)
+                    yield path, redacted(message, of_run(self.folder).reveal)
 
     def set_aside(self, path: Path, error: Exception, warn: Callable[[str], None]) -> None:
         """Give a file that is no message another name, so that it is not read again."""
@@ -67,6 +71,22 @@ class Inbox:
         with disk.writing_state(path):
             path.unlink(missing_ok=True)
 
+    def listen(self, run_context: RunContext, waiting: Collection[str]) -> list[str]:
+        """Apply what answers these waiting loops to their documents; returns the ids of those to wake."""
+        return answering.listen(run_context, self, waiting)
+
+    def hear(self, session: Session) -> bool:
+        """Add to §1 what this loop has not heard; whether there was anything."""
+        return answering.hear(self, session)
+
+    def cancelled(self, warn: Callable[[str], None]) -> tuple[str, Callable[[], None]] | None:
+        """Who has cancelled the run and why, and what removes the message; None if nobody has."""
+        for path, message in self.messages(("cancel",), warn):
+            why = str(message.get("why", ""))
+            text = f"cancelled by {Decider.read(message)}{': ' if why else ''}{why}"
+            return text, partial(self.taken, path)
+        return None
+
 
 def drop(folder: Path, kind: str, **values: Any) -> Path:
     """Leave a message for a run, whoever holds it. Returns its file."""
@@ -74,7 +94,7 @@ def drop(folder: Path, kind: str, **values: Any) -> Path:
     with disk.writing_state(inbox):
         inbox.mkdir(exist_ok=True)
     number = max((int(each.name[:4]) for each in inbox.glob("[0-9][0-9][0-9][0-9]-*")), default=-1) + 1
-    raw = json.dumps({"kind": kind, **redacted(values, Exact(folder).conceal)}).encode()
+    raw = json.dumps({"kind": kind, **redacted(values, of_run(folder).conceal)}).encode()
     if len(raw) > MESSAGE_BYTES:
         raise UsageError(
             f"the text has {len(raw):,} bytes, and a message to a run at most {MESSAGE_BYTES:,}; "

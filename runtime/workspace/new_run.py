@@ -9,7 +9,7 @@ from typing import Any
 
 from kernel.document.escaping import to_json
 from kernel.document.model import Document, Meta, Note, Section, Step, root_id
-from kernel.document.redaction import cut
+from kernel.document.texts import cut
 from kernel.events import now
 from kernel.loop.budget import Bounds
 from kernel.store.files import Store

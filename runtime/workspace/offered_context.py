@@ -16,9 +16,10 @@ from kernel.asking.prompt import BACKGROUND, FOLDER, GUIDANCE, MEMORY, NAMED
 from kernel.disk import SKIPPED
 from kernel.document.escaping import fingerprint
 from kernel.document.model import Document, Note
-from kernel.document.redaction import redact, shown_name
 from kernel.errors import OperationFailed
 from kernel.loop.run_context import RunContext
+from runtime.secrets.redaction import redact
+from runtime.text.shown import shown_name
 from runtime.workspace.found import Guidance
 
 LISTED = 60

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from kernel import disk
 from kernel.errors import StorageError
-from kernel.store.key import is_kept, is_marked, mark
+from runtime.secrets.key import is_kept, is_marked, mark
 from runtime.workspace.allowed import VARIABLE, Item, Untrusted, digest, everything, waiting
 
 MARK = "made-by"

@@ -14,14 +14,15 @@ from kernel import disk
 from kernel.document.frontmatter import peek
 from kernel.document.model import ENDED, Document, Meta, root_id
 from kernel.document.parser import read_head
-from kernel.document.redaction import Verbatim, redact
+from kernel.document.redaction import Verbatim
 from kernel.errors import DocumentError, Exit, UsageError
 from kernel.loop.advance import Outcome, outcome
 from kernel.loop.approval import PLAN_WAITS
 from kernel.loop.do import Waiting
-from kernel.loop.question import Question, question_of
-from kernel.store.exact import Exact
 from kernel.store.files import FileStore
+from runtime.secrets.exact import of_run
+from runtime.secrets.redaction import redact
+from runtime.workspace.question import Question, question_of
 from runtime.workspace.workspace import Workspace, moment
 
 
@@ -69,7 +70,7 @@ class Reader:
         path = self.workspace.runs / run / f"{loop_id}.md"
         if not path.is_file():
             raise UsageError(f"there is no document {name}; `fractal tree {run}` names them")
-        Exact(path.parent).learn()  # whoever reads the file shows it
+        of_run(path.parent).learn()  # whoever reads the file shows it
         return path
 
     def document(self, name: str) -> Document:

@@ -17,11 +17,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from kernel import disk
 from kernel.document.frontmatter import NAME
-from kernel.document.redaction import learn_secrets
 from kernel.errors import ConfigurationError, explained
 from kernel.loop.budget import Bounds
 from runtime.plugins import EMBEDDERS, installed
 from runtime.sandbox.limits import Limits
+from runtime.secrets.known import learn_secrets
 from runtime.workspace.workspace import POSTGRES, settings_files
 
 if TYPE_CHECKING:

@@ -14,8 +14,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from kernel import disk, pinned
+from kernel import disk
 from kernel.errors import ConfigurationError
+from runtime import pinned
 from runtime.workspace import found, ownership
 from runtime.workspace.allowed import VARIABLE as VARIABLE
 from runtime.workspace.allowed import Item, digest, everything, known, place
@@ -84,7 +85,7 @@ def _shown(value: Any) -> str:
 
 
 Pins = dict[str, pinned.Digests]
-"""The digests of folders of instructions as they were looked at, by folder; see `kernel.pinned`."""
+"""The digests of folders of instructions as they were looked at, by folder; see `runtime.pinned`."""
 
 
 def system(workspace: Workspace, pins: Pins) -> Iterator[Item]:

@@ -27,8 +27,8 @@ from kernel.asking.conversation import (
 from kernel.asking.prompt import NOT_YET
 from kernel.document.escaping import to_json
 from kernel.document.model import Document, Note, Step
-from kernel.document.redaction import redact
 from kernel.loop.conclude import SAID_MEANWHILE
+from runtime.secrets.redaction import redact
 
 _CONCLUDED = ("result", "stopped")
 """The notes of §3 that the end of a loop has written."""

@@ -15,10 +15,11 @@ from datetime import UTC, datetime
 from functools import cache, partial
 from pathlib import Path
 
-from kernel import contained, disk
+from kernel import disk
 from kernel.document.frontmatter import HEAD
 from kernel.document.model import root_id
 from kernel.errors import ConfigurationError, FractalError, RunLocked, StorageError, UsageError
+from runtime import contained
 from runtime.workspace import ownership
 
 _ALPHABET = (

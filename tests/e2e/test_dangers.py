@@ -14,8 +14,8 @@ from processes import fractal, run_folder
 
 from kernel.asking.responder import Ask
 from kernel.errors import Exit
-from kernel.loop.approval import TERMINAL
 from runtime.api.fractal import shipped_system
+from runtime.workspace.deciders import TERMINAL
 
 BOX = {"sandbox": "auto"}
 HOME = {"tool": "bash", "args": {"command": "rm -rf ~; echo gone"}}

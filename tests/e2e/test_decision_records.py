@@ -13,9 +13,9 @@ from playing import ACCEPT, Play, Played, doing, plan, read, write
 from kernel.asking.messages import prompt_text
 from kernel.asking.responder import Ask
 from kernel.errors import UsageError
-from kernel.loop.approval import PAGE, TERMINAL, Decider, plain_name
 from runtime.api.fractal import Fractal
 from runtime.cli.explain import reasons
+from runtime.workspace.deciders import PAGE, TERMINAL, Decider, plain_name
 from runtime.workspace.inbox import Person, Said
 
 CLIENT = Decider("client", "claude-code")

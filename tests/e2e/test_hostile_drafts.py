@@ -80,7 +80,7 @@ def refused(played: Played) -> str:
 # ---- files ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("run", ["python: os:system", "python: kernel.tools.builtin.bash:bash", "mcp: a/b"])
+@pytest.mark.parametrize("run", ["python: os:system", "python: runtime.operations.bash:bash", "mcp: a/b"])
 def test_draft_runs_no_python_in_the_kernel(build: Callable[..., Played], run: str) -> None:
     played = build({"tools/thing/pattern.md": pattern(run=run)})
     assert "a draft is guidance or command:" in refused(played)

@@ -11,7 +11,7 @@ from hostile import SEND, Hostile, bash, listener
 from playing import ACCEPT, boxed, plan
 
 from kernel.asking.responder import Ask
-from kernel.loop.approval import TERMINAL
+from runtime.workspace.deciders import TERMINAL
 
 pytestmark = boxed
 SECRET = "a-secret-of-4711"

@@ -24,6 +24,7 @@ from kernel.tools.tool import Danger, Tool
 from runtime.api.fractal import shipped_system
 from runtime.catalogue.catalogue import Catalogue
 from runtime.sandbox.sandbox import Sandbox
+from runtime.workspace.standing import approved_before, files_of
 
 CATALOGUE = Catalogue([shipped_system()])
 RM = {"command": "rm -rf build"}
@@ -46,6 +47,19 @@ class Reporting(Hooks):
 
     def kind(self, tool: Tool, args: Mapping[str, Any]) -> str:
         return self.named
+
+    def names(self, run: RunContext, tool: Tool, args: Any) -> Mapping[str, str]:
+        return files_of(run, tool, args)
+
+    def approved(
+        self,
+        run: RunContext,
+        tool: Tool,
+        args: Mapping[str, Any],
+        effects: Sequence[str],
+        dangers: Sequence[Danger],
+    ) -> str:
+        return approved_before(run, tool, args, effects, dangers)
 
     async def admitted(self, run: RunContext, tool: Tool) -> str:
         return self.why and f"{tool.name} {self.why}"

@@ -16,11 +16,11 @@ from kernel.asking.responder import Ask
 from kernel.document.escaping import to_json
 from kernel.document.model import Document, Meta
 from kernel.errors import ProviderError
-from kernel.store.prompts import FOLDER, keep_prompt, kept_prompt
 from runtime.memory.forgetting.documents import runs_containing
 from runtime.models.scripted import Scripted
 from runtime.server.page.run_page import run_page
 from runtime.workspace.inbox import drop
+from runtime.workspace.prompts import FOLDER, keep_prompt, kept_prompt
 
 TOOL = {"type": "function", "function": {"name": "read", "description": "reads", "parameters": {}}}
 

@@ -24,7 +24,8 @@ from kernel.asking.messages import prompt_text
 from kernel.asking.responder import Ask
 from kernel.document.model import Step
 from kernel.errors import Exit
-from kernel.tools.state_machine import Machine, MachineState, machine, machine_state, moved, refusal
+from kernel.tools.state_machine import Machine, MachineState, machine_state, moved, refusal
+from runtime.catalogue.pattern import machine
 
 RETRY = {"validation": "fail", "issues": ["not yet"], "decision": "RETRY", "learned": "again", "output": ""}
 
@@ -384,7 +385,7 @@ name: reader
 description: reads files in an order
 args: {path: {type: string}, lines: {type: string}}
 required: [path]
-run: "python: kernel.tools.builtin.read:read"
+run: "python: runtime.operations.read:read"
 effects: [read]
 idempotent: true
 states: %s

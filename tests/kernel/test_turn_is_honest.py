@@ -11,9 +11,9 @@ from test_turn import ADDS, BOXED, FIX, Turns, call, done, results
 from test_turn import turns as turns
 
 from kernel.asking.messages import prompt_tokens
-from kernel.loop.question import question_of
 from kernel.store.files import FileStore
 from runtime.models.scripted import Scripted
+from runtime.workspace.question import question_of
 
 WRONG = call("edit", path="sums.py", old="a - b", new="a * b")
 WORK = {"tool": "work", "what": "fix it"}

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from kernel import disk
-from kernel.document.redaction import learn_secrets
 from kernel.errors import ConfigurationError
+from runtime.secrets.known import learn_secrets
 
 LARGEST = 1_000_000
 """Bytes of a settings file; a larger file is an error."""

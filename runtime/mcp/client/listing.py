@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, cast
 
-from kernel.document.redaction import neutralise
+from kernel.document.texts import neutralise
 from kernel.tools.tool import Tool
 from runtime.catalogue.schemas import checker
 from runtime.mcp.client.configured import Entry

@@ -16,11 +16,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernel.document.redaction import Pieces, neutralise, redact
+from kernel.document.texts import Pieces, neutralise
 from kernel.errors import ConfigurationError
 from runtime.mcp.client.configured import Entry
 from runtime.received import TooLarge, hold
 from runtime.sandbox.sandbox import Lasting
+from runtime.secrets.redaction import redact
 
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams

@@ -15,13 +15,13 @@ from mcp.types import ToolAnnotations
 from pydantic import BaseModel, Field
 
 from kernel.document.amounts import clamped, whole
-from kernel.document.redaction import redact, redact_kept, shown
 from kernel.errors import FractalError, UsageError
-from kernel.loop.approval import Decider, plain_name
 from kernel.tools.tool import Tool
 from runtime import __version__
 from runtime.api.live_runs import WAIT, Runs, State
 from runtime.api.messaging import listed, places
+from runtime.secrets.redaction import redact, redact_kept, shown
+from runtime.workspace.deciders import Decider, plain_name
 
 if TYPE_CHECKING:
     from runtime.nervous.messages import Message

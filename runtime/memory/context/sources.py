@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernel.asking.responder import estimate_tokens
-from kernel.document.redaction import shown_name
 from runtime.memory.context import awareness
 from runtime.memory.context.context import (
     FILES,
@@ -25,6 +24,7 @@ from runtime.memory.context.context import (
 )
 from runtime.memory.context.ways import Way, ways
 from runtime.text.lines import flat
+from runtime.text.shown import shown_name
 
 if TYPE_CHECKING:
     from runtime.memory.brain import Brain

@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 from kernel.document.escaping import to_json
 from kernel.document.model import Document, Step
-from kernel.document.redaction import redact, redacted, redactor
+from kernel.document.redaction import redacted
 from kernel.errors import FractalError
 from kernel.store.files import FileStore
 from runtime.memory.context.corrections import Correction, correction_of
 from runtime.memory.turns import came_to_nothing
+from runtime.secrets.redaction import redact, redactor
 from runtime.text.lines import flat, shortened
 
 if TYPE_CHECKING:

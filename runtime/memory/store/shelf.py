@@ -8,7 +8,6 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from kernel.document.redaction import redactor
 from kernel.errors import UsageError
 from runtime.memory.embed import Embedder
 from runtime.memory.store.filters import Where, suits
@@ -24,6 +23,7 @@ from runtime.memory.store.record import (
     to_record,
     to_row,
 )
+from runtime.secrets.redaction import redactor
 
 if TYPE_CHECKING:
     from runtime.memory.store.sqlite import SqliteKeeper

@@ -18,12 +18,12 @@ from pydantic import BaseModel, ConfigDict
 from kernel.asking.conversation import SHOWN
 from kernel.asking.prompt import found_by_itself
 from kernel.document.model import Document, Step
-from kernel.document.redaction import redact
 from kernel.document.references import SHELL, in_shell, references
 from kernel.document.references import renumbered as with_numbers
 from kernel.tools.tool import Tool
 from runtime.memory.tasks import Refusal
 from runtime.memory.turns import came_to_nothing
+from runtime.secrets.redaction import redact
 from runtime.text.sections import sections
 from runtime.text.tokens import tokens
 

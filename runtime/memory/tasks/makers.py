@@ -1,7 +1,7 @@
 """Who made a procedure, and whether it may be replayed without a model.
 
 A procedure carries its maker, the evidence for it, and a mark over both and over all that is replayed, by the
-user's own key (`kernel.store.key`). Without this user's mark it is a draft: it came with a folder, or
+user's own key (`runtime.secrets.key`). Without this user's mark it is a draft: it came with a folder, or
 somebody has edited it. It is bound to its maker: once that model is not on the ladder any more, it is a
 draft as well, unless a person has approved of it. A model that is configured and cannot be reached is on it.
 
@@ -16,12 +16,13 @@ import json
 from typing import Any, Protocol
 
 from kernel.document.model import Document
-from kernel.document.redaction import redacted, redactor
-from kernel.loop.approval import PAGE, TERMINAL
-from kernel.store.key import is_marked, mark
+from kernel.document.redaction import redacted
 from runtime.memory.tasks.decisions import PERSON
 from runtime.memory.tasks.exemplar import Exemplar
 from runtime.memory.tasks.signing import NOT_OURS, PURPOSE, Makers, gone
+from runtime.secrets.key import is_marked, mark
+from runtime.secrets.redaction import redactor
+from runtime.workspace.deciders import PAGE, TERMINAL
 
 _APPROVALS = frozenset({f"by {TERMINAL}", f"by {PAGE}"})
 

@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Callable, Collection, Mapping
 
-from kernel.store.key import is_marked, mark
+from runtime.secrets.key import is_marked, mark
 
 PURPOSE = "procedure"
 DRAFT = "it is a draft"

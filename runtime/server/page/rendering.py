@@ -13,7 +13,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernel.document.redaction import Verbatim, redact, redact_values
+from kernel.document.redaction import Verbatim
+from runtime.secrets.redaction import redact, redact_values
 from runtime.text import shown
 
 if TYPE_CHECKING:

@@ -22,12 +22,12 @@ from kernel.asking.prompt import NOT_YET
 from kernel.asking.responder import Usage
 from kernel.document.model import NAMES, PHASES, Document, Fold, Note, Step
 from kernel.errors import FractalError
-from kernel.store.prompts import FOLDER, kept_prompt, prompt_path
 from runtime.api.fractal import Fractal
 from runtime.api.run_view import costs, plain, status_of, tree_of
 from runtime.sandbox.changes import Change
 from runtime.server.page.rendering import MARKDOWN_CHARS, Link, markdown
 from runtime.telemetry.tracing import calls
+from runtime.workspace.prompts import FOLDER, kept_prompt, prompt_path
 
 _SECTION = {**PHASES, "fused": 2, "atomic": 3, "work": 3, "turn": 3}
 """The section in which an answer to an ask of this phase is shown; § 2 for what oversight was asked."""

@@ -14,7 +14,7 @@ from runtime.cli import COMMANDS, cli
 
 OF_KERNEL = "kernel.asking kernel.document kernel.events kernel.loop kernel.store kernel.tools.tool"
 HEAVY = f"pydantic rich yaml jinja2 litellm llama_cpp pint watchdog frontmatter asyncio numpy {OF_KERNEL}"
-"""The guard of imports (`kernel.tools.own`) stands before all else."""
+"""The guard of imports (`runtime.own`) stands before all else."""
 
 
 OF_RUNS = "asyncio runtime.api.fractal kernel.asking.prompt kernel.loop.engine runtime.memory.brain numpy.ma"

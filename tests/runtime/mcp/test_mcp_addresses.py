@@ -14,7 +14,7 @@ import pytest
 from lanes import async_until
 from mcp_place import call
 
-from kernel.document.redaction import redact
+from runtime.secrets.redaction import redact
 
 SERVER = Path(__file__).with_name("http_server.py")
 

@@ -13,11 +13,11 @@ from lanes import within
 from mcp_place import call, fake
 from process_list import alive, gone
 
-from kernel.document.redaction import redact
 from kernel.errors import OperationFailed
 from kernel.tools.operations import OperationContext
 from kernel.tools.tool import Tool
 from runtime.sandbox.sandbox import Sandbox
+from runtime.secrets.redaction import redact
 
 
 def test_a_call_gives_its_text_and_tells_the_server(place):

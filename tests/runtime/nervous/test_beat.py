@@ -21,12 +21,12 @@ from warm import Process
 from kernel.asking.messages import prompt_text
 from kernel.asking.responder import Ask, Ladder
 from kernel.errors import ConfigurationError, UsageError
-from kernel.loop.approval import TERMINAL, Decider
 from runtime.api.beating import AT_ONCE, Beat
 from runtime.api.fractal import Fractal
 from runtime.models.human import Human
 from runtime.models.scripted import Scripted
 from runtime.nervous.messages import Message
+from runtime.workspace.deciders import TERMINAL, Decider
 from runtime.workspace.workspace import run_lock
 
 WRITES = write("words.txt", "5\n")
@@ -479,7 +479,7 @@ def test_a_beat_that_is_killed_between_reply_and_run_goes_on(fractal: Make, tmp_
 
 WRITER = """
 import sys
-from kernel.loop.approval import Decider, TERMINAL
+from runtime.workspace.deciders import Decider, TERMINAL
 from runtime.api.fractal import Fractal
 folder, message, kind, who = sys.argv[1:]
 by = TERMINAL if who == "human" else Decider("oversight", "large")

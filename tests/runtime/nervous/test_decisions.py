@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from kernel.loop.approval import TERMINAL, Decider
 from runtime.memory.learning.patterns import Pattern
 from runtime.nervous.decisions import REVIEW_AGAIN, UNCHANGED, decisions, settled
 from runtime.nervous.messages import Message, tier_of
 from runtime.nervous.teaching import agreed
+from runtime.workspace.deciders import TERMINAL, Decider
 
 LARGE = Decider("oversight", "large")
 PUSH = "git push (push)"

@@ -18,7 +18,6 @@ from kernel.asking.conversation import INDEX_HEAD
 from kernel.asking.responder import Ask, Ladder
 from kernel.asking.turn import SAID, SUBTASK, USE
 from kernel.errors import Exit, UsageError
-from kernel.loop.approval import TERMINAL, Decider
 from runtime.api.fractal import Fractal
 from runtime.api.live_runs import Runs
 from runtime.models.human import Human
@@ -26,6 +25,7 @@ from runtime.models.scripted import Scripted
 from runtime.nervous.decisions import REVIEW_AGAIN
 from runtime.nervous.discovery import decided
 from runtime.nervous.messages import Message
+from runtime.workspace.deciders import TERMINAL, Decider
 
 COUNT = {"tool": "count", "args": {"what": "lines", "path": "notes.md"}}
 SETTINGS = {"embedder": "lexical", "fsync": False, "sandbox": "off", "recall": False, "learn": "off"}

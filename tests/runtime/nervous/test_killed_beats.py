@@ -20,12 +20,12 @@ from test_discovery import mean, overseer
 
 from kernel.asking.messages import prompt_text
 from kernel.asking.responder import Ask, Ladder
-from kernel.loop.approval import TERMINAL
 from kernel.store.call_log import ReplyLog
 from runtime.api.beating import Beat
 from runtime.api.fractal import Fractal
 from runtime.models.human import Human
 from runtime.models.scripted import Scripted
+from runtime.workspace.deciders import TERMINAL
 
 CAPACITY = 1_000
 SETTINGS = {

@@ -166,7 +166,7 @@ HELD = ("reject", "veto", "approve", "nudge")
 WRITER = """
 import sys
 from pathlib import Path
-from kernel.loop.approval import Decider
+from runtime.workspace.deciders import Decider
 from runtime.memory.store import open_shelf
 from runtime.nervous.messages import Messages
 folder, by, kinds = Path(sys.argv[1]), Decider(*sys.argv[2:4]), sys.argv[4:]

@@ -11,11 +11,11 @@ from playing import ACCEPT, plan
 
 from kernel.asking.responder import Ask, Ladder
 from kernel.errors import Exit
-from kernel.loop.approval import TERMINAL
 from runtime.api.fractal import Fractal
 from runtime.models.human import Human
 from runtime.models.scripted import Scripted
 from runtime.nervous.messages import Message
+from runtime.workspace.deciders import TERMINAL
 
 PUSH = {"tool": "bash", "args": {"command": "git push origin main; true"}}
 SECRET = {"tool": "bash", "args": {"command": "cat .env; true"}}

@@ -13,7 +13,6 @@ from kernel.asking.messages import prompt_text
 from kernel.asking.responder import Ask, Ladder
 from kernel.errors import Exit, UsageError
 from kernel.events import Event
-from kernel.loop.approval import TERMINAL, Decider
 from runtime.api.fractal import Fractal
 from runtime.memory.learning.attempts import StoredAttempt
 from runtime.models.human import Human
@@ -21,6 +20,7 @@ from runtime.models.micro.micro import Micro
 from runtime.models.scripted import Scripted
 from runtime.nervous.decisions import UNCHANGED
 from runtime.nervous.nerves import MOST_SENT_BACK
+from runtime.workspace.deciders import TERMINAL, Decider
 
 PUSH = bash("git push origin main")
 ECHO = bash("echo hello")

@@ -19,11 +19,11 @@ from warm import Process
 
 from kernel.asking.responder import Ask, Ladder
 from kernel.errors import StorageError, UsageError
-from kernel.loop.approval import TERMINAL
 from runtime.api.beating import Beat
 from runtime.api.fractal import Fractal
 from runtime.models.human import Human
 from runtime.models.scripted import Scripted
+from runtime.workspace.deciders import TERMINAL
 
 Make = Callable[..., Fractal]
 

@@ -13,12 +13,12 @@ from kernel.asking.messages import prompt_text
 from kernel.asking.responder import Ask, Ladder
 from kernel.document.model import ACCEPTED
 from kernel.errors import UsageError
-from kernel.loop.approval import TERMINAL, Decider
 from runtime.api import knowledge
 from runtime.api.fractal import Fractal
 from runtime.models.human import Human
 from runtime.models.scripted import Scripted
 from runtime.nervous.staging import IGNORED, USES
+from runtime.workspace.deciders import TERMINAL, Decider
 
 OIL = "The pump in hall 3 needs 42 litres of oil."
 ASKS = "how much oil does the pump in hall 3 need?"

@@ -13,7 +13,6 @@ from kernel.asking.responder import Ladder
 from kernel.document.markdown import render
 from kernel.document.model import Document, Fold, Meta, Note, Section, Step
 from kernel.events import now
-from kernel.loop.approval import Decider
 from runtime.api import knowledge
 from runtime.api.fractal import Fractal
 from runtime.benchmarks.bench import folder_of
@@ -24,6 +23,7 @@ from runtime.memory.learning.patterns import Pattern
 from runtime.memory.tasks.decisions import Decision
 from runtime.memory.tasks.types import ProblemType
 from runtime.models.scripted import Scripted
+from runtime.workspace.deciders import Decider
 
 EVIL = (
     '<script>window.hit=1</script>"><img src=x onerror="window.hit=1"> [link](javascript:window.hit=1) '

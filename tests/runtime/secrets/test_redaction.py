@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lanes import every, within
 
-from kernel.document.redaction import Pieces, cut, neutralise, redact, redactor
+from kernel.document.texts import Pieces, cut, neutralise
+from runtime.secrets.redaction import redact, redactor
 
 
 def test_terminal_escapes_are_neutralised() -> None:

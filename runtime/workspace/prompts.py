@@ -16,7 +16,7 @@ from kernel import disk
 from kernel.asking.messages import headed
 from kernel.asking.responder import Ask
 from kernel.document.escaping import to_json
-from kernel.document.redaction import redact
+from runtime.secrets.redaction import redact
 
 FOLDER = "prompts"
 _FIRST_LINE = re.compile(

@@ -17,16 +17,16 @@ from lanes import within
 from playing import boxed
 
 from kernel.errors import OperationFailed
-from kernel.tools.builtin.bash import bash
-from kernel.tools.builtin.read import read
-from kernel.tools.builtin.write import write
 from kernel.tools.operations import OperationContext, file_hash
 from runtime.catalogue.catalogue import Catalogue
+from runtime.operations.bash import bash
+from runtime.operations.read import read
+from runtime.operations.write import write
 from runtime.sandbox.sandbox import Sandbox
 
 BOXED = Sandbox("auto")
 MODES = [pytest.param("auto", marks=boxed), "off"]
-SYSTEM = Path(__file__).parents[2] / "system"
+SYSTEM = Path(__file__).parents[3] / "system"
 
 
 @pytest.fixture
@@ -255,7 +255,7 @@ def test_refused_writes_change_nothing(ctx: OperationContext, path: str, content
 def test_failed_write_changes_nothing(ctx: OperationContext) -> None:
     program = (
         "import resource, signal, sys; from pathlib import Path\n"
-        "from kernel.tools.operations import OperationContext; from kernel.tools.builtin.write import write\n"
+        "from kernel.tools.operations import OperationContext; from runtime.operations.write import write\n"
         "from runtime.sandbox.sandbox import Sandbox\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
@@ -263,7 +263,7 @@ def test_failed_write_changes_nothing(ctx: OperationContext) -> None:
     )
     put(ctx, "a.txt", "old")
     words = [sys.executable, "-c", program, str(ctx.folder)]
-    ran = subprocess.run(words, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2])
+    ran = subprocess.run(words, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[3])
     assert "a.txt: cannot be written: File too large; nothing was changed" in ran.stderr
     assert [path.name for path in ctx.folder.iterdir()] == ["a.txt"]
     assert (ctx.folder / "a.txt").read_text() == "old"

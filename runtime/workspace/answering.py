@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kernel.document.escaping import fingerprint
 from kernel.document.model import Document, Note, root_id
@@ -15,28 +15,30 @@ from kernel.loop.approval import (
     CHECKS_WAIT,
     PLAN_WAITS,
     REVIEW,
-    Decider,
-    approve_planned,
-    asked_steps,
-    remember,
-    why_not_approver,
+    call_digest,
+    planned_dangers,
+    unapproved,
 )
 from kernel.loop.end import finish, planned_note, use_answer
 from kernel.loop.run_context import RunContext, Session
 from kernel.loop.step_cache import accept_notes
+from runtime.workspace.deciders import Decider, why_not_approver
+from runtime.workspace.question import asked_steps
+from runtime.workspace.standing import remember
+
+if TYPE_CHECKING:
+    from runtime.workspace.inbox import Inbox
 
 KINDS = ("answer", "approve", "nudge", "reject")
 
 
-def listen(run_context: RunContext, waiting: list[str]) -> list[str]:
+def listen(run_context: RunContext, inbox: Inbox, waiting: Collection[str]) -> list[str]:
     """Apply each message to its loop if that is `waiting`; returns the ids to wake.
 
     A message is removed once its effect is on disk or its question is closed. A message to a loop that does
     not wait yet stays. An invalid message is set aside.
     """
     woken: list[str] = []
-    if (inbox := run_context.inbox) is None:
-        return woken
     for path, message in inbox.messages(KINDS, run_context.warn):
         loop_id = str(message.get("loop") or root_id(run_context.id))
         if loop_id in waiting:
@@ -55,14 +57,12 @@ def listen(run_context: RunContext, waiting: list[str]) -> list[str]:
     return woken
 
 
-def hear(session: Session) -> bool:
+def hear(inbox: Inbox, session: Session) -> bool:
     """Add to §1 what a person has said to the run and this loop has not heard; whether there was anything.
 
     Every loop that asks hears it, until the root has it on disk: that removes the message.
     """
     heard = False
-    if (inbox := session.run.inbox) is None:
-        return heard
     for path, message in inbox.messages(("say",), session.run.warn):
         by, at = Decider.read(message), str(message.get("at", ""))
         note = Note("guidance", str(message.get("text", "")), by.origin, f"{by}, {at}" if at else str(by))
@@ -167,3 +167,19 @@ def _decide_steps(session: Session, kind: str, why: str, by: Decider, scope: str
             word = "sent back" if kind == "nudge" else "rejected"
             reason = f"{word} by {by}{': ' if why else ''}{why}"
             session.end(replace(step, state="failed", result=reason, origin=by.origin))
+
+
+def approve_planned(session: Session, by: Decider) -> None:
+    """Approve the dangerous calls of an approved plan, so that the same calls are not asked for again.
+
+    Serious ones, and effects for which the settings ask a person, still wait before their step.
+    """
+    for step, tool, dangers in planned_dangers(session):
+        args = dict(step.args or {})
+        if any(each.severity == "serious" for each in dangers) or unapproved(session.run, tool, args)[0]:
+            continue
+        shown = {"dangers": [str(danger) for danger in dangers], "approved": str(by)}
+        files = session.run.hooks.names(session.run, tool, args)
+        evidence = {**step.evidence, **shown, "call": call_digest(tool.name, args, {}, files)}
+        evidence |= {"names": files} if files else {}
+        session.put(replace(step, state="planned", evidence=evidence))

@@ -16,7 +16,7 @@ from kernel.document.escaping import amount
 from kernel.document.model import Document, Step
 from kernel.document.redaction import HIDDEN, Verbatim
 from kernel.errors import DocumentError
-from kernel.loop.approval import PLAN_WAITS, asked_steps, call_digest
+from kernel.loop.approval import CHECKS_WAIT, PLAN_WAITS, call_digest, checks_of
 from kernel.loop.turn import proposed
 from kernel.store.files import FileStore
 
@@ -57,6 +57,18 @@ def question_of(store: FileStore, document: Document) -> Question:
             )
     lines += [f"- {problem}"] if problem else []
     return Question(Verbatim("\n".join(lines)), problem)
+
+
+def asked_steps(document: Document) -> list[Step]:
+    """The calls that a document asks to approve: its waiting steps, or the commands among its criteria."""
+    if not str((document.meta.waiting or {}).get("question", "")).startswith(CHECKS_WAIT):
+        return [step for step in document.steps.values() if step.state == "waiting"]
+    return [
+        Step(0, "waiting", "bash", args := {"command": command}, evidence={
+            "approval": ["shell"], "call": call_digest("bash", args, {})
+        })
+        for command in checks_of(document)
+    ]  # fmt: skip
 
 
 def seen(text: str) -> str:

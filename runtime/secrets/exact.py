@@ -19,13 +19,21 @@ from pathlib import Path
 from typing import Any, cast
 
 from kernel import disk
-from kernel.document.redaction import HIDDEN, learn_value, redactor
-from kernel.store.key import user_key
+from kernel.document.redaction import HIDDEN, OfRun
+from runtime.secrets.key import user_key
+from runtime.secrets.known import learn_value
+from runtime.secrets.redaction import redactor
 
 _MARK_BYTES = 16
 
 
-class Exact:
+def of_run(folder: Path) -> OfRun:
+    """The secrets of one run, for its store and its log of calls."""
+    kept = _Kept(folder)
+    return OfRun(kept.concealer, kept.reveal, kept.learn)
+
+
+class _Kept:
     """The secrets of one run, by ID."""
 
     def __init__(self, run: Path) -> None:
@@ -38,10 +46,6 @@ class Exact:
         """A function that replaces each secret of a text, for many texts: the values are kept first."""
         self.learn()
         return redactor(self._keep)
-
-    def conceal(self, text: str) -> str:
-        """The text with each secret replaced; it is on disk before this returns."""
-        return self.concealer()(text)
 
     def learn(self) -> None:
         """From now on this process shows none of the values, wherever they stand."""
