@@ -93,12 +93,14 @@ def begin(session: Session, responder: Responder) -> int:
         if meta.phase != "do" or not by_turns(session.doc):
             hear(session)
             prepare(session, responder)
-            if meta.phase != "do":
+            began = meta.phase != "do"
+            if began:
                 record_inputs(session, "understand")
                 record_inputs(session, "plan", TURN)
                 session.phase_finished("understand", "PROCEED")
-                session.emit("phase_started", phase="do", attempt=meta.attempt)
             session.save(phase="do")
+            if began:
+                session.emit("phase_started", phase="do", attempt=meta.attempt)
         return last_turn(session.doc) + 1
     if meta.phase == "do" and planner(session, meta.attempt) is not responder:
         _end_attempt(session)
