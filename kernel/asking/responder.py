@@ -218,11 +218,11 @@ class Responder:
 
 
 class Interview(Protocol):
-    """What a responder uses that fills in a phase by small questions to a model."""
+    """What a responder uses that answers an ask by small questions to a model."""
 
     @property
     def ask(self) -> Ask:
-        """The phase, with the document and the evidence. It has no prompt of its own."""
+        """What is asked for, with the document and the evidence. It has no prompt of its own."""
         ...
 
     @property
@@ -249,15 +249,15 @@ class Interview(Protocol):
 
 
 class Questioner(Responder):
-    """A responder that fills in a phase by questions instead of one reply."""
+    """A responder that answers an ask by questions instead of one reply."""
 
     attempts: int = 1
     """Attempts at a task before it hands over. A failed one is undone, and is not counted as a retry."""
     undoes: Literal["", "attempts", "series"] = "attempts"
 
     async def fill(self, interview: Interview) -> Mapping[str, Any]:
-        """The reply of the phase as an object; waits for nothing but questions. Raises `Declined` to pass."""
-        raise NotImplementedError(f"{type(self).__name__} does not fill in a phase")
+        """The reply as an object; waits for nothing but questions. Raises `Declined` to pass."""
+        raise NotImplementedError(f"{type(self).__name__} asks no questions")
 
 
 @dataclass(frozen=True)

@@ -337,7 +337,7 @@ async def _interview(
     gate: Gate | None,
     evidence: Mapping[str, Any],
 ) -> Answer:
-    """Let a responder fill in a phase by questions. Each one is logged, charged and recorded."""
+    """Let a responder answer by questions. Each one is logged, charged and recorded."""
 
     async def put(request: Ask, instructions: str) -> Reply:
         reply, reused = await _reply(session, responder, request)
@@ -361,7 +361,7 @@ async def _interview(
 
 
 def next_question(session: Session, responder: Questioner, phase: str, step: int) -> Ask | None:
-    """The next question of a phase that a responder fills in by questions; None if it asks none any more."""
+    """The next question of a responder that answers by questions; None if it asks none any more."""
     asked: list[Ask] = []
 
     async def put(request: Ask, instructions: str) -> Reply:

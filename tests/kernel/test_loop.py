@@ -61,6 +61,35 @@ def test_code_understands_and_plans_in_one_turn(play: Play) -> None:
     assert played.root.note(1, "fact").source == "folder"  # type: ignore[union-attr]
 
 
+def test_a_model_goes_on_with_the_turns_that_code_began(play: Play, tmp_path: Path) -> None:
+    (tmp_path / "work" / "b.txt").write_text("lantern")
+
+    def code(ask: Ask) -> Any:
+        if ask.step > 1:
+            raise Declined("no more is known")
+        return {"calls": [{"tool": "read", "args": {"path": "b.txt"}}]}
+
+    model = Scripted(lambda ask: {"done": "so"}, name="model")
+    played = play([Code(code, name="code", tier="reflex"), model], settings={"check": "auto"})
+    assert played.result.output == "so"
+    assert (played.root.meta.attempt, played.root.meta.taker) == (1, "model")
+    assert [step.tool for step in played.root.steps.values()] == ["read"]
+    assert "lantern" in prompt_text(model.asks[0])
+
+
+def test_code_that_repeats_its_plan_is_followed_by_the_next_rung(play: Play) -> None:
+    code = Code(lambda ask: plan(WRITE) if ask.step > 1 else {"calls": [WRITE]}, name="code", tier="reflex")
+    model = Scripted(lambda ask: {"done": "so"}, name="model")
+    played = play([code, model], settings={"check": "auto"})
+    assert (played.result.output, played.root.meta.taker) == ("so", "model")
+
+
+def test_an_answer_of_code_ends_the_loop_unverified(play: Play) -> None:
+    played = play(Code(lambda ask: {"answer": "42"}, name="code", tier="reflex"), "what is it?")
+    assert (played.result.output, played.result.status) == ("42", "unverified")
+    assert [e.data["phase"] for e in played.asks()] == ["turn"]
+
+
 def test_only_references_are_substituted_in_arguments(play: Play) -> None:
     literal = "${{ matrix.python }} ${#a[@]} {{ other }}"
     steps = [

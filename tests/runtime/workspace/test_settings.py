@@ -117,3 +117,11 @@ def test_a_misspelt_variable_is_reported_with_the_nearest_name(
     )
     assert json.loads(ran.stdout) == 3
     assert "unknown variable FRACTAL_CALS is ignored; did you mean FRACTAL_CALLS?" in ran.stderr
+
+
+def test_the_asks_of_a_rung_have_earlier_names_too(tmp_path: Path) -> None:
+    """UNDERSTAND and PLAN were asked for one by one before they became the turn."""
+    rung = "{model: mailbox, phases: [understand, plan, check]}"
+    (tmp_path / "fractal.yaml").write_text(f"ladder: [{rung}]\n")
+    config, _ = load(tmp_path, {})
+    assert [each.phases for each in config.ladder] == [("turn", "check")]
