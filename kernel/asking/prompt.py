@@ -239,7 +239,7 @@ def assemble(
     step: int = 0,
     refused: Sequence[tuple[str, str]] = (),
 ) -> Prompt:
-    """The prompt of the next ask in `phase`; `refused` contains earlier invalid replies with the reasons."""
+    """The prompt of a described step (`do`) or a judge (`check`); `refused` contains earlier invalid replies with the reasons."""
     context = int(document.meta.budget.get("context", CONTEXT))
     named = [("base", base(document, catalogue)), ("phase", instructions(document, phase, catalogue))]
     named.append(("form", f"{FORM}{form(document, phase, catalogue)}"))
@@ -292,28 +292,27 @@ def instructions(document: Document, phase: str, catalogue: Catalogue) -> str:
 
 
 def work(document: Document, phase: str, catalogue: Catalogue, *, step: int = 0) -> list[Piece]:
-    """The sections of the document that a phase reads, most important first."""
+    """The sections of the document that a described step (`do`) or a judge (`check`) reads, in order."""
     path = f"{document.meta.id}.md"
     pieces = [Piece("Task", _task(document), path, fixed=True, least=LEAST_TASK)]
     pieces += _said(document)
-    if phase in ("do", "check"):
-        pieces.append(Piece("Plan", (Part(document.text(2, "approach")),), path))
-        limit = DO_RESULT_CHARS if phase == "do" else _check_chars(document)
-        pieces.append(Piece("Steps", tuple(_log(document, limit, step)), path))
-        ends = [note for note in document.section(3).notes if note.key in ("result", "stopped")]
-        pieces += [_data(f"{note.key.capitalize()} (as DO says)", note.text, path) for note in ends]
-    if phase == "do":
-        pieces += _contexts(document)
-        tool = catalogue.tools.get(document.planned[step].tool)
-        if tool:
-            pieces += [_sentence(f"Tool: {_line(tool.line)}"), Piece("", (Part(tool.body.strip()),))]
-        if tool and tool.changes(document.planned[step].args):  # its output has to meet the success criteria
-            pieces.append(Piece("Success", (Part(document.text(2, "success criteria")),), path))
-            pieces += _guide(document, catalogue)
+    pieces.append(Piece("Plan", (Part(document.text(2, "approach")),), path))
+    limit = DO_RESULT_CHARS if phase == "do" else _check_chars(document)
+    pieces.append(Piece("Steps", tuple(_log(document, limit, step)), path))
+    ends = [note for note in document.section(3).notes if note.key in ("result", "stopped")]
+    pieces += [_data(f"{note.key.capitalize()} (as DO says)", note.text, path) for note in ends]
     if phase == "check":
         pieces += [_learned(fold, "Learned before", path) for fold in document.section(2).folds]
         evidence = [note for note in document.section(4).notes if note.key in RECORDED]
         pieces += [_data(f"{note.key.capitalize()} (runtime)", note.text, path) for note in evidence]
+        return [piece for piece in pieces if piece.render()]
+    pieces += _contexts(document)
+    tool = catalogue.tools.get(document.planned[step].tool)
+    if tool:
+        pieces += [_sentence(f"Tool: {_line(tool.line)}"), Piece("", (Part(tool.body.strip()),))]
+    if tool and tool.changes(document.planned[step].args):  # its output has to meet the success criteria
+        pieces.append(Piece("Success", (Part(document.text(2, "success criteria")),), path))
+        pieces += _guide(document, catalogue)
     return [piece for piece in pieces if piece.render()]
 
 
