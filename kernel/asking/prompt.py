@@ -239,7 +239,10 @@ def assemble(
     step: int = 0,
     refused: Sequence[tuple[str, str]] = (),
 ) -> Prompt:
-    """The prompt of a described step (`do`) or a judge (`check`); `refused` contains earlier invalid replies with the reasons."""
+    """The prompt of a described step (`do`) or a judge (`check`).
+
+    `refused` contains earlier invalid replies with the reasons.
+    """
     context = int(document.meta.budget.get("context", CONTEXT))
     named = [("base", base(document, catalogue)), ("phase", instructions(document, phase, catalogue))]
     named.append(("form", f"{FORM}{form(document, phase, catalogue)}"))
