@@ -236,6 +236,18 @@ def test_in_a_folder_that_python_imports_from_first_what_it_imports_at_its_start
     assert again.returncode == 0 and not (installed.folder / "ran").exists(), again
 
 
+@pytest.mark.parametrize("package", ["runtime", "fractal"])
+def test_nothing_is_imported_before_the_guard_stands_but_what_no_run_may_write(
+    tmp_path: Path, package: str
+) -> None:
+    put(tmp_path, ".fractal/state/runs/keep", "")
+    for name in ("dataclasses", "copy", "json", "uuid"):
+        put(tmp_path, f"{name}.py", f"open({str(tmp_path / 'ran')!r}, 'w')")
+    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import {package}; {package}.__version__"
+    ran = subprocess.run([sys.executable, "-P", "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert (ran.returncode, (tmp_path / "ran").exists()) == (0, False), ran.stderr
+
+
 @boxed
 def test_ones_own_editable_project_may_be_changed_but_fractal_imports_nothing_of_it(
     installed: Installed,
