@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from kernel.loop.clock import Clock as Clock
     from kernel.loop.do import Waiting as Waiting
     from kernel.loop.engine import Engine as Engine
+    from kernel.loop.hooks import Hooks as Hooks
+    from kernel.loop.hooks import Inbox as Inbox
     from kernel.loop.run_context import Policy as Policy
     from kernel.loop.run_context import RunContext as RunContext
     from kernel.store.call_log import ReplyLog as ReplyLog
@@ -50,6 +52,7 @@ _PUBLIC = {
     "loop.do": ("Waiting",),
     "loop.clock": ("Clock",),
     "loop.engine": ("Engine",),
+    "loop.hooks": ("Hooks", "Inbox"),
     "loop.run_context": ("Policy", "RunContext"),
     "store.call_log": ("ReplyLog",),
     "store.files": ("FileStore",),

@@ -69,7 +69,7 @@ def work(folder: Path) -> str:
 def run(folder: Path, task: str, answer: Mapping[str, Any], **settings: Any) -> str:
     """Do a task with a model that gives this plan."""
     script = folder.parent / "replies.json"
-    script.write_text(json.dumps({"fused": answer, "plan": answer, "check": ACCEPT}), "utf-8")
+    script.write_text(json.dumps({"plan": answer, "check": ACCEPT}), "utf-8")
     fractal = Fractal(folder, settings={"model": f"scripted:{script}", "sandbox": "off", **settings})
     return asyncio.run(fractal.run(task)).run
 

@@ -423,13 +423,14 @@ def _says(document: Document, note: Note) -> str:
     return f"{who} says{_to_whom(document)}: {note.text}"
 
 
-def commands_in(text: str, key: str) -> list[str]:
-    """The commands of a kind in a note of criteria: one JSON object a line, or what a person wrote."""
+def commands_in(text: str, *kinds: str) -> list[str]:
+    """The commands of these kinds in a note of criteria: one JSON object a line, or what a person wrote."""
     found: list[str] = []
     for line in text.splitlines():
         with suppress(ValueError):
             value: Any = json.loads(line)
-            found += [str(cast(Any, value)[key])] if isinstance(value, dict) and key in value else []
+            members = cast(dict[str, Any], value) if isinstance(value, dict) else {}
+            found += [str(members[kind]) for kind in kinds if kind in members]
     return found
 
 

@@ -225,7 +225,7 @@ def schema(phase: str) -> Mapping[str, Any]:
 
 
 def sketch(node: Mapping[str, Any]) -> str:
-    """A JSON Schema as a short form in words, such as `{"task", "open": [text]}`.
+    """A JSON Schema as a short form in words, such as `{"tool", "args"}|{"blocked"}`.
 
     A key alone is a text or an object.
     """

@@ -68,7 +68,7 @@ class Ask:
     run: str
     loop: str
     attempt: int
-    phase: str  # understand, plan, do, turn, check
+    phase: str  # turn, do or check, or what memory and oversight ask
     step: int  # the step of a DO ask, else 0
     turn: int  # the number of invalid replies, or of questions of this phase, before
     system: str  # the stable part first, so that a provider can cache it
@@ -178,6 +178,8 @@ class Responder:
     """The price of its calls; None if it is unknown."""
     context: int | None = None
     """The window that was set, in tokens."""
+    form: str = ""
+    """How it is to be asked, if it says so itself: `micro` or `json`."""
 
     @property
     def window(self) -> int:

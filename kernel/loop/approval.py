@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
+from kernel.asking.conversation import commands_in
 from kernel.document.escaping import fingerprint, to_json
 from kernel.document.model import Document, Step
 from kernel.document.redaction import redact
@@ -33,13 +32,7 @@ CHECKS_WAIT = "the checks of this plan may run commands"
 
 def checks_of(document: Document) -> list[str]:
     """The commands among the criteria of a plan."""
-    found: list[str] = []
-    for line in document.text(2, "success criteria").splitlines():
-        with suppress(ValueError):
-            value: Any = json.loads(line)
-            members = cast(dict[str, Any], value) if isinstance(value, dict) else {}
-            found += [str(members[kind]) for kind in ("run", "keep") if kind in members]
-    return found
+    return commands_in(document.text(2, "success criteria"), "run", "keep")
 
 
 LABEL_CHARS = 300

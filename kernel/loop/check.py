@@ -20,7 +20,6 @@ from kernel.loop.ask import Gate, answers_phase, ask, current_rung, higher_rung,
 from kernel.loop.criteria import Finding, proves, reason
 from kernel.loop.do import SUCCEEDED, Waiting
 from kernel.loop.end import attempt_notes, clarify, escalate, finish, next_rung
-from kernel.loop.hooks import hear
 from kernel.loop.operation import operate, recorded_outcome
 from kernel.loop.proof import shown, unanswered
 from kernel.loop.run_context import Session
@@ -122,7 +121,7 @@ def _goes_on(session: Session, findings: list[Finding]) -> bool:
         return False
     if _own_limit(left) or _child_limit(left):
         return False
-    said = session.root and hear(session)
+    said = session.root and session.run.inbox.hear(session)
     if not (unfinished or said):
         return False
     session.note(2, "work", session.doc.task)

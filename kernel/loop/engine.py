@@ -150,14 +150,13 @@ class Engine:
             for loop_id, waits in self._waiting.items()
             if waits.on != "children" and loop_id not in self._tasks
         ]
-        if waiting and (inbox := self.run_context.inbox):
-            for loop_id in inbox.listen(self.run_context, waiting):
+        if waiting:
+            for loop_id in self.run_context.inbox.listen(self.run_context, waiting):
                 self.wake(loop_id)
 
     async def _cancel(self) -> None:
         """Stop if somebody has cancelled the run. The message is removed when the documents say so."""
-        inbox = self.run_context.inbox
-        if inbox and (cancelled := inbox.cancelled(self.run_context.warn)):
+        if cancelled := self.run_context.inbox.cancelled(self.run_context.warn):
             why, taken = cancelled
             await self._stop("cancelled", why)
             taken()

@@ -133,25 +133,20 @@ class Proved:
     counts: Callable[[str], str] = lambda output: ""  # what a run of tests counted, by its output
 
 
-class Inbox(Protocol):
-    """What is said to a run while it goes on."""
+class Inbox:
+    """What is said to a run while it goes on; by default nothing."""
 
     def listen(self, run_context: RunContext, waiting: Collection[str]) -> list[str]:
         """Apply what answers these waiting loops to their documents; returns the ids of those to wake."""
-        ...
+        return []
 
     def hear(self, session: Session) -> bool:
-        """Add to §1 what this loop has not heard; whether there was anything."""
-        ...
+        """Add to §1 what a person has said and this loop has not heard; whether there was anything."""
+        return False
 
     def cancelled(self, warn: Callable[[str], None]) -> tuple[str, Callable[[], None]] | None:
         """Who has cancelled the run and why, and what removes the message; None if nobody has."""
-        ...
-
-
-def hear(session: Session) -> bool:
-    """Add to §1 what a person has said to the run and this loop has not heard; whether there was anything."""
-    return session.run.inbox is not None and session.run.inbox.hear(session)
+        return None
 
 
 class Hooks:

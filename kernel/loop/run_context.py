@@ -92,7 +92,7 @@ class RunContext:
     hooks: Hooks = field(default_factory=Hooks)
     listener: Listener = silent
     clock: Clock = field(default_factory=Clock)
-    inbox: Inbox | None = None  # of the messages to the run
+    inbox: Inbox = field(default_factory=Inbox)  # of the messages to the run
     limit: Amount = UNLIMITED  # of the whole run, from its root's document
     deadline: str = ""
     stopping: str = ""  # interrupted, exhausted or cancelled, while the run is being stopped

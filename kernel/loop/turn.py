@@ -45,7 +45,6 @@ from kernel.loop.child import tasks
 from kernel.loop.conclude import SAID_MEANWHILE, conclude
 from kernel.loop.do import StepRunner, Waiting, unanswered
 from kernel.loop.end import attempt_notes, clarify, escalate
-from kernel.loop.hooks import hear
 from kernel.loop.proof import demanded
 from kernel.loop.run_context import Session
 from kernel.loop.step_cache import record_inputs
@@ -91,7 +90,7 @@ def begin(session: Session, responder: Responder) -> int:
     meta = session.doc.meta
     if converses(responder):
         if meta.phase != "do" or not by_turns(session.doc):
-            hear(session)
+            session.run.inbox.hear(session)
             prepare(session, responder)
             began = meta.phase != "do"
             if began:
@@ -106,7 +105,7 @@ def begin(session: Session, responder: Responder) -> int:
         _end_attempt(session)
     if responder.reads_prompt:
         session.offer_context()
-        hear(session)
+        session.run.inbox.hear(session)
     session.save()
     return last_turn(session.doc) + 1
 
@@ -472,7 +471,7 @@ def _hear(session: Session, last: int) -> None:
     """Take up what a person has said meanwhile: it follows the last turn, whose answer is void."""
     if session.doc.meta.phase != "do" or not by_turns(session.doc):
         return  # it is heard before the first turn
-    hear(session)
+    session.run.inbox.hear(session)
     said = said_in(session.doc)
     if not last:
         session.meta(extra={**session.doc.meta.extra, "heard": [len(said), len(said)]})

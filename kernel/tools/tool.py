@@ -19,7 +19,7 @@ EFFECTS = ("read", "write", "network", "shell")
 CHANGING = frozenset({"write", "shell"})
 """Effects that may change files of the folder: snapshots are taken before and after such calls."""
 BUILTINS = ("read", "write", "bash")
-"""The kernel's own operations, which are always in PLAN's index."""
+"""Operations that are always in the index, and that no other tool may replace."""
 DESCRIBED = 160
 """Maximum characters of a guided tool's description in the index; that of a skill may be much longer."""
 NAMED = 8

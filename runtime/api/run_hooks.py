@@ -6,9 +6,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
+from kernel import Hooks
 from kernel.asking.responder import Ask
 from kernel.document.model import Document, Note, Step
-from kernel.loop.hooks import Check, FolderChanges, Hooks, Proved, Trial
+from kernel.loop.hooks import Check, FolderChanges, Proved, Trial
 from kernel.loop.run_context import RunContext, Session
 from kernel.tools.tool import Danger, Tool
 from runtime.api.dreaming import dreamed

@@ -46,7 +46,7 @@ def make_responder(
     elif form == "native":
         raise ConfigurationError(f"{spec}: form: native is for models of providers and servers; use json")
     model = _model(spec, tier, options, state)
-    form = form or getattr(model, "form", "") or default_form(spec)
+    form = form or model.form or default_form(spec)
     if form == "micro":
         from runtime.models.micro.micro import ATTEMPTS, Micro
 

@@ -20,7 +20,6 @@ from kernel.asking.responder import Ask, Reply, Responder, Tier, Usage, Waits
 from kernel.document.escaping import to_json
 from kernel.errors import ConfigurationError, ProviderError, ReplyError
 from runtime.models.json_form import TURN, conversation, read_turn
-from runtime.models.window import REMOTE
 from runtime.text.json_reader import read_reply
 
 SUFFIXES = (".reply.json", ".reply.md")
@@ -41,7 +40,7 @@ class Mailbox(Responder):
         wait: float | None = None,
         poll: float = 2.0,
         settle: float = UNREADABLE,
-        context: int = REMOTE,
+        context: int | None = None,
     ) -> None:
         """Use that folder.
 

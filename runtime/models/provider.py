@@ -39,7 +39,7 @@ from runtime.models.prices import (
     usage,
 )
 from runtime.models.servers import Servers
-from runtime.models.window import LOCAL, REMOTE, Window, in_table, valid
+from runtime.models.window import LOCAL, Window, in_table, valid
 from runtime.received import LIMIT, TooLarge, of_reply
 from runtime.secrets.known import learn_secrets, secret_of
 from runtime.secrets.redaction import redact
@@ -192,7 +192,7 @@ class Provider(Responder, ABC):
         first = (served, listed) if self.api_base or self.is_local else (listed, served)
         # a server that runs a model here says its window, but for Ollama's; a silent one is a gateway
         runs_here = self.provider in LOCAL_PROVIDERS or f":{OLLAMA}" in (self.api_base or "")
-        usual = Window(LOCAL, "usual for a local model") if runs_here else Window(REMOTE, "usual")
+        usual = Window(LOCAL, "usual for a local model") if runs_here else Window(super().window, "usual")
         return next(filter(None, first), usual)
 
     @property

@@ -20,7 +20,6 @@ from kernel.document.model import Document
 from kernel.errors import ConfigurationError, DocumentError, ProviderError
 from kernel.store.call_log import ReplyLog
 from kernel.store.files import FileStore
-from runtime.models.window import REMOTE
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,7 @@ class Replay(Responder):
         tier: Tier = "worker",
         *,
         strict: bool = False,
-        context: int = REMOTE,
+        context: int | None = None,
     ) -> None:
         if not log.is_file():
             raise ConfigurationError(f"{log}: no log of replies to replay")

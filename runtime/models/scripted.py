@@ -31,7 +31,6 @@ from kernel.asking.turn import TURN
 from kernel.document.model import Document
 from kernel.errors import ConfigurationError, Declined, ProviderError
 from runtime.models.prices import NOTHING, Price, usage
-from runtime.models.window import REMOTE
 
 _ERRORS: dict[str, type[Exception]] = {
     "provider": ProviderError,
@@ -103,7 +102,7 @@ class Scripted(Responder):
         *,
         sure: float | None = 1.0,
         price: Price | None = NOTHING,
-        context: int = REMOTE,
+        context: int | None = None,
     ) -> None:
         self.name = name
         self.tier: Tier = tier

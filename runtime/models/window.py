@@ -9,8 +9,8 @@ from kernel.document.amounts import whole
 from runtime.models.prices import entry_of
 from runtime.workspace.settings import LARGEST_WINDOW, SMALLEST_WINDOW
 
-REMOTE, LOCAL = 128_000, 8_192
-"""Tokens of a model about which nothing is known: of a provider, and on the user's own machine."""
+LOCAL = 8_192
+"""Tokens of a model on the user's own machine about which nothing is known."""
 _NAMES = ("max_model_len", "context_length", "context_window", "max_context_length", "n_ctx")
 
 

@@ -106,7 +106,12 @@ def _line(error: Exception) -> int:
         return int(mark.line) + 1
     if isinstance(line := getattr(error, "lineno", None), int):
         return line
-    named = re.search(r"\bline (\d+)", str(error))
+    return line_in(str(error))
+
+
+def line_in(said: str) -> int:
+    """The line that a message names; 0 if it names none."""
+    named = re.search(r"\bline (\d+)", said)
     return int(named[1]) if named else 0
 
 

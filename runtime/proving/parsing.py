@@ -128,8 +128,7 @@ def _of_bash(folder: Path, text: str) -> Wrong:
     except (subprocess.TimeoutExpired, OSError):
         return _COSTLY
     said = ran.stderr.decode("utf-8", "replace").strip() if ran and ran.returncode else ""
-    named = re.search(r"\bline (\d+)", said)
-    return (int(named[1]) if named else 0, said.partition("\n")[0]) if said else None
+    return (forms.line_in(said), said.partition("\n")[0]) if said else None
 
 
 def _text(path: Path) -> str | None:

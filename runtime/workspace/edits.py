@@ -554,4 +554,4 @@ def _changed_inputs(session: Session, phase: str) -> list[str]:
 def _needs_met(session: Session, n: int) -> bool:
     """Whether all needed steps have succeeded."""
     steps = [session.doc.steps.get(need) for need in step_cache.needs_of(session.doc.planned[n])]
-    return all(step is not None and step.state in ("done", "skipped") for step in steps)
+    return all(step is not None and step.state in SUCCEEDED for step in steps)

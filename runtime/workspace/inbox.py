@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from kernel import Inbox as KernelInbox
 from kernel import disk
 from kernel.document.model import Document
 from kernel.document.redaction import redacted
@@ -31,7 +32,7 @@ MESSAGE_BYTES = 1_000_000
 """Of the largest message to a run."""
 
 
-class Inbox:
+class Inbox(KernelInbox):
     """The messages to one run, as its loops take them."""
 
     def __init__(self, folder: Path) -> None:

@@ -68,12 +68,12 @@ class Micro(Questioner):
         document = interview.ask.document
         task, sample = read_task(interview), self._sample(document)
         asks_nothing = about_own_world(task, document, self._kinds) and not offered(document)
-        if not asks_nothing and (warm := getattr(self.model, "warm", None)):
-            warm()
+        if not asks_nothing:
+            self.model.warm()
         match interview.ask.phase:
             case "turn":
                 planned = await plan(interview, task, self._kinds, sample)
-                return {"task": interview.ask.document.task, **planned}
+                return {"task": document.task, **planned}
             case "do":
                 return await call(interview, task, sample)
             case "check":

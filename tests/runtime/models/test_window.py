@@ -14,7 +14,7 @@ from lanes import async_until
 from llm_server import Answer, LlmServer
 from test_providers import needs_litellm
 
-from kernel.asking.responder import Ask
+from kernel.asking.responder import WINDOW, Ask
 from runtime.models import make_responder
 from runtime.models.gguf import trained_context
 from runtime.models.ladder import build
@@ -23,7 +23,7 @@ from runtime.models.llama import Llama
 from runtime.models.openai_client import OpenAI
 from runtime.models.scripted import Scripted
 from runtime.models.servers import KEPT, Servers
-from runtime.models.window import LOCAL, REMOTE, in_answer, in_table
+from runtime.models.window import LOCAL, in_answer, in_table
 from runtime.workspace.settings import Config
 
 OPENAI = {"id": "m", "object": "model"}
@@ -76,7 +76,7 @@ def test_the_table_knows_a_model_also_behind_a_gateway(model):
 
 def test_what_is_not_known_is_large_at_a_provider_and_small_here(llm_server: LlmServer):
     for remote in (OpenAI("openai/new-model"), OpenAI("m", api_base=llm_server.url)):  # that is a gateway
-        assert (remote.window, remote.window_source) == (REMOTE, "usual")
+        assert (remote.window, remote.window_source) == (WINDOW, "usual")
     ollama = OpenAI("m", api_base="http://127.0.0.1:11434/v1")
     for here in (ollama, OpenAI("vllm/m"), OpenAI("lmstudio/m")):
         assert (here.window, here.window_source) == (LOCAL, "usual for a local model")
@@ -110,9 +110,9 @@ def test_a_servers_answer_is_remembered_and_the_settings_win(tmp_path: Path, llm
 def test_the_window_of_a_responder_does_not_change(llm_server: LlmServer):
     llm_server.pages["/v1/models"] = listing(max_model_len=16384)
     model = OpenAI("openai/m", api_base=llm_server.url)
-    assert model.window == REMOTE
+    assert model.window == WINDOW
     model.ask_window()
-    assert model.window == REMOTE, "a conversation is rendered for one window"
+    assert model.window == WINDOW, "a conversation is rendered for one window"
     assert model.find_window().tokens == 16384
 
 
@@ -142,7 +142,7 @@ def test_a_server_that_does_not_say_it_fails_nothing(llm_server: LlmServer, page
         llm_server.pages["/v1/models"] = page
     model = OpenAI("openai/m", api_base=llm_server.url)
     model.ask_window()
-    assert model.window == REMOTE
+    assert model.window == WINDOW
 
 
 def test_a_known_model_of_a_provider_is_not_asked_about():
@@ -192,10 +192,11 @@ def test_the_setting_reaches_the_model_of_each_kind_of_rung(tmp_path: Path):
         {"model": "mailbox"},
     ]
     built = build(Config.model_validate({"ladder": ladder}), (), tmp_path)
-    assert [getattr(rung, "window", None) for rung in built] == [4096, 5000, REMOTE]
+    assert [getattr(rung, "window", None) for rung in built] == [4096, 5000, WINDOW]
     one = build(Config.model_validate({"model": "openai/m", "context": 2048}), (), tmp_path)
     assert [getattr(rung, "window", None) for rung in one][1] == 2048
-    assert Scripted([]).window == REMOTE
+    assert (Scripted([]).window, Scripted([]).window_source) == (WINDOW, "usual")
+    assert Scripted([], context=5000).window_source == "the settings"
 
 
 @pytest.mark.parametrize("said", [-1, 0, True, 10**30, "4096", None, [4096]])
