@@ -270,6 +270,10 @@ class Ladder:
     oversees_itself: bool = True  # whether the highest model is oversight where no rung is
 
     def __post_init__(self) -> None:
+        for rung in self.rungs:
+            if not isinstance(rung, Responder):  # pyright: ignore[reportUnnecessaryIsInstance]
+                what = type(rung).__name__
+                raise ConfigurationError(f"ladder: {what} is no responder; derive it from fractal.Responder")
         names = [rung.name for rung in self.rungs]
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise ConfigurationError(f"ladder: {', '.join(twice)} occurs twice; each name must be unique")

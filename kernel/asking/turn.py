@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from pydantic import BaseModel, Field, ValidationInfo, field_validator, model_validator
 
@@ -83,12 +83,13 @@ class TurnReply(BaseModel):
     cannot: str = ""
     text: str = ""  # beside the calls
     steps: Plan | None = None  # a plan with whole steps
+    sure: Confidence = "medium"  # of an answer without a plan
 
     @property
     def confidence(self) -> Confidence:
-        """How sure the reply is of its plan; `medium` if it says nothing."""
+        """How sure the reply is of its plan or answer; `medium` if it says nothing."""
         plan = self.plan or self.steps
-        return plan.confidence if plan else "medium"
+        return plan.confidence if plan else self.sure
 
     @property
     def ends(self) -> bool:
@@ -109,6 +110,8 @@ class TurnReply(BaseModel):
         alone = not values.keys() & {"calls", "text", "answer", "question", *SAID}
         given = [values] if alone else lenient.listed(values.get("calls", []))
         found: dict[str, Any] = {"text": values.get("text", "")}
+        if values.get("confidence") in get_args(Confidence):
+            found["sure"] = values["confidence"]
         for name in (PLAN, CANNOT, ASK, "question", DONE, "answer"):
             if values.get(name) not in (None, False):  # false says that there is none
                 _say(found, {"answer": DONE, "question": ASK}.get(name, name), values[name])

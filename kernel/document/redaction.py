@@ -1,7 +1,7 @@
 """The seam of secrets: all that is stored, shown or sent goes through `redact`. The kernel knows no secret.
 
-`use` says once for the process what secrets are, as its environment is one, too: so no store, event or prompt
-can be made without it. Until then nothing is hidden. `import runtime` says it.
+`use` says once for the process what secrets are, as its environment is one, too. `import runtime` says it.
+Until then nothing that may hold a secret is stored, shown or sent: `secrets` raises `ConfigurationError`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, cast
+
+from kernel.errors import ConfigurationError
 
 HIDDEN = re.compile(r"(\[redacted [^\[\]\n]{1,80}) ([0-9a-f]{10})\]")
 """What stands in the place of a secret in what a run stores: its name, and the ID of its value."""
@@ -46,7 +48,7 @@ class OfRun:
 
 @dataclass(frozen=True)
 class Secrets:
-    """What a process knows of secrets. The defaults know none."""
+    """What a process knows of secrets. The defaults know none: nothing is hidden."""
 
     redactor: Callable[[], Change] = lambda: _as_it_is  # for many texts
     values: Change = _as_it_is  # hides only the values that the process was given
@@ -59,7 +61,12 @@ class Secrets:
     of_run: Callable[[Path], OfRun] = lambda folder: OfRun()
 
 
-_given: list[Callable[[], Secrets]] = [Secrets]
+def _unknown() -> Secrets:
+    way = "import fractal or runtime, or call kernel.document.redaction.use(Secrets) to hide nothing"
+    raise ConfigurationError(f"what secrets are is not known: {way}")
+
+
+_given: list[Callable[[], Secrets]] = [_unknown]
 
 
 def use(load: Callable[[], Secrets]) -> None:

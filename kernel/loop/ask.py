@@ -154,10 +154,16 @@ def coded(responder: Responder | None) -> bool:
     return not responder.reads_prompt or isinstance(responder, Questioner)
 
 
-def reader(session: Session) -> Responder | None:
-    """The rung of this attempt, if it decides turn by turn."""
+def decider(session: Session) -> Responder | None:
+    """The rung that took the last turn of this attempt, else the one that takes the first."""
     taker = current_rung(session)
-    responder = None if taker is None else session.run.ladder.rungs[taker]
+    current = None if taker is None else session.run.ladder.rungs[taker]
+    return planner(session, session.doc.meta.attempt) or current
+
+
+def reader(session: Session) -> Responder | None:
+    """The rung that decides in this attempt, if it does so turn by turn."""
+    responder = decider(session)
     return responder if converses(responder) else None
 
 

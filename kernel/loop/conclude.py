@@ -45,10 +45,13 @@ async def conclude(session: Session, turn: int, proposed: Note) -> bool:
         for n, step in session.doc.planned.items()
         if turn_of(step) == turn and session.doc.steps.get(n, step).state not in SUCCEEDED
     ]
-    if failed:
-        return _held(session, turn, CALL_FAILED)
-    if not proposed.text.strip():
-        return _held(session, turn, NO_ANSWER)
+    hears = reader(session) is not None  # code and small models say the same again, from what they know
+    if why := CALL_FAILED if failed else NO_ANSWER if not proposed.text.strip() else "":
+        if hears:
+            return _held(session, turn, why)
+        reason = f"step {failed[0]} failed" if failed else "it gives no answer"
+        escalate(session, "not shown", Note("learned", reason), reason=reason, partial=proposed.text)
+        return True
     since = await criteria.since_the_start(session)
     proved = session.run.hooks.prove(session, proposed.text, since)
     known = session.doc.text(2, "success criteria")
@@ -56,7 +59,6 @@ async def conclude(session: Session, turn: int, proposed: Note) -> bool:
     findings, changed, diffs = await criteria.gather_evidence(session, since, tests)
     findings += [Finding(criterion, None, passed, note) for criterion, passed, note in proved.findings]
     broken = [each for each in findings if each.after is False]
-    hears = reader(session) is not None  # code and small models say the same again, from what they know
     held = [note.text for note in session.doc.section(3).notes if note.key == NOT_YET]
     if broken:
         again = sum(not text.startswith((TOLD_ONCE, CALL_FAILED, NO_ANSWER, SAID_MEANWHILE)) for text in held)

@@ -39,7 +39,7 @@ from kernel.document.references import references
 from kernel.errors import ReplyError
 from kernel.loop import criteria
 from kernel.loop.approval import PLAN_WAITS, REVIEW, failures_without_change, known_dangers, repeats
-from kernel.loop.ask import Gate, ask, coded, converses, current_rung, planner, reader
+from kernel.loop.ask import Gate, ask, coded, converses, decider, planner, reader
 from kernel.loop.calls import plan_calls
 from kernel.loop.child import tasks
 from kernel.loop.conclude import SAID_MEANWHILE, conclude
@@ -132,6 +132,9 @@ async def turns(session: Session) -> Waiting | None:
         _hear(session, last)
         said = notes_of(session.doc, last)
         if ASK in said and HEARD not in said:
+            if not by_turns(session.doc):  # the answer is what comes after all that was said by now
+                told = len(said_in(session.doc))
+                session.meta(extra={**session.doc.meta.extra, "heard": [told, told]})
             return clarify(session, said[ASK].text, said[ASK].origin)
         if CANNOT in said:
             learned = Note("learned", f"cannot: {said[CANNOT].text}", said[CANNOT].origin)
@@ -199,8 +202,7 @@ def _gate(session: Session, before: list[bool | None]) -> Gate:
 async def _check_plan(session: Session, reply: Plan) -> list[bool | None]:
     """Whether each criterion of a plan holds before its first step. Raises `ReplyError` for a wrong plan."""
     retry = session.doc.meta.attempt > 1
-    rung = current_rung(session)
-    by_code = rung is not None and coded(session.run.ladder.rungs[rung])
+    by_code = coded(decider(session))
     gate_plan(
         reply,
         session.catalogue,
@@ -469,7 +471,7 @@ def _stuck(session: Session) -> str:
 
 def _hear(session: Session, last: int) -> None:
     """Take up what a person has said meanwhile: it follows the last turn, whose answer is void."""
-    if session.doc.meta.phase != "do" or not by_turns(session.doc):
+    if not last and (session.doc.meta.phase != "do" or not by_turns(session.doc)):
         return  # it is heard before the first turn
     session.run.inbox.hear(session)
     said = said_in(session.doc)

@@ -1,8 +1,8 @@
 """Parses texts by the endings of their names, in a process of its own: a text may cost any time and memory.
 
-It runs as a program. Its input has its limit of CPU seconds, the places of modules, and the texts. Its output
-has a line of JSON for each text: null, or the line that is wrong (0: not known) and why. A text that cannot
-be told has `UNKNOWN`. It imports nothing of Fractal.
+It runs as a program. Its input has the limit of CPU seconds for each text, the places of modules, and the
+texts. Its output has a line of JSON for each text: null, or the line that is wrong (0: not known) and why. A
+text that cannot be told has `UNKNOWN`. It imports nothing of Fractal.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from math import ceil
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -125,10 +126,11 @@ def main() -> None:
     import resource
 
     given: dict[str, Any] = json.load(sys.stdin)
-    resource.setrlimit(resource.RLIMIT_CPU, (given["seconds"], given["seconds"]))
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
     sys.path += given["path"]
     for name, text in given["texts"]:
+        used = sum(resource.getrusage(resource.RUSAGE_SELF)[:2])  # of the user and of the system
+        resource.setrlimit(resource.RLIMIT_CPU, (ceil(used) + given["seconds"], resource.RLIM_INFINITY))
         print(json.dumps(fault(name, text)), flush=True)
 
 

@@ -24,11 +24,11 @@ LARGEST = 1_000_000
 CODE = frozenset({".py", ".pyi", ".json", ".yaml", ".yml", ".toml", ".xml", ".svg", ".html", ".htm", ".sh"})
 """Endings of files that have to parse once a run has changed them."""
 SECONDS = 5
-"""CPU seconds that a process may take for its texts."""
+"""CPU seconds that a text may take."""
 COSTLY = 3
-"""Texts that may take all of that: what follows them is left alone."""
+"""Texts that may take more: what follows them is left alone. The smallest come first."""
 _WAIT = 60.0
-"""Seconds that such a process is awaited; its CPU seconds end it earlier."""
+"""Seconds that the process is awaited that parses them."""
 _TEMPLATE = re.compile(r"\{\{|\{%|<%|<\?php")
 _WITH_COMMENTS = re.compile(r"(?:^|/)(?:[tj]sconfig[^/]*\.json$|\.vscode/|\.devcontainer/|\.eslintrc)")
 _COSTLY = (forms.UNKNOWN, "it takes too much time or memory to be parsed")
@@ -77,13 +77,15 @@ def parse(name: str, text: str, folder: Path) -> None:
 
 def _faults(folder: Path, texts: Mapping[str, str], seconds: int) -> list[Fault]:
     """What is wrong with the texts that have to parse, by path."""
-    looked_at = [each for each in texts.items() if _has_to_parse(folder, *each)]
+    by_size = sorted(texts.items(), key=lambda each: len(each[1]))
+    looked_at = [each for each in by_size if _has_to_parse(folder, *each)]
     found = zip(looked_at, _wrong(folder, looked_at, seconds), strict=True)
-    return [
+    faults = [
         Fault(path, wrong[0], redact(neutralise(wrong[1]))[:200])
         for (path, _), wrong in found
         if wrong and wrong[0] != forms.UNKNOWN
     ]
+    return sorted(faults, key=lambda each: [*texts].index(each.path))
 
 
 def _wrong(folder: Path, texts: Sequence[tuple[str, str]], seconds: int) -> list[Wrong]:
@@ -99,8 +101,8 @@ def _parsed(texts: Sequence[tuple[str, str]], seconds: int) -> Iterator[Wrong]:
         given = json.dumps({"seconds": seconds, "path": _places(), "texts": rest}).encode()
         try:
             printed = run([*PYTHON, forms.__file__], Path("/"), stdin=given, timeout=_WAIT).stdout
-        except subprocess.TimeoutExpired:
-            printed = b""
+        except subprocess.TimeoutExpired as error:
+            printed = error.stdout or b""
         lines = [line for line in printed.split(b"\n")[:-1] if line]
         yield from (tuple(each) if (each := json.loads(line)) else None for line in lines)
         rest = rest[len(lines) :]

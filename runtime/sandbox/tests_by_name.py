@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 _TEST = re.compile(
-    r"(?i)(?:^|/)(?:(?:tests?|specs?|testing|testdata|__tests__|__snapshots__)/"
+    r"(?i)(?:^|/)(?:(?:tests?|testdata|__tests__|__snapshots__)/"
+    r"|specs?/.*\.(?:rb|[cm]?[jt]sx?|coffee|php|lua)$"  # elsewhere, as in Python, a `spec` is source
     r"|(?:test_|conftest\.|tests?\.)[^/]*$)"
     r"|[._-](?:test|spec)s?\.[^/.]+(?:\.snap)?$"
     r"|(?-i:Tests?)\.[^/.]+$"

@@ -126,3 +126,12 @@ def test_tables_and_settings_are_parsed_where_that_is_asked_for(folder: Path, na
     assert parses(folder, since({}, name)) == []
     with pytest.raises(Exception, match=r"rows of different lengths|section headers"):
         parse(name, "a,b\n1\n", folder)
+
+
+def test_texts_that_take_time_hide_no_fault_of_smaller_ones(folder: Path) -> None:
+    slow = [f"b{n}.html" for n in range(10)]
+    for name in slow:
+        put(folder, name, "<!" * 100_000)
+    put(folder, "z.json", "{")
+    found = parses(folder, since({}, *slow, "z.json"), seconds=1)
+    assert "z.json" in [fault.path for fault in found]

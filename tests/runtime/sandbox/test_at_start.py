@@ -118,7 +118,14 @@ def test_a_test_file_that_is_gone_today_is_gone_from_the_start_with_todays_tests
     [
         *("tests/a.txt", "pkg/test/deep/x.json", "test_a.py", "pkg/a_test.go", "a.test.ts", "src/a.spec.js"),
         *("conftest.py", "web/__tests__/a.js", "pkg/testdata/in", "__snapshots__/a.snap", "app/tests.py"),
-        *("spec/a_spec.rb", "a-test.js", "SumsTest.java", "SumsTests.cs", "a_tests.py", "pkg/testing/a.py"),
+        *(
+            "spec/a_spec.rb",
+            "a-test.js",
+            "SumsTest.java",
+            "SumsTests.cs",
+            "a_tests.py",
+            "pkg/testing/test_a.py",
+        ),
         *("a.specs.ts", "specs/a.rb", "pkg/test_data"),
     ],
 )
@@ -137,6 +144,9 @@ def test_test_files_are_told_by_their_names(path: str) -> None:
         "test",
         "src/latest.js",
         "inspect.py",
+        "pkg/testing/a.py",
+        "spec/calc.py",
+        "openapi/specs/load.go",
     ],
 )
 def test_other_files_are_no_tests(path: str) -> None:

@@ -21,5 +21,8 @@ def test_every_way_into_fractal_hides_secrets_in_what_the_kernel_stores(begin: s
     assert shown_after(begin) == "password=[redacted password]\n"
 
 
-def test_the_kernel_alone_hides_nothing() -> None:
-    assert shown_after("import kernel") == f"{TEXT}\n"
+def test_the_kernel_alone_shows_nothing_until_it_is_told_what_secrets_are() -> None:
+    with pytest.raises(subprocess.CalledProcessError):
+        shown_after("import kernel")
+    told = "from kernel.document.redaction import Secrets, use\nuse(Secrets)"
+    assert shown_after(told) == f"{TEXT}\n"
