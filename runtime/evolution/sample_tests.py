@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any, cast
 
 from kernel import disk
+from kernel.asking.searching import search
 from kernel.asking.turn import TURN
 from kernel.document.escaping import to_json
 from kernel.document.model import Document, Step
 from kernel.errors import ConfigurationError, DocumentError, OperationFailed, explained
 from kernel.loop.approval import unapproved
 from kernel.loop.child import subtree
-from kernel.loop.criteria import search
 from kernel.loop.hooks import Trial
 from kernel.loop.run_context import Session
 from kernel.tools.operations import OperationContext, Result

@@ -14,8 +14,9 @@ import pytest
 from lanes import within
 from playing import boxed, put
 
+from kernel.asking.searching import search
 from kernel.errors import OperationFailed
-from kernel.loop.criteria import CriterionResult, check_criterion, reason, search
+from kernel.loop.criteria import CriterionResult, check_criterion, reason
 from kernel.loop.hooks import FolderChanges
 from kernel.tools.operations import OperationContext
 from runtime.sandbox.sandbox import Sandbox
