@@ -1,7 +1,7 @@
-"""CHECK: how a loop is judged and ends. Code decides from the evidence where it can, else a model's verdict.
+"""CHECK: how a loop is judged and ends. Code decides from the evidence where it can, else a model does.
 
-`conclude` takes an answer that a turn proposes: what does not hold is a result that the next turn sees. `check`
-takes a plan whose steps have ended, and what `conclude` has left to a model: ACCEPT, RETRY or ESCALATE.
+`conclude` takes an answer that a turn proposes: what does not hold is a result that the next turn sees.
+`check` takes a plan whose steps have ended, and what `conclude` has left to a model.
 """
 
 from __future__ import annotations
@@ -93,10 +93,9 @@ async def conclude(session: Session, turn: int, proposed: Note) -> bool:
 
 def _no_answer_yet(session: Session, turn: int, proposed: Note, hears: bool) -> str:
     """Why what a turn proposes is no answer yet: a call beside it failed, or it says nothing; "" if it is."""
-    steps = (
-        session.doc.steps.get(n, step) for n, step in session.doc.planned.items() if turn_of(step) == turn
-    )
-    if failed := next((step for step in steps if step.state not in SUCCEEDED), None):
+    calls = {n: step for n, step in session.doc.planned.items() if turn_of(step) == turn}
+    made = (session.doc.steps.get(n, step) for n, step in calls.items())
+    if failed := next((step for step in made if step.state not in SUCCEEDED), None):
         return CALL_FAILED if hears else f"step {failed.n} failed"
     if not proposed.text.strip():
         return NO_ANSWER if hears else "it gives no answer"
@@ -180,7 +179,7 @@ def _judged_by_model(session: Session) -> bool:
 
 
 def _is_proven(session: Session, findings: Sequence[Finding]) -> bool:
-    """Whether code has checked every criterion, one failed before and holds now, and no step is left failed."""
+    """Whether code has checked all criteria, one failed before and holds now, and no step is left failed."""
     return (
         all(
             each.after is True

@@ -1,45 +1,34 @@
 """What shows that a loop has done its task: its criteria, each tried at the start of the run and now.
 
-A criterion on the folder (`run`, `keep`, `file`, `check`, the trial of a draft) can prove that work was done: it
-failed before and holds now. One on a step's result, `same` and `judge` are conditions, which prove nothing.
+A criterion on the folder (`run`, `keep`, `file`, `check`, the trial of a draft) can prove that work was done:
+it failed before and holds now. One on a step's result, `same` and `judge` are conditions: they prove nothing.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from kernel.asking.prompt import TRIED
-from kernel.asking.searching import search
 from kernel.document.escaping import fingerprint, to_json
-from kernel.document.redaction import redact
 from kernel.document.references import SHELL, in_shell, references
-from kernel.document.texts import cut, neutralise
 from kernel.errors import (
-    ConfigurationError,
     DocumentError,
     FractalError,
     OperationFailed,
     ReplyError,
-    explained,
 )
 from kernel.loop.approval import APPROVED, CHECKS_WAIT, checks_of, unapproved
 from kernel.loop.do import SUCCEEDED
-from kernel.loop.hooks import AtStart, Check, FolderChanges, Proved
+from kernel.loop.hooks import AtStart, FolderChanges, Proved
 from kernel.loop.run_context import Session, results_of, skills_of
-from kernel.tools.operations import OperationContext
 
-SEARCHED = 1_000_000
-"""Characters of a text that are searched for a pattern."""
-PASSED_TAIL, FAILED_TAIL = 250, 2_500
-"""Characters of a command's output that are kept, mostly its tail."""
 COMMANDS = ("run", "keep", "tests")
 """The criteria that are commands: fails before and passes now; passes at both; the touched tests."""
-_NAMED = 5
 _MARK = re.compile(r"\[(?:exit \d+|stopped after [^\]]*)\]")
 """The last line of a failed command's result."""
 _NOT_TRIED = "not tried now"
@@ -89,20 +78,13 @@ class Finding:
         return proves(self.criterion) and ("file" not in self.criterion or bool(self.criterion.get("has")))
 
 
-class CriterionResult(NamedTuple):
-    """Whether a criterion holds (None: code cannot decide), and what was found."""
-
-    passed: bool | None
-    note: str
-
-
 @dataclass(frozen=True)
 class Evidence:
     """What was found after the last step. `since` is what changed since the start; None if nothing could."""
 
     findings: Sequence[Finding]
     since: FolderChanges | None
-    proved: Proved = Proved()
+    proved: Proved
 
     @property
     def broken(self) -> list[Finding]:
@@ -137,7 +119,7 @@ def _uses_results(command: str) -> bool:
 
 
 def listed(session: Session) -> list[Finding]:
-    """The criteria of §2 with what they said at the start, not tried now. Text by a person is to be judged."""
+    """The criteria of §2 with what they said at the start, not tried now. Plain text is to be judged."""
     before = _read_baseline(session.doc.text(2, "baseline"))  # one that was replaced has none
     found: list[Finding] = []
     for line in session.doc.text(2, "success criteria").splitlines():
@@ -257,25 +239,15 @@ async def _at_the_start(
 ) -> bool | None:
     """Whether a criterion held before this loop changed anything.
 
-    An earlier attempt may have tried it, the first one counts. A file is looked at as the run found it.
-    Anything else cannot be tried once the folder has changed.
+    An earlier attempt may have tried it, the first one counts. What the folder
+    was like then is known to the runtime.
     """
     notes = [note for fold in session.doc.section(2).folds for note in fold.notes if note.key == TRIED]
     for note in notes:
         if (known := _read_baseline(note.text).get(to_json(dict(criterion)))) is not None:
             return known
     context = session.run.context(None, skills_of(session.doc))
-    if since is not None and (since.unknown or since.moved):
-        if "file" not in criterion or since.unknown:
-            return None
-        with suppress(FractalError):
-            path, has = context.shown(context.readable(str(criterion["file"]))), criterion.get("has")
-            if path in since.moved and path not in since.there():
-                return False
-            if path in since.moved:  # without a text it was empty, or too large to be kept
-                text = since.before(path)
-                return (not has or (await _matches(str(has), text, "")).passed) if text else None
-    return (await check_criterion(criterion, context, lambda _: None, None, session.run.hooks.checks)).passed
+    return await session.run.hooks.held(criterion, context, since)
 
 
 # ---- after the last step ---------------------------------------------------------------------------------
@@ -313,7 +285,7 @@ async def gather(session: Session, answer: str | None = None) -> Evidence:
     return Evidence(findings, since, proved)
 
 
-async def _now(session: Session, finding: Finding, since: FolderChanges | None) -> CriterionResult:
+async def _now(session: Session, finding: Finding, since: FolderChanges | None) -> tuple[bool | None, str]:
     """Whether a criterion holds in the folder as it is."""
     criterion, context = finding.criterion, session.run.context(None, skills_of(session.doc))
     if asked := finding.command:
@@ -321,16 +293,16 @@ async def _now(session: Session, finding: Finding, since: FolderChanges | None) 
             command = session.filled(in_shell(asked))[SHELL]
             context = replace(context, results=results_of(session, command))
         except (OperationFailed, DocumentError) as error:
-            return CriterionResult(False, str(error))
+            return False, str(error)
         criterion = {"run": command}
         if why := _not_granted(session, criterion, asked):
-            return CriterionResult(None, f"not run: {why}")
+            return None, f"not run: {why}"
 
     def result_of(n: int) -> str | None:
         step = session.doc.steps.get(n)
         return session.whole(step) if step and step.state in SUCCEEDED else None
 
-    return await check_criterion(criterion, context, result_of, since, session.run.hooks.checks)
+    return await session.run.hooks.criterion(criterion, context, result_of, since)
 
 
 async def _on_copies(
@@ -367,116 +339,6 @@ async def _on_copies(
     before = trial.exit == 0
     after = None if keeps and not before and finding.after is False else finding.after
     return replace(finding, before=before, after=after)
-
-
-# ---- one criterion ---------------------------------------------------------------------------------------
-
-
-async def check_criterion(
-    criterion: Mapping[str, Any],
-    context: OperationContext,
-    result_of: Callable[[int], str | None],
-    since: FolderChanges | None,
-    checks: Mapping[str, Check] | None = None,
-) -> CriterionResult:
-    """Check {run}, {file, has?}, {step, has}, {same} or {check}; {judge} is left to the responder of CHECK.
-
-    `result_of` returns a step's result, or None. `since` is the change of the folder, None if no step could
-    change anything. A pattern is searched in the first `SEARCHED` characters; `^` and `$` match at lines. A
-    command runs read-only and without the network, whatever the settings give to steps; without a working
-    sandbox its verdict is None. A criterion whose check raises an exception does not hold.
-    """
-    try:
-        if "check" in criterion:
-            if "file" in criterion:
-                context.readable(str(criterion["file"]))  # raises for a path that operations may not read
-            passed, note = (checks or {})[str(criterion["check"])](criterion, context.folder, since)
-            return CriterionResult(passed, redact(neutralise(note)))
-        if "run" in criterion:
-            return await _run(str(criterion["run"]), context)
-        if "file" in criterion:
-            return await _file(str(criterion["file"]), criterion.get("has"), context)
-        if "step" in criterion:
-            return await _step(criterion["step"], criterion.get("has"), result_of)
-        if "same" in criterion:
-            return _same(str(criterion["same"]), context, since)
-    except Exception as error:
-        return CriterionResult(False, explained(error))
-    if "judge" in criterion:
-        return CriterionResult(None, "yours to judge")
-    return CriterionResult(False, f"none of run, file, step, same, judge: {to_json(dict(criterion))[:200]}")
-
-
-async def _run(command: str, context: OperationContext) -> CriterionResult:
-    try:
-        with context.system(command) as system:
-            ran = await context.run(
-                command, system=system, timeout=context.timeout, read_only=True, network=False
-            )
-    except (ConfigurationError, OperationFailed) as error:
-        return CriterionResult(None, f"could not be run: {error}")
-    passed = ran.exit == 0 and not ran.timed_out
-    ended = f"stopped after {context.timeout:g} s" if ran.timed_out else f"exit {ran.exit}"
-    if ran.mode == "off":
-        ended += ", without a sandbox"
-    printed = redact(ran.shown).strip()
-    printed = cut(printed, PASSED_TAIL if passed else FAILED_TAIL, "", head=0.2)
-    return CriterionResult(passed, f"{ended}: {printed}" if printed else ended)
-
-
-async def _file(name: str, has: Any, context: OperationContext) -> CriterionResult:
-    path = context.readable(name)
-    if path.is_dir():
-        filled = any(path.iterdir())
-        said = "a folder, which has no text" if has else "a folder" if filled else "an empty folder"
-        return CriterionResult(filled and not has, said)
-    if not path.is_file():
-        return CriterionResult(False, "not an ordinary file" if path.exists() else "missing")
-    size = path.stat().st_size
-    if not has:
-        return CriterionResult(size > 0, f"{size} bytes" if size else "empty")
-    with path.open(encoding="utf-8", errors="replace", newline="") as handle:
-        text = handle.read(SEARCHED)
-    return await _matches(str(has), text, f"{size} bytes, ")
-
-
-async def _step(n: Any, has: Any, result_of: Callable[[int], str | None]) -> CriterionResult:
-    result = result_of(int(n)) if str(n).isdecimal() else None
-    if result is None:
-        return CriterionResult(False, f"step {n} has no result")
-    if not has:
-        return CriterionResult(bool(result.strip()), f"{len(result)} characters")
-    return await _matches(str(has), result, "")
-
-
-async def _matches(pattern: str, text: str, seen: str) -> CriterionResult:
-    try:
-        found = await search(pattern, text[:SEARCHED])
-    except OperationFailed as error:
-        return CriterionResult(False, seen + str(error))
-    if found is None:
-        beyond = f" in the first {SEARCHED} characters" if len(text) >= SEARCHED else ""
-        return CriterionResult(False, f"{seen}no match{beyond}")
-    return CriterionResult(True, f"{seen}matched {redact(found)!r}")
-
-
-def _same(name: str, context: OperationContext, since: FolderChanges | None) -> CriterionResult:
-    if since is None:
-        return CriterionResult(True, "nothing in the plan could change it")
-    if since.unknown:
-        return CriterionResult(None, f"not known: {since.unknown}")
-    path = context.shown(context.readable(name))
-
-    def inside(paths: Collection[str]) -> list[str]:
-        return [each for each in paths if path == "." or each == path or each.startswith(f"{path}/")]
-
-    old = inside(since.there())
-    if not old:
-        return CriterionResult(False, "was not there when the run began, or is not looked at")
-    if differing := inside(since.moved):
-        more = f" and {len(differing) - _NAMED} more" if len(differing) > _NAMED else ""
-        return CriterionResult(False, f"changed: {', '.join(differing[:_NAMED])}{more}")
-    return CriterionResult(True, f"{len(old)} file{'s' if len(old) > 1 else ''} unchanged")
 
 
 def reason(result: str) -> str:

@@ -226,6 +226,26 @@ class Hooks:
         """Why a loop's plan of this confidence needs approval before DO; "" if it does not."""
         return ""
 
+    async def criterion(
+        self,
+        criterion: Mapping[str, Any],
+        context: OperationContext,
+        result_of: Callable[[int], str | None],
+        since: FolderChanges | None,
+    ) -> tuple[bool | None, str]:
+        """Whether a criterion holds in the folder as it is (None: code cannot decide), and what was found.
+
+        `result_of` returns a step's result, or None. `since` is the change of the folder since the start,
+        None if no step could change anything.
+        """
+        return None, "yours to judge"
+
+    async def held(
+        self, criterion: Mapping[str, Any], context: OperationContext, since: FolderChanges | None
+    ) -> bool | None:
+        """Whether a criterion held at the start, before these changes; None if that is not known."""
+        return None
+
     def demand(self, task: str) -> Literal["look", "change", "open"]:
         """Whether a task only asks to be told something, orders a change, or cannot be read."""
         return "open"

@@ -153,9 +153,8 @@ def unrepaired(document: Document, findings: Sequence[Finding]) -> list[Step]:
     failed before the plan, holds after it, and runs the same command or checks the same file. A step that a
     person struck does not count. An attempt without steps is judged by the steps of earlier attempts.
     """
-    steps = [document.steps.get(n, step) for n, step in document.planned.items()] or [
-        *document.steps.values()
-    ]
+    planned = [document.steps.get(n, step) for n, step in document.planned.items()]
+    steps = planned or list(document.steps.values())
     by_turns = document.note(2, "work") is not None and last_turn(document) > 0
     judged = judged_steps(document) or ([] if by_turns else steps)
     proofs = [f.criterion for f in findings if f.before is False and f.after is True]

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, cast
 
 from kernel import disk
-from kernel.asking.searching import search
 from kernel.asking.turn import TURN
 from kernel.document.escaping import to_json
 from kernel.document.model import Document, Step
@@ -31,6 +30,7 @@ from kernel.tools.tool import Danger, Tool
 from runtime.evolution.drafts import written_by
 from runtime.evolution.files import one_line
 from runtime.secrets.redaction import redact
+from runtime.text.searching import search
 
 NOTE_CHARS = 400
 """Characters of a sample's output that are shown with its finding."""
