@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 
 from kernel.asking.conversation import turn_of
@@ -15,7 +15,7 @@ from kernel.asking.replies import Call, Verdict
 from kernel.asking.responder import Questioner
 from kernel.asking.turn import TURN
 from kernel.document.escaping import to_json
-from kernel.document.model import Document, Note, Section, Step
+from kernel.document.model import Note, Section, Step
 from kernel.document.texts import cut
 from kernel.errors import DocumentError, FractalError, OperationFailed, ReplyError
 from kernel.loop.approval import check_call, unapproved
@@ -23,7 +23,6 @@ from kernel.loop.ask import Gate, answers_phase, ask, current_rung, higher_rung,
 from kernel.loop.criteria import Evidence, Finding, gather, proven, proves, reason
 from kernel.loop.do import SUCCEEDED, Waiting
 from kernel.loop.end import attempt_notes, clarify, escalate, finish, next_rung
-from kernel.loop.hooks import Proved
 from kernel.loop.operation import operate, recorded_outcome
 from kernel.loop.proof import doubt, judged_steps, shown, unanswered, unrepaired
 from kernel.loop.run_context import Session
@@ -66,7 +65,8 @@ async def conclude(session: Session, turn: int, proposed: Note) -> bool:
     why = doubt(session, evidence, proposed.text)
     if why and hears and not any(text.startswith(TOLD_ONCE) for text in held):
         return _hold(session, turn, f"{TOLD_ONCE}{why}")
-    told = (_tests_told(evidence.proved, each) for each in evidence.findings if "tests" in each.criterion)
+    tests = [each for each in evidence.findings if "tests" in each.criterion]
+    told = (evidence.proved.told(each.before, each.after, each.note) for each in tests)
     answer = "\n\n".join([proposed.text, *told])
     if not hears:
         session.note(2, "approach", FROM_KNOWLEDGE, proposed.origin)
@@ -80,14 +80,11 @@ async def conclude(session: Session, turn: int, proposed: Note) -> bool:
         return True
     session.note(4, "decision", "ACCEPT")
     session.phase_finished("check", "ACCEPT")
-    issues = [*evidence.proved.claims]
-    if proven(evidence.findings) and not any(
-        each.after and ("draft" in each.criterion or (each.before is False and each.tells))
-        for each in evidence.findings
-    ):
+    issues, findings = [*evidence.proved.claims], evidence.findings
+    if proven(findings) and not proven([each for each in findings if each.tells]):
         issues.append("only that a file is there was checked")
     verdict = Verdict(decision="ACCEPT", issues=tuple(issues), unverified=bool(issues) or not hears)
-    _accept(session, verdict, evidence.findings, answer, proposed.origin)
+    _accept(session, verdict, findings, answer, proposed.origin)
     return True
 
 
@@ -121,17 +118,6 @@ def _failure(finding: Finding) -> str:
     kind, what = next(((key, each) for key, each in finding.criterion.items() if key != "has"), ("it", ""))
     words = {"run": "check failed", "keep": "keep failed", "tests": "touched tests failed"}
     return f"{words.get(kind, f'{kind} does not hold')}: {what}\n{finding.note}"
-
-
-def _tests_told(proved: Proved, finding: Finding) -> str:
-    """What the user is told of the touched tests."""
-    if finding.after is None:
-        lines = [line for line in finding.note.splitlines() if "Error" in line]
-        cause = (lines[-1] if lines else reason(finding.note)).strip()[:200]
-        failed = "fail, as they did at the start" if finding.before is False else "were not run"
-        return f"(touched tests {failed}: {cause})"
-    counted = proved.counts(finding.note)
-    return f"(touched tests: {counted})" if counted else "(touched tests pass)"
 
 
 # ---- a plan whose steps have ended, and what is left to a model ------------------------------------------
@@ -180,15 +166,13 @@ def _judged_by_model(session: Session) -> bool:
 
 def _is_proven(session: Session, findings: Sequence[Finding]) -> bool:
     """Whether code has checked all criteria, one failed before and holds now, and no step is left failed."""
-    return (
-        all(
-            each.after is True
-            and ("same" in each.criterion or (proves(each.criterion) and "check" not in each.criterion))
-            for each in findings
-        )
-        and any(each.before is False and each.tells for each in findings)
-        and not unrepaired(session.doc, findings)
+    decided = all(
+        each.after is True
+        and ("same" in each.criterion or (proves(each.criterion) and "check" not in each.criterion))
+        for each in findings
     )
+    proof = proven([each for each in findings if each.tells])
+    return decided and proof and not unrepaired(session.doc, findings)
 
 
 def _last(session: Session) -> str:
@@ -406,19 +390,10 @@ async def _undo(session: Session) -> None:
     if undoes == "series" and len(session.doc.attempted) < 2:
         return
     try:
-        lines = await snapshots.take_back(session.run.id, list(_newest_first(session, session.doc)))
+        lines = await snapshots.take_back(session)
         for step in session.doc.attempted if lines else ():
             session.put(replace(step, evidence={**step.evidence, "undone": True}))
     except FractalError as error:
         lines = [f"the changes of the attempt stay: {error}"]
     if lines:
         session.note(4, "undone", "\n".join(lines))
-
-
-def _newest_first(session: Session, document: Document) -> Iterator[Step]:
-    """The steps of this attempt with those of the loops below them."""
-    for step in sorted(document.attempted, key=lambda step: step.n, reverse=True):
-        yield step
-        child = session.run.store.ended(step.link.removesuffix(".md")) if step.share is not None else None
-        if child:
-            yield from _newest_first(session, child)

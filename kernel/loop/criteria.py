@@ -15,6 +15,7 @@ from typing import Any, cast
 
 from kernel.asking.prompt import TRIED
 from kernel.document.escaping import fingerprint, to_json
+from kernel.document.model import Document
 from kernel.document.references import SHELL, in_shell, references
 from kernel.errors import (
     DocumentError,
@@ -22,7 +23,7 @@ from kernel.errors import (
     OperationFailed,
     ReplyError,
 )
-from kernel.loop.approval import APPROVED, CHECKS_WAIT, checks_of, unapproved
+from kernel.loop.approval import APPROVED, CHECKS_WAIT, unapproved
 from kernel.loop.do import SUCCEEDED
 from kernel.loop.hooks import AtStart, FolderChanges, Proved
 from kernel.loop.run_context import Session, results_of, skills_of
@@ -118,11 +119,11 @@ def _uses_results(command: str) -> bool:
     return bool(references(shell) or references(shell, "earlier"))
 
 
-def listed(session: Session) -> list[Finding]:
+def listed(document: Document) -> list[Finding]:
     """The criteria of §2 with what they said at the start, not tried now. Plain text is to be judged."""
-    before = _read_baseline(session.doc.text(2, "baseline"))  # one that was replaced has none
+    before = _read_baseline(document.text(2, "baseline"))  # one that was replaced has none
     found: list[Finding] = []
-    for line in session.doc.text(2, "success criteria").splitlines():
+    for line in document.text(2, "success criteria").splitlines():
         value: Any = None
         with suppress(ValueError):
             value = json.loads(line)
@@ -130,6 +131,11 @@ def listed(session: Session) -> list[Finding]:
         known = before.get(to_json(each)) if proves(each) or "same" in each else None
         found += [Finding(each, known, None, "")] if line.strip() else []
     return found
+
+
+def checks_of(document: Document) -> list[str]:
+    """The commands among the criteria of a plan."""
+    return [each.command for each in listed(document) if each.command]
 
 
 def baseline_note(success: Sequence[Mapping[str, Any]], before: Sequence[bool | None]) -> str:
@@ -184,7 +190,7 @@ async def late_baseline(session: Session) -> None:
     """Try the commands that had to wait for an approval, before the first step."""
     if any(step.state not in ("planned", "waiting") for step in session.doc.attempted):
         return
-    known, late = listed(session), list[bool | None]()
+    known, late = listed(session.doc), list[bool | None]()
     since = await since_the_start(session) if session.doc.meta.attempt > 1 else None
     for each in known:
         waits = each.before is None and "run" in each.criterion and proves(each.criterion)
@@ -272,7 +278,7 @@ async def gather(session: Session, answer: str | None = None) -> Evidence:
     proved = Proved() if answer is None else session.run.hooks.prove(session, answer, since)
     trials = await session.run.hooks.trials(session)
     findings = [Finding({"draft": trial.unit}, None, trial.passed, trial.note) for trial in trials]
-    criteria, snapshots = listed(session), session.run.snapshots
+    criteria, snapshots = listed(session.doc), session.run.snapshots
     if proved.tests and to_json(proved.tests) not in session.doc.text(2, "success criteria"):
         criteria.append(Finding({"tests": proved.tests}, None, None, ""))
     kept = snapshots is not None and not snapshots.why_not() and not (since and since.unknown)

@@ -96,8 +96,8 @@ class Snapshots(Protocol):
         """Commands on the folder as it was at the start of a run; those of one context share the copies."""
         ...
 
-    async def take_back(self, run: str, steps: Iterable[Step]) -> list[str]:
-        """Undo the changes of these steps, the newest first; one line per file. Raises `UsageError`."""
+    async def take_back(self, session: Session) -> list[str]:
+        """Undo what an attempt of a loop has changed; one line per file. Raises `UsageError`."""
         ...
 
     def has(self, tree: str, paths: Collection[str]) -> bool:
@@ -130,7 +130,8 @@ class Proved:
     doubts: Sequence[str] = ()  # what of the answer stands in no result
     claims: Sequence[str] = ()  # what it says was tested, and was not
     tests: str = ""  # the command that runs the touched tests
-    counts: Callable[[str], str] = lambda output: ""  # what a run of tests counted, by its output
+    told: Callable[[bool | None, bool | None, str], str] = lambda before, after, note: ""
+    """What the user is told of the touched tests, by whether they held then, hold now, and their output."""
 
 
 class Inbox:
