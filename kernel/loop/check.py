@@ -56,7 +56,7 @@ async def conclude(session: Session, turn: int, proposed: Note) -> bool:
         return _hold(session, turn, why) if hears else _not_shown(session, why, proposed.text)
     evidence = await gather(session, proposed.text)
     held = [note.text for note in session.doc.section(3).notes if note.key == NOT_YET]
-    if broken := evidence.broken:
+    if broken := [each for each in evidence.findings if each.after is False]:
         again = sum(not text.startswith((TOLD_ONCE, CALL_FAILED, NO_ANSWER, SAID_MEANWHILE)) for text in held)
         if hears and again < session.run.bounds.held_back:
             return _hold(session, turn, "held back: " + "\n".join(map(_failure, broken)))
@@ -109,7 +109,7 @@ def _hold(session: Session, turn: int, why: str) -> bool:
 
 def _not_shown(session: Session, why: str, partial: str) -> bool:
     """Give up an answer that does not hold."""
-    escalate(session, "not shown", Note("learned", why), reason=why, partial=partial)
+    escalate(session, "not shown", Note("learned", why), partial=partial)
     return True
 
 

@@ -74,6 +74,11 @@ class Finding:
         return next((str(self.criterion[kind]) for kind in COMMANDS if kind in self.criterion), "")
 
     @property
+    def starts(self) -> bool:
+        """Whether it matters what its command says of the start: a `run` that fails now proves nothing."""
+        return self.before is None and self.after is not None and ("run" not in self.criterion or self.after)
+
+    @property
     def tells(self) -> bool:
         """Whether the criterion says what is in the folder, and not only that something is there."""
         return proves(self.criterion) and ("file" not in self.criterion or bool(self.criterion.get("has")))
@@ -86,11 +91,6 @@ class Evidence:
     findings: Sequence[Finding]
     since: FolderChanges | None
     proved: Proved
-
-    @property
-    def broken(self) -> list[Finding]:
-        """What does not hold."""
-        return [each for each in self.findings if each.after is False]
 
 
 # ---- what is written in §2 -------------------------------------------------------------------------------
@@ -167,18 +167,15 @@ async def baseline(
 
     Raises `ReplyError` if one has to fail (`fails`) and none does: the criteria could prove nothing.
     """
-    before: list[bool | None] = []
-    retry = session.doc.meta.attempt > 1
-    since = await since_the_start(session) if retry else None
     for criterion in success:
         if "run" in criterion and (why := _refused(session, criterion["run"])):
             raise ReplyError(f"success: {why}")
-        if "same" in criterion:
-            before.append(True)
-        elif not proves(criterion) or ("run" in criterion and (held or _not_granted(session, criterion))):
-            before.append(None)
-        else:
-            before.append(await _at_the_start(session, criterion, since))
+    retry = session.doc.meta.attempt > 1
+    since = await since_the_start(session) if retry else None
+    before = [
+        None if held and "run" in criterion else await _at_the_start(session, criterion, since)
+        for criterion in success
+    ]
     if fails and not retry and success and all(before):
         raise ReplyError(
             "every success criterion holds already; at least one must fail now and hold once done"
@@ -190,12 +187,14 @@ async def late_baseline(session: Session) -> None:
     """Try the commands that had to wait for an approval, before the first step."""
     if any(step.state not in ("planned", "waiting") for step in session.doc.attempted):
         return
-    known, late = listed(session.doc), list[bool | None]()
+    known = listed(session.doc)
     since = await since_the_start(session) if session.doc.meta.attempt > 1 else None
-    for each in known:
-        waits = each.before is None and "run" in each.criterion and proves(each.criterion)
-        tries = waits and not _not_granted(session, each.criterion)
-        late.append(await _at_the_start(session, each.criterion, since) if tries else each.before)
+    late = [
+        await _at_the_start(session, each.criterion, since)
+        if each.before is None and "run" in each.criterion
+        else each.before
+        for each in known
+    ]
     if late != [each.before for each in known]:
         session.note(2, "baseline", baseline_note([each.criterion for each in known], late))
 
@@ -243,11 +242,14 @@ def _not_granted(session: Session, criterion: Mapping[str, Any], asked: str = ""
 async def _at_the_start(
     session: Session, criterion: Mapping[str, Any], since: FolderChanges | None
 ) -> bool | None:
-    """Whether a criterion held before this loop changed anything.
+    """Whether a criterion held before this loop changed anything; None for what cannot or may not be tried.
 
-    An earlier attempt may have tried it, the first one counts. What the folder
-    was like then is known to the runtime.
+    An earlier attempt may have tried it: the first one counts.
     """
+    if "same" in criterion:
+        return True
+    if not proves(criterion) or ("run" in criterion and _not_granted(session, criterion)):
+        return None
     notes = [note for fold in session.doc.section(2).folds for note in fold.notes if note.key == TRIED]
     for note in notes:
         if (known := _read_baseline(note.text).get(to_json(dict(criterion)))) is not None:
@@ -285,8 +287,8 @@ async def gather(session: Session, answer: str | None = None) -> Evidence:
     async with snapshots.at_start() if snapshots and kept else nullcontext() as start:
         for each in criteria:
             passed, note = await _now(session, each, since)
-            found = await _on_copies(session, replace(each, after=passed, note=note), since, start)
-            findings.append(found)
+            found = replace(each, after=passed, note=note)
+            findings.append(await _on_copies(session, found, since, start))
     findings += [Finding(criterion, None, passed, note) for criterion, passed, note in proved.findings]
     return Evidence(findings, since, proved)
 
@@ -314,37 +316,13 @@ async def _now(session: Session, finding: Finding, since: FolderChanges | None) 
 async def _on_copies(
     session: Session, finding: Finding, since: FolderChanges | None, start: AtStart | None
 ) -> Finding:
-    """The finding with what its command says of two copies of the folder.
-
-    One that failed is tried again where it may write: a test run may fail for its cache alone. Then it is
-    tried on the folder as it was at the start of the run, one of `run` with today's test files: else a new
-    test could never be shown to fail before. One of `keep` that failed there already is no fault of this run.
-    """
+    """The finding with what its command says of copies of the folder, now and at the start of the run."""
     if not finding.command or _uses_results(finding.command):
         return finding
+    if since is None:  # nothing has changed since the start
+        return replace(finding, before=finding.after) if finding.starts else finding
     context = session.run.context(None, skills_of(session.doc))
-    given = (session.run.id, finding.command, context)
-    if start and finding.after is False:
-        trial = await start.try_now(*given, seconds=context.timeout)
-        if trial.exit is not None:
-            told = f"exit {trial.exit}"
-            after = trial.exit == 0 if trial.ran else None if trial.note else False
-            told = told if trial.ran else trial.note or told
-            finding = replace(finding, after=after, note=f"{told}: {trial.output}")
-    keeps = "run" not in finding.criterion
-    if finding.before is not None or not (finding.after or (keeps and finding.after is False)):
-        return finding
-    if since is None:  # nothing has changed since
-        return replace(finding, before=finding.after)
-    if start is None:
-        return finding
-    trial = await start.try_at_start(*given, tests=not keeps, seconds=context.timeout)
-    finding = replace(finding, note=f"{finding.note}; at the start: {trial.note or f'exit {trial.exit}'}")
-    if not trial.ran:
-        return finding
-    before = trial.exit == 0
-    after = None if keeps and not before and finding.after is False else finding.after
-    return replace(finding, before=before, after=after)
+    return await start.tried(session.run.id, finding, context) if start else finding
 
 
 def reason(result: str) -> str:

@@ -15,6 +15,7 @@ from kernel.tools.operations import OperationContext
 from kernel.tools.tool import Danger, Tool
 
 if TYPE_CHECKING:
+    from kernel.loop.criteria import Finding
     from kernel.loop.run_context import RunContext, Session
 
 
@@ -30,33 +31,14 @@ class FolderChanges:
     diffs: Sequence[tuple[str, str]] = ()  # name and diff of each changed text
 
 
-@dataclass(frozen=True)
-class StartTrial:
-    """What a command did on the folder as it was at the start of the run.
-
-    `ran` is False where nothing is shown by it: it was not run (`exit` is None), or its exit code tells
-    nothing about the folder. `note` says why, and where it ran if that was not the sandbox; "" otherwise.
-    """
-
-    exit: int | None
-    ran: bool
-    output: str = ""
-    note: str = ""
-
-
 class AtStart(Protocol):
-    """Tries commands on a copy of the folder as it was at the start of a run."""
+    """Tries commands on copies of the folder: as it is now, and as it was at the start of a run."""
 
-    async def try_at_start(
-        self, run: str, command: str, context: OperationContext, *, tests: bool, seconds: float
-    ) -> StartTrial:
-        """Run a line of bash on the copy; `tests`: with today's test files laid over it."""
-        ...
+    async def tried(self, run: str, finding: Finding, context: OperationContext) -> Finding:
+        """The finding with what its command says there, as far as that can add to it.
 
-    async def try_now(
-        self, run: str, command: str, context: OperationContext, *, seconds: float
-    ) -> StartTrial:
-        """Run it on a copy of the folder as it is now, in which it may write."""
+        One of `run` is tried on the start with today's test files, others without them.
+        """
         ...
 
 
