@@ -22,6 +22,8 @@ _ESCAPES = re.compile(
 """What tells a terminal to colour text, to move the cursor, or to name its window."""
 _CUT = re.compile(r"\n\[… (\d{1,12}) characters cut(?:; whole in [^\n]{1,300})? …\]\n")
 _LONE_RETURN = re.compile(r"\r(?!\n)")
+_MARK = re.compile(r"\[(?:exit \d+|stopped after [^\]]*)\]")
+"""The last line of a failed command's result."""
 
 
 def printed(text: str) -> str:
@@ -81,6 +83,16 @@ def _around(text: str, first: int, last: int) -> tuple[int, int]:
     """The ends of what is cut out, moved to those of a secret that they are in: half of one has no form."""
     across = secrets().across
     return first - across(text, first)[0], last + across(text, last)[1]
+
+
+def reason(result: str) -> str:
+    """The most informative line of a failed step's result: a command's last output, else the first line."""
+    lines = [line.strip() for line in result.splitlines() if line.strip()]
+    marks = [line for line in lines[1:] if _MARK.fullmatch(line)]
+    words = [line for line in lines if line not in marks]
+    if not words:
+        return " ".join(lines)
+    return " ".join([words[-1], *marks]) if marks else words[0]
 
 
 class Pieces:

@@ -16,11 +16,11 @@ from kernel.asking.responder import Questioner
 from kernel.asking.turn import TURN
 from kernel.document.escaping import to_json
 from kernel.document.model import Note, Section, Step
-from kernel.document.texts import cut
+from kernel.document.texts import cut, reason
 from kernel.errors import DocumentError, FractalError, OperationFailed, ReplyError
 from kernel.loop.approval import check_call, unapproved
 from kernel.loop.ask import Gate, answers_phase, ask, current_rung, higher_rung, planner, reader
-from kernel.loop.criteria import Evidence, Finding, gather, proven, proves, reason
+from kernel.loop.criteria import Evidence, Finding, gather, proven, proves
 from kernel.loop.do import SUCCEEDED, Waiting
 from kernel.loop.end import attempt_notes, clarify, escalate, finish, next_rung
 from kernel.loop.operation import operate, recorded_outcome

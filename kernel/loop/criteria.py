@@ -30,8 +30,6 @@ from kernel.loop.run_context import Session, results_of, skills_of
 
 COMMANDS = ("run", "keep", "tests")
 """The criteria that are commands: fails before and passes now; passes at both; the touched tests."""
-_MARK = re.compile(r"\[(?:exit \d+|stopped after [^\]]*)\]")
-"""The last line of a failed command's result."""
 _NOT_TRIED = "not tried now"
 _TRIED: Mapping[str, bool] = {"holds now": True, "fails now": False}
 _WORDS: Mapping[bool | None, str] = {True: "pass", False: "FAIL", None: "judge"}
@@ -323,13 +321,3 @@ async def _on_copies(
         return replace(finding, before=finding.after) if finding.starts else finding
     context = session.run.context(None, skills_of(session.doc))
     return await start.tried(session.run.id, finding, context) if start else finding
-
-
-def reason(result: str) -> str:
-    """The most informative line of a failed step's result: a command's last output, else the first line."""
-    lines = [line.strip() for line in result.splitlines() if line.strip()]
-    marks = [line for line in lines[1:] if _MARK.fullmatch(line)]
-    words = [line for line in lines if line not in marks]
-    if not words:
-        return " ".join(lines)
-    return " ".join([words[-1], *marks]) if marks else words[0]

@@ -9,8 +9,8 @@ from kernel.asking.prompt import FOLDER, TRIED
 from kernel.document.escaping import to_json
 from kernel.document.model import ACCEPTED, Note, Section, Step
 from kernel.document.redaction import redact
+from kernel.document.texts import reason
 from kernel.loop.ask import current_rung, hand_over, higher_rung
-from kernel.loop.criteria import reason
 from kernel.loop.do import Waiting, unanswered
 from kernel.loop.run_context import Session, overseen
 

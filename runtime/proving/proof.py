@@ -8,8 +8,8 @@ from contextlib import suppress
 from kernel.asking.conversation import SHOWN
 from kernel.document.escaping import to_json
 from kernel.document.model import Step
+from kernel.document.texts import reason
 from kernel.errors import FractalError
-from kernel.loop.criteria import reason
 from kernel.loop.hooks import FolderChanges, Proved
 from kernel.loop.proof import below
 from kernel.loop.run_context import Session

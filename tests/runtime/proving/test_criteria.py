@@ -14,8 +14,8 @@ import pytest
 from lanes import within
 from playing import boxed, put
 
+from kernel.document.texts import reason
 from kernel.errors import OperationFailed
-from kernel.loop.criteria import reason
 from kernel.loop.hooks import FolderChanges
 from kernel.tools.operations import OperationContext
 from runtime.proving.criteria import CriterionResult, check_criterion
