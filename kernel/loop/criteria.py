@@ -221,7 +221,7 @@ def _no_commands(session: Session) -> str:
     return "there is no tool 'bash' here, and a criterion runs no command without it" if hidden else ""
 
 
-def _not_granted(session: Session, criterion: Mapping[str, Any], asked: str = "") -> str:
+def _not_granted(session: Session, command: str, asked: str = "") -> str:
     """Why a command may not run as a criterion; "" if it may. It needs the approval of a step of bash.
 
     An approval of the checks is for those that were shown: `asked` is how the question showed this one.
@@ -229,10 +229,10 @@ def _not_granted(session: Session, criterion: Mapping[str, Any], asked: str = ""
     if why := _no_commands(session):
         return why
     bash = session.catalogue.tools.get("bash")
-    shown = (asked or str(criterion["run"])) in checks_of(session.doc)
+    shown = (asked or command) in checks_of(session.doc)
     if bash is None or (shown and session.doc.text(2, "checks").startswith(APPROVED)):
         return ""
-    effects, dangers = unapproved(session.run, bash, {"command": criterion["run"]})
+    effects, dangers = unapproved(session.run, bash, {"command": command})
     needs = "; ".join([*(f"it may {effect}" for effect in effects), *map(str, dangers)])
     return f"that needs a person's approval ({needs})" if needs else ""
 
@@ -246,7 +246,7 @@ async def _at_the_start(
     """
     if "same" in criterion:
         return True
-    if not proves(criterion) or ("run" in criterion and _not_granted(session, criterion)):
+    if not proves(criterion) or ("run" in criterion and _not_granted(session, criterion["run"])):
         return None
     notes = [note for fold in session.doc.section(2).folds for note in fold.notes if note.key == TRIED]
     for note in notes:
@@ -300,9 +300,9 @@ async def _now(session: Session, finding: Finding, since: FolderChanges | None) 
             context = replace(context, results=results_of(session, command))
         except (OperationFailed, DocumentError) as error:
             return False, str(error)
-        criterion = {"run": command}
-        if why := _not_granted(session, criterion, asked):
+        if why := _not_granted(session, command, asked):
             return None, f"not run: {why}"
+        criterion = {"run": command}
 
     def result_of(n: int) -> str | None:
         step = session.doc.steps.get(n)
