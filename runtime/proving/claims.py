@@ -12,7 +12,7 @@ from runtime.text.grounding import ungrounded
 
 LEAST = 3
 """Letters of a word in a name from which on it counts."""
-_FENCE = re.compile(r"(?ms)^ *(```|~~~).*?^ *\1[ `~]*$")
+_FENCES = ("```", "~~~")
 _MARKED = re.compile(r"`([^`\n]{1,300})`")
 _PATH = re.compile(r"[\"'“‘]((?:[\w.@+-]*/)+[\w.@+-]+)[\"'”’]")
 _PLACE = re.compile(r"^(?:\./)?(.*?)(?::\d+(?:[-:]\d+)?)?$")
@@ -35,7 +35,7 @@ def unsupported(answer: str, task: str, seen: Sequence[str]) -> list[str]:
     `seen` are the results of calls, and the names and texts of changed files. A single digit is no number.
     A name stands somewhere if each of its words does; a path only as a whole. Blocks of code are left out.
     """
-    answer = _FENCE.sub("", answer)
+    answer = _without_blocks(answer)
     sources = [task, *seen]
     known = "\n".join(sources)
     words = {hit[0].casefold() for hit in _WORD.finditer(known)}
@@ -54,6 +54,26 @@ def unsupported(answer: str, task: str, seen: Sequence[str]) -> list[str]:
     rest = _PATH.sub(" ", _MARKED.sub(" ", answer))
     loose = (f"0{each}" if each.startswith(".") else each for each in ungrounded(rest, sources))
     return list(dict.fromkeys([*found, *loose]))
+
+
+def _without_blocks(text: str) -> str:
+    """A text without its blocks of code. A fence that is never closed opens none."""
+    lines = text.split("\n")
+    last = {fence: at for at, line in enumerate(lines) for fence in _FENCES if _closes(line, fence)}
+    kept: list[str] = []
+    fence = ""
+    for at, line in enumerate(lines):
+        if fence:
+            fence = "" if _closes(line, fence) else fence
+        elif last.get(begun := line.lstrip(" ")[:3], 0) > at:
+            fence = begun
+        else:
+            kept.append(line)
+    return "\n".join(kept)
+
+
+def _closes(line: str, fence: str) -> bool:
+    return line.lstrip(" ").startswith(fence) and not line.strip(" `~")
 
 
 def claims_tests(answer: str) -> bool:
