@@ -95,7 +95,7 @@ def turn_in(text: str, tools: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _marked(text: str) -> list[str]:
-    """The objects between `<tool_call>` and `</tool_call>`; each mark is read once, however many never close."""
+    """The objects between `<tool_call>` and `</tool_call>`; each mark is read once."""
     found: list[str] = []
     start = 0
     for mark in _MARK.finditer(text):

@@ -20,6 +20,16 @@ _WORD = re.compile(r"\w+")
 _ABSENT = re.compile(
     r"(?i)\b(?:no|zero|0|without(?: any)?) (?:\w+ )?(?:failures?|errors?|regressions?|warnings?)\b"
 )
+_BESIDE = (
+    r"(?:data(?:set)?s?|fixtures?|inputs?|outputs?|values?|names?|folders?|director(?:y|ies)|environments?|databases?"
+    r"|servers?|set-?ups?|plans?|pages?|documents?|descriptions?|comments?|configurations?|examples?)"
+)
+"""What may be in order beside tests without one that passes: `test data`, `the names of the tests`."""
+_NO_CLAIM = re.compile(
+    rf"(?i)\b(?:tests?|test ?suites?|suite|specs?)[ -]{_BESIDE}\b"
+    rf"|\b{_BESIDE} (?:of|for|in|from) (?:\w+ )?(?:tests?|suite|specs?)\b"
+    r"|\bok (?:to|for|as|with|by)\b|\bspec (?:is|was|looks|seems) (?:now )?ok\b"
+)
 _TESTS = re.compile(r"(?i)\b(?:tests?|test ?suites?|suite|specs?|pytest|unittest|jest|vitest|ctest)\b")
 _PASS = re.compile(r"(?i)\b(?:pass|passes|passed|passing|green|succeeds?|succeeded|ok)\b")
 _UNLESS = re.compile(
@@ -78,7 +88,7 @@ def _closes(line: str, fence: str) -> bool:
 
 def claims_tests(answer: str) -> bool:
     """Whether an answer says that tests pass, in a sentence without a condition or a negation."""
-    text = _ABSENT.sub(" ", answer)
+    text = _NO_CLAIM.sub(" ", _ABSENT.sub(" ", answer))
     if _PLAINLY.search(text):
         return True
     return any(

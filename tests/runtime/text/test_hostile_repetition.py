@@ -22,7 +22,22 @@ from runtime.safety.guard import Guard
 from runtime.text.grounding import grounded
 
 SIZE = 400_000
-OPENERS = ("\n", " ", "a", "1", "*", "* ", "(\n", "A ", "`a", "'a/", "```", "```a\n", "~~~ a\n", "<tool_call>{")
+OPENERS = (
+    "\n",
+    " ",
+    "a",
+    "1",
+    "*",
+    "* ",
+    "(\n",
+    "A ",
+    "`a",
+    "'a/",
+    "```",
+    "```a\n",
+    "~~~ a\n",
+    "<tool_call>{",
+)
 
 
 def grounded_in_nothing(text: str) -> bool:
