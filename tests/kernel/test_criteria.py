@@ -79,6 +79,32 @@ def test_evidence_has_the_end_of_a_failing_command(check: Check) -> None:
     assert len(check({"run": "seq 1 2000; echo decisive"}).note) < 310
 
 
+WARNED = "...\n=== warnings summary ===\n" + "a.py:1: UserWarning: old\n" * 40
+COUNTED = "=== 3 passed, 40 warnings in 0.03s ==="
+
+
+@pytest.mark.parametrize("printed", [f"{WARNED}{COUNTED}", f"{COUNTED}\n{WARNED}"])
+def test_evidence_of_a_long_test_run_is_the_line_that_counts(
+    check: Check, folder: Path, printed: str
+) -> None:
+    put(folder, "printed.txt", printed)
+    assert check({"run": "cat printed.txt"}).note.endswith("sandbox: 3 passed, 40 warnings in 0.03s")
+
+
+def test_evidence_of_a_long_test_run_that_failed_has_the_line_that_counts_too(
+    check: Check, folder: Path
+) -> None:
+    put(
+        folder,
+        "printed.txt",
+        "Ran 12 tests in 0.2s\n\nFAILED (errors=1)\n" + "a.py:1: UserWarning: old\n" * 400,
+    )
+    note = check({"run": "cat printed.txt; echo the end; exit 1"}).note
+    assert "Ran 12 tests in 0.2s\n" in note
+    assert note.endswith("UserWarning: old\nthe end")
+    assert len(note) < 2_600
+
+
 def test_command_that_times_out_fails(check: Check) -> None:
     verdict = check({"run": "echo begun; sleep 69.07"}, timeout=0.5)
     assert verdict == CriterionResult(False, "stopped after 0.5 s, without a sandbox: begun")
