@@ -274,8 +274,16 @@ def turn_prompt(session: Session, responder: Responder, kept: Mapping[str, str] 
         place=lambda path: session.run.shown(session.run.artifacts.parent / path),
         window=responder.window,
         may_split=not session.atomic,
+        enclosed=_enclosed(session),
     )
     return conversation(session.doc, sources)
+
+
+def _enclosed(session: Session) -> str:
+    """What a command lacks in the sandbox; "" without one."""
+    if session.run.sandbox.mode == "off":
+        return ""
+    return "/tmp starts empty" if session.run.policy.network else "no network, /tmp starts empty"
 
 
 def converses(responder: Responder | None) -> bool:
