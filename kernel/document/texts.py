@@ -22,9 +22,12 @@ _ESCAPES = re.compile(
 """What tells a terminal to colour text, to move the cursor, or to name its window."""
 _CUT = re.compile(r"\n\[… (\d{1,12}) characters cut(?:; whole in [^\n]{1,300})? …\]\n")
 _COUNTS = re.compile(
-    r"(?m)^.*\b\d+ (?:passed|passing|pass|failed|failing|failures?|errors?)\b.*$|^Ran \d+ tests? in .*$"
+    r"(?m)^.*\b\d+ (?:passed|passing|failed|failing|failures?|errors?)\b.*$|^Ran \d+ tests? in .*$"
+    r"|^[#ℹ] (?:pass|fail) \d+$|^(?:ok|FAIL)[ \t]+\S+[ \t]+[\d.]+s$"
 )
-"""The line of a test run that says how many tests did what."""
+"""The line of a test run that says how many tests did what, or that those of a package pass."""
+COUNTED = 8
+"""Most of such lines that are shown, of several runs."""
 _LONE_RETURN = re.compile(r"\r(?!\n)")
 
 
@@ -84,13 +87,13 @@ def cut(text: str, limit: int, where: str, *, head: float = 1 / 3) -> str:
 def outcome(text: str, limit: int, *, passed: bool) -> str:
     """At most `limit` characters of what a command printed, mostly its tail.
 
-    Of a long test run the line that counts is shown, wherever it stands; of one that passed, only that line.
+    Of a long test run the lines that count are shown, wherever they stand; of one that passed, only these.
     """
     if len(text) <= limit:
         return text
-    counted = "".join(_COUNTS.findall(text)[-1:]).strip(" =")[: limit // 2]
+    counted = "\n".join(_COUNTS.findall(text)[-COUNTED:])[: limit // 2]
     if counted and passed:
-        return counted
+        return f"[…]\n{counted}"
     shown = cut(text, limit - len(counted) - 1, "", head=0.2)
     return shown if counted in shown else f"{counted}\n{shown}"
 
