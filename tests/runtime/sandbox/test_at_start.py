@@ -476,6 +476,16 @@ def test_what_lies_among_the_copies_and_is_none_keeps_no_other_from_being_swept(
     assert not list((tmp_path / "other").iterdir())
 
 
+def test_what_is_none_of_the_copies_is_told_when_a_run_is_taken_up(play: Play, tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    run = play(doing(bash("echo now > a.txt")))
+    stray = put(copies(run.fractal.snapshots(work).home), "notes.txt", "mine")
+    asyncio.run(run.fractal.resume(run.result.run))
+    warned = [each.data["message"] for each in run.events if each.kind == "warning"]
+    assert any(str(stray) in message for message in warned)
+    assert stray.read_text("utf-8") == "mine"
+
+
 KILLED = """
 import asyncio, sys
 from pathlib import Path
