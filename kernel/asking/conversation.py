@@ -115,6 +115,7 @@ class Sources:
     place: Callable[[str], str]  # where a model can read such a file
     window: int  # tokens
     may_split: bool = True
+    enclosed: str = ""  # what commands lack here, such as the network
 
 
 def result_limit(window: int) -> int:
@@ -166,7 +167,8 @@ def conversation(document: Document, sources: Sources) -> Prompt:
     system = catalogue.text("phases/turn.base.md", drafted=drafted(document)).strip() or preamble(pattern)
     phase = catalogue.text("phases/turn.md", drafted=drafted(document)).strip() or section(pattern, "turn")
     index = document.text(1, INDEX)
-    tools = tuple(declared(catalogue, sources.may_split, result_limit(sources.window)))
+    limit = result_limit(sources.window)
+    tools = tuple(declared(catalogue, sources.may_split, limit, sources.enclosed))
     schemas = sum(count(native.rendered(tool)) for tool in tools)
     room = int(sources.window * FIRST) - count(system) - count(phase) - schemas
     parts = _fitted(list(_first_parts(document, sources)), room, document, sources)
@@ -183,13 +185,15 @@ def conversation(document: Document, sources: Sources) -> Prompt:
     return Prompt(system, "", tuple(sizes), tools, tuple(messages))
 
 
-def declared(catalogue: Catalogue, may_split: bool, limit: int) -> list[native.Schema]:
-    """The schemas of the calls of every turn; they never change within a run."""
+def declared(catalogue: Catalogue, may_split: bool, limit: int, enclosed: str = "") -> list[native.Schema]:
+    """The schemas of the calls of every turn, the same for a whole run. `enclosed` is what commands lack."""
     found: list[native.Schema] = []
     for name, args in HANDS.items():
         tool = catalogue.tools.get(name)
         if tool and tool.run:
-            found.append(native.schema_of(tool, args, _LINES.get(name, "").format(f"{limit:,}")))
+            line = _LINES.get(name, "").format(f"{limit:,}") or tool.description
+            lacks = f" ({enclosed})" if enclosed and "shell" in tool.effects else ""
+            found.append(native.schema_of(tool, args, line + lacks))
     found += [
         native.call_schema(name, *parts) for name, parts in _CALLS.items() if may_split or name != SUBTASK
     ]

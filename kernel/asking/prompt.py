@@ -22,7 +22,8 @@ from kernel.tools.tool import Catalogue, preamble, section
 
 LEAST_CHARS = 60
 """Minimum characters of a cut text; without room for them it is omitted."""
-_UNRULY = re.compile(r"(?:^|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029])\s*(?:#|```|~~~|<[!?/A-Za-z])")
+_BREAK = r"\n\r\v\f\x1c-\x1e\x85\u2028\u2029"
+_UNRULY = re.compile(rf"(?:^|[{_BREAK}])[^\S{_BREAK}]*(?:#|```|~~~|<[!?/A-Za-z])")
 """Text that looks like a heading, a fence, or HTML that could hide what follows."""
 
 Count = Callable[[str], int]
