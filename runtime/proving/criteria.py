@@ -8,16 +8,15 @@ from typing import Any, NamedTuple
 
 from kernel import FractalError, OperationContext
 from kernel.document.escaping import to_json
-from kernel.document.texts import cut, neutralise
+from kernel.document.texts import neutralise
 from kernel.errors import ConfigurationError, OperationFailed, explained
 from kernel.loop.hooks import Check, FolderChanges
 from runtime.secrets.redaction import redact
+from runtime.text.outcomes import outcome
 from runtime.text.searching import search
 
 SEARCHED = 1_000_000
 """Characters of a text that are searched for a pattern."""
-PASSED_TAIL, FAILED_TAIL = 250, 2_500
-"""Characters of a command's output that are kept, mostly its tail."""
 _NAMED = 5
 
 
@@ -75,8 +74,7 @@ async def _run(command: str, context: OperationContext) -> CriterionResult:
     ended = f"stopped after {context.timeout:g} s" if ran.timed_out else f"exit {ran.exit}"
     if ran.mode == "off":
         ended += ", without a sandbox"
-    printed = redact(ran.shown).strip()
-    printed = cut(printed, PASSED_TAIL if passed else FAILED_TAIL, "", head=0.2)
+    printed = outcome(redact(ran.shown).strip(), passed=passed)
     return CriterionResult(passed, f"{ended}: {printed}" if printed else ended)
 
 

@@ -32,6 +32,7 @@ from runtime.sandbox.sandbox import entries_inside
 from runtime.sandbox.tests_by_name import is_test
 from runtime.sandbox.trees import State, is_folder
 from runtime.secrets.redaction import redact
+from runtime.text.outcomes import outcome
 
 if TYPE_CHECKING:
     from runtime.sandbox.snapshot import Snapshots
@@ -107,7 +108,8 @@ class AtStart:
                 shown = trial.ran or not trial.note
                 said = f"exit {trial.exit}" if shown else trial.note
                 after = (trial.ran and trial.exit == 0) if shown else None
-                finding = replace(finding, after=after, note=f"{said}: {trial.output}")
+                printed = outcome(trial.output, passed=bool(after)) if trial.ran else trial.output
+                finding = replace(finding, after=after, note=f"{said}: {printed}")
         if not finding.starts:
             return finding
         trial = await self.try_at_start(run, command, context, tests=not keeps, seconds=context.timeout)

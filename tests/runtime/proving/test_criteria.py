@@ -18,11 +18,8 @@ from kernel.document.texts import reason
 from kernel.errors import OperationFailed
 from kernel.loop.hooks import FolderChanges
 from kernel.tools.operations import OperationContext
-<<<<<<< HEAD:tests/runtime/proving/test_criteria.py
 from runtime.proving.criteria import CriterionResult, check_criterion
-=======
 from runtime.proving.suites import counts
->>>>>>> main:tests/kernel/test_criteria.py
 from runtime.sandbox.sandbox import Sandbox
 from runtime.text.searching import search
 
