@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -19,7 +16,6 @@ from runtime.catalogue.catalogue import Catalogue
 BY_DAY, BY_NIGHT = 150, 2_000
 SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
 CATALOGUE = Catalogue([shipped_system()])
-PHASES = ("do", "check")
 SAID = "HOSTILE"
 """A word that every hostile line contains, and nothing else."""
 OURS = {
@@ -28,8 +24,6 @@ OURS = {
     "Said by a person to the whole run",
     "Plan",
     "Steps",
-    "Success",
-    "Context",
     "Learned before",
     "Refused",
     "Evidence (runtime)",
@@ -69,8 +63,8 @@ HOSTILE = st.tuples(st.lists(_LINES, min_size=1, max_size=6), st.integers(1, 40)
 
 
 @st.composite
-def asks(draw: st.DrawFn) -> tuple[Document, str, Mapping[str, Any]]:
-    """A document with foreign text in every part, and the ask of one phase."""
+def asks(draw: st.DrawFn) -> tuple[Document, list[tuple[str, str]]]:
+    """A document with foreign text in every part, and replies that were refused."""
     reads = draw(st.integers(1, 70))
     texts = draw(st.lists(HOSTILE, min_size=1, max_size=4))
     ask_for = reads + 1
@@ -119,8 +113,7 @@ def asks(draw: st.DrawFn) -> tuple[Document, str, Mapping[str, Any]]:
         4: Section(notes=recorded),
     }
     refused = [(other(), f"line 3: not JSON, here: {other()}")] if draw(st.booleans()) else []
-    phase = draw(st.sampled_from(PHASES))
-    return Document(meta, sections), phase, {"step": ask_for, "refused": refused}
+    return Document(meta, sections), refused
 
 
 def outside(prompt: str) -> str:
@@ -129,9 +122,9 @@ def outside(prompt: str) -> str:
     return "\n".join(each.content for each in shown)
 
 
-def holds(drawn: tuple[Document, str, Mapping[str, Any]]) -> None:
-    document, phase, options = drawn
-    prompt = assemble(document, phase, CATALOGUE, estimate_tokens, **options).user
+def holds(drawn: tuple[Document, list[tuple[str, str]]]) -> None:
+    document, refused = drawn
+    prompt = assemble(document, CATALOGUE, estimate_tokens, refused).user
     tokens = MarkdownIt("commonmark").parse(prompt)
     assert SAID not in outside(prompt)
     titles = [tokens[at + 1].content for at, token in enumerate(tokens) if token.type == "heading_open"]

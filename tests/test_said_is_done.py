@@ -162,7 +162,7 @@ def test_a_step_sees_the_results_of_all_steps_before_it(play: Play, between: dic
     prompts: list[str] = []
 
     def answers(ask: Ask) -> Any:
-        if ask.phase == "do":
+        if ask.part == "do":
             prompts.append(prompt_text(ask))
             return {"tool": "write", "args": {"path": "c.md", "content": "c"}}
         first = write("a.md", "the first is " + "long " * 60)
@@ -279,7 +279,7 @@ def test_a_turn_gives_the_subtask_that_a_draft_of_a_phase_demands(work: Path, na
     def answers(ask: Ask) -> Any:
         if ask.phase == "check":
             return ACCEPT
-        if ask.phase == "do":
+        if ask.part == "do":
             tried.append(ask.system)
             return {"tool": "write", "args": {"path": "b.txt", "content": "b"}}
         if ask.phase == "work":

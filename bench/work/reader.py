@@ -73,7 +73,7 @@ class Reader:
     def __call__(self, ask: Ask) -> str:
         """The reply to an ask of Fractal."""
         move = self.job.policy(prompt_text(ask))
-        match ask.phase:
+        match ask.part:
             case "do":
                 return self.written(self._call(ask, move))
             case "check":

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, cast
@@ -18,6 +18,7 @@ from typing import Any, cast
 from kernel.asking import native
 from kernel.asking.messages import fenced, text_of
 from kernel.asking.prompt import FOLDER, GUIDANCE, NOT_YET, TRIED, Prompt, cap, drafted
+from kernel.asking.responder import DO
 from kernel.asking.turn import ASK, CANNOT, DONE, PLAN, SUBTASK, USE
 from kernel.document.escaping import to_json
 from kernel.document.model import Document, Note, Step
@@ -51,6 +52,8 @@ FOLD_AT = 0.6
 """The share of the window that a conversation fills before the oldest results are folded. Source: turn.md."""
 FIRST = 0.5
 """The share of the window that the conversation may fill before its first turn."""
+AROUND = 16
+"""Steps before one of a plan that its own turn sees, if it builds on them."""
 INDEX_TOKENS = 150
 """Maximum tokens of the index of what `use` reaches. Source: turn.md, "Tools"."""
 INDEX_HEAD = "Tools for `use`: "
@@ -150,8 +153,11 @@ def notes_of(document: Document, turn: int, number: int = 3) -> dict[str, Note]:
     return {note.key: note for note in document.section(number).notes if turn_named(note) == turn}
 
 
-def conversation(document: Document, sources: Sources) -> Prompt:
-    """The conversation up to the next turn, and the tokens of its parts."""
+def conversation(document: Document, sources: Sources, step: int = 0) -> Prompt:
+    """The conversation up to the next turn, and the tokens of its parts.
+
+    `step` binds the turn to the call of this step of a plan: it sees what the step builds on.
+    """
     catalogue, count = sources.catalogue, sources.count
     pattern = catalogue.text("pattern.md", drafted=drafted(document))
     system = catalogue.text("phases/turn.base.md", drafted=drafted(document)).strip() or preamble(pattern)
@@ -163,9 +169,10 @@ def conversation(document: Document, sources: Sources) -> Prompt:
     parts = _fitted(list(_first_parts(document, sources)), room, document, sources)
     first = "\n\n".join(filter(None, [phase, *(text for _, text in parts)]))
     messages: list[Message] = [{"role": "system", "content": system}, {"role": "user", "content": first}]
-    fixed = count(system) + count(first) + schemas
+    last: list[Message] = [{"role": "user", "content": _bound(document, catalogue, step)}] if step else []
+    fixed = count(system) + count(first) + schemas + sum(count(text_of(message)) for message in last)
     room = int(sources.window * FOLD_AT) - fixed
-    turns = _turns(document, sources, room)
+    turns = [*_turns(document, sources, room, step), *last]
     messages += turns
     sizes = [("base", count(system)), ("phase", count(phase)), ("tools", count(index))]
     sizes += [("schemas", schemas)]
@@ -331,7 +338,32 @@ class _Exchange:
         return [*found, *([{"role": "user", "content": self.after}] if self.after else [])]
 
 
-def _turns(document: Document, sources: Sources, room: int) -> list[Message]:
+def _bound(document: Document, catalogue: Catalogue, n: int) -> str:
+    """The message that asks for the call of one step of a plan."""
+    step = document.planned[n]
+    pattern = catalogue.text("pattern.md", drafted=drafted(document))
+    how = catalogue.text("phases/do.md", drafted=drafted(document)).strip() or section(pattern, DO)
+    call = step.tool if step.tool in HANDS else f"{USE} with tool {step.tool}"
+    parts = [how, _titled("Plan", document.text(2, "approach")), _titled(f"Step {n}: {call}", step.what)]
+    if tool := catalogue.tools.get(step.tool):
+        parts.append(guidance_of(tool))
+        if tool.changes(step.args):  # its output has to meet the success criteria
+            parts.append(_titled("Success", document.text(2, "success criteria")))
+    _, heard = heard_by(document)
+    parts.append(_said(said_in(document)[heard:], _to_whom(document)))  # such as an answer to this step
+    return "\n\n".join(filter(None, parts))
+
+
+def _shown_to(document: Document, n: int) -> set[int]:
+    """The steps that the turn of step `n` sees: those that it needs, and the last ones that it builds on.
+
+    The state of a step beside it would make the prompt depend on timing. All steps of a long plan would make
+    the total size of the prompts quadratic in their number.
+    """
+    return {*document.planned[n].needs, *document.before(n, n - AROUND)}
+
+
+def _turns(document: Document, sources: Sources, room: int, step: int) -> list[Message]:
     """The messages of the turns so far. The oldest are folded when all together need more than `room` tokens.
 
     Half of those that are whole are folded at once, so that the beginning stays the same for many turns. The
@@ -339,7 +371,8 @@ def _turns(document: Document, sources: Sources, room: int) -> list[Message]:
     """
     first_planned = int(document.meta.extra.get("planned_after", 0))  # a whole plan is turn 0
     numbers = sorted(range(last_turn(document) + 1), key=lambda n: n or first_planned + 0.5)
-    exchanges = [each for turn in numbers if (each := _exchange(document, turn, sources))]
+    shown = _shown_to(document, step) if step else document.planned.keys()
+    exchanges = [each for turn in numbers if (each := _exchange(document, turn, sources, shown))]
     whole, short = (
         [sum(sources.count(text_of(each)) for each in one.messages(folded)) for one in exchanges]
         for folded in (False, True)
@@ -351,9 +384,13 @@ def _turns(document: Document, sources: Sources, room: int) -> list[Message]:
     return [message for at, each in enumerate(exchanges) for message in each.messages(at < first)]
 
 
-def _exchange(document: Document, turn: int, sources: Sources) -> _Exchange | None:
+def _exchange(
+    document: Document, turn: int, sources: Sources, shown: Collection[int]
+) -> _Exchange | None:
+    """A turn with those of its steps that are `shown`."""
     notes = notes_of(document, turn) if turn else {}
-    decided = [(n, planned) for n, planned in document.planned.items() if turn_of(planned) == turn]
+    planned_here = [(n, each) for n, each in document.planned.items() if turn_of(each) == turn]
+    decided = [(n, planned) for n, planned in planned_here if n in shown]
     steps = [document.steps.get(n, planned) for n, planned in decided]
     limit = _limit(steps, sources)
     calls: list[tuple[str, str, Any]] = []

@@ -1,4 +1,4 @@
-"""Assembles the prompt of one phase: base, the phase's instructions, the form of the reply, and the work.
+"""Assembles the prompt of a judge: base, the instructions of CHECK, the form of the reply, and the work.
 
 A prompt is derived from the document and the instruction files alone, so that it is the same after a crash.
 It contains no time, remaining budget or state of other loops.
@@ -183,18 +183,12 @@ RECORDED = ("evidence", "changes", "diff", "look")
 """The notes of §4 that the kernel writes before CHECK is asked."""
 CONTEXT = 3000
 """Tokens of work context of a loop whose document states none."""
-DO_RESULT_CHARS = 2400
-"""Maximum characters of an earlier result in DO. Source: prompts.md's harness."""
+MOST_RESULT_CHARS = 2400
+"""Maximum characters of a result in CHECK."""
 CHECK_RESULT_CHARS = 500
 """Minimum characters of a result in CHECK: 500 lost nothing relevant. Source: prompts.md."""
 ARGUMENT_CHARS = 160
 """Maximum characters of an argument in the log of steps."""
-NEEDED_CHARS = 800
-"""The same for a step that the current one needs."""
-AROUND = 16
-"""Steps shown before the current one in DO; half as many are shown after it."""
-FAR_CHARS = 600
-"""Maximum characters of a result that DO shows of a step that the current one needs by others only."""
 ASKED_CHARS = 600
 """Maximum characters of the original task that is shown beside the resolved one."""
 LEAST_TASK = 200
@@ -231,28 +225,19 @@ class Prompt:
 
 
 def assemble(
-    document: Document,
-    phase: str,
-    catalogue: Catalogue,
-    count: Count,
-    *,
-    step: int = 0,
-    refused: Sequence[tuple[str, str]] = (),
+    document: Document, catalogue: Catalogue, count: Count, refused: Sequence[tuple[str, str]] = ()
 ) -> Prompt:
-    """The prompt of a described step (`do`) or a judge (`check`).
-
-    `refused` contains earlier invalid replies with the reasons.
-    """
+    """The prompt of a judge. `refused` contains earlier invalid replies with the reasons."""
     context = int(document.meta.budget.get("context", CONTEXT))
-    named = [("base", base(document, catalogue)), ("phase", instructions(document, phase, catalogue))]
-    named.append(("form", f"{FORM}{form(document, phase, catalogue)}"))
+    named = [("base", base(document, catalogue)), ("phase", instructions(document, "check", catalogue))]
+    named.append(("form", f"{FORM}{form(document, 'check', catalogue)}"))
     system = "\n\n".join(text for _, text in named)
-    pieces = work(document, phase, catalogue, step=step)
-    example = catalogue.text(f"phases/{phase}.example.md", drafted=drafted(document)) if refused else ""
+    pieces = work(document)
+    example = catalogue.text("phases/check.example.md", drafted=drafted(document)) if refused else ""
     pieces += [_refused(reply, why, example) for reply, why in refused]
     pieces = fit(pieces, context, count)
     parts = [(name, count(text)) for name, text in named]
-    parts += [(f"work: {piece.title or 'document'}", count(piece.render())) for piece in pieces]
+    parts += [(f"work: {piece.title}", count(piece.render())) for piece in pieces]
     return Prompt(system, joined(pieces), tuple(parts))
 
 
@@ -283,45 +268,28 @@ def form(document: Document, phase: str, catalogue: Catalogue) -> str:
 
 
 def instructions(document: Document, phase: str, catalogue: Catalogue) -> str:
-    """The section of the phase in the loop's own tool, else the phase's file, else pattern.md's section."""
+    """The section of CHECK in the loop's own tool, else the phase's file, else pattern.md's section."""
     tool = catalogue.tools.get(document.meta.type)
-    if tool and tool.guided and phase in ("do", "check"):
-        own = tool.section(phase)
-        if own:
-            return f"# {phase.upper()} ({tool.name})\n{own}"
+    if phase == "check" and tool and tool.guided and (own := tool.section(phase)):
+        return f"# CHECK ({tool.name})\n{own}"
     text = catalogue.text(f"phases/{phase}.md", drafted=drafted(document))
     pattern = catalogue.text("pattern.md", drafted=drafted(document))
     return text or section(pattern, phase)
 
 
-def work(document: Document, phase: str, catalogue: Catalogue, *, step: int = 0) -> list[Piece]:
-    """The sections of the document that a described step (`do`) or a judge (`check`) reads, in order."""
+def work(document: Document) -> list[Piece]:
+    """The sections of the document that a judge reads, in order."""
     path = f"{document.meta.id}.md"
     pieces = [Piece("Task", _task(document), path, fixed=True, least=LEAST_TASK)]
     pieces += _said(document)
     pieces.append(Piece("Plan", (Part(document.text(2, "approach")),), path))
-    limit = DO_RESULT_CHARS if phase == "do" else _check_chars(document)
-    pieces.append(Piece("Steps", tuple(_log(document, limit, step)), path))
+    pieces.append(Piece("Steps", tuple(_log(document)), path))
     ends = [note for note in document.section(3).notes if note.key in ("result", "stopped")]
     pieces += [_data(f"{note.key.capitalize()} (as DO says)", note.text, path) for note in ends]
-    if phase == "check":
-        pieces += [_learned(fold, "Learned before", path) for fold in document.section(2).folds]
-        evidence = [note for note in document.section(4).notes if note.key in RECORDED]
-        pieces += [_data(f"{note.key.capitalize()} (runtime)", note.text, path) for note in evidence]
-        return [piece for piece in pieces if piece.render()]
-    pieces += _contexts(document)
-    tool = catalogue.tools.get(document.planned[step].tool)
-    if tool:
-        pieces += [_sentence(f"Tool: {_line(tool.line)}"), Piece("", (Part(tool.body.strip()),))]
-    if tool and tool.changes(document.planned[step].args):  # its output has to meet the success criteria
-        pieces.append(Piece("Success", (Part(document.text(2, "success criteria")),), path))
-        pieces += _guide(document, catalogue)
+    pieces += [_learned(fold, "Learned before", path) for fold in document.section(2).folds]
+    evidence = [note for note in document.section(4).notes if note.key in RECORDED]
+    pieces += [_data(f"{note.key.capitalize()} (runtime)", note.text, path) for note in evidence]
     return [piece for piece in pieces if piece.render()]
-
-
-def _sentence(text: str) -> Piece:
-    """A sentence written by the kernel."""
-    return Piece("", (Part(text),), fixed=True)
 
 
 def _data(title: str, text: str, whole: str = "", head: float = 1 / 3) -> Piece:
@@ -362,26 +330,9 @@ def _said(document: Document) -> list[Piece]:
     return [Piece(title, tuple(parts), fixed=True)]
 
 
-def _contexts(document: Document) -> list[Piece]:
-    """The facts, and what was given: what a run finds by itself would be most of the prompt for one call."""
-    offered = [note for note in document.section(1).notes if note.key in ("context", BACKGROUND)]
-    return [*_facts(document), *(_context(note) for note in offered if not found_by_itself(note.source))]
-
-
 def fact_line(note: Note) -> str:
     """A fact of UNDERSTAND with its source, as prompts show it."""
     return f"- {note.text}" + (f" ({note.source})" if note.source else "")
-
-
-def _facts(document: Document) -> list[Piece]:
-    """The facts that UNDERSTAND chose, if there are any."""
-    lines = [fact_line(note) for note in document.section(1).notes if note.key == "fact"]
-    return [_data("Context", "\n".join(lines))] if lines else []
-
-
-def _context(note: Note) -> Piece:
-    title = f"Context from {note.source}" if note.source else "Context"
-    return _data(f"{title} (names, bytes)" if note.source == FOLDER else title, note.text, note.source)
 
 
 def _learned(fold: Fold, title: str, whole: str = "") -> Piece:
@@ -394,90 +345,37 @@ def _learned(fold: Fold, title: str, whole: str = "") -> Piece:
     return _data(title, "\n".join(lines), whole)
 
 
-def _guide(document: Document, catalogue: Catalogue) -> list[Piece]:
-    """The text of the loop's own tool outside of its phase sections, or the body of its SKILL.md."""
-    tool = catalogue.tools.get(document.meta.type)
-    if not tool or not tool.guided:
-        return []
-    if not tool.skill:
-        where = f"tools/{tool.path.parent.name}/{tool.path.name}"
-        return [Piece(f"About {tool.name}", (Part(tool.preface),), where)]
-    text = _data(f"Guidance from the skill {tool.name}", tool.preface, str(tool.path.absolute()), head=0.7)
-    return [Piece("", (Part(tool.beside),)), text]
-
-
 def _check_chars(document: Document) -> int:
     """Characters of each result in CHECK: more than the minimum if few results share the context."""
     results = sum(step.result is not None for step in document.steps.values())
     context = int(document.meta.budget.get("context", 3000))
-    return min(max(CHECK_RESULT_CHARS, 3 * context // 2 // max(results, 1)), DO_RESULT_CHARS)
+    return min(max(CHECK_RESULT_CHARS, 3 * context // 2 // max(results, 1)), MOST_RESULT_CHARS)
 
 
-def _log(document: Document, limit: int, now: int) -> list[Part]:
-    """The steps with their results: all in CHECK; in DO those that the current step builds on.
-
-    The state of a parallel step would make the prompt depend on timing. All steps with all results would make
-    the total size of the prompts quadratic in the number of steps.
-    """
-    shown = _near(document, now) if now else list(document.planned)
-    ended = before(document, now, min(shown)) if now else set(shown)
+def _log(document: Document) -> list[Part]:
+    """The steps with their results."""
+    limit = _check_chars(document)
     parts: list[Part] = []
-    last = 0
-    for n in shown:
-        if last and n > last + 1:
-            parts.append(Part("", "- …"))
-        last, planned = n, document.planned[n]
-        step = document.steps.get(n, planned) if n in ended else planned
-        if n == now:
-            parts.append(Part("", f"- NOW {n}. {planned.tool}: {_line(planned.what)}", first=True))
-            continue
-        needed = n in document.planned[now].needs if now else False
-        near = needed or not now
-        chars = NEEDED_CHARS if needed else ARGUMENT_CHARS
-        shows = n in ended and bool(step.result)
+    for n, planned in document.planned.items():
+        step = document.steps.get(n, planned)
         # the planned call, without inserted results; arguments chosen by a model are shown as data
-        asked = planned.args is None and step.args is not None and (shows or near)
-        lead = f"- {n}. {planned.tool if asked else _call(planned, chars)}"
-        lead += f" → {step.state}" if n in ended else ""
+        asked = planned.args is None and step.args is not None
+        lead = f"- {n}. {planned.tool if asked else _call(planned)} → {step.state}"
         lead += f" [{step.evidence['now']}]" if "now" in step.evidence else ""  # of its state machine
-        shown_texts: list[str] = []
-        if asked:
-            shown_texts.append(f"{to_json(redacted(_short(step.args or {}, chars), redact))} →")
-        whole = ""
-        if shows:
-            whole = step.evidence.get("whole", step.link)
-            shown_texts.append(cut(step.result or "", limit if near else FAR_CHARS, whole))
-        parts.append(Part("\n".join(shown_texts), lead, data=bool(shown_texts), whole=whole))
-    if shown and (left := len(document.planned) - len(shown)):
-        parts.append(Part(f"({left} steps of the plan are not shown)"))
+        texts = [f"{to_json(redacted(_short(step.args or {}), redact))} →"] if asked else []
+        whole = step.evidence.get("whole", step.link) if step.result else ""
+        texts += [cut(step.result, limit, whole)] if step.result else []
+        parts.append(Part("\n".join(texts), lead, data=bool(texts), whole=whole))
     return parts
 
 
-def _near(document: Document, now: int) -> list[int]:
-    """The steps shown in the ask of step `now`: those around it and those that it needs."""
-    planned = document.planned
-    around = (n for n in range(now - AROUND, now + AROUND // 2) if n in planned)
-    return sorted({*around, *(need for need in planned[now].needs if need in planned), now})
-
-
-def before(document: Document, now: int, lowest: int = 1) -> set[int]:
-    """The steps from `lowest` on that step `now` depends on, directly or not. All of them have ended."""
-    found: set[int] = set()
-    new = {now}
-    while new:
-        needs = {need for n in new if n in document.planned for need in document.planned[n].needs}
-        new = {need for need in needs - found if need >= lowest}
-        found |= new
-    return found
-
-
-def _call(step: Step, limit: int) -> str:
+def _call(step: Step) -> str:
     if step.args is None:
         return f"{step.tool or 'subtask'}: {_line(step.what)}"
-    return f"{step.tool} {to_json(_short(redacted(dict(step.args), redact), limit))}"
+    return f"{step.tool} {to_json(_short(redacted(dict(step.args), redact)))}"
 
 
-def _short(args: Mapping[str, Any], limit: int) -> dict[str, Any]:
+def _short(args: Mapping[str, Any], limit: int = ARGUMENT_CHARS) -> dict[str, Any]:
     """The arguments with long ones cut."""
     short: dict[str, Any] = {}
     for key, value in args.items():

@@ -12,7 +12,7 @@ from typing import Any
 
 from kernel.asking.conversation import by_turns, last_turn
 from kernel.asking.prompt import Prompt, assemble
-from kernel.asking.responder import Questioner, estimate_tokens
+from kernel.asking.responder import DO, Questioner
 from kernel.asking.turn import TURN
 from kernel.document.model import Document, Note
 from kernel.errors import Exit, LimitReached, UsageError
@@ -178,7 +178,7 @@ def next_prompt(session: Session, step: int = 0) -> tuple[str, Prompt]:
                 prepare(session, responder, lambda name, text: kept.setdefault(name, text) and name)
             return TURN, turn_prompt(session, responder, kept)
     session.offer_context()
-    if phase == "do":
+    if phase == DO:
         asked = [n for n, planned in session.doc.planned.items() if planned.args is None and planned.tool]
         open_ = [n for n in asked if not session.doc.steps.get(n, session.doc.planned[n]).ended]
         if not (step or open_):
@@ -187,11 +187,12 @@ def next_prompt(session: Session, step: int = 0) -> tuple[str, Prompt]:
     if isinstance(responder, Questioner):
         question = next_question(session, responder, phase, step)
         return phase, Prompt(question.system, question.user) if question else Prompt(user=NO_QUESTION)
-    if phase == TURN:
+    readers = [responder for responder in session.run.ladder if converses(responder)]
+    if phase == TURN or not readers:
         return phase, Prompt(user=NO_QUESTION)
-    readers = [responder for responder in session.run.ladder if responder.reads_prompt]
-    count = readers[0].count if readers else estimate_tokens
-    return phase, assemble(session.doc, phase, session.catalogue, count, step=step)
+    if phase == DO:
+        return phase, turn_prompt(session, readers[0], step=step)
+    return phase, assemble(session.doc, session.catalogue, readers[0].count)
 
 
 _PHASES: Mapping[str, Callable[[Session], Any]] = {

@@ -18,7 +18,7 @@ from typing import Any
 from kernel.asking.conversation import Sources, conversation
 from kernel.asking.prompt import Prompt, assemble, drafted, form
 from kernel.asking.replies import Parse, parse_strictly, schema
-from kernel.asking.responder import FREE, Ask, Question, Questioner, Reply, Responder, Usage, Waits
+from kernel.asking.responder import DO, FREE, Ask, Question, Questioner, Reply, Responder, Usage, Waits
 from kernel.asking.turn import TURN, TurnReply, typed
 from kernel.document.amounts import clamped
 from kernel.document.model import root_id
@@ -225,17 +225,11 @@ async def _ask_rung(
     refused: list[tuple[str, str]] = []
     for turn in range(1 + session.run.bounds.repairs):
         prompt = Prompt()
-        if phase == TURN and responder.reads_prompt:
-            prompt = with_refused(turn_prompt(session, responder), refused, _example(session))
+        if phase == "check" and responder.reads_prompt:
+            prompt = assemble(session.doc, session.catalogue, responder.count, refused)
         elif responder.reads_prompt:
-            prompt = assemble(
-                session.doc,
-                phase,
-                session.catalogue,
-                responder.count,
-                step=step,
-                refused=refused,
-            )
+            prompt = turn_prompt(session, responder, step=step if phase == DO else 0)
+            prompt = with_refused(prompt, refused, _example(session))
         request = _request(session, responder, phase, step, evidence)
         texts = {"system": prompt.system, "user": prompt.user, "tools": prompt.tools}
         request = replace(request, turn=turn, sample=turn, messages=prompt.messages, **texts)
@@ -246,7 +240,7 @@ async def _ask_rung(
         try:
             if reply.truncated:
                 raise ReplyError(f"it was cut off at {request.max_tokens} tokens; answer in fewer words")
-            value = await parsed_reply(session.run.hooks.parse, phase, reply.text, gate)
+            value = await parsed_reply(session.run.hooks.parse, request.phase, reply.text, gate)
             return Answer(value, _origin(responder, reply), phase if responder.reads_prompt else "")
         except ReplyError as error:
             why = cut(str(error), REASON_CHARS, "")
@@ -257,8 +251,13 @@ async def _ask_rung(
     raise ReplyError(f"no usable reply: {refused[-1][1].removeprefix('reply: ')}")
 
 
-def turn_prompt(session: Session, responder: Responder, kept: Mapping[str, str] | None = None) -> Prompt:
-    """The conversation of a loop up to its next turn, for this responder; `kept` are texts of no file yet."""
+def turn_prompt(
+    session: Session, responder: Responder, kept: Mapping[str, str] | None = None, step: int = 0
+) -> Prompt:
+    """The conversation of a loop up to its next turn, for this responder; `kept` are texts of no file yet.
+
+    `step` binds the turn to the call of this step of a plan.
+    """
 
     def shelved(path: str) -> str:
         try:
@@ -275,7 +274,7 @@ def turn_prompt(session: Session, responder: Responder, kept: Mapping[str, str] 
         window=responder.window,
         may_split=not session.atomic,
     )
-    return conversation(session.doc, sources)
+    return conversation(session.doc, sources, step)
 
 
 def converses(responder: Responder | None) -> bool:
@@ -304,24 +303,26 @@ def with_refused(prompt: Prompt, refused: Sequence[tuple[str, str]], example: st
 def _request(
     session: Session, responder: Responder, phase: str, step: int, evidence: Mapping[str, Any]
 ) -> Ask:
-    """The ask of a phase, without a prompt."""
+    """The ask of a phase, without a prompt. `DO` is a turn that is bound to the call of a planned step."""
 
     def show(text: str) -> None:
         session.emit("reply_delta", phase=phase, step=step, rung=responder.name, text=text)
 
+    kind = TURN if phase == DO else phase
     return Ask(
         run=session.doc.meta.run,
         loop=session.id,
         attempt=session.doc.meta.attempt,
-        phase=phase,
+        phase=kind,
         step=step,
         turn=0,
         system="",
         user="",
-        schema=schema("teach" if phase == "check" and session.teaches else phase),
-        words=form(session.doc, phase, session.catalogue),
+        schema=schema("teach" if phase == "check" and session.teaches else kind),
+        words=form(session.doc, kind, session.catalogue),
         max_tokens=_longest(session, responder, phase),
         document=session.doc,
+        bound=session.doc.planned[step].tool if phase == DO else "",
         evidence=evidence,
         rung=responder.name,
         on_text=Pieces(show),
@@ -354,7 +355,7 @@ async def _interview(
 
     interview = Questions(session, _request(session, responder, phase, step, evidence), put)
     try:
-        value = typed(phase, await responder.fill(interview))
+        value = typed(interview.ask.phase, await responder.fill(interview))
     except (FractalError, PersonNeeded, LifeforceNeeded):
         raise
     except Exception as error:
@@ -494,7 +495,7 @@ def _reserve(session: Session, responder: Responder, request: Ask) -> Usage:
     most = with_lifeforce(responder, responder.estimate(request), limit)
     if most.usd is None and limit.usd < inf and not session.run.log.spent(root_id(session.run.id)).unpriced:
         session.emit("warning", message=unpriced(responder.name, limit.usd))
-    turn = request.phase == TURN and converses(responder)
+    turn = request.part == TURN and converses(responder)
     alone = turn and session.run.policy.check == "auto" and not session.teaches
     last = request.phase == "check" or alone  # code judges what turns have done
     spent = session.spent_by(root_id(session.run.id))
@@ -550,10 +551,10 @@ def _record(
         }
     unpriced = responder.reads_prompt and usage.usd is None
     figures = {key: value for key, value in figures.items() if value or key == "model"}
-    session.answered(request.phase, responder.name, **figures, **({"usd": None} if unpriced else {}))
+    session.answered(request.part, responder.name, **figures, **({"usd": None} if unpriced else {}))
     session.emit(
         "ask_finished",
-        phase=request.phase,
+        phase=request.part,
         step=request.step,
         rung=responder.name,
         reused=reused,

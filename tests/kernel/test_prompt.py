@@ -12,8 +12,8 @@ from playing import ACCEPT, Play, plan
 
 from bench.harness import tokenizer
 from kernel.asking.conversation import HANDS, INDEX, Sources, conversation, index_of
-from kernel.asking.messages import prompt_text, prompt_tokens
-from kernel.asking.prompt import DO_RESULT_CHARS, LEAST_TASK, Part, Piece, assemble, base, fit
+from kernel.asking.messages import prompt_text, prompt_tokens, text_of
+from kernel.asking.prompt import MOST_RESULT_CHARS, LEAST_TASK, Part, Piece, assemble, base, fit
 from kernel.asking.responder import Ask, estimate_tokens
 from kernel.document.model import Document, Meta, Note, Section, Step
 from runtime.api.fractal import shipped_system
@@ -53,10 +53,9 @@ def sources(catalogue: Catalogue = CATALOGUE, window: int = 128_000, **more: Any
 @needs_tokenizer
 @pytest.mark.parametrize("level", ["system", "tool", "operation"])
 @pytest.mark.parametrize("kind", GUIDED)
-@pytest.mark.parametrize("phase", ["do", "check"])
-def test_instructions_stay_within_their_budget(phase: str, kind: str, level: str) -> None:
+def test_instructions_stay_within_their_budget(kind: str, level: str) -> None:
     """Base 45, phase 100, form 110, together 250 tokens of a real tokenizer."""
-    prompt = assemble(document(kind, level), phase, CATALOGUE, count, step=1)
+    prompt = assemble(document(kind, level), CATALOGUE, count)
     parts = dict(prompt.parts)
     assert parts["base"] <= 45
     assert parts["phase"] <= 100
@@ -80,9 +79,8 @@ def test_instructions_of_a_turn_stay_within_their_budget(kind: str, may_split: b
 
 
 @needs_tokenizer
-@pytest.mark.parametrize("phase", ["do", "check"])
-def test_pattern_alone_stays_within_the_same_budget(phase: str, tmp_path: Path) -> None:
-    prompt = assemble(document(), phase, bare(tmp_path), count, step=1)
+def test_pattern_alone_stays_within_the_same_budget(tmp_path: Path) -> None:
+    prompt = assemble(document(), bare(tmp_path), count)
     parts = dict(prompt.parts)
     assert 0 < parts["base"] <= 45
     assert 0 < parts["phase"] <= 100
@@ -103,11 +101,11 @@ def test_prompt_of_a_bare_system_names_the_build_instructions(tmp_path: Path) ->
     assert hit
     pattern = (shipped_system() / hit[1]).read_text("utf-8")
     assert "\n## BUILD\n" in pattern
-    assert len(pattern) <= DO_RESULT_CHARS  # a step that reads it sees it whole
+    assert len(pattern) <= MOST_RESULT_CHARS  # a step that reads it sees it whole
 
 
 def test_prompt_has_only_the_current_phase() -> None:
-    prompt = assemble(document(), "check", CATALOGUE, estimate_tokens)
+    prompt = assemble(document(), CATALOGUE, estimate_tokens)
     assert "# CHECK" in prompt.system
     assert not any(f"# {other}" in prompt.system for other in ("UNDERSTAND", "PLAN", "DO\n"))
 
@@ -154,14 +152,12 @@ def test_large_fixed_pieces_are_cut_to_fit(fixed: int) -> None:
 @pytest.mark.parametrize("context", [0, 1, 60, 199, 250])
 def test_task_stays_whatever_the_context(context: int) -> None:
     short, long = "count the lines of a.txt", "count the lines of a.txt, " + "word " * 3000
-    for task, phase in ((short, "do"), (short, "check"), (long, "check")):
+    for task in (short, long):
         notes = (Note("task", task), Note("context", "data " * 2000, source="b.txt"))
         meta = Meta("tool-x-x.1", "x", level="tool", parent="system-x", depth=1, budget={"context": context})
         sections = {1: Section(notes=notes), 2: Section(steps={1: Step(1, tool="read", what="read it")})}
         refused = [("{}" * 900, "no"), ("{}" * 900, "no")]
-        prompt = assemble(
-            Document(meta, sections), phase, CATALOGUE, estimate_tokens, step=phase == "do", refused=refused
-        )
+        prompt = assemble(Document(meta, sections), CATALOGUE, estimate_tokens, refused)
         assert f"## Task\n{task[:24]}" in prompt.user
         assert estimate_tokens(prompt.user) <= max(context, LEAST_TASK)
         if task == long:
@@ -186,14 +182,13 @@ def test_first_message_fits_the_window_and_the_longest_parts_are_cut() -> None:
     assert "## Task\nbegin " in first["content"] and first["content"].endswith("end")
 
 
-def test_cut_log_keeps_the_current_step_and_both_ends() -> None:
+def test_cut_log_keeps_both_ends() -> None:
     steps = {n: Step(n, tool="read", args={"path": f"{n}.txt"}) for n in range(1, 41)}
-    steps[30] = Step(30, tool="write", what="write what they say", needs=tuple(range(10, 30)))
     done = {n: Step(n, "done", "read", steps[n].args, result=f"text {n} " * 200) for n in range(1, 30)}
     sections = {1: Section(notes=(Note("task", "t"),)), 2: Section(steps=steps), 3: Section(steps=done)}
     document = Document(Meta("system-x", "x", phase="do", budget={"context": 400}), sections)
-    user = assemble(document, "do", CATALOGUE, estimate_tokens, step=30).user
-    assert "- NOW 30. write: write what they say" in user
+    user = assemble(document, CATALOGUE, estimate_tokens).user
+    assert "- 1. read" in user and "- 40. read" in user
     assert re.search(r"\[… \d+ parts cut; whole in system-x.md …\]", user)
     assert "characters cut" in user or "[…]" in user
 
@@ -273,7 +268,7 @@ def test_prompt_fits_the_context_of_its_level(play: Play) -> None:
 
 
 def test_prompt_is_deterministic() -> None:
-    one, two = (assemble(document(), "check", CATALOGUE, estimate_tokens) for _ in range(2))
+    one, two = (assemble(document(), CATALOGUE, estimate_tokens) for _ in range(2))
     assert one == two
 
 
@@ -322,8 +317,8 @@ def test_step_that_needs_a_write_sees_its_content(play: Play) -> None:
     def answer(ask: Ask) -> Any:
         if ask.phase == "check":
             return ACCEPT
-        if ask.phase == "do":
-            seen.append(ask.user)
+        if ask.part == "do":
+            seen.append(prompt_text(ask))
             return {"tool": "write", "args": {"path": "c", "content": "x"}}
         return plan(
             {"tool": "write", "args": {"path": "a", "content": " ".join(words)}, "needs": []},
@@ -332,9 +327,8 @@ def test_step_that_needs_a_write_sees_its_content(play: Play) -> None:
         )
 
     play(answer)
-    first, second = (line for line in seen[0].splitlines() if line.startswith(("- 1. write", "- 2. write")))
-    assert words[70] in first
-    assert words[30] not in second
+    written = [line for line in seen[0].splitlines() if line.startswith("write {")]
+    assert len(written) == 1 and words[70] in written[0], "and nothing of the step beside it"
 
 
 def test_prompt_for_a_step_of_a_long_plan_shows_nearby_steps() -> None:
@@ -346,10 +340,11 @@ def test_prompt_for_a_step_of_a_long_plan_shows_nearby_steps() -> None:
         first = Section(notes=(Note("task", "t", "person"),))
         sections = {1: first, 2: Section(steps=steps), 3: Section(steps=ended)}
         document = Document(Meta("system-7f3kq2", "7f3kq2", phase="do"), sections)
-        return assemble(document, "do", Catalogue([shipped_system()]), estimate_tokens, step=now).user
+        messages = conversation(document, sources(), now).messages
+        return "\n".join(map(text_of, messages))
 
     long, longer = user(500, 400), user(2000, 1900)
-    assert "text 1\n" in long and "text 399\n" in long and "NOW 400." in long
-    assert "part 200" not in long and "(475 steps of the plan are not shown)" in long
+    assert "1\ttext 1\n" in long and "text 399\n" in long and "## Step 400: read\n" in long
+    assert "text 200" not in long
     assert len(longer) - len(long) < 100, "an ask does not grow with the plan"
-    assert "not shown" not in user(12, 8)
+    assert "text 2\n" in user(12, 8)

@@ -54,7 +54,7 @@ def test_a_model_is_asked_for_the_arguments_of_a_servers_tool(place, play):
     def answer(ask):
         if ask.phase == "plan":
             return plan({"tool": "it-slow", "what": "wait a moment"}, success=[{"step": 1, "has": "last"}])
-        if ask.phase == "do":
+        if ask.part == "do":
             seen.append(ask.user)
             return {"tool": "it-slow", "args": {"seconds": 0.01}}
         return ACCEPT
