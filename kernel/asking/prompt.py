@@ -22,6 +22,10 @@ from kernel.tools.tool import Catalogue, preamble, section
 
 LEAST_CHARS = 60
 """Minimum characters of a cut text; without room for them it is omitted."""
+TASK_SHARE = 4
+"""How much longer than other texts a cut task may be."""
+MOST_CHARS = MOST_PARTS = 10**9
+"""No limit."""
 _UNRULY = re.compile(r"(?:^|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029])\s*(?:#|```|~~~|<[!?/A-Za-z])")
 """Text that looks like a heading, a fence, or HTML that could hide what follows."""
 
@@ -39,124 +43,69 @@ class Part:
     lead: str = ""
     data: bool = False
     whole: str = ""  # where the text can be read in full
-    first: bool = False  # kept in preference to the other parts of its piece
 
-    def render(self) -> str:
-        """The part as text of the prompt."""
-        body = fenced(self.text) if self.text and (self.data or _UNRULY.search(self.text)) else self.text
+    def render(self, chars: int, whole: str) -> str:
+        """The part as text of the prompt, with at most so many characters of its text."""
+        text = cut(self.text, chars, self.whole or whole)
+        body = fenced(text) if text and (self.data or _UNRULY.search(text)) else text
         return "\n".join(each for each in (self.lead, body) if each)
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A titled part of the work context."""
+    """A titled part of what a judge reads."""
 
     title: str
     parts: tuple[Part, ...]
-    whole: str = ""  # where the whole can be read
-    fixed: bool = False  # cut last
-    least: int = 0  # minimum tokens after cutting
-    head: float = 1 / 3  # the share of the beginning in a cut piece; the end gets the rest
+    whole: str = "the document"  # where the whole can be read
 
-    def render(self) -> str:
-        """The piece as text of the prompt; "" if it has no text."""
-        body = "\n".join(filter(None, (part.render() for part in self.parts)))
-        return f"{self._heading}{body}" if body else ""
-
-    @property
-    def _heading(self) -> str:
-        return f"## {' '.join(self.title.split())}\n" if self.title else ""
-
-    def within(self, chars: int) -> Piece:
-        """The piece cut to about `chars` characters: texts are shortened, middle parts are omitted."""
-        mark = f"[… {len(self.parts)} parts cut; whole in {self.whole or 'the document'} …]\n"
-        room = chars - len(self._heading)
-        kept = self._kept(room)
-        if len(kept) < len(self.parts):
-            kept = self._kept(room - 2 * len(mark))
-        texts = [len(self.parts[at].text) for at in kept]
-        around = sum(len(self.parts[at].render()) + 1 for at in kept) - sum(texts)
-        gaps = 2 * len(mark) if len(kept) < len(self.parts) else 0
-        level = cap(texts, room - gaps - around)
-        parts: list[Part] = []
-        last = -1
-        for at in [*kept, len(self.parts)] if kept else []:
-            if left_out := at - last - 1:
-                what = f"{left_out} part{'s' if left_out > 1 else ''} cut"
-                parts.append(Part(f"[… {what}; whole in {self.whole or 'the document'} …]"))
-            if at < len(self.parts):
-                part = self.parts[at]
-                where = part.whole or self.whole or "the document"
-                parts.append(replace(part, text=cut(part.text, level, where, head=self.head)))
-            last = at
-        return replace(self, parts=tuple(parts))
-
-    def _kept(self, room: int) -> list[int]:
-        """The indices of the parts that fit into `room` characters: `first` ones, then from both ends."""
-        order = [at for at, part in enumerate(self.parts) if part.first]
-        low, high = 0, len(self.parts) - 1
-        for turn in range(len(self.parts)):
-            at_head = int((turn + 1) * self.head) > int(turn * self.head)
-            order.append(low if at_head else high)
-            low, high = (low + 1, high) if at_head else (low, high - 1)
-        kept: set[int] = set()
-        for at in dict.fromkeys(order):
-            part = self.parts[at]
-            room -= len(part.render()) + 1 - max(len(part.text) - LEAST_CHARS, 0)
-            if room < 0:
-                break
-            kept.add(at)
-        return sorted(kept)
+    def render(self, chars: int = MOST_CHARS, most: int = MOST_PARTS) -> str:
+        """The piece with at most `chars` of each text, and `most` parts; "" if it has no text."""
+        parts = [part.render(chars, self.whole) for part in self.parts]
+        if gone := len(parts[most:]):
+            what = f"{gone} part{'s' if gone > 1 else ''} cut"
+            first = most // 3
+            parts[first : first + gone] = [f"[… {what}; whole in {self.whole} …]"]
+        body = "\n".join(filter(None, parts))
+        return f"## {' '.join(self.title.split())}\n{body}" if body else ""
 
 
-def fit(pieces: Sequence[Piece], limit: int, count: Count) -> list[Piece]:
-    """Cut pieces to at most `limit` tokens together, the longest first; each cut is marked.
+def fitted(pieces: Sequence[Piece], limit: int, count: Count) -> list[tuple[str, str]]:
+    """Title and text of each piece, together at most `limit` tokens; each cut is marked.
 
-    Fixed pieces get half of the limit, or what the others leave. The `least` tokens of a piece are kept even
-    if they exceed the limit.
+    The longest texts are cut first, the first piece (the task) last; then parts are left out, from the middle
+    of each piece, and at last all pieces but the first.
     """
-    fitted, room = list(pieces), limit
-    while (over := count(joined(fitted)) - limit) > 0 and room > 0:
-        fitted = _cut_to(pieces, room, count)
-        room -= max(count(joined(fitted)) - limit, 1)
-    return fitted if over <= 0 else _cut_to(pieces, 0, count)
+
+    def shown(chars: int, most: int = MOST_PARTS, others: int = MOST_PARTS) -> list[tuple[str, str]]:
+        task, rest = pieces[0], pieces[1 : 1 + others]
+        texts = [(task.title, task.render(chars * TASK_SHARE, most))]
+        texts += [(piece.title, piece.render(chars, most)) for piece in rest]
+        return [(title, text) for title, text in texts if text]
+
+    def largest(room: int, show: Callable[[int], list[tuple[str, str]]]) -> list[tuple[str, str]]:
+        """What `show` gives for the largest number up to `room` that fits."""
+        fits = bisect_right(range(1, room + 1), limit, key=lambda n: count(joined(show(n))))
+        return show(fits)
+
+    longest = max(len(part.text) for piece in pieces for part in piece.parts)
+    parts = max(len(piece.parts) for piece in pieces)
+    if count(joined(shown(LEAST_CHARS))) <= limit:
+        return largest(max(longest, LEAST_CHARS), shown)
+    if count(joined(shown(LEAST_CHARS, 1))) <= limit:
+        return largest(parts, lambda most: shown(LEAST_CHARS, most))
+    return largest(longest, lambda chars: shown(chars, others=0))
 
 
-def joined(pieces: Sequence[Piece]) -> str:
+def joined(pieces: Sequence[tuple[str, str]]) -> str:
     """The text of the pieces, separated by blank lines."""
-    return "\n\n".join(piece.render() for piece in pieces)
-
-
-def _cut_to(pieces: Sequence[Piece], room: int, count: Count) -> list[Piece]:
-    weights = [count(f"{piece.render()}\n\n") for piece in pieces]
-    kept = [min(piece.least, weight) for piece, weight in zip(pieces, weights, strict=True)]
-    weighed = [(piece, weight - least) for piece, weight, least in zip(pieces, weights, kept, strict=True)]
-    room -= sum(kept)
-    fixed = [weight for piece, weight in weighed if piece.fixed]
-    loose = [weight for piece, weight in weighed if not piece.fixed]
-    fixed_level = cap(fixed, max(room // 2, room - sum(loose)))
-    level = cap(loose, room - sum(min(weight, fixed_level) for weight in fixed))
-    cut_ = [
-        _shorten(piece, weight, least + (fixed_level if piece.fixed else level), count)
-        for piece, weight, least in zip(pieces, weights, kept, strict=True)
-    ]
-    return [piece for piece in cut_ if piece.render()]
+    return "\n\n".join(text for _, text in pieces)
 
 
 def cap(weights: Sequence[int], room: int) -> int:
     """The highest cap such that the capped weights fit into the room."""
     levels = range(1, max(weights, default=0) + 1)
     return bisect_right(levels, room, key=lambda level: sum(min(weight, level) for weight in weights))
-
-
-def _shorten(piece: Piece, weight: int, tokens: int, count: Count) -> Piece:
-    """The piece cut to at most `tokens`."""
-    shorter, chars = piece, len(piece.render())
-    while weight > tokens and chars > 0:
-        chars = min(chars * tokens // weight, chars - 1)
-        shorter = piece.within(chars)
-        weight = count(f"{shorter.render()}\n\n") if shorter.parts else 0
-    return shorter
 
 
 TRIED = "tried then"
@@ -192,7 +141,7 @@ ARGUMENT_CHARS = 160
 ASKED_CHARS = 600
 """Maximum characters of the original task that is shown beside the resolved one."""
 LEAST_TASK = 200
-"""Minimum tokens of the task in every prompt."""
+"""Tokens of a judge's prompt in any case: those of the task."""
 
 
 def found_by_itself(source: str) -> bool:
@@ -228,26 +177,26 @@ def assemble(
     document: Document, catalogue: Catalogue, count: Count, refused: Sequence[tuple[str, str]] = ()
 ) -> Prompt:
     """The prompt of a judge. `refused` contains earlier invalid replies with the reasons."""
-    context = int(document.meta.budget.get("context", CONTEXT))
+    limit = max(int(document.meta.budget.get("context", CONTEXT)), LEAST_TASK)
     named = [("base", base(document, catalogue)), ("phase", instructions(document, "check", catalogue))]
     named.append(("form", f"{FORM}{form(document, 'check', catalogue)}"))
     system = "\n\n".join(text for _, text in named)
     pieces = work(document)
     example = catalogue.text("phases/check.example.md", drafted=drafted(document)) if refused else ""
     pieces += [_refused(reply, why, example) for reply, why in refused]
-    pieces = fit(pieces, context, count)
+    texts = fitted(pieces, limit, count)
     parts = [(name, count(text)) for name, text in named]
-    parts += [(f"work: {piece.title}", count(piece.render())) for piece in pieces]
-    return Prompt(system, joined(pieces), tuple(parts))
+    parts += [(f"work: {title}", count(text)) for title, text in texts]
+    return Prompt(system, joined(texts), tuple(parts))
 
 
 def _refused(reply: str, why: str, example: str) -> Piece:
     parts = (
-        Part(why, "Your reply was refused:", data=True, first=True),  # the reason quotes the reply
+        Part(why, "Your reply was refused:", data=True),  # the reason quotes the reply
         Part(cut(reply, 1500, "the log"), "It was:", data=True),
         Part(example, "A correct reply of this form, to another task:" if example else ""),
     )
-    return Piece("Refused", parts, "the log", fixed=True)
+    return Piece("Refused", parts, "the log")
 
 
 def drafted(document: Document) -> bool:
@@ -280,21 +229,21 @@ def instructions(document: Document, phase: str, catalogue: Catalogue) -> str:
 def work(document: Document) -> list[Piece]:
     """The sections of the document that a judge reads, in order."""
     path = f"{document.meta.id}.md"
-    pieces = [Piece("Task", _task(document), path, fixed=True, least=LEAST_TASK)]
+    pieces = [Piece("Task", _task(document), path)]
     pieces += _said(document)
     pieces.append(Piece("Plan", (Part(document.text(2, "approach")),), path))
     pieces.append(Piece("Steps", tuple(_log(document)), path))
     ends = [note for note in document.section(3).notes if note.key in ("result", "stopped")]
     pieces += [_data(f"{note.key.capitalize()} (as DO says)", note.text, path) for note in ends]
-    pieces += [_learned(fold, "Learned before", path) for fold in document.section(2).folds]
+    pieces += [_learned(fold, path) for fold in document.section(2).folds]
     evidence = [note for note in document.section(4).notes if note.key in RECORDED]
     pieces += [_data(f"{note.key.capitalize()} (runtime)", note.text, path) for note in evidence]
-    return [piece for piece in pieces if piece.render()]
+    return pieces
 
 
-def _data(title: str, text: str, whole: str = "", head: float = 1 / 3) -> Piece:
+def _data(title: str, text: str, whole: str) -> Piece:
     """A text from another source, fenced as data."""
-    return Piece(title, (Part(text, data=True),), whole, head=head)
+    return Piece(title, (Part(text, data=True),), whole)
 
 
 def _line(text: str) -> str:
@@ -327,7 +276,7 @@ def _said(document: Document) -> list[Piece]:
     if all(note.key == "question" for note in said):
         return []
     title = "Said by a person to the whole run" if document.meta.parent else "Asked and answered"
-    return [Piece(title, tuple(parts), fixed=True)]
+    return [Piece(title, tuple(parts))]
 
 
 def fact_line(note: Note) -> str:
@@ -335,14 +284,14 @@ def fact_line(note: Note) -> str:
     return f"- {note.text}" + (f" ({note.source})" if note.source else "")
 
 
-def _learned(fold: Fold, title: str, whole: str = "") -> Piece:
+def _learned(fold: Fold, whole: str) -> Piece:
     """What an earlier attempt learned. It is data, because it quotes tools and files."""
     lines = [
         f"{note.key}:\n{note.text}" if "\n" in note.text else f"{note.key}: {note.text}"
         for note in fold.notes
         if note.key not in (FOLDER, TRIED)
     ]
-    return _data(title, "\n".join(lines), whole)
+    return _data("Learned before", "\n".join(lines), whole)
 
 
 def _check_chars(document: Document) -> int:

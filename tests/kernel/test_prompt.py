@@ -13,7 +13,7 @@ from playing import ACCEPT, Play, plan
 from bench.harness import tokenizer
 from kernel.asking.conversation import HANDS, INDEX, Sources, conversation, index_of
 from kernel.asking.messages import prompt_text, prompt_tokens, text_of
-from kernel.asking.prompt import MOST_RESULT_CHARS, LEAST_TASK, Part, Piece, assemble, base, fit
+from kernel.asking.prompt import MOST_RESULT_CHARS, LEAST_TASK, Part, Piece, assemble, base, fitted, joined
 from kernel.asking.responder import Ask, estimate_tokens
 from kernel.document.model import Document, Meta, Note, Section, Step
 from runtime.api.fractal import shipped_system
@@ -132,21 +132,13 @@ def test_index_of_a_guided_tool_lists_the_tools_it_names(kind: str) -> None:
 
 
 def test_pieces_are_cut_visibly_and_the_task_last() -> None:
-    task = Piece("Task", (Part("say it"),), fixed=True)
+    task = Piece("Task", (Part("say it " * 60),))
     pieces = [task, Piece("A", (Part("a " * 4000),), "a.txt"), Piece("B", (Part("b"),), "b.txt")]
-    cut = fit(pieces, 600, estimate_tokens)
-    assert cut[0] == task
-    assert "characters cut; whole in a.txt" in cut[1].render()
-    assert cut[2] == pieces[2]
-    assert sum(estimate_tokens(piece.render()) for piece in cut) <= 600
-
-
-@pytest.mark.parametrize("fixed", [2, 3])
-def test_large_fixed_pieces_are_cut_to_fit(fixed: int) -> None:
-    pieces = [Piece(f"F{n}", (Part("word " * 3000),), fixed=True) for n in range(fixed)]
-    cut = fit([*pieces, Piece("A", (Part("a " * 4000),), "a.txt")], 3000, estimate_tokens)
-    assert estimate_tokens("\n\n".join(piece.render() for piece in cut)) <= 3000
-    assert len(cut) == fixed + 1, "each is still there"
+    cut = dict(fitted(pieces, 600, estimate_tokens))
+    assert cut["Task"] == task.render()
+    assert "characters cut; whole in a.txt" in cut["A"]
+    assert cut["B"] == pieces[2].render()
+    assert 500 < estimate_tokens(joined(list(cut.items()))) <= 600
 
 
 @pytest.mark.parametrize("context", [0, 1, 60, 199, 250])

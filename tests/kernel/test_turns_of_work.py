@@ -242,7 +242,7 @@ def test_a_described_step_may_ask_a_person(play: Play) -> None:
     def answer(ask: Ask) -> Any:
         if ask.phase == "plan":
             return plan(*steps, success=[HOLDS])
-        word = ask.user.partition("Answer: ")[2].partition("\n")[0]
+        word = prompt_text(ask).partition("Answer: ")[2].partition("\n")[0]
         return write("b.txt", word) if word else {"question": "which word?"}
 
     played = play(answer, settings=AUTO)
