@@ -7,9 +7,10 @@ It contains no time, remaining budget or state of other loops.
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import ceil, log
 from typing import Any
 
 from kernel.asking.messages import fenced, headed
@@ -30,6 +31,8 @@ _UNRULY = re.compile(r"(?:^|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029])\s*(?:#|```|~~~|
 """Text that looks like a heading, a fence, or HTML that could hide what follows."""
 
 Count = Callable[[str], int]
+Texts = list[tuple[str, str]]
+"""Title and text of each piece of a prompt."""
 
 
 @dataclass(frozen=True)
@@ -61,43 +64,48 @@ class Piece:
 
     def render(self, chars: int = MOST_CHARS, most: int = MOST_PARTS) -> str:
         """The piece with at most `chars` of each text, and `most` parts; "" if it has no text."""
-        parts = [part.render(chars, self.whole) for part in self.parts]
-        if gone := len(parts[most:]):
+        parts, gone = list(self.parts), len(self.parts[most:])
+        if gone:
             what = f"{gone} part{'s' if gone > 1 else ''} cut"
-            first = most // 3
-            parts[first : first + gone] = [f"[… {what}; whole in {self.whole} …]"]
-        body = "\n".join(filter(None, parts))
+            parts[most // 3 : most // 3 + gone] = [Part("", f"[… {what}; whole in {self.whole} …]")]
+        body = "\n".join(filter(None, (part.render(chars, self.whole) for part in parts)))
         return f"## {' '.join(self.title.split())}\n{body}" if body else ""
 
 
-def fitted(pieces: Sequence[Piece], limit: int, count: Count) -> list[tuple[str, str]]:
+def fitted(pieces: Sequence[Piece], limit: int, count: Count) -> Texts:
     """Title and text of each piece, together at most `limit` tokens; each cut is marked.
 
     The longest texts are cut first, the first piece (the task) last; then parts are left out, from the middle
     of each piece, and at last all pieces but the first.
     """
 
-    def shown(chars: int, most: int = MOST_PARTS, others: int = MOST_PARTS) -> list[tuple[str, str]]:
+    def shown(chars: int, most: int = MOST_PARTS, others: int = MOST_PARTS) -> Texts:
         task, rest = pieces[0], pieces[1 : 1 + others]
         texts = [(task.title, task.render(chars * TASK_SHARE, most))]
         texts += [(piece.title, piece.render(chars, most)) for piece in rest]
         return [(title, text) for title, text in texts if text]
 
-    def largest(room: int, show: Callable[[int], list[tuple[str, str]]]) -> list[tuple[str, str]]:
-        """What `show` gives for the largest number up to `room` that fits."""
-        fits = bisect_right(range(1, room + 1), limit, key=lambda n: count(joined(show(n))))
-        return show(fits)
+    def fits(texts: Texts) -> bool:
+        return count(joined(texts)) <= limit
 
+    def largest(numbers: Sequence[int], show: Callable[[int], Texts]) -> Texts:
+        """What `show` gives for the largest of these numbers that fits, else for the first one."""
+        at = bisect_left(numbers, True, key=lambda n: not fits(show(n)))
+        return show(numbers[max(at - 1, 0)])
+
+    if fits(whole := shown(MOST_CHARS)):
+        return whole
     longest = max(len(part.text) for piece in pieces for part in piece.parts)
-    parts = max(len(piece.parts) for piece in pieces)
-    if count(joined(shown(LEAST_CHARS))) <= limit:
-        return largest(max(longest, LEAST_CHARS), shown)
-    if count(joined(shown(LEAST_CHARS, 1))) <= limit:
-        return largest(parts, lambda most: shown(LEAST_CHARS, most))
-    return largest(longest, lambda chars: shown(chars, others=0))
+    levels = [int(LEAST_CHARS * 1.06**n) for n in range(1 + ceil(log(max(longest / LEAST_CHARS, 1), 1.06)))]
+    if fits(shown(LEAST_CHARS)):
+        return largest(levels, shown)
+    if fits(shown(LEAST_CHARS, 1)):
+        most = max(len(piece.parts) for piece in pieces)
+        return largest(range(1, most + 1), lambda parts: shown(LEAST_CHARS, parts))
+    return largest(levels, lambda chars: shown(chars // TASK_SHARE, others=0))
 
 
-def joined(pieces: Sequence[tuple[str, str]]) -> str:
+def joined(pieces: Texts) -> str:
     """The text of the pieces, separated by blank lines."""
     return "\n\n".join(text for _, text in pieces)
 
