@@ -161,9 +161,11 @@ def conversation(document: Document, sources: Sources, step: int = 0) -> Prompt:
     catalogue, count = sources.catalogue, sources.count
     pattern = catalogue.text("pattern.md", drafted=drafted(document))
     system = catalogue.text("phases/turn.base.md", drafted=drafted(document)).strip() or preamble(pattern)
-    phase = catalogue.text("phases/turn.md", drafted=drafted(document)).strip() or section(pattern, "turn")
+    name = DO if step else "turn"
+    phase = catalogue.text(f"phases/{name}.md", drafted=drafted(document)).strip() or section(pattern, name)
     index = document.text(1, INDEX)
-    tools = tuple(declared(catalogue, sources.may_split, result_limit(sources.window)))
+    every = declared(catalogue, sources.may_split, result_limit(sources.window))
+    tools = tuple(_bound_to(document.planned[step].tool, catalogue) if step else every)
     schemas = sum(count(native.rendered(tool)) for tool in tools)
     room = int(sources.window * FIRST) - count(system) - count(phase) - schemas
     parts = _fitted(list(_first_parts(document, sources)), room, document, sources)
@@ -192,6 +194,13 @@ def declared(catalogue: Catalogue, may_split: bool, limit: int) -> list[native.S
         native.call_schema(name, *parts) for name, parts in _CALLS.items() if may_split or name != SUBTASK
     ]
     return found
+
+
+def _bound_to(name: str, catalogue: Catalogue) -> list[native.Schema]:
+    """The schemas of the calls of a turn that is bound to this tool: the tool, and why it is not called."""
+    tool = catalogue.tools.get(name)
+    own = [native.schema_of(tool)] if tool else []
+    return [*own, *(native.call_schema(each, *_CALLS[each]) for each in (DONE, ASK, CANNOT))]
 
 
 def index_of(document: Document, catalogue: Catalogue, count: Callable[[str], int]) -> str:
@@ -341,12 +350,9 @@ class _Exchange:
 def _bound(document: Document, catalogue: Catalogue, n: int) -> str:
     """The message that asks for the call of one step of a plan."""
     step = document.planned[n]
-    pattern = catalogue.text("pattern.md", drafted=drafted(document))
-    how = catalogue.text("phases/do.md", drafted=drafted(document)).strip() or section(pattern, DO)
-    call = step.tool if step.tool in HANDS else f"{USE} with tool {step.tool}"
-    parts = [how, _titled("Plan", document.text(2, "approach")), _titled(f"Step {n}: {call}", step.what)]
+    parts = [_titled("Plan", document.text(2, "approach")), _titled(f"Step {n}: {step.tool}", step.what)]
     if tool := catalogue.tools.get(step.tool):
-        parts.append(guidance_of(tool))
+        parts.append(f"{tool.line}\n\n{tool.body.strip()}")
         if tool.changes(step.args):  # its output has to meet the success criteria
             parts.append(_titled("Success", document.text(2, "success criteria")))
     _, heard = heard_by(document)
@@ -384,9 +390,7 @@ def _turns(document: Document, sources: Sources, room: int, step: int) -> list[M
     return [message for at, each in enumerate(exchanges) for message in each.messages(at < first)]
 
 
-def _exchange(
-    document: Document, turn: int, sources: Sources, shown: Collection[int]
-) -> _Exchange | None:
+def _exchange(document: Document, turn: int, sources: Sources, shown: Collection[int]) -> _Exchange | None:
     """A turn with those of its steps that are `shown`."""
     notes = notes_of(document, turn) if turn else {}
     planned_here = [(n, each) for n, each in document.planned.items() if turn_of(each) == turn]

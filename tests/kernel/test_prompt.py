@@ -13,7 +13,7 @@ from playing import ACCEPT, Play, plan
 from bench.harness import tokenizer
 from kernel.asking.conversation import HANDS, INDEX, Sources, conversation, index_of
 from kernel.asking.messages import prompt_text, prompt_tokens, text_of
-from kernel.asking.prompt import MOST_RESULT_CHARS, LEAST_TASK, Part, Piece, assemble, base, fitted, joined
+from kernel.asking.prompt import LEAST_TASK, MOST_RESULT_CHARS, Part, Piece, assemble, base, fitted, joined
 from kernel.asking.responder import Ask, estimate_tokens
 from kernel.document.model import Document, Meta, Note, Section, Step
 from runtime.api.fractal import shipped_system

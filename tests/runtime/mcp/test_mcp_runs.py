@@ -16,6 +16,8 @@ from playing import ACCEPT, boxed, plan
 from process_list import alive, gone
 from warm import Process
 
+from kernel.asking.messages import prompt_text
+
 
 @pytest.fixture
 def place(tmp_path, monkeypatch):
@@ -55,7 +57,7 @@ def test_a_model_is_asked_for_the_arguments_of_a_servers_tool(place, play):
         if ask.phase == "plan":
             return plan({"tool": "it-slow", "what": "wait a moment"}, success=[{"step": 1, "has": "last"}])
         if ask.part == "do":
-            seen.append(ask.user)
+            seen.append(prompt_text(ask))
             return {"tool": "it-slow", "args": {"seconds": 0.01}}
         return ACCEPT
 
