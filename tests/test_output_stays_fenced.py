@@ -9,11 +9,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from kernel.asking.prompt import LEAST_TASK, assemble
+from kernel.asking.conversation import JUDGE_WINDOW, Sources, judgement
 from kernel.asking.responder import estimate_tokens
 from kernel.document.model import Document, Fold, Meta, Note, Section, Step
+from kernel.loop.ask import with_refused
 from runtime.api.fractal import shipped_system
 from runtime.catalogue.catalogue import Catalogue
+from runtime.models.json_form import conversation
 
 BY_DAY, BY_NIGHT = 150, 2_000
 SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
@@ -22,12 +24,9 @@ SAID = "HOSTILE"
 """A word that every hostile line contains, and nothing else."""
 OURS = {
     "Task",
-    "Asked and answered",
-    "Said by a person to the whole run",
-    "Plan",
-    "Steps",
-    "Learned before",
-    "Refused",
+    "Understood as",
+    "Said",
+    "Approach (as the loop says)",
     "Evidence (runtime)",
     "Changes (runtime)",
     "Diff (runtime)",
@@ -75,7 +74,7 @@ def asks(draw: st.DrawFn) -> tuple[Document, list[tuple[str, str]]]:
     needs = tuple(range(max(1, ask_for - draw(st.integers(1, 20))), ask_for))
     planned[ask_for] = Step(ask_for, tool="write", what="write what they say", needs=needs)
     done = {
-        n: Step(n, "done", "read", {"path": texts[n % len(texts)]} if n == 1 else each.args)
+        n: Step(n, "done", "read", {"path": "first.txt"} if n == 1 else each.args)
         for n, each in planned.items()
         if n != ask_for
     }
@@ -126,12 +125,17 @@ def outside(prompt: str) -> str:
 
 def holds(drawn: tuple[Document, list[tuple[str, str]]]) -> None:
     document, refused = drawn
-    prompt = assemble(document, CATALOGUE, estimate_tokens, refused).user
-    tokens = MarkdownIt("commonmark").parse(prompt)
-    assert SAID not in outside(prompt)
-    titles = [tokens[at + 1].content for at, token in enumerate(tokens) if token.type == "heading_open"]
-    assert all(title in OURS or title.startswith(("Context from ", "Attempt ")) for title in titles)
-    assert estimate_tokens(prompt) <= max(document.meta.budget["context"], LEAST_TASK)
+    sources = Sources(CATALOGUE, estimate_tokens, lambda step: step.result or "", str, str, 128_000)
+    asked = with_refused(judgement(document, sources), refused, "")
+    messages = [each for each in conversation(asked.messages, ()) if each["role"] == "user"]
+    if not refused:
+        assert sum(estimate_tokens(each["content"]) for each in messages) <= JUDGE_WINDOW
+    for message in messages:
+        prompt = message["content"]
+        tokens = MarkdownIt("commonmark").parse(prompt)
+        assert SAID not in outside(prompt)
+        titles = [tokens[at + 1].content for at, token in enumerate(tokens) if token.type == "heading_open"]
+        assert all(title in OURS or title.startswith(("Attempt ", "call ")) for title in titles)
 
 
 @given(asks())

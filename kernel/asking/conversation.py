@@ -12,12 +12,24 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from kernel.asking import native
 from kernel.asking.messages import fenced, text_of
-from kernel.asking.prompt import FOLDER, GUIDANCE, NOT_YET, TRIED, Prompt, cap, drafted
+from kernel.asking.prompt import (
+    FOLDER,
+    FORM,
+    GUIDANCE,
+    NOT_YET,
+    TRIED,
+    Prompt,
+    base,
+    cap,
+    drafted,
+    form,
+    instructions,
+)
 from kernel.asking.responder import DO
 from kernel.asking.turn import ASK, CANNOT, DONE, PLAN, SUBTASK, USE
 from kernel.document.escaping import to_json
@@ -52,6 +64,12 @@ FOLD_AT = 0.6
 """The share of the window that a conversation fills before the oldest results are folded. Source: turn.md."""
 FIRST = 0.5
 """The share of the window that the conversation may fill before its first turn."""
+JUDGE_WINDOW = 16_000
+"""The window of a judge in tokens, where the model's is larger."""
+JUDGED, MOST_JUDGED = ("task", "said", "attempts"), 64
+"""The parts of a first message that a judge sees; the last steps of a plan that it sees."""
+RECORDED = ("evidence", "changes", "diff", "look")
+"""The notes of §4 that the kernel writes before CHECK is asked."""
 AROUND = 16
 """Steps before one of a plan that its own turn sees, if it builds on them."""
 INDEX_TOKENS = 150
@@ -174,13 +192,47 @@ def conversation(document: Document, sources: Sources, step: int = 0) -> Prompt:
     last: list[Message] = [{"role": "user", "content": _bound(document, catalogue, step)}] if step else []
     fixed = count(system) + count(first) + schemas + sum(count(text_of(message)) for message in last)
     room = int(sources.window * FOLD_AT) - fixed
-    turns = [*_turns(document, sources, room, step), *last]
+    shown = _shown_to(document, step) if step else document.planned.keys()
+    turns = [*_turns(document, sources, room, shown), *last]
     messages += turns
     sizes = [("base", count(system)), ("phase", count(phase)), ("tools", count(index))]
     sizes += [("schemas", schemas)]
     sizes += [(f"work: {title}", count(text)) for title, text in parts if text and title != INDEX]
     sizes += [("work: turns", sum(count(text_of(message)) for message in turns))] if turns else []
     return Prompt(system, "", tuple(sizes), tools, tuple(messages))
+
+
+def judgement(document: Document, sources: Sources) -> Prompt:
+    """The conversation of a judge: what was asked, what was done, and what the runtime has recorded of it.
+
+    It declares no tools: the reply is a verdict.
+    """
+    catalogue, count = sources.catalogue, sources.count
+    sources = replace(sources, window=min(sources.window, JUDGE_WINDOW))
+    named = [("base", base(document, catalogue)), ("phase", instructions(document, "check", catalogue))]
+    named.append(("form", f"{FORM}{form(document, 'check', catalogue)}"))
+    system = "\n\n".join(text for _, text in named)
+    asked = [part for part in _first_parts(document, sources) if part[0] in JUDGED]
+    notes = [note for note in document.section(2).notes if note.key == "approach"]
+    notes += [note for note in document.section(3).notes if note.key in ("result", "stopped")]
+    notes += [note for note in document.section(4).notes if note.key in RECORDED]
+    limit = result_limit(sources.window) // 2
+    where = sources.place(f"{document.meta.id}.md")
+    found = [_titled(_by_whom(note.key), fenced(redact(cut(note.text, limit, where)))) for note in notes]
+    first = "\n\n".join(text for _, text in _fitted(asked, sources.window // 4, document, sources) if text)
+    last = "\n\n".join(["What the runtime recorded; judge it:", *found])
+    room = int(sources.window * FOLD_AT) - count(first) - count(last)
+    turns = _turns(document, sources, room, sorted(document.planned)[-MOST_JUDGED:])
+    parts = [(name, count(text)) for name, text in named]
+    parts += [("work: task", count(first)), ("work: turns", sum(count(text_of(each)) for each in turns))]
+    parts.append(("work: evidence", count(last)))
+    head: list[Message] = [{"role": "system", "content": system}, {"role": "user", "content": first}]
+    return Prompt(system, "", tuple(parts), (), (*head, *turns, {"role": "user", "content": last}))
+
+
+def _by_whom(key: str) -> str:
+    """The title of a note that a judge sees."""
+    return f"{key.capitalize()} ({'runtime' if key in RECORDED else 'as the loop says'})"
 
 
 def declared(catalogue: Catalogue, may_split: bool, limit: int) -> list[native.Schema]:
@@ -322,7 +374,13 @@ def _to_whom(document: Document) -> str:
 def _said(notes: Sequence[Note], to_whom: str) -> str:
     if all(note.key == "question" for note in notes):
         return ""
-    return _titled(f"Said{to_whom}", "\n".join(f"{note.key.capitalize()}: {note.text}" for note in notes))
+    return _titled(f"Said{to_whom}", "\n".join(map(_line_of, notes)))
+
+
+def _line_of(note: Note) -> str:
+    """What a person was asked or said. A question may quote what was found so far, which tools said."""
+    quotes = note.key == "question" and not note.text.isprintable()
+    return f"{note.key.capitalize()}:" + (f"\n{fenced(note.text)}" if quotes else f" {note.text}")
 
 
 def _titled(title: str, text: str) -> str:
@@ -369,7 +427,7 @@ def _shown_to(document: Document, n: int) -> set[int]:
     return {*document.planned[n].needs, *document.before(n, n - AROUND)}
 
 
-def _turns(document: Document, sources: Sources, room: int, step: int) -> list[Message]:
+def _turns(document: Document, sources: Sources, room: int, shown: Collection[int]) -> list[Message]:
     """The messages of the turns so far. The oldest are folded when all together need more than `room` tokens.
 
     Half of those that are whole are folded at once, so that the beginning stays the same for many turns. The
@@ -377,7 +435,6 @@ def _turns(document: Document, sources: Sources, room: int, step: int) -> list[M
     """
     first_planned = int(document.meta.extra.get("planned_after", 0))  # a whole plan is turn 0
     numbers = sorted(range(last_turn(document) + 1), key=lambda n: n or first_planned + 0.5)
-    shown = _shown_to(document, step) if step else document.planned.keys()
     exchanges = [each for turn in numbers if (each := _exchange(document, turn, sources, shown))]
     whole, short = (
         [sum(sources.count(text_of(each)) for each in one.messages(folded)) for one in exchanges]
@@ -450,7 +507,7 @@ def _sayings(document: Document, turn: int, notes: Mapping[str, Note]) -> Iterab
         for name, key in (("checks", "run"), ("keep", "keep")):
             args |= {name: found} if (found := commands_in(given, key)) else {}
         args |= {"why": notes[REPLACED].text} if REPLACED in notes else {}
-        yield DONE, args, notes[NOT_YET].text if NOT_YET in notes else "accepted"
+        yield DONE, args, notes[NOT_YET].text if NOT_YET in notes else "noted"
 
 
 def _heard(document: Document, turn: int) -> list[Note]:

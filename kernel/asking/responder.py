@@ -97,7 +97,7 @@ class Ask:
 
     @property
     def part(self) -> str:
-        """The name in the log, in META and in the `phases` of a rung: `do` for a bound turn, else the phase."""
+        """The name in the log, in META and in a rung's `phases`: `do` for a bound turn, else the phase."""
         return DO if self.bound else self.phase
 
     @property

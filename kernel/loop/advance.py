@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kernel.asking.conversation import by_turns, last_turn
-from kernel.asking.prompt import Prompt, assemble
+from kernel.asking.prompt import Prompt
 from kernel.asking.responder import DO, Questioner
 from kernel.asking.turn import TURN
 from kernel.document.model import Document, Note
@@ -25,7 +25,7 @@ from kernel.loop.ask import (
     current_rung,
     lowest_rung,
     next_question,
-    turn_prompt,
+    prompt_of,
 )
 from kernel.loop.budget import LifeforceNeeded
 from kernel.loop.check import check
@@ -176,7 +176,7 @@ def next_prompt(session: Session, step: int = 0) -> tuple[str, Prompt]:
             kept: dict[str, str] = {}  # nothing is written for a look
             if session.doc.meta.phase != "do" or not by_turns(session.doc):
                 prepare(session, responder, lambda name, text: kept.setdefault(name, text) and name)
-            return TURN, turn_prompt(session, responder, kept)
+            return TURN, prompt_of(session, responder, TURN, kept=kept)
     session.offer_context()
     if phase == DO:
         asked = [n for n, planned in session.doc.planned.items() if planned.args is None and planned.tool]
@@ -190,9 +190,7 @@ def next_prompt(session: Session, step: int = 0) -> tuple[str, Prompt]:
     readers = [responder for responder in session.run.ladder if converses(responder)]
     if phase == TURN or not readers:
         return phase, Prompt(user=NO_QUESTION)
-    if phase == DO:
-        return phase, turn_prompt(session, readers[0], step=step)
-    return phase, assemble(session.doc, session.catalogue, readers[0].count)
+    return phase, prompt_of(session, readers[0], phase, step)
 
 
 _PHASES: Mapping[str, Callable[[Session], Any]] = {

@@ -15,8 +15,9 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from kernel.asking.conversation import Sources, conversation
-from kernel.asking.prompt import Prompt, assemble, drafted, form
+from kernel.asking.conversation import Sources, conversation, judgement
+from kernel.asking.messages import fenced
+from kernel.asking.prompt import Prompt, drafted, form
 from kernel.asking.replies import Parse, parse_strictly, schema
 from kernel.asking.responder import DO, FREE, Ask, Question, Questioner, Reply, Responder, Usage, Waits
 from kernel.asking.turn import TURN, TurnReply, typed
@@ -225,11 +226,9 @@ async def _ask_rung(
     refused: list[tuple[str, str]] = []
     for turn in range(1 + session.run.bounds.repairs):
         prompt = Prompt()
-        if phase == "check" and responder.reads_prompt:
-            prompt = assemble(session.doc, session.catalogue, responder.count, refused)
-        elif responder.reads_prompt:
-            prompt = turn_prompt(session, responder, step=step if phase == DO else 0)
-            prompt = with_refused(prompt, refused, _example(session))
+        if responder.reads_prompt:
+            prompt = prompt_of(session, responder, phase, step)
+            prompt = with_refused(prompt, refused, _example(session, phase))
         request = _request(session, responder, phase, step, evidence)
         texts = {"system": prompt.system, "user": prompt.user, "tools": prompt.tools}
         request = replace(request, turn=turn, sample=turn, messages=prompt.messages, **texts)
@@ -251,12 +250,16 @@ async def _ask_rung(
     raise ReplyError(f"no usable reply: {refused[-1][1].removeprefix('reply: ')}")
 
 
-def turn_prompt(
-    session: Session, responder: Responder, kept: Mapping[str, str] | None = None, step: int = 0
+def prompt_of(
+    session: Session,
+    responder: Responder,
+    phase: str,
+    step: int = 0,
+    kept: Mapping[str, str] | None = None,
 ) -> Prompt:
-    """The conversation of a loop up to its next turn, for this responder; `kept` are texts of no file yet.
+    """The conversation of a loop up to its next turn or verdict, for this responder.
 
-    `step` binds the turn to the call of this step of a plan.
+    In `DO` the turn is bound to the call of `step`. `kept` are texts of no file yet.
     """
 
     def shelved(path: str) -> str:
@@ -274,7 +277,9 @@ def turn_prompt(
         window=responder.window,
         may_split=not session.atomic,
     )
-    return conversation(session.doc, sources, step)
+    if phase == "check":
+        return judgement(session.doc, sources)
+    return conversation(session.doc, sources, step if phase == DO else 0)
 
 
 def converses(responder: Responder | None) -> bool:
@@ -285,17 +290,20 @@ def converses(responder: Responder | None) -> bool:
     return responder is not None and responder.reads_prompt and not isinstance(responder, Questioner)
 
 
-def _example(session: Session) -> str:
-    return session.catalogue.text("phases/turn.example.md", drafted=drafted(session.doc)).strip()
+def _example(session: Session, phase: str) -> str:
+    name = "check" if phase == "check" else "turn"
+    return session.catalogue.text(f"phases/{name}.example.md", drafted=drafted(session.doc)).strip()
 
 
 def with_refused(prompt: Prompt, refused: Sequence[tuple[str, str]], example: str) -> Prompt:
-    """The conversation with replies that were no turn, each with the reason, and once an example of one."""
+    """The conversation with replies that were refused, each with the reason, and once an example of one."""
     shown = f"\nThe same as JSON, for another task: {example}" if example else ""
     more: list[dict[str, Any]] = []
     for text, why in refused:
         more.append({"role": "assistant", "content": cut(text, REFUSED_CHARS, "") or "(nothing)"})
-        more.append({"role": "user", "content": f"This was no turn: {why}. Call a tool, or done.{shown}"})
+        how = "Call a tool, or done." if prompt.tools else ""
+        said = f"Your reply was refused. {how}\n{fenced(why)}{shown}"  # the reason quotes the reply
+        more.append({"role": "user", "content": said})
         shown = ""
     return replace(prompt, messages=(*prompt.messages, *more))
 

@@ -193,7 +193,7 @@ def test_a_plan_that_leaves_phases_untested_is_not_accepted(work: Path, play: Pl
     prompts: list[str] = []
 
     def check(ask: Ask) -> object:
-        prompts.append(ask.user)
+        prompts.append(prompt_text(ask))
         return ACCEPT if len(prompts) == 1 else judged(ask, "")
 
     played = play(

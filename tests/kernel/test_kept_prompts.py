@@ -39,7 +39,8 @@ def test_each_prompt_that_was_sent_is_kept_as_it_was_sent(play: Play) -> None:
     turn, check = model.asks
     assert len(kept(played)) == 2
     text = kept_prompt(played.folder, check.key)
-    assert text == f"<!-- system -->\n\n{check.system}\n\n<!-- user -->\n\n{check.user}\n"
+    system, task, *_ = (message["content"] for message in check.messages)
+    assert f"<!-- 1 system -->\n\n{system}\n\n<!-- 2 user -->\n\n{task}\n" in text
     system, task = (message["content"] for message in turn.messages)
     text = kept_prompt(played.folder, turn.key)
     assert text.endswith(f"<!-- 1 system -->\n\n{system}\n\n<!-- 2 user -->\n\n{task}\n")

@@ -362,7 +362,7 @@ def test_token_and_cost_limits_stop_before_the_call(play: Play) -> None:
 def test_invalid_reply_is_charged_and_repeated_with_the_reason(play: Play) -> None:
     def first(ask: Ask) -> Any:
         if ask.turn:
-            assert "This was no turn: step 1: there is no tool 'raed'" in prompt_text(ask)
+            assert "step 1: there is no tool 'raed'" in prompt_text(ask)
         return plan({"tool": "raed", "args": {}}) if ask.turn == 0 else plan(WRITE)
 
     played = play(by_phase(plan=first, check=ACCEPT))

@@ -93,7 +93,7 @@ def test_what_a_server_says_is_fenced_as_data(place, play):
     def answer(ask):
         if ask.phase == "plan":
             return plan({"tool": "it-order", "args": {}}, success=[{"judge": "it is done"}])
-        prompts.append(ask.user)
+        prompts.append(prompt_text(ask))
         return ACCEPT
 
     played = play(answer)
