@@ -457,7 +457,9 @@ def _exchange(document: Document, turn: int, sources: Sources, shown: Collection
     calls: list[tuple[str, str, Any]] = []
     results: list[tuple[str, str, str]] = []
     for (n, planned), step in zip(decided, steps, strict=True):
-        name, args = _as_called(planned, sources)
+        # as planned, without inserted results; but for a step in words with the arguments that a turn gave
+        given = planned.args is None and step.args is not None
+        name, args = _as_called(step if given else planned, sources)
         calls.append((f"call_{n}", name, args))
         whole = _result(step, sources, limit) + _repeated(document, step)
         results.append((f"call_{n}", whole, _folded(step)))
