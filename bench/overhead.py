@@ -259,7 +259,7 @@ def table(figures: Figures) -> str:
         figures["instruction_tokens"]["turn"],
         figures["tool_index_tokens"],
         figures["schema_tokens"],
-        max(figures["instruction_tokens"][phase] for phase in PHASES),
+        max(figures["instruction_tokens"][phase] for phase in ("do", "check")),
         planned["calls"],
         f"{planned['prompt_tokens']:,} (all instructions up front: {upfront['planned']['prompt_tokens']:,})",
         f"{stepwise['prompt_tokens']:,} in {stepwise['calls']} calls "

@@ -75,8 +75,6 @@ AROUND = 16
 INDEX_TOKENS = 150
 """Maximum tokens of the index of what `use` reaches. Source: turn.md, "Tools"."""
 INDEX_HEAD = "Tools for `use`: "
-EVERY = 100_000
-"""A limit that no catalogue reaches."""
 SHOWN = "shown"
 """The note of §1 that names what the first message shows of the folder. Its source is the text's file."""
 INDEX = "tools"
@@ -258,8 +256,8 @@ def _bound_to(name: str, catalogue: Catalogue) -> list[native.Schema]:
 def index_of(document: Document, catalogue: Catalogue, count: Callable[[str], int]) -> str:
     """The names of the tools that `use` reaches, in order; within `INDEX_TOKENS` those that suit the task."""
     own = catalogue.tools.get(document.meta.type)
-    chosen = catalogue.chosen(document.task, EVERY, len, own if own and own.guided else None, lambda tool: "")
-    names = [tool.name for tool in chosen if tool.name not in HANDS and not tool.open]
+    ranked = catalogue.ranked(document.task, own if own and own.guided else None)
+    names = [tool.name for tool in ranked if tool.name not in HANDS and not tool.open]
 
     def tokens(shown: int) -> int:
         return count(f"{INDEX_HEAD}{', '.join(names[:shown])}, …")

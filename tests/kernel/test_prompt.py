@@ -121,15 +121,11 @@ def test_prompt_has_only_the_current_phase() -> None:
     assert not any(f"# {other}" in prompt.system for other in ("UNDERSTAND", "PLAN", "DO\n"))
 
 
-def test_index_names_arguments_and_always_lists_the_builtins() -> None:
-    index = CATALOGUE.index("sum the column of a table", 150, estimate_tokens)
-    assert "read(path, lines?)" in index
-    assert index.splitlines()[:3] == [
-        "read(path, lines?)",
-        "write(path, content, append?, lines?)",
-        "bash(command, stdin?)",
-    ]
-    assert "csv(" in index
+def test_what_is_always_offered_comes_before_what_suits_the_task() -> None:
+    catalogue = Catalogue([shipped_system()])
+    catalogue.always = ("wander",)
+    names = [tool.name for tool in catalogue.ranked("sum the column of https://example.org/t.csv")]
+    assert names[:5] == ["read", "write", "bash", "fetch", "wander"]
 
 
 @pytest.mark.parametrize("kind", [kind for kind in GUIDED if kind != "task"])
