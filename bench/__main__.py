@@ -145,9 +145,12 @@ def _work(as_json: bool, *, jobs: int | None, embedder: str, **options: Any) -> 
         report("work", as_json, **options)
 
 
-def _swe(as_json: bool, *, verify: bool, **options: Any) -> None:
+def _swe(as_json: bool, *, verify: bool, understanding: bool, **options: Any) -> None:
     if verify:
         verified(as_json, options["repositories"], options["environments"], options["jobs"])
+    elif understanding:
+        names = ("repositories", "environments", "sets", "jobs", "work")
+        report("swe.understanding", as_json, **{name: options[name] for name in names})
     else:
         report("swe.comparison", as_json, **options)
 
@@ -415,6 +418,7 @@ command(
         "--results", type=NEW_FILE, metavar="FILE.jsonl", help="Record finished jobs; skip recorded ones."
     ),
     option("--work", type=FOLDER, metavar="DIR", help="Keep the folders of the jobs here."),
+    flag("--understanding", "Only measure the first message: its tokens, and what it shows of the fix."),
     flag("--verify", "Only show that the hidden tests fail before each fix and pass after it."),
     run=_swe,
 )

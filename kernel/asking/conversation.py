@@ -60,6 +60,10 @@ TURN_SHARE, LEAST_RESULT = 0.3, 200
 """The share of the window for the results of one turn; characters of each that are shown in any case."""
 LARGEST_OFFER, SMALLEST_OFFER = 36_000, 3_000
 """Characters of files that the first message shows, in a window of 96,000 tokens or more, and at least."""
+LARGEST_GUIDANCE = 3_000
+"""Characters of a file such as AGENTS.md that are shown, in a window of 10,000 tokens or more."""
+HEADINGS = 10
+"""Headings that are named of the part of such a file that is left out."""
 FOLD_AT = 0.6
 """The share of the window that a conversation fills before the oldest results are folded. Source: turn.md."""
 FIRST = 0.5
@@ -140,6 +144,11 @@ def result_limit(window: int) -> int:
 def offer_limit(window: int) -> int:
     """Characters of files that the first message shows in a window of so many tokens."""
     return max(SMALLEST_OFFER, min(LARGEST_OFFER, window * 3 // 8))
+
+
+def guidance_limit(window: int) -> int:
+    """Characters of a file such as AGENTS.md that are shown in a window of so many tokens."""
+    return min(LARGEST_GUIDANCE, window * 3 // 10)
 
 
 def turn_of(step: Step) -> int:
@@ -292,7 +301,7 @@ def _first_parts(document: Document, sources: Sources) -> Iterable[tuple[str, st
             name = note.source.removeprefix(GUIDANCE)
             yield (
                 "guidance",
-                _titled(name, fenced(_beginning(redact(note.text), sources.window * 3 // 10, name))),
+                _titled(name, fenced(_beginning(redact(note.text), guidance_limit(sources.window), name))),
             )
     if shown := document.note(1, SHOWN):
         yield "shown", sources.shelved(shown.source)
@@ -313,11 +322,14 @@ def _fitted(
 
 
 def _beginning(text: str, limit: int, name: str) -> str:
-    """The first lines of a text within `limit` characters; a mark says what was left out."""
+    """The first lines of a text within `limit` characters; a mark names the headings that are left out."""
     if len(text) <= limit:
         return text
     end = text.rfind("\n", 0, limit)
-    return f"{text[: end if end > 0 else limit]}\n[the rest of {name} is left out]"
+    end = end if end > 0 else limit
+    heads = re.findall(r"^#+ +(.{1,60})", text[end:], re.MULTILINE)[:HEADINGS]
+    rest = f", with {', '.join(heads)}" if heads else ""
+    return f"{text[:end]}\n[the rest of {name} is left out{rest}]"
 
 
 def _machines(document: Document, catalogue: Catalogue) -> str:

@@ -26,8 +26,10 @@ LARGEST, RULES = 1_000_000, 50_000
 """Maximum bytes of a file that is read whole, and of a .gitignore."""
 STARS = 3
 """Maximum stars of a rule for git: to match more of them takes a time that grows with their power."""
-LISTED, LISTED_CHARACTERS = 120, 4_000
-"""Maximum lines and characters of the listing."""
+LISTED, LISTED_CHARACTERS, BRIEF_CHARACTERS = 120, 4_000, 1_000
+"""Maximum lines and characters of the listing, and of one beside files that are shown."""
+NAMED, FEW, ALIKE = 12, 4, 3
+"""Files of a folder that are named, and of one far away; equal folders that have lines of their own."""
 LARGE = 50_000
 """Bytes from which the listing tells the size of a file."""
 
@@ -164,56 +166,69 @@ class _Rules:
     rules: GitIgnoreSpec
 
 
-def listing(files: Files, beside: Iterable[str], characters: int) -> str:
-    """The paths, one a line: `beside` and their siblings first, then tests; equal siblings are folded.
+def listing(files: Files, beside: Iterable[str], whole: Collection[str] = (), *, brief: bool = False) -> str:
+    """The files, a line for each folder: that of `beside` first, then those of tests, then the nearest.
 
-    `characters` is the budget of what is shown; the listing of a small one is shorter.
+    Of a folder in `whole` all files are named. Of other folders some are, of a `brief` listing fewer, and
+    equal folders are one line.
     """
     if not files.sizes:
         return "(the folder is empty)"
-    most = min(LISTED, max(20, characters // 100)) - 1
-    room = min(LISTED_CHARACTERS, max(800, characters // 3)) - 40
-    first = set(beside)
-    near = {os.path.dirname(path) for path in first}  # noqa: PTH120
+    first = dict.fromkeys(beside)
+    inside: dict[str, list[str]] = {}
+    for path in sorted(files.sizes, key=lambda path: (path not in first, not is_test(path), path)):
+        inside.setdefault(_folder(path), []).append(path)
+    near = {_folder(path) for path in first}
 
-    def rank(path: str) -> tuple[bool, bool, bool, int, str]:
-        return path not in first, not is_test(path), os.path.dirname(path) not in near, path.count("/"), path  # noqa: PTH120
+    tests = {place for place, paths in inside.items() if is_test(paths[0])}
 
-    paths, lines, rows = sorted(files.sizes, key=rank), list[str](), list[list[str]]()
-    shapes = {path: _shapes(path) for path in paths if path not in first}
-    counts = Counter(shape for each in shapes.values() for shape in each)
-    for siblings in (40, 15, 6, 3):
-        folded = _folded(paths, shapes, counts, siblings)
-        rows = list(folded.values())
-        lines = [_line(name, of, files) for name, of in folded.items()]
-        if len(lines) <= most and sum(map(len, lines)) + len(lines) <= room:
+    def rank(place: str) -> tuple[bool, bool, bool, int, str]:
+        return place not in whole, place not in near, place not in tests, place.count("/"), place
+
+    lines, room = list[str](), (BRIEF_CHARACTERS if brief else LISTED_CHARACTERS) - 40
+    shapes = Counter(shape for place in inside for shape in _shapes(place))
+    told = set[str]()
+    for place in sorted(inside, key=rank):
+        own = place in whole or place in near
+        alike = [each for each in _shapes(place) if shapes[each] > ALIKE and not own]
+        shape = max(alike, key=lambda each: shapes[each], default=place)
+        if shape in told or len(lines) >= LISTED - 1:
+            continue
+        of = [each for each in inside if shape in (each, *_shapes(each)) and each not in told]
+        few = NAMED if not brief or not place or place in near | tests else FEW
+        most = len(files.sizes) if place in whole else few
+        line = _line(shape, [path for each in of for path in inside[each]], most, files)
+        if len(line) > room:
             break
-    while lines and (len(lines) > most or sum(map(len, lines)) + len(lines) > room):
-        lines.pop()
-    left = sum(map(len, rows[len(lines) :]))
+        room -= len(line) + 1
+        lines.append(line)
+        told.add(shape)
+    shown = sum(len(inside[each]) for each in inside if told & {each, *_shapes(each)})
+    left = len(files.sizes) - shown
     more = [f"… and {'more than ' if files.more else ''}{left} files more"] if left or files.more else []
     return "\n".join([*lines, *more])
 
 
-def _line(name: str, of: list[str], files: Files) -> str:
-    size = files.sizes[of[0]]
-    more = f" … {len(of)} files" if len(of) > 1 else f" ({size:,} bytes)" if size >= LARGE else ""
-    return f"{shown_name(name)}{more}"
+def _folder(path: str) -> str:
+    return path[: path.rfind("/") + 1]
 
 
-def _folded(
-    paths: list[str], shapes: dict[str, list[str]], counts: Counter[str], siblings: int
-) -> dict[str, list[str]]:
-    """Rows with their files: more than these siblings are one row, `locale/*/x.po` or `docs/*.md`."""
-    rows: dict[str, list[str]] = {}
-    for path in paths:
-        common = [each for each in shapes.get(path, ()) if counts[each] > siblings]
-        rows.setdefault(max(common, key=lambda each: counts[each], default=path), []).append(path)
-    return {name if len(of) > 1 else of[0]: of for name, of in rows.items()}
+def _line(place: str, paths: list[str], most: int, files: Files) -> str:
+    """A folder with the names of its first files, and how many more there are of each ending."""
+    named = dict(reversed([(path.rpartition("/")[2], path) for path in paths]))  # of equal names the first
+    names = sorted(named, key=lambda name: paths.index(named[name]))
+    sizes = [files.sizes[named[name]] for name in names]
+    shown = [
+        f"{shown_name(name)} ({size:,} bytes)" if size >= LARGE else shown_name(name)
+        for name, size in zip(names[:most], sizes, strict=False)
+    ]
+    more = Counter(os.path.splitext(name)[1] for name in names[most:])  # noqa: PTH122
+    shown += [f"{count} more{f' *{ending}' if ending else ''}" for ending, count in more.items()]
+    several = f"({len(paths)} files) " if "*" in place else ""
+    return f"{shown_name(place)}{': ' if place else ''}{several}{', '.join(shown)}"
 
 
-def _shapes(path: str) -> list[str]:
-    """What a path and its siblings have in common, with a star for one folder or for the name."""
-    *folders, name = parts = path.split("/")
-    stars = ["/".join([*parts[:at], "*", *parts[at + 1 :]]) for at in range(len(folders))]
-    return [*stars, "/".join([*folders, f"*{os.path.splitext(name)[1]}"])]  # noqa: PTH122
+def _shapes(folder: str) -> list[str]:
+    """What a folder and others have in common, with a star for one part: `locale/*/LC_MESSAGES/`."""
+    parts = folder.split("/")[:-1]
+    return ["/".join([*parts[:at], "*", *parts[at + 1 :], ""]) for at in range(len(parts)) if len(parts) > 1]

@@ -54,6 +54,14 @@ rewrite improve clean
     )
 )
 """Words that are no name unless they are written as one."""
+_SIGNS = {
+    "==": "eq",
+    r"\w\[\S{1,60}?\](?! = )": "getitem",
+    r"\w\[\S{1,60}?\] = ": "setitem",
+    r"[\"'\w)] in \w+\b\)?`": "contains",
+    r"\bhash": "hash",
+}
+"""Signs of Python with the name of the method that does them."""
 _OF_PYTHON = frozenset(dir(builtins)) | frozenset(keyword.kwlist) | {"self", "cls", "python"}
 
 
@@ -83,7 +91,8 @@ class Named:
         plain = [each for each in re.findall(r"\w+", f"{title} {title}") if each in self.words]
         plain = [each for each in (*plain, *self.words) if each.lower() not in _COMMON]
         words = re.findall(r"[a-z0-9]{3,}", parted(" ".join((*names, *names, *plain))))
-        return [each for each in words if each not in _OF_PYTHON]
+        signs = [word for sign, word in _SIGNS.items() if re.search(sign, self.task)]
+        return [*(each for each in words if each not in _OF_PYTHON), *signs]
 
 
 def named(task: str) -> Named:

@@ -16,15 +16,24 @@ SEARCHED, PARSED, RANKED = 10_000_000, 2_500_000, 600_000
 """Maximum bytes of source files that are searched, parsed, and ranked by the words of the task."""
 PLACES, BY_NAME, RELATED = 3, 12, 30
 """Maximum definitions of one name that are shown, files parsed for a name, further definitions considered."""
+TOGETHER = 0.3
+"""What it adds to a rank to be used with one of the best, and to be in its class."""
+BREVITY = 0.1
+"""The power of its length by which the rank of a function is divided: room is scarce."""
+SHORT = 5
+"""Letters up to which a word of a sentence is no name of a definition."""
 BEFORE = 200
 """Maximum characters of a line that are read before a name."""
-TELLING = 0.25
-"""The part of the best rank from which a definition is considered that nothing uses."""
 _DEFINES = re.compile(
     rb"\b(?:def|class|function|func|fn|struct|type|interface|enum|trait|mod|module|const|let|var|define)\b.{0,80}$|"
     rb"^\s*$"
 )
 """What stands before a name on the line that defines it; a value has an equals sign after it."""
+_FOLDERS = (
+    re.compile(r"(?i)\b(?:folder|directory) [`\"']?([\w./-]{1,200})"),
+    re.compile(r"(?i)(?<![\w./-])([\w./-]{1,200})[`\"']? (?:folder|directory)\b"),
+)
+"""A word that is said to be a folder."""
 _TYPED = (".c", ".cc", ".cpp", ".h", ".hpp", ".cs", ".java")
 """Files of languages in which no keyword stands before a function."""
 _IS_TEST = re.compile(r"(?i)(^|\.)(test|it )|Tests?\b|should")
@@ -39,6 +48,7 @@ class Search:
         self.files, self.named = files, named
         self.unclear: list[Definition] = []  # places of a name that has too many of them
         self._sources: dict[str, Source | None] = {}
+        self._hops: dict[Definition, tuple[Definition, ...]] = {}
 
     @cached_property
     def _raw(self) -> dict[str, bytes]:
@@ -76,10 +86,17 @@ class Search:
         named = [path for each in fits if len(each) <= PLACES for path in each]
         every = self.files.sizes
         named += [path for path in every if " " in path and path.rpartition("/")[2] in self.named.task]
-        for place in (f"{said.strip('./')}/" for said in self.named.paths if "/" in said):
+        for place in self.folders():
             below = [path for path in every if path.startswith(place) and not grammar_of(path)]
             named += below if len(below) <= BY_NAME else []
         return list(dict.fromkeys(named))
+
+    def folders(self) -> list[str]:
+        """The folders that the task names, with a slash at the end."""
+        told = [name for each in _FOLDERS for name in each.findall(self.named.task)]
+        said = [*(each for each in self.named.paths if "/" in each), *told]
+        places = dict.fromkeys(f"{each.strip('./')}/" for each in said)
+        return [each for each in places if any(path.startswith(each) for path in self.files.sizes)]
 
     def frames(self) -> Iterator[tuple[str, int]]:
         """The places of tracebacks that are in the folder, the innermost first."""
@@ -88,7 +105,7 @@ class Search:
                 yield fits[0], line
 
     def definitions(self) -> Iterator[Definition]:
-        """The definitions that the task names, as code or in a sentence about them; then those with a key."""
+        """The definitions that the task names, as code or in a sentence about them."""
         for name, before in self.named.names.items():
             places = self._places(name)
             scores = [self._fits(each, before) for each in places]
@@ -98,7 +115,18 @@ class Search:
         for word in self.named.spoken:
             places = self._places(word)
             yield from places if len(places) < PLACES else ()
-        yield from self._holding(self.named.keys)
+
+    def with_keys(self) -> dict[Definition, list[int]]:
+        """The definitions with an option, key or message of the task in a string, and its lines."""
+        found = dict[Definition, list[int]]()
+        for each in self._holding(self.named.keys):
+            lines = self.text(each).split("\n")
+            found[each] = [
+                n
+                for n, line in zip(each.lines, lines, strict=False)
+                if any(k in line for k in self.named.keys)
+            ]
+        return found
 
     def _places(self, name: str) -> list[Definition]:
         """The definitions of a name, in tests only if the task names a test or the file."""
@@ -130,18 +158,28 @@ class Search:
             yield from found if len(found) <= PLACES else ()
 
     def related(self, core: list[Definition]) -> list[Definition]:
-        """The classes of methods in `core`; then what all these use, and what has the words of the task."""
-        first = dict.fromkeys(each for found in core for each in self._used(found))
+        """What the definitions in `core` use, and what has the words of the task, the most alike first."""
+        first = dict.fromkeys(each for found in core for each in self.used(found))
         first |= dict.fromkeys(self._holding(self.named.options))
-        second = dict.fromkeys(each for found in first for each in self._used(found))
-        classes = [each for each in first if any(each.full == found.owner for found in core)]
-        scores = self._scores()
-        rank = {each: (1 + (each in first) + (each in second) / 2) * scores[each] for each in scores}
-        least = TELLING * max(rank.values(), default=0)
-        found = [*first, *(each for each, score in rank.items() if score > least)]
-        found.sort(key=lambda each: -rank.get(each, 0))
-        return [each for each in dict.fromkeys([*classes, *found]) if each.name != "__all__"][:RELATED]
+        second = dict.fromkeys(each for found in first for each in self.used(found))
+        said = {each.lower() for each in self.named.words if len(each) > SHORT}
+        rank = {
+            each: (1 + (each in first) + (each in second) / 2 + (each.name.lower() in said))
+            * score
+            / (len(self.text(each)) or 1) ** BREVITY
+            for each, score in self._scores.items()
+        }
+        likely = sorted(rank, key=lambda each: -rank[each])[: 2 * RELATED]
+        best = likely[:2]  # what works together with these is likelier
+        mates = {each for found in best for each in self.used(found)}
+        owners = {(each.path, each.owner) for each in best if each.owner}
+        for each in likely:
+            together = each in mates or not {*best}.isdisjoint(self.used(each))
+            rank[each] *= 1 + TOGETHER * (each not in best) * (together + ((each.path, each.owner) in owners))
+        likely.sort(key=lambda each: -rank[each])
+        return likely[:RELATED]
 
+    @cached_property
     def _scores(self) -> dict[Definition, float]:
         """How well each function fits the words of the task: BM25, with a name counting more than a body."""
         import sqlite3
@@ -164,14 +202,22 @@ class Search:
             hits = {every[row - 1]: score for row, score in base.execute(ranked, (query,))}
         return {each: score * (1.3 if _module(each.path) in words else 1) for each, score in hits.items()}
 
-    def _used(self, found: Definition) -> Iterator[Definition]:
+    def used(self, found: Definition) -> tuple[Definition, ...]:
         """One hop: the class of a method, and what it uses of its class, its file and its package."""
+        if found not in self._hops:
+            self._hops[found] = tuple(self._used(found))
+        return self._hops[found]
+
+    def _used(self, found: Definition) -> Iterator[Definition]:
         source = self.source(found.path)
         names = source.used(found) if source else []
         near = [each for each in self._in(found.path) if not each.nested]
         yield from (each for each in near if each.full == found.owner)
         local = {each.name: each for each in near if each.owner in ("", found.owner)}
-        yield from (local[name] for name in names if name in local and local[name].full != found.owner)
+        inner = [local[name] for name in names if name in local and local[name].full != found.owner]
+        yield from inner
+        classes = {each.full for each in inner if each.kind == "class"}
+        yield from (each for each in near if each.owner in classes and each.name in names)
         lines = _IMPORT.findall("\n".join(source.lines)) if source else []
         imports = [set(re.findall(r"\w+", each)) for each in lines]
         for name in (name for name in names if name not in local):
@@ -193,15 +239,20 @@ class Search:
         modules = {_module(each.path).strip("_") for each in of}
         words, names = set(self.named.words), set(self.named.names)
         rank: dict[Definition, float] = {}
-        near = {path: any(each in _stem(path) for each in modules) for path in filter(is_test, self._raw)}
-        for path, beside in sorted(near.items(), key=lambda each: not each[1]):
+        beside = [*modules, *(each.lower() for each in symbols if len(each) > 3)]
+        near = {path: any(each in _stem(path) for each in beside) for path in filter(is_test, self._raw)}
+        named = {each.name.lower().rstrip("s") for each in of}
+        for path, close in sorted(near.items(), key=lambda each: not each[1]):
             text = self._raw[path].decode()
-            there = any(each in text for each in (symbols if beside else modules))
+            there = any(each in text for each in (symbols if close else modules))
             for each in self._in(path) if there and len(rank) < BY_NAME * 20 else ():
                 used, title = set(re.findall(r"\w+", self.text(each))), set(each.name.split("_"))
                 is_one = each.kind == "function" and not each.nested and _IS_TEST.search(each.full)
                 if is_one and not symbols.isdisjoint(used):
-                    score = 3 * len(symbols & used) + len(names & used) + 3 * beside + 2 * len(words & title)
+                    parts = {part.rstrip("s") for part in _stem(path).lower().split("_")}
+                    own = 5 - len(parts) if not named.isdisjoint(parts) else 0  # `test_style` for `style`
+                    score = 3 * len(symbols & used) + len(names & used) + 3 * close + max(0, own)
+                    score += 2 * len(words & title)
                     rank[each] = score + min(3, len(words & (used | title)) / 3)
         return sorted(rank, key=lambda each: (-rank[each], each.end - each.start, each.title))
 

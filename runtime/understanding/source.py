@@ -15,6 +15,8 @@ PARSING = 0.5
 """CPU seconds that parsing may take, and as many more for a million bytes: five times what it takes."""
 HITS = 50
 """Maximum places of a text in a file that are looked at."""
+DOCSTRING = 4
+"""Lines after the first one from which a docstring is long."""
 
 _LANGUAGES = {
     "python": "py pyi",
@@ -49,6 +51,8 @@ _WRAPPER = re.compile(
     r"(template|lexical|variable|type|const|var|field)_declaration"
 )
 """Kinds of nodes over all languages: what defines something, and what stands around one definition."""
+_DOCSTRING = re.compile(r"\s*[rRuUbB]{0,2}(\"{3}|'{3})")
+_IMPORTS = re.compile(r"(from|import|use|#include|using)\b|(const|let|var)\b.*\brequire\(")
 _TESTS = '(call_expression function: (identifier) @f (#any-of? @f "it" "test" "describe")) @definition'
 
 
@@ -132,6 +136,30 @@ class Source:
     def text(self, of: Definition) -> str:
         """The lines of a definition."""
         return "\n".join(self.lines[of.first - 1 : of.last])
+
+    def owner(self, of: Definition) -> Definition | None:
+        """The class that a definition is in."""
+        fits = (each for each in self.definitions if each.full == of.owner and not each.nested)
+        return next(fits, None) if of.owner else None
+
+    def docstring(self, of: Definition) -> range:
+        """The lines of a long docstring of Python after its first line, as far as it has lines of its own."""
+        at = of.head  # the index of the line below
+        if at >= of.last or not (opened := _DOCSTRING.match(self.lines[at])):
+            return range(0)
+        if opened[1] in self.lines[at][opened.end() :]:
+            return range(0)
+        end = next((n for n in range(at + 1, of.last) if opened[1] in self.lines[n]), at)
+        return range(at + 2, end + 1) if end - at > DOCSTRING else range(0)
+
+    def imports(self) -> list[int]:
+        """The lines of the imports at the top level, whole statements."""
+        found, depth = list[int](), 0
+        for number, line in enumerate(self.lines, 1):
+            if depth > 0 or _IMPORTS.match(line):
+                found.append(number)
+                depth += line.count("(") - line.count(")") + line.count("{") - line.count("}")
+        return found
 
     def used(self, of: Definition) -> list[str]:
         """The identifiers in a definition without its own name, each once, in order."""

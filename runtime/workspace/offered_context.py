@@ -67,7 +67,7 @@ def understood(run: RunContext, document: Document, characters: int) -> tuple[st
     found = gather(
         run.folder, task, characters=characters, hidden=hidden, readable=run.context(None).readable
     )
-    parts = [("Folder", found.listing), *((each.name, each.text) for each in found.shown)]
+    parts = [("Folder", found.listing), *found.by_file()]
     text = "\n\n".join(f"## {shown_name(name)}\n{fenced(text)}" for name, text in parts if text)
     left = f"\n\nNot shown for want of room: {', '.join(found.left)}" if found.left else ""
     names = [f"{each.name} {fingerprint(each.text)[:8]}" for each in found.shown]

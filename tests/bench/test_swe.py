@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from bench.peers.server import Reply, Scripted
-from bench.swe import fixes, made
+from bench.swe import fixes, made, understanding
 from bench.swe.comparison import Chosen, measure, missed, play_all, sums, table
 from bench.swe.fixes import Fix, Source
 from bench.swe.job import SETS
@@ -189,6 +189,14 @@ def _play(source: Source, harness: str, script: Sequence[Reply], work: Path | No
         chosen = Chosen("m", server.play("job", script), harnesses=[harness], work=work, seconds=120)
         (row,) = play_all(chosen, [source.job(FIX)])
     return row
+
+
+def test_the_first_message_of_a_fix_is_measured_without_a_model(source: Source, tmp_path: Path):
+    fix = Fix(**{**vars(FIX), "task": "sums.add subtracts. It should add; see `add`."})
+    row = understanding.row_of(source, fix, tmp_path)
+    assert (row["functions"], row["missing"], row["tests"]) == (1, [], 1)
+    assert row["declared"] < row["tokens"] < 1_500
+    assert "2\t    return a - b" in (tmp_path / "add.md").read_text()
 
 
 @pytest.mark.night

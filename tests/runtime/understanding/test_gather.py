@@ -106,10 +106,10 @@ def test_a_definition_that_the_task_names_is_shown_whole_with_line_numbers(proje
     assert shown.text == '24\tdef strip_quotes(token):\n25\t    return token.strip("\'")'
 
 
-def test_what_is_named_comes_first_then_its_tests_then_what_it_uses(project: Path) -> None:
+def test_what_is_named_comes_first_then_what_it_uses_then_its_tests(project: Path) -> None:
     shown = titles(found(project, "`parse_all` of Parser is slow", 24_000))
     assert shown[0] == "Parser"
-    assert shown.index("test_parser_reads") < shown.index("strip_quotes")
+    assert shown.index("strip_quotes") < shown.index("test_parser_reads")
     assert "tokens" in shown  # imported from the same package
     assert "unused" not in shown
     assert "far_away" not in shown
@@ -150,11 +150,9 @@ def test_a_large_class_is_an_outline_with_the_named_methods_whole(tmp_path: Path
     write(tmp_path, "big.py", f"class Big:\n{methods}")
     shown = found(tmp_path, "`Big.method_7` is wrong in `Big`").shown
     outline = next(each for each in shown if each.name.endswith(" Big"))
-    assert outline.text.endswith("(outline: bodies left out)")
-    everything = "\n".join(each.text for each in shown)
-    assert "return 7 " in everything
-    assert "def method_150(self):" in everything
-    assert "return 150 " not in everything
+    assert outline.text.startswith("1\tclass Big:\n23\t    def method_7(self):\n24\t        return 7 ")
+    assert re.search(r"\n\(not shown of Big: method_0 2-3, method_1 5-6, .*, …\)$", outline.text)
+    assert "return 150 " not in "\n".join(each.text for each in shown)
 
 
 @pytest.mark.parametrize(
@@ -173,6 +171,44 @@ def test_a_message_or_option_of_the_task_is_looked_up_in_strings(project: Path, 
         "def options(add):\n    add('--dry-run')\n    add('window.width')\n\n\ndef last():\n    pass\n",
     )
     assert titles(found(project, task))[0] == name
+
+
+LONG_DOC = '    """Makes it long.\n\n' + "    More of it.\n" * 29 + '    """\n'
+
+
+def test_of_a_long_docstring_the_first_line_is_shown_unless_the_task_is_about_it(tmp_path: Path) -> None:
+    write(tmp_path, "a.py", f"def lengthen(x):\n{LONG_DOC}    return x * 2\n")
+    assert found(tmp_path, "`lengthen` is wrong").shown[0].text == (
+        '1\tdef lengthen(x):\n2\t    """Makes it long.\n33\t    """\n34\t    return x * 2'
+    )
+    assert "More of it" in found(tmp_path, "`lengthen` is wrong, also its docstring").shown[0].text
+
+
+def test_small_values_and_functions_that_a_named_function_uses_are_shown(tmp_path: Path) -> None:
+    used = "SIGNS = {'a': 1}\n\n\ndef _look(x):\n    return SIGNS[x]\n\n\n"
+    rest = "def translate(x):\n    return _look(x)\n\n\ndef unused(y):\n    return 'none'\n"
+    write(tmp_path, "a.py", used + rest)
+    assert titles(found(tmp_path, "`translate` fails")) == ["translate", "_look", "SIGNS"]
+
+
+def test_the_imports_of_a_shown_file_of_tests_are_shown(project: Path) -> None:
+    text = dict(found(project, "`strip_quotes` is slow").by_file())["tests/test_parse.py (15 lines)"]
+    assert text.startswith("1\timport pytest\n2\tfrom src.parse import Parser, strip_quotes\n…\n11\t")
+
+
+def test_at_most_three_tests_are_shown(tmp_path: Path) -> None:
+    write(tmp_path, "sums.py", "def add_all(x):\n    return sum(x)\n")
+    tests = "".join(f"def test_{n}():\n    assert add_all([{n}]) == {n}\n\n" for n in range(9))
+    write(tmp_path, "test_sums.py", f"from sums import add_all\n\n{tests}")
+    assert sum("test_" in each for each in titles(found(tmp_path, "`add_all` fails"))) == 3
+
+
+def test_what_is_shown_of_a_file_stands_together_in_the_order_of_its_lines(project: Path) -> None:
+    files = dict(found(project, "`far_away` and `parse_all` of Parser are slow").by_file())
+    text = files["src/parse.py (29 lines)"]
+    numbers = [int(each) for each in re.findall(r"^(\d+)\t", text, re.M)]
+    assert numbers == sorted(set(numbers))
+    assert {8, 15, 28} <= set(numbers)
 
 
 def test_the_frames_of_a_traceback_are_shown(project: Path) -> None:
@@ -203,11 +239,19 @@ def test_notes_that_the_task_names_are_shown_whole_while_they_fit(tmp_path: Path
     assert shown[1].text == "1\t# Monday\n2\tWe met."
 
 
+@pytest.mark.parametrize("said", ["notes/", "the folder notes", "the `notes` directory"])
+def test_the_notes_of_a_small_folder_that_the_task_names_are_shown(tmp_path: Path, said: str) -> None:
+    for n in range(12):
+        write(tmp_path, f"notes/{n}.md", f"Note {n}.\n")
+    assert len(names(found(tmp_path, f"Make a table of what is in {said}."))) == 12
+
+
 def test_of_a_large_table_the_head_is_shown(tmp_path: Path) -> None:
     write(tmp_path, "sales.csv", "day,sum\n" + "".join(f"{n},{n}\n" for n in range(300_000)))
     shown = found(tmp_path, "What is the total in sales.csv?").shown[0]
     assert shown.text.startswith("1\tday,sum\n2\t0,0\n")
     assert shown.last == 20
+    assert [name for name, _ in found(tmp_path, "What is the total in sales.csv?").by_file()] == ["sales.csv"]
     assert "sales.csv (" in found(tmp_path, "x").listing
 
 
@@ -218,9 +262,19 @@ def test_equal_siblings_of_the_listing_are_folded(tmp_path: Path) -> None:
     write(tmp_path, "src/a.py", "def only_here():\n    pass\n")
     write(tmp_path, "tests/test_a.py", "")
     lines = found(tmp_path, "`only_here` fails").listing.split("\n")
-    assert lines[:2] == ["src/a.py", "tests/test_a.py"]
-    assert "locale/*/LC_MESSAGES/x.po … 50 files" in lines
-    assert "docs/*.md … 50 files" in lines
+    assert lines[:2] == ["src/: a.py", "tests/: test_a.py"]
+    assert "locale/*/LC_MESSAGES/: (50 files) x.po" in lines
+    assert "docs/: page0.md, page1.md, page10.md, page11.md, 46 more *.md" in lines
+
+
+def test_of_a_folder_that_the_task_names_all_files_are_listed(tmp_path: Path) -> None:
+    for n in range(30):
+        write(tmp_path, f"notes/n{n}.md", "A note.\n")
+        write(tmp_path, f"other/n{n}.md", "A note.\n")
+    lines = found(tmp_path, "Summarise what is in notes/").listing.split("\n")
+    assert lines[0].startswith("notes/: ")
+    assert lines[0].count(".md") == 30
+    assert lines[1].endswith("18 more *.md")
 
 
 @pytest.mark.parametrize("characters", [2_000, 36_000])
@@ -239,7 +293,7 @@ def test_what_has_no_room_is_named(project: Path) -> None:
     for name in ("one_long", "two_long", "three_long"):
         write(project, f"src/{name}.py", f"def {name}():\n" + "    x = 'a text of some length'\n" * 25)
     gathered = found(project, "`one_long`, `two_long` and `three_long`", 2_000)
-    assert titles(gathered) == ["one_long", "two_long"]
+    assert titles(gathered)[:2] == ["one_long", "two_long"]
     assert gathered.left == ("src/three_long.py:1-26 three_long",)
     cut = found(project, "`one_long` is slow", 500)
     assert cut.shown or cut.left == ("src/one_long.py:1-26 one_long",)
@@ -261,7 +315,7 @@ def test_ignored_hidden_and_binary_files_and_links_that_lead_outside_are_skipped
     (folder / "link.py").symlink_to(tmp_path / "out" / "i.py")
     gathered = gather(folder, "`only_here` fails", characters=9_000, hidden=[folder / "mine"])
     assert names(gathered) == ["g.py:1-2 only_here"]
-    assert set(gathered.listing.split("\n")) == {"e.py", "f.py", "g.py"}
+    assert gathered.listing == "g.py, e.py, f.py"
 
 
 def test_rules_of_the_repository_above_hold(tmp_path: Path) -> None:
@@ -272,7 +326,7 @@ def test_rules_of_the_repository_above_hold(tmp_path: Path) -> None:
     write(tmp_path, "sub/keep/.gitignore", "!a.log\n")
     write(tmp_path, "sub/keep/a.log", "")
     write(tmp_path, "sub/own.py", "")
-    assert set(found(tmp_path / "sub", "x").listing.split("\n")) == {"own.py", "keep/a.log"}
+    assert set(found(tmp_path / "sub", "x").listing.split("\n")) == {"own.py", "keep/: a.log"}
 
 
 def test_a_file_that_the_guard_refuses_is_left_out(project: Path) -> None:

@@ -60,7 +60,7 @@ def test_tests_of_javascript_are_found_by_their_title(tmp_path: Path) -> None:
     tests = "describe('sums', () => {\n  it('adds', () => {\n    addAll([1])\n  })\n})\nit('is', f)\n"
     (tmp_path / "sum.test.js").write_text(tests)
     shown = gather(tmp_path, "`addAll` is wrong", characters=9_000).shown
-    assert [each.name for each in shown] == ["sum.js:1-3 addAll", "sum.test.js:1-5 sums"]
+    assert [each.name for each in shown] == ["sum.js:1-3 addAll", "sum.test.js:2-4 sums.it adds"]
 
 
 def test_nothing_heavy_is_imported_before_a_folder_is_read() -> None:

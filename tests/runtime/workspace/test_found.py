@@ -11,6 +11,7 @@ import pytest
 from in_process import in_process
 from playing import ACCEPT, plan
 
+from kernel.asking.conversation import LARGEST_GUIDANCE
 from kernel.asking.messages import prompt_text
 from kernel.asking.responder import Ask, Ladder
 from kernel.errors import ConfigurationError
@@ -149,12 +150,18 @@ def test_guidance_above_the_repository_is_not_read(folder: Path) -> None:
     assert Fractal(folder).untrusted() == []
 
 
+def test_of_long_guidance_the_headings_of_the_rest_are_named(folder: Path) -> None:
+    (folder / "AGENTS.md").write_text("# Rules\n" + "Use tabs.\n" * 400 + "## Tests\nRun them.\n## Style\n")
+    allow(folder)
+    asks, _ = look(folder)
+    assert "[the rest of AGENTS.md is left out, with Tests, Style]" in prompt_text(asks[0])
+
+
 def test_long_guidance_says_what_was_cut(folder: Path) -> None:
     (folder / "AGENTS.md").write_text("x" * 50_000)
     allow(folder)
     asks, _ = look(folder, profile="large")
-    tenth = 128_000 * 3 // 10
-    assert f"{'x' * tenth}\n[the rest of AGENTS.md is left out]" in prompt_text(asks[0])
+    assert f"{'x' * LARGEST_GUIDANCE}\n[the rest of AGENTS.md is left out]" in prompt_text(asks[0])
     (note,) = [each for each in asks[0].document.section(1).notes if each.source == "instructions AGENTS.md"]
     mark = f"[… cut after {GUIDANCE_CHARS:,} characters; whole (50,000 bytes) in AGENTS.md …]"
     assert note.text == f"{'x' * GUIDANCE_CHARS}\n{mark}"
