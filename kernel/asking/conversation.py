@@ -26,18 +26,17 @@ from kernel.asking.prompt import (
     Prompt,
     base,
     cap,
-    drafted,
     form,
     instructions,
 )
 from kernel.asking.responder import DO
-from kernel.asking.turn import ASK, CANNOT, DONE, PLAN, SUBTASK, USE
+from kernel.asking.turn import ASK, CANNOT, DONE, PLAN, SUBTASK, TURN, USE
 from kernel.document.escaping import to_json
 from kernel.document.model import Document, Note, Step
 from kernel.document.redaction import redact, redacted
 from kernel.document.texts import cut
 from kernel.tools.state_machine import description, machine_state
-from kernel.tools.tool import Catalogue, Tool, preamble, section
+from kernel.tools.tool import Catalogue, Tool
 
 HANDS: Mapping[str, tuple[str, ...]] = {
     "read": ("path", "lines"),
@@ -184,10 +183,8 @@ def conversation(document: Document, sources: Sources, step: int = 0) -> Prompt:
     `step` binds the turn to the call of this step of a plan: it sees what the step builds on.
     """
     catalogue, count = sources.catalogue, sources.count
-    pattern = catalogue.text("pattern.md", drafted=drafted(document))
-    system = catalogue.text("phases/turn.base.md", drafted=drafted(document)).strip() or preamble(pattern)
-    name = DO if step else "turn"
-    phase = catalogue.text(f"phases/{name}.md", drafted=drafted(document)).strip() or section(pattern, name)
+    name = DO if step else TURN
+    system, phase = base(document, name, catalogue), instructions(document, name, catalogue)
     index = document.text(1, INDEX)
     every = declared(catalogue, sources.may_split, result_limit(sources.window))
     tools = tuple(_bound_to(document.planned[step].tool, catalogue) if step else every)
@@ -216,9 +213,9 @@ def judgement(document: Document, sources: Sources) -> Prompt:
     """
     catalogue, count = sources.catalogue, sources.count
     sources = replace(sources, window=min(sources.window, JUDGE_WINDOW))
-    named = [("base", base(document, catalogue)), ("phase", instructions(document, "check", catalogue))]
-    named.append(("form", f"{FORM}{form(document, 'check', catalogue)}"))
-    system = "\n\n".join(text for _, text in named)
+    text, phase, words = (part(document, "check", catalogue) for part in (base, instructions, form))
+    named = {"base": text, "phase": phase, "form": f"{FORM}{words}"}
+    system = "\n\n".join(named.values())
     asked = [part for part in _first_parts(document, sources) if part[0] in JUDGED]
     notes = [note for note in document.section(2).notes if note.key == "approach"]
     notes += [note for note in document.section(3).notes if note.key in ("result", "stopped")]
@@ -230,7 +227,7 @@ def judgement(document: Document, sources: Sources) -> Prompt:
     last = "\n\n".join(["What the runtime recorded; judge it:", *found])
     room = int(sources.window * FOLD_AT) - count(first) - count(last)
     turns = _turns(document, sources, room, sorted(document.planned)[-MOST_JUDGED:])
-    parts = [(name, count(text)) for name, text in named]
+    parts = [(name, count(text)) for name, text in named.items()]
     parts += [("work: task", count(first)), ("work: turns", sum(count(text_of(each)) for each in turns))]
     parts.append(("work: evidence", count(last)))
     head: list[Message] = [{"role": "system", "content": system}, {"role": "user", "content": first}]

@@ -81,9 +81,10 @@ def drafted(document: Document) -> bool:
     return document.meta.depth > 0
 
 
-def base(document: Document, catalogue: Catalogue) -> str:
+def base(document: Document, phase: str, catalogue: Catalogue) -> str:
     """The beginning of every prompt; without phase files, the beginning of pattern.md."""
-    text = catalogue.text("phases/base.md", drafted=drafted(document))
+    name = "base" if phase == "check" else "turn.base"
+    text = catalogue.text(f"phases/{name}.md", drafted=drafted(document))
     return text or preamble(catalogue.text("pattern.md", drafted=drafted(document)))
 
 

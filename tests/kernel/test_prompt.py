@@ -107,7 +107,7 @@ def test_a_turn_of_a_bare_system_has_its_instructions(tmp_path: Path) -> None:
 
 
 def test_prompt_of_a_bare_system_names_the_build_instructions(tmp_path: Path) -> None:
-    prompt = base(document(), bare(tmp_path))
+    prompt = base(document(), "check", bare(tmp_path))
     hit = re.search(r"`\.fractal/system/(\S+)`", prompt)
     assert hit
     pattern = (shipped_system() / hit[1]).read_text("utf-8")

@@ -17,6 +17,7 @@ from process_list import alive, gone
 from warm import Process
 
 from kernel.asking.messages import prompt_text
+from runtime.models import json_form
 
 
 @pytest.fixture
@@ -93,7 +94,7 @@ def test_what_a_server_says_is_fenced_as_data(place, play):
     def answer(ask):
         if ask.phase == "plan":
             return plan({"tool": "it-order", "args": {}}, success=[{"judge": "it is done"}])
-        prompts.append(prompt_text(ask))
+        prompts.extend(each["content"] for each in json_form.conversation(ask.messages, ask.tools))
         return ACCEPT
 
     played = play(answer)
