@@ -1,11 +1,11 @@
-"""A server on loopback for the time of a block."""
+"""A server on loopback for the time of a block, and what it answers."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
-from http.server import ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 @contextmanager
@@ -17,3 +17,14 @@ def serving(http: ThreadingHTTPServer) -> Generator[None]:
     finally:
         http.shutdown()
         http.server_close()
+
+
+def send(
+    handler: BaseHTTPRequestHandler, content: bytes, kind: str = "application/json", status: int = 200
+) -> None:
+    """Answer a request with a whole content."""
+    handler.send_response(status)
+    handler.send_header("Content-Type", kind)
+    handler.send_header("Content-Length", str(len(content)))
+    handler.end_headers()
+    handler.wfile.write(content)

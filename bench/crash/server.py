@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from bench.serving import serving
+from bench.serving import send, serving
 from kernel.asking.messages import Message
 from kernel.document.escaping import to_json
 
@@ -94,11 +94,7 @@ class ModelServer:
                 try:
                     content = server._reply(self.path, json.loads(self.rfile.read(length)))
                     time.sleep(DELAY)
-                    self.send_response(200)
-                    self.send_header("Content-Type", "application/json")
-                    self.send_header("Content-Length", str(len(content)))
-                    self.end_headers()
-                    self.wfile.write(content)
+                    send(self, content)
                 except (OSError, ValueError):
                     self.close_connection = True  # the client has died
 

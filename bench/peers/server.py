@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from uuid import uuid4
 
-from bench.serving import serving
+from bench.serving import send, serving
 
 Reply = str | tuple[str, Mapping[str, Any]]
 """A text, or a tool call: its name and arguments."""
@@ -55,12 +55,7 @@ def _handler(server: Scripted) -> type[BaseHTTPRequestHandler]:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             reply = server.next(self.path.split("/")[1])
             content = _stream(reply, body) if body.get("stream") else _whole(reply, body)
-            self.send_response(200)
-            kind = "text/event-stream" if body.get("stream") else "application/json"
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
+            send(self, content, "text/event-stream" if body.get("stream") else "application/json")
 
         def log_message(self, format: str, *args: Any) -> None:
             """Print no log."""

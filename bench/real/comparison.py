@@ -20,7 +20,7 @@ from typing import Any
 
 from bench.harness import Figures, markdown, stopped_after
 from bench.real.job import KINDS, Job, create
-from bench.serving import serving
+from bench.serving import send, serving
 from kernel.errors import UsageError
 
 SETS = ("viewed", "unread", "acceptance")
@@ -216,11 +216,9 @@ class _Pages(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         text = self.pages.get(self.path.partition("?")[0])
-        self.send_response(200 if text is not None else 404)
         kind = "application/json" if self.path.endswith(".json") else "text/html; charset=utf-8"
-        self.send_header("Content-Type", kind)
-        self.end_headers()
-        self.wfile.write((text or "not found").encode())
+        content = (text or "not found").encode()
+        send(self, content, kind, 200 if text is not None else 404)
 
     def log_message(self, format: str, *args: Any) -> None:
         """Print nothing."""

@@ -8,6 +8,7 @@ before it of the same job. What the model wrote is bytes / 4 of its text and its
 from __future__ import annotations
 
 import json
+import os
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ from typing import Any
 
 import httpx
 
-from bench.serving import serving
+from bench.serving import send, serving
 
 TIMEOUT = httpx.Timeout(1_800, connect=10)
 """Seconds. A model may be played by hand."""
@@ -43,7 +44,8 @@ class Counts:
         tokens = len(prompt) // BYTES
         self.calls += 1
         self.prompt += tokens
-        self.fresh += (len(prompt) - common(prompt, self._before)) // BYTES
+        same = os.path.commonprefix([prompt, self._before])  # noqa: RUF071 (of bytes, not of paths)
+        self.fresh += (len(prompt) - len(same)) // BYTES
         self.completion += completion
         self.largest = max(self.largest, tokens)
         self._before = prompt
@@ -51,12 +53,6 @@ class Counts:
     def row(self) -> dict[str, int]:
         """The figures by name."""
         return {name: value for name, value in vars(self).items() if not name.startswith("_")}
-
-
-def common(one: bytes, other: bytes) -> int:
-    """The length of the longest common prefix."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((at for at, (left, right) in pairs if left != right), min(len(one), len(other)))
 
 
 def canonical(body: Mapping[str, Any]) -> bytes:
@@ -139,7 +135,7 @@ def _handler(proxy: CountingProxy) -> type[BaseHTTPRequestHandler]:
                 for each in models.get("data") or ():
                     each["max_model_len"] = proxy.window
                 content = json.dumps(models).encode()
-            self._send(got.status_code, content)
+            send(self, content, status=got.status_code)
 
         def do_POST(self) -> None:
             """Forward a request; count it when the whole answer has come."""
@@ -151,14 +147,14 @@ def _handler(proxy: CountingProxy) -> type[BaseHTTPRequestHandler]:
                 with proxy.lock:
                     counts.refused += 1
                 error = {"message": why, "type": "invalid_request_error", "code": "context_length_exceeded"}
-                self._send(400, json.dumps({"error": error}).encode())
+                send(self, json.dumps({"error": error}).encode(), status=400)
                 return
             try:
                 answer = self._forward(path, raw)
             except httpx.HTTPError as error:
                 answer = None
                 said = {"error": {"message": f"{type(error).__name__}: {error}", "type": "server_error"}}
-                self._send(502, json.dumps(said).encode())
+                send(self, json.dumps(said).encode(), status=502)
             with proxy.lock:
                 if answer is None:
                     counts.failed += 1
@@ -173,7 +169,7 @@ def _handler(proxy: CountingProxy) -> type[BaseHTTPRequestHandler]:
                 kind = got.headers.get("Content-Type", "application/json")
                 if "event-stream" not in kind or got.status_code != 200:
                     content = got.read()
-                    self._send(got.status_code, content, kind)
+                    send(self, content, kind, got.status_code)
                     return content if got.status_code == 200 else None
                 self.send_response(200)
                 self.send_header("Content-Type", kind)
@@ -189,13 +185,6 @@ def _handler(proxy: CountingProxy) -> type[BaseHTTPRequestHandler]:
             """The job, and the path behind `/v1/`."""
             _, job, _, path = self.path.split("/", 3)
             return job, path
-
-        def _send(self, status: int, content: bytes, kind: str = "application/json") -> None:
-            self.send_response(status)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
 
         def log_message(self, format: str, *args: Any) -> None:
             """Print no log."""

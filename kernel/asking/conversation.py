@@ -133,6 +133,7 @@ class Sources:
     place: Callable[[str], str]  # where a model can read such a file
     window: int  # tokens
     may_split: bool = True
+    enclosed: str = ""  # what commands lack here, such as the network
 
 
 def result_limit(window: int) -> int:
@@ -186,8 +187,11 @@ def conversation(document: Document, sources: Sources, step: int = 0) -> Prompt:
     name = DO if step else TURN
     system, phase = base(document, name, catalogue), instructions(document, name, catalogue)
     index = document.text(1, INDEX)
-    every = declared(catalogue, sources.may_split, result_limit(sources.window))
-    tools = tuple(_bound_to(document.planned[step].tool, catalogue) if step else every)
+    if step:
+        tools = tuple(_bound_to(document.planned[step].tool, catalogue, sources.enclosed))
+    else:
+        limit = result_limit(sources.window)
+        tools = tuple(declared(catalogue, sources.may_split, limit, sources.enclosed))
     schemas = sum(count(native.rendered(tool)) for tool in tools)
     room = int(sources.window * FIRST) - count(system) - count(phase) - schemas
     parts = _fitted(list(_first_parts(document, sources)), room, document, sources)
@@ -239,23 +243,28 @@ def _by_whom(key: str) -> str:
     return f"{key.capitalize()} ({'runtime' if key in RECORDED else 'as the loop says'})"
 
 
-def declared(catalogue: Catalogue, may_split: bool, limit: int) -> list[native.Schema]:
-    """The schemas of the calls of every turn; they never change within a run."""
+def declared(catalogue: Catalogue, may_split: bool, limit: int, enclosed: str = "") -> list[native.Schema]:
+    """The schemas of the calls of every turn, the same for a whole run. `enclosed` is what commands lack."""
     found: list[native.Schema] = []
     for name, args in HANDS.items():
         tool = catalogue.tools.get(name)
         if tool and tool.run:
-            found.append(native.schema_of(tool, args, _LINES.get(name, "").format(f"{limit:,}")))
+            line = _LINES.get(name, "").format(f"{limit:,}") or tool.description
+            found.append(native.schema_of(tool, args, line + _lacks(tool, enclosed)))
     found += [
         native.call_schema(name, *parts) for name, parts in _CALLS.items() if may_split or name != SUBTASK
     ]
     return found
 
 
-def _bound_to(name: str, catalogue: Catalogue) -> list[native.Schema]:
+def _lacks(tool: Tool, enclosed: str) -> str:
+    return f" ({enclosed})" if enclosed and "shell" in tool.effects else ""
+
+
+def _bound_to(name: str, catalogue: Catalogue, enclosed: str) -> list[native.Schema]:
     """The schemas of the calls of a turn that is bound to this tool: the tool, and why it is not called."""
     tool = catalogue.tools.get(name)
-    own = [native.schema_of(tool)] if tool else []
+    own = [native.schema_of(tool, (), tool.description + _lacks(tool, enclosed))] if tool else []
     return [*own, *(native.call_schema(each, *_CALLS[each]) for each in (DONE, ASK, CANNOT))]
 
 

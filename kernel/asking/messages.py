@@ -12,6 +12,7 @@ The form is that of OpenAI's chat messages:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -68,7 +69,5 @@ def new_from(messages: Sequence[Message]) -> int:
 
 def fenced(text: str) -> str:
     """A text in a fence that nothing inside it ends."""
-    ticks = "```"
-    while ticks in text:
-        ticks += "`"
+    ticks = "`" * (max(map(len, re.findall("`{3,}", text)), default=2) + 1)
     return f"{ticks}\n{text}\n{ticks}"

@@ -21,6 +21,13 @@ _ESCAPES = re.compile(
 )
 """What tells a terminal to colour text, to move the cursor, or to name its window."""
 _CUT = re.compile(r"\n\[… (\d{1,12}) characters cut(?:; whole in [^\n]{1,300})? …\]\n")
+_COUNTS = re.compile(
+    r"(?m)^.*\b\d+ (?:passed|passing|failed|failing|failures?|errors?)\b.*$|^Ran \d+ tests? in .*$"
+    r"|^[#ℹ] (?:pass|fail) \d+$|^(?:ok|FAIL)[ \t]+\S+[ \t]+[\d.]+s$"
+)
+"""The line of a test run that says how many tests did what, or that those of a package pass."""
+COUNTED = 8
+"""Most of such lines that are shown, of several runs."""
 _LONE_RETURN = re.compile(r"\r(?!\n)")
 
 
@@ -75,6 +82,20 @@ def cut(text: str, limit: int, where: str, *, head: float = 1 / 3) -> str:
             first, last = min(first, each.start()), max(last, each.end())
             gone += int(each[1]) - len(each[0])
     return f"{text[:first]}\n[… {last - first + gone} characters cut{named} …]\n{text[last:]}"
+
+
+def outcome(text: str, limit: int, *, passed: bool) -> str:
+    """At most `limit` characters of what a command printed, mostly its tail.
+
+    Of a long test run the lines that count are shown, wherever they stand; of one that passed, only these.
+    """
+    if len(text) <= limit:
+        return text
+    counted = "\n".join(_COUNTS.findall(text)[-COUNTED:])[: limit // 2]
+    if counted and passed:
+        return f"[…]\n{counted}"
+    shown = cut(text, limit - len(counted) - 1, "", head=0.2)
+    return shown if counted in shown else f"{counted}\n{shown}"
 
 
 def _around(text: str, first: int, last: int) -> tuple[int, int]:

@@ -54,7 +54,7 @@ REASON_CHARS = 1_000
 """Maximum characters of the reason why a reply was refused."""
 Gate = Callable[[Any], Awaitable[None]]
 """Raises `ReplyError` for a typed reply that cannot be used."""
-Begin = Callable[[Session, Responder], int]
+Begin = Callable[[Session, Responder], Awaitable[int]]
 """Makes the document ready for a responder, who may have taken over; returns the step that is asked for."""
 
 
@@ -96,7 +96,7 @@ async def ask(
         if not answers_phase(responder, phase):  # a higher rung answers this phase; META keeps the taker
             rung = higher_rung(session, rung, phase=phase)
             continue
-        step = begin(session, responder) if begin else step
+        step = await begin(session, responder) if begin else step
         session.emit("ask_started", phase=phase, step=step, rung=responder.name)
         try:
             answer = await _ask_rung(session, responder, phase, step, gate, evidence or {})
@@ -276,10 +276,18 @@ def prompt_of(
         place=lambda path: session.run.shown(session.run.artifacts.parent / path),
         window=responder.window,
         may_split=not session.atomic,
+        enclosed=_enclosed(session),
     )
     if phase == "check":
         return judgement(session.doc, sources)
     return conversation(session.doc, sources, step if phase == DO else 0)
+
+
+def _enclosed(session: Session) -> str:
+    """What a command lacks in the sandbox; "" without one."""
+    if session.run.sandbox.mode == "off":
+        return ""
+    return "/tmp starts empty" if session.run.policy.network else "no network, /tmp starts empty"
 
 
 def converses(responder: Responder | None) -> bool:

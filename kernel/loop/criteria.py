@@ -23,7 +23,7 @@ from kernel.asking.replies import pattern_of, quick
 from kernel.document.escaping import fingerprint, to_json
 from kernel.document.redaction import redact
 from kernel.document.references import SHELL, in_shell, references
-from kernel.document.texts import cut, neutralise
+from kernel.document.texts import cut, neutralise, outcome
 from kernel.errors import (
     ConfigurationError,
     DocumentError,
@@ -123,7 +123,7 @@ async def _run(command: str, context: OperationContext) -> CriterionResult:
     if ran.mode == "off":
         ended += ", without a sandbox"
     printed = redact(ran.shown).strip()
-    printed = cut(printed, PASSED_TAIL if passed else FAILED_TAIL, "", head=0.2)
+    printed = outcome(printed, PASSED_TAIL if passed else FAILED_TAIL, passed=passed)
     return CriterionResult(passed, f"{ended}: {printed}" if printed else ended)
 
 
@@ -461,7 +461,9 @@ async def _tried_where_it_may_write(session: Session, finding: Finding, start: A
         return replace(
             finding, after=None if trial.note else False, note=f"{trial.note or told}: {trial.output}"
         )
-    return replace(finding, after=trial.exit == 0, note=f"{told}: {trial.output}")
+    passed = trial.exit == 0
+    printed = outcome(trial.output, PASSED_TAIL if passed else FAILED_TAIL, passed=passed)
+    return replace(finding, after=passed, note=f"{told}: {printed}")
 
 
 async def _tried_at_the_start(

@@ -76,8 +76,8 @@ class Snapshots(Protocol):
         """Exclusive use of the folder; `waits` is called once if another run is using it."""
         ...
 
-    def sweep(self) -> None:
-        """Remove the temporary files of a dead process."""
+    def sweep(self) -> Sequence[Path]:
+        """Remove what a dead process left; returns what lies there, is none of that, and stays."""
         ...
 
     async def taken(self, run: str) -> str:

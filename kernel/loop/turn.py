@@ -8,6 +8,7 @@ A plan with whole steps, as code gives it, is a turn too: DO carries it out as i
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
@@ -62,17 +63,28 @@ def prepare(session: Session, responder: Responder, shelve: Callable[[str, str],
 
     `shelve` keeps the text that the first message shows, and returns its place; by default in the store.
     """
-    shelve = shelve or session.run.store.shelve
-    window = responder.window
+    _offer(session, responder)
+    found = session.run.hooks.understand(session, offer_limit(responder.window))
+    _show(session, responder, found, shelve or session.run.store.shelve)
+
+
+def _offer(session: Session, responder: Responder) -> None:
+    """What the run finds besides the files of the folder."""
     offered = session.doc.note(1, SHOWN) is not None  # in an earlier attempt
     _leave_out(session, 1, lambda note: note.key in (SHOWN, INDEX))
     _leave_out(session, 2, lambda note: note.key == "work")
     heard = [len(said_in(session.doc))] * 2
-    session.meta(extra={**session.doc.meta.extra, "window": window, "heard": heard})
+    session.meta(extra={**session.doc.meta.extra, "window": responder.window, "heard": heard})
     if not offered:
         session.offer_context()
+
+
+def _show(
+    session: Session, responder: Responder, found: tuple[str, str], shelve: Callable[[str, str], str]
+) -> None:
+    """What was found of the files of the folder (names and texts), and the index of tools."""
     name = f"{session.id}.shown-{session.doc.meta.attempt}.md"
-    listed, text = session.run.hooks.understand(session, offer_limit(window))
+    listed, text = found
     if text:
         _leave_out(session, 1, lambda note: note.source == FOLDER or note.source.startswith(NAMED))
         session.note(1, SHOWN, listed, "tool:read", shelve(name, text))
@@ -82,16 +94,20 @@ def prepare(session: Session, responder: Responder, shelve: Callable[[str, str],
     session.note(2, "work", session.doc.text(1, "task"))
 
 
-def begin(session: Session, responder: Responder) -> int:
+async def begin(session: Session, responder: Responder) -> int:
     """Make the document ready for a turn of this responder, who may have taken over; the turn's number.
 
     Only a model goes on with the turns of another one: for others, what was done by turns is an attempt.
+    A large folder is read beside the event loop.
     """
     meta = session.doc.meta
     if converses(responder):
         if meta.phase != "do" or not by_turns(session.doc):
             session.run.inbox.hear(session)
-            prepare(session, responder)
+            _offer(session, responder)
+            limit = offer_limit(responder.window)
+            found = await asyncio.to_thread(session.run.hooks.understand, session, limit)
+            _show(session, responder, found, session.run.store.shelve)
             began = meta.phase != "do"
             if began:
                 record_inputs(session, "understand")

@@ -22,7 +22,7 @@ FORM = (
 )
 """The form of each reply, after the system message."""
 RESULTS = "Results:"
-_MARKED = re.compile(r"<tool_call>\s*(\{.*?\})\s*</tool_call>", re.DOTALL)
+_MARK = re.compile(r"(<tool_call>\s*(?=\{))|(?<=\})\s*</tool_call>")
 _ALONE = re.compile(r"(?:```\w*\s*)?\{.*\}(?:\s*```)?", re.DOTALL)
 TURN = "turn"
 """The phase whose reply is calls and text."""
@@ -81,7 +81,7 @@ def turn_in(text: str, tools: Sequence[Mapping[str, Any]]) -> str:
     other text is what the model says.
     """
     said = native.turn_text((), text)
-    marked = _MARKED.findall(text)
+    marked = _marked(text)
     calls = f'{{"calls": [{", ".join(marked)}]}}' if marked else text.strip()
     if not _ALONE.fullmatch(calls):
         return said
@@ -92,6 +92,19 @@ def turn_in(text: str, tools: Sequence[Mapping[str, Any]]) -> str:
     names = {tool["function"]["name"] for tool in tools}
     called = read.get("calls") if isinstance(read, dict) else None
     return to_json(read) if called and all(each["tool"] in names for each in called) else said
+
+
+def _marked(text: str) -> list[str]:
+    """The objects between `<tool_call>` and `</tool_call>`; each mark is read once."""
+    found: list[str] = []
+    start = 0
+    for mark in _MARK.finditer(text):
+        if mark[1]:
+            start = start or mark.end()
+        elif start:
+            found.append(text[start : mark.start()])
+            start = 0
+    return found
 
 
 def _written(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:

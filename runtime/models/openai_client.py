@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 WINDOW_SECONDS = 5.0
 """The longest wait for each piece of a server's list of models."""
+ASKED_AGAIN = 86_400
+"""Seconds after which a server is asked again: it may have been started in another way."""
+NO_PAGE = 404
 LARGEST_LIST = 4_000_000
 """Bytes of that list that are read."""
 DONE = "[DONE]"
@@ -93,11 +96,13 @@ class OpenAI(Provider):
             self._asked.start()
 
     def ask_window(self) -> None:
-        """Ask the server for its window, if nothing better is known, and remember the answer.
+        """Ask the server for its window, if nothing better is known, and remember the answer for a day.
 
         What goes wrong means that it does not say.
         """
         if self.context or (in_table(self.model) and not self.api_base and not self.is_local):
+            return
+        if "window" in self.servers.known(self.server, ASKED_AGAIN):
             return
         with suppress(Exception):  # an answer from outside, which nothing depends on
             name, timeout = self.model.partition("/")[2] or self.model, WINDOW_SECONDS
@@ -107,12 +112,14 @@ class OpenAI(Provider):
             with _httpx().Client(
                 headers=headers, timeout=timeout, event_hooks=hooks, verify=verify
             ) as client:
-                window, trained = in_answer(client.get(f"{self.url.rstrip('/')}/models").json(), name)
+                answer = client.get(f"{self.url.rstrip('/')}/models")
+                if answer.is_error and answer.status_code != NO_PAGE:  # another time it may say it
+                    return
+                window, trained = in_answer(answer.json(), name)
                 if not window and trained:  # llama.cpp: the server may have been started with less
                     props = client.get(f"{self.url.rstrip('/').removesuffix('/v1')}/props")
                     window = in_props(props.json()) if props.is_success else None
-            if found := window or trained:
-                self.servers.learn(self.server, window=found)
+            self.servers.learn(self.server, window=window or trained or 0)
 
     def _bearer(self) -> str:
         """The key; a server on the user's own machine needs none."""

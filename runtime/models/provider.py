@@ -51,12 +51,14 @@ SAMPLING = 0.7  # the temperature of a reply to a small question after the likel
 LONGEST_WAIT = 60.0  # seconds between two attempts, unless the provider asks for more
 LONGEST_REQUESTED = 3600.0  # seconds that a provider can make this process wait
 OPTIONAL = {
-    "response_format": "response_format",
-    "tools": "tool",
-    "stream_options": "stream_option",
-    "temperature": "temperature",
+    "response_format": ("response_format", "json_mode", "json_schema", "json_object", "structured_output"),
+    "tools": ("tool", "function_call", "functions_are_not"),
+    "stream_options": ("stream_option",),
+    "temperature": ("temperature",),
 }
-"""Parts of a request that it can do without, and how an error message names each."""
+"""Parts of a request that it can do without, and how an error message names each, in any case."""
+NO_TOOLS_HERE = ("--jinja", "unsupported_param")
+"""What llama.cpp's servers say of tools with the status of a fault of their own."""
 LOCAL_RETRIES = 1  # after a refused connection to this machine: the server is not running
 AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
 KEYS = {
@@ -222,13 +224,16 @@ class Provider(Responder, ABC):
 
     def _gave_in(self, ask: Ask, error: Exception) -> bool:
         """Whether the server refused an optional part of this request, which is now left out for good."""
-        words, status = str(error).replace(" ", "_"), status_of(error)
+        # the name of a model may have such a word in it: `qwen-coder-tools` is not found
+        name = re.escape((self.model.partition("/")[2] or self.model).casefold())
+        words = re.sub(rf"(?<!\w){name}(?!\w)", "", str(error).casefold()).replace(" ", "_")
+        status = status_of(error)
         sent = {*self.optional(ask, OPTIONAL), *({"stream_options"} - self.refused)}
         if status == 500:  # llama.cpp's servers answer so to what they do not know
-            sent &= {"response_format", *({"tools"} if "--jinja" in words else ())}
+            sent &= {"response_format", *({"tools"} if any(each in words for each in NO_TOOLS_HERE) else ())}
         elif status not in (400, 404, 422, 501):
             return False
-        new = {name for name in sent if OPTIONAL[name] in words}
+        new = {part for part in sent if any(each in words for each in OPTIONAL[part])}
         self.refused |= new
         # an error about tools in the middle of a conversation may be about its calls
         if "tools" in new and ask.phase == TURN and not _has_calls(ask) and self._tools is None:

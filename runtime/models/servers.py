@@ -25,19 +25,24 @@ LARGEST = 1_000_000
 
 
 class Servers:
-    """The facts about servers in one file; without a file, those of this object only."""
+    """The facts about servers in one file, which is read once; without a file, those of this object only."""
 
     def __init__(self, path: Path | None = None, now: Callable[[], float] = time.time) -> None:
         self.path, self._now = path, now
-        self._here: dict[str, dict[str, Any]] = {}
+        self._here: dict[str, dict[str, Any]] | None = None
 
-    def known(self, server: str) -> Mapping[str, Any]:
-        """The facts about a server that are not too old; `tools` (bool) and `window` (tokens)."""
-        facts = self._read().get(server, {})
-        return {name: each["value"] for name, each in facts.items() if self._is_fresh(each)}
+    def known(self, server: str, seconds: float = KEPT) -> Mapping[str, Any]:
+        """The facts about a server that are no older than that.
+
+        `tools` (bool); `window` (tokens, 0 if the server does not say it).
+        """
+        if self._here is None:
+            self._here = self._read()
+        facts = self._here.get(server, {})
+        return {name: each["value"] for name, each in facts.items() if self._is_fresh(each, seconds)}
 
     def learn(self, server: str, **facts: Any) -> None:
-        """Remember facts. One that cannot be written is found out again by the next process."""
+        """Remember facts beside what other processes wrote. What cannot be written is found out again."""
         found = self._read()
         kept = found.pop(server, {})
         new = {name: {"value": value, "at": self._now()} for name, value in facts.items()}
@@ -48,13 +53,13 @@ class Servers:
                 raw = json.dumps(self._here, indent=1).encode("utf-8", "replace")
                 disk.put(self.path, raw, mode=0o600, fsync=False)
 
-    def _is_fresh(self, fact: Any) -> bool:
+    def _is_fresh(self, fact: Any, seconds: float) -> bool:
         at = cast(Mapping[str, Any], fact).get("at") if isinstance(fact, Mapping) else None
-        return isinstance(at, (int, float)) and 0 <= self._now() - at < KEPT and "value" in fact
+        return isinstance(at, (int, float)) and 0 <= self._now() - at < seconds and "value" in fact
 
     def _read(self) -> dict[str, dict[str, Any]]:
         if self.path is None or not self.path.is_file():
-            return dict(self._here)
+            return dict(self._here or {})
         try:
             read = json.loads(disk.read(self.path, LARGEST))
         except (OSError, ValueError, RecursionError):

@@ -27,7 +27,7 @@ FOR_BASIC = 10
 ALIKE = 3
 """Letters that tell a category: `stats`, `coding`, `visual`."""
 _FIRST = re.compile(r"(?i)\W*(?:category\W+)?([a-z]+)\W*[:;,\n–—-]")
-_NAMED = re.compile(r"(?im)^\W*category\W+([a-z]+)")
+_NAMED = re.compile(r"(?im)^[^\w\n]*category\W+([a-z]+)")
 _TOOL = re.compile(r"[a-z0-9][a-z0-9-]*")
 
 

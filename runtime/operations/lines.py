@@ -24,7 +24,7 @@ HELP = (
 _TOKEN = re.compile(r"""\s*(?:"((?:[^"\\]|\\.)*)"|(\|)|([^\s"|]+))""")
 _NUMBER = re.compile(r"(?<![\w.-])[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?![\w-])(?!\.\d)")
 _EXTRACTS: Mapping[str, re.Pattern[str]] = {
-    "emails": re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+"),
+    "emails": re.compile(r"(?<![\w.+-])[\w.+-]++@[\w-]+(?:\.[\w-]+)+"),
     "urls": re.compile(r"https?://[^\s<>\"')\]]*[^\s<>\"')\].,;:!?]"),
     "numbers": _NUMBER,
     "dates": re.compile(r"\b\d{4}-\d{2}-\d{2}\b|\b\d{1,2}[./]\d{1,2}[./]\d{2,4}\b"),

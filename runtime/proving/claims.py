@@ -12,13 +12,23 @@ from runtime.text.grounding import ungrounded
 
 LEAST = 3
 """Letters of a word in a name from which on it counts."""
-_FENCE = re.compile(r"(?ms)^ *(```|~~~).*?^ *\1[ `~]*$")
+_FENCES = ("```", "~~~")
 _MARKED = re.compile(r"`([^`\n]{1,300})`")
 _PATH = re.compile(r"[\"'“‘]((?:[\w.@+-]*/)+[\w.@+-]+)[\"'”’]")
 _PLACE = re.compile(r"^(?:\./)?(.*?)(?::\d+(?:[-:]\d+)?)?$")
 _WORD = re.compile(r"\w+")
 _ABSENT = re.compile(
     r"(?i)\b(?:no|zero|0|without(?: any)?) (?:\w+ )?(?:failures?|errors?|regressions?|warnings?)\b"
+)
+_BESIDE = (
+    r"(?:data(?:set)?s?|fixtures?|inputs?|outputs?|values?|names?|folders?|director(?:y|ies)|environments?|databases?"
+    r"|servers?|set-?ups?|plans?|pages?|documents?|descriptions?|comments?|configurations?|examples?)"
+)
+"""What may be in order beside tests without one that passes: `test data`, `the names of the tests`."""
+_NO_CLAIM = re.compile(
+    rf"(?i)\b(?:tests?|test ?suites?|suite|specs?)[ -]{_BESIDE}\b"
+    rf"|\b{_BESIDE} (?:of|for|in|from) (?:\w+ )?(?:tests?|suite|specs?)\b"
+    r"|\bok (?:to|for|as|with|by)\b|\bspec (?:is|was|looks|seems) (?:now )?ok\b"
 )
 _TESTS = re.compile(r"(?i)\b(?:tests?|test ?suites?|suite|specs?|pytest|unittest|jest|vitest|ctest)\b")
 _PASS = re.compile(r"(?i)\b(?:pass|passes|passed|passing|green|succeeds?|succeeded|ok)\b")
@@ -35,7 +45,7 @@ def unsupported(answer: str, task: str, seen: Sequence[str]) -> list[str]:
     `seen` are the results of calls, and the names and texts of changed files. A single digit is no number.
     A name stands somewhere if each of its words does; a path only as a whole. Blocks of code are left out.
     """
-    answer = _FENCE.sub("", answer)
+    answer = _without_blocks(answer)
     sources = [task, *seen]
     known = "\n".join(sources)
     words = {hit[0].casefold() for hit in _WORD.finditer(known)}
@@ -56,9 +66,29 @@ def unsupported(answer: str, task: str, seen: Sequence[str]) -> list[str]:
     return list(dict.fromkeys([*found, *loose]))
 
 
+def _without_blocks(text: str) -> str:
+    """A text without its blocks of code. A fence that is never closed opens none."""
+    lines = text.split("\n")
+    last = {fence: at for at, line in enumerate(lines) for fence in _FENCES if _closes(line, fence)}
+    kept: list[str] = []
+    fence = ""
+    for at, line in enumerate(lines):
+        if fence:
+            fence = "" if _closes(line, fence) else fence
+        elif last.get(begun := line.lstrip(" ")[:3], 0) > at:
+            fence = begun
+        else:
+            kept.append(line)
+    return "\n".join(kept)
+
+
+def _closes(line: str, fence: str) -> bool:
+    return line.lstrip(" ").startswith(fence) and not line.strip(" `~")
+
+
 def claims_tests(answer: str) -> bool:
     """Whether an answer says that tests pass, in a sentence without a condition or a negation."""
-    text = _ABSENT.sub(" ", answer)
+    text = _NO_CLAIM.sub(" ", _ABSENT.sub(" ", answer))
     if _PLAINLY.search(text):
         return True
     return any(

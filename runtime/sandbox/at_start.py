@@ -53,6 +53,8 @@ _INSTALLED = ("node_modules", ".venv", "venv", ".tox", ".nox")
 """Folders with installed packages, which a plain copy links to."""
 _NO_TEST = re.compile(r"(?m)^ *No tests? (?:files )?found, exiting with code 1|no test target named `")
 """What jest, vitest and cargo say."""
+_NAME = re.compile(r"[0-9a-f]{8}")
+"""The name of a copy."""
 _MODULE = re.compile(r"No module named '?([\w.]+)")
 
 
@@ -210,19 +212,20 @@ def copies(home: Path) -> Path:
     return home / "start"
 
 
-def sweep(home: Path) -> None:
-    """Remove the copies of dead processes; the caller holds the turn."""
+def sweep(home: Path) -> list[Path]:
+    """Remove the copies of dead processes, and return what is none and stays; the caller holds the turn."""
     found: list[Path] = []
     with suppress(OSError):
-        found = list(copies(home).iterdir())
+        found = sorted(copies(home).iterdir())
+    strange = [
+        base for base in found if base.is_symlink() or not base.is_dir() or not _NAME.fullmatch(base.name)
+    ]
     for base in found:
-        with suppress(OSError, FractalError):
-            if base.is_symlink() or not base.is_dir():
-                base.unlink()  # it is none of ours
-                continue
-            with disk.lock_file(base / "lock") as handle:
+        if base not in strange:
+            with suppress(OSError, FractalError), disk.lock_file(base / "lock") as handle:
                 if disk.try_lock(handle):
                     _remove(base)
+    return strange
 
 
 def shows_nothing(command: str, ran: CommandResult, seconds: float, folder: Path) -> str:

@@ -293,7 +293,9 @@ def entries_inside(variable: str, folder: Path) -> list[Path]:
     """The entries of a search path in the user's environment that lie in the folder of the command."""
     entries = [each for each in os.environ.get(variable, "").split(os.pathsep) if each]
     paths = [Path(os.path.abspath(each)) for each in entries]  # noqa: PTH100 (what a link says stays)
-    return [path for path in paths if path.is_relative_to(folder)]
+    real = folder.resolve()
+    inside = [path if path.is_relative_to(folder) else path.resolve() for path in paths]
+    return [path for path in inside if path.is_relative_to(folder) or path.is_relative_to(real)]
 
 
 def _environment(extra: Mapping[str, str] | None, mode: str, folder: Path) -> dict[str, str]:

@@ -103,13 +103,14 @@ class Snapshots:
         with disk.lock(self.home / "lock", patience, busy):
             yield
 
-    def sweep(self) -> None:
-        """Remove partial files of a dead process, unless another process is working here."""
+    def sweep(self) -> list[Path]:
+        """Remove what a dead process left, unless another one is working here; returns what is strange."""
         if (self.home / "lock").exists():
             with disk.lock_file(self.home / "lock") as handle:
                 if disk.try_lock(handle):
                     self.shadow.sweep()
-                    at_start.sweep(self.home)
+                    return at_start.sweep(self.home)
+        return []
 
     async def taken(self, run: str) -> str:
         """`take` in a thread; a cancellation waits for it to end."""

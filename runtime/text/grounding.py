@@ -11,9 +11,9 @@ from collections.abc import Sequence
 _WORD = re.compile(r"[^\W_][\w.\-/:@$%']*")
 _NAME = re.compile(r"[^\W\d_]*[A-Z\d_]|\w+[._/:@-]\w")
 """How a name or an identifier begins: with a capital letter or digit in it, or with parts."""
-_SENTENCE = re.compile(r"(?:^|[.!?:;\n|>*#\-]|\d[.)])[\s\"'`*_(]*$")
-"""What stands before the first word of a sentence or of a list's entry: its capital letter says nothing."""
-_MARK = re.compile(r"(?m)^\s*\d+[.)]\s+")
+_ENDS = ".!?:;|>#-"
+"""What stands before the first word of a sentence or of a list's entry."""
+_MARK = re.compile(r"(?m)^[^\S\n]*\d+[.)]\s+")
 """The number of an entry of a list."""
 LIGHT = 4
 """Letters of a word from which on it counts."""
@@ -64,10 +64,19 @@ def _named(text: str) -> set[str]:
     """The numbers, names and identifiers of a text."""
     found = numbers(text)
     for hit in _WORD.finditer(text):
-        first = _SENTENCE.search(text, 0, hit.start()) and hit[0][1:].islower()
+        first = hit[0][1:].islower() and _begins(text, hit.start())
         if not first and _NAME.match(hit[0]):
             found |= _parts(_plain(hit[0]))
     return found
+
+
+def _begins(text: str, at: int) -> bool:
+    """Whether a sentence or an entry of a list begins at this place: a capital letter there says nothing."""
+    while at and (text[at - 1].isspace() or text[at - 1] in "\"'`*_("):
+        at -= 1
+        if text[at] in "\n*":
+            return True
+    return not at or text[at - 1] in _ENDS or (text[at - 1] == ")" and text[max(0, at - 2)].isdecimal())
 
 
 def _plain(word: str) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from math import factorial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,12 @@ LARGE = 50_000
 """Bytes from which the listing tells the size of a file."""
 
 _ASIDE = re.compile(r"^(docs?|examples?|samples?|bench\w*|vendor|third_party)/|\.pyi$")
+ALL_RULES = 100_000
+"""Maximum bytes of all .gitignore files together."""
+STEPS = 500_000_000
+"""Maximum steps of matching rules for git, as estimated for each path; after them no more files are noted."""
+_RULE = 50
+"""Steps of a rule for any path."""
 
 
 def is_aside(path: str) -> bool:
@@ -55,12 +62,13 @@ class Files:
         self.hidden = {each.resolve() for each in hidden}
         self.sizes: dict[str, int] = {}
         self._rules: list[_Rules] = []
+        self._room, self._steps = ALL_RULES, STEPS
         self._above()
         pending, looked = [""], 0
-        while pending and looked < FOLDERS and len(self.sizes) < FILES:
+        while pending and looked < FOLDERS and len(self.sizes) < FILES and self._steps > 0:
             pending += self._look(pending.pop(0))
             looked += 1
-        self.more = bool(pending) or len(self.sizes) >= FILES
+        self.more = bool(pending) or len(self.sizes) >= FILES or self._steps <= 0
 
     def raw(self, path: str, most: int = 0) -> bytes | None:
         """The bytes of a text file; None if it may not be read, is no UTF-8 text, or is too large.
@@ -112,6 +120,8 @@ class Files:
             path = f"{inside}{entry.name}"
             with suppress(OSError, RuntimeError, OperationFailed):
                 folder = entry.is_dir(follow_symlinks=False)
+                if self._steps <= 0:
+                    break
                 if entry.name.startswith(".") or (self.hidden and self.folder / path in self.hidden):
                     continue
                 if (folder and entry.name in SKIPPED) or self._ignored(f"{path}/" if folder else path):
@@ -134,24 +144,27 @@ class Files:
     def _read_rules(self, place: Path, name: str, inside: str = "") -> None:
         with suppress(OSError, ValueError, re.error):
             path = place / name
-            if path.is_file() and not path.is_symlink() and path.stat().st_size <= RULES:
+            if path.is_file() and not path.is_symlink() and path.stat().st_size <= min(RULES, self._room):
                 from pathspec import GitIgnoreSpec
 
-                lines = path.read_text("utf-8").splitlines()
-                rules = GitIgnoreSpec.from_lines(
-                    each for each in lines if len(re.findall(r"\*+", each)) <= STARS
-                )
+                self._room -= path.stat().st_size
+                lines = [each for each in path.read_text("utf-8").splitlines() if _stars(each) <= STARS]
+                rules = GitIgnoreSpec.from_lines(lines)
                 forms = [each.regex.pattern for each in rules.patterns if each.regex]
                 some = re.compile("|".join(re.sub(r"\?P<\w+>", "?:", str(each)) for each in forms) or "(?!)")
                 here = inside or place == self.folder
                 below = "" if here else f"{self.folder.relative_to(place).as_posix()}/"
-                self._rules.append(_Rules(inside, below, some, rules))
+                weights = Counter((_stars(each), "**" in each) for each in lines if each.strip(" #"))
+                self._rules.append(_Rules(inside, below, some, rules, weights))
 
     def _ignored(self, path: str) -> bool:
         """What the nearest rule for a path says."""
         for each in reversed(self._rules):
+            if not path.startswith(each.inside):
+                continue
             shown = each.below + path[len(each.inside) :]
-            if path.startswith(each.inside) and each.some.match(shown):
+            self._steps -= each.steps(shown)
+            if each.some.match(shown):
                 hit = each.rules.check_file(shown).include
                 if hit is not None:
                     return hit
@@ -164,6 +177,21 @@ class _Rules:
     below: str  # the path from the .gitignore to the folder
     some: re.Pattern[str]  # what one of them is about, which is found faster
     rules: GitIgnoreSpec
+    weights: Mapping[tuple[int, bool], int]  # how many have so many stars, those with two side by side apart
+
+    def steps(self, path: str) -> int:
+        """About how many steps it takes at most to match a path: a star may stand for each part of a name."""
+        names, whole = [len(each) for each in path.split("/")], [len(path)]
+        steps = 0
+        for (stars, deep), count in self.weights.items():
+            tried = sum(size**stars for size in (whole if deep else names)) // factorial(stars)
+            steps += count * (_RULE + tried)
+        return steps
+
+
+def _stars(rule: str) -> int:
+    """The stars of a rule for git; some side by side count as one."""
+    return len(re.findall(r"\*+", rule))
 
 
 def listing(files: Files, beside: Iterable[str], whole: Collection[str] = (), *, brief: bool = False) -> str:

@@ -36,6 +36,8 @@ _FOLDERS = (
 """A word that is said to be a folder."""
 _TYPED = (".c", ".cc", ".cpp", ".h", ".hpp", ".cs", ".java")
 """Files of languages in which no keyword stands before a function."""
+LOOKS = 200_000
+"""Maximum places of names in texts that are looked at for a definition."""
 _IS_TEST = re.compile(r"(?i)(^|\.)(test|it )|Tests?\b|should")
 """The name of a test with its class, or its title in JavaScript."""
 _IMPORT = re.compile(r"^[ \t]*(?:from|import|use|require|#include|export|\S.*\brequire\().*$", re.MULTILINE)
@@ -48,6 +50,7 @@ class Search:
         self.files, self.named = files, named
         self.unclear: list[Definition] = []  # places of a name that has too many of them
         self._sources: dict[str, Source | None] = {}
+        self._looks = iter(range(LOOKS))
         self._hops: dict[Definition, tuple[Definition, ...]] = {}
 
     @cached_property
@@ -131,7 +134,7 @@ class Search:
     def _places(self, name: str) -> list[Definition]:
         """The definitions of a name, in tests only if the task names a test or the file."""
         paths = [path for path, raw in self._raw.items() if name.encode() in raw]
-        paths = [path for path in paths if path.endswith(_TYPED) or _defines(self._raw[path], name.encode())]
+        paths = [path for path in paths if path.endswith(_TYPED) or self._defines(path, name)]
         every = [each for path in sorted(paths, key=is_aside)[:BY_NAME] for each in self._in(path)]
         alike = sorted((each for each in every if each.name == name), key=lambda each: each.end - each.start)
         largest = {(each.path, each.full): each for each in alike}  # of overloads
@@ -142,6 +145,9 @@ class Search:
         return [
             each for each in every if name[:4] in ("test", "Test") or _module(each.path) in self.named.around
         ]
+
+    def _defines(self, path: str, name: str) -> bool:
+        return _defines(self._raw[path], name.encode(), self._looks)
 
     def _fits(self, found: Definition, before: frozenset[str]) -> int:
         """How well a definition fits what stands before its name, and what else the task names."""
@@ -257,10 +263,13 @@ class Search:
         return sorted(rank, key=lambda each: (-rank[each], each.end - each.start, each.title))
 
 
-def _defines(raw: bytes, name: bytes) -> bool:
-    """Whether it looks as if a name were defined in a text; searching for the name first is fast."""
+def _defines(raw: bytes, name: bytes, looks: Iterator[object]) -> bool:
+    """Whether it looks as if a name were defined in a text; searching for the name first is fast.
+
+    Each place of the name takes one of the `looks`; when none is left, nothing more is found.
+    """
     at = raw.find(name)
-    while at >= 0:
+    while at >= 0 and next(looks, None) is not None:
         line = raw[max(raw.rfind(b"\n", 0, at) + 1, at - BEFORE) : at]
         after = raw[at + len(name) : at + len(name) + 9]
         if _DEFINES.search(line) and (line.strip() or re.match(rb"\s*[:=]", after)):

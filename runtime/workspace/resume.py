@@ -95,8 +95,8 @@ def raised(root: Document, bounds: Bounds, *, flags: Container[str]) -> Mapping[
 def go_back(run_context: RunContext, root: Document, limits: Mapping[str, Any], *, redo: bool) -> None:
     """Set the limits, reset every loop to where a person's edits make it continue, and emit `stale`."""
     look_at_the_log(run_context)
-    if run_context.snapshots:
-        run_context.snapshots.sweep()
+    for strange in run_context.snapshots.sweep() if run_context.snapshots else ():
+        run_context.warn(f"{strange} is not of Fractal and is left alone; move it to another place")
     if limits != as_left(run_context.store, root).meta.budget:  # raised in the settings, or by hand
         session = Session(run_context, run_context.store.load(root.meta.id))
         session.meta(budget=limits)

@@ -18,6 +18,7 @@ from kernel.errors import OperationFailed
 from kernel.loop.criteria import CriterionResult, check_criterion, reason, search
 from kernel.loop.hooks import FolderChanges
 from kernel.tools.operations import OperationContext
+from runtime.proving.suites import counts
 from runtime.sandbox.sandbox import Sandbox
 
 BOXED = Sandbox("auto")
@@ -77,6 +78,45 @@ def test_evidence_has_the_end_of_a_failing_command(check: Check) -> None:
     assert "characters cut" in note
     assert len(note) < 2_560
     assert len(check({"run": "seq 1 2000; echo decisive"}).note) < 310
+
+
+WARNED = "...\n=== warnings summary ===\n" + "a.py:1: UserWarning: old\n" * 40
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("3 passed, 40 warnings in 0.03s", "=== 3 passed in 0.03s ===", "Tests:       3 passed, 3 total"),
+        *("  3 passing (2ms)", "# pass 3", "test result: ok. 3 passed; 0 failed; 0 ignored"),
+    ],
+)
+@pytest.mark.parametrize("form", ["{warned}{line}", "{line}\n{warned}"])
+def test_evidence_of_a_long_test_run_is_the_line_that_counts(
+    check: Check, folder: Path, form: str, line: str
+) -> None:
+    put(folder, "printed.txt", "first\n" + form.format(warned=WARNED, line=line))
+    note = check({"run": "cat printed.txt"}).note
+    assert note.endswith(f"sandbox: […]\n{line}")
+    assert counts(note) == "3 passed"
+
+
+def test_evidence_of_several_long_test_runs_has_a_line_of_each(check: Check, folder: Path) -> None:
+    put(folder, "printed.txt", f"{WARNED}1 passed in 0.1s\n{WARNED}2 passed in 0.1s\n")
+    assert counts(check({"run": "cat printed.txt"}).note) == "3 passed"
+
+
+def test_evidence_of_a_long_test_run_that_failed_has_the_line_that_counts_too(
+    check: Check, folder: Path
+) -> None:
+    put(
+        folder,
+        "printed.txt",
+        "Ran 12 tests in 0.2s\n\nFAILED (errors=1)\n" + "a.py:1: UserWarning: old\n" * 400,
+    )
+    note = check({"run": "cat printed.txt; echo the end; exit 1"}).note
+    assert "Ran 12 tests in 0.2s\n" in note
+    assert note.endswith("UserWarning: old\nthe end")
+    assert len(note) < 2_600
 
 
 def test_command_that_times_out_fails(check: Check) -> None:

@@ -342,3 +342,25 @@ def test_a_plan_is_not_repeated_for_ever(turns: Turns):
     played, model = turns(*[plan] * 9, task="write it")
 
     assert played.result.status != "complete" and len(model.asks) < 6
+
+
+@boxed
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"sandbox": "auto"}, "run a shell command in the folder (no network, /tmp starts empty)"),
+        ({"sandbox": "auto", "network": True}, "run a shell command in the folder (/tmp starts empty)"),
+        ({"sandbox": "off"}, "run a shell command in the folder"),
+    ],
+)
+def test_the_line_of_bash_says_what_a_command_lacks(turns: Turns, settings: dict[str, Any], says: str):
+    _, model = turns([done("hello")], task="say hello", settings={"check": "auto", **settings})
+    lines = {each["function"]["name"]: each["function"]["description"] for each in model.asks[0].tools}
+    assert lines["bash"] == says
+
+
+@boxed
+def test_a_command_finds_an_empty_folder_for_what_is_passing(turns: Turns):
+    leaves, looks = call("bash", command="touch /tmp/left"), call("bash", command="ls -A /tmp; true")
+    _, model = turns([leaves, looks], [done("hello")], task="say hello", settings=BOXED)
+    assert "left" not in "".join(results(model.asks[1]).values())

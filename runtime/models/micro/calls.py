@@ -25,7 +25,7 @@ MOST_FAILURES = 900
 """Characters of a report of tests that are shown."""
 MOST_LEARNED = 300
 """Characters of what was wrong with an attempt that the next one sees."""
-_BLOCK = re.compile(r"(`{3,})[\w+-]*[ \t]*\n(.*?)(?:\n\1|\Z)", re.S)
+_BLOCK = re.compile(r"(?<!`)(`{3,}+)[\w+-]*[ \t]*\n(.*?)(?:\n\1|\Z)", re.S)
 
 
 async def call(interview: Interview, task: Task, sample: int) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from test_providers import needs_litellm
 from kernel.asking.messages import prompt_tokens
 from kernel.asking.native import turn_text
 from kernel.asking.responder import Ask, Reply, Waits, estimate_tokens
+from kernel.errors import ConfigurationError
 from runtime.models import json_form
 from runtime.models.litellm import LiteLLM
 from runtime.models.llama import Llama
@@ -317,6 +318,15 @@ async def test_an_error_about_a_call_in_the_middle_of_a_conversation_is_not_reme
         (404, "No endpoints found that support tool use"),
         (422, "body.tools: extra fields not permitted"),
         (500, "tools param requires --jinja flag"),
+        (500, "Unsupported param: tools"),
+        (400, "registry.ollama.ai/library/gemma3:4b does not support tools"),
+        (400, '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'),
+        (404, "No endpoints found that support the provided 'tool_choice' value"),
+        (400, "some-reasoner does not support Function Calling"),
+        (400, "Function call is not supported for this model."),
+        (400, "Functions are not supported for this API version or this model version."),
+        (400, "Tool use is not supported"),
+        (400, "TOOLS ARE NOT SUPPORTED"),
     ],
 )
 async def test_servers_refuse_tools_in_their_own_words(llm_server, turn, status, words):
@@ -325,6 +335,23 @@ async def test_servers_refuse_tools_in_their_own_words(llm_server, turn, status,
     llm_server.say('{"text": "5"}')
     assert json.loads(text_of(await responder.answer(turn()))) == {"calls": [], "text": "5"}
     assert not responder.takes_tools
+
+
+async def test_the_name_of_a_model_that_is_not_found_refuses_nothing(llm_server, turn):
+    servers = Servers()
+    responder = OpenAI("openai/Coder-Tools:7b", api_base=llm_server.url, retries=0, servers=servers)
+    llm_server.fail(404, "model 'coder-tools:7b' not found")
+    with pytest.raises(ConfigurationError):
+        await responder.answer(turn())
+    assert responder.takes_tools
+
+
+async def test_a_server_without_forms_of_replies_says_so_in_its_own_words(llm_server, turn):
+    responder = OpenAI("openai/m", api_base=llm_server.url, retries=0, native=False)
+    llm_server.fail(400, "JSON mode is not enabled for this model")
+    llm_server.say("{}")
+    await responder.answer(turn())
+    assert ["response_format" in body for body in llm_server.bodies] == [True, False]
 
 
 async def test_a_server_that_cannot_parse_one_reply_still_takes_tools(llm_server, turn):

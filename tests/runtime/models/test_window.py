@@ -20,7 +20,7 @@ from runtime.models.gguf import trained_context
 from runtime.models.ladder import build
 from runtime.models.litellm import LiteLLM
 from runtime.models.llama import Llama
-from runtime.models.openai_client import OpenAI
+from runtime.models.openai_client import ASKED_AGAIN, OpenAI
 from runtime.models.scripted import Scripted
 from runtime.models.servers import KEPT, Servers
 from runtime.models.window import LOCAL, in_answer, in_table
@@ -102,7 +102,10 @@ def test_a_servers_answer_is_remembered_and_the_settings_win(tmp_path: Path, llm
     first = model()
     first.ask_window()
     assert (first.window, first.window_source) == (16384, "the server")
-    assert model().window == 16384, "the next process knows it at once"
+    second = model()
+    assert second.window == 16384, "the next process knows it at once"
+    second.ask_window()
+    assert llm_server.gets == ["/v1/models"], "and does not ask again"
     assert model(context=4096).window == 4096
     assert model(context=4096).window_source == "the settings"
 
@@ -145,6 +148,28 @@ def test_a_server_that_does_not_say_it_fails_nothing(llm_server: LlmServer, page
     assert model.window == WINDOW
 
 
+@pytest.mark.parametrize("page", [None, {"data": []}])
+def test_a_server_that_does_not_say_it_is_not_asked_again_for_a_day(llm_server: LlmServer, page: Any):
+    clock = [1000.0]
+    servers = Servers(now=lambda: clock[0])
+    if page is not None:
+        llm_server.pages["/v1/models"] = page
+    for after, asked in ((0, 1), (ASKED_AGAIN - 1, 1), (1, 2)):
+        clock[0] += after
+        OpenAI("openai/m", api_base=llm_server.url, servers=servers).ask_window()
+        assert len(llm_server.gets) == asked
+
+
+def test_the_file_is_read_once_by_a_process_and_what_others_wrote_is_kept(tmp_path: Path):
+    file = tmp_path / "servers.json"
+    first, second = Servers(file), Servers(file)
+    assert first.known("a m") == second.known("a m") == {}
+    second.learn("a m", tools=False)
+    assert first.known("a m") == {}
+    first.learn("b m", window=4096)
+    assert Servers(file).known("a m") == first.known("a m") == {"tools": False}
+
+
 def test_a_known_model_of_a_provider_is_not_asked_about():
     model = OpenAI("openai/gpt-5-mini")
     model.ask_window()  # there is no key: an attempt would be refused by nobody but the network
@@ -162,6 +187,7 @@ def test_facts_about_servers_are_forgotten_after_a_week_and_a_broken_file_is_non
     facts = ("1", '{"tools": 1}', '{"tools": {"at": "x"}}', '{"tools": {"value": 1}}')
     for broken in ("", "[1]", "[" * 99_999, *(f'{{"a m": {each}}}' for each in facts)):
         (tmp_path / "servers.json").write_text(broken)
+        servers = Servers(tmp_path / "servers.json", lambda: clock[0])
         assert servers.known("a m") == {}
     servers.learn("a m", tools=False)
     assert servers.known("a m") == {"tools": False}

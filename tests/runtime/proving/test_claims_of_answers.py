@@ -57,6 +57,17 @@ def test_what_is_named_stands_in_the_answer(answer: str, seen: str) -> None:
         ),
         "I did not change the API. The new test succeeds.",
         "The old code was not right, but all tests pass.",
+        *(
+            "The tests are ok.",
+            "All test cases pass.",
+            "The test file passes with the new data.",
+            "Specs are ok.",
+        ),
+        *(
+            "The test data is ok and the tests pass.",
+            "It is ok to merge, all tests pass.",
+            "All of the tests pass.",
+        ),
     ],
 )
 def test_a_claim_about_tests_is_recognised(answer: str) -> None:
@@ -75,6 +86,13 @@ def test_a_claim_about_tests_is_recognised(answer: str) -> None:
         ),
         *("Pass the date to the function.", "The test isn't green yet.", "None of the tests passes."),
         *("", "The latest value passes through.", "If the suite passes, merge it.", "0 passed"),
+        *(
+            "The test data is ok.",
+            "The spec is ok to publish.",
+            "The spec is OK.",
+            "The names of the tests are ok.",
+        ),
+        *("The test environment is green.", "It is ok to test this.", "The test-server is ok, too."),
     ],
 )
 def test_other_sentences_claim_nothing(answer: str) -> None:

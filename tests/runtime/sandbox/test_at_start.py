@@ -249,6 +249,18 @@ def test_the_search_path_of_the_user_means_the_copy(
     assert tried(kept, sandbox, command)[0].output == "then"
 
 
+def test_a_search_path_by_another_name_of_the_folder_means_the_copy(
+    folder: Path, kept: Snapshots, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(folder, "lib/greeting.py", "WORD = 'then'\n")
+    begin(kept)
+    put(folder, "lib/greeting.py", "WORD = 'now!'\n")
+    (tmp_path / "link").symlink_to(folder)
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}/link/lib")
+    command = f"{sys.executable} -c 'import greeting; print(greeting.WORD)'"
+    assert tried(kept, BARE, command)[0].output == "then"
+
+
 @boxed
 def test_what_is_installed_is_read_only_and_caches_are_empty(folder: Path, kept: Snapshots) -> None:
     put(folder, "web/node_modules/left/index.js", "1")
@@ -455,10 +467,23 @@ def test_what_lies_among_the_copies_and_is_none_keeps_no_other_from_being_swept(
     put(copies(kept.home), "0-stray", "")
     (tmp_path / "other").mkdir()
     (copies(kept.home) / "1-link").symlink_to(tmp_path / "other")
-    put(copies(kept.home), "2-left/folder/a.txt", "")
-    kept.sweep()
-    assert not list(copies(kept.home).iterdir())
+    put(copies(kept.home), "mine/notes.txt", "")
+    put(copies(kept.home), "2222aaaa/folder/a.txt", "")
+    strange = [copies(kept.home) / name for name in ("0-stray", "1-link", "mine")]
+    assert kept.sweep() == strange
+    assert sorted(copies(kept.home).iterdir()) == strange
+    assert (copies(kept.home) / "mine/notes.txt").exists()
     assert not list((tmp_path / "other").iterdir())
+
+
+def test_what_is_none_of_the_copies_is_told_when_a_run_is_taken_up(play: Play, tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    run = play(doing(bash("echo now > a.txt")))
+    stray = put(copies(run.fractal.snapshots(work).home), "notes.txt", "mine")
+    asyncio.run(run.fractal.resume(run.result.run))
+    warned = [each.data["message"] for each in run.events if each.kind == "warning"]
+    assert any(str(stray) in message for message in warned)
+    assert stray.read_text("utf-8") == "mine"
 
 
 KILLED = """

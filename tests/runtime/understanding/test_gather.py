@@ -9,6 +9,7 @@ import pytest
 
 from kernel.errors import OperationFailed
 from runtime.understanding import Gathered, gather
+from runtime.understanding.folder import FILES, Files
 
 PARSE = '''"""Parses."""
 import re
@@ -388,3 +389,41 @@ def test_hostile_files_keep_nobody_waiting(tmp_path: Path) -> None:
     gathered = found(tmp_path, "`only_here` fails" + "\n    " * 20_000)
     assert names(gathered)[0] == "blank.py:50002-50003 only_here"
     assert "made/x.py" not in gathered.listing
+
+
+def test_rules_that_take_long_to_match_keep_nobody_waiting(tmp_path: Path) -> None:
+    (tmp_path / ".gitignore").write_text("".join(f"*a*a*b{n}\n" for n in range(500)))
+    for n in range(300):
+        (tmp_path / f"{'a' * 150}{n:03}").touch()
+    files = Files(tmp_path)
+    assert 0 < len(files.sizes) < 300
+    assert files.more
+
+
+def test_rules_of_many_folders_keep_nobody_waiting(tmp_path: Path) -> None:
+    for n in range(200):
+        (tmp_path / f"f{n:03}").mkdir()
+        (tmp_path / f"f{n:03}/.gitignore").write_text("".join(f"name{each}\n" for each in range(500)))
+        (tmp_path / f"f{n:03}/name1").touch()
+        (tmp_path / f"f{n:03}/other").touch()
+    names = list(Files(tmp_path).sizes)
+    assert "f000/name1" not in names
+    assert "f199/name1" in names, "the rules of so many folders are not read"
+    assert "f199/other" in names
+
+
+def test_a_name_that_stands_everywhere_keeps_nobody_waiting(tmp_path: Path) -> None:
+    for n in range(8):
+        (tmp_path / f"m{n}.py").write_text("x = ab_c\n" + "call(ab_c, ab_c)\n" * 55_000)
+    (tmp_path / "a.py").write_text("def ab_c():\n    return 1\n")
+    found = gather(tmp_path, "Mend `ab_c()` and `ab_c`, in `call`, `x`.", characters=4_000)
+    assert "def ab_c" in "".join(each.text for each in found.shown)
+
+
+def test_no_more_files_than_the_most_are_noted(tmp_path: Path) -> None:
+    for n in range(FILES + 10):
+        (tmp_path / f"f{n}").touch()
+    files = Files(tmp_path)
+    assert len(files.sizes) == FILES
+    assert files.more
+    assert list(files.sizes) == sorted(files.sizes)
