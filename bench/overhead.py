@@ -139,7 +139,11 @@ def _job(n: int, shape: str, count: Callable[[str], int]) -> dict[str, int]:
     prompts = texts + sum(_schemas(ask.tools) for ask in model.asks)
     first = _turn(count)
     turn = sum(dict(first.parts)[part] for part in ("base", "phase", "tools")) + _schemas(first.tools)
-    instructions = sum(turn if ask.messages else count(ask.system) for ask in model.asks)
+    do = dict(first.parts)["base"] + count(Catalogue([shipped_system()]).text("phases/do.md"))
+    of = {"turn": turn, "do": do, "check": 0}
+    judged = sum(count(ask.system) for ask in model.asks if ask.part == "check")
+    bound = sum(_schemas(ask.tools) for ask in model.asks if ask.part == "do")
+    instructions = sum(of[ask.part] for ask in model.asks) + judged + bound
     return {"calls": len(model.asks), "prompt_tokens": prompts, "work_tokens": prompts - instructions}
 
 

@@ -186,7 +186,7 @@ def conversation(document: Document, sources: Sources, step: int = 0) -> Prompt:
     catalogue, count = sources.catalogue, sources.count
     name = DO if step else TURN
     system, phase = base(document, name, catalogue), instructions(document, name, catalogue)
-    index = document.text(1, INDEX)
+    index = "" if step else document.text(1, INDEX)
     if step:
         tools = tuple(_bound_to(document.planned[step].tool, catalogue, sources.enclosed))
     else:
@@ -194,7 +194,8 @@ def conversation(document: Document, sources: Sources, step: int = 0) -> Prompt:
         tools = tuple(declared(catalogue, sources.may_split, limit, sources.enclosed))
     schemas = sum(count(native.rendered(tool)) for tool in tools)
     room = int(sources.window * FIRST) - count(system) - count(phase) - schemas
-    parts = _fitted(list(_first_parts(document, sources)), room, document, sources)
+    found = [part for part in _first_parts(document, sources) if index or part[0] != INDEX]
+    parts = _fitted(found, room, document, sources)
     first = "\n\n".join(filter(None, [phase, *(text for _, text in parts)]))
     messages: list[Message] = [{"role": "system", "content": system}, {"role": "user", "content": first}]
     last: list[Message] = [{"role": "user", "content": _bound(document, catalogue, step)}] if step else []
@@ -265,7 +266,8 @@ def _bound_to(name: str, catalogue: Catalogue, enclosed: str) -> list[native.Sch
     """The schemas of the calls of a turn that is bound to this tool: the tool, and why it is not called."""
     tool = catalogue.tools.get(name)
     own = [native.schema_of(tool, (), tool.description + _lacks(tool, enclosed))] if tool else []
-    return [*own, *(native.call_schema(each, *_CALLS[each]) for each in (DONE, ASK, CANNOT))]
+    skip = native.call_schema(DONE, "the step is not needed any more", {"why": _TEXT}, ["why"])
+    return [*own, skip, *(native.call_schema(each, *_CALLS[each]) for each in (ASK, CANNOT))]
 
 
 def index_of(document: Document, catalogue: Catalogue, count: Callable[[str], int]) -> str:
