@@ -137,7 +137,7 @@ def test_they_are_archived_forgotten_and_left_by_a_fork_like_the_log_of_calls(
     state, run = played.fractal.workspace.state, played.result.run
 
     def found() -> list[str]:
-        return runs_containing(state, (), lambda text: "You fill in one phase" in text, words=True)
+        return runs_containing(state, (), lambda text: "You judge the work of one loop" in text, words=True)
 
     assert found() == [run], "these words are in no other file"
     copy = played.fractal.fork(run)
