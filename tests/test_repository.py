@@ -258,3 +258,11 @@ def test_a_clone_can_be_used_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.delenv("FRACTAL_TRUST", raising=False)
     ran = in_process(tmp_path / "clone", ["run", "What is 2 + 3?"], dict(os.environ))
     assert ran.exit == 0, ran.err
+
+
+def test_no_shipped_guidance_speaks_of_steps_that_turns_do_not_have() -> None:
+    """A turn has calls, `checks` and `ask`; a plan of steps in words is what code and small models give."""
+    gone = re.compile(r"marked NOW|\"what\":|^success:|\{\"tool\": \"|\{\"question\"", re.M)
+    for path in sorted((ROOT / "system/tools").rglob("pattern.md")):
+        body = path.read_text("utf-8").split("\n---\n", 1)[1]
+        assert not gone.search(body), path

@@ -274,7 +274,7 @@ def index_of(document: Document, catalogue: Catalogue, count: Callable[[str], in
     """The names of the tools that `use` reaches, in order; within `INDEX_TOKENS` those that suit the task."""
     own = catalogue.tools.get(document.meta.type)
     ranked = catalogue.ranked(document.task, own if own and own.guided else None)
-    names = [tool.name for tool in ranked if tool.name not in HANDS and not tool.open]
+    names = [tool.name for tool in ranked if tool.name not in {*HANDS, *_CALLS} and not tool.open]
 
     def tokens(shown: int) -> int:
         return count(f"{INDEX_HEAD}{', '.join(names[:shown])}, …")
@@ -364,13 +364,20 @@ def _own_guidance(document: Document, sources: Sources) -> str:
     return _titled(f"Guidance from the skill {tool.name}", f"{tool.beside}\n{fenced(text)}")
 
 
-def guidance_of(tool: Tool) -> str:
-    """What `use` without arguments shows of a tool: how it is called, and what to know."""
-    if tool.guided:
-        head = f"{tool.name} is guidance: follow it, or give a part of the task to `subtask` with this tool."
-        return f"{head}\n\n{tool.beside}\n{tool.body.strip()}".strip()
-    called = f"{tool.line}\nargs: {to_json(dict(tool.args))}\nrequired: {', '.join(tool.required)}"
-    return f"{called}\n\n{tool.body.strip()}"
+def guidance_of(tool: Tool, catalogue: Catalogue) -> str:
+    """What `use` without arguments shows of a tool: how it is called, and what to know.
+
+    Guidance comes with the signatures of the tools that it names and that no turn declares.
+    """
+    if not tool.guided:
+        called = f"{tool.line}\nargs: {to_json(dict(tool.args))}\nrequired: {', '.join(tool.required)}"
+        return f"{called}\n\n{tool.body.strip()}"
+    head = f"{tool.name} is guidance: follow it, or give a part of the task to `subtask` with this tool."
+    named = dict.fromkeys(re.findall(r"`([\w-]+)`", tool.body))
+    reached = [found for name in named if name not in HANDS and (found := catalogue.tools.get(name))]
+    lines = [f"- {each.line}" for each in reached if not each.guided]
+    calls = "\n".join(["By `use`:", *lines]) if lines else ""
+    return "\n\n".join(filter(None, [head, tool.beside, tool.body.strip(), calls]))
 
 
 def said_in(document: Document) -> list[Note]:

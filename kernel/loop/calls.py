@@ -104,7 +104,7 @@ def _without_call(session: Session, call: Wanted, step: Step) -> Step | None:
         known = {"tool": USE, "args": {"tool": name}}
         if tool is None:
             return replace(step, **known, state="failed", result=f"error: {catalogue.unknown(name)}")
-        return replace(step, **known, state="done", result=guidance_of(tool))
+        return replace(step, **known, state="done", result=guidance_of(tool, catalogue))
     plain = Call.model_construct(tool="" if call.subtask else call.tool, args=call.args, subtask=call.subtask)
     faults = step_faults(plain.step, "this call", catalogue, not session.atomic, tasks=tasks(session))
     if call.subtask and call.tool and not catalogue.guided(call.tool):

@@ -131,7 +131,8 @@ _NAMES: Mapping[str, Sequence[str]] = {
     "passed": ("passed", "passing", "pass", "xpassed"),
     "failed": ("failed", "failing", "fail", "failures", "unexpected successes"),
     "errors": ("error", "errors"),
-    "skipped": ("skipped", "pending", "todo", "ignored", "xfailed", "expected failures"),
+    "skipped": ("skipped", "pending", "todo", "ignored"),
+    "failed as expected": ("xfailed", "expected failures"),
 }
 _WORDS = {word: kind for kind, words in _NAMES.items() for word in words}
 _ITEM = re.compile(r"(\d{1,9}) (\w+)")

@@ -24,6 +24,7 @@ from kernel.asking.conversation import (
 from kernel.asking.messages import prompt_text, prompt_tokens, text_of
 from kernel.asking.prompt import base
 from kernel.asking.responder import Ask, estimate_tokens
+from kernel.asking.turn import ASK
 from kernel.document.escaping import to_json
 from kernel.document.model import Document, Meta, Note, Section, Step
 from runtime.api.fractal import shipped_system
@@ -132,10 +133,10 @@ def test_what_is_always_offered_comes_before_what_suits_the_task() -> None:
 def test_index_of_a_guided_tool_lists_the_tools_it_names(kind: str) -> None:
     index = index_of(document(kind, "tool"), CATALOGUE, estimate_tokens).split(", ")
     pattern = CATALOGUE.tools[kind].body
-    named = {name for name in CATALOGUE.tools if f"`{name}`" in pattern or f'"tool": "{name}"' in pattern}
-    named -= HANDS.keys()  # these are declared
+    named = {name for name in CATALOGUE.tools if f"`{name}`" in pattern}
+    named -= {*HANDS, ASK}  # these are declared
     assert named <= set(index)
-    assert kind not in index
+    assert kind not in index and ASK not in index
 
 
 def test_first_message_fits_the_window_and_the_longest_parts_are_cut() -> None:

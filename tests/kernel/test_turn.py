@@ -153,6 +153,8 @@ def test_use_without_arguments_shows_schema_and_guidance(turns: Turns):
     shown = results(model.asks[1])
     assert "required: expression" in shown["call_1"]
     assert "code is guidance" in shown["call_2"]
+    assert "- patch(diff?, path?): " in shown["call_2"]  # it names the tool, and no turn declares it
+    assert "- read(" not in shown["call_2"]
 
 
 def test_use_calls_a_tool_that_is_not_declared(turns: Turns):

@@ -90,7 +90,7 @@ PRINTED = {
     "Ran 5 tests in 0.001s\n\nFAILED (failures=1, errors=1, skipped=1)": (
         "2 passed, 1 failed, 1 error, 1 skipped"
     ),
-    "Ran 2 tests in 0.001s\n\nOK (expected failures=1)": "1 passed, 1 skipped",
+    "Ran 2 tests in 0.001s\n\nOK (expected failures=1)": "1 passed, 1 failed as expected",
     "Tests:       1 failed, 2 skipped, 12 passed, 15 total": "12 passed, 1 failed, 2 skipped",
     "      Tests  1 failed | 12 passed (13)": "12 passed, 1 failed",
     "  12 passing (30ms)\n  1 failing\n": "12 passed, 1 failed",
