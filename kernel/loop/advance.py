@@ -59,6 +59,7 @@ async def advance(run_context: RunContext, loop_id: str) -> Outcome | Waiting:
     try:
         if waiting := _still_waits(session):
             return waiting
+        _goes_on(session)
         while not session.doc.ended:
             session.emit("phase_started", phase=session.doc.meta.phase, attempt=session.doc.meta.attempt)
             try:
@@ -89,6 +90,14 @@ def _still_waits(session: Session) -> Waiting | None:
     if question and question.origin == "kernel" and _new_responder(session, question):
         return None  # no rung could answer
     return Waiting(str(waits["for"]), str(waits.get("question", "")))
+
+
+def _goes_on(session: Session) -> None:
+    """Record that a loop runs again that was interrupted, or has what it waited for."""
+    meta = session.doc.meta
+    waits = meta.waiting or {}
+    if meta.status == "interrupted" or (meta.status == "waiting" and waits.get("for") != "children"):
+        session.save(status="running", waiting=None)
 
 
 def _new_responder(session: Session, question: Note) -> bool:

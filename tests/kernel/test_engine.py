@@ -238,6 +238,32 @@ def test_resume_repeats_no_finished_call(play: Play) -> None:
     assert again.root.meta.spent["calls"] == 4
 
 
+def test_a_child_that_goes_on_says_that_it_is_running(play: Play, tmp_path: Path) -> None:
+    seen: list[str] = []
+
+    def answer(ask: Ask) -> Any:
+        if ask.part == "do":
+            documents = Fractal(tmp_path / "work").documents(ask.run)
+            seen.extend(each.meta.status for each in documents if each.meta.id == ask.loop)
+            return read("a.txt")
+        if ask.phase == "check":
+            return ACCEPT
+        steps = [write("a.txt", "x"), {"tool": "read", "what": "look"}]
+        return plan(*steps) if ask.document.meta.depth else plan({"subtask": "s"})
+
+    class AtDo(Stopping):
+        async def answer(self, ask: Ask) -> Any:
+            self.loop = ask.loop if ask.part == "do" else "-"
+            return await super().answer(ask)
+
+    played = play(AtDo(answer, after="", loop="-"))
+    child = next(each for each in played.documents.values() if each.meta.depth)
+    assert child.meta.status == "interrupted"
+    seen.clear()
+    assert play(answer, resume=played.result.run).result.exit == Exit.ACCEPTED
+    assert seen == ["running"]
+
+
 def test_cancelled_run_cannot_be_resumed(play: Play) -> None:
     played = play(lambda ask: {"task": "t", "question": "which?"})
     played.fractal.tell(played.result.run, "cancel")
