@@ -43,8 +43,6 @@ PARENT_TASK = "parent: task"
 """The source of the task of a child's parent."""
 NOT_YET = "not yet"
 """The note of §3 with the evidence of what did not hold when a plan, or the responder, was done."""
-RECORDED = ("evidence", "changes", "diff", "look")
-"""The notes of §4 that the kernel writes before CHECK is asked."""
 
 
 def found_by_itself(source: str) -> bool:

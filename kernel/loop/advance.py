@@ -2,6 +2,11 @@
 
 `advance` takes the id of a loop at any level, also after an interruption. It continues from the state in the
 loop's document and returns the outcome, or what the loop waits for.
+
+A responder that decides by turns does UNDERSTAND, PLAN and DO in each turn, and its answer is concluded
+without a phase `check` of its own, unless a model has to judge. META's phase `plan` is the beginning of a
+later attempt. An end is final for `advance` alone: a person's edit, or a limit that is raised, opens a loop
+again (`edits.py` and `resume.py` in `runtime/workspace`).
 """
 
 from __future__ import annotations
@@ -32,7 +37,7 @@ from kernel.loop.check import check
 from kernel.loop.do import StepRunner, Waiting
 from kernel.loop.end import clarify, finish
 from kernel.loop.run_context import RunContext, Session, overseen
-from kernel.loop.turn import is_held, prepare, turns
+from kernel.loop.turn import is_held, preview, turns
 
 NO_QUESTION = "(code decides here; no question is put to a model)"
 
@@ -184,7 +189,7 @@ def next_prompt(session: Session, step: int = 0) -> tuple[str, Prompt]:
         if responder and converses(responder):
             kept: dict[str, str] = {}  # nothing is written for a look
             if session.doc.meta.phase != "do" or not by_turns(session.doc):
-                prepare(session, responder, lambda name, text: kept.setdefault(name, text) and name)
+                preview(session, responder, lambda name, text: kept.setdefault(name, text) and name)
             return TURN, prompt_of(session, responder, TURN, kept=kept)
     session.offer_context()
     if phase == DO:

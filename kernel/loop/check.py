@@ -24,7 +24,7 @@ from kernel.loop.criteria import Evidence, Finding, gather, proven, proves
 from kernel.loop.do import SUCCEEDED, Waiting
 from kernel.loop.end import attempt_notes, clarify, escalate, finish, next_rung
 from kernel.loop.operation import operate, recorded_outcome
-from kernel.loop.proof import doubt, judged_steps, shown, unanswered, unrepaired
+from kernel.loop.proof import doubt, judged_steps, says_nothing_known, shown, unrepaired
 from kernel.loop.run_context import Session
 from kernel.loop.step_cache import record_inputs
 from kernel.tools.state_machine import moves
@@ -53,18 +53,18 @@ async def conclude(session: Session, turn: int, proposed: Note) -> bool:
     """Whether the loop has ended or goes on to CHECK; false if the next turn has to see what is missing."""
     hears = reader(session) is not None  # code and small models say the same again, from what they know
     if why := _no_answer_yet(session, turn, proposed, hears):
-        return _hold(session, turn, why) if hears else _not_shown(session, why, proposed.text)
+        return _hold_answer(session, turn, why) if hears else _not_shown(session, why, proposed.text)
     evidence = await gather(session, proposed.text)
     held = [note.text for note in session.doc.section(3).notes if note.key == NOT_YET]
     if broken := [each for each in evidence.findings if each.after is False]:
         again = sum(not text.startswith((TOLD_ONCE, CALL_FAILED, NO_ANSWER, SAID_MEANWHILE)) for text in held)
         if hears and again < session.run.bounds.held_back:
-            return _hold(session, turn, "held back: " + "\n".join(map(_failure, broken)))
+            return _hold_answer(session, turn, "held back: " + "\n".join(map(_failure, broken)))
         why = f"the answer was held back {again} times; {_failure(broken[0])[:300]}"
         return _not_shown(session, why, proposed.text)
     why = doubt(session, evidence, proposed.text)
     if why and hears and not any(text.startswith(TOLD_ONCE) for text in held):
-        return _hold(session, turn, f"{TOLD_ONCE}{why}")
+        return _hold_answer(session, turn, f"{TOLD_ONCE}{why}")
     tests = [each for each in evidence.findings if "tests" in each.criterion]
     told = (evidence.proved.told(each.before, each.after, each.note) for each in tests)
     answer = "\n\n".join([proposed.text, *told])
@@ -99,7 +99,7 @@ def _no_answer_yet(session: Session, turn: int, proposed: Note, hears: bool) -> 
     return ""
 
 
-def _hold(session: Session, turn: int, why: str) -> bool:
+def _hold_answer(session: Session, turn: int, why: str) -> bool:
     """Hold an answer back: the next turn sees why."""
     session.note(3, NOT_YET, why, source=f"turn {turn}")
     session.save()
@@ -289,7 +289,7 @@ async def _decide(
     session.note(4, "decision", str(verdict.decision), origin)
     output = session.filled(verdict.output)
     accepted = verdict.decision == "ACCEPT"
-    unknown = accepted and (verdict.unanswered or unanswered(session, output))
+    unknown = accepted and (verdict.unanswered or says_nothing_known(session, output))
     session.phase_finished("check", "UNANSWERED" if unknown else str(verdict.decision))
     if accepted:
         _accept(session, verdict, findings, output, author or origin)
@@ -317,7 +317,8 @@ async def _decide(
         found = f"\n\nFound so far:\n{output}" if output else ""
         return clarify(session, verdict.question + found, origin)
     why = "\n".join(verdict.issues) or verdict.learned or "CHECK escalated"
-    return escalate(session, "escalate", learned, reason=why, partial=output, question=verdict.question)
+    escalate(session, "escalate", learned, reason=why, partial=output, question=verdict.question)
+    return None
 
 
 def _accept(
@@ -333,7 +334,7 @@ def _accept(
     taught = {"teaching": verdict.teaching, "grant": ", ".join(verdict.grant)} if session.teaches else {}
     if limit := _limit_reached(left):
         finish(session, "exhausted", error=limit, partial=output)
-    elif verdict.unanswered or unanswered(session, output):
+    elif verdict.unanswered or says_nothing_known(session, output):
         finish(session, "unanswered", origin=origin, error=UNANSWERED, partial=output)
     elif verdict.unverified or not shown(session, findings, output):
         session.meta(unverified=True)

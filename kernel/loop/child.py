@@ -18,7 +18,7 @@ from kernel.loop.run_context import Session, overseen, skills_of
 
 HANDED_CHARS = 1200
 """Maximum characters of a result or context note passed to a child; a cut text names the whole."""
-TRIED = ("steps then", "learned")
+ATTEMPT_NOTES = ("steps then", "learned")
 """The notes of earlier attempts that tell what was tried."""
 _LEVELS = ("system", "tool", "operation")
 
@@ -75,7 +75,9 @@ def _tried(session: Session) -> list[Note]:
     document = session.doc
     task = document.note(1, "resolved task") or document.note(1, "task")
     notes = [replace(task, key="context", source="the worker's task")] if task else []
-    lines = [note.text for fold in document.section(2).folds for note in fold.notes if note.key in TRIED]
+    lines = [
+        note.text for fold in document.section(2).folds for note in fold.notes if note.key in ATTEMPT_NOTES
+    ]
     for step in document.attempted:
         if step.ended:
             call = f"{step.tool or 'subtask'} {to_json(dict(step.args)) if step.args else step.what}"

@@ -81,7 +81,7 @@ def _skips(reply: TurnReply) -> bool:
 
 async def _arguments(session: Session, step: Step) -> Step | Waiting:
     """The step with its arguments; an ended step if it is skipped or blocked; a wait for a person."""
-    asked = unanswered(session.doc)
+    asked = open_question(session.doc)
     if asked and asked.origin != "kernel":
         return Waiting("person", asked.text)
     answer = await _ask_for_call(session, step)
@@ -151,7 +151,7 @@ async def _look_for_large(session: Session, step: Step, tool: Tool) -> None:
             await snapshots.taken(session.run.id)
 
 
-def unanswered(document: Document) -> Note | None:
+def open_question(document: Document) -> Note | None:
     """The last question to a person, if it has no answer yet."""
     said = [note for note in document.section(1).notes if note.key in ("question", "answer")]
     return said[-1] if said and said[-1].key == "question" else None

@@ -11,22 +11,21 @@ from kernel.document.model import ACCEPTED, Note, Section, Step
 from kernel.document.redaction import redact
 from kernel.document.texts import reason
 from kernel.loop.ask import current_rung, hand_over, higher_rung
-from kernel.loop.do import Waiting, unanswered
+from kernel.loop.do import Waiting, open_question
 from kernel.loop.run_context import Session, overseen
 
 
 def escalate(
     session: Session, decision: str, learned: Note, *, reason: str = "", partial: str = "", question: str = ""
-) -> Waiting | None:
+) -> None:
     """Escalate: to the next rung with a new attempt, else to the parent or the caller."""
     taker, higher = current_rung(session), next_rung(session)
     if taker is not None and higher is not None:  # not counted as a retry: the ladder is finite
         hand_over(session, session.doc.meta.phase, taker, higher, reason or learned.text)
         session.fold(decision, learned, *attempt_notes(session))
         session.save()
-        return None
+        return
     finish(session, "escalated", error=reason or learned.text, partial=partial, question=question)
-    return None
 
 
 def next_rung(session: Session) -> int | None:
@@ -65,7 +64,7 @@ def clarify(session: Session, question: str, origin: str) -> Waiting | None:
     if not (session.root or overseen(session.doc)):
         finish(session, "escalated", error="a question only a person can answer", question=question)
         return None
-    if open_ := unanswered(session.doc):  # it was not answered, and is asked again
+    if open_ := open_question(session.doc):  # it was not answered, and is asked again
         section = session.doc.section(1)
         notes = tuple(each for each in section.notes if each is not open_)
         session.doc = session.doc.with_section(1, replace(section, notes=notes))

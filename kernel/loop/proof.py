@@ -113,7 +113,7 @@ def grounded(session: Session, output: str) -> bool:
     return session.run.hooks.grounded(output, session.doc.text(1, "task"), seen, demanded(session) == "open")
 
 
-def unanswered(session: Session, output: str) -> bool:
+def says_nothing_known(session: Session, output: str) -> bool:
     """Whether the answer is the result of a step that says that nothing is known."""
     return any(
         _knows_nothing(step) and output.strip() == session.whole(step).strip()

@@ -44,7 +44,7 @@ from kernel.loop.ask import Gate, ask, coded, converses, decider, planner, reade
 from kernel.loop.calls import plan_calls
 from kernel.loop.check import SAID_MEANWHILE, conclude
 from kernel.loop.child import tasks
-from kernel.loop.do import StepRunner, Waiting, unanswered
+from kernel.loop.do import StepRunner, Waiting, open_question
 from kernel.loop.end import attempt_notes, clarify, escalate
 from kernel.loop.proof import demanded
 from kernel.loop.run_context import Session
@@ -58,14 +58,14 @@ UNCERTAIN = "held back: the plan is uncertain, and the user is asked first; noth
 """The result of a call that changes something beside a plan of low confidence."""
 
 
-def prepare(session: Session, responder: Responder, shelve: Callable[[str, str], str] | None = None) -> None:
-    """UNDERSTAND by code: §1 gets what the run finds of the folder, of memory and of its tools.
+def preview(session: Session, responder: Responder, shelve: Callable[[str, str], str]) -> None:
+    """Make the document ready for its first turn, as `begin` does, for a look: nothing is written.
 
-    `shelve` keeps the text that the first message shows, and returns its place; by default in the store.
+    `shelve` keeps the text that the first message shows, and returns its place.
     """
     _offer(session, responder)
     found = session.run.hooks.understand(session, offer_limit(responder.window))
-    _show(session, responder, found, shelve or session.run.store.shelve)
+    _show(session, responder, found, shelve)
 
 
 def _offer(session: Session, responder: Responder) -> None:
@@ -141,7 +141,7 @@ async def turns(session: Session) -> Waiting | None:
     while True:
         if waiting := await StepRunner(session).run():
             return waiting
-        question = unanswered(session.doc)
+        question = open_question(session.doc)
         if question and question.origin != "kernel":  # the kernel's own: nobody could answer; ask anew
             return Waiting("person", question.text)
         last = last_turn(session.doc)
@@ -154,7 +154,8 @@ async def turns(session: Session) -> Waiting | None:
             return clarify(session, said[ASK].text, said[ASK].origin)
         if CANNOT in said:
             learned = Note("learned", f"cannot: {said[CANNOT].text}", said[CANNOT].origin)
-            return escalate(session, "cannot", learned)
+            escalate(session, "cannot", learned)
+            return None
         if PROPOSED in said and NOT_YET not in said:
             if asks := criteria.ask_for_checks(session):
                 return Waiting("approval", asks)
@@ -162,7 +163,8 @@ async def turns(session: Session) -> Waiting | None:
                 return None
             continue
         if why := _stuck(session):
-            return escalate(session, "stopped", Note("learned", why), reason=why)
+            escalate(session, "stopped", Note("learned", why), reason=why)
+            return None
         before: list[bool | None] = []
 
         answer = await ask(session, TURN, gate=_gate(session, before), begin=begin)
@@ -368,7 +370,7 @@ def _begin(session: Session, reply: TurnReply, origin: str, turn: int, confidenc
         _write_sketch(session, reply.plan, origin, source)
     plan_calls(session, reply.calls, turn)
     if not session.doc.note(2, "approved") and (why := _plan_demanded(session, confidence)):
-        _hold(session, why, turn)
+        _hold_plan(session, why, turn)
     if reply.question:
         session.note(3, ASK, reply.question, origin, source)
     if reply.cannot:
@@ -452,7 +454,7 @@ def _plan_demanded(session: Session, confidence: str) -> str:
     return session.run.hooks.review(session, confidence)
 
 
-def _hold(session: Session, why: str, turn: int) -> None:
+def _hold_plan(session: Session, why: str, turn: int) -> None:
     """Hold a turn whose plan somebody has to approve, or refuse what it changes if it has none."""
     if session.doc.note(2, "approach"):
         if not session.doc.note(2, REVIEW) and not session.doc.meta.extra.get("plan_only"):

@@ -238,7 +238,7 @@ class Config(BaseModel):
     context_operation: int = Field(
         _DEFAULTS.context_operation, ge=0, description="tokens of work context deeper down"
     )
-    min_context: int = Field(_DEFAULTS.min_context, ge=0, description="a loop with less is one operation")
+    min_context: int = Field(_DEFAULTS.min_context, ge=0, description="a loop with less starts no subtasks")
     side_by_side: int = Field(
         _DEFAULTS.side_by_side, ge=1, le=64, description="steps of a loop at the same time"
     )
