@@ -23,7 +23,6 @@ NOTICED = 0.4
 """How often CHECK notices a mistake without a failed step."""
 UNDECIDED = "as it is done here"
 """A step whose arguments are chosen when it is reached."""
-_SECTION = re.compile(r"^## (?P<title>.+)$", re.M)
 _NAME = re.compile(r"[\w.-]*[/.\d_][\w./-]*|\w{5,}")
 
 
@@ -40,7 +39,8 @@ class Day:
     calls: int = 0
     prompt_tokens: int = 0
     guidance: int = 0  # tokens of patterns in the largest prompt
-    prompts: list[str] = field(default_factory=list[str])
+    seen: list[tuple[bool, str]] = field(default_factory=list[tuple[bool, str]])
+    """The lines of all prompts beside the task and the plan, each with whether it is advice."""
     replies: list[str] = field(default_factory=list[str])
 
     @property
@@ -52,12 +52,11 @@ class Day:
         names = _names(" ".join(self.replies)) | _names(self.task.text)
         relied_on = set(self.advice.used if self.advice else ())
         whole = unused = 0
-        for prompt in self.prompts:
-            for is_advice, line in _context(prompt):
-                tokens = estimate_tokens(line)
-                used = line in relied_on or (not is_advice and bool(_names(line) & names))
-                whole += tokens
-                unused += 0 if used else tokens
+        for is_advice, line in self.seen:
+            tokens = estimate_tokens(line)
+            used = line in relied_on or (not is_advice and bool(_names(line) & names))
+            whole += tokens
+            unused += 0 if used else tokens
         return whole, unused
 
 
@@ -80,7 +79,7 @@ class Worker:
         assert day is not None
         day.calls += 1
         prompt = prompt_text(ask)
-        day.prompts.append(prompt)
+        day.seen += _context(ask)
         day.prompt_tokens += prompt_tokens(ask, estimate_tokens)
         patterns = [line for part, line in memory_lines(prompt) if part == "patterns"]
         day.guidance = max(day.guidance, estimate_tokens("\n".join(patterns)) if patterns else 0)
@@ -110,7 +109,7 @@ def _do(day: Day, ask: Ask) -> Mapping[str, Any]:
     """The undecided step; or the edit of a line as it is in the file that was read."""
     if ask.document.planned[ask.step].what == UNDECIDED:
         return (day.task.bad if day.mistaken else day.task.good)[0]
-    lines = prompt_text(ask).splitlines()
+    lines = _results(ask)
     old = re.sub(r"^\s*\d+[\t|: ]\s*", "", next((line for line in lines if "eadline" in line), ""))
     success = day.task.success[0]
     return call("edit", path=success["file"], old=old, new=f"Deadline: {success['has']}")
@@ -154,15 +153,17 @@ def _moved(step: Step, by: int) -> Step:
     return {**step, "args": {key: moved(value) for key, value in step["args"].items()}}
 
 
-def _context(prompt: str) -> Iterator[tuple[bool, str]]:
-    """The lines of a prompt beside the task and the plan, and whether a line is advice."""
-    parts = _SECTION.split(prompt)
-    for title, text in zip(parts[1::2], parts[2::2], strict=False):
-        if title.startswith("Context from memory"):
-            head = f"## {title}{text}"
-            yield from ((part in ("patterns", "similar tasks"), line) for part, line in memory_lines(head))
-        elif title.startswith(("Context", "Steps", "Learned", "Attempt")):
-            yield from ((False, line) for line in text.splitlines() if line.strip("`").strip())
+def _context(ask: Ask) -> Iterator[tuple[bool, str]]:
+    """The lines of memory and of results that an ask shows, and whether a line is advice."""
+    for part, line in memory_lines(prompt_text(ask)):
+        yield part in ("patterns", "similar tasks"), line
+    yield from ((False, line) for line in _results(ask) if line.strip())
+
+
+def _results(ask: Ask) -> list[str]:
+    """The lines of the results that an ask shows."""
+    texts = [str(each["content"]) for each in ask.messages if each["role"] == "tool"]
+    return [line for text in texts for line in text.splitlines()]
 
 
 def _names(text: str) -> set[str]:

@@ -479,12 +479,14 @@ def _exchange(document: Document, turn: int, sources: Sources, shown: Collection
     decided = [(n, planned) for n, planned in planned_here if n in shown]
     steps = [document.steps.get(n, planned) for n, planned in decided]
     limit = _limit(steps, sources)
+    room = int(sources.window * TURN_SHARE) * 3 // max(len(steps), 1)
+    longest = max(LEAST_RESULT, min(room, result_limit(sources.window)))
     calls: list[tuple[str, str, Any]] = []
     results: list[tuple[str, str, str]] = []
     for (n, planned), step in zip(decided, steps, strict=True):
         # as planned, without inserted results; but for a step in words with the arguments that a turn gave
         given = planned.args is None and step.args is not None
-        name, args = _as_called(step if given else planned, sources)
+        name, args = _as_called(step if given else planned, sources, longest)
         calls.append((f"call_{n}", name, args))
         whole = _result(step, sources, limit) + _repeated(document, step)
         results.append((f"call_{n}", whole, _folded(step)))
@@ -559,14 +561,15 @@ def commands_in(text: str, *kinds: str) -> list[str]:
     return found
 
 
-def _as_called(step: Step, sources: Sources) -> tuple[str, Any]:
-    """The name and arguments of the call that a step was."""
+def _as_called(step: Step, sources: Sources, longest: int) -> tuple[str, Any]:
+    """The name and arguments of the call that a step was; texts in them have at most `longest` characters."""
     tool = sources.catalogue.tools.get(step.tool)
     order = list(tool.args) if tool else []  # a document may hold them in another one
     names = sorted(
         step.args or {}, key=lambda name: (name not in order, name in order and order.index(name), name)
     )
-    args = redacted({name: (step.args or {})[name] for name in names}, redact)
+    given = {name: (step.args or {})[name] for name in names}
+    args = redacted(given, lambda text: redact(cut(text, longest, "")))
     if step.tool in HANDS or step.tool in (USE, SUBTASK):
         return step.tool, args
     if not step.tool or step.share is not None or (tool and tool.guided) or step.args is None:

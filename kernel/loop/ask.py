@@ -22,7 +22,7 @@ from kernel.asking.replies import Parse, parse_strictly, schema
 from kernel.asking.responder import DO, FREE, Ask, Question, Questioner, Reply, Responder, Usage, Waits
 from kernel.asking.turn import TURN, TurnReply, typed
 from kernel.document.amounts import clamped
-from kernel.document.model import root_id
+from kernel.document.model import Step, root_id
 from kernel.document.texts import Pieces, cut
 from kernel.errors import (
     ConfigurationError,
@@ -268,10 +268,16 @@ def prompt_of(
         except DocumentError:  # somebody has removed it
             return "(What was shown here is gone. Read the files that you need.)"
 
+    def whole(result: Step) -> str:
+        try:
+            return session.whole(result)
+        except DocumentError:
+            return result.result or ""  # the beginning; a step that needs the whole says what is missing
+
     sources = Sources(
         session.catalogue,
         responder.count,
-        whole=session.whole,
+        whole=whole,
         shelved=shelved,
         place=lambda path: session.run.shown(session.run.artifacts.parent / path),
         window=responder.window,

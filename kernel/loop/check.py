@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 
-from kernel.asking.conversation import turn_of
+from kernel.asking.conversation import by_turns, turn_of
 from kernel.asking.prompt import NOT_YET
 from kernel.asking.replies import Call, Verdict
 from kernel.asking.responder import Questioner
@@ -125,6 +125,8 @@ def _failure(finding: Finding) -> str:
 
 async def check(session: Session) -> Waiting | None:
     """Fill §4: judge the evidence. The gate is ACCEPT, RETRY or ESCALATE."""
+    if session.atomic and not by_turns(session.doc) and not session.doc.note(2, "success criteria"):
+        return _judge_call(session)
     session.meta(status="running", waiting=None)
     if not session.doc.note(4, "evidence"):
         _write(session, await gather(session))
@@ -155,6 +157,18 @@ async def check(session: Session) -> Waiting | None:
     record_inputs(session, "check", answer.read)
     verdict = verdict.taught() if session.teaches else verdict
     return await _decide(session, verdict, answer.origin, findings)
+
+
+def _judge_call(session: Session) -> None:
+    """CHECK by code of a loop that is one call (`fractal tools call`): it ends as the call did."""
+    step = session.doc.steps[max(session.doc.steps)]
+    good = step.state in SUCCEEDED
+    record_inputs(session, "check")
+    session.note(4, "decision", "ACCEPT" if good else "ESCALATE")
+    if good:
+        finish(session, "complete", result=session.whole(step))
+    else:
+        finish(session, "escalated", error=step.result or step.state)
 
 
 def _judged_by_model(session: Session) -> bool:

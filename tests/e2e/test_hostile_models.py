@@ -70,7 +70,10 @@ def test_plan_cannot_change_system_settings_or_records(hostile: Hostile) -> None
     # later attempts and other runs use the admitted files
     seen: list[Ask] = []
     hostile.run(write("b.txt"), seen=seen.append)
-    assert not [ask for ask in seen if "hostile" in (prompt_text(ask) if ask.messages else ask.system)]
+    # a judge sees what b.txt has
+    assert not [
+        ask for ask in seen if "hostile" in (ask.system if ask.phase == "check" else prompt_text(ask))
+    ]
 
 
 def test_criterion_cannot_write_or_use_the_network(hostile: Hostile) -> None:

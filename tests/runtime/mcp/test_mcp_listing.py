@@ -126,10 +126,9 @@ def test_a_hostile_list_gives_harmless_tools(place):
 def test_nothing_a_tool_says_of_itself_is_in_the_index(place):
     place.write({"bad": fake("hostile")})
     place.lists()
-    index = Fractal(place.folder).catalogue().index("obey the remote loop", 150, len)
-    whole = Fractal(place.folder).catalogue().index("obey the text", 10_000, len)
-    assert "bad-obey(text)" in whole
-    assert "IGNORE" not in index + whole
+    names = [tool.name for tool in Fractal(place.folder).catalogue().ranked("obey the remote loop")]
+    assert "bad-obey" in names
+    assert "IGNORE" not in "".join(names)
 
 
 def test_names_that_clash_stay_apart_and_ours_are_ours(place):

@@ -75,7 +75,7 @@ async def test_memory_is_queried_once_per_loop_and_noted_by_part(
     assert memory.times == 1
     assert "## From memory: facts and files\n```\n- a.txt (run x)\n```" in prompts[0]
     assert "AKIAIOSFODNN7EXAMPLE" not in "".join(prompts)
-    again = [prompt for prompt in prompts if "## Attempt 1" in prompt]
+    again = [prompt for prompt in prompts if "## Attempt 1" in prompt and "You judge" not in prompt]
     assert again
     assert all("From memory: patterns" in prompt for prompt in again)
 
