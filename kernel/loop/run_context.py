@@ -29,7 +29,7 @@ from kernel.loop.budget import (
 from kernel.loop.clock import Clock
 from kernel.loop.hooks import Hooks, Inbox, Snapshots
 from kernel.store.call_log import ReplyLog
-from kernel.store.files import Store
+from kernel.store.files import FileStore
 from kernel.tools.operations import Drafts, OperationContext, Sandbox
 from kernel.tools.running import Runner
 from kernel.tools.tool import Catalogue, Tool
@@ -72,7 +72,7 @@ class RunContext:
 
     id: str
     folder: Path  # which operations work on
-    store: Store
+    store: FileStore
     log: ReplyLog
     catalogue: Catalogue
     ladder: Ladder

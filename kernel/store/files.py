@@ -1,4 +1,4 @@
-"""The store of documents: the protocol `Store`, and `FileStore` with one writer and durable writes."""
+"""The store of a run's documents: `FileStore`, with one writer and durable writes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from kernel import disk
 from kernel.document.escaping import to_json
@@ -19,7 +19,7 @@ from kernel.document.frontmatter import peek
 from kernel.document.markdown import PART_NAME, render, render_steps
 from kernel.document.model import ENDED, Document, Note, Section, Step
 from kernel.document.parser import committed, parse
-from kernel.document.redaction import OfRun, redacted, secrets
+from kernel.document.redaction import redacted, secrets
 from kernel.document.texts import cut
 from kernel.errors import DocumentError, ForeignEdit
 
@@ -95,74 +95,6 @@ EDITABLE = ENDED | {"waiting", "interrupted"}
 SAVED_WITHIN = 0.1
 """Seconds between the time in a document and that of its file, if nobody has edited it."""
 CHANGED = "modified or removed externally; kept the external version"
-
-
-class Store(Protocol):
-    """What the loop needs from a store of documents."""
-
-    def sweep(self) -> None:
-        """Remove the temporary files of a dead process. Only the run's writer may call this."""
-        ...
-
-    def load(self, loop_id: str) -> Document:
-        """The document as committed; raises `DocumentError`."""
-        ...
-
-    def left(self, loop_id: str) -> Document | None:
-        """The document as the run last saved it; None without a copy of that version."""
-        ...
-
-    def edited(self, loop_id: str, since: float = 0.0) -> float:
-        """When the file was written after the document in it was saved, in seconds since 1970; 0.0: never.
-
-        What was written before `since` does not count.
-        """
-        ...
-
-    def save(self, document: Document) -> None:
-        """Write the whole document, atomically; it is durable afterwards."""
-        ...
-
-    def append(self, document: Document, steps: Sequence[Step]) -> None:
-        """Append entries to §3, which are durable afterwards; `document` is the state before."""
-        ...
-
-    def wake(self, loop_id: str) -> None:
-        """Hint that this loop may be able to continue."""
-        ...
-
-    def exists(self, loop_id: str) -> bool:
-        """Whether the loop has a document."""
-        ...
-
-    def ended(self, loop_id: str) -> Document | None:
-        """The document if its loop has ended."""
-        ...
-
-    def list(self) -> list[str]:
-        """The ids of all loops of the run, parents before children."""
-        ...
-
-    def unfinished(self) -> list[str]:
-        """The ids of the loops that have not ended, parents before children."""
-        ...
-
-    def retire(self, loop_id: str) -> None:
-        """Put a document aside, so that another one can take its place."""
-        ...
-
-    @property
-    def exact(self) -> OfRun:
-        """The secrets of the run, which are hidden in its files."""
-        ...
-
-    def shelve(self, name: str, text: str) -> str:
-        """Store a large text beside the documents; returns its path relative to them."""
-        ...
-
-    def unshelve(self, path: str) -> str:
-        """The text that `shelve` stored."""
-        ...
 
 
 @dataclass

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,16 +23,14 @@ DESCRIBED = 160
 """Maximum characters of a guided tool's description in the index; that of a skill may be much longer."""
 NAMED = 8
 """Maximum arguments in a signature; tools of MCP servers may have many."""
-_SHIPPED = ("kernel.", "runtime.")
-"""Packages whose code may run in the kernel's process."""
-_EARLIER = re.compile(r"kernel\.(?:operations|tools\.builtin)\.(?=bash:|read:|write:)")
-"""Where the builtin operations were; workspaces of earlier versions name them so."""
-_PACKAGE = __name__.removesuffix("kernel.tools.tool")
-"""The parent package of `kernel` and `runtime`: "" in a checkout, `fractal.` in an installed wheel."""
 
 
 def _no_check(name: str, value: Any) -> str:
     return ""
+
+
+def _no_code() -> Callable[..., Any]:
+    raise ConfigurationError("this tool is no function")
 
 
 @dataclass(frozen=True)
@@ -69,8 +66,8 @@ class Tool:
     """Lists the files of a skill; only the runtime sets it."""
     check: Callable[[str, Any], str] = field(default=_no_check, compare=False, repr=False)
     """Returns what is wrong with the value of an argument."""
-    code: Callable[[], Callable[..., Any]] | None = field(default=None, compare=False, repr=False)
-    """Loads the function of a `plugin:`; only the runtime sets it, never a file."""
+    code: Callable[[], Callable[..., Any]] = field(default=_no_code, compare=False, repr=False)
+    """Loads the function that runs in this process; only the runtime sets it, never a file."""
 
     def repeatable(self, args: Mapping[str, Any]) -> bool:
         """Whether a call that may have happened can safely be made again."""
@@ -195,19 +192,8 @@ class Tool:
 
     @cached_property
     def function(self) -> Callable[..., Any]:
-        """The function behind `run: "python: module:function"`, or of a plugin."""
-        if self.code:
-            return self.code()
-        target = self.run.removeprefix("python:").strip()
-        module, _, name = _EARLIER.sub("runtime.operations.", target).partition(":")
-        if not self.run.startswith("python:") or not target.startswith(_SHIPPED):
-            raise ConfigurationError(
-                f"{self.path}: run: {self.run!r} is not a function that ships with Fractal"
-            )
-        try:
-            return getattr(importlib.import_module(_PACKAGE + module), name)
-        except (ImportError, AttributeError) as error:
-            raise ConfigurationError(f"{self.path}: run: {error}") from None
+        """The function that runs in this process, loaded when it is first used."""
+        return self.code()
 
 
 def _within(args: Mapping[str, Any], allowed: Mapping[str, Sequence[Any]]) -> bool:

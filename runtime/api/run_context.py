@@ -17,6 +17,7 @@ from runtime.api.memory_tools import runner
 from runtime.api.run_hooks import RunHooks
 from runtime.evolution.drafts import Drafts
 from runtime.mcp.client.servers import Servers
+from runtime.operations.running import RUNNERS
 from runtime.safety.guard import Guard
 from runtime.workspace.inbox import Inbox
 from runtime.workspace.worktrees import Worktree
@@ -68,7 +69,7 @@ def run_context_of(
         clock=Clock(earlier),
         inbox=Inbox(folder),
     )
-    run_context.runners = {"mcp": servers.run, "memory": runner(fractal, run_context)}
+    run_context.runners = {**RUNNERS, "mcp": servers.run, "memory": runner(fractal, run_context)}
     move_to(fractal, run_context, workspace.folder)
     rest = bounds.seconds - earlier
     run_context.deadline = (datetime.now(UTC) + timedelta(seconds=max(rest, 0))).isoformat(timespec="seconds")

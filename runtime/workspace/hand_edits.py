@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from kernel.document.model import Document, Section, Step
-from kernel.store.files import Store
+from kernel.store.files import FileStore
 
 _READ = {
     1: {"task", "resolved task", "context", "fact", "answer", "guidance", "open"},
@@ -22,7 +22,7 @@ _INSTEAD = {
 }
 
 
-def as_left(store: Store, current: Document) -> Document:
+def as_left(store: FileStore, current: Document) -> Document:
     """The document as the run left it, with what the run wrote since; `current` itself if that is unknown."""
     saved = store.left(current.meta.id)
     if saved is None:

@@ -27,6 +27,7 @@ from kernel.store.files import FileStore
 from runtime.api.fractal import Fractal, shipped_system
 from runtime.catalogue.catalogue import Catalogue
 from runtime.models.scripted import Scripted
+from runtime.operations.running import RUNNERS
 from runtime.sandbox.sandbox import Sandbox
 from runtime.workspace.workspace import run_lock
 
@@ -72,6 +73,7 @@ def run_context(folder: Path, shape: Any, side_by_side: bool, calls: int) -> Run
         Ladder((Scripted(tree(shape, side_by_side)),)),
         Sandbox("off"),
         run / "artifacts",
+        runners=RUNNERS,
     )
 
 

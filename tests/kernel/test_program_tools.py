@@ -15,6 +15,7 @@ from kernel.tools.operations import OperationContext, Result
 from kernel.tools.running import act
 from kernel.tools.tool import Tool
 from runtime.catalogue.catalogue import Catalogue
+from runtime.operations.running import RUNNERS
 from runtime.sandbox.sandbox import Sandbox
 
 PATTERN = """---
@@ -47,7 +48,7 @@ class Bench:
 
     def run(self, tool: Tool, mode: str = "off", kept: Any = None, **args: Any) -> Result:
         there = OperationContext(self.work, Sandbox(mode), {}, tool.timeout, effects=tool.effects)
-        return asyncio.run(act(replace(there, kept=kept or {}), tool, args, {}))
+        return asyncio.run(act(replace(there, kept=kept or {}), tool, args, RUNNERS))
 
 
 @pytest.fixture
