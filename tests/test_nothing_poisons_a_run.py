@@ -30,6 +30,7 @@ from kernel.tools.tool import Tool
 from runtime.api.fractal import Fractal
 from runtime.evolution.sample_tests import try_sample
 from runtime.models.scripted import Scripted
+from runtime.operations.running import RUNNERS
 from runtime.safety.rules import merged_rules
 from runtime.sandbox.sandbox import Sandbox
 
@@ -230,7 +231,7 @@ def test_sample_with_impossible_paths_fails(tmp_path: Path) -> None:
     for path in ("a\0b", "x" * 5_000, "."):
         tool = Tool("t", tmp_path / "t.md", "d", run="command: ./t.sh", sample={"files": {path: "x"}})
         context = OperationContext(tmp_path, Sandbox("off"))
-        passed, why = asyncio.run(try_sample(tool, context, {}))
+        passed, why = asyncio.run(try_sample(tool, context, RUNNERS))
         assert not passed
         assert "sample: " in why
 

@@ -23,6 +23,7 @@ from runtime.evolution.proposals import Proposal, Proposals
 from runtime.evolution.sample_tests import sample_missing, try_sample
 from runtime.evolution.samples import Play, Tested, play_sample
 from runtime.evolution.trials import Compared, Kind, Pair, Trial, Trials
+from runtime.operations.running import RUNNERS
 from runtime.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -154,7 +155,7 @@ class Adoption:
         for tool in (each for each in self._tools() if each.scheme == "command"):
             passed, note = False, sample_missing(tool)
             if not note:
-                passed, note = await try_sample(tool, self.context(tool), {})
+                passed, note = await try_sample(tool, self.context(tool), RUNNERS)
             tested.append(Tested(tool.name, passed, note))
             self.samples.on_tested(tested[-1], "its own sample")
         if bad := next((each for each in tested if not each.passed), None):

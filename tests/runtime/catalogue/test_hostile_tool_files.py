@@ -19,6 +19,7 @@ from runtime.catalogue.catalogue import Catalogue
 from runtime.catalogue.pattern import load
 from runtime.catalogue.schemas import checker
 from runtime.evolution.sample_tests import try_sample
+from runtime.operations.running import RUNNERS
 from runtime.sandbox.sandbox import Sandbox
 
 HEAD = "---\ndescription: does its worst\n"
@@ -213,7 +214,7 @@ async def test_sample_stays_in_its_folder_and_ends(
     got = read(tmp_path, f"{HEAD}effects: [read, write]\nrun: 'command: ./tool.sh'\n{sample}\n---\n# Worst\n")
     assert isinstance(got, Tool)
     (got.path.parent / "tool.sh").write_text(program)
-    _, note = await try_sample(got, OperationContext(tmp_path, Sandbox(), timeout=30), {})
+    _, note = await try_sample(got, OperationContext(tmp_path, Sandbox(), timeout=30), RUNNERS)
     assert says in note
     assert not list(scratch.glob("fractal-sample-*"))
     assert not Path("/tmp/outside-of-the-sample.txt").exists()

@@ -17,6 +17,7 @@ from kernel.asking.responder import Ask
 from kernel.tools.operations import OperationContext
 from runtime.catalogue.catalogue import Catalogue
 from runtime.evolution.sample_tests import sample_missing, try_sample
+from runtime.operations.running import RUNNERS
 from runtime.sandbox.sandbox import Sandbox
 
 SHOUT = "import json, sys\nprint(json.load(sys.stdin)['text'].upper())\n"
@@ -47,7 +48,7 @@ def tried(folder: Path, sample: Any, program: str = SHOUT, text: str = "") -> tu
     if why := sample_missing(tool):
         return False, why
     there = OperationContext(folder, Sandbox("off"), timeout=tool.timeout, effects=tool.effects)
-    return asyncio.run(try_sample(tool, there, {}))
+    return asyncio.run(try_sample(tool, there, RUNNERS))
 
 
 GOOD = {"task": "shout", "args": {"text": "hello"}, "shows": "^HELLO$"}
