@@ -29,7 +29,7 @@ from runtime.workspace.worktrees import Worktree
 
 ROOT = Path(__file__).parent.parent
 STARTERS = {
-    "kernel/loop/criteria.py",  # the kernel knows no runtime: an interpreter without environment or packages
+    "runtime/text/searching.py",  # an interpreter without environment or packages
     "runtime/mcp/client/transports.py",
     "runtime/sandbox/process.py",
     "runtime/sandbox/programs.py",

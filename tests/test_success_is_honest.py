@@ -20,8 +20,8 @@ from kernel.asking.responder import Ask
 from kernel.document.markdown import render
 from kernel.document.model import Document, Meta, Note, Section, Step
 from kernel.events import Event
-from kernel.loop.check import unrepaired
 from kernel.loop.criteria import Finding
+from kernel.loop.proof import unrepaired
 from runtime.api.fractal import Fractal
 from runtime.api.live_runs import Runs
 from runtime.memory.episodes.experience import experiences_of

@@ -21,14 +21,9 @@ _ESCAPES = re.compile(
 )
 """What tells a terminal to colour text, to move the cursor, or to name its window."""
 _CUT = re.compile(r"\n\[… (\d{1,12}) characters cut(?:; whole in [^\n]{1,300})? …\]\n")
-_COUNTS = re.compile(
-    r"(?m)^.*\b\d+ (?:passed|passing|failed|failing|failures?|errors?)\b.*$|^Ran \d+ tests? in .*$"
-    r"|^[#ℹ] (?:pass|fail) \d+$|^(?:ok|FAIL)[ \t]+\S+[ \t]+[\d.]+s$"
-)
-"""The line of a test run that says how many tests did what, or that those of a package pass."""
-COUNTED = 8
-"""Most of such lines that are shown, of several runs."""
 _LONE_RETURN = re.compile(r"\r(?!\n)")
+_MARK = re.compile(r"\[(?:exit \d+|stopped after [^\]]*)\]")
+"""The last line of a failed command's result."""
 
 
 def printed(text: str) -> str:
@@ -84,24 +79,20 @@ def cut(text: str, limit: int, where: str, *, head: float = 1 / 3) -> str:
     return f"{text[:first]}\n[… {last - first + gone} characters cut{named} …]\n{text[last:]}"
 
 
-def outcome(text: str, limit: int, *, passed: bool) -> str:
-    """At most `limit` characters of what a command printed, mostly its tail.
-
-    Of a long test run the lines that count are shown, wherever they stand; of one that passed, only these.
-    """
-    if len(text) <= limit:
-        return text
-    counted = "\n".join(_COUNTS.findall(text)[-COUNTED:])[: limit // 2]
-    if counted and passed:
-        return f"[…]\n{counted}"
-    shown = cut(text, limit - len(counted) - 1, "", head=0.2)
-    return shown if counted in shown else f"{counted}\n{shown}"
-
-
 def _around(text: str, first: int, last: int) -> tuple[int, int]:
     """The ends of what is cut out, moved to those of a secret that they are in: half of one has no form."""
     across = secrets().across
     return first - across(text, first)[0], last + across(text, last)[1]
+
+
+def reason(result: str) -> str:
+    """The most informative line of a failed step's result: a command's last output, else the first line."""
+    lines = [line.strip() for line in result.splitlines() if line.strip()]
+    marks = [line for line in lines[1:] if _MARK.fullmatch(line)]
+    words = [line for line in lines if line not in marks]
+    if not words:
+        return " ".join(lines)
+    return " ".join([words[-1], *marks]) if marks else words[0]
 
 
 class Pieces:

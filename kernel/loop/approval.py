@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from kernel.asking.conversation import commands_in
 from kernel.document.escaping import fingerprint, to_json
-from kernel.document.model import Document, Step
+from kernel.document.model import Step
 from kernel.document.redaction import redact
 from kernel.document.references import problem_in, references, substitute
 from kernel.errors import OperationFailed
@@ -28,13 +27,6 @@ REVIEW = "waits for approval"
 """The note of §2 with the reasons why a plan may not start before oversight or a human has approved it."""
 CHECKS_WAIT = "the checks of this plan may run commands"
 """How the question begins that asks for the commands among a plan's criteria."""
-
-
-def checks_of(document: Document) -> list[str]:
-    """The commands among the criteria of a plan."""
-    return commands_in(document.text(2, "success criteria"), "run", "keep")
-
-
 LABEL_CHARS = 300
 """Maximum characters of a call in what META says of a question. The runtime shows all of it."""
 
@@ -94,37 +86,33 @@ def unapproved(
     run_context: RunContext, tool: Tool, args: Mapping[str, Any]
 ) -> tuple[list[str], list[Danger]]:
     """The effects and dangers not approved in advance. `yes` never approves serious dangers."""
-    guarded, dangers = _need_approval(run_context, tool, args)
-    if _approved_before(run_context, tool, args, guarded, dangers):
-        return [], []
-    return ([], _serious(dangers)) if run_context.policy.yes else (guarded, dangers)
+    guarded, dangers, _ = _decided(run_context, tool, args)
+    return guarded, dangers
 
 
-def _approved_before(
-    run_context: RunContext,
-    tool: Tool,
-    args: Mapping[str, Any],
-    guarded: Sequence[str],
-    dangers: Sequence[Danger],
-) -> str:
-    """Who approved this call before; "" if nobody. A serious danger is approved one call at a time."""
-    return "" if _serious(dangers) else run_context.hooks.approved(run_context, tool, args, guarded, dangers)
+def _decided(
+    run_context: RunContext, tool: Tool, args: Mapping[str, Any], *, standing: bool = True
+) -> tuple[list[str], list[Danger], str]:
+    """The effects and dangers of a call that need an approval now, and who has approved it if none do.
 
-
-def _serious(dangers: Iterable[Danger]) -> list[Danger]:
-    return [danger for danger in dangers if danger.severity == "serious"]
-
-
-def _need_approval(
-    run_context: RunContext, tool: Tool, args: Mapping[str, Any]
-) -> tuple[list[str], list[Danger]]:
-    """The effects and dangers of a call that require approval."""
+    A serious danger is approved one call at a time. `standing`: earlier approvals of such a call count.
+    """
     guarded = [effect for effect in run_context.policy.approve if effect in tool.effects_of(args)]
     dangers = [*run_context.hooks.guard(tool, args)]
     if named := [run_context.shown(path) for path in large_named(run_context, tool, args)]:
         why = f"{', '.join(named[:3])}: too large to be kept, so `fractal undo` cannot bring it back"
         dangers.append(Danger("not kept", "danger", why))
-    return guarded, dangers
+    serious = _serious(dangers)
+    if (guarded or dangers) and not serious:
+        hooks = run_context.hooks
+        by = hooks.approved(run_context, tool, args, guarded, dangers) if standing else ""
+        if by or run_context.policy.yes:
+            return [], [], by or YES
+    return ([], serious, "") if run_context.policy.yes else (guarded, dangers, "")
+
+
+def _serious(dangers: Iterable[Danger]) -> list[Danger]:
+    return [danger for danger in dangers if danger.severity == "serious"]
 
 
 def large_named(run_context: RunContext, tool: Tool, args: Mapping[str, Any]) -> list[Path]:
@@ -165,8 +153,8 @@ def approval(
     The step records who has approved, or that it waits. An approval is for one call with these arguments,
     results and files. If they have changed, it is asked for again. The runtime shows the question.
     """
-    guarded, dangers = _need_approval(session.run, tool, args)
-    if not (guarded or dangers):
+    guarded, dangers, by = _decided(session.run, tool, args, standing=not results)
+    if not (guarded or dangers or by):
         return step, ""
     files = session.run.hooks.names(session.run, tool, args)
     call = call_digest(tool.name, args, results or {}, files)
@@ -175,12 +163,8 @@ def approval(
     about = ("approved", "approval", "dangers", "kind", "results", "names")
     evidence: dict[str, Any] = {key: value for key, value in step.evidence.items() if key not in about}
     evidence |= {"call": call} | ({"names": files} if files else {})
-    if not results and (who := _approved_before(session.run, tool, args, guarded, dangers)):
-        return replace(step, evidence={**evidence, "approved": who}), ""
-    if session.run.policy.yes:
-        guarded, dangers = [], _serious(dangers)
-        if not dangers:
-            return replace(step, evidence={**evidence, "approved": YES}), ""
+    if by:
+        return replace(step, evidence={**evidence, "approved": by}), ""
     evidence |= {"approval": guarded} if guarded else {}
     evidence |= {"dangers": [str(danger) for danger in dangers]} if dangers else {}
     if results:
@@ -200,10 +184,9 @@ def withdrawn(session: Session, step: Step, tool: Tool, results: Mapping[int, st
     """The step waiting again, if what was approved is not what would run now; None if it is."""
     if not step.evidence.get("approved"):
         return None
-    args = dict(step.args or {})
-    if step.evidence.get("call") == call_digest(
-        tool.name, args, results, session.run.hooks.names(session.run, tool, args)
-    ):
+    args = step.args or {}
+    files = session.run.hooks.names(session.run, tool, args)
+    if step.evidence.get("call") == call_digest(tool.name, args, results, files):
         return None
     evidence = {key: value for key, value in step.evidence.items() if key != "approved"}
     return replace(step, state="waiting", evidence=evidence)

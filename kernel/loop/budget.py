@@ -82,12 +82,6 @@ class Amount:
         pairs = zip(vars(self).values(), vars(other).values(), strict=True)
         return all(its <= mine + ROUNDING for mine, its in pairs)
 
-    def as_dict(self) -> dict[str, Any]:
-        """The form in a document; without `usd` if money has no limit, or `lifeforce` if it has none."""
-        usd = {} if self.usd == inf else {"usd": round(self.usd, 9)}
-        lifeforce = {} if self.lifeforce in (0.0, inf) else {"lifeforce": round(self.lifeforce, 9)}
-        return {"calls": self.calls, "tokens": self.tokens, **usd, **lifeforce}
-
     @staticmethod
     def of(cost: Usage | Totals) -> Amount:
         """The cost of one call or of many."""

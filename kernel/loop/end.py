@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
-from kernel.asking.lenient import lesson
 from kernel.asking.prompt import FOLDER, TRIED
 from kernel.document.escaping import to_json
 from kernel.document.model import ACCEPTED, Note, Section, Step
 from kernel.document.redaction import redact
+from kernel.document.texts import reason
 from kernel.loop.ask import current_rung, hand_over, higher_rung
-from kernel.loop.criteria import reason
 from kernel.loop.do import Waiting, unanswered
 from kernel.loop.run_context import Session, overseen
 
@@ -37,15 +37,9 @@ def next_rung(session: Session) -> int | None:
 
 def finish(session: Session, status: str, *, origin: str = "kernel", **texts: str) -> None:
     """Write §5 with notes of this `origin` and the final status, then wake the parent."""
-    named = {
-        "result": "result",
-        "error": "error" if status != "escalated" else "escalation",
-        "question": "question",
-        "teaching": "teaching",
-        "grant": "grant",
-        "failed": "failed steps",
-    }
-    notes = [Note(named[key], text, origin) for key, text in texts.items() if key in named and text]
+    named = {"failed": "failed steps"} | ({"error": "escalation"} if status == "escalated" else {})
+    given = {named.get(key, key): text for key, text in texts.items() if text and key != "partial"}
+    notes = [Note(key, text, origin) for key, text in given.items()]
     done = [step for step in session.doc.steps.values() if step.state == "done" and step.result]
     if status in ACCEPTED:
         notes += [] if texts.get("result") else [Note("result", "", origin)]
@@ -83,51 +77,28 @@ def clarify(session: Session, question: str, origin: str) -> Waiting | None:
     return Waiting("person", question)
 
 
-def use_answer(session: Session) -> None:
-    """Use a person's answer to what no rung accepted: as the new task, or as what oversight is asked for."""
-    question, answer = session.doc.note(1, "question"), session.doc.note(1, "answer")
-    kernels = question is not None and question.origin == "kernel"
-    if not (answer and kernels and session.doc.meta.phase in ("understand", "plan")):
-        return
-    if overseen(session.doc) and not session.root:
-        finish(session, "complete", origin=answer.origin, **lesson(answer.text))
-    else:
-        session.note(1, "resolved task", answer.text, answer.origin)
-        session.meta(taker="", phase="understand")
-
-
-def _failure_reason(step: Step) -> str:
-    """Why a step failed, in one line, so that the next plan does not repeat the mistake."""
-    return "" if step.state in ("done", "skipped") else f": {reason(step.result or '')[:160]}"
-
-
-def _call(step: Step) -> str:
-    return to_json(dict(step.args)) if step.args else step.what
-
-
-def planned_note(session: Session) -> Note:
-    """The note with the steps of a plan that was not approved, for the next attempt."""
-    lines = (f"{n}. {step.tool or 'subtask'} {_call(step)}" for n, step in session.doc.planned.items())
-    return Note("steps then", "\n".join(f"{redact(line)[:160]} → planned" for line in lines))
+def steps_then(steps: Iterable[Step]) -> Note:
+    """The note with these steps for the next attempt: how each ended, and why it failed."""
+    lines: list[str] = []
+    for step in steps:
+        call = to_json(dict(step.args)) if step.args else step.what
+        good = step.state in ("done", "skipped") or step.result is None
+        why = "" if good else f": {reason(step.result or '')[:160]}"
+        lines.append(redact(f"{step.n}. {step.tool or 'subtask'} {call}")[:160] + f" → {step.state}{why}")
+    return Note("steps then", "\n".join(lines))
 
 
 def attempt_notes(session: Session) -> list[Note]:
     """The notes for the next attempt: steps, passed criteria and changes of this one."""
-    lines = [
-        redact(f"{step.n}. {step.tool or 'subtask'} {_call(step)}")[:160]
-        + f" → {step.state}{_failure_reason(step)}"
-        for step in session.doc.attempted
-    ]
-    notes = [Note("steps then", "\n".join(lines))]
-    passed = [line for line in session.doc.text(4, "evidence").splitlines() if line.startswith("- pass")]
-    if passed:
-        notes.append(Note("passed then", "\n".join(passed)))
-    if tried := session.doc.text(2, "baseline"):
-        notes.append(Note(TRIED, tried))
-    if changed := session.doc.text(4, "changes"):
-        notes.append(Note("files then", changed))
-    if undone := session.doc.text(4, "undone"):
-        notes.append(Note("undone then", undone))
-    if any(note.source == FOLDER for note in session.doc.section(1).notes):
+    document = session.doc
+    evidence = document.text(4, "evidence").splitlines()
+    texts = {
+        "passed then": "\n".join(line for line in evidence if line.startswith("- pass")),
+        TRIED: document.text(2, "baseline"),
+        "files then": document.text(4, "changes"),
+        "undone then": document.text(4, "undone"),
+    }
+    notes = [steps_then(document.attempted), *(Note(key, text) for key, text in texts.items() if text)]
+    if any(note.source == FOLDER for note in document.section(1).notes):
         notes.append(Note(FOLDER, session.run.hooks.listing(session.run)))
     return notes

@@ -15,6 +15,7 @@ from kernel.tools.operations import OperationContext
 from kernel.tools.tool import Danger, Tool
 
 if TYPE_CHECKING:
+    from kernel.loop.criteria import Finding
     from kernel.loop.run_context import RunContext, Session
 
 
@@ -30,33 +31,14 @@ class FolderChanges:
     diffs: Sequence[tuple[str, str]] = ()  # name and diff of each changed text
 
 
-@dataclass(frozen=True)
-class StartTrial:
-    """What a command did on the folder as it was at the start of the run.
-
-    `ran` is False where nothing is shown by it: it was not run (`exit` is None), or its exit code tells
-    nothing about the folder. `note` says why, and where it ran if that was not the sandbox; "" otherwise.
-    """
-
-    exit: int | None
-    ran: bool
-    output: str = ""
-    note: str = ""
-
-
 class AtStart(Protocol):
-    """Tries commands on a copy of the folder as it was at the start of a run."""
+    """Tries commands on copies of the folder: as it is now, and as it was at the start of a run."""
 
-    async def try_at_start(
-        self, run: str, command: str, context: OperationContext, *, tests: bool, seconds: float
-    ) -> StartTrial:
-        """Run a line of bash on the copy; `tests`: with today's test files laid over it."""
-        ...
+    async def tried(self, run: str, finding: Finding, context: OperationContext) -> Finding:
+        """The finding with what its command says there, as far as that can add to it.
 
-    async def try_now(
-        self, run: str, command: str, context: OperationContext, *, seconds: float
-    ) -> StartTrial:
-        """Run it on a copy of the folder as it is now, in which it may write."""
+        One of `run` is tried on the start with today's test files, others without them.
+        """
         ...
 
 
@@ -96,8 +78,8 @@ class Snapshots(Protocol):
         """Commands on the folder as it was at the start of a run; those of one context share the copies."""
         ...
 
-    async def take_back(self, run: str, steps: Iterable[Step]) -> list[str]:
-        """Undo the changes of these steps, the newest first; one line per file. Raises `UsageError`."""
+    async def take_back(self, session: Session) -> list[str]:
+        """Undo what an attempt of a loop has changed; one line per file. Raises `UsageError`."""
         ...
 
     def has(self, tree: str, paths: Collection[str]) -> bool:
@@ -130,7 +112,8 @@ class Proved:
     doubts: Sequence[str] = ()  # what of the answer stands in no result
     claims: Sequence[str] = ()  # what it says was tested, and was not
     tests: str = ""  # the command that runs the touched tests
-    counts: Callable[[str], str] = lambda output: ""  # what a run of tests counted, by its output
+    told: Callable[[bool | None, bool | None, str], str] = lambda before, after, note: ""
+    """What the user is told of the touched tests, by whether they held then, hold now, and their output."""
 
 
 class Inbox:
@@ -225,6 +208,26 @@ class Hooks:
     def review(self, session: Session, confidence: str) -> str:
         """Why a loop's plan of this confidence needs approval before DO; "" if it does not."""
         return ""
+
+    async def criterion(
+        self,
+        criterion: Mapping[str, Any],
+        context: OperationContext,
+        result_of: Callable[[int], str | None],
+        since: FolderChanges | None,
+    ) -> tuple[bool | None, str]:
+        """Whether a criterion holds in the folder as it is (None: code cannot decide), and what was found.
+
+        `result_of` returns a step's result, or None. `since` is the change of the folder since the start,
+        None if no step could change anything.
+        """
+        return None, "yours to judge"
+
+    async def held(
+        self, criterion: Mapping[str, Any], context: OperationContext, since: FolderChanges | None
+    ) -> bool | None:
+        """Whether a criterion held at the start, before these changes; None if that is not known."""
+        return None
 
     def demand(self, task: str) -> Literal["look", "change", "open"]:
         """Whether a task only asks to be told something, orders a change, or cannot be read."""

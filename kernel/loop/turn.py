@@ -42,8 +42,8 @@ from kernel.loop import criteria
 from kernel.loop.approval import PLAN_WAITS, REVIEW, failures_without_change, known_dangers, repeats
 from kernel.loop.ask import Gate, ask, coded, converses, decider, planner, reader
 from kernel.loop.calls import plan_calls
+from kernel.loop.check import SAID_MEANWHILE, conclude
 from kernel.loop.child import tasks
-from kernel.loop.conclude import SAID_MEANWHILE, conclude
 from kernel.loop.do import StepRunner, Waiting, unanswered
 from kernel.loop.end import attempt_notes, clarify, escalate
 from kernel.loop.proof import demanded
@@ -231,7 +231,7 @@ async def _check_plan(session: Session, reply: Plan) -> list[bool | None]:
     )
     fails = not by_code and demanded(session) != "look"  # else all may be as it is to be
     held = _will_be_held(session, reply)
-    return await criteria.baseline(session, reply.success, retry=retry, fails=fails, held=held)
+    return await criteria.baseline(session, reply.success, fails=fails, held=held)
 
 
 def _is_unsure(session: Session, plan: Sketch | Plan) -> bool:

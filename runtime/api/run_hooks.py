@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from kernel import Hooks
+from kernel import Hooks, OperationContext
 from kernel.asking.responder import Ask
 from kernel.document.model import Document, Note, Step
 from kernel.loop.hooks import Check, FolderChanges, Proved, Trial
@@ -16,6 +16,7 @@ from runtime.api.dreaming import dreamed
 from runtime.api.knowledge import remembered
 from runtime.evolution.sample_tests import drafted, trials
 from runtime.models.micro.checks import CHECKS
+from runtime.proving.criteria import check_criterion, held_at_the_start
 from runtime.proving.proof import prove
 from runtime.safety.guard import Guard
 from runtime.text.demand import demand
@@ -108,6 +109,22 @@ class RunHooks(Hooks):
     def review(self, session: Session, confidence: str) -> str:
         """Why oversight or a person reviews a plan."""
         return self.fractal.why_review(session, confidence)
+
+    async def criterion(
+        self,
+        criterion: Mapping[str, Any],
+        context: OperationContext,
+        result_of: Callable[[int], str | None],
+        since: FolderChanges | None,
+    ) -> tuple[bool | None, str]:
+        """Whether a criterion holds in the folder as it is."""
+        return await check_criterion(criterion, context, result_of, since, self.checks)
+
+    async def held(
+        self, criterion: Mapping[str, Any], context: OperationContext, since: FolderChanges | None
+    ) -> bool | None:
+        """Whether a criterion held at the start of the run."""
+        return await held_at_the_start(criterion, context, since, self.checks)
 
     def demand(self, task: str) -> Literal["look", "change", "open"]:
         """What a task demands, by its words."""

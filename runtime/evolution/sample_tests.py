@@ -21,7 +21,6 @@ from kernel.document.model import Document, Step
 from kernel.errors import ConfigurationError, DocumentError, OperationFailed, explained
 from kernel.loop.approval import unapproved
 from kernel.loop.child import subtree
-from kernel.loop.criteria import search
 from kernel.loop.hooks import Trial
 from kernel.loop.run_context import Session
 from kernel.tools.operations import OperationContext, Result
@@ -31,6 +30,7 @@ from kernel.tools.tool import Danger, Tool
 from runtime.evolution.drafts import written_by
 from runtime.evolution.files import one_line
 from runtime.secrets.redaction import redact
+from runtime.text.searching import search
 
 NOTE_CHARS = 400
 """Characters of a sample's output that are shown with its finding."""

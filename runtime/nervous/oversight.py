@@ -14,8 +14,8 @@ from typing import Any, cast
 from kernel.asking.conversation import by_turns
 from kernel.document.escaping import to_json
 from kernel.document.model import Document, Step, root_id
-from kernel.loop.approval import checks_of
 from kernel.loop.budget import Amount, Bounds
+from kernel.loop.criteria import checks_of
 from kernel.loop.run_context import RunContext, Session
 from kernel.loop.turn import proposed
 from runtime.memory.prompting import LONGEST, Asking

@@ -8,6 +8,7 @@ from contextlib import suppress
 from kernel.asking.conversation import SHOWN
 from kernel.document.escaping import to_json
 from kernel.document.model import Step
+from kernel.document.texts import reason
 from kernel.errors import FractalError
 from kernel.loop.hooks import FolderChanges, Proved
 from kernel.loop.proof import below
@@ -56,4 +57,15 @@ def prove(session: Session, answer: str, changes: FolderChanges | None) -> Prove
     ran += [session.doc.text(2, "success criteria"), tests]
     untested = claims_tests(answer) and not any(map(_TESTS.search, ran))
     claims = ["the answer says that tests pass, and no command has run tests"] if untested else []
-    return Proved(faults, doubts, claims, tests, counts)
+    return Proved(faults, doubts, claims, tests, told)
+
+
+def told(before: bool | None, after: bool | None, output: str) -> str:
+    """What the user is told of the touched tests."""
+    if after is None:
+        lines = [line for line in output.splitlines() if "Error" in line]
+        cause = (lines[-1] if lines else reason(output)).strip()[:200]
+        failed = "fail, as they did at the start" if before is False else "were not run"
+        return f"(touched tests {failed}: {cause})"
+    counted = counts(output)
+    return f"(touched tests: {counted})" if counted else "(touched tests pass)"

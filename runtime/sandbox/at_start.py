@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Literal
 from kernel import disk
 from kernel.document.texts import cut, neutralise
 from kernel.errors import FractalError
-from kernel.loop.hooks import StartTrial
+from kernel.loop.criteria import Finding
 from kernel.tools.operations import CommandResult, OperationContext
 from runtime.sandbox.inside import above, make_folder, set_mode
 from runtime.sandbox.process import run_to_end
@@ -32,6 +32,7 @@ from runtime.sandbox.sandbox import entries_inside
 from runtime.sandbox.tests_by_name import is_test
 from runtime.sandbox.trees import State, is_folder
 from runtime.secrets.redaction import redact
+from runtime.text.outcomes import outcome
 
 if TYPE_CHECKING:
     from runtime.sandbox.snapshot import Snapshots
@@ -70,6 +71,20 @@ class _Copy:
     lent: tuple[Path, ...] = ()
 
 
+@dataclass(frozen=True)
+class StartTrial:
+    """What a command did on the folder as it was at the start of the run.
+
+    `ran` is False where nothing is shown by it: it was not run (`exit` is None), or its exit code tells
+    nothing about the folder. `note` says why, and where it ran if that was not the sandbox; "" otherwise.
+    """
+
+    exit: int | None
+    ran: bool
+    output: str = ""
+    note: str = ""
+
+
 class AtStart:
     """Tries commands on one copy for each kind of it, which later commands find as earlier ones left it."""
 
@@ -78,6 +93,32 @@ class AtStart:
         self._files, self._bytes = files, size
         self._copies: dict[tuple[str, Kind, bool], _Copy | str] = {}
         self._turn = asyncio.Lock()
+
+    async def tried(self, run: str, finding: Finding, context: OperationContext) -> Finding:
+        """The finding with what its command says of the copies.
+
+        One that failed is tried again where it may write: a test run may fail for its cache alone. At the
+        start one of `run` is tried with today's test files: else a new test could never be shown to fail
+        before. One of another kind that failed there already is no fault of this run.
+        """
+        command, keeps = finding.command, "run" not in finding.criterion
+        if finding.after is False:
+            trial = await self.try_now(run, command, context, seconds=context.timeout)
+            if trial.exit is not None:
+                shown = trial.ran or not trial.note
+                said = f"exit {trial.exit}" if shown else trial.note
+                after = (trial.ran and trial.exit == 0) if shown else None
+                printed = outcome(trial.output, passed=bool(after)) if trial.ran else trial.output
+                finding = replace(finding, after=after, note=f"{said}: {printed}")
+        if not finding.starts:
+            return finding
+        trial = await self.try_at_start(run, command, context, tests=not keeps, seconds=context.timeout)
+        finding = replace(finding, note=f"{finding.note}; at the start: {trial.note or f'exit {trial.exit}'}")
+        if not trial.ran:
+            return finding
+        before = trial.exit == 0
+        fault = not keeps or before or finding.after is not False
+        return replace(finding, before=before, after=finding.after if fault else None)
 
     async def try_at_start(
         self, run: str, command: str, context: OperationContext, *, tests: bool, seconds: float

@@ -14,7 +14,7 @@ import shutil
 import stat
 import subprocess
 import time
-from collections.abc import AsyncGenerator, Callable, Collection, Generator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -22,9 +22,10 @@ from typing import Any
 
 from kernel import disk
 from kernel.disk import SKIPPED
-from kernel.document.model import Step
+from kernel.document.model import Document, Step
 from kernel.errors import FractalError, RunLocked
 from kernel.loop.hooks import FolderChanges
+from kernel.loop.run_context import Session
 from kernel.tools.operations import PROTECTED
 from runtime import contained
 from runtime.own import own_places
@@ -227,11 +228,11 @@ class Snapshots:
         """Commands on the folder as it was at the start of a run; see `runtime/sandbox/at_start.py`."""
         return at_start.at_start(self)
 
-    async def take_back(self, run: str, steps: Iterable[Step]) -> list[str]:
-        """Undo what these steps, the newest first, changed; one line a file. Raises `UsageError`."""
+    async def take_back(self, session: Session) -> list[str]:
+        """Undo what an attempt of a loop changed, the newest first; one line a file. Raises `UsageError`."""
         async with self.turn():
-            pairs = restoring.pairs_of(steps, "")
-            return list((await run_to_end(partial(restoring.undo_pairs, self, run, pairs))).lines)
+            pairs = restoring.pairs_of([*newest_first(session, session.doc)], "")
+            return list((await run_to_end(partial(restoring.undo_pairs, self, session.run.id, pairs))).lines)
 
     def has(self, tree: str, paths: Collection[str]) -> bool:
         """Whether all of these paths can be restored from a snapshot."""
@@ -480,3 +481,12 @@ def _message(error: Exception) -> str:
     errors = getattr(error, "stderr", None)
     message = errors.decode("utf-8", "replace").strip() if errors else str(error)
     return message.replace("Out of diskspace", disk.FULL[0])  # git's own words for it
+
+
+def newest_first(session: Session, document: Document) -> Iterator[Step]:
+    """The steps of this attempt of a loop with those of the loops below them."""
+    for step in sorted(document.attempted, key=lambda step: step.n, reverse=True):
+        yield step
+        child = session.run.store.ended(step.link.removesuffix(".md")) if step.share is not None else None
+        if child:
+            yield from newest_first(session, child)

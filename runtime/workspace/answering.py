@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from kernel.asking import lenient
 from kernel.document.escaping import fingerprint
 from kernel.document.model import Document, Note, root_id
 from kernel.errors import UsageError, raised_as
@@ -19,8 +20,8 @@ from kernel.loop.approval import (
     planned_dangers,
     unapproved,
 )
-from kernel.loop.end import finish, planned_note, use_answer
-from kernel.loop.run_context import RunContext, Session
+from kernel.loop.end import finish, steps_then
+from kernel.loop.run_context import RunContext, Session, overseen
 from kernel.loop.step_cache import accept_notes
 from runtime.workspace.deciders import Decider, why_not_approver
 from runtime.workspace.question import asked_steps
@@ -131,6 +132,19 @@ def _apply(session: Session, message: Mapping[str, Any]) -> None:
         session.save(waiting=None, status="running")
 
 
+def use_answer(session: Session) -> None:
+    """Use a person's answer to what no rung accepted: as the new task, or as what oversight is asked for."""
+    question, answer = session.doc.note(1, "question"), session.doc.note(1, "answer")
+    kernels = question is not None and question.origin == "kernel"
+    if not (answer and kernels and session.doc.meta.phase in ("understand", "plan")):
+        return
+    if overseen(session.doc) and not session.root:
+        finish(session, "complete", origin=answer.origin, **lenient.lesson(answer.text))
+    else:
+        session.note(1, "resolved task", answer.text, answer.origin)
+        session.meta(taker="", phase="understand")
+
+
 def _decide_plan(session: Session, kind: str, why: str, by: Decider) -> None:
     if kind == "approve":
         session.note(2, "approved", f"by {by}", by.origin)
@@ -141,7 +155,7 @@ def _decide_plan(session: Session, kind: str, why: str, by: Decider) -> None:
         word = "sent back" if kind == "nudge" else "rejected"
         learned = Note("learned", f"this plan was {word} by {by}: {why}", by.origin)
         review = session.doc.note(2, REVIEW)
-        session.fold(word, learned, planned_note(session), *([review] if review else []))
+        session.fold(word, learned, steps_then(session.doc.planned.values()), *([review] if review else []))
     else:
         finish(session, "cancelled", error=f"the plan was rejected by {by}")
 

@@ -20,9 +20,10 @@ from kernel.errors import DocumentError, FractalError, LimitReached
 from kernel.loop import step_cache
 from kernel.loop.child import ended_child, share_of, subtree
 from kernel.loop.do import SUCCEEDED
-from kernel.loop.end import attempt_notes, finish, use_answer
+from kernel.loop.end import attempt_notes, finish
 from kernel.loop.operation import recorded_outcome
 from kernel.loop.run_context import RunContext, Session
+from runtime.workspace.answering import use_answer
 from runtime.workspace.hand_edits import as_left, changed_call, plan_written, without_effect
 from runtime.workspace.turns import (
     CRITERIA,

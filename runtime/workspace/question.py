@@ -16,7 +16,8 @@ from kernel.document.escaping import amount
 from kernel.document.model import Document, Step
 from kernel.document.redaction import HIDDEN, Verbatim
 from kernel.errors import DocumentError
-from kernel.loop.approval import CHECKS_WAIT, PLAN_WAITS, call_digest, checks_of
+from kernel.loop.approval import CHECKS_WAIT, PLAN_WAITS, call_digest
+from kernel.loop.criteria import checks_of
 from kernel.loop.turn import proposed
 from kernel.store.files import FileStore
 

@@ -27,7 +27,7 @@ from kernel.asking.conversation import (
 from kernel.asking.prompt import NOT_YET
 from kernel.document.escaping import to_json
 from kernel.document.model import Document, Note, Step
-from kernel.loop.conclude import SAID_MEANWHILE
+from kernel.loop.check import SAID_MEANWHILE
 from runtime.secrets.redaction import redact
 
 _CONCLUDED = ("result", "stopped")

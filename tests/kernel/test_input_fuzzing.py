@@ -20,11 +20,11 @@ from kernel.asking.turn import REPLIES, TurnReply
 from kernel.document.escaping import to_json
 from kernel.errors import ReplyError
 from kernel.loop.ask import parsed_reply
-from kernel.loop.criteria import check_criterion
 from kernel.tools.operations import OperationContext
 from kernel.tools.tool import Fault, Tool
 from runtime.catalogue.catalogue import Catalogue
 from runtime.catalogue.pattern import load
+from runtime.proving.criteria import check_criterion
 from runtime.sandbox.sandbox import Sandbox
 from runtime.text.json_reader import read_reply
 from runtime.workspace.inbox import Inbox
@@ -102,7 +102,7 @@ def take_criterion(value: Any) -> None:
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "a").write_text("b")
         context = OperationContext(Path(folder), Sandbox("off"))
-        verdict = asyncio.run(check_criterion(criterion, context, lambda n: "c", None))
+        verdict = asyncio.run(check_criterion(criterion, context, lambda n: "c", None, {}))
     assert verdict.passed in (True, False, None)
 
 

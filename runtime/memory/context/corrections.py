@@ -16,8 +16,9 @@ from typing import Any
 from kernel.asking.conversation import turn_named, turn_of
 from kernel.asking.prompt import NOT_YET
 from kernel.document.model import Document, Step
+from kernel.document.texts import reason
 from kernel.errors import FractalError
-from kernel.loop.criteria import Finding, reason
+from kernel.loop.criteria import Finding
 from kernel.store.files import FileStore
 from runtime.secrets.redaction import redact
 from runtime.text.lines import flat, shortened

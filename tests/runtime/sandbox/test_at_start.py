@@ -15,9 +15,8 @@ import pytest
 from lanes import until
 from playing import Play, bash, boxed, doing, put, standing
 
-from kernel.loop.hooks import StartTrial
 from kernel.tools.operations import OperationContext
-from runtime.sandbox.at_start import PLAIN, at_start, copies
+from runtime.sandbox.at_start import PLAIN, StartTrial, at_start, copies
 from runtime.sandbox.sandbox import Sandbox
 from runtime.sandbox.snapshot import Snapshots
 from runtime.sandbox.tests_by_name import is_test

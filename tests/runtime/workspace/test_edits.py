@@ -592,6 +592,15 @@ def test_call_changed_while_waiting_needs_a_new_approval(play, work):
     assert stale_messages(play(model, resume=run, settings=settings)) == []
 
 
+def test_criterion_of_a_person_is_tried_before_the_first_step(play, work):
+    model = Model({"tool": "write", "args": {"path": "d.txt", "content": "x"}})
+    first = play(model, plan_only=True)
+    edit(first, r'\{"judge": "it is done"\}', '{"run": "test -f d.txt"}', count=1)
+    first.fractal.tell(first.result.run, "approve")
+    again = play(model, resume=first.result.run)
+    assert '- pass {"run": "test -f d.txt"} (before: FAIL)' in again.root.text(4, "evidence")
+
+
 def test_open_child_with_a_changed_task_is_replaced(play, work):
     model = Family()
     run = interrupted(

@@ -14,12 +14,14 @@ import pytest
 from lanes import within
 from playing import boxed, put
 
+from kernel.document.texts import reason
 from kernel.errors import OperationFailed
-from kernel.loop.criteria import CriterionResult, check_criterion, reason, search
 from kernel.loop.hooks import FolderChanges
 from kernel.tools.operations import OperationContext
+from runtime.proving.criteria import CriterionResult, check_criterion
 from runtime.proving.suites import counts
 from runtime.sandbox.sandbox import Sandbox
+from runtime.text.searching import search
 
 BOXED = Sandbox("auto")
 Check = Callable[..., CriterionResult]
@@ -36,7 +38,7 @@ def check(folder: Path) -> Check:
         **context: Any,
     ) -> CriterionResult:
         ctx = replace(OperationContext(folder, Sandbox("off"), timeout=20), **context)
-        return asyncio.run(check_criterion(criterion, ctx, (results or {}).get, since))
+        return asyncio.run(check_criterion(criterion, ctx, (results or {}).get, since, {}))
 
     return check
 
