@@ -17,8 +17,8 @@ from kernel import disk
 from kernel.document.escaping import fingerprint
 from kernel.document.model import Step
 from kernel.errors import OperationFailed
-from kernel.tools.operations import ALIAS
 from runtime.evolution.files import files, mark_of, unit_files, unit_of
+from runtime.sandbox.context import ALIAS
 
 PERSONS = ("dangers.md",)
 """What only a person changes: no run may loosen what holds it."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -23,12 +23,12 @@ from kernel.loop.approval import unapproved
 from kernel.loop.child import subtree
 from kernel.loop.hooks import Trial
 from kernel.loop.run_context import Session
-from kernel.tools.operations import OperationContext, Result
-from kernel.tools.running import Runner, carry_out
+from kernel.tools.operations import Result
 from kernel.tools.state_machine import MachineState, moved, refusal
 from kernel.tools.tool import Danger, Tool
 from runtime.evolution.drafts import written_by
 from runtime.evolution.files import one_line
+from runtime.sandbox.context import OperationContext
 from runtime.secrets.redaction import redact
 from runtime.text.searching import search
 
@@ -97,7 +97,7 @@ async def _tool_trial(dangers: Dangers, connects: Connects, session: Session, un
     if "network" not in tool.effects and (used := list(filter(None, map(connects, _programs(tool))))):
         return Trial(unit, False, f"{_UNDECLARED} ({used[0]})")
     context = session.run.context(tool)
-    passed, note = await try_sample(tool, context, session.run.runners)
+    passed, note = await try_sample(tool, context, session.run.call)
     return Trial(unit, passed, redact(note))
 
 
@@ -168,9 +168,7 @@ def _place() -> Generator[Path]:
             disk.remove_all(folder)
 
 
-async def try_sample(
-    tool: Tool, context: OperationContext, runners: Mapping[str, Runner]
-) -> tuple[bool, str]:
+async def try_sample(tool: Tool, context: OperationContext, caller: Runner) -> tuple[bool, str]:
     """Run the sample and the cases of a tool that is no guided loop: whether all passed, a note.
 
     Each runs in a folder of its own.
@@ -181,7 +179,7 @@ async def try_sample(
     cases, failed, first = _cases(tool), list[str](), ""
     for n, case in enumerate(cases):
         try:
-            passed, note = await _run(case, context, runners)
+            passed, note = await _run(case, context, caller)
         except Exception as error:
             passed, note = False, f"sample: {explained(error)}"
         first = first or note
@@ -191,20 +189,20 @@ async def try_sample(
     return not failed, "\n".join([*(failed or [first]), *count])
 
 
-async def no_better(tool: Tool, old: Tool, context: OperationContext, runners: Mapping[str, Runner]) -> str:
+async def no_better(tool: Tool, old: Tool, context: OperationContext, caller: Runner) -> str:
     """Why a new version of a program does not replace the old one; "" if it may.
 
     It passes what the old version has to pass, and one of its own cases fails with the old version.
     """
-    passed, note = await try_sample(replace(tool, sample=old.sample, cases=old.cases), context, runners)
+    passed, note = await try_sample(replace(tool, sample=old.sample, cases=old.cases), context, caller)
     if not passed:
         return f"sample: it fails what the present version passes: {note}"
-    if (await try_sample(replace(old, sample=tool.sample, cases=tool.cases), context, runners))[0]:
+    if (await try_sample(replace(old, sample=tool.sample, cases=tool.cases), context, caller))[0]:
         return "sample: the present version passes all of it; add the case that failed to its cases"
     return ""
 
 
-async def _run(tool: Tool, context: OperationContext, runners: Mapping[str, Runner]) -> tuple[bool, str]:
+async def _run(tool: Tool, context: OperationContext, caller: Runner) -> tuple[bool, str]:
     undeclared = tool.scheme == "command" and "write" not in tool.effects
     free = replace(tool, effects=(*tool.effects, "write")) if undeclared else tool  # else it writes unseen
     with _place() as folder:
@@ -219,7 +217,7 @@ async def _run(tool: Tool, context: OperationContext, runners: Mapping[str, Runn
             action = str(call.get(tool.states.by)) if tool.states else ""
             if tool.states and (why := refusal(tool.states, state, action)):
                 return False, f"sample: {why}; before: names the calls that lead there"
-            result = await carry_out(replace(sandboxed, kept=state.kept), free, call, runners)
+            result = await caller(replace(sandboxed, kept=state.kept), free, call)
             if undeclared and (changed := sorted(_contents(folder) ^ there)):
                 return False, f"effects: it writes {changed[0][0]}; declare `write`, or write nothing"
             if not result.ok and "network" not in tool.effects and _NETWORK.search(result.text):

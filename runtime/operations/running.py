@@ -10,21 +10,52 @@ import inspect
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any, cast
 
 from kernel import disk
 from kernel.document.texts import neutralise, printed
-from kernel.errors import ConfigurationError, OperationFailed
-from kernel.tools.operations import OperationContext, Result
-from kernel.tools.running import Runner
+from kernel.errors import ConfigurationError, FractalError, OperationFailed, explained
+from kernel.tools.operations import Result
 from kernel.tools.tool import Tool
+from runtime.sandbox.context import OperationContext
 
 KEEP_CHARS = 10_000
 """Maximum characters of the JSON that a state machine's program keeps for its next call."""
 KEEP_LEVELS = 20
 _INTERPRETERS: Mapping[str, str] = {".py": sys.executable, ".sh": "bash"}
+Runner = Callable[[OperationContext, Tool, Mapping[str, Any]], Awaitable[Result]]
+"""Makes one call of a tool. A failure is a `Result` that is not `ok`, or a `FractalError`."""
+
+
+async def carry_out(
+    context: OperationContext, tool: Tool, args: Mapping[str, Any], runners: Mapping[str, Runner]
+) -> Result:
+    """Make a call within the tool's time limit. Any exception becomes a result that is not `ok`."""
+    limit = asyncio.timeout(tool.timeout or None)
+    try:
+        async with limit:
+            return await act(context, tool, args, runners)
+    except Exception as error:
+        if limit.expired():
+            return Result(f"{tool.name} took longer than {tool.timeout:g} s and was stopped", ok=False)
+        failed = "" if isinstance(error, FractalError) else f"{tool.name} failed: "
+        return Result(failed + explained(error), ok=False)
+
+
+async def act(
+    context: OperationContext, tool: Tool, args: Mapping[str, Any], runners: Mapping[str, Runner]
+) -> Result:
+    """Make a call with the runner for the scheme of the tool's `run:`."""
+    if tool.scheme not in runners:
+        raise OperationFailed(f"{tool.path}: run: {tool.run!r} is of no kind that can be run here")
+    executed = [tool.path.parent] if tool.scheme == "command" else []
+    for folder in (*executed, *context.places):
+        if why := context.sandbox.why_not_executed(folder):
+            raise OperationFailed(why)
+    return await runners[tool.scheme](context, tool, args)
 
 
 async def _function(context: OperationContext, tool: Tool, args: Mapping[str, Any]) -> Result:
@@ -132,3 +163,8 @@ def _inside(value: Any) -> list[Any]:
 
 RUNNERS: Mapping[str, Runner] = {"python": _function, "plugin": _function, "command": _command}
 """What runs a call, by the scheme of the tool's `run:`."""
+
+
+def caller(**others: Runner) -> Runner:
+    """What makes the calls of tools; `others` are runners beside those of this module."""
+    return partial(carry_out, runners={**RUNNERS, **others})

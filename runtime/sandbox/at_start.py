@@ -25,9 +25,9 @@ from kernel import disk
 from kernel.document.texts import cut, neutralise
 from kernel.errors import FractalError
 from kernel.loop.criteria import Finding
-from kernel.tools.operations import CommandResult, OperationContext
+from runtime.sandbox.context import OperationContext
 from runtime.sandbox.inside import above, make_folder, set_mode
-from runtime.sandbox.process import run_to_end
+from runtime.sandbox.process import CommandResult, run_to_end
 from runtime.sandbox.sandbox import entries_inside
 from runtime.sandbox.tests_by_name import is_test
 from runtime.sandbox.trees import State, is_folder

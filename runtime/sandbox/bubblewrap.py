@@ -17,12 +17,13 @@ from pathlib import Path
 
 from kernel import disk
 from kernel.errors import OperationFailed
-from kernel.tools.operations import PROTECTED
 from runtime.own import own_places
 from runtime.sandbox.importable import importable
 from runtime.sandbox.placeholders import hideable, occupied, placeholder, watched
 from runtime.sandbox.sockets import listed, listened
 
+PROTECTED = (".git", ".fractal", "fractal.yaml", ".mcp.json")
+"""Names in the folder (`.git` at any depth) that no operation may write. Source: kernel.md."""
 HIDDEN = ("/root", "/home", "/run", "/var/run", "/tmp", "/var/tmp")
 """Where people and programs keep their own files: a command sees an empty folder in memory instead."""
 HOME_SECRETS = (

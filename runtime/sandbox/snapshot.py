@@ -26,10 +26,10 @@ from kernel.document.model import Document, Step
 from kernel.errors import FractalError, RunLocked
 from kernel.loop.hooks import FolderChanges
 from kernel.loop.run_context import Session
-from kernel.tools.operations import PROTECTED
 from runtime import contained
 from runtime.own import own_places
 from runtime.sandbox import at_start, restoring
+from runtime.sandbox.bubblewrap import PROTECTED
 from runtime.sandbox.changes import changes, deleted, deletion_note, files_of
 from runtime.sandbox.inside import above, make_folder, set_mode
 from runtime.sandbox.process import run_to_end

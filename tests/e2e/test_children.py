@@ -23,7 +23,8 @@ from kernel.store.files import FileStore
 from runtime.api.fractal import Fractal, shipped_system
 from runtime.catalogue.catalogue import Catalogue
 from runtime.models.scripted import Scripted
-from runtime.operations.running import RUNNERS
+from runtime.operations.running import caller
+from runtime.sandbox.context import context_of
 from runtime.sandbox.sandbox import Sandbox
 
 RUN = "test22"
@@ -63,7 +64,8 @@ def _drive(folder: Path, ways: Sequence[int], seed: int) -> tuple[Any, FileStore
         Ladder((Together(_answer),)),
         Sandbox("off"),
         run / "artifacts",
-        runners=RUNNERS,
+        call=caller(),
+        contexts=context_of,
     )
     budget = {"calls": 10_000, "tokens": 10**9, "context": 9000, "max_depth": 4}
     meta = Meta(f"system-{RUN}", RUN, folder=".", budget=budget)

@@ -27,7 +27,8 @@ from kernel.store.files import FileStore
 from runtime.api.fractal import Fractal, shipped_system
 from runtime.catalogue.catalogue import Catalogue
 from runtime.models.scripted import Scripted
-from runtime.operations.running import RUNNERS
+from runtime.operations.running import caller
+from runtime.sandbox.context import context_of
 from runtime.sandbox.sandbox import Sandbox
 from runtime.workspace.workspace import run_lock
 
@@ -73,7 +74,8 @@ def run_context(folder: Path, shape: Any, side_by_side: bool, calls: int) -> Run
         Ladder((Scripted(tree(shape, side_by_side)),)),
         Sandbox("off"),
         run / "artifacts",
-        runners=RUNNERS,
+        call=caller(),
+        contexts=context_of,
     )
 
 

@@ -13,11 +13,10 @@ import pytest
 from playing import ACCEPT, Play, Played, bash, boxed, plan, read, write
 
 from kernel.asking.responder import Ask
-from kernel.tools.operations import OperationContext
-from kernel.tools.running import act
 from runtime.api.fractal import Fractal, shipped_system
 from runtime.catalogue.catalogue import Catalogue
-from runtime.operations.running import RUNNERS
+from runtime.operations.running import RUNNERS, act
+from runtime.sandbox.context import OperationContext
 from runtime.sandbox.sandbox import Sandbox
 
 RETRY = {"validation": "fail", "decision": "RETRY", "learned": "another way"}

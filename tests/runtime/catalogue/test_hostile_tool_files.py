@@ -13,13 +13,13 @@ from lanes import within
 from playing import boxed
 
 from kernel.errors import FractalError
-from kernel.tools.operations import OperationContext
 from kernel.tools.tool import Fault, Tool
 from runtime.catalogue.catalogue import Catalogue
 from runtime.catalogue.pattern import load
 from runtime.catalogue.schemas import checker
 from runtime.evolution.sample_tests import try_sample
-from runtime.operations.running import RUNNERS
+from runtime.operations.running import caller
+from runtime.sandbox.context import OperationContext
 from runtime.sandbox.sandbox import Sandbox
 
 HEAD = "---\ndescription: does its worst\n"
@@ -214,7 +214,7 @@ async def test_sample_stays_in_its_folder_and_ends(
     got = read(tmp_path, f"{HEAD}effects: [read, write]\nrun: 'command: ./tool.sh'\n{sample}\n---\n# Worst\n")
     assert isinstance(got, Tool)
     (got.path.parent / "tool.sh").write_text(program)
-    _, note = await try_sample(got, OperationContext(tmp_path, Sandbox(), timeout=30), RUNNERS)
+    _, note = await try_sample(got, OperationContext(tmp_path, Sandbox(), timeout=30), caller())
     assert says in note
     assert not list(scratch.glob("fractal-sample-*"))
     assert not Path("/tmp/outside-of-the-sample.txt").exists()

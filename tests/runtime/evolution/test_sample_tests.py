@@ -14,10 +14,10 @@ from playing import ACCEPT, Play, Played, plan
 from state_machine_tools import PROGRAM, TILL
 
 from kernel.asking.responder import Ask
-from kernel.tools.operations import OperationContext
 from runtime.catalogue.catalogue import Catalogue
 from runtime.evolution.sample_tests import sample_missing, try_sample
-from runtime.operations.running import RUNNERS
+from runtime.operations.running import caller
+from runtime.sandbox.context import OperationContext
 from runtime.sandbox.sandbox import Sandbox
 
 SHOUT = "import json, sys\nprint(json.load(sys.stdin)['text'].upper())\n"
@@ -48,7 +48,7 @@ def tried(folder: Path, sample: Any, program: str = SHOUT, text: str = "") -> tu
     if why := sample_missing(tool):
         return False, why
     there = OperationContext(folder, Sandbox("off"), timeout=tool.timeout, effects=tool.effects)
-    return asyncio.run(try_sample(tool, there, RUNNERS))
+    return asyncio.run(try_sample(tool, there, caller()))
 
 
 GOOD = {"task": "shout", "args": {"text": "hello"}, "shows": "^HELLO$"}
