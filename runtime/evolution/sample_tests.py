@@ -28,6 +28,7 @@ from kernel.tools.state_machine import MachineState, moved, refusal
 from kernel.tools.tool import Danger, Tool
 from runtime.evolution.drafts import written_by
 from runtime.evolution.files import one_line
+from runtime.operations.running import Runner
 from runtime.sandbox.context import OperationContext
 from runtime.secrets.redaction import redact
 from runtime.text.searching import search
