@@ -291,14 +291,14 @@ def _own_guidance(document: Document, sources: Sources) -> str:
         where = f"tools/{tool.path.parent.name}/{tool.path.name}"
         return _titled(f"About {tool.name}", cut(tool.body.strip(), limit, where, head=0.7))
     text = cut(tool.body.strip(), limit, str(tool.path.absolute()), head=0.7)
-    return _titled(f"Guidance from the skill {tool.name}", f"{tool.beside}\n{fenced(text)}")
+    return _titled(f"Guidance from the skill {tool.name}", f"{tool.resources()}\n{fenced(text)}")
 
 
 def guidance_of(tool: Tool) -> str:
     """What `use` without arguments shows of a tool: how it is called, and what to know."""
     if tool.guided:
         head = f"{tool.name} is guidance: follow it, or give a part of the task to `subtask` with this tool."
-        return f"{head}\n\n{tool.beside}\n{tool.body.strip()}".strip()
+        return f"{head}\n\n{tool.resources()}\n{tool.body.strip()}".strip()
     called = f"{tool.line}\nargs: {to_json(dict(tool.args))}\nrequired: {', '.join(tool.required)}"
     return f"{called}\n\n{tool.body.strip()}"
 

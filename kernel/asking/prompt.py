@@ -404,7 +404,7 @@ def _guide(document: Document, catalogue: Catalogue) -> list[Piece]:
         where = f"tools/{tool.path.parent.name}/{tool.path.name}"
         return [Piece(f"About {tool.name}", (Part(tool.preface),), where)]
     text = _data(f"Guidance from the skill {tool.name}", tool.preface, str(tool.path.absolute()), head=0.7)
-    return [Piece("", (Part(tool.beside),)), text]
+    return [Piece("", (Part(tool.resources()),)), text]
 
 
 def _check_chars(document: Document) -> int:

@@ -63,7 +63,7 @@ class Tool:
     oversight: bool = False  # a guided tool whose loop the rungs of oversight answer, with all tools
     skill: bool = False  # an Agent Skill, whose files are read on demand
     resources: Callable[[], str] = field(default=str, compare=False, repr=False)
-    """Lists the files of a skill; only the runtime sets it."""
+    """A line that lists the files of a skill, for reading or running on demand; "" for other tools."""
     check: Callable[[str, Any], str] = field(default=_no_check, compare=False, repr=False)
     """Returns what is wrong with the value of an argument."""
     code: Callable[[], Callable[..., Any]] = field(default=_no_code, compare=False, repr=False)
@@ -144,11 +144,6 @@ class Tool:
         """The body without the sections of the four phases; for a skill the whole body."""
         return (self.body if self.skill else _PHASE_SECTION.sub("", self.body)).strip()
 
-    @property
-    def beside(self) -> str:
-        """A line that lists the files of a skill, for reading or running on demand; "" for other tools."""
-        return self.resources()
-
     def fingerprint(self) -> str:
         """The hash of the names and bytes of its files, which detects changes since its test."""
         whole = hashlib.sha256()
@@ -201,23 +196,16 @@ def _within(args: Mapping[str, Any], allowed: Mapping[str, Sequence[Any]]) -> bo
     return all(name not in args or args[name] in values for name, values in allowed.items())
 
 
-Severity = Literal["danger", "serious"]
-
-
 @dataclass(frozen=True)
 class Danger:
     """A rule that matches a call, which requires approval; `--yes` never approves a `serious` one."""
 
     rule: str
-    severity: Severity
+    severity: Literal["danger", "serious"]
     why: str
 
     def __str__(self) -> str:
         return f"{self.severity}: {self.rule}. {self.why}"
-
-
-Guard = Callable[[Tool, Mapping[str, Any]], Sequence[Danger]]
-"""Returns the dangers of a call, before each call at every level. The rules are data of the runtime."""
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from kernel.loop.child import subtree
 from kernel.loop.hooks import Trial
 from kernel.loop.run_context import Session
 from kernel.tools.operations import Result
-from kernel.tools.state_machine import MachineState, moved, refusal
+from kernel.tools.state_machine import Machine, MachineState, moved, refusal
 from kernel.tools.tool import Danger, Tool
 from runtime.evolution.drafts import written_by
 from runtime.evolution.files import one_line
@@ -174,8 +174,8 @@ async def try_sample(tool: Tool, context: OperationContext, caller: Runner) -> t
 
     Each runs in a folder of its own.
     """
-    if tool.states and tool.states.unreachable:
-        lost = ", ".join(tool.states.unreachable)
+    if tool.states and (unreachable := _unreachable(tool.states)):
+        lost = ", ".join(unreachable)
         return False, f"states: no moves lead from {tool.states.start} to {lost}; add moves, or remove them"
     cases, failed, first = _cases(tool), list[str](), ""
     for n, case in enumerate(cases):
@@ -188,6 +188,14 @@ async def try_sample(tool: Tool, context: OperationContext, caller: Runner) -> t
             failed.append(f"case {n}: {note}" if n else note)
     count = [f"{len(cases) - len(failed)} of {len(cases)} passed"] if tool.cases else []
     return not failed, "\n".join([*(failed or [first]), *count])
+
+
+def _unreachable(machine: Machine) -> list[str]:
+    """The states that no moves from the start lead to."""
+    reached = [machine.start]
+    for state in reached:
+        reached += [each for each in machine.moves.get(state, {}).values() if each not in reached]
+    return [state for state in machine.moves if state not in reached]
 
 
 async def no_better(tool: Tool, old: Tool, context: OperationContext, caller: Runner) -> str:

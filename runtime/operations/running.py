@@ -16,11 +16,12 @@ from functools import partial
 from typing import Any, cast
 
 from kernel import disk
-from kernel.document.texts import neutralise, printed
 from kernel.errors import ConfigurationError, FractalError, OperationFailed, explained
 from kernel.tools.operations import Result
 from kernel.tools.tool import Tool
+from runtime import locks
 from runtime.sandbox.context import OperationContext
+from runtime.text.terminal import neutralise, printed
 
 KEEP_CHARS = 10_000
 """Maximum characters of the JSON that a state machine's program keeps for its next call."""
@@ -86,7 +87,7 @@ def _in_turn(context: OperationContext, function: Callable[..., Any], args: Mapp
     """
     if getattr(function, "prepare", None) is None or "network" in context.effects:
         return function(context, **args)
-    with disk.lock(context.folder, context.timeout / 2, _busy):
+    with locks.lock(context.folder, context.timeout / 2, _busy):
         return function(context, **args)
 
 

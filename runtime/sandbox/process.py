@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
-from kernel.document.texts import neutralise, printed
 from kernel.errors import OperationFailed
 from runtime.sandbox.limits import Watch, first_served
+from runtime.text.terminal import neutralise, printed
 
 _T = TypeVar("_T")
 
