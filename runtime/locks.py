@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from kernel.disk import handle_of, writing_state
+from kernel import disk
 
 
 @contextmanager
@@ -32,10 +32,10 @@ def lock(path: Path, patience: float, busy: Callable[[], Exception]) -> Generato
 def lock_file(path: Path, *, folder: bool = False) -> Generator[int]:
     """The descriptor of a lock file, created if missing, or of a folder; `try_lock` locks it."""
     with ExitStack() as stack:
-        with writing_state(path):
+        with disk.writing_state(path):
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             flags = os.O_RDONLY if folder else os.O_RDWR | os.O_CREAT
-            handle = stack.enter_context(handle_of(path, flags))
+            handle = stack.enter_context(disk.handle_of(path, flags))
         yield handle
 
 

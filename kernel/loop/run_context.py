@@ -99,6 +99,7 @@ class RunContext:
     inbox: Inbox = field(default_factory=Inbox)  # of the messages to the run
     limit: Amount = UNLIMITED  # of the whole run, from its root's document
     deadline: str = ""
+    wake: Callable[[str], None] = lambda loop_id: None  # the engine's: this loop may be able to continue
     stopping: str = ""  # interrupted, exhausted or cancelled, while the run is being stopped
 
     def warn(self, message: str, loop_id: str = "") -> None:
@@ -228,7 +229,7 @@ class Session:
         self._entries.clear()
         self._written = self.doc
         for loop_id in wake:
-            self.run.store.wake(loop_id)
+            self.run.wake(loop_id)
 
     def spent_by(self, loop_id: str) -> Amount:
         """The spending of a loop and its descendants."""

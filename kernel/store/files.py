@@ -9,7 +9,6 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -92,8 +91,6 @@ def missing(step: Step) -> str:
 
 EDITABLE = ENDED | {"waiting", "interrupted"}
 """Statuses in which people may edit a document: a copy is kept to detect their changes."""
-SAVED_WITHIN = 0.1
-"""Seconds between the time in a document and that of its file, if nobody has edited it."""
 CHANGED = "modified or removed externally; kept the external version"
 
 
@@ -111,11 +108,8 @@ class _Known:
 class FileStore:
     """The documents of one run in its folder."""
 
-    def __init__(
-        self, folder: Path, wake: Callable[[str], None] = lambda _: None, *, fsync: bool = True
-    ) -> None:
+    def __init__(self, folder: Path, *, fsync: bool = True) -> None:
         self.folder = folder
-        self._wake = wake
         self._fsync = fsync
         self._known: dict[str, _Known] = {}
         self.exact = secrets().of_run(folder)
@@ -136,16 +130,6 @@ class FileStore:
             return None
         document = self._parsed(loop_id, raw, self._left(loop_id), exact=True)
         return document if str(document.meta.rev) == peek(self.path(loop_id), "rev") else None
-
-    def edited(self, loop_id: str, since: float = 0.0) -> float:
-        """When the file was written after the document in it was saved, in seconds since 1970; 0.0: never."""
-        path = self.path(loop_id)
-        with suppress(OSError, ValueError):
-            time = path.stat().st_mtime
-            if time > since + SAVED_WITHIN:  # else its head need not be read
-                saved = datetime.fromisoformat(peek(path, "updated")).timestamp()
-                return time if time > saved + SAVED_WITHIN else 0.0
-        return 0.0
 
     def _left(self, loop_id: str) -> Path:
         return self.folder / "artifacts" / "left" / f"{loop_id}.md.gz"
@@ -201,8 +185,7 @@ class FileStore:
         known = self._known.get(loop_id)
         if known:
             return known.ended
-        path = self.path(loop_id)
-        document = self._parsed(loop_id, _read(path), path, exact=True)
+        document = self.exactly(loop_id)
         return document if document.ended else None
 
     def peek(self, loop_id: str) -> Document:
@@ -267,10 +250,6 @@ class FileStore:
                 whole[name] = f"artifacts/{file}" if there else self._put(file, text)
                 args[name] = shown
         return replace(step, args=args, whole=whole) if whole else step
-
-    def wake(self, loop_id: str) -> None:
-        """Hint that this loop may be able to continue."""
-        self._wake(loop_id)
 
     def shelve(self, name: str, text: str) -> str:
         """Store a large text, its secrets hidden, in `artifacts/` by this name; returns its relative path."""

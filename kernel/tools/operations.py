@@ -1,7 +1,10 @@
 """The interface of operations written in code: their result, and the files that they are about to change.
 
 An operation is a function `act(ctx, **arguments) -> Result | str`, named by `run: "python: module:function"`
-in its markdown. A synchronous one runs in a thread. It does not know the loop.
+in its markdown. It does not know the loop. Its attribute `prepare(ctx, **arguments)` returns the files that
+it is about to change: the kernel records their hashes before the effect starts, so that a resumed run can check
+whether the step happened. A call that returns none changes nothing, unless the attribute `folders` is true.
+`settle(ctx, **arguments)` is called before that check, to clean up after a crash.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kernel import disk
 
@@ -68,30 +71,6 @@ Context = Any
 """What an operation may use: a dataclass of the runtime, with at least `protected`, `kept` and `results`."""
 Call = Callable[[Context, "Tool", Mapping[str, Any]], Awaitable[Result]]
 """Makes a call of a tool within its time limit. Any exception becomes a result that is not `ok`."""
-Prepare = Callable[..., tuple[Touch, ...]]
-Act = TypeVar("Act", bound=Callable[..., Any])
-
-
-def operation(
-    prepare: Prepare | None = None,
-    settle: Callable[..., None] | None = None,
-    *,
-    folders: bool = False,
-) -> Callable[[Act], Act]:
-    """Mark a function as an operation; `prepare(ctx, **arguments)` returns the files it is about to change.
-
-    The kernel records their hashes before the effect starts, so that a resumed run can check whether the step
-    happened. A call that returns none changes nothing, unless it also changes `folders`.
-    `settle(ctx, **arguments)` is called before that check, to clean up after a crash.
-    """
-
-    def mark(act: Act) -> Act:
-        act.prepare = prepare  # type: ignore[attr-defined]
-        act.settle = settle  # type: ignore[attr-defined]
-        act.folders = folders  # type: ignore[attr-defined]
-        return act
-
-    return mark
 
 
 def file_hash(path: Path) -> str:

@@ -261,10 +261,6 @@ class Catalogue(Protocol):
         """The tools that suit the task best, whose lines together have at most `limit` tokens."""
         ...
 
-    def index(self, task: str, limit: int, count: Callable[[str], int], own: Tool | None = None) -> str:
-        """The signatures for PLAN within `limit` tokens; `own` is the guided tool of the loop itself."""
-        ...
-
     def text(self, relative: str, *, drafted: bool = False) -> str:
         """An instruction file; "" if there is none. With `drafted`, the run's own draft takes precedence."""
         ...

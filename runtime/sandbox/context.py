@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, TypeVar, cast
 
 from kernel import RunContext, Tool
 from kernel.errors import OperationFailed
+from kernel.tools.operations import Touch
 from runtime.sandbox.bubblewrap import PROTECTED
 from runtime.sandbox.checkout import LONGEST_PATH
 from runtime.sandbox.process import GRACE, CommandResult
@@ -202,3 +203,28 @@ def context_of(run: RunContext, tool: Tool | None, skills: Iterable[str] = ()) -
         run.private,
         skills=found,
     )
+
+
+Prepare = Callable[..., tuple[Touch, ...]]
+Act = TypeVar("Act", bound=Callable[..., Any])
+
+
+def operation(
+    prepare: Prepare | None = None,
+    settle: Callable[..., None] | None = None,
+    *,
+    folders: bool = False,
+) -> Callable[[Act], Act]:
+    """Mark a function as an operation; `prepare(ctx, **arguments)` returns the files it is about to change.
+
+    A call that returns none changes nothing, unless it also changes `folders`. `settle(ctx, **arguments)` is
+    called before a resumed run checks whether the step happened, to clean up after a crash.
+    """
+
+    def mark(act: Act) -> Act:
+        act.prepare = prepare  # type: ignore[attr-defined]
+        act.settle = settle  # type: ignore[attr-defined]
+        act.folders = folders  # type: ignore[attr-defined]
+        return act
+
+    return mark

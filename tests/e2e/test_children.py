@@ -76,7 +76,7 @@ def _drive(folder: Path, ways: Sequence[int], seed: int) -> tuple[Any, FileStore
         for _ in range(rng.choice(ways)):
             engine.wake(loop_id)
 
-    run_context.store = FileStore(run, wake, fsync=False)
+    run_context.store, run_context.wake = FileStore(run, fsync=False), wake
     return asyncio.run(asyncio.wait_for(engine.drive(), 60)), store
 
 
