@@ -2,8 +2,8 @@
 
 An operation is a function `act(ctx, **arguments) -> Result | str`, named by `run: "python: module:function"`
 in its markdown. It does not know the loop. Its attribute `prepare(ctx, **arguments)` returns the files that
-it is about to change: the kernel records their hashes before the effect starts, so that a resumed run can check
-whether the step happened. A call that returns none changes nothing, unless the attribute `folders` is true.
+it is about to change: the kernel records their hashes before the effect starts, so that a resumed run can
+check whether the step happened. A call that returns none changes nothing, unless `folders` is true.
 `settle(ctx, **arguments)` is called before that check, to clean up after a crash.
 """
 
