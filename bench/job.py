@@ -41,7 +41,7 @@ def answers(n: int, shape: str = "planned") -> Callable[[Ask], Any]:
         return [{"subtask": f"read {PART} files from {at}", "needs": []} for at in range(1, n + 1, PART)]
 
     def answer(ask: Ask) -> Any:
-        if ask.phase == "do":
+        if ask.part == "do":
             return {"tool": "read", "args": {"path": f"{ask.step}.txt"}}
         if ask.phase == "check":
             return {"validation": "pass", "issues": [], "decision": "ACCEPT", "output": "read all"}

@@ -29,8 +29,6 @@ from runtime.models.scripted import Scripted
 SIZES, QUICK_SIZES = (10, 50, 500), (10, 200)
 SHORT = 50
 """Jobs of up to so many steps are repeated three times as often, except in a quick measurement."""
-PHASES = ("do", "check")
-"""The phases with prompts of their own, beside the turn."""
 
 
 class Counting(Scripted):
@@ -83,18 +81,16 @@ def _instructions(count: Callable[[str], int]) -> tuple[dict[str, int], int, int
     them into a form of their own.
     """
     catalogue = Catalogue([shipped_system()])
-    base = catalogue.text("phases/base.md")
-
-    def texts(phase: str) -> list[str]:
-        return [catalogue.text(f"phases/{phase}.md"), FORM + catalogue.text(f"phases/{phase}.reply.md")]
-
-    by_phase = {phase: count("\n\n".join([base, *texts(phase)])) for phase in PHASES}
+    names = ("base.md", "check.md", "check.reply.md")
+    base, check, form = (catalogue.text(f"phases/{name}") for name in names)
+    judge = count("\n\n".join([base, check, FORM + form]))
+    do = count(catalogue.text("phases/do.md"))
     turn = _turn(count)
     parts = dict(turn.parts)
-    by_phase = {"turn": parts["base"] + parts["phase"], **by_phase}
+    by_phase = {"turn": parts["base"] + parts["phase"], "do": parts["base"] + do, "check": judge}
     schemas = _schemas(turn.tools)
-    every = count("\n\n".join([base, *(text for phase in PHASES for text in texts(phase))]))
-    return by_phase, parts["tools"], schemas, every + by_phase["turn"] + parts["tools"] + schemas
+    every = by_phase["turn"] + do + judge + parts["tools"] + schemas
+    return by_phase, parts["tools"], schemas, every
 
 
 def _schemas(tools: Sequence[Mapping[str, Any]]) -> int:
@@ -143,7 +139,11 @@ def _job(n: int, shape: str, count: Callable[[str], int]) -> dict[str, int]:
     prompts = texts + sum(_schemas(ask.tools) for ask in model.asks)
     first = _turn(count)
     turn = sum(dict(first.parts)[part] for part in ("base", "phase", "tools")) + _schemas(first.tools)
-    instructions = sum(turn if ask.messages else count(ask.system) for ask in model.asks)
+    do = dict(first.parts)["base"] + count(Catalogue([shipped_system()]).text("phases/do.md"))
+    of = {"turn": turn, "do": do, "check": 0}
+    judged = sum(count(ask.system) for ask in model.asks if ask.part == "check")
+    bound = sum(_schemas(ask.tools) for ask in model.asks if ask.part == "do")
+    instructions = sum(of[ask.part] for ask in model.asks) + judged + bound
     return {"calls": len(model.asks), "prompt_tokens": prompts, "work_tokens": prompts - instructions}
 
 
@@ -263,7 +263,7 @@ def table(figures: Figures) -> str:
         figures["instruction_tokens"]["turn"],
         figures["tool_index_tokens"],
         figures["schema_tokens"],
-        max(figures["instruction_tokens"][phase] for phase in PHASES),
+        max(figures["instruction_tokens"][phase] for phase in ("do", "check")),
         planned["calls"],
         f"{planned['prompt_tokens']:,} (all instructions up front: {upfront['planned']['prompt_tokens']:,})",
         f"{stepwise['prompt_tokens']:,} in {stepwise['calls']} calls "

@@ -39,11 +39,14 @@ Answers = Callable[[Ask], Any]
 
 
 def by_turns(answers: Answers) -> Scripted:
-    """A model whose script calls its first turn `plan`, where it may give steps, and later ones `work`."""
+    """A model whose script calls its first turn `plan`, where it may give steps, and later ones `work`.
+
+    A turn that is bound to a step is `do`.
+    """
 
     def answer(ask: Ask) -> Any:
-        if ask.phase != "turn":
-            return answers(ask)
+        if ask.part != "turn":
+            return answers(replace(ask, phase=ask.part))
         began = ask.step > 1 or ask.document.planned
         return answers(replace(ask, phase="work" if began else "plan", step=0))
 

@@ -175,7 +175,7 @@ def test_arguments_completed_by_a_model_are_executed_as_approved(runs: Runs) -> 
     args = {"path": "out.txt", "content": REFERENCE}
 
     def answer(ask: Ask) -> Any:
-        if ask.phase == "do":
+        if ask.part == "do":
             return {"tool": "write", "args": args}
         if ask.phase == "check":
             return ACCEPT

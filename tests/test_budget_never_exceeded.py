@@ -84,7 +84,7 @@ class Tree(Responder):
                 "decision": "RETRY" if retry else "ACCEPT",
             }
             return to_json({**judgement, "issues": ["something"] if retry else [], "output": "done"})
-        if ask.phase in ("do", "atomic"):
+        if ask.part in ("do", "atomic"):
             return to_json({"tool": "read", "args": {"path": "a.txt"}})
         kinds = ["call", "asked", "part", "part"] if ask.document.meta.depth < 2 else ["call", "asked"]
         made = {
@@ -284,7 +284,7 @@ def _job(ask: Ask) -> dict[str, Any]:
     """Three subtasks in sequence, each with one read step completed in DO."""
     if ask.phase == "check":
         return {"validation": "pass", "issues": [], "decision": "ACCEPT", "output": "done"}
-    if ask.phase == "do":
+    if ask.part == "do":
         return {"tool": "read", "args": {"path": "a.txt"}}
     part = ask.document.meta.parent
     steps = [{"tool": "read", "what": "read it"}] if part else [{"subtask": f"part {n}"} for n in range(3)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -10,28 +9,24 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from kernel.asking.prompt import LEAST_TASK, assemble
+from kernel.asking.conversation import JUDGE_WINDOW, Sources, judgement
 from kernel.asking.responder import estimate_tokens
 from kernel.document.model import Document, Fold, Meta, Note, Section, Step
+from kernel.loop.ask import with_refused
 from runtime.api.fractal import shipped_system
 from runtime.catalogue.catalogue import Catalogue
+from runtime.models.json_form import conversation
 
 BY_DAY, BY_NIGHT = 150, 2_000
 SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
 CATALOGUE = Catalogue([shipped_system()])
-PHASES = ("do", "check")
 SAID = "HOSTILE"
 """A word that every hostile line contains, and nothing else."""
 OURS = {
     "Task",
-    "Asked and answered",
-    "Said by a person to the whole run",
-    "Plan",
-    "Steps",
-    "Success",
-    "Context",
-    "Learned before",
-    "Refused",
+    "Understood as",
+    "Said",
+    "Approach (as the loop says)",
     "Evidence (runtime)",
     "Changes (runtime)",
     "Diff (runtime)",
@@ -69,8 +64,8 @@ HOSTILE = st.tuples(st.lists(_LINES, min_size=1, max_size=6), st.integers(1, 40)
 
 
 @st.composite
-def asks(draw: st.DrawFn) -> tuple[Document, str, Mapping[str, Any]]:
-    """A document with foreign text in every part, and the ask of one phase."""
+def asks(draw: st.DrawFn) -> tuple[Document, list[tuple[str, str]]]:
+    """A document with foreign text in every part, and replies that were refused."""
     reads = draw(st.integers(1, 70))
     texts = draw(st.lists(HOSTILE, min_size=1, max_size=4))
     ask_for = reads + 1
@@ -79,7 +74,7 @@ def asks(draw: st.DrawFn) -> tuple[Document, str, Mapping[str, Any]]:
     needs = tuple(range(max(1, ask_for - draw(st.integers(1, 20))), ask_for))
     planned[ask_for] = Step(ask_for, tool="write", what="write what they say", needs=needs)
     done = {
-        n: Step(n, "done", "read", {"path": texts[n % len(texts)]} if n == 1 else each.args)
+        n: Step(n, "done", "read", {"path": "first.txt"} if n == 1 else each.args)
         for n, each in planned.items()
         if n != ask_for
     }
@@ -119,8 +114,7 @@ def asks(draw: st.DrawFn) -> tuple[Document, str, Mapping[str, Any]]:
         4: Section(notes=recorded),
     }
     refused = [(other(), f"line 3: not JSON, here: {other()}")] if draw(st.booleans()) else []
-    phase = draw(st.sampled_from(PHASES))
-    return Document(meta, sections), phase, {"step": ask_for, "refused": refused}
+    return Document(meta, sections), refused
 
 
 def outside(prompt: str) -> str:
@@ -129,14 +123,19 @@ def outside(prompt: str) -> str:
     return "\n".join(each.content for each in shown)
 
 
-def holds(drawn: tuple[Document, str, Mapping[str, Any]]) -> None:
-    document, phase, options = drawn
-    prompt = assemble(document, phase, CATALOGUE, estimate_tokens, **options).user
-    tokens = MarkdownIt("commonmark").parse(prompt)
-    assert SAID not in outside(prompt)
-    titles = [tokens[at + 1].content for at, token in enumerate(tokens) if token.type == "heading_open"]
-    assert all(title in OURS or title.startswith(("Context from ", "Attempt ")) for title in titles)
-    assert estimate_tokens(prompt) <= max(document.meta.budget["context"], LEAST_TASK)
+def holds(drawn: tuple[Document, list[tuple[str, str]]]) -> None:
+    document, refused = drawn
+    sources = Sources(CATALOGUE, estimate_tokens, lambda step: step.result or "", str, str, 128_000)
+    asked = with_refused(judgement(document, sources), refused, "")
+    messages = [each for each in conversation(asked.messages, ()) if each["role"] == "user"]
+    if not refused:
+        assert sum(estimate_tokens(each["content"]) for each in messages) <= JUDGE_WINDOW
+    for message in messages:
+        prompt = message["content"]
+        tokens = MarkdownIt("commonmark").parse(prompt)
+        assert SAID not in outside(prompt)
+        titles = [tokens[at + 1].content for at, token in enumerate(tokens) if token.type == "heading_open"]
+        assert all(title in OURS or title.startswith(("Attempt ", "call ")) for title in titles)
 
 
 @given(asks())

@@ -162,7 +162,7 @@ def test_a_step_sees_the_results_of_all_steps_before_it(play: Play, between: dic
     prompts: list[str] = []
 
     def answers(ask: Ask) -> Any:
-        if ask.phase == "do":
+        if ask.part == "do":
             prompts.append(prompt_text(ask))
             return {"tool": "write", "args": {"path": "c.md", "content": "c"}}
         first = write("a.md", "the first is " + "long " * 60)
@@ -176,7 +176,7 @@ def test_a_step_sees_the_results_of_all_steps_before_it(play: Play, between: dic
 
     play(answers)
     assert "the first is long" in prompts[0]
-    assert "one\ntwo" in prompts[0]
+    assert "1\tone\n2\ttwo" in prompts[0]
 
 
 # ---- resume takes what a person has just worked on, and asking again is no question ----
@@ -279,8 +279,8 @@ def test_a_turn_gives_the_subtask_that_a_draft_of_a_phase_demands(work: Path, na
     def answers(ask: Ask) -> Any:
         if ask.phase == "check":
             return ACCEPT
-        if ask.phase == "do":
-            tried.append(ask.system)
+        if ask.part == "do":
+            tried.append(prompt_text(ask))
             return {"tool": "write", "args": {"path": "b.txt", "content": "b"}}
         if ask.phase == "work":
             assert "give a small task as a subtask" in prompt_text(ask) or tried

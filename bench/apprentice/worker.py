@@ -25,7 +25,6 @@ UNDECIDED = "as it is done here"
 """A step whose arguments are chosen when it is reached."""
 _SECTION = re.compile(r"^## (?P<title>.+)$", re.M)
 _NAME = re.compile(r"[\w.-]*[/.\d_][\w./-]*|\w{5,}")
-_FENCED = re.compile(r"`{3,}\n(.*?)\n`{3,}", re.S)
 
 
 @dataclass
@@ -85,7 +84,7 @@ class Worker:
         day.prompt_tokens += prompt_tokens(ask, estimate_tokens)
         patterns = [line for part, line in memory_lines(prompt) if part == "patterns"]
         day.guidance = max(day.guidance, estimate_tokens("\n".join(patterns)) if patterns else 0)
-        answer = {"do": _do, "check": _check}.get(ask.phase, _plan)
+        answer = {"do": _do, "check": _check}.get(ask.part, _plan)
         reply = answer(day, ask)
         day.replies.append(to_json(dict(reply)))
         return reply
@@ -111,7 +110,7 @@ def _do(day: Day, ask: Ask) -> Mapping[str, Any]:
     """The undecided step; or the edit of a line as it is in the file that was read."""
     if ask.document.planned[ask.step].what == UNDECIDED:
         return (day.task.bad if day.mistaken else day.task.good)[0]
-    lines = (line for text in _FENCED.findall(ask.user) for line in text.splitlines())
+    lines = prompt_text(ask).splitlines()
     old = re.sub(r"^\s*\d+[\t|: ]\s*", "", next((line for line in lines if "eadline" in line), ""))
     success = day.task.success[0]
     return call("edit", path=success["file"], old=old, new=f"Deadline: {success['has']}")

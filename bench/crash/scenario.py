@@ -61,13 +61,13 @@ def answer(messages: Sequence[Message]) -> str:
     """The reply of the model to the messages of an ask."""
     system, user = (str(each["content"]) for each in messages[:2])
     job = re.search(r"JOB-[A-Z0-9]+", user.partition("## Task\n")[2])
-    phase = re.search(r"^# (DO|CHECK)", system, re.MULTILINE)
+    phase = re.search(r"^# (DO|CHECK)", f"{system}\n{user}", re.MULTILINE)
+    text = "\n".join(map(text_of, messages))
     if not job:
         return "unknown prompt"
     if phase:
-        reply = _check(job[0], user) if phase[1] == "CHECK" else _do(job[0])
+        reply = _check(job[0], text) if phase[1] == "CHECK" else _do(job[0])
     else:
-        text = "\n".join(map(text_of, messages))
         reply = _turn(job[0], text, sum(each["role"] == "assistant" for each in messages))
     return json.dumps(reply)
 
@@ -114,7 +114,7 @@ def _turn(job: str, seen: str, said: int) -> dict[str, Any]:
         call = _use("write", path="parts/a1.txt", content="a line\n", append=True)
         return [{"calls": [call]}, _done("a line is added", "test -s parts/a1.txt")][said]
     if job == "JOB-B":
-        if "This was no turn" not in seen:
+        if "Your reply was refused" not in seen:
             return _planned(job, [_call("no-such-tool", [])], [{"file": "parts/b.txt"}])
         steps = [
             _call("copy", [], **{"from": "notes.txt", "to": "parts/copied.txt"}),
@@ -168,11 +168,11 @@ def _do(job: str) -> dict[str, Any]:
     return {"tool": "bash", "args": _bash(job[-1].lower(), [])["args"]}
 
 
-def _check(job: str, user: str) -> dict[str, Any]:
-    if job == "JOB-ROOT" and "whole.txt" not in user:
+def _check(job: str, seen: str) -> dict[str, Any]:
+    if job == "JOB-ROOT" and "whole.txt" not in seen:
         issues = ["part c is missing"]
         return {"validation": "fail", "issues": issues, "decision": "RETRY", "learned": "part c comes last"}
-    if job == "JOB-A" and "Look (runtime)" not in user:
+    if job == "JOB-A" and "Look (runtime)" not in seen:
         return {"look": {"tool": "read", "args": {"path": "parts/a.txt"}}}
     output = {
         "JOB-ROOT": "released with part c",

@@ -190,9 +190,7 @@ def _parted(prompt: str) -> tuple[str, str]:
 
 def _results(ask: Ask) -> str:
     """What an ask shows of the calls so far, with their results."""
-    if ask.messages:
-        return "\n".join(map(text_of, ask.messages[2:]))
-    return ask.user.partition("\n## Steps")[2]
+    return "\n".join(map(text_of, ask.messages[2:]))
 
 
 def _done(command: str) -> dict[str, Any]:

@@ -73,7 +73,7 @@ class Reader:
     def __call__(self, ask: Ask) -> str:
         """The reply to an ask of Fractal."""
         move = self.job.policy(prompt_text(ask))
-        match ask.phase:
+        match ask.part:
             case "do":
                 return self.written(self._call(ask, move))
             case "check":
@@ -116,8 +116,8 @@ class Reader:
         if move.question:
             fail = {"validation": "fail", "issues": [move.question], "decision": "ESCALATE"}
             return {**fail, "output": "", "question": move.question}
-        _, _, results = ask.user.partition("## Steps")
-        learned = results.partition("\n## ")[0][-2500:] or "nothing yet"
+        results = [each["content"] for each in ask.messages if each["role"] == "tool"]
+        learned = "\n".join(results)[-2500:] or "nothing yet"
         return {"validation": "fail", "issues": ["not done"], "decision": "RETRY", "learned": learned}
 
 

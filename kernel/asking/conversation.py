@@ -10,21 +10,33 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from kernel.asking import native
 from kernel.asking.messages import fenced, text_of
-from kernel.asking.prompt import FOLDER, GUIDANCE, NOT_YET, TRIED, Prompt, cap, drafted
-from kernel.asking.turn import ASK, CANNOT, DONE, PLAN, SUBTASK, USE
+from kernel.asking.prompt import (
+    FOLDER,
+    FORM,
+    GUIDANCE,
+    NOT_YET,
+    TRIED,
+    Prompt,
+    base,
+    cap,
+    form,
+    instructions,
+)
+from kernel.asking.responder import DO
+from kernel.asking.turn import ASK, CANNOT, DONE, PLAN, SUBTASK, TURN, USE
 from kernel.document.escaping import to_json
 from kernel.document.model import Document, Note, Step
 from kernel.document.redaction import redact, redacted
 from kernel.document.texts import cut
 from kernel.tools.state_machine import description, machine_state
-from kernel.tools.tool import Catalogue, Tool, preamble, section
+from kernel.tools.tool import Catalogue, Tool
 
 HANDS: Mapping[str, tuple[str, ...]] = {
     "read": ("path", "lines"),
@@ -55,11 +67,17 @@ FOLD_AT = 0.6
 """The share of the window that a conversation fills before the oldest results are folded. Source: turn.md."""
 FIRST = 0.5
 """The share of the window that the conversation may fill before its first turn."""
+JUDGE_WINDOW = 16_000
+"""The window of a judge in tokens, where the model's is larger."""
+JUDGED, MOST_JUDGED = ("task", "said", "attempts"), 64
+"""The parts of a first message that a judge sees; the last steps of a plan that it sees."""
+RECORDED = ("evidence", "changes", "diff", "look")
+"""The notes of §4 that the kernel writes before CHECK is asked."""
+AROUND = 16
+"""Steps before one of a plan that its own turn sees, if it builds on them."""
 INDEX_TOKENS = 150
 """Maximum tokens of the index of what `use` reaches. Source: turn.md, "Tools"."""
 INDEX_HEAD = "Tools for `use`: "
-EVERY = 100_000
-"""A limit that no catalogue reaches."""
 SHOWN = "shown"
 """The note of §1 that names what the first message shows of the folder. Its source is the text's file."""
 INDEX = "tools"
@@ -160,29 +178,70 @@ def notes_of(document: Document, turn: int, number: int = 3) -> dict[str, Note]:
     return {note.key: note for note in document.section(number).notes if turn_named(note) == turn}
 
 
-def conversation(document: Document, sources: Sources) -> Prompt:
-    """The conversation up to the next turn, and the tokens of its parts."""
+def conversation(document: Document, sources: Sources, step: int = 0) -> Prompt:
+    """The conversation up to the next turn, and the tokens of its parts.
+
+    `step` binds the turn to the call of this step of a plan: it sees what the step builds on.
+    """
     catalogue, count = sources.catalogue, sources.count
-    pattern = catalogue.text("pattern.md", drafted=drafted(document))
-    system = catalogue.text("phases/turn.base.md", drafted=drafted(document)).strip() or preamble(pattern)
-    phase = catalogue.text("phases/turn.md", drafted=drafted(document)).strip() or section(pattern, "turn")
-    index = document.text(1, INDEX)
-    limit = result_limit(sources.window)
-    tools = tuple(declared(catalogue, sources.may_split, limit, sources.enclosed))
+    name = DO if step else TURN
+    system, phase = base(document, name, catalogue), instructions(document, name, catalogue)
+    index = "" if step else document.text(1, INDEX)
+    if step:
+        tools = tuple(_bound_to(document.planned[step].tool, catalogue, sources.enclosed))
+    else:
+        limit = result_limit(sources.window)
+        tools = tuple(declared(catalogue, sources.may_split, limit, sources.enclosed))
     schemas = sum(count(native.rendered(tool)) for tool in tools)
     room = int(sources.window * FIRST) - count(system) - count(phase) - schemas
-    parts = _fitted(list(_first_parts(document, sources)), room, document, sources)
+    found = [part for part in _first_parts(document, sources) if index or part[0] != INDEX]
+    parts = _fitted(found, room, document, sources)
     first = "\n\n".join(filter(None, [phase, *(text for _, text in parts)]))
     messages: list[Message] = [{"role": "system", "content": system}, {"role": "user", "content": first}]
-    fixed = count(system) + count(first) + schemas
+    last: list[Message] = [{"role": "user", "content": _bound(document, catalogue, step)}] if step else []
+    fixed = count(system) + count(first) + schemas + sum(count(text_of(message)) for message in last)
     room = int(sources.window * FOLD_AT) - fixed
-    turns = _turns(document, sources, room)
+    shown = _shown_to(document, step) if step else document.planned.keys()
+    turns = [*_turns(document, sources, room, shown), *last]
     messages += turns
     sizes = [("base", count(system)), ("phase", count(phase)), ("tools", count(index))]
     sizes += [("schemas", schemas)]
     sizes += [(f"work: {title}", count(text)) for title, text in parts if text and title != INDEX]
     sizes += [("work: turns", sum(count(text_of(message)) for message in turns))] if turns else []
     return Prompt(system, "", tuple(sizes), tools, tuple(messages))
+
+
+def judgement(document: Document, sources: Sources) -> Prompt:
+    """The conversation of a judge: what was asked, what was done, and what the runtime has recorded of it.
+
+    It declares no tools: the reply is a verdict.
+    """
+    catalogue, count = sources.catalogue, sources.count
+    sources = replace(sources, window=min(sources.window, JUDGE_WINDOW))
+    text, phase, words = (part(document, "check", catalogue) for part in (base, instructions, form))
+    named = {"base": text, "phase": phase, "form": f"{FORM}{words}"}
+    system = "\n\n".join(named.values())
+    asked = [part for part in _first_parts(document, sources) if part[0] in JUDGED]
+    notes = [note for note in document.section(2).notes if note.key == "approach"]
+    notes += [note for note in document.section(3).notes if note.key in ("result", "stopped")]
+    notes += [note for note in document.section(4).notes if note.key in RECORDED]
+    limit = result_limit(sources.window) // 2
+    where = sources.place(f"{document.meta.id}.md")
+    found = [_titled(_by_whom(note.key), fenced(redact(cut(note.text, limit, where)))) for note in notes]
+    first = "\n\n".join(text for _, text in _fitted(asked, sources.window // 4, document, sources) if text)
+    last = "\n\n".join(["What the runtime recorded; judge it:", *found])
+    room = int(sources.window * FOLD_AT) - count(first) - count(last)
+    turns = _turns(document, sources, room, sorted(document.planned)[-MOST_JUDGED:])
+    parts = [(name, count(text)) for name, text in named.items()]
+    parts += [("work: task", count(first)), ("work: turns", sum(count(text_of(each)) for each in turns))]
+    parts.append(("work: evidence", count(last)))
+    head: list[Message] = [{"role": "system", "content": system}, {"role": "user", "content": first}]
+    return Prompt(system, "", tuple(parts), (), (*head, *turns, {"role": "user", "content": last}))
+
+
+def _by_whom(key: str) -> str:
+    """The title of a note that a judge sees."""
+    return f"{key.capitalize()} ({'runtime' if key in RECORDED else 'as the loop says'})"
 
 
 def declared(catalogue: Catalogue, may_split: bool, limit: int, enclosed: str = "") -> list[native.Schema]:
@@ -192,19 +251,30 @@ def declared(catalogue: Catalogue, may_split: bool, limit: int, enclosed: str = 
         tool = catalogue.tools.get(name)
         if tool and tool.run:
             line = _LINES.get(name, "").format(f"{limit:,}") or tool.description
-            lacks = f" ({enclosed})" if enclosed and "shell" in tool.effects else ""
-            found.append(native.schema_of(tool, args, line + lacks))
+            found.append(native.schema_of(tool, args, line + _lacks(tool, enclosed)))
     found += [
         native.call_schema(name, *parts) for name, parts in _CALLS.items() if may_split or name != SUBTASK
     ]
     return found
 
 
+def _lacks(tool: Tool, enclosed: str) -> str:
+    return f" ({enclosed})" if enclosed and "shell" in tool.effects else ""
+
+
+def _bound_to(name: str, catalogue: Catalogue, enclosed: str) -> list[native.Schema]:
+    """The schemas of the calls of a turn that is bound to this tool: the tool, and why it is not called."""
+    tool = catalogue.tools.get(name)
+    own = [native.schema_of(tool, (), tool.description + _lacks(tool, enclosed))] if tool else []
+    skip = native.call_schema(DONE, "the step is not needed any more", {"why": _TEXT}, ["why"])
+    return [*own, skip, *(native.call_schema(each, *_CALLS[each]) for each in (ASK, CANNOT))]
+
+
 def index_of(document: Document, catalogue: Catalogue, count: Callable[[str], int]) -> str:
     """The names of the tools that `use` reaches, in order; within `INDEX_TOKENS` those that suit the task."""
     own = catalogue.tools.get(document.meta.type)
-    chosen = catalogue.chosen(document.task, EVERY, len, own if own and own.guided else None, lambda tool: "")
-    names = [tool.name for tool in chosen if tool.name not in HANDS and not tool.open]
+    ranked = catalogue.ranked(document.task, own if own and own.guided else None)
+    names = [tool.name for tool in ranked if tool.name not in HANDS and not tool.open]
 
     def tokens(shown: int) -> int:
         return count(f"{INDEX_HEAD}{', '.join(names[:shown])}, …")
@@ -322,7 +392,13 @@ def _to_whom(document: Document) -> str:
 def _said(notes: Sequence[Note], to_whom: str) -> str:
     if all(note.key == "question" for note in notes):
         return ""
-    return _titled(f"Said{to_whom}", "\n".join(f"{note.key.capitalize()}: {note.text}" for note in notes))
+    return _titled(f"Said{to_whom}", "\n".join(map(_line_of, notes)))
+
+
+def _line_of(note: Note) -> str:
+    """What a person was asked or said. A question may quote what was found so far, which tools said."""
+    quotes = note.key == "question" and not note.text.isprintable()
+    return f"{note.key.capitalize()}:" + (f"\n{fenced(note.text)}" if quotes else f" {note.text}")
 
 
 def _titled(title: str, text: str) -> str:
@@ -347,7 +423,29 @@ class _Exchange:
         return [*found, *([{"role": "user", "content": self.after}] if self.after else [])]
 
 
-def _turns(document: Document, sources: Sources, room: int) -> list[Message]:
+def _bound(document: Document, catalogue: Catalogue, n: int) -> str:
+    """The message that asks for the call of one step of a plan."""
+    step = document.planned[n]
+    parts = [_titled("Plan", document.text(2, "approach")), _titled(f"Step {n}: {step.tool}", step.what)]
+    if tool := catalogue.tools.get(step.tool):
+        parts.append(f"{tool.line}\n\n{tool.body.strip()}")
+        if tool.changes(step.args):  # its output has to meet the success criteria
+            parts.append(_titled("Success", document.text(2, "success criteria")))
+    _, heard = heard_by(document)
+    parts.append(_said(said_in(document)[heard:], _to_whom(document)))  # such as an answer to this step
+    return "\n\n".join(filter(None, parts))
+
+
+def _shown_to(document: Document, n: int) -> set[int]:
+    """The steps that the turn of step `n` sees: those that it needs, and the last ones that it builds on.
+
+    The state of a step beside it would make the prompt depend on timing. All steps of a long plan would make
+    the total size of the prompts quadratic in their number.
+    """
+    return {*document.planned[n].needs, *document.before(n, n - AROUND)}
+
+
+def _turns(document: Document, sources: Sources, room: int, shown: Collection[int]) -> list[Message]:
     """The messages of the turns so far. The oldest are folded when all together need more than `room` tokens.
 
     Half of those that are whole are folded at once, so that the beginning stays the same for many turns. The
@@ -355,7 +453,7 @@ def _turns(document: Document, sources: Sources, room: int) -> list[Message]:
     """
     first_planned = int(document.meta.extra.get("planned_after", 0))  # a whole plan is turn 0
     numbers = sorted(range(last_turn(document) + 1), key=lambda n: n or first_planned + 0.5)
-    exchanges = [each for turn in numbers if (each := _exchange(document, turn, sources))]
+    exchanges = [each for turn in numbers if (each := _exchange(document, turn, sources, shown))]
     whole, short = (
         [sum(sources.count(text_of(each)) for each in one.messages(folded)) for one in exchanges]
         for folded in (False, True)
@@ -367,15 +465,19 @@ def _turns(document: Document, sources: Sources, room: int) -> list[Message]:
     return [message for at, each in enumerate(exchanges) for message in each.messages(at < first)]
 
 
-def _exchange(document: Document, turn: int, sources: Sources) -> _Exchange | None:
+def _exchange(document: Document, turn: int, sources: Sources, shown: Collection[int]) -> _Exchange | None:
+    """A turn with those of its steps that are `shown`."""
     notes = notes_of(document, turn) if turn else {}
-    decided = [(n, planned) for n, planned in document.planned.items() if turn_of(planned) == turn]
+    planned_here = [(n, each) for n, each in document.planned.items() if turn_of(each) == turn]
+    decided = [(n, planned) for n, planned in planned_here if n in shown]
     steps = [document.steps.get(n, planned) for n, planned in decided]
     limit = _limit(steps, sources)
     calls: list[tuple[str, str, Any]] = []
     results: list[tuple[str, str, str]] = []
     for (n, planned), step in zip(decided, steps, strict=True):
-        name, args = _as_called(planned, sources)
+        # as planned, without inserted results; but for a step in words with the arguments that a turn gave
+        given = planned.args is None and step.args is not None
+        name, args = _as_called(step if given else planned, sources)
         calls.append((f"call_{n}", name, args))
         whole = _result(step, sources, limit) + _repeated(document, step)
         results.append((f"call_{n}", whole, _folded(step)))
@@ -425,7 +527,7 @@ def _sayings(document: Document, turn: int, notes: Mapping[str, Note]) -> Iterab
         for name, key in (("checks", "run"), ("keep", "keep")):
             args |= {name: found} if (found := commands_in(given, key)) else {}
         args |= {"why": notes[REPLACED].text} if REPLACED in notes else {}
-        yield DONE, args, notes[NOT_YET].text if NOT_YET in notes else "accepted"
+        yield DONE, args, notes[NOT_YET].text if NOT_YET in notes else "noted"
 
 
 def _heard(document: Document, turn: int) -> list[Note]:

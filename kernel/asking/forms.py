@@ -35,7 +35,6 @@ def _only(*values: str) -> Schema:
 
 
 _CALL: Schema = _object({"tool": TEXT, "args": {"type": "object"}})
-_ACTION: Schema = {"anyOf": [_CALL, *(_object({end: TEXT}) for end in ("blocked", "skip", "question"))]}
 _ISSUES = {"validation": _only("fail"), "issues": _list(TEXT)}
 
 
@@ -56,7 +55,6 @@ def _check(accepted: Mapping[str, Schema] | None = None) -> Schema:
 
 
 FORMS: Mapping[str, Schema] = {
-    "do": _ACTION,
     "turn": _object({"calls": _list(_CALL, 1)}),
     "check": _check(),
     "teach": _check({"teaching": TEXT, "grant": _list(TEXT)}),

@@ -147,27 +147,6 @@ class Call(Typed):
         return PlanStep(subtask=self.subtask) if self.subtask else PlanStep(tool=self.tool, args=self.args)
 
 
-class Action(Typed):
-    """The reply of DO for one step: a call, or why there is none."""
-
-    tool: str = ""
-    args: dict[str, Any] | None = None
-    blocked: str = ""
-    skip: str = ""
-    question: str = ""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _is_call(cls, data: Any) -> Any:
-        return lenient.call(data, ("blocked", "skip", "question"))
-
-    @model_validator(mode="after")
-    def _one_kind(self) -> Action:
-        if not (self.blocked or self.skip or self.question or (self.tool and self.args is not None)):
-            raise ValueError("give tool and args, or blocked, skip or question")
-        return self
-
-
 class Verdict(Typed):
     """The reply of CHECK."""
 

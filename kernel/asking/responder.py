@@ -38,6 +38,8 @@ class Usage:
 
 
 FREE = Usage(calls=0)
+DO = "do"
+"""The name of a turn that decides the call of one step of a plan."""
 
 
 def unheard(text: str) -> None:
@@ -68,8 +70,8 @@ class Ask:
     run: str
     loop: str
     attempt: int
-    phase: str  # turn, do or check, or what memory and oversight ask
-    step: int  # the step of a DO ask, else 0
+    phase: str  # turn or check, or what memory and oversight ask
+    step: int  # the number of the turn, or of the step that it is bound to; else 0
     turn: int  # the number of invalid replies, or of questions of this phase, before
     system: str  # the stable part first, so that a provider can cache it
     user: str
@@ -77,6 +79,7 @@ class Ask:
     words: str  # the same form in words; already part of `system`
     max_tokens: int
     document: Document
+    bound: str = ""  # the tool of the planned step whose call this turn decides; "": it decides freely
     evidence: Mapping[str, Any] = field(default_factory=dict[str, Any])
     rung: str = ""  # the responder's name
     form: ReplyForm = field(default_factory=ReplyForm)
@@ -93,9 +96,14 @@ class Ask:
     """Is called with what a person may want to know while the call takes long, such as a retry."""
 
     @property
+    def part(self) -> str:
+        """The name in the log, in META and in a rung's `phases`: `do` for a bound turn, else the phase."""
+        return DO if self.bound else self.phase
+
+    @property
     def key(self) -> str:
         """The key in the log. The same ask of the same rung has the same key, also after a crash."""
-        place = f"{self.loop}/{self.attempt}/{self.phase}/{self.step}/{self.turn}"
+        place = f"{self.loop}/{self.attempt}/{self.part}/{self.step}/{self.turn}"
         said = (to_json(list(self.messages)),) if self.messages else ()
         return f"{place}/{_digest(self.system, self.user, *said)[:16]}.{_digest(self.rung)[:6]}"
 

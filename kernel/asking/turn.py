@@ -13,7 +13,7 @@ from typing import Any, cast, get_args
 from pydantic import BaseModel, Field, ValidationInfo, field_validator, model_validator
 
 from kernel.asking import lenient
-from kernel.asking.replies import Action, Confidence, Plan, Typed, Verdict, validated
+from kernel.asking.replies import Confidence, Plan, Typed, Verdict, validated
 from kernel.errors import ReplyError
 
 TURN = "turn"
@@ -104,6 +104,8 @@ class TurnReply(BaseModel):
         values = lenient.present(cast(dict[str, Any], data))
         if values.keys() & {"steps", "success"} and not any(values.get(end) for end in _ENDS):
             return {"steps": Plan.model_validate(values)}
+        if "skip" in values:  # what a turn that is bound to a step may write
+            values[DONE] = {"why": values.pop("skip")}
         for own, name in _OTHER_MEMBERS.items():
             if own in values and name not in values:
                 values[name] = values.pop(own)
@@ -183,7 +185,7 @@ def _say(found: dict[str, Any], name: str, args: Any) -> None:
         found["question" if name == ASK else CANNOT] = text
 
 
-REPLIES: Mapping[str, type[BaseModel]] = {TURN: TurnReply, "do": Action, "check": Verdict}
+REPLIES: Mapping[str, type[BaseModel]] = {TURN: TurnReply, "check": Verdict}
 """The reply of each kind of ask."""
 
 

@@ -185,6 +185,16 @@ class Document:
         """The steps of this attempt: the entry of §3, else of §2."""
         return [self.steps.get(n, step) for n, step in self.planned.items()]
 
+    def before(self, n: int, lowest: int = 1) -> set[int]:
+        """The steps from `lowest` on that planned step `n` depends on, directly or not."""
+        found: set[int] = set()
+        new = {n}
+        while new:
+            needs = {need for each in new if each in self.planned for need in self.planned[each].needs}
+            new = {need for need in needs - found if need >= lowest}
+            found |= new
+        return found
+
     @property
     def ended(self) -> bool:
         """Whether the loop has ended, in any way."""

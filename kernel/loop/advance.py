@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kernel.asking.conversation import by_turns, last_turn
-from kernel.asking.prompt import Prompt, assemble
-from kernel.asking.responder import Questioner, estimate_tokens
+from kernel.asking.prompt import Prompt
+from kernel.asking.responder import DO, Questioner
 from kernel.asking.turn import TURN
 from kernel.document.model import Document, Note
 from kernel.errors import Exit, LimitReached, UsageError
@@ -25,7 +25,7 @@ from kernel.loop.ask import (
     current_rung,
     lowest_rung,
     next_question,
-    turn_prompt,
+    prompt_of,
 )
 from kernel.loop.budget import LifeforceNeeded
 from kernel.loop.check import check
@@ -176,9 +176,9 @@ def next_prompt(session: Session, step: int = 0) -> tuple[str, Prompt]:
             kept: dict[str, str] = {}  # nothing is written for a look
             if session.doc.meta.phase != "do" or not by_turns(session.doc):
                 prepare(session, responder, lambda name, text: kept.setdefault(name, text) and name)
-            return TURN, turn_prompt(session, responder, kept)
+            return TURN, prompt_of(session, responder, TURN, kept=kept)
     session.offer_context()
-    if phase == "do":
+    if phase == DO:
         asked = [n for n, planned in session.doc.planned.items() if planned.args is None and planned.tool]
         open_ = [n for n in asked if not session.doc.steps.get(n, session.doc.planned[n]).ended]
         if not (step or open_):
@@ -187,11 +187,10 @@ def next_prompt(session: Session, step: int = 0) -> tuple[str, Prompt]:
     if isinstance(responder, Questioner):
         question = next_question(session, responder, phase, step)
         return phase, Prompt(question.system, question.user) if question else Prompt(user=NO_QUESTION)
-    if phase == TURN:
+    readers = [responder for responder in session.run.ladder if converses(responder)]
+    if phase == TURN or not readers:
         return phase, Prompt(user=NO_QUESTION)
-    readers = [responder for responder in session.run.ladder if responder.reads_prompt]
-    count = readers[0].count if readers else estimate_tokens
-    return phase, assemble(session.doc, phase, session.catalogue, count, step=step)
+    return phase, prompt_of(session, readers[0], phase, step)
 
 
 _PHASES: Mapping[str, Callable[[Session], Any]] = {

@@ -15,10 +15,11 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from kernel.asking.conversation import Sources, conversation
-from kernel.asking.prompt import Prompt, assemble, drafted, form
+from kernel.asking.conversation import Sources, conversation, judgement
+from kernel.asking.messages import fenced
+from kernel.asking.prompt import Prompt, drafted, form
 from kernel.asking.replies import Parse, parse_strictly, schema
-from kernel.asking.responder import FREE, Ask, Question, Questioner, Reply, Responder, Usage, Waits
+from kernel.asking.responder import DO, FREE, Ask, Question, Questioner, Reply, Responder, Usage, Waits
 from kernel.asking.turn import TURN, TurnReply, typed
 from kernel.document.amounts import clamped
 from kernel.document.model import root_id
@@ -225,17 +226,9 @@ async def _ask_rung(
     refused: list[tuple[str, str]] = []
     for turn in range(1 + session.run.bounds.repairs):
         prompt = Prompt()
-        if phase == TURN and responder.reads_prompt:
-            prompt = with_refused(turn_prompt(session, responder), refused, _example(session))
-        elif responder.reads_prompt:
-            prompt = assemble(
-                session.doc,
-                phase,
-                session.catalogue,
-                responder.count,
-                step=step,
-                refused=refused,
-            )
+        if responder.reads_prompt:
+            prompt = prompt_of(session, responder, phase, step)
+            prompt = with_refused(prompt, refused, _example(session, phase))
         request = _request(session, responder, phase, step, evidence)
         texts = {"system": prompt.system, "user": prompt.user, "tools": prompt.tools}
         request = replace(request, turn=turn, sample=turn, messages=prompt.messages, **texts)
@@ -246,7 +239,7 @@ async def _ask_rung(
         try:
             if reply.truncated:
                 raise ReplyError(f"it was cut off at {request.max_tokens} tokens; answer in fewer words")
-            value = await parsed_reply(session.run.hooks.parse, phase, reply.text, gate)
+            value = await parsed_reply(session.run.hooks.parse, request.phase, reply.text, gate)
             return Answer(value, _origin(responder, reply), phase if responder.reads_prompt else "")
         except ReplyError as error:
             why = cut(str(error), REASON_CHARS, "")
@@ -257,8 +250,17 @@ async def _ask_rung(
     raise ReplyError(f"no usable reply: {refused[-1][1].removeprefix('reply: ')}")
 
 
-def turn_prompt(session: Session, responder: Responder, kept: Mapping[str, str] | None = None) -> Prompt:
-    """The conversation of a loop up to its next turn, for this responder; `kept` are texts of no file yet."""
+def prompt_of(
+    session: Session,
+    responder: Responder,
+    phase: str,
+    step: int = 0,
+    kept: Mapping[str, str] | None = None,
+) -> Prompt:
+    """The conversation of a loop up to its next turn or verdict, for this responder.
+
+    In `DO` the turn is bound to the call of `step`. `kept` are texts of no file yet.
+    """
 
     def shelved(path: str) -> str:
         try:
@@ -276,7 +278,9 @@ def turn_prompt(session: Session, responder: Responder, kept: Mapping[str, str] 
         may_split=not session.atomic,
         enclosed=_enclosed(session),
     )
-    return conversation(session.doc, sources)
+    if phase == "check":
+        return judgement(session.doc, sources)
+    return conversation(session.doc, sources, step if phase == DO else 0)
 
 
 def _enclosed(session: Session) -> str:
@@ -294,17 +298,20 @@ def converses(responder: Responder | None) -> bool:
     return responder is not None and responder.reads_prompt and not isinstance(responder, Questioner)
 
 
-def _example(session: Session) -> str:
-    return session.catalogue.text("phases/turn.example.md", drafted=drafted(session.doc)).strip()
+def _example(session: Session, phase: str) -> str:
+    name = "check" if phase == "check" else "turn"
+    return session.catalogue.text(f"phases/{name}.example.md", drafted=drafted(session.doc)).strip()
 
 
 def with_refused(prompt: Prompt, refused: Sequence[tuple[str, str]], example: str) -> Prompt:
-    """The conversation with replies that were no turn, each with the reason, and once an example of one."""
+    """The conversation with replies that were refused, each with the reason, and once an example of one."""
     shown = f"\nThe same as JSON, for another task: {example}" if example else ""
     more: list[dict[str, Any]] = []
     for text, why in refused:
         more.append({"role": "assistant", "content": cut(text, REFUSED_CHARS, "") or "(nothing)"})
-        more.append({"role": "user", "content": f"This was no turn: {why}. Call a tool, or done.{shown}"})
+        how = "Call a tool, or done." if prompt.tools else ""
+        said = f"Your reply was refused. {how}\n{fenced(why)}{shown}"  # the reason quotes the reply
+        more.append({"role": "user", "content": said})
         shown = ""
     return replace(prompt, messages=(*prompt.messages, *more))
 
@@ -312,24 +319,26 @@ def with_refused(prompt: Prompt, refused: Sequence[tuple[str, str]], example: st
 def _request(
     session: Session, responder: Responder, phase: str, step: int, evidence: Mapping[str, Any]
 ) -> Ask:
-    """The ask of a phase, without a prompt."""
+    """The ask of a phase, without a prompt. `DO` is a turn that is bound to the call of a planned step."""
 
     def show(text: str) -> None:
         session.emit("reply_delta", phase=phase, step=step, rung=responder.name, text=text)
 
+    kind = TURN if phase == DO else phase
     return Ask(
         run=session.doc.meta.run,
         loop=session.id,
         attempt=session.doc.meta.attempt,
-        phase=phase,
+        phase=kind,
         step=step,
         turn=0,
         system="",
         user="",
-        schema=schema("teach" if phase == "check" and session.teaches else phase),
-        words=form(session.doc, phase, session.catalogue),
+        schema=schema("teach" if phase == "check" and session.teaches else kind),
+        words=form(session.doc, kind, session.catalogue),
         max_tokens=_longest(session, responder, phase),
         document=session.doc,
+        bound=session.doc.planned[step].tool if phase == DO else "",
         evidence=evidence,
         rung=responder.name,
         on_text=Pieces(show),
@@ -362,7 +371,7 @@ async def _interview(
 
     interview = Questions(session, _request(session, responder, phase, step, evidence), put)
     try:
-        value = typed(phase, await responder.fill(interview))
+        value = typed(interview.ask.phase, await responder.fill(interview))
     except (FractalError, PersonNeeded, LifeforceNeeded):
         raise
     except Exception as error:
@@ -502,7 +511,7 @@ def _reserve(session: Session, responder: Responder, request: Ask) -> Usage:
     most = with_lifeforce(responder, responder.estimate(request), limit)
     if most.usd is None and limit.usd < inf and not session.run.log.spent(root_id(session.run.id)).unpriced:
         session.emit("warning", message=unpriced(responder.name, limit.usd))
-    turn = request.phase == TURN and converses(responder)
+    turn = request.part == TURN and converses(responder)
     alone = turn and session.run.policy.check == "auto" and not session.teaches
     last = request.phase == "check" or alone  # code judges what turns have done
     spent = session.spent_by(root_id(session.run.id))
@@ -558,10 +567,10 @@ def _record(
         }
     unpriced = responder.reads_prompt and usage.usd is None
     figures = {key: value for key, value in figures.items() if value or key == "model"}
-    session.answered(request.phase, responder.name, **figures, **({"usd": None} if unpriced else {}))
+    session.answered(request.part, responder.name, **figures, **({"usd": None} if unpriced else {}))
     session.emit(
         "ask_finished",
-        phase=request.phase,
+        phase=request.part,
         step=request.step,
         rung=responder.name,
         reused=reused,

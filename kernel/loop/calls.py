@@ -30,7 +30,7 @@ def plan_calls(session: Session, calls: Sequence[Wanted], turn: int) -> None:
     """Whether each call before changes something, and the only file that it names."""
     for n, wanted in enumerate(calls, first):
         step = Step(n, "planned", evidence={"turn": turn})
-        call = _unwrapped(wanted)
+        call = unwrapped(wanted)
         if answered := _without_call(session, call, step):
             planned[n] = replace(answered, state="planned", result=None)
             ended.append(answered)
@@ -72,7 +72,7 @@ def _moved_lines(call: Wanted, before: Sequence[Wanted]) -> str:
     first = lines.partition("-")[0].strip()
     if call.tool != "edit" or not first.isdecimal():
         return ""
-    for each in map(_unwrapped, before):
+    for each in map(unwrapped, before):
         other = str(each.args.get("lines") or "").partition("-")[0].strip()
         later = other.isdecimal() and int(other) > int(first)
         if each.tool in ("edit", "write") and _path(each) == path and not later:
@@ -81,7 +81,7 @@ def _moved_lines(call: Wanted, before: Sequence[Wanted]) -> str:
     return ""
 
 
-def _unwrapped(wanted: Wanted) -> Wanted:
+def unwrapped(wanted: Wanted) -> Wanted:
     """The call that `use` stands for, if it has arguments."""
     if wanted.tool != USE or wanted.bad:
         return wanted

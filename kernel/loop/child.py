@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from kernel.asking.prompt import BACKGROUND, PARENT_TASK, before, fact_line, found_by_itself
+from kernel.asking.prompt import BACKGROUND, PARENT_TASK, fact_line, found_by_itself
 from kernel.asking.responder import estimate_tokens
 from kernel.document.escaping import to_json
 from kernel.document.model import ACCEPTED, Document, Meta, Note, Section, Step, child_id, now
@@ -100,7 +100,7 @@ def _context(session: Session, step: Step) -> list[Note]:
     notes += [note for note in session.doc.section(1).notes if note.key == "guidance"]
     notes += _background(session)
     inserted = references(session.doc.planned[step.n].what)
-    for need in sorted(before(session.doc, step.n)):
+    for need in sorted(session.doc.before(step.n)):
         done = session.doc.steps.get(need)
         if done and done.result and not (need in inserted and done.result in step.what):
             whole = done.evidence.get("whole") or done.link

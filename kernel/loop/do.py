@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from graphlib import CycleError, TopologicalSorter
 
-from kernel.asking.replies import Action
+from kernel.asking.responder import DO
+from kernel.asking.turn import TurnReply
 from kernel.document.model import Document, Note, Step
 from kernel.document.references import references
 from kernel.errors import (
@@ -27,6 +28,7 @@ from kernel.loop import step_cache
 from kernel.loop.approval import approval, check_call
 from kernel.loop.ask import Answer, NobodyLeft, PersonNeeded, ask
 from kernel.loop.budget import LifeforceNeeded
+from kernel.loop.calls import unwrapped
 from kernel.loop.child import (
     child_document,
     child_id_at,
@@ -55,17 +57,26 @@ Call = tuple[Step, Tool, Mapping[int, str]]
 
 
 async def _ask_for_call(session: Session, step: Step) -> Answer:
-    """Ask for the arguments of a step."""
+    """Ask for the turn that is the call of a step which is planned in words."""
 
-    async def gate(reply: Action) -> None:
-        if reply.tool and reply.tool != step.tool:
-            raise ReplyError(f"step {step.n} is a call of {step.tool}, not of {reply.tool}")
-        if reply.tool and (problem := session.catalogue.problem(reply.tool, reply.args)):
-            raise ReplyError(problem)
-        if problem := unready(session, reply.args):
+    async def gate(reply: TurnReply) -> None:
+        if reply.question or reply.cannot or _skips(reply):
+            return
+        if len(reply.calls) != 1:  # a text alone is an answer, which would skip the step unnoticed
+            raise ReplyError(f"step {step.n} is one call of {step.tool}; not needed is done with why")
+        call = unwrapped(reply.calls[0])
+        if call.bad or call.tool != step.tool:
+            given = call.bad or call.tool or "a subtask"
+            raise ReplyError(f"step {step.n} is a call of {step.tool}, not of {given}")
+        if problem := session.catalogue.problem(call.tool, call.args) or unready(session, call.args):
             raise ReplyError(f"step {step.n}: {problem}")
 
-    return await ask(session, "do", step=step.n, gate=gate)
+    return await ask(session, DO, step=step.n, gate=gate)
+
+
+def _skips(reply: TurnReply) -> bool:
+    """Whether a turn that is bound to a step says that the step is not needed."""
+    return bool(reply.done and reply.done.why and not reply.calls)
 
 
 async def _arguments(session: Session, step: Step) -> Step | Waiting:
@@ -74,14 +85,15 @@ async def _arguments(session: Session, step: Step) -> Step | Waiting:
     if asked and asked.origin != "kernel":
         return Waiting("person", asked.text)
     answer = await _ask_for_call(session, step)
-    action: Action = answer.reply
-    if action.question:
-        return _ask_person(session, action.question, answer.origin)
-    if action.skip or action.blocked:
-        state, why = ("skipped", action.skip) if action.skip else ("failed", f"blocked: {action.blocked}")
-        return replace(step, state=state, result=why, origin=answer.origin)
+    turn: TurnReply = answer.reply
+    if turn.question:
+        return _ask_person(session, turn.question, answer.origin)
+    if turn.done and _skips(turn):
+        return replace(step, state="skipped", result=turn.done.why, origin=answer.origin)
+    if turn.cannot:
+        return replace(step, state="failed", result=f"blocked: {turn.cannot}", origin=answer.origin)
     evidence = {**step.evidence, "asked": answer.origin}
-    return replace(step, tool=action.tool, args=action.args, evidence=evidence)
+    return replace(step, args=unwrapped(turn.calls[0]).args, evidence=evidence)
 
 
 async def prepare_call(session: Session, step: Step, tool: Tool, again: Step | None) -> Call | Step | Waiting:

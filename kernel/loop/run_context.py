@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kernel.asking.prompt import found_by_itself
-from kernel.asking.responder import Ladder, Usage
+from kernel.asking.responder import DO, Ladder, Usage
 from kernel.document.model import Document, Fold, Note, Step, now, root_id
 from kernel.document.references import in_shell, problem_in, references, substitute
 from kernel.errors import OperationFailed
@@ -285,7 +285,7 @@ class Session:
         entry: dict[str, Any] = {"attempt": self.doc.meta.attempt, "phase": phase, "rung": rung, **figures}
         last: Mapping[str, Any] = rungs[-1] if rungs else {}
         same = all(last.get(key) == entry.get(key) for key in ("attempt", "phase", "rung", "model"))
-        if phase == "do" and same:
+        if phase == DO and same:
             numbers = {key: value for key, value in figures.items() if isinstance(value, int | float)}
             sums = {key: round(last.get(key, 0) + value, 9) for key, value in numbers.items()}
             rungs[-1] = {**last, **sums}

@@ -10,8 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from kernel.asking.prompt import base, drafted, form, found_by_itself, instructions
-from kernel.asking.turn import TURN
+from kernel.asking.prompt import base, form, found_by_itself, instructions
 from kernel.document.escaping import fingerprint
 from kernel.document.model import Document, Step
 from kernel.document.references import references
@@ -67,10 +66,7 @@ def _notes(document: Document, *keys: str) -> list[list[str]]:
 
 def instructions_hash(session: Session, read: str) -> str:
     """The hash of the instructions that a model has read."""
-    catalogue = session.catalogue
-    first = catalogue.text("phases/turn.base.md", drafted=drafted(session.doc)) if read == TURN else ""
-    texts = [first or base(session.doc, catalogue), form(session.doc, read, catalogue)]
-    return fingerprint([instructions(session.doc, read, catalogue), *texts])
+    return fingerprint([part(session.doc, read, session.catalogue) for part in (instructions, base, form)])
 
 
 PER_EXECUTION = ("needed", "was", "spent", "limit", "tree_before", "tree_after", "files", "deleted", "undone")

@@ -139,11 +139,6 @@ class Tool:
         """
         return "" if self.skill else section(self.body, name)
 
-    @property
-    def preface(self) -> str:
-        """The body without the sections of the four phases; for a skill the whole body."""
-        return (self.body if self.skill else _PHASE_SECTION.sub("", self.body)).strip()
-
     def fingerprint(self) -> str:
         """The hash of the names and bytes of its files, which detects changes since its test."""
         whole = hashlib.sha256()
@@ -250,15 +245,8 @@ class Catalogue(Protocol):
         """Whether this is the name of a guided tool."""
         ...
 
-    def chosen(
-        self,
-        task: str,
-        limit: int,
-        count: Callable[[str], int],
-        own: Tool | None = None,
-        line: Callable[[Tool], str] = ...,
-    ) -> list[Tool]:
-        """The tools that suit the task best, whose lines together have at most `limit` tokens."""
+    def ranked(self, task: str, own: Tool | None = None) -> list[Tool]:
+        """The tools that may be offered, those that suit the task best first; not `own`, the loop's own."""
         ...
 
     def text(self, relative: str, *, drafted: bool = False) -> str:
@@ -268,9 +256,6 @@ class Catalogue(Protocol):
     def places(self, names: Iterable[str]) -> tuple[Path, ...]:
         """The folders of the skills among these names."""
         ...
-
-
-_PHASE_SECTION = re.compile(r"(?ims)^#+[ \t]+(?:understand|plan|do|check)\b[^\n]*\n.*?(?=^#+[ \t]|\Z)")
 
 
 def section(text: str, name: str) -> str:

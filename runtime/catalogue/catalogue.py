@@ -12,11 +12,9 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from kernel.asking.replies import WORK
 from kernel.disk import version
 from kernel.errors import OperationFailed
 from kernel.tools.tool import BUILTINS, Fault, Tool
@@ -26,16 +24,8 @@ from runtime.catalogue.pattern import load
 from runtime.pinned import allowed, text_of
 from runtime.skill_files import skill_files
 
-LEAST_LINE = 8
-"""Tokens that the shortest signatures weigh; with less left no further one is looked for."""
-
-MISFITS = 8
-"""After this many signatures that do not fit, the search for shorter ones ends."""
 _NAMED = re.compile(r"""`([a-z0-9-]+)`|"tool": "([a-z0-9-]+)\"""")
 NO_SKILLS = "skills: there is no such folder"
-
-ALWAYS = ("edit", WORK)
-"""Tools beside the kernel's own that every index shows: many tasks need them, whatever their words are."""
 
 Source = Callable[[], Sequence[Tool | Fault]]
 """Where more tools come from than the system's folders: plugins and servers."""
@@ -66,7 +56,7 @@ class Catalogue:
         self.faults: list[Fault] = []
         self._last_stats: dict[str, tuple[int, int]] | None = None
         self._more: list[Tool | Fault] = []
-        self.always: tuple[str, ...] = ALWAYS
+        self.always: tuple[str, ...] = ()
         self.offers: Callable[[Tool], bool] = lambda tool: True
         """Whether an index may show a tool."""
         self.refresh()
@@ -167,24 +157,11 @@ class Catalogue:
         """Whether the tool's loop is guided by its pattern."""
         return tool in self.tools and self.tools[tool].guided
 
-    def index(self, task: str, limit: int, count: Callable[[str], int], own: Tool | None = None) -> str:
-        """The signatures of the `chosen` tools, for PLAN."""
-        return "\n".join(tool.signature for tool in self.chosen(task, limit, count, own))
-
-    def chosen(
-        self,
-        task: str,
-        limit: int,
-        count: Callable[[str], int],
-        own: Tool | None = None,
-        line: Callable[[Tool], str] = attrgetter("signature"),
-    ) -> list[Tool]:
-        """The tools whose lines fit in `limit` tokens: those always shown, then what suits the task best.
+    def ranked(self, task: str, own: Tool | None = None) -> list[Tool]:
+        """The built-in tools, those that are `always` shown, then the others, the most suitable first.
 
         In the loop of a guided tool, `own`, what its pattern names comes first, and it itself is left out.
-
-        Tools are ranked by the words they share with the task (see `choosing`): with 500 tools the index
-        costs what it costs with 10.
+        Tools are ranked by the words they share with the task (see `choosing`).
         """
         hands = [self.tools[name] for name in BUILTINS if name in self.tools]
         listed = filter(self.offers, self.tools.values())
@@ -192,22 +169,10 @@ class Catalogue:
         suits = choice_of(list(self.tools.values())).suiting(task)
         mentioned = {first or second for first, second in _NAMED.findall(own.body if own else "")}
 
-        def place(tool: Tool) -> tuple[bool, float, int, str]:
-            return tool.name not in mentioned, -round(suits.get(tool.name, 0.0), 6), tool.rank, tool.name
-
-        others.sort(key=place)
         always = {*self.always, *(["fetch"] if "://" in task else [])}
-        reserved = {tool.name: count(line(tool)) + 1 for tool in others if tool.name in always}
-        chosen: list[Tool] = []
-        used = misfits = 0
-        for tool in [*hands, *others]:
-            cost = reserved.pop(tool.name, 0) or count(line(tool)) + 1
-            left = limit - used - sum(reserved.values())
-            if cost > left:
-                misfits += 1
-                if (left < LEAST_LINE or misfits > MISFITS) and not reserved:
-                    break
-                continue
-            used += cost
-            chosen.append(tool)
-        return chosen
+
+        def place(tool: Tool) -> tuple[bool, bool, float, int, str]:
+            first = tool.name not in always, tool.name not in mentioned
+            return *first, -round(suits.get(tool.name, 0.0), 6), tool.rank, tool.name
+
+        return [*hands, *sorted(others, key=place)]

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, cast
 
 from kernel import disk
-from kernel.asking.turn import TURN
 from kernel.document.escaping import to_json
 from kernel.document.model import Document, Step
 from kernel.errors import ConfigurationError, DocumentError, OperationFailed, explained
@@ -320,12 +319,12 @@ def _phase_trial(session: Session, unit: str) -> Trial:
 def _read_in(session: Session, document: Document) -> set[str]:
     """The phases whose files a model has read in a loop: not those that its own tool guides.
 
-    `phases/base.md` is read by every phase but the turn, which has `turn.base.md`.
+    `phases/base.md` is read by judges; turns have `turn.base.md`.
     """
     tool = session.run.catalogue.tools.get(document.meta.type)
     asked = {str(rung["phase"]) for rung in document.meta.rungs if rung.get("instr")}
     own = {each for each in asked if tool and tool.section(each)}
-    return ({"base"} if asked - {TURN} else set()) | (asked - own)
+    return ({"base"} if "check" in asked else set()) | (asked - own)
 
 
 def _steps(session: Session) -> list[tuple[Document, Step]]:

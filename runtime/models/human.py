@@ -37,7 +37,7 @@ class Human(Responder):
 
     async def answer(self, ask: Ask) -> Reply | Waits:
         """Wait with a question; in CHECK and DO the person's answer becomes the reply."""
-        if ask.phase not in ("check", "do"):
+        if ask.part not in ("check", "do"):
             return Waits("person", _ask_for_help(ask.document, self._suggest))
         question = _ask_to_check(ask) if ask.phase == "check" else _ask_for_call(ask)
         text = _answer_to(ask.document, question)
@@ -56,7 +56,7 @@ def _verdict(document: Document, text: str) -> dict[str, object]:
 
 
 def _call(text: str) -> dict[str, object]:
-    """A person's answer to the question of DO as a reply: the call, or why there is none."""
+    """A person's answer to the question for a call as a reply: the call, or why there is none."""
     try:
         call = json.loads(text)
     except ValueError:

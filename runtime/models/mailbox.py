@@ -128,7 +128,7 @@ def ask_file(ask: Ask, request: Path) -> str:
         "loop": ask.loop,
         "run": ask.run,
         "level": ask.document.meta.level,
-        "phase": ask.phase,
+        "phase": ask.part,
         "attempt": ask.attempt,
         "step": ask.step,
         "turn": ask.turn,

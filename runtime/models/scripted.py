@@ -215,6 +215,8 @@ def _names(ask: Ask) -> tuple[str, ...]:
     """The phases as which a script may speak of an ask: a first turn may plan, and later ones work."""
     if ask.phase != TURN:
         return (ask.phase,)
+    if ask.bound:
+        return (TURN, ask.part)
     began = ask.step > 1 or ask.document.planned
     return (TURN, "work") if began else (TURN, "plan", "fused")
 
@@ -231,4 +233,4 @@ def _label(ask: Ask) -> str:
     """An ask in words, for error messages."""
     task = ask.document.task
     place = f"attempt {ask.attempt}, step {ask.step}, turn {ask.turn}, level {ask.document.meta.level}"
-    return f"{ask.phase} of {ask.loop} ({place}; task: {task[:80]!r})"
+    return f"{ask.part} of {ask.loop} ({place}; task: {task[:80]!r})"

@@ -39,13 +39,13 @@ def reply_to(
 
     Raises `Declined` for other asks.
     """
-    match ask.phase:
+    match ask.part:
         case "turn":
             return {"task": task, "context": [*context], **plan()}
         case "check":
             return check()
         case _:
-            raise Declined(f"{who} has nothing to say in {ask.phase.upper()}")
+            raise Declined(f"{who} has nothing to say in {ask.part.upper()}")
 
 
 def proven(evidence: Mapping[str, Any]) -> bool:

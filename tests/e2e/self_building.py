@@ -115,9 +115,9 @@ def by_loop(loops: Mapping[str, Mapping[str, Any]]) -> Scripted:
     def answer(ask: Ask) -> Any:
         task = ask.document.text(1, "task")
         replies = next(loop for word, loop in loops.items() if re.match(word, task))
-        if ask.phase == "turn" and "turns" in replies:
+        if ask.part == "turn" and "turns" in replies:
             return {"calls": replies["turns"][ask.step - 1]}
-        reply = replies["plan" if ask.phase == "turn" else ask.phase]
+        reply = replies["plan" if ask.part == "turn" else ask.part]
         reply = reply(ask) if callable(reply) else reply
         return reply[min(ask.document.meta.attempt, len(reply)) - 1] if isinstance(reply, list) else reply
 

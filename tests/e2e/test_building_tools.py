@@ -135,7 +135,7 @@ def test_plan_may_call_a_tool_that_its_own_steps_write(play: Play) -> None:
     model = by_loop({"Write it": loop, "": root})
     played = play(model, "Build slug", settings=settings())
     assert played.result.exit == Exit.ACCEPTED, played.result.reason
-    asked = [ask.user for ask in model.asks if ask.phase == "do"]
+    asked = [prompt_text(ask) for ask in model.asks if ask.part == "do"]
     assert all('run: "command: ./tool.py"' in each for each in asked)  # the form of a tool
     assert "green-tea-1931" in asked[1]  # the file that the step before wrote
     built = played.documents[f"tool-build-{played.result.run}-1"]

@@ -26,7 +26,7 @@ def answer(body: Any, **usage: Any) -> Answer:
     text = "\n".join(str(message["content"]) for message in body["messages"])
     if "Evidence (runtime)" in text:
         reply: Any = {"validation": "pass", "issues": [], "decision": "ACCEPT", "output": "price"}
-    elif "NOW 1." in text:
+    elif "## Step 1: read" in text:
         reply = {"tool": "read", "args": {"path": "a.txt"}}
     else:
         steps = [{"tool": "read", "what": "read what there is"}]

@@ -43,7 +43,7 @@ def run_printing(hostile: Hostile, text: str, *, exit: int = 0) -> tuple[Played,
         seen.append(ask)
         if ask.phase == "check":
             return ACCEPT
-        if ask.phase == "do":
+        if ask.part == "do":
             return {"tool": "write", "args": {"path": "summary.txt", "content": "harmless"}}
         steps = [{"tool": "hostile", "args": {"how": "attack"}}]
         if not exit:

@@ -108,9 +108,10 @@ def test_day_0_carries_out_a_plan_whose_steps_are_filled_in_later(work: Path, pl
     model = by_loop({"write the sum": {"plan": steps, "do": filled, "check": ACCEPT}})
     played = play(model, "write the sum", settings=settings())
     assert played.result.exit == Exit.ACCEPTED
-    assert [ask.phase for ask in model.asks] == ["turn", "do", "check"]
-    for ask in model.asks[1:]:
-        assert ask.system.startswith(f"{preamble(pattern)}\n\n{section(pattern, ask.phase)}\n\n{FORM}{{")
+    assert [ask.part for ask in model.asks] == ["turn", "do", "check"]
+    bound, judge = model.asks[1:]
+    assert bound.system == preamble(pattern) and section(pattern, "do") in bound.messages[1]["content"]
+    assert judge.system.startswith(f"{preamble(pattern)}\n\n{section(pattern, 'check')}\n\n{FORM}{{")
 
 
 def test_sections_of_the_pattern_are_short(work: Path) -> None:
@@ -192,7 +193,7 @@ def test_a_plan_that_leaves_phases_untested_is_not_accepted(work: Path, play: Pl
     prompts: list[str] = []
 
     def check(ask: Ask) -> object:
-        prompts.append(ask.user)
+        prompts.append(prompt_text(ask))
         return ACCEPT if len(prompts) == 1 else judged(ask, "")
 
     played = play(

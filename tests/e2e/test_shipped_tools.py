@@ -73,7 +73,7 @@ def model(tool: str, what: str, loop: Loop, *, has: str = "") -> Callable[[Ask],
         if ask.document.meta.type != tool:
             return root[ask.phase]
         own = loop[ask.phase]
-        own = own[ask.step] if ask.phase == "do" else own
+        own = own[ask.step] if ask.part == "do" else own
         return own(ask) if callable(own) else own
 
     return answer

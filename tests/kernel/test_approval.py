@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from playing import ACCEPT, Play, doing, plan, write
 
+from kernel.asking.messages import prompt_text
 from kernel.asking.responder import Ask, Ladder
 from kernel.document.escaping import to_json
 from kernel.document.model import Document, Meta, Section, Step
@@ -256,8 +257,8 @@ def test_look_that_needs_approval_is_refused(play: Play) -> None:
     def answer(ask: Ask) -> Any:
         if ask.phase != "check":
             return plan({"tool": "list", "args": {}})
-        if "Refused" in ask.user:
-            prompts.append(ask.user)
+        if "was refused" in prompt_text(ask):
+            prompts.append(prompt_text(ask))
             return ACCEPT
         return {"look": {"tool": "read", "args": {"path": "a.txt"}}}
 

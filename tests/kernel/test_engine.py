@@ -49,7 +49,7 @@ def tree(shape: Any, side_by_side: bool) -> Callable[[Ask], Any]:
         return {"subtask": json.dumps(each), **more}
 
     def answer(ask: Ask) -> Any:
-        if ask.phase == "do":
+        if ask.part == "do":
             return read("a.txt")
         if ask.phase == "check":
             return ACCEPT
@@ -223,13 +223,13 @@ def test_resume_repeats_no_finished_call(play: Play) -> None:
     steps = [write("a.txt", "x"), {"tool": "read", "what": "look"}]
 
     def answer(ask: Ask) -> Any:
-        if ask.phase == "do":
+        if ask.part == "do":
             return read("a.txt")
         return ACCEPT if ask.phase == "check" else plan(*steps)
 
     class AtDo(Stopping):
         async def answer(self, ask: Ask) -> Any:
-            self.loop = "system" if ask.phase == "do" else "-"
+            self.loop = "system" if ask.part == "do" else "-"
             return await super().answer(ask)
 
     played = play(AtDo(answer, after="", loop="-"))

@@ -36,7 +36,7 @@ def test_secret_form_in_a_result_reaches_files_exactly_and_no_prompt(play: Play,
 
     def answer(ask: Ask) -> Any:
         prompts.append(prompt_text(ask))
-        if ask.phase == "do":
+        if ask.part == "do":
             return write("c", "{{ steps[1].result }}")
         asked = {"tool": "write", "what": "write c", "needs": [1]}
         if ask.phase == "check":

@@ -39,7 +39,8 @@ def test_each_prompt_that_was_sent_is_kept_as_it_was_sent(play: Play) -> None:
     turn, check = model.asks
     assert len(kept(played)) == 2
     text = kept_prompt(played.folder, check.key)
-    assert text == f"<!-- system -->\n\n{check.system}\n\n<!-- user -->\n\n{check.user}\n"
+    system, task, *_ = (message["content"] for message in check.messages)
+    assert f"<!-- 1 system -->\n\n{system}\n\n<!-- 2 user -->\n\n{task}\n" in text
     system, task = (message["content"] for message in turn.messages)
     text = kept_prompt(played.folder, turn.key)
     assert text.endswith(f"<!-- 1 system -->\n\n{system}\n\n<!-- 2 user -->\n\n{task}\n")
@@ -136,7 +137,7 @@ def test_they_are_archived_forgotten_and_left_by_a_fork_like_the_log_of_calls(
     state, run = played.fractal.workspace.state, played.result.run
 
     def found() -> list[str]:
-        return runs_containing(state, (), lambda text: "You fill in one phase" in text, words=True)
+        return runs_containing(state, (), lambda text: "You judge the work of one loop" in text, words=True)
 
     assert found() == [run], "these words are in no other file"
     copy = played.fractal.fork(run)

@@ -117,7 +117,7 @@ def test_described_step_is_completed_when_it_is_reached(play: Play) -> None:
     steps = [WRITE, {"tool": "read", "what": "read what step 1 wrote"}]
 
     def do(ask: Ask) -> Any:
-        assert "NOW 2" in prompt_text(ask)
+        assert "## Step 2: read" in prompt_text(ask)
         return {"tool": "read", "args": {"path": "a.txt"}}
 
     played = play(by_phase(plan=plan(*steps), do=do, check=ACCEPT))
@@ -327,7 +327,7 @@ def test_children_share_the_calls_that_check_does_not_need(play: Play) -> None:
                 plan({"tool": "read", "what": "again"})
                 if ask.phase == "plan"
                 else {"skip": "x"}
-                if ask.phase == "do"
+                if ask.part == "do"
                 else ACCEPT
             )
         return (
@@ -362,7 +362,7 @@ def test_token_and_cost_limits_stop_before_the_call(play: Play) -> None:
 def test_invalid_reply_is_charged_and_repeated_with_the_reason(play: Play) -> None:
     def first(ask: Ask) -> Any:
         if ask.turn:
-            assert "This was no turn: step 1: there is no tool 'raed'" in prompt_text(ask)
+            assert "step 1: there is no tool 'raed'" in prompt_text(ask)
         return plan({"tool": "raed", "args": {}}) if ask.turn == 0 else plan(WRITE)
 
     played = play(by_phase(plan=first, check=ACCEPT))
@@ -683,7 +683,7 @@ def test_step_that_nobody_completes_fails_and_siblings_continue(play: Play) -> N
 
 def test_child_leaves_calls_for_sibling_steps(play: Play) -> None:
     def answer(ask: Ask) -> Any:
-        if ask.phase == "do":
+        if ask.part == "do":
             return {"tool": "read", "args": {"path": "a.txt"}}
         if ask.phase == "check":
             return ACCEPT

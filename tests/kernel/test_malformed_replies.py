@@ -212,8 +212,6 @@ def test_what_surrounds_an_object_is_left_out(around: str) -> None:
         (TURN, {"plan": {"confidence": "high"}}, "approach"),
         (TURN, {"calls": []}, "give calls"),
         (TURN, {"ask": ""}, "it has no text"),
-        ("do", {"tool": "read"}, "give tool and args"),
-        ("do", {"tool": "read", "args": "a.txt"}, "args"),
         ("check", {"validation": "pass"}, "decision is missing"),
         ("check", {**ACCEPT, "decision": "maybe"}, "decision"),
         ("check", {**ACCEPT, "validation": "fail"}, "ACCEPT is not open"),

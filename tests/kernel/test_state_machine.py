@@ -73,12 +73,12 @@ def test_next_actions_are_shown_beside_the_result(play: Play, work: Path) -> Non
     ]
 
     def answer(ask: Ask) -> Any:
-        prompts.append(ask.user)
+        prompts.append(prompt_text(ask))
         return ACCEPT if ask.phase == "check" else plan(*steps)
 
     played = play(answer)
     assert (work / "a").read_text("utf-8") == "open by nobody, sum 0"
-    assert "[state opened; possible now: pay, close]\n```\nopen by nobody, sum 0\n```" in prompts[-1]
+    assert "open by nobody, sum 0\n[state opened; possible now: pay, close]" in prompts[-1]
     assert "state opened; possible now: pay, close" in played.result.path.read_text("utf-8")
 
 
@@ -172,8 +172,8 @@ def looking(action: str, refused: list[str], **args: Any) -> Callable[[Ask], Any
     def answer(ask: Ask) -> Any:
         if ask.phase != "check":
             return plan(call("open", who="Ada"))
-        if "Refused" in ask.user:
-            refused.append(ask.user.rpartition("was refused:\n")[2].splitlines()[1])
+        if "was refused" in prompt_text(ask):
+            refused.append(prompt_text(ask).rpartition("was refused. \n")[2].splitlines()[1])
             return ACCEPT
         if ask.document.note(4, "look"):
             return ACCEPT

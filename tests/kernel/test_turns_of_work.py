@@ -242,7 +242,7 @@ def test_a_described_step_may_ask_a_person(play: Play) -> None:
     def answer(ask: Ask) -> Any:
         if ask.phase == "plan":
             return plan(*steps, success=[HOLDS])
-        word = ask.user.partition("Answer: ")[2].partition("\n")[0]
+        word = prompt_text(ask).partition("Answer: ")[2].partition("\n")[0]
         return write("b.txt", word) if word else {"question": "which word?"}
 
     played = play(answer, settings=AUTO)
@@ -518,3 +518,44 @@ def test_an_earlier_attempt_does_not_count(play: Play) -> None:
 
     played = play(answer, settings={"check": "always"})
     assert (played.result.exit, played.root.meta.attempt) == (Exit.ACCEPTED, 2)
+
+
+# ---- a turn that is bound to a step ----------------------------------------------------------------------
+
+
+def test_a_turn_for_a_step_in_words_declares_its_tool_and_sees_what_the_step_builds_on(play: Play) -> None:
+    bound: list[Ask] = []
+
+    def answer(ask: Ask) -> Any:
+        if ask.part != "do":
+            return plan(write("b.txt", "two"), {"tool": "read", "what": "look at it"}, success=[HOLDS])
+        bound.append(ask)
+        return turn({"tool": "read", "args": {"path": "b.txt"}})
+
+    assert play(answer, settings=AUTO).result.exit == Exit.ACCEPTED
+    (ask,) = bound
+    assert (ask.bound, ask.step) == ("read", 2)
+    assert [each["function"]["name"] for each in ask.tools] == ["read", "done", "ask", "cannot"]
+    assert '"path": "b.txt"' in prompt_text(ask) and "## Step 2: read\nlook at it" in prompt_text(ask)
+
+
+@pytest.mark.parametrize(
+    ("reply", "state"),
+    [
+        ("I would read it.", "failed"),
+        ({"done": {"answer": "it is read"}}, "failed"),
+        ({"calls": [read("b.txt"), read("b.txt")]}, "failed"),
+        ({"calls": [{"tool": "bash", "args": {"command": "cat b.txt"}}]}, "failed"),
+        ({"done": {"why": "nothing is left to read"}}, "skipped"),
+        ({"skip": "nothing is left to read"}, "skipped"),
+        ({"blocked": "there is no such file"}, "failed"),
+        (read("b.txt"), "done"),
+    ],
+)
+def test_only_a_call_of_its_tool_or_a_reason_ends_a_step_in_words(play: Play, reply: Any, state: str) -> None:
+    steps = [write("b.txt", "two"), {"tool": "read", "what": "look at it"}]
+
+    def answer(ask: Ask) -> Any:
+        return reply if ask.part == "do" else plan(*steps) if ask.phase == "plan" else ACCEPT
+
+    assert play(answer).root.steps[2].state == state

@@ -70,7 +70,7 @@ class Micro(Questioner):
         asks_nothing = about_own_world(task, document, self._kinds) and not offered(document)
         if not asks_nothing:
             self.model.warm()
-        match interview.ask.phase:
+        match interview.ask.part:
             case "turn":
                 planned = await plan(interview, task, self._kinds, sample)
                 return {"task": document.task, **planned}
@@ -78,8 +78,8 @@ class Micro(Questioner):
                 return await call(interview, task, sample)
             case "check":
                 return await verdict(interview, task, sample, last=sample + 1 >= self.attempts)
-            case phase:
-                raise Declined(f"{self.name} does not answer in {phase.upper()}")
+            case part:
+                raise Declined(f"{self.name} does not answer in {part.upper()}")
 
     def _sample(self, document: Document) -> int:
         """The number of this attempt among the model's own, from 0; an answer of a person begins anew."""

@@ -240,14 +240,11 @@ def test_skill_is_a_guided_tool(tmp_path: Path) -> None:
     )
     tool = Catalogue([tmp_path]).get("pdf")
     assert tool.guided
-    assert tool.preface == "Use it so."
 
 
 def test_sections_of_a_pattern_are_read_by_phase(tmp_path: Path) -> None:
     tool = Catalogue([shipped_system()]).get("research")
     assert tool.section("plan").startswith("- Files: `search`")
-    assert tool.preface.startswith("# Research")
-    assert "`search`" not in tool.preface
 
 
 def _there(tool: Tool) -> bool:

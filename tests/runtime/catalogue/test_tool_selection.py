@@ -23,9 +23,8 @@ def operation(folder: Path, name: str, description: str, args: str = "{}", rank:
     path.write_text(f"---\n{head}\n---\n", "utf-8")
 
 
-def shown(catalogue: Catalogue, task: str, limit: int = 150) -> list[str]:
-    lines = catalogue.index(task, limit, lambda text: len(text) // 4 + 1).splitlines()
-    return [line.partition("(")[0] for line in lines]
+def shown(catalogue: Catalogue, task: str) -> list[str]:
+    return [tool.name for tool in catalogue.ranked(task)]
 
 
 def test_builtins_are_listed_first_and_others_by_relevance() -> None:
@@ -56,7 +55,7 @@ def test_inflections_and_synonyms_match(tmp_path: Path, task: str, best: str) ->
     operation(tmp_path, "fanyi", "翻译 文字")
     for n in range(60):
         operation(tmp_path, f"other-{n}", f"does thing {n}")
-    assert shown(Catalogue([tmp_path]), task, 40)[0] == best
+    assert shown(Catalogue([tmp_path]), task)[0] == best
 
 
 def test_rare_words_and_names_weigh_more(tmp_path: Path) -> None:
@@ -64,7 +63,7 @@ def test_rare_words_and_names_weigh_more(tmp_path: Path) -> None:
         operation(tmp_path, f"a-{n}", "changes a file of text")
     operation(tmp_path, "z-beekeeping", "keeps hives")
     operation(tmp_path, "z-other", "changes a file of text about beekeeping")
-    assert shown(Catalogue([tmp_path]), "change the file on beekeeping", 30)[:2] == [
+    assert shown(Catalogue([tmp_path]), "change the file on beekeeping")[:2] == [
         "z-beekeeping",
         "z-other",
     ]
@@ -77,16 +76,6 @@ def test_ties_are_ordered_by_rank_and_name(tmp_path: Path) -> None:
     for _ in range(3):
         assert shown(catalogue, "sort the lines") == ["c-tool", "a-tool", "b-tool"]
     assert shown(catalogue, "") == ["c-tool", "a-tool", "b-tool"]
-
-
-def test_index_keeps_its_budget_and_skips_long_lines(tmp_path: Path) -> None:
-    long = ", ".join(f"argument_number_{n}: {{type: string}}" for n in range(8))
-    operation(tmp_path, "a-long-one", "sorts lines", f"{{{long}}}")
-    operation(tmp_path, "b-short", "sorts lines")
-    assert shown(Catalogue([tmp_path]), "sort lines", 12) == ["b-short"]
-    for limit in (0, 5, 20, 80):
-        index = Catalogue([tmp_path]).index("sort lines", limit, len)
-        assert len(index) <= limit
 
 
 def test_words_are_stemmed() -> None:

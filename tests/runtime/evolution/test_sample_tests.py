@@ -13,6 +13,7 @@ from lanes import within
 from playing import ACCEPT, Play, Played, plan
 from state_machine_tools import PROGRAM, TILL
 
+from kernel.asking.messages import prompt_text
 from kernel.asking.responder import Ask
 from runtime.catalogue.catalogue import Catalogue
 from runtime.evolution.sample_tests import sample_missing, try_sample
@@ -182,7 +183,7 @@ def test_accept_is_refused_while_a_draft_fails_its_sample(play: Play) -> None:
     def answer(ask: Ask) -> Any:
         if ask.phase == "check":
             stop = {"validation": "fail", "issues": ["no"], "decision": "ESCALATE", "output": ""}
-            return stop if "Refused" in ask.user else ACCEPT
+            return stop if "was refused" in prompt_text(ask) else ACCEPT
         return plan(draft("tools/shout/pattern.md", pattern(GOOD)))
 
     played = play(answer)

@@ -16,6 +16,9 @@ from playing import ACCEPT, boxed, plan
 from process_list import alive, gone
 from warm import Process
 
+from kernel.asking.messages import prompt_text
+from runtime.models import json_form
+
 
 @pytest.fixture
 def place(tmp_path, monkeypatch):
@@ -54,8 +57,8 @@ def test_a_model_is_asked_for_the_arguments_of_a_servers_tool(place, play):
     def answer(ask):
         if ask.phase == "plan":
             return plan({"tool": "it-slow", "what": "wait a moment"}, success=[{"step": 1, "has": "last"}])
-        if ask.phase == "do":
-            seen.append(ask.user)
+        if ask.part == "do":
+            seen.append(prompt_text(ask))
             return {"tool": "it-slow", "args": {"seconds": 0.01}}
         return ACCEPT
 
@@ -91,7 +94,7 @@ def test_what_a_server_says_is_fenced_as_data(place, play):
     def answer(ask):
         if ask.phase == "plan":
             return plan({"tool": "it-order", "args": {}}, success=[{"judge": "it is done"}])
-        prompts.append(ask.user)
+        prompts.extend(each["content"] for each in json_form.conversation(ask.messages, ask.tools))
         return ACCEPT
 
     played = play(answer)

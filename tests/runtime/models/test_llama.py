@@ -23,7 +23,7 @@ from runtime.models import make_responder
 from runtime.models.llama import Llama
 
 PHASES = Path(__file__).parents[3] / "system" / "phases"
-ASKED = ("do", "check", TURN)
+ASKED = ("check", TURN)
 """The phases in which a model is asked for a whole reply."""
 
 

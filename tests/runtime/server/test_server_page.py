@@ -36,7 +36,7 @@ AGAIN = plan({"tool": "read", "args": {"path": "notes.md"}})
 """What the model of the served runs plans."""
 TURN = {"calls": [*AGAIN["steps"], {"tool": "done", "args": {"answer": "done"}}]}
 """Its later turns."""
-BASES = ("You do one task in a folder", "You fill in one phase")
+BASES = ("You do one task in a folder", "You judge the work of one loop")
 """How the prompts of a turn and of CHECK begin."""
 REPOSITORY = Path(__file__).parents[3]
 

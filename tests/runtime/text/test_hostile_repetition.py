@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from kernel.asking.messages import fenced
-from kernel.asking.prompt import Part
 from runtime.api.fractal import shipped_system
 from runtime.models import json_form
 from runtime.models.micro.calls import block
@@ -46,7 +45,7 @@ def grounded_in_nothing(text: str) -> bool:
 
 READERS: list[Callable[[str], object]] = [
     *(json_form.read_turn, lambda text: json_form.turn_in(text, ()), claims_tests, grounded_in_nothing),
-    *(lambda text: unsupported(text, "", ()), fenced, lambda text: Part(text).render(), block, category_of),
+    *(lambda text: unsupported(text, "", ()), fenced, block, category_of),
     lambda text: lines(None, query="emails", text=text),  # type: ignore[arg-type]
 ]
 
@@ -69,12 +68,6 @@ def test_a_fence_is_one_longer_than_what_is_inside(ticks: str) -> None:
     fence = fenced(ticks).partition("\n")[0]
     assert fence not in ticks
     assert fence == "```" or fence[1:] in ticks
-
-
-def test_a_text_with_a_heading_below_empty_lines_is_fenced() -> None:
-    assert Part("a\n \n\t# b").render().startswith("```")
-    assert Part("\n\n  # b").render().startswith("```")
-    assert not Part("a # b\n\n c").render().startswith("```")
 
 
 def test_only_closed_blocks_of_code_are_left_out() -> None:

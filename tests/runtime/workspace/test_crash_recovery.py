@@ -157,7 +157,7 @@ def test_refused_step_is_repeated_while_children_hold_budget(play: Play) -> None
     def answer(ask: Ask) -> Any:
         if ask.document.meta.depth:
             return ACCEPT if ask.phase == "check" else plan({"tool": "list", "args": {}})
-        if ask.phase == "do":
+        if ask.part == "do":
             return (
                 "I would rather not."
                 if not ask.turn

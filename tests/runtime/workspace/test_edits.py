@@ -415,7 +415,7 @@ def test_exhausted_run_continues_with_a_larger_limit(play, work):
     answer = model.__call__
 
     def asked(ask: Ask) -> Any:
-        if ask.phase == "do":
+        if ask.part == "do":
             model.asks.append(ask)
             return {"tool": "read", "args": {"path": "abc"[ask.step - 1] + ".txt"}}
         if ask.phase == "check" and any(step.state != "done" for step in ask.document.steps.values()):
@@ -428,7 +428,7 @@ def test_exhausted_run_continues_with_a_larger_limit(play, work):
     again = play(asked, settings={"calls": 10}, resume=first.result.run)
     assert again.result.exit == 0, again.result
     assert again.result.output == "a\n\nb\n\nc\n"
-    assert [ask.step for ask in model.asks if ask.phase == "do"] == [1, 2, 3]
+    assert [ask.step for ask in model.asks if ask.part == "do"] == [1, 2, 3]
 
 
 def test_assume_applies_to_the_named_step(play, work):
@@ -562,7 +562,7 @@ def test_edit_during_do_is_applied_on_resume(play, work):
     model = Model(read("a.txt"), read("{{ steps[1].result }}.txt"), {"tool": "read", "what": "b"})
 
     def answer(ask: Ask) -> Any:
-        return {"tool": "read", "args": {"path": "b.txt"}} if ask.phase == "do" else model(ask)
+        return {"tool": "read", "args": {"path": "b.txt"}} if ask.part == "do" else model(ask)
 
     (work / "a.txt").write_text("a")
     run = interrupted(play, work, stopping(answer, "do"))

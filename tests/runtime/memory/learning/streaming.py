@@ -37,7 +37,7 @@ class Worker:
     def answers(self, name: str, good: bool) -> Callable[[Ask], Any]:
         def answer(ask: Ask) -> Any:
             if ask.phase == "check":
-                return REJECT if "- FAIL" in ask.user else ACCEPT
+                return REJECT if "- FAIL" in prompt_text(ask) else ACCEPT
             self.prompts.append(prompt_text(ask))
             reads = good or (self.follows_advice and "use `read` on the same file" in self.prompts[-1])
             steps = [step("list", path=".")] if self.random.random() < 0.4 else []

@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from playing import ACCEPT, plan
 from streaming import SETTINGS, Play, Worker, step, stream
 
+from kernel.asking.messages import prompt_text
 from kernel.asking.responder import Ask, Ladder
 from kernel.errors import ConfigurationError, UsageError
 from runtime.api.fractal import Fractal
@@ -86,7 +87,7 @@ def group_of(work: Path, good: str) -> Fractal:
 
     def answer(ask: Ask) -> Any:
         if ask.phase == "check":
-            return refused if "- FAIL" in ask.user else ACCEPT
+            return refused if "- FAIL" in prompt_text(ask) else ACCEPT
         assert "status: draft" in (work / "a.md").read_text()  # as it was before each attempt
         right = next(turns) == "y"
         steps = [step("read", path="a.md")] if right else []
