@@ -24,11 +24,8 @@ from kernel.errors import DocumentError, ForeignEdit
 
 SHOWN = 4_000
 """Maximum characters of an argument in a document. Source: kernel.md, "The state document"."""
-ARGUMENTS_FOLDER = "args"
-"""The folder of whole arguments in `artifacts/`."""
-
-
-_ARGUMENTS = f"artifacts/{ARGUMENTS_FOLDER}"
+_ARGUMENTS = "args/"
+"""Where whole arguments are in `artifacts/`."""
 
 
 def _with_steps(document: Document, change: Callable[[Step], Step]) -> Document:
@@ -59,14 +56,12 @@ def _with_texts(document: Document, change: Callable[[str], str], *, results: bo
         for number, section in document.sections.items()
     }
     waiting, rungs = document.meta.waiting, document.meta.rungs
-    if any(each.get("passed") for each in rungs):  # the error may repeat what a model wrote
-        passed = ({**each, "passed": change(str(each.get("passed", "")))} for each in rungs)
-        document = document.having(
-            rungs=tuple(new if new["passed"] else old for new, old in zip(passed, rungs, strict=True))
-        )
     if waiting and waiting.get("for") != "approval":
-        document = document.having(waiting=redacted(waiting, change))
-    return replace(document, sections=sections)
+        waiting = redacted(waiting, change)
+    rungs = (  # an error may repeat what a model wrote
+        {**each, "passed": change(str(each["passed"]))} if each.get("passed") else each for each in rungs
+    )
+    return replace(document.having(waiting=waiting, rungs=tuple(rungs)), sections=sections)
 
 
 def _with_step_texts(step: Step, change: Callable[[str], str], *, results: bool = True) -> Step:
@@ -198,24 +193,18 @@ class FileStore:
         return self._parsed(loop_id, _read(self.path(loop_id)), self.path(loop_id), exact=True)
 
     def _parsed(self, loop_id: str, raw: bytes, path: Path, *, exact: bool = False) -> Document:
-        document = self._whole(raw, path)
+        document = _with_steps(parse(raw, str(path)), lambda step: self._complete(step, str(path)))
         if exact:
             document = _with_texts(document, self.exact.reveal, results=False)
-        if document.meta.id != loop_id:
-            raise DocumentError(
-                f"its id is {document.meta.id!r}; put {loop_id} back", str(self.path(loop_id))
-            )
-        if document.meta.run not in loop_id.split("-"):
-            raise DocumentError(
-                f"{loop_id} is no loop of the run {document.meta.run!r}", str(self.path(loop_id))
-            )
+        meta, where = document.meta, str(self.path(loop_id))
+        if meta.id != loop_id:
+            raise DocumentError(f"its id is {meta.id!r}; put {loop_id} back", where)
+        if meta.run not in loop_id.split("-"):
+            raise DocumentError(f"{loop_id} is no loop of the run {meta.run!r}", where)
         return document
 
-    def _whole(self, raw: bytes, path: Path) -> Document:
-        """The document with whole arguments. If a file is missing, the excerpt and its link stay."""
-        return _with_steps(parse(raw, str(path)), lambda step: self._complete(step, str(path)))
-
     def _complete(self, step: Step, where: str) -> Step:
+        """The step with whole arguments. If a file is missing, the excerpt and its link stay."""
         args, gone = dict(step.args or {}), dict[str, str]()
         for name, path in step.whole.items():
             if not path.removesuffix(".json").removesuffix(".txt").endswith(f"-{_hash(args[name])}"):
@@ -226,7 +215,7 @@ class FileStore:
                 )
             try:
                 text = self.unshelve(path)
-                if step.ended and not path.startswith(f"{_ARGUMENTS}/{_hash(text)}-"):
+                if step.ended and not path.startswith(f"artifacts/{_ARGUMENTS}{_hash(text)}-"):
                     continue  # edited since: §3 records another call than the one that is planned now
                 args[name] = json.loads(text) if path.endswith(".json") else text
             except DocumentError:
@@ -245,7 +234,7 @@ class FileStore:
             shown = cut(text, SHOWN, "")
             if shown != text:
                 ending = "txt" if isinstance(value, str) else "json"
-                file = f"{ARGUMENTS_FOLDER}/{_hash(text)}-{_hash(shown)}.{ending}"
+                file = f"{_ARGUMENTS}{_hash(text)}-{_hash(shown)}.{ending}"
                 there = (self.folder / "artifacts" / file).is_file()
                 whole[name] = f"artifacts/{file}" if there else self._put(file, text)
                 args[name] = shown
