@@ -44,8 +44,8 @@ class Drafts(Protocol):
         """The tools, operations and phase files that differ from the system's."""
         ...
 
-    def fingerprint(self, prefix: str) -> str:
-        """The hash of all drafts with this prefix; "" if there are none."""
+    def used(self, tool: Tool | None) -> Mapping[str, str]:
+        """The fingerprints of the drafts that a child of this tool uses, which show that they were tried."""
         ...
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -139,26 +138,6 @@ class Tool:
         """
         return "" if self.skill else section(self.body, name)
 
-    def fingerprint(self) -> str:
-        """The hash of the names and bytes of its files, which detects changes since its test."""
-        whole = hashlib.sha256()
-        beside = self.path.parent.name in ("operations", "kernel")
-        program = self.program if self.scheme == "command" else None
-        paths = [self.path, *([program] if program else [])] if beside else files_in(self.path.parent)
-        for path in paths:
-            raw = path.read_bytes() if path.is_file() else b""
-            whole.update(f"{path.name}\0{len(raw)}\0".encode("utf-8", "surrogateescape") + raw)
-        return whole.hexdigest()[:16]
-
-    @property
-    def program(self) -> Path:
-        """The program of `run: "command: ./tool.py"`; raises `ConfigurationError` if it does not exist."""
-        program = (self.path.parent / self.run.removeprefix("command:").strip()).resolve()
-        beside = self.path.parent.resolve() in program.parents and "__pycache__" not in program.parts
-        if not (beside and program.is_file()):
-            raise ConfigurationError(f"{self.path}: run: there is no program {program.name} beside it")
-        return program
-
     def problem(self, args: Mapping[str, Any] | None, *, filled: bool = False) -> str:
         """What is wrong with the arguments; "" if nothing is.
 
@@ -268,12 +247,6 @@ def preamble(text: str) -> str:
     """The text between the title and the first heading below it."""
     hit = re.search(r"(?ms)^#[ \t]+[^\n]*\n(.*?)(?=^#+[ \t]|\Z)", text)
     return hit[1].strip() if hit else ""
-
-
-def files_in(folder: Path) -> list[Path]:
-    """The files of a tool's folder in a stable order, without bytecode caches."""
-    found = (path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
-    return sorted(found)
 
 
 def _short(text: str) -> str:

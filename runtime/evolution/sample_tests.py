@@ -25,12 +25,13 @@ from kernel.loop.run_context import Session
 from kernel.tools.operations import Result
 from kernel.tools.state_machine import Machine, MachineState, moved, refusal
 from kernel.tools.tool import Danger, Tool
-from runtime.evolution.drafts import written_by
+from runtime.evolution.drafts import Drafts, written_by
 from runtime.evolution.files import one_line
 from runtime.operations.running import Runner
 from runtime.sandbox.context import OperationContext
 from runtime.secrets.redaction import redact
 from runtime.text.searching import search
+from runtime.tool_files import fingerprint_of, program_of
 
 NOTE_CHARS = 400
 """Characters of a sample's output that are shown with its finding."""
@@ -124,7 +125,7 @@ def _calls(tool: Tool) -> list[dict[str, Any]]:
 
 def _runs(tool: Tool, place: Path) -> bool:
     """Whether this is the program of an operation, next to its markdown."""
-    return tool.scheme == "command" and _present(tool) and tool.program == place.resolve()
+    return tool.scheme == "command" and _present(tool) and program_of(tool) == place.resolve()
 
 
 def _programs(tool: Tool) -> list[Path]:
@@ -133,13 +134,13 @@ def _programs(tool: Tool) -> list[Path]:
         return []
     beside = () if tool.path.parent.name in ("operations", "kernel") else tool.path.parent.rglob("*")
     scripts = (path.resolve() for path in beside if path.suffix in (".py", ".sh") and path.is_file())
-    return sorted({tool.program, *scripts})
+    return sorted({program_of(tool), *scripts})
 
 
 def _present(tool: Tool) -> bool:
     """Whether the program of a tool is there; its sample says what is wrong if it is not."""
     try:
-        return bool(tool.program)
+        return bool(program_of(tool))
     except ConfigurationError:
         return False
 
@@ -278,7 +279,7 @@ async def shows(tool: Tool, text: str) -> tuple[bool, str]:
 
 async def _guided_trial(session: Session, unit: str, tool: Tool) -> Trial:
     """A guided draft is tried by a step of this run, as a child; its document is the evidence."""
-    fingerprint = tool.fingerprint()
+    fingerprint = fingerprint_of(tool)
     step_ = to_json({"tool": tool.name, "what": tool.sample["task"]})
     last = f"no step has tried it as it stands; give one: {step_}"
     for document, step in _steps(session):
@@ -300,7 +301,7 @@ async def _guided_trial(session: Session, unit: str, tool: Tool) -> Trial:
 def _phase_trial(session: Session, unit: str) -> Trial:
     """A phase file is tried by a child whose model reads it and that ends well; else a person decides."""
     drafts = session.run.drafts
-    assert drafts
+    assert isinstance(drafts, Drafts)
     fingerprint = drafts.fingerprint("phases/")
     phase = unit.removeprefix("phases/").partition(".")[0]
     idle = ""

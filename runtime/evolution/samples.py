@@ -30,6 +30,7 @@ from runtime.evolution.journal import MACHINE, PERSON, Entry, Journal
 from runtime.evolution.sample_tests import lay_out, not_left, sample_missing, shows, try_sample
 from runtime.operations.running import Runner
 from runtime.sandbox.context import OperationContext
+from runtime.tool_files import fingerprint_of
 from runtime.workspace.runs import RunResult
 from runtime.workspace.workspace import Workspace
 
@@ -89,11 +90,11 @@ class ToolRecords:
 
     def get(self, tool: Tool) -> Record:
         """The record of a tool with its present files."""
-        return self.all().get(tool.fingerprint(), Record(tool.name))
+        return self.all().get(fingerprint_of(tool), Record(tool.name))
 
     def put(self, tool: Tool, **changes: object) -> Record:
         """Change the record of a tool with its present files."""
-        key = tool.fingerprint()
+        key = fingerprint_of(tool)
         with self.journal.locked():
             records = self.all()
             record = replace(records.pop(key, Record(tool.name)), **changes)

@@ -22,6 +22,7 @@ from kernel.tools.tool import Tool
 from runtime import locks
 from runtime.sandbox.context import OperationContext
 from runtime.text.terminal import neutralise, printed
+from runtime.tool_files import program_of
 
 KEEP_CHARS = 10_000
 """Maximum characters of the JSON that a state machine's program keeps for its next call."""
@@ -119,7 +120,7 @@ async def _command(context: OperationContext, tool: Tool, args: Mapping[str, Any
 
 def command_of(tool: Tool) -> list[str]:
     """The command line of a tool's program."""
-    program = tool.program
+    program = program_of(tool)
     if interpreter := _INTERPRETERS.get(program.suffix):
         return [interpreter, str(program)]
     if not os.access(program, os.X_OK):

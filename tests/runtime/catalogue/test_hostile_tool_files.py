@@ -21,6 +21,7 @@ from runtime.evolution.sample_tests import try_sample
 from runtime.operations.running import caller
 from runtime.sandbox.context import OperationContext
 from runtime.sandbox.sandbox import Sandbox
+from runtime.tool_files import program_of
 
 HEAD = "---\ndescription: does its worst\n"
 
@@ -105,13 +106,13 @@ def test_program_outside_the_tool_folder_or_foreign_function_is_refused(tmp_path
         got = read(tmp_path, f"{HEAD}run: '{run}'\n---\n# Worst\n")
         assert isinstance(got, Tool)
         with pytest.raises(FractalError):
-            print(got.program if got.scheme == "command" else got.function)
+            print(program_of(got) if got.scheme == "command" else got.function)
     linked = tmp_path / "tools" / "worst" / "linked.sh"
     linked.symlink_to(tmp_path / "outside.sh")
     got = read(tmp_path, f"{HEAD}run: 'command: ./linked.sh'\n---\n# Worst\n")
     assert isinstance(got, Tool)
     with pytest.raises(FractalError, match="no program"):
-        print(got.program)
+        print(program_of(got))
 
 
 # ---- schemas of arguments ---------------------------------------------------------------------------------
