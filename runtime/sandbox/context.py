@@ -52,14 +52,6 @@ class Drafts(Protocol):
         """The path of a system file as the run sees it: the draft, if there is one."""
         ...
 
-    def units(self) -> list[str]:
-        """The tools, operations and phase files that differ from the system's."""
-        ...
-
-    def fingerprint(self, prefix: str) -> str:
-        """The hash of all drafts with this prefix; "" if there are none."""
-        ...
-
     def laid_out(self) -> AbstractContextManager[Layout]:
         """A copy of the system as the run sees it, for one command."""
         ...
