@@ -20,15 +20,15 @@ from kernel.errors import RunLocked as RunLocked
 from kernel.errors import StorageError as StorageError
 from kernel.errors import UsageError as UsageError
 from kernel.events import Event as Event
-from kernel.tools.operations import OperationContext as OperationContext
 from kernel.tools.operations import Result as Result
 from kernel.tools.operations import Touch as Touch
-from kernel.tools.operations import operation as operation
 from runtime.api.fractal import Fractal as Fractal
 from runtime.api.fractal import shipped_system as shipped_system
 from runtime.models.replay import Replay as Replay
 from runtime.models.scripted import Scripted as Scripted
 from runtime.reflexes.reflex import Reflex as Reflex
+from runtime.sandbox.context import OperationContext as OperationContext
+from runtime.sandbox.context import operation as operation
 from runtime.workspace.deciders import PROGRAM as PROGRAM
 from runtime.workspace.deciders import Decider as Decider
 from runtime.workspace.inbox import Person as Person

@@ -7,21 +7,19 @@ of them. A process that dies leaves at most temporary files, which `sweep` remov
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import re
 import secrets
 import stat
 import threading
-import time
 from collections.abc import Callable, Generator
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from glob import glob
 from io import BufferedReader
 from pathlib import Path
 
-from kernel.errors import ConfigurationError, DocumentError, OperationFailed, StorageError
+from kernel.errors import DocumentError, OperationFailed, StorageError
 
 FULL = tuple(map(os.strerror, (errno.ENOSPC, errno.EDQUOT)))
 """The system's messages for a full disk, which programs repeat."""
@@ -110,12 +108,6 @@ def put(
     return written
 
 
-def user_folder() -> Path:
-    """The folder of the user's own files (XDG)."""
-    base = os.environ.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
-    return Path(base) / "fractal"
-
-
 def create(path: Path, raw: bytes) -> None:
     """Write a new file, completely or not at all. Raises `FileExistsError`."""
     temporary = temporary_path(path)
@@ -127,18 +119,6 @@ def create(path: Path, raw: bytes) -> None:
     sync(path.parent)
 
 
-def made_once(path: Path, raw: Callable[[], bytes], most: int = 1_000_000) -> bytes:
-    """The bytes of a file that is made with `raw()` if there is none; whoever is first makes it.
-
-    Raises `OSError`, also if it has more than `most` bytes.
-    """
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with suppress(FileExistsError):
-            create(path, raw())
-    return read(path, most)
-
-
 def read(path: Path, most: int | None = None) -> bytes:
     """The bytes of an ordinary file; raises `OSError` if it has more than `most`."""
     with opened(path) as file:
@@ -146,22 +126,6 @@ def read(path: Path, most: int | None = None) -> bytes:
     if most is not None and len(raw) > most:
         raise OSError(errno.EFBIG, f"larger than {most:,} bytes", str(path))
     return raw
-
-
-def text_of(path: Path, most: int = 1_000_000) -> str:
-    """The text of a configuration file; raises `ConfigurationError` with file and line."""
-    return as_text(path, lambda: read(path, most))
-
-
-def as_text(path: Path, read: Callable[[], bytes]) -> str:
-    """What `read` returns of a file as text; raises `ConfigurationError` with file and line."""
-    try:
-        return read().decode("utf-8")
-    except OSError as error:
-        raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        line = error.object.count(b"\n", 0, error.start) + 1
-        raise ConfigurationError(f"{path}:{line}: not UTF-8 text; save the file as UTF-8") from None
 
 
 def matching(folder: Path, pattern: str) -> list[str]:
@@ -231,15 +195,6 @@ def remove(path: Path) -> None:
     path.unlink(missing_ok=True)
     if path.parent.is_dir():
         sync(path.parent)
-
-
-def set_executable(path: Path, executable: bool) -> None:
-    """Make a file executable for everyone who may read it, or for nobody; durably."""
-    mode = stat.S_IMODE(path.stat().st_mode)
-    wanted = mode | (mode & 0o444) >> 2 if executable else mode & ~0o111
-    if wanted != mode:
-        os.chmod(path, wanted)  # noqa: PTH101
-        sync(path)
 
 
 def cut(path: Path, size: int) -> tuple[int, int, int]:
@@ -375,42 +330,3 @@ def _write_all(handle: int, raw: bytes) -> None:
     view = memoryview(raw)
     while view:
         view = view[os.write(handle, view) :]
-
-
-# ---- locks between processes ----
-
-
-@contextmanager
-def lock(path: Path, patience: float, busy: Callable[[], Exception]) -> Generator[None]:
-    """Hold the lock on a file, which is created if missing. The lock ends with the process.
-
-    A folder can be locked as well, which creates no file. If another process holds the lock for more than
-    `patience` seconds, the exception that `busy` returns is raised.
-    """
-    end = time.monotonic() + patience
-    with lock_file(path, folder=path.is_dir()) as handle:
-        while not try_lock(handle):
-            if time.monotonic() > end:
-                raise busy()
-            time.sleep(0.01)
-        yield
-
-
-@contextmanager
-def lock_file(path: Path, *, folder: bool = False) -> Generator[int]:
-    """The descriptor of a lock file, created if missing, or of a folder; `try_lock` locks it."""
-    with ExitStack() as stack:
-        with writing_state(path):
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            flags = os.O_RDONLY if folder else os.O_RDWR | os.O_CREAT
-            handle = stack.enter_context(handle_of(path, flags))
-        yield handle
-
-
-def try_lock(handle: int) -> bool:
-    """Lock an open file; false if somebody else holds the lock."""
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

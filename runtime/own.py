@@ -55,11 +55,11 @@ def own_places(folder: Path) -> Mapping[Path, str]:
     `folder` itself is the only one where all of it counts.
     """
     environment = tuple(os.environ.get(name, "") for name in ("PATH", "FRACTAL_SYSTEM", *_LIBRARIES))
-    from kernel import disk  # takes time, and where nothing is started nobody asks
+    from runtime import user_files  # takes time, and where nothing is started nobody asks
 
     user = ""
     with suppress(RuntimeError):  # a user without a home
-        user = str(disk.user_folder())
+        user = str(user_files.user_folder())
     return _own_places(folder, tuple(sys.path), environment, _script(), user)
 
 
@@ -214,9 +214,9 @@ def runs_write_in(folder: Path) -> None:
 def stand_guard() -> None:
     """From now on Fractal's own imports skip what runs write: here, and in every workspace on `sys.path`."""
     if _written or any(_runs_write(each) for entry in sys.path for each in _around(entry)):
-        from kernel import disk  # the guard needs it, and must not import while it looks
+        from runtime import user_files  # the guard needs it, and must not import while it looks
 
-        del disk
+        del user_files
     if PathFinder in sys.meta_path:
         sys.meta_path[sys.meta_path.index(PathFinder)] = _Guard
     elif _Guard not in sys.meta_path:

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from kernel import disk
 from kernel.errors import ConfigurationError
+from runtime import user_files
 
 CACHE = "__pycache__"
 """Folders in which Python keeps what it has compiled: nothing is read from these."""
@@ -118,7 +119,7 @@ def read(path: Path, most: int | None = None) -> bytes:
 
 def text_of(path: Path) -> str:
     """The text of an instruction file; raises `ConfigurationError` with file and line."""
-    return disk.as_text(path, lambda: read(path, 1_000_000))
+    return user_files.as_text(path, lambda: read(path, 1_000_000))
 
 
 def changed(path: Path) -> str:

@@ -25,12 +25,13 @@ from kernel.asking.messages import prompt_text
 from kernel.asking.responder import Ask, Ladder
 from kernel.errors import ConfigurationError, FractalError
 from kernel.events import Event
-from kernel.tools.operations import OperationContext
 from kernel.tools.tool import Tool
 from runtime.api.fractal import Fractal
 from runtime.evolution.sample_tests import try_sample
 from runtime.models.scripted import Scripted
+from runtime.operations.running import caller
 from runtime.safety.rules import merged_rules
+from runtime.sandbox.context import OperationContext
 from runtime.sandbox.sandbox import Sandbox
 
 WRITE = {"tool": "write", "args": {"path": "a.txt", "content": "x"}}
@@ -230,7 +231,7 @@ def test_sample_with_impossible_paths_fails(tmp_path: Path) -> None:
     for path in ("a\0b", "x" * 5_000, "."):
         tool = Tool("t", tmp_path / "t.md", "d", run="command: ./t.sh", sample={"files": {path: "x"}})
         context = OperationContext(tmp_path, Sandbox("off"))
-        passed, why = asyncio.run(try_sample(tool, context, {}))
+        passed, why = asyncio.run(try_sample(tool, context, caller()))
         assert not passed
         assert "sample: " in why
 

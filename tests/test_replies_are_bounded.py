@@ -173,7 +173,7 @@ def model(url):
 
 def fetch(url):
     from pathlib import Path
-    from kernel.tools.operations import OperationContext
+    from runtime.sandbox.context import OperationContext
     from runtime.operations.web import ask as get, url as parsed
     from runtime.operations.walking import Deadline
     where = parsed(url)

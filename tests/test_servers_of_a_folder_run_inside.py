@@ -20,9 +20,9 @@ from in_process import in_process
 from playing import NO_SANDBOX, boxed, put
 
 from kernel.errors import FractalError, OperationFailed
-from kernel.tools.operations import OperationContext
 from runtime.api.fractal import Fractal
 from runtime.mcp.client.servers import Servers
+from runtime.sandbox.context import OperationContext
 from runtime.sandbox.sandbox import Sandbox
 from runtime.workspace.trust import place as allowed_items
 

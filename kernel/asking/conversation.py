@@ -361,7 +361,7 @@ def _own_guidance(document: Document, sources: Sources) -> str:
         where = f"tools/{tool.path.parent.name}/{tool.path.name}"
         return _titled(f"About {tool.name}", cut(tool.body.strip(), limit, where, head=0.7))
     text = cut(tool.body.strip(), limit, str(tool.path.absolute()), head=0.7)
-    return _titled(f"Guidance from the skill {tool.name}", f"{tool.beside}\n{fenced(text)}")
+    return _titled(f"Guidance from the skill {tool.name}", f"{tool.resources()}\n{fenced(text)}")
 
 
 def guidance_of(tool: Tool, catalogue: Catalogue) -> str:
@@ -377,7 +377,7 @@ def guidance_of(tool: Tool, catalogue: Catalogue) -> str:
     reached = [found for name in named if name not in HANDS and (found := catalogue.tools.get(name))]
     lines = [f"- {each.line}" for each in reached if not each.guided]
     calls = "\n".join(["By `use`:", *lines]) if lines else ""
-    return "\n\n".join(filter(None, [head, tool.beside, tool.body.strip(), calls]))
+    return "\n\n".join(filter(None, [head, tool.resources(), tool.body.strip(), calls]))
 
 
 def said_in(document: Document) -> list[Note]:

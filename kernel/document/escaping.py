@@ -127,11 +127,6 @@ def ticked(text: str) -> str:
     return f"{tick}{text}{tick}"
 
 
-def amount(number: int, one: str, many: str = "") -> str:
-    """A number with its noun: "1 memory", "2,345 memories"."""
-    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
-
-
 def fingerprint(value: Any) -> str:
     """16 hex digits of the SHA-256 of a value's canonical JSON: equal values have equal fingerprints."""
     text = json.dumps(value, sort_keys=True, ensure_ascii=True, separators=(",", ":"), default=str)

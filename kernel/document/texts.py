@@ -1,4 +1,4 @@
-"""Prepares text for display: shows control characters, cuts long texts, shows one that comes in pieces."""
+"""Prepares text for display: cuts long texts, and shows one that comes in pieces."""
 
 from __future__ import annotations
 
@@ -11,44 +11,9 @@ HELD = 2_000
 """Characters that are held back from which it is looked less often whether they can be shown."""
 PIECE = 12
 """Characters of a reply that are shown at once while it is written."""
-_CONTROLS = {
-    **{code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in "\t\n\r"},
-    0x7F: "\u2421",
-    **{code: f"\\x{code:02x}" for code in range(0x80, 0xA0)},
-}
-_ESCAPES = re.compile(
-    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[PX^_][^\x1b]*\x1b\\|[ -/]*[0-~])"
-)
-"""What tells a terminal to colour text, to move the cursor, or to name its window."""
 _CUT = re.compile(r"\n\[… (\d{1,12}) characters cut(?:; whole in [^\n]{1,300})? …\]\n")
-_LONE_RETURN = re.compile(r"\r(?!\n)")
 _MARK = re.compile(r"\[(?:exit \d+|stopped after [^\]]*)\]")
 """The last line of a failed command's result."""
-
-
-def printed(text: str) -> str:
-    """What a terminal shows of a program's output in the end: no colours, of a progress bar its last state.
-
-    A carriage return before a line feed is kept.
-    """
-    if "\x1b" in text:
-        text = _ESCAPES.sub("", text)
-    return "\n".join(map(_last_state, text.split("\n"))) if "\r" in text else text
-
-
-def _last_state(line: str) -> str:
-    """The text that was written last over a line."""
-    kept = line.rstrip("\r")
-    return kept.rpartition("\r")[2] + line[len(kept) : len(kept) + 1]
-
-
-def neutralise(text: str) -> str:
-    """The text with control characters made visible: ESC becomes `␛`.
-
-    Tab, line feed, and a carriage return before a line feed are kept.
-    """
-    shown = text if text.isprintable() else text.translate(_CONTROLS)
-    return _LONE_RETURN.sub("\u240d", shown) if "\r" in shown else shown
 
 
 def cut(text: str, limit: int, where: str, *, head: float = 1 / 3) -> str:

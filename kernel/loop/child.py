@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -147,13 +148,8 @@ def tasks(session: Session) -> list[str]:
 def drafts_used(session: Session, step: Step) -> dict[str, Any]:
     """The evidence of which drafts of this run a child uses, which shows that they were tried."""
     drafts = session.run.drafts
-    if drafts is None or not drafts.units():
-        return {}
-    tool = session.catalogue.tools.get(step.tool)
-    by = {"tool": tool.fingerprint()} if tool and tool.draft else {}
-    if phases := drafts.fingerprint("phases/"):
-        by["phases"] = phases
-    return {"drafts": by} if by else {}
+    used: Mapping[str, str] = drafts.used(session.catalogue.tools.get(step.tool)) if drafts else {}
+    return {"drafts": dict(used)} if used else {}
 
 
 def ended_child(session: Session, step: Step, child: Document) -> Step:

@@ -31,6 +31,7 @@ class Engine:
 
     def __init__(self, run_context: RunContext) -> None:
         self.run_context = run_context
+        run_context.wake = self.wake
         self.root = root_id(run_context.id)
         self._pending: list[str] = []
         self._tasks: dict[str, asyncio.Task[Outcome | Waiting]] = {}

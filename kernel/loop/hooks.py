@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from kernel.asking.replies import parse_strictly
 from kernel.asking.responder import Ask
 from kernel.document.model import Document, Note, Step
-from kernel.tools.operations import OperationContext
+from kernel.tools.operations import Context
 from kernel.tools.tool import Danger, Tool
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class FolderChanges:
 class AtStart(Protocol):
     """Tries commands on copies of the folder: as it is now, and as it was at the start of a run."""
 
-    async def tried(self, run: str, finding: Finding, context: OperationContext) -> Finding:
+    async def tried(self, run: str, finding: Finding, context: Context) -> Finding:
         """The finding with what its command says there, as far as that can add to it.
 
         One of `run` is tried on the start with today's test files, others without them.
@@ -212,7 +212,7 @@ class Hooks:
     async def criterion(
         self,
         criterion: Mapping[str, Any],
-        context: OperationContext,
+        context: Context,
         result_of: Callable[[int], str | None],
         since: FolderChanges | None,
     ) -> tuple[bool | None, str]:
@@ -224,7 +224,7 @@ class Hooks:
         return None, "yours to judge"
 
     async def held(
-        self, criterion: Mapping[str, Any], context: OperationContext, since: FolderChanges | None
+        self, criterion: Mapping[str, Any], context: Context, since: FolderChanges | None
     ) -> bool | None:
         """Whether a criterion held at the start, before these changes; None if that is not known."""
         return None

@@ -24,8 +24,7 @@ from kernel.document.texts import cut
 from kernel.errors import DocumentError, FractalError, OperationFailed, raised_as
 from kernel.loop.approval import call_text, large_named, withdrawn
 from kernel.loop.run_context import Session, skills_of
-from kernel.tools.operations import OperationContext, Result, Touch, file_hash
-from kernel.tools.running import carry_out
+from kernel.tools.operations import Context, Result, Touch, file_hash
 from kernel.tools.state_machine import description, machine_state, moved
 from kernel.tools.tool import Tool
 
@@ -49,7 +48,7 @@ def prepare(session: Session, step: Step, tool: Tool) -> Step:
     return replace(step, evidence={**step.evidence, "touched": files}) if files else step
 
 
-def context_of(session: Session, tool: Tool, step: Step) -> OperationContext:
+def context_of(session: Session, tool: Tool, step: Step) -> Context:
     """The context of a call: that of the run, plus the data kept by its state machine.
 
     Files too large for a snapshot are protected, except those that an approved call names.
@@ -105,7 +104,7 @@ async def operate(
             session.emit("step_started", step=step.n, tool=tool.name, args=redacted(step.args or {}, redact))
         context = replace(context_of(session, tool, step), results=results or {})
         try:
-            result = await carry_out(context, tool, dict(step.args or {}), session.run.runners)
+            result = await session.run.call(context, tool, dict(step.args or {}))
         except asyncio.CancelledError:
             if listed and "tree_before" in step.evidence:
                 session.put(await with_changes(session, step))

@@ -29,9 +29,8 @@ from kernel.loop.budget import (
 from kernel.loop.clock import Clock
 from kernel.loop.hooks import Hooks, Inbox, Snapshots
 from kernel.store.call_log import ReplyLog
-from kernel.store.files import Store
-from kernel.tools.operations import Drafts, OperationContext, Sandbox
-from kernel.tools.running import Runner
+from kernel.store.files import FileStore
+from kernel.tools.operations import Call, Context, Drafts, Result, Sandbox
 from kernel.tools.tool import Catalogue, Tool
 
 
@@ -66,13 +65,17 @@ class Policy:
         return self.assume.get(f"{loop_id}:{n}") or self.assume.get("", "")
 
 
+async def _no_call(context: Context, tool: Tool, args: Mapping[str, Any]) -> Result:
+    return Result(f"nothing here can run {tool.name}", ok=False)
+
+
 @dataclass
 class RunContext:
     """What the loops of one run share in one process."""
 
     id: str
     folder: Path  # which operations work on
-    store: Store
+    store: FileStore
     log: ReplyLog
     catalogue: Catalogue
     ladder: Ladder
@@ -88,13 +91,15 @@ class RunContext:
     places: tuple[Path, ...] = ()  # readable folders elsewhere: the git directory of a worktree
     approved_kinds: list[Mapping[str, Any]] = field(default_factory=list[Mapping[str, Any]])
     """The kinds that a person has approved for the rest of the run, as the root's META has them."""
-    runners: Mapping[str, Runner] = field(default_factory=dict[str, Runner])  # by the scheme of `run:`
+    call: Call = _no_call
+    contexts: Callable[[RunContext, Tool | None, Iterable[str]], Context] = lambda run, tool, skills: None
     hooks: Hooks = field(default_factory=Hooks)
     listener: Listener = silent
     clock: Clock = field(default_factory=Clock)
     inbox: Inbox = field(default_factory=Inbox)  # of the messages to the run
     limit: Amount = UNLIMITED  # of the whole run, from its root's document
     deadline: str = ""
+    wake: Callable[[str], None] = lambda loop_id: None  # the engine's: this loop may be able to continue
     stopping: str = ""  # interrupted, exhausted or cancelled, while the run is being stopped
 
     def warn(self, message: str, loop_id: str = "") -> None:
@@ -105,23 +110,9 @@ class RunContext:
         """A path relative to the folder, as in documents, so that a run can be copied elsewhere."""
         return os.path.relpath(path, self.folder.resolve())
 
-    def context(self, tool: Tool | None, skills: Iterable[str] = ()) -> OperationContext:
+    def context(self, tool: Tool | None, skills: Iterable[str] = ()) -> Context:
         """The context of an operation or (without a tool) a criterion, with readable folders of `skills`."""
-        found = self.catalogue.places(skills)
-        places = (*found, *self.places)
-        return OperationContext(
-            self.folder,
-            self.sandbox,
-            self.policy.settings,
-            tool.timeout if tool else 60.0,
-            (*self.protected, *(place for place in places if self.folder.resolve() in place.parents)),
-            tool.effects if tool else (),
-            self.policy.network,
-            places,
-            self.drafts,
-            self.private,
-            skills=found,
-        )
+        return self.contexts(self, tool, skills)
 
 
 class Session:
@@ -238,7 +229,7 @@ class Session:
         self._entries.clear()
         self._written = self.doc
         for loop_id in wake:
-            self.run.store.wake(loop_id)
+            self.run.wake(loop_id)
 
     def spent_by(self, loop_id: str) -> Amount:
         """The spending of a loop and its descendants."""

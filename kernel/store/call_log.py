@@ -42,7 +42,6 @@ class Totals:
     overrun_tokens: int = 0
     overrun_usd: float = 0.0
     lifeforce: float = 0.0
-    overrun_lifeforce: float = 0.0
 
     def __add__(self, other: Totals) -> Totals:
         return Totals(*map(total, vars(self).values(), vars(other).values()))
@@ -78,21 +77,18 @@ def places(loop_id: str) -> list[str]:
 
 def charge(used: Usage, reserved: Usage) -> Totals:
     """The cost of one call, with its overrun over the reservation."""
-
-    usd = used.usd or 0.0
-    tokens = max(0, used.prompt_tokens - reserved.prompt_tokens)
-    tokens += max(0, used.completion_tokens - reserved.completion_tokens)
+    names = ("calls", "prompt_tokens", "completion_tokens", "usd")
+    over = {name: max(0, (getattr(used, name) or 0) - (getattr(reserved, name) or 0)) for name in names}
     return Totals(
         used.calls,
         used.prompt_tokens,
         used.completion_tokens,
-        usd,
-        int(used.usd is None),
-        max(0, used.calls - reserved.calls),
-        tokens,
-        max(0.0, usd - (reserved.usd or 0.0)),
-        used.lifeforce,
-        max(0.0, used.lifeforce - reserved.lifeforce),
+        used.usd or 0.0,
+        unpriced=int(used.usd is None),
+        overrun_calls=over["calls"],
+        overrun_tokens=over["prompt_tokens"] + over["completion_tokens"],
+        overrun_usd=float(over["usd"]),
+        lifeforce=used.lifeforce,
     )
 
 

@@ -1,4 +1,4 @@
-"""The store of documents: the protocol `Store`, and `FileStore` with one writer and durable writes."""
+"""The store of a run's documents: `FileStore`, with one writer and durable writes."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from kernel import disk
 from kernel.document.escaping import to_json
@@ -19,17 +18,14 @@ from kernel.document.frontmatter import peek
 from kernel.document.markdown import PART_NAME, render, render_steps
 from kernel.document.model import ENDED, Document, Note, Section, Step
 from kernel.document.parser import committed, parse
-from kernel.document.redaction import OfRun, redacted, secrets
+from kernel.document.redaction import redacted, secrets
 from kernel.document.texts import cut
 from kernel.errors import DocumentError, ForeignEdit
 
 SHOWN = 4_000
 """Maximum characters of an argument in a document. Source: kernel.md, "The state document"."""
-ARGUMENTS_FOLDER = "args"
-"""The folder of whole arguments in `artifacts/`."""
-
-
-_ARGUMENTS = f"artifacts/{ARGUMENTS_FOLDER}"
+_ARGUMENTS = "args/"
+"""Where whole arguments are in `artifacts/`."""
 
 
 def _with_steps(document: Document, change: Callable[[Step], Step]) -> Document:
@@ -60,14 +56,12 @@ def _with_texts(document: Document, change: Callable[[str], str], *, results: bo
         for number, section in document.sections.items()
     }
     waiting, rungs = document.meta.waiting, document.meta.rungs
-    if any(each.get("passed") for each in rungs):  # the error may repeat what a model wrote
-        passed = ({**each, "passed": change(str(each.get("passed", "")))} for each in rungs)
-        document = document.having(
-            rungs=tuple(new if new["passed"] else old for new, old in zip(passed, rungs, strict=True))
-        )
     if waiting and waiting.get("for") != "approval":
-        document = document.having(waiting=redacted(waiting, change))
-    return replace(document, sections=sections)
+        waiting = redacted(waiting, change)
+    rungs = (  # an error may repeat what a model wrote
+        {**each, "passed": change(str(each["passed"]))} if each.get("passed") else each for each in rungs
+    )
+    return replace(document.having(waiting=waiting, rungs=tuple(rungs)), sections=sections)
 
 
 def _with_step_texts(step: Step, change: Callable[[str], str], *, results: bool = True) -> Step:
@@ -92,77 +86,7 @@ def missing(step: Step) -> str:
 
 EDITABLE = ENDED | {"waiting", "interrupted"}
 """Statuses in which people may edit a document: a copy is kept to detect their changes."""
-SAVED_WITHIN = 0.1
-"""Seconds between the time in a document and that of its file, if nobody has edited it."""
 CHANGED = "modified or removed externally; kept the external version"
-
-
-class Store(Protocol):
-    """What the loop needs from a store of documents."""
-
-    def sweep(self) -> None:
-        """Remove the temporary files of a dead process. Only the run's writer may call this."""
-        ...
-
-    def load(self, loop_id: str) -> Document:
-        """The document as committed; raises `DocumentError`."""
-        ...
-
-    def left(self, loop_id: str) -> Document | None:
-        """The document as the run last saved it; None without a copy of that version."""
-        ...
-
-    def edited(self, loop_id: str, since: float = 0.0) -> float:
-        """When the file was written after the document in it was saved, in seconds since 1970; 0.0: never.
-
-        What was written before `since` does not count.
-        """
-        ...
-
-    def save(self, document: Document) -> None:
-        """Write the whole document, atomically; it is durable afterwards."""
-        ...
-
-    def append(self, document: Document, steps: Sequence[Step]) -> None:
-        """Append entries to §3, which are durable afterwards; `document` is the state before."""
-        ...
-
-    def wake(self, loop_id: str) -> None:
-        """Hint that this loop may be able to continue."""
-        ...
-
-    def exists(self, loop_id: str) -> bool:
-        """Whether the loop has a document."""
-        ...
-
-    def ended(self, loop_id: str) -> Document | None:
-        """The document if its loop has ended."""
-        ...
-
-    def list(self) -> list[str]:
-        """The ids of all loops of the run, parents before children."""
-        ...
-
-    def unfinished(self) -> list[str]:
-        """The ids of the loops that have not ended, parents before children."""
-        ...
-
-    def retire(self, loop_id: str) -> None:
-        """Put a document aside, so that another one can take its place."""
-        ...
-
-    @property
-    def exact(self) -> OfRun:
-        """The secrets of the run, which are hidden in its files."""
-        ...
-
-    def shelve(self, name: str, text: str) -> str:
-        """Store a large text beside the documents; returns its path relative to them."""
-        ...
-
-    def unshelve(self, path: str) -> str:
-        """The text that `shelve` stored."""
-        ...
 
 
 @dataclass
@@ -179,11 +103,8 @@ class _Known:
 class FileStore:
     """The documents of one run in its folder."""
 
-    def __init__(
-        self, folder: Path, wake: Callable[[str], None] = lambda _: None, *, fsync: bool = True
-    ) -> None:
+    def __init__(self, folder: Path, *, fsync: bool = True) -> None:
         self.folder = folder
-        self._wake = wake
         self._fsync = fsync
         self._known: dict[str, _Known] = {}
         self.exact = secrets().of_run(folder)
@@ -204,16 +125,6 @@ class FileStore:
             return None
         document = self._parsed(loop_id, raw, self._left(loop_id), exact=True)
         return document if str(document.meta.rev) == peek(self.path(loop_id), "rev") else None
-
-    def edited(self, loop_id: str, since: float = 0.0) -> float:
-        """When the file was written after the document in it was saved, in seconds since 1970; 0.0: never."""
-        path = self.path(loop_id)
-        with suppress(OSError, ValueError):
-            time = path.stat().st_mtime
-            if time > since + SAVED_WITHIN:  # else its head need not be read
-                saved = datetime.fromisoformat(peek(path, "updated")).timestamp()
-                return time if time > saved + SAVED_WITHIN else 0.0
-        return 0.0
 
     def _left(self, loop_id: str) -> Path:
         return self.folder / "artifacts" / "left" / f"{loop_id}.md.gz"
@@ -269,8 +180,7 @@ class FileStore:
         known = self._known.get(loop_id)
         if known:
             return known.ended
-        path = self.path(loop_id)
-        document = self._parsed(loop_id, _read(path), path, exact=True)
+        document = self.exactly(loop_id)
         return document if document.ended else None
 
     def peek(self, loop_id: str) -> Document:
@@ -283,24 +193,18 @@ class FileStore:
         return self._parsed(loop_id, _read(self.path(loop_id)), self.path(loop_id), exact=True)
 
     def _parsed(self, loop_id: str, raw: bytes, path: Path, *, exact: bool = False) -> Document:
-        document = self._whole(raw, path)
+        document = _with_steps(parse(raw, str(path)), lambda step: self._complete(step, str(path)))
         if exact:
             document = _with_texts(document, self.exact.reveal, results=False)
-        if document.meta.id != loop_id:
-            raise DocumentError(
-                f"its id is {document.meta.id!r}; put {loop_id} back", str(self.path(loop_id))
-            )
-        if document.meta.run not in loop_id.split("-"):
-            raise DocumentError(
-                f"{loop_id} is no loop of the run {document.meta.run!r}", str(self.path(loop_id))
-            )
+        meta, where = document.meta, str(self.path(loop_id))
+        if meta.id != loop_id:
+            raise DocumentError(f"its id is {meta.id!r}; put {loop_id} back", where)
+        if meta.run not in loop_id.split("-"):
+            raise DocumentError(f"{loop_id} is no loop of the run {meta.run!r}", where)
         return document
 
-    def _whole(self, raw: bytes, path: Path) -> Document:
-        """The document with whole arguments. If a file is missing, the excerpt and its link stay."""
-        return _with_steps(parse(raw, str(path)), lambda step: self._complete(step, str(path)))
-
     def _complete(self, step: Step, where: str) -> Step:
+        """The step with whole arguments. If a file is missing, the excerpt and its link stay."""
         args, gone = dict(step.args or {}), dict[str, str]()
         for name, path in step.whole.items():
             if not path.removesuffix(".json").removesuffix(".txt").endswith(f"-{_hash(args[name])}"):
@@ -311,7 +215,7 @@ class FileStore:
                 )
             try:
                 text = self.unshelve(path)
-                if step.ended and not path.startswith(f"{_ARGUMENTS}/{_hash(text)}-"):
+                if step.ended and not path.startswith(f"artifacts/{_ARGUMENTS}{_hash(text)}-"):
                     continue  # edited since: §3 records another call than the one that is planned now
                 args[name] = json.loads(text) if path.endswith(".json") else text
             except DocumentError:
@@ -330,15 +234,11 @@ class FileStore:
             shown = cut(text, SHOWN, "")
             if shown != text:
                 ending = "txt" if isinstance(value, str) else "json"
-                file = f"{ARGUMENTS_FOLDER}/{_hash(text)}-{_hash(shown)}.{ending}"
+                file = f"{_ARGUMENTS}{_hash(text)}-{_hash(shown)}.{ending}"
                 there = (self.folder / "artifacts" / file).is_file()
                 whole[name] = f"artifacts/{file}" if there else self._put(file, text)
                 args[name] = shown
         return replace(step, args=args, whole=whole) if whole else step
-
-    def wake(self, loop_id: str) -> None:
-        """Hint that this loop may be able to continue."""
-        self._wake(loop_id)
 
     def shelve(self, name: str, text: str) -> str:
         """Store a large text, its secrets hidden, in `artifacts/` by this name; returns its relative path."""

@@ -1,58 +1,24 @@
-"""The interface of operations written in code: their context, their result, and the paths they may use.
+"""The interface of operations written in code: their result, and the files that they are about to change.
 
 An operation is a function `act(ctx, **arguments) -> Result | str`, named by `run: "python: module:function"`
-in its markdown. A synchronous one runs in a thread. It does not know the loop.
+in its markdown. It does not know the loop. Its attribute `prepare(ctx, **arguments)` returns the files that
+it is about to change: the kernel records their hashes before the effect starts, so that a resumed run can
+check whether the step happened. A call that returns none changes nothing, unless `folders` is true.
+`settle(ctx, **arguments)` is called before that check, to clean up after a crash.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kernel import disk
-from kernel.document.texts import neutralise, printed
-from kernel.errors import OperationFailed
 
-PROTECTED = (".git", ".fractal", "fractal.yaml", ".mcp.json")
-"""Names in the folder (`.git` at any depth) that no operation may write. Source: kernel.md."""
-GRACE = 1.0
-"""Seconds between SIGTERM and SIGKILL of a command."""
-ALIAS = (".fractal", "system")
-"""The path of the system in every folder, wherever the workspace stores it."""
-LONGEST_PATH = 4_096
-"""Characters. No system accepts more, and resolving a path of megabytes takes minutes."""
-
-
-@dataclass(frozen=True)
-class CommandResult:
-    """The result of a command: exit code (128 + signal if killed), and its output and errors in order."""
-
-    exit: int
-    output: str
-    timed_out: bool
-    cut: bool
-    mode: str
-    seconds: float
-
-    @property
-    def shown(self) -> str:
-        """The output as models and people read it: as a terminal shows it in the end, without colours."""
-        return neutralise(printed(self.output))
-
-    @property
-    def evidence(self) -> dict[str, Any]:
-        """The evidence of a step that ran the command."""
-        return {"exit": self.exit, "mode": self.mode, "seconds": round(self.seconds, 3)}
-
-    def marked(self, text: str, limit: float, marks: Sequence[str] = ()) -> str:
-        """A text followed by these marks, and by one if the command failed or exceeded `limit` seconds."""
-        stopped = [f"stopped after {limit:g} s"] if self.timed_out else []
-        ended = [*marks, *stopped, *([f"exit {self.exit}"] if self.exit else [])]
-        return "\n".join([*([text] if text else []), *(f"[{mark}]" for mark in ended)])
+if TYPE_CHECKING:
+    from kernel.tools.tool import Tool
 
 
 class Sandbox(Protocol):
@@ -61,55 +27,8 @@ class Sandbox(Protocol):
     mode: str
     """`off` if commands are not isolated."""
 
-    def available(self) -> str | None:
-        """Why commands cannot run; None if they can."""
-        ...
-
-    async def run(
-        self,
-        command: Sequence[str] | str,
-        *,
-        folder: Path,
-        stdin: str | None = None,
-        timeout: float = 60,
-        env: Mapping[str, str] | None = None,
-        protected: Sequence[Path] = (),
-        visible: Sequence[Path] = (),
-        private: Sequence[Path] = (),
-        mounts: Mapping[Path, Path] | None = None,
-        results: Mapping[int, str] | None = None,
-        read_only: bool = False,
-        network: bool | None = None,
-        copy: Path | None = None,
-        lent: Sequence[Path] = (),
-        executed: Sequence[Path] = (),
-        output_chars: int = 1_000_000,
-    ) -> CommandResult:
-        """Run a program (a list) or a bash command (a string, with `pipefail`) in `folder`."""
-        ...
-
-    def why_not_written(self, target: Path, folder: Path) -> str:
-        """Why no run may change a path in `folder`, as Fractal itself runs from there; "" if it may."""
-        ...
-
-    def why_not_executed(self, folder: Path) -> str:
-        """What has changed in a folder of files to execute since a person allowed them; "" if nothing."""
-        ...
-
     def clear(self, folder: Path, protected: Sequence[Path]) -> None:
         """Remove what an interrupted command has left in `folder` (resolved)."""
-        ...
-
-
-class Layout(Protocol):
-    """A copy of the system as a run sees it, which a command may change."""
-
-    def mounts(self, folder: Path) -> Mapping[Path, Path]:
-        """The folders to mount for a command in `folder`."""
-        ...
-
-    def taken(self) -> tuple[list[str], list[str]]:
-        """The units that became drafts by the command's changes, and why other changes are refused."""
         ...
 
 
@@ -121,28 +40,12 @@ class Drafts(Protocol):
         """The folder of the drafts."""
         ...
 
-    def relative(self, path: Path, folder: Path) -> str | None:
-        """The name of a resolved path in the system, such as `tools/web/pattern.md`; None outside of it."""
-        ...
-
-    def writable(self, name: str) -> Path:
-        """The path of the draft of a system file; raises `OperationFailed`."""
-        ...
-
-    def readable(self, name: str) -> Path:
-        """The path of a system file as the run sees it: the draft, if there is one."""
-        ...
-
     def units(self) -> list[str]:
         """The tools, operations and phase files that differ from the system's."""
         ...
 
-    def fingerprint(self, prefix: str) -> str:
-        """The hash of all drafts with this prefix; "" if there are none."""
-        ...
-
-    def laid_out(self) -> AbstractContextManager[Layout]:
-        """A copy of the system as the run sees it, for one command."""
+    def used(self, tool: Tool | None) -> Mapping[str, str]:
+        """The fingerprints of the drafts that a child of this tool uses, which show that they were tried."""
         ...
 
 
@@ -164,151 +67,10 @@ class Result:
     keep: Mapping[str, Any] | None = None  # data for the next calls of a state machine; None: unchanged
 
 
-@dataclass(frozen=True)
-class OperationContext:
-    """What an operation may use."""
-
-    folder: Path
-    sandbox: Sandbox
-    settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    timeout: float = 60.0
-    protected: tuple[Path, ...] = ()  # absolute paths in addition to PROTECTED: the workspace's own
-    effects: tuple[str, ...] = ()
-    network: bool = False  # whether commands in the sandbox may use the network
-    places: tuple[Path, ...] = ()  # readable folders elsewhere: those of skills
-    drafts: Drafts | None = None  # takes changes of the system
-    private: tuple[Path, ...] = ()  # absolute paths that no operation and no command may read
-    kept: Mapping[str, Any] = field(default_factory=dict[str, Any])  # data of a state machine's calls
-    results: Mapping[int, str] = field(default_factory=dict[int, str])  # of the steps that a command names
-    skills: tuple[Path, ...] = ()  # the `places` that are skills
-
-    def readable(self, path: str) -> Path:
-        """The absolute path of `path` in the folder, a skill, or the system as the run sees it.
-
-        Raises `OperationFailed` for a path outside.
-        """
-        target = self._resolved(path)
-        if self.drafts and (name := self.drafts.relative(target, self.folder.resolve())):
-            return self.drafts.readable(name)
-        if any(place in target.parents for place in self.places):
-            return target
-        target = self._inside(path)
-        if self.withheld(target):
-            raise OperationFailed(f"{path}: this is the record of runs; operations may not read it")
-        return target
-
-    def withheld(self, target: Path) -> bool:
-        """Whether an absolute path is private. The run's folder may itself be in a private one."""
-        own = self.folder.resolve()
-        return any(
-            target == place or place in target.parents for place in self.private if place not in own.parents
-        )
-
-    def writable(self, path: str) -> Path:
-        """Like `readable`, but refuses protected paths, also through links. A system file becomes a draft."""
-        target = self._resolved(path)
-        if self.drafts and (name := self.drafts.relative(target, self.folder.resolve())):
-            return self.drafts.writable(name)
-        target = self._inside(path)
-        parts = target.relative_to(self.folder.resolve()).parts
-        if ".git" in parts or (parts and parts[0] in PROTECTED):
-            raise OperationFailed(f"{path}: this path is protected; operations may not change it")
-        for guarded in self.protected:
-            if target == guarded or guarded in target.parents or target in guarded.parents:
-                raise OperationFailed(f"{path}: this path is protected; operations may not change it")
-        if target == self.folder.resolve():
-            raise OperationFailed(f"{path or '.'}: this is the folder itself; name a file in it")
-        if why := self.sandbox.why_not_written(target, self.folder.resolve()):
-            raise OperationFailed(f"{path}: {why}")
-        return target
-
-    @property
-    def seconds(self) -> float:
-        """The time limit of a command, which ends before that of the step."""
-        return max(self.timeout - GRACE - 1, self.timeout / 2)
-
-    async def run(
-        self,
-        command: Sequence[str] | str,
-        *,
-        system: Layout | None = None,
-        own: tuple[Path, ...] = (),
-        **options: Any,
-    ) -> CommandResult:
-        """`Sandbox.run` in the folder with the limits of this context; `own`: a tool's folder, read-only."""
-        return await self.sandbox.run(
-            command,
-            folder=self.folder,
-            protected=(*self.protected, *own),
-            visible=(*own, *self.places),
-            private=self.private,
-            executed=(*own, *self.skills),
-            mounts=system.mounts(self.folder.resolve()) if system else None,
-            results=self.results,
-            **options,
-        )
-
-    def system(self, command: str) -> AbstractContextManager[Layout | None]:
-        """The system as the run sees it, for a command; None if the run has no drafts and none is named.
-
-        Without the sandbox a command sees the workspace's own files.
-        """
-        if self.drafts is None or self.sandbox.mode == "off":
-            return nullcontext()
-        named = ALIAS[-1] in command or self.drafts.folder.is_dir()
-        return self.drafts.laid_out() if named else nullcontext()
-
-    def shown(self, path: Path) -> str:
-        """A path for results: relative to the folder, with forward slashes."""
-        if self.drafts and (name := self.drafts.relative(path, self.folder.resolve())):
-            return "/".join((*ALIAS, name))
-        try:
-            return path.resolve().relative_to(self.folder.resolve()).as_posix()
-        except ValueError:
-            return str(path)
-
-    def _resolved(self, path: str) -> Path:
-        if "\0" in path:
-            raise OperationFailed("a path cannot contain the character NUL")
-        if len(path) > LONGEST_PATH:
-            raise OperationFailed(f"{path[:80]}…: a path has {LONGEST_PATH:,} characters at most")
-        try:
-            return (self.folder.resolve() / Path(path)).resolve()
-        except (OSError, RuntimeError, ValueError) as error:
-            raise OperationFailed(f"{path}: {error}") from None
-
-    def _inside(self, path: str) -> Path:
-        root = self.folder.resolve()
-        target = self._resolved(path)
-        if target != root and root not in target.parents:
-            raise OperationFailed(f"{path}: outside the folder {root}; only paths inside it can be used")
-        return target
-
-
-Prepare = Callable[..., tuple[Touch, ...]]
-Act = TypeVar("Act", bound=Callable[..., Any])
-
-
-def operation(
-    prepare: Prepare | None = None,
-    settle: Callable[..., None] | None = None,
-    *,
-    folders: bool = False,
-) -> Callable[[Act], Act]:
-    """Mark a function as an operation; `prepare(ctx, **arguments)` returns the files it is about to change.
-
-    The kernel records their hashes before the effect starts, so that a resumed run can check whether the step
-    happened. A call that returns none changes nothing, unless it also changes `folders`.
-    `settle(ctx, **arguments)` is called before that check, to clean up after a crash.
-    """
-
-    def mark(act: Act) -> Act:
-        act.prepare = prepare  # type: ignore[attr-defined]
-        act.settle = settle  # type: ignore[attr-defined]
-        act.folders = folders  # type: ignore[attr-defined]
-        return act
-
-    return mark
+Context = Any
+"""What an operation may use: a dataclass of the runtime, with at least `protected`, `kept` and `results`."""
+Call = Callable[[Context, "Tool", Mapping[str, Any]], Awaitable[Result]]
+"""Makes a call of a tool within its time limit. Any exception becomes a result that is not `ok`."""
 
 
 def file_hash(path: Path) -> str:

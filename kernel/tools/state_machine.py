@@ -26,14 +26,6 @@ class Machine:
         return tuple(self.moves.get(state, {}))
 
     @property
-    def unreachable(self) -> tuple[str, ...]:
-        """The states that no moves from the start lead to."""
-        reached = [self.start]
-        for state in reached:
-            reached += [each for each in self.moves.get(state, {}).values() if each not in reached]
-        return tuple(state for state in self.moves if state not in reached)
-
-    @property
     def actions(self) -> tuple[str, ...]:
         """All actions, in the order of the states."""
         return tuple(dict.fromkeys(action for ways in self.moves.values() for action in ways))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import importlib
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,16 +22,14 @@ DESCRIBED = 160
 """Maximum characters of a guided tool's description in the index; that of a skill may be much longer."""
 NAMED = 8
 """Maximum arguments in a signature; tools of MCP servers may have many."""
-_SHIPPED = ("kernel.", "runtime.")
-"""Packages whose code may run in the kernel's process."""
-_EARLIER = re.compile(r"kernel\.(?:operations|tools\.builtin)\.(?=bash:|read:|write:)")
-"""Where the builtin operations were; workspaces of earlier versions name them so."""
-_PACKAGE = __name__.removesuffix("kernel.tools.tool")
-"""The parent package of `kernel` and `runtime`: "" in a checkout, `fractal.` in an installed wheel."""
 
 
 def _no_check(name: str, value: Any) -> str:
     return ""
+
+
+def _no_code() -> Callable[..., Any]:
+    raise ConfigurationError("this tool is no function")
 
 
 @dataclass(frozen=True)
@@ -66,11 +62,11 @@ class Tool:
     oversight: bool = False  # a guided tool whose loop the rungs of oversight answer, with all tools
     skill: bool = False  # an Agent Skill, whose files are read on demand
     resources: Callable[[], str] = field(default=str, compare=False, repr=False)
-    """Lists the files of a skill; only the runtime sets it."""
+    """A line that lists the files of a skill, for reading or running on demand; "" for other tools."""
     check: Callable[[str, Any], str] = field(default=_no_check, compare=False, repr=False)
     """Returns what is wrong with the value of an argument."""
-    code: Callable[[], Callable[..., Any]] | None = field(default=None, compare=False, repr=False)
-    """Loads the function of a `plugin:`; only the runtime sets it, never a file."""
+    code: Callable[[], Callable[..., Any]] = field(default=_no_code, compare=False, repr=False)
+    """Loads the function that runs in this process; only the runtime sets it, never a file."""
 
     def repeatable(self, args: Mapping[str, Any]) -> bool:
         """Whether a call that may have happened can safely be made again."""
@@ -142,31 +138,6 @@ class Tool:
         """
         return "" if self.skill else section(self.body, name)
 
-    @property
-    def beside(self) -> str:
-        """A line that lists the files of a skill, for reading or running on demand; "" for other tools."""
-        return self.resources()
-
-    def fingerprint(self) -> str:
-        """The hash of the names and bytes of its files, which detects changes since its test."""
-        whole = hashlib.sha256()
-        beside = self.path.parent.name in ("operations", "kernel")
-        program = self.program if self.scheme == "command" else None
-        paths = [self.path, *([program] if program else [])] if beside else files_in(self.path.parent)
-        for path in paths:
-            raw = path.read_bytes() if path.is_file() else b""
-            whole.update(f"{path.name}\0{len(raw)}\0".encode("utf-8", "surrogateescape") + raw)
-        return whole.hexdigest()[:16]
-
-    @property
-    def program(self) -> Path:
-        """The program of `run: "command: ./tool.py"`; raises `ConfigurationError` if it does not exist."""
-        program = (self.path.parent / self.run.removeprefix("command:").strip()).resolve()
-        beside = self.path.parent.resolve() in program.parents and "__pycache__" not in program.parts
-        if not (beside and program.is_file()):
-            raise ConfigurationError(f"{self.path}: run: there is no program {program.name} beside it")
-        return program
-
     def problem(self, args: Mapping[str, Any] | None, *, filled: bool = False) -> str:
         """What is wrong with the arguments; "" if nothing is.
 
@@ -190,19 +161,8 @@ class Tool:
 
     @cached_property
     def function(self) -> Callable[..., Any]:
-        """The function behind `run: "python: module:function"`, or of a plugin."""
-        if self.code:
-            return self.code()
-        target = self.run.removeprefix("python:").strip()
-        module, _, name = _EARLIER.sub("runtime.operations.", target).partition(":")
-        if not self.run.startswith("python:") or not target.startswith(_SHIPPED):
-            raise ConfigurationError(
-                f"{self.path}: run: {self.run!r} is not a function that ships with Fractal"
-            )
-        try:
-            return getattr(importlib.import_module(_PACKAGE + module), name)
-        except (ImportError, AttributeError) as error:
-            raise ConfigurationError(f"{self.path}: run: {error}") from None
+        """The function that runs in this process, loaded when it is first used."""
+        return self.code()
 
 
 def _within(args: Mapping[str, Any], allowed: Mapping[str, Sequence[Any]]) -> bool:
@@ -210,23 +170,16 @@ def _within(args: Mapping[str, Any], allowed: Mapping[str, Sequence[Any]]) -> bo
     return all(name not in args or args[name] in values for name, values in allowed.items())
 
 
-Severity = Literal["danger", "serious"]
-
-
 @dataclass(frozen=True)
 class Danger:
     """A rule that matches a call, which requires approval; `--yes` never approves a `serious` one."""
 
     rule: str
-    severity: Severity
+    severity: Literal["danger", "serious"]
     why: str
 
     def __str__(self) -> str:
         return f"{self.severity}: {self.rule}. {self.why}"
-
-
-Guard = Callable[[Tool, Mapping[str, Any]], Sequence[Danger]]
-"""Returns the dangers of a call, before each call at every level. The rules are data of the runtime."""
 
 
 @dataclass(frozen=True)
@@ -294,12 +247,6 @@ def preamble(text: str) -> str:
     """The text between the title and the first heading below it."""
     hit = re.search(r"(?ms)^#[ \t]+[^\n]*\n(.*?)(?=^#+[ \t]|\Z)", text)
     return hit[1].strip() if hit else ""
-
-
-def files_in(folder: Path) -> list[Path]:
-    """The files of a tool's folder in a stable order, without bytecode caches."""
-    found = (path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
-    return sorted(found)
 
 
 def _short(text: str) -> str:

@@ -16,10 +16,10 @@ from datetime import UTC, datetime
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
-from kernel import disk
 from kernel.document.model import ENDED, Document
 from kernel.errors import FractalError, RunLocked, StorageError, explained
 from kernel.store.files import FileStore
+from runtime import locks
 from runtime.api.messaging import refuse_forgetful
 from runtime.nervous.messages import Message, OpenThread, thread_of
 from runtime.nervous.queue import ordered
@@ -94,10 +94,10 @@ class Beat:
     @contextmanager
     def _lease(self) -> Generator[Callable[[], bool]]:
         """Whether this process leads: it holds a lock with its name, which ends with the process."""
-        with disk.lock_file(self.fractal.workspace.state / "beat.lock") as handle:
+        with locks.lock_file(self.fractal.workspace.state / "beat.lock") as handle:
 
             def leads() -> bool:
-                if not disk.try_lock(handle):
+                if not locks.try_lock(handle):
                     leader = os.pread(handle, 300, 0).decode("utf-8", "replace").strip()
                     self.say(f"{leader or 'another process'} beats in this workspace")
                     return False

@@ -624,7 +624,7 @@ class Fractal(Reader):
     async def _driven_on(self, run_context: RunContext, folder: Path) -> RunResult:
         while True:
             engine = Engine(run_context)
-            run_context.store = FileStore(folder, engine.wake, fsync=self.config.fsync)
+            run_context.store = FileStore(folder, fsync=self.config.fsync)
             run_context.stopping = ""
             messaging.weigh(self, folder)
             result = self._result(run_context, folder, got := await engine.drive())

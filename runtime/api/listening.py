@@ -7,8 +7,8 @@ import socket
 from dataclasses import dataclass
 from pathlib import Path
 
-from kernel import disk
 from kernel.errors import ConfigurationError, UsageError
+from runtime import user_files
 from runtime.secrets.known import learn_secret, secret_of
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -40,7 +40,7 @@ def token(given: str | None, none: bool) -> Token:
     if text and none:
         where = "--token" if given else f"{VARIABLE} of the environment"
         raise UsageError(f"a token and none are asked for; leave out --no-token, or {where}")
-    place = None if text or none else disk.user_folder() / "token"
+    place = None if text or none else user_files.user_folder() / "token"
     text = _kept(place) if place else text
     learn_secret(VARIABLE, text)
     return Token(text, place)
@@ -49,7 +49,7 @@ def token(given: str | None, none: bool) -> Token:
 def _kept(place: Path) -> str:
     """The token in this file, which nobody but its owner may read."""
     try:
-        raw = disk.made_once(place, lambda: f"{secrets.token_urlsafe(32)}\n".encode())
+        raw = user_files.made_once(place, lambda: f"{secrets.token_urlsafe(32)}\n".encode())
         mode, text = place.stat().st_mode, raw.decode("ascii", "replace").strip()
     except OSError as error:
         raise ConfigurationError(

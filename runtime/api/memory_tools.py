@@ -10,9 +10,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from kernel.errors import OperationFailed
-from kernel.tools.operations import OperationContext, Result
-from kernel.tools.running import Runner
+from kernel.tools.operations import Result
 from kernel.tools.tool import Tool
+from runtime.operations.running import Runner
+from runtime.sandbox.context import OperationContext
 
 if TYPE_CHECKING:
     from kernel.loop.run_context import RunContext

@@ -17,7 +17,9 @@ from runtime.api.memory_tools import runner
 from runtime.api.run_hooks import RunHooks
 from runtime.evolution.drafts import Drafts
 from runtime.mcp.client.servers import Servers
+from runtime.operations.running import caller
 from runtime.safety.guard import Guard
+from runtime.sandbox.context import context_of
 from runtime.workspace.inbox import Inbox
 from runtime.workspace.worktrees import Worktree
 
@@ -67,8 +69,9 @@ def run_context_of(
         listener=fractal.listener,
         clock=Clock(earlier),
         inbox=Inbox(folder),
+        contexts=context_of,
     )
-    run_context.runners = {"mcp": servers.run, "memory": runner(fractal, run_context)}
+    run_context.call = caller(mcp=servers.run, memory=runner(fractal, run_context))
     move_to(fractal, run_context, workspace.folder)
     rest = bounds.seconds - earlier
     run_context.deadline = (datetime.now(UTC) + timedelta(seconds=max(rest, 0))).isoformat(timespec="seconds")

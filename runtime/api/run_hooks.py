@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from kernel import Hooks, OperationContext
+from kernel import Hooks
 from kernel.asking.responder import Ask
 from kernel.document.model import Document, Note, Step
 from kernel.loop.hooks import Check, FolderChanges, Proved, Trial
@@ -19,6 +19,7 @@ from runtime.models.micro.checks import CHECKS
 from runtime.proving.criteria import check_criterion, held_at_the_start
 from runtime.proving.proof import prove
 from runtime.safety.guard import Guard
+from runtime.sandbox.context import OperationContext
 from runtime.text.demand import demand
 from runtime.text.grounding import grounded
 from runtime.text.json_reader import read_reply

@@ -6,14 +6,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from kernel.tools.operations import OperationContext, Result
-from kernel.tools.running import Runner
+from kernel.tools.operations import Result
 from kernel.tools.tool import Tool
 from runtime.api.fractal import Fractal
 from runtime.api.memory_tools import runner
 from runtime.evolution.adoption import SampleTasks
 from runtime.evolution.samples import Play, Tested
 from runtime.models.ladder import build as build_ladder
+from runtime.operations.running import Runner
+from runtime.sandbox.context import OperationContext
 from runtime.workspace.runs import RunResult
 from runtime.workspace.workspace import DEFAULT
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kernel.document.model import Document
 from kernel.errors import FractalError, UsageError
-from kernel.store.files import FileStore, Store
+from kernel.store.files import FileStore
 from runtime.sandbox.snapshot import Snapshots
 from runtime.workspace import applying, forking
 from runtime.workspace.new_run import first_document
@@ -72,7 +72,7 @@ def discard(fractal: Fractal, run: str, force: bool) -> None:
         applying.discard(made.snapshots(fractal.workspace), store, documents)
 
 
-def counted(fractal: Fractal, store: Store, root: Document) -> Document:
+def counted(fractal: Fractal, store: FileStore, root: Document) -> Document:
     """The root of a run, with the present number of its changes to apply in META."""
     made = Worktree.owned(fractal.workspace, root)
     return applying.counted(made.snapshots(fractal.workspace), store, root) if made else root

@@ -12,6 +12,7 @@ from typing import Any
 from kernel import disk
 from kernel.errors import RunLocked, StorageError, UsageError
 from kernel.events import now
+from runtime import locks
 
 Line = Mapping[str, Any]
 
@@ -93,7 +94,7 @@ class BenchLog:
     def held(self) -> Generator[None]:
         """Alone with the log, and without a torn line. Raises `RunLocked`."""
         busy = RunLocked(f"the bench run {self.id} is at work in another process")
-        with disk.lock(self.path, 0.5, lambda: busy):
+        with locks.lock(self.path, 0.5, lambda: busy):
             text = self.path.read_bytes()
             if not text.endswith(b"\n"):
                 disk.cut(self.path, text.rfind(b"\n") + 1)

@@ -13,6 +13,7 @@ from typing import Any, cast
 from kernel import disk
 from kernel.errors import StorageError
 from kernel.events import now
+from runtime import locks
 from runtime.workspace.workspace import moment
 
 LOST = 30.0
@@ -77,7 +78,7 @@ class Queue:
         busy = StorageError(f"{self._jobs}: another process is writing; retry")
         self._jobs.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._runners.mkdir(mode=0o700, exist_ok=True)
-        with disk.lock(self._jobs / ".lock", 10, lambda: busy):
+        with locks.lock(self._jobs / ".lock", 10, lambda: busy):
             yield
 
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import httpx
 
-from kernel import disk
 from kernel.document.frontmatter import NAME
 from kernel.errors import FractalError, UsageError
+from runtime import locks
 from runtime.benchmarks.bench import Bench, machine
 from runtime.received import ACCEPTED, TooLarge, held
 from runtime.secrets.known import secret_of
@@ -30,7 +30,7 @@ def runner_lock(state: Path) -> AbstractContextManager[None]:
     Another one with the same id would be given the same job.
     """
     busy = FractalError("another runner works in this folder; give each one a folder and an --id of its own")
-    return disk.lock(state / "runner.lock", 0.5, lambda: busy)
+    return locks.lock(state / "runner.lock", 0.5, lambda: busy)
 
 
 def _machine() -> str:

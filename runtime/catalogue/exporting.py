@@ -9,8 +9,9 @@ from pathlib import Path
 
 from kernel import disk
 from kernel.errors import UsageError
-from kernel.tools.tool import Tool, files_in
+from kernel.tools.tool import Tool
 from runtime.catalogue.skills import LONGEST_DESCRIPTION, LONGEST_NAME, NAME
+from runtime.tool_files import files_in, program_of
 
 PHASES = "Work in four phases. Names of tools are those of Fractal: use your own that do the same."
 """What the body of a guided tool needs for an agent that knows neither."""
@@ -44,7 +45,7 @@ def export_tool(tool: Tool, to: Path) -> Path:
         raise UsageError(why)
     text = skill_text(tool.name, tool.description, _body(tool))
     if tool.path.parent.name in ("operations", "kernel"):  # its folder is that of all operations
-        beside = [tool.program] if tool.scheme == "command" else []
+        beside = [program_of(tool)] if tool.scheme == "command" else []
     else:
         own = tool.path.parent.resolve()  # a link may lead to what is not meant to be passed on
         beside = [
@@ -79,7 +80,7 @@ def _body(tool: Tool) -> str:
         title = "" if tool.body.lstrip().startswith("# ") else f"# {tool.name}\n\n"
         opening, heading, rest = f"{title}{tool.body}".partition("\n## ")
         return f"{opening.rstrip()}\n\n{PHASES}\n{heading}{rest}" if heading else opening
-    program = tool.program.relative_to(tool.path.parent.resolve())
+    program = program_of(tool).relative_to(tool.path.parent.resolve())
     schema = {"type": "object", "properties": dict(tool.args), "required": list(tool.required)}
     returns = f" It returns {tool.returns}." if tool.returns else ""
     lines = [

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
+from importlib import import_module
 from math import inf
 from pathlib import Path
 from typing import Any, cast
@@ -22,6 +23,12 @@ LARGEST = 1_000_000
 """Bytes of the markdown of one tool."""
 LONGEST = 86_400
 """Seconds that a call may take; the run's own limit holds all the same."""
+_SHIPPED = ("kernel.", "runtime.")
+"""Packages whose code may run in Fractal's process."""
+_EARLIER = re.compile(r"kernel\.(?:operations|tools\.builtin)\.(?=bash:|read:|write:)")
+"""Where the builtin operations were; workspaces of earlier versions name them so."""
+_PACKAGE = __name__.removesuffix("runtime.catalogue.pattern")
+"""The parent package of `kernel` and `runtime`: "" in a checkout, `fractal.` in an installed wheel."""
 _EFFECTS_OF_SKILLS = ("read", "write", "shell")
 """Effects of every skill: a SKILL.md does not declare them."""
 
@@ -186,6 +193,7 @@ def _tool(path: Path, meta: dict[str, Any], body: str) -> Tool:
     if wrong := [each for each in effects if each not in EFFECTS]:
         raise ValueError(f"effects: {', '.join(map(str, wrong))} is none of {', '.join(EFFECTS)}")
     states = machine(meta["states"], args) if meta.get("states") else None
+    run = str(meta.get("run") or "")
     return Tool(
         name,
         path,
@@ -209,5 +217,18 @@ def _tool(path: Path, meta: dict[str, Any], body: str) -> Tool:
         open=bool(meta.get("open")) and not meta.get("run"),
         oversight=bool(meta.get("oversight")) and not meta.get("run"),
         returns=str(meta.get("returns") or ""),
-        run=str(meta.get("run") or ""),
+        run=run,
+        code=partial(shipped_function, path, run),
     )
+
+
+def shipped_function(path: Path, run: str) -> Callable[..., Any]:
+    """The function behind `run: "python: module:function"` of a tool's file."""
+    target = run.removeprefix("python:").strip()
+    module, _, name = _EARLIER.sub("runtime.operations.", target).partition(":")
+    if not run.startswith("python:") or not target.startswith(_SHIPPED):
+        raise ConfigurationError(f"{path}: run: {run!r} is not a function that ships with Fractal")
+    try:
+        return getattr(import_module(_PACKAGE + module), name)
+    except (ImportError, AttributeError) as error:
+        raise ConfigurationError(f"{path}: run: {error}") from None

@@ -13,7 +13,6 @@ from typing import Any, cast
 import click
 
 from kernel.errors import FractalError, UsageError
-from kernel.tools.running import command_of
 from kernel.tools.tool import Tool
 from runtime.api.fractal import Fractal
 from runtime.api.sample_runs import memory_runner, player
@@ -41,6 +40,7 @@ from runtime.cli.output import (
 from runtime.cli.session import Session, allow, command, json_option, opened, opened_to_change
 from runtime.evolution import installing
 from runtime.evolution.samples import Tested
+from runtime.operations.running import caller, command_of
 from runtime.reflexes.reflex import Reflex
 from runtime.workspace.trust import digest_of
 
@@ -311,12 +311,12 @@ async def _test(fractal: Fractal, tools: list[Tool], *, quiet: bool = False) -> 
     if sys.stdin.isatty() and sys.stderr.isatty() and (items := fractal.to_allow()):
         allow(items)
     fractal.refuse_untrusted()
-    workshop, runners = fractal.workshop, {"memory": memory_runner()}
+    workshop, calls = fractal.workshop, caller(memory=memory_runner())
     results: list[Tested] = []
     for tool in tools:
         play = player(fractal) if tool.guided and fractal.has_model else None
         context = workshop.context(tool)
-        results.append(await workshop.records.test(tool, workshop.workspace, context, play, runners))
+        results.append(await workshop.records.test(tool, workshop.workspace, context, play, calls))
         if not quiet:
             _say(results[-1])
     return results

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from kernel.errors import UsageError
 from kernel.events import now
-from kernel.tools.operations import OperationContext
 from kernel.tools.tool import Fault, Tool
 from runtime.catalogue.catalogue import Catalogue
 from runtime.evolution.files import TOOL_FILE, File, mark_of, tool_at
@@ -23,6 +22,8 @@ from runtime.evolution.proposals import Proposal, Proposals
 from runtime.evolution.sample_tests import sample_missing, try_sample
 from runtime.evolution.samples import Play, Tested, play_sample
 from runtime.evolution.trials import Compared, Kind, Pair, Trial, Trials
+from runtime.operations.running import caller
+from runtime.sandbox.context import OperationContext
 from runtime.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -154,7 +155,7 @@ class Adoption:
         for tool in (each for each in self._tools() if each.scheme == "command"):
             passed, note = False, sample_missing(tool)
             if not note:
-                passed, note = await try_sample(tool, self.context(tool), {})
+                passed, note = await try_sample(tool, self.context(tool), caller())
             tested.append(Tested(tool.name, passed, note))
             self.samples.on_tested(tested[-1], "its own sample")
         if bad := next((each for each in tested if not each.passed), None):

@@ -13,12 +13,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from kernel import disk
+from kernel import Tool, disk
 from kernel.document.escaping import fingerprint
 from kernel.document.model import Step
 from kernel.errors import OperationFailed
-from kernel.tools.operations import ALIAS
 from runtime.evolution.files import files, mark_of, unit_files, unit_of
+from runtime.sandbox.context import ALIAS
+from runtime.tool_files import fingerprint_of
 
 PERSONS = ("dangers.md",)
 """What only a person changes: no run may loosen what holds it."""
@@ -88,6 +89,14 @@ class Drafts:
                     target.parent.mkdir(parents=True, exist_ok=True)
                     shutil.copy(path, target)
             yield Layout(self, folder, _contents(folder))
+
+    def used(self, tool: Tool | None) -> dict[str, str]:
+        """The fingerprints of the drafts that a child of this tool uses, which show that they were tried."""
+        if not self.units():
+            return {}
+        own = {"tool": fingerprint_of(tool)} if tool and tool.draft else {}
+        phases = self.fingerprint("phases/")
+        return own | ({"phases": phases} if phases else {})
 
     def fingerprint(self, prefix: str) -> str:
         """The hash of all drafts whose names begin so; "" if there are none."""

@@ -12,6 +12,7 @@ from runtime.catalogue.catalogue import Catalogue
 from runtime.evolution.files import File, files, read, tool_at, unit_files, unit_of, with_field
 from runtime.evolution.journal import PERSON, Entry, Journal
 from runtime.evolution.samples import ToolRecords
+from runtime.tool_files import program_of
 
 MOST_BYTES = 50_000_000
 """Of one tool with all its files."""
@@ -101,7 +102,7 @@ def _tool(folder: Path, pattern: Path) -> Package:
     if tool.scheme not in ("", "command"):
         raise UsageError(f"{pattern}: run: {tool.run!r}: a tool that is added is guidance or command:")
     if tool.scheme == "command":
-        _ = tool.program  # raises if it is missing
+        _ = program_of(tool)  # raises if it is missing
     names = {path.relative_to(folder).as_posix(): path for path in files(folder)}
     return Package(f"tools/{tool.name}", tool, _contents(folder, f"tools/{tool.name}", names))
 
@@ -112,7 +113,7 @@ def _operation(path: Path) -> Package:
         raise UsageError(f"{path}: name: is missing")
     if tool.scheme != "command":
         raise UsageError(f'{path}: an operation of your own needs run: "command: ./program"')
-    names = {path.name: path, tool.program.name: tool.program}
+    names = {path.name: path, program_of(tool).name: program_of(tool)}
     return Package(f"operations/{path.name}", tool, _contents(path.parent, "operations", names))
 
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import difflib
 import json
+import os
+import stat
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
@@ -19,6 +21,7 @@ from typing import Any
 from kernel import disk
 from kernel.errors import ConfigurationError, FractalError, RunLocked, UsageError
 from kernel.events import now
+from runtime import locks
 from runtime.evolution.files import (
     EXECUTABLE,
     KEPT_BYTES,
@@ -272,7 +275,7 @@ class Journal:
             f"{self.folder}: another process has held the history of the system for {PATIENCE:g} s; "
             "try again when it has ended"
         )
-        with disk.lock(self.folder / "lock", PATIENCE, lambda: busy):
+        with locks.lock(self.folder / "lock", PATIENCE, lambda: busy):
             yield
 
     def _append(self, entries: Sequence[Entry], entry: Entry) -> Entry:
@@ -301,7 +304,7 @@ class Journal:
             disk.sweep(path.parent, path.name)
             with suppress(disk.Changed), disk.writing_state(path):
                 if content_of(mark_of(path)) == content_of(change.after) != "":  # written, the mode is not
-                    disk.set_executable(path, change.after.endswith(EXECUTABLE))
+                    _set_executable(path, change.after.endswith(EXECUTABLE))
                     continue
                 refuse()
                 self._put(path, self.blobs.file(change.after), refuse)
@@ -319,7 +322,7 @@ class Journal:
                 disk.remove(folder)
         mode = 0o777 if file.executable else 0o666
         disk.put(path, file.raw, mode=mode, fsync=self._fsync, guard=guard)
-        disk.set_executable(path, file.executable)
+        _set_executable(path, file.executable)
 
     def _record_edits(self, entries: Sequence[Entry]) -> list[Entry]:
         """Record what a person has changed: an entry per unit, the very first time one for all files."""
@@ -401,3 +404,12 @@ def counts(diff: str) -> tuple[int, int]:
     """Lines that a unified diff adds and removes."""
     lines = [line for line in diff.splitlines() if not line.startswith(("+++", "---"))]
     return sum(line.startswith("+") for line in lines), sum(line.startswith("-") for line in lines)
+
+
+def _set_executable(path: Path, executable: bool) -> None:
+    """Make a file executable for everyone who may read it, or for nobody; durably."""
+    mode = stat.S_IMODE(path.stat().st_mode)
+    wanted = mode | (mode & 0o444) >> 2 if executable else mode & ~0o111
+    if wanted != mode:
+        os.chmod(path, wanted)  # noqa: PTH101
+        disk.sync(path)

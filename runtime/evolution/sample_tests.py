@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -22,14 +22,16 @@ from kernel.loop.approval import unapproved
 from kernel.loop.child import subtree
 from kernel.loop.hooks import Trial
 from kernel.loop.run_context import Session
-from kernel.tools.operations import OperationContext, Result
-from kernel.tools.running import Runner, carry_out
-from kernel.tools.state_machine import MachineState, moved, refusal
+from kernel.tools.operations import Result
+from kernel.tools.state_machine import Machine, MachineState, moved, refusal
 from kernel.tools.tool import Danger, Tool
-from runtime.evolution.drafts import written_by
+from runtime.evolution.drafts import Drafts, written_by
 from runtime.evolution.files import one_line
+from runtime.operations.running import Runner
+from runtime.sandbox.context import OperationContext
 from runtime.secrets.redaction import redact
 from runtime.text.searching import search
+from runtime.tool_files import fingerprint_of, program_of
 
 NOTE_CHARS = 400
 """Characters of a sample's output that are shown with its finding."""
@@ -96,7 +98,7 @@ async def _tool_trial(dangers: Dangers, connects: Connects, session: Session, un
     if "network" not in tool.effects and (used := list(filter(None, map(connects, _programs(tool))))):
         return Trial(unit, False, f"{_UNDECLARED} ({used[0]})")
     context = session.run.context(tool)
-    passed, note = await try_sample(tool, context, session.run.runners)
+    passed, note = await try_sample(tool, context, session.run.call)
     return Trial(unit, passed, redact(note))
 
 
@@ -123,7 +125,7 @@ def _calls(tool: Tool) -> list[dict[str, Any]]:
 
 def _runs(tool: Tool, place: Path) -> bool:
     """Whether this is the program of an operation, next to its markdown."""
-    return tool.scheme == "command" and _present(tool) and tool.program == place.resolve()
+    return tool.scheme == "command" and _present(tool) and program_of(tool) == place.resolve()
 
 
 def _programs(tool: Tool) -> list[Path]:
@@ -132,13 +134,13 @@ def _programs(tool: Tool) -> list[Path]:
         return []
     beside = () if tool.path.parent.name in ("operations", "kernel") else tool.path.parent.rglob("*")
     scripts = (path.resolve() for path in beside if path.suffix in (".py", ".sh") and path.is_file())
-    return sorted({tool.program, *scripts})
+    return sorted({program_of(tool), *scripts})
 
 
 def _present(tool: Tool) -> bool:
     """Whether the program of a tool is there; its sample says what is wrong if it is not."""
     try:
-        return bool(tool.program)
+        return bool(program_of(tool))
     except ConfigurationError:
         return False
 
@@ -167,20 +169,18 @@ def _place() -> Generator[Path]:
             disk.remove_all(folder)
 
 
-async def try_sample(
-    tool: Tool, context: OperationContext, runners: Mapping[str, Runner]
-) -> tuple[bool, str]:
+async def try_sample(tool: Tool, context: OperationContext, caller: Runner) -> tuple[bool, str]:
     """Run the sample and the cases of a tool that is no guided loop: whether all passed, a note.
 
     Each runs in a folder of its own.
     """
-    if tool.states and tool.states.unreachable:
-        lost = ", ".join(tool.states.unreachable)
+    if tool.states and (unreachable := _unreachable(tool.states)):
+        lost = ", ".join(unreachable)
         return False, f"states: no moves lead from {tool.states.start} to {lost}; add moves, or remove them"
     cases, failed, first = _cases(tool), list[str](), ""
     for n, case in enumerate(cases):
         try:
-            passed, note = await _run(case, context, runners)
+            passed, note = await _run(case, context, caller)
         except Exception as error:
             passed, note = False, f"sample: {explained(error)}"
         first = first or note
@@ -190,20 +190,28 @@ async def try_sample(
     return not failed, "\n".join([*(failed or [first]), *count])
 
 
-async def no_better(tool: Tool, old: Tool, context: OperationContext, runners: Mapping[str, Runner]) -> str:
+def _unreachable(machine: Machine) -> list[str]:
+    """The states that no moves from the start lead to."""
+    reached = [machine.start]
+    for state in reached:
+        reached += [each for each in machine.moves.get(state, {}).values() if each not in reached]
+    return [state for state in machine.moves if state not in reached]
+
+
+async def no_better(tool: Tool, old: Tool, context: OperationContext, caller: Runner) -> str:
     """Why a new version of a program does not replace the old one; "" if it may.
 
     It passes what the old version has to pass, and one of its own cases fails with the old version.
     """
-    passed, note = await try_sample(replace(tool, sample=old.sample, cases=old.cases), context, runners)
+    passed, note = await try_sample(replace(tool, sample=old.sample, cases=old.cases), context, caller)
     if not passed:
         return f"sample: it fails what the present version passes: {note}"
-    if (await try_sample(replace(old, sample=tool.sample, cases=tool.cases), context, runners))[0]:
+    if (await try_sample(replace(old, sample=tool.sample, cases=tool.cases), context, caller))[0]:
         return "sample: the present version passes all of it; add the case that failed to its cases"
     return ""
 
 
-async def _run(tool: Tool, context: OperationContext, runners: Mapping[str, Runner]) -> tuple[bool, str]:
+async def _run(tool: Tool, context: OperationContext, caller: Runner) -> tuple[bool, str]:
     undeclared = tool.scheme == "command" and "write" not in tool.effects
     free = replace(tool, effects=(*tool.effects, "write")) if undeclared else tool  # else it writes unseen
     with _place() as folder:
@@ -218,7 +226,7 @@ async def _run(tool: Tool, context: OperationContext, runners: Mapping[str, Runn
             action = str(call.get(tool.states.by)) if tool.states else ""
             if tool.states and (why := refusal(tool.states, state, action)):
                 return False, f"sample: {why}; before: names the calls that lead there"
-            result = await carry_out(replace(sandboxed, kept=state.kept), free, call, runners)
+            result = await caller(replace(sandboxed, kept=state.kept), free, call)
             if undeclared and (changed := sorted(_contents(folder) ^ there)):
                 return False, f"effects: it writes {changed[0][0]}; declare `write`, or write nothing"
             if not result.ok and "network" not in tool.effects and _NETWORK.search(result.text):
@@ -271,7 +279,7 @@ async def shows(tool: Tool, text: str) -> tuple[bool, str]:
 
 async def _guided_trial(session: Session, unit: str, tool: Tool) -> Trial:
     """A guided draft is tried by a step of this run, as a child; its document is the evidence."""
-    fingerprint = tool.fingerprint()
+    fingerprint = fingerprint_of(tool)
     step_ = to_json({"tool": tool.name, "what": tool.sample["task"]})
     last = f"no step has tried it as it stands; give one: {step_}"
     for document, step in _steps(session):
@@ -293,7 +301,7 @@ async def _guided_trial(session: Session, unit: str, tool: Tool) -> Trial:
 def _phase_trial(session: Session, unit: str) -> Trial:
     """A phase file is tried by a child whose model reads it and that ends well; else a person decides."""
     drafts = session.run.drafts
-    assert drafts
+    assert isinstance(drafts, Drafts)
     fingerprint = drafts.fingerprint("phases/")
     phase = unit.removeprefix("phases/").partition(".")[0]
     idle = ""

@@ -24,12 +24,13 @@ from kernel.document.parser import parse
 from kernel.errors import Exit, FractalError
 from kernel.events import Event, now
 from kernel.loop.run_context import RunContext
-from kernel.tools.operations import OperationContext
-from kernel.tools.running import Runner
 from kernel.tools.tool import Tool
 from runtime.evolution.files import File, files, read, unit_of, with_field
 from runtime.evolution.journal import MACHINE, PERSON, Entry, Journal
 from runtime.evolution.sample_tests import lay_out, not_left, sample_missing, shows, try_sample
+from runtime.operations.running import Runner
+from runtime.sandbox.context import OperationContext
+from runtime.tool_files import fingerprint_of
 from runtime.workspace.runs import RunResult
 from runtime.workspace.workspace import Workspace
 
@@ -89,11 +90,11 @@ class ToolRecords:
 
     def get(self, tool: Tool) -> Record:
         """The record of a tool with its present files."""
-        return self.all().get(tool.fingerprint(), Record(tool.name))
+        return self.all().get(fingerprint_of(tool), Record(tool.name))
 
     def put(self, tool: Tool, **changes: object) -> Record:
         """Change the record of a tool with its present files."""
-        key = tool.fingerprint()
+        key = fingerprint_of(tool)
         with self.journal.locked():
             records = self.all()
             record = replace(records.pop(key, Record(tool.name)), **changes)
@@ -118,10 +119,10 @@ class ToolRecords:
                 return ""
             if reason := sample_missing(tool):
                 return f"{reason}: a program can be used after its own sample has passed; then {retry}"
-            if reason := run_context.sandbox.available():
-                return reason
             context = replace(run_context.context(tool), kept={})
-            passed, note = await self.test_code(tool, context, run_context.runners, run_context.id)
+            if reason := context.sandbox.available():
+                return reason
+            passed, note = await self.test_code(tool, context, run_context.call, run_context.id)
             if passed:
                 return ""
             if "network" in tool.effects and not context.network:
@@ -130,10 +131,10 @@ class ToolRecords:
             return f"{tool.name}: {note}; it is quarantined: fix {tool.path.parent}, then {retry}"
 
     async def test_code(
-        self, tool: Tool, context: OperationContext, runners: Mapping[str, Runner], run: str = ""
+        self, tool: Tool, context: OperationContext, caller: Runner, run: str = ""
     ) -> tuple[bool, str]:
         """Run the sample of a tool that is not guided, and record the result."""
-        passed, note = await try_sample(tool, context, runners)
+        passed, note = await try_sample(tool, context, caller)
         if tool.scheme == "command" and self.name(tool):
             self.put(tool, tested=now(), run=run, passed=passed, note=note, failures=0)
         return passed, note
@@ -144,7 +145,7 @@ class ToolRecords:
         workspace: Workspace,
         context: OperationContext,
         play: Play | None,
-        runners: Mapping[str, Runner],
+        caller: Runner,
     ) -> Tested:
         """Run a tool's sample; a draft or quarantined tool that passes becomes active."""
         began = time.monotonic()
@@ -156,7 +157,7 @@ class ToolRecords:
                 changed[self.name(tool)] = _with_status(tool, "active")
             tested = await play_sample(workspace, play, tool, changed=changed, guided=True)
         else:
-            passed, note = await self.test_code(tool, context, runners)
+            passed, note = await self.test_code(tool, context, caller)
             tested = Tested(tool.name, passed, note, time.monotonic() - began)
         if tested.passed and tool.status in ("draft", "quarantined") and self.name(tool):
             kind = "admitted" if tool.status == "draft" else "restored"

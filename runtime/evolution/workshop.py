@@ -19,7 +19,6 @@ from kernel.events import Event, Listener, silent
 from kernel.loop.criteria import Finding
 from kernel.loop.run_context import RunContext, overseen
 from kernel.store.files import FileStore
-from kernel.tools.operations import OperationContext
 from kernel.tools.tool import Tool
 from runtime.catalogue.catalogue import NO_SKILLS
 from runtime.evolution.drafts import Drafts, written_by
@@ -27,6 +26,7 @@ from runtime.evolution.files import TOOL_FILE, File, read, tool_at, unit_files, 
 from runtime.evolution.journal import MACHINE, PERSON, Entry, Journal
 from runtime.evolution.proposals import Proposal, Proposals
 from runtime.evolution.samples import ToolRecords
+from runtime.sandbox.context import OperationContext
 from runtime.sandbox.sandbox import Sandbox
 from runtime.workspace.settings import Config
 from runtime.workspace.workspace import DEFAULT, Workspace, run_lock

@@ -16,6 +16,7 @@ from typing import Any
 
 from kernel import disk
 from kernel.errors import StorageError, UsageError
+from runtime import locks
 from runtime.memory.brain import Brain
 from runtime.memory.dream.archive import FILES
 from runtime.memory.store import Shelf
@@ -69,7 +70,7 @@ def make(brain: Brain, at: datetime, why: str, keep: int) -> Checkpoint:
     part = folder / ".unfinished"
     with disk.writing_state(folder):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with disk.lock(folder / ".lock", 60, lambda: StorageError(f"{folder}: another process is copying")):
+        with locks.lock(folder / ".lock", 60, lambda: StorageError(f"{folder}: another process is copying")):
             if part.exists():
                 disk.remove_all(part)
             inside = part / _place(memory)

@@ -125,7 +125,7 @@ async def _decided(session: Session, trial: Trial) -> Trial:
     if not trial.passed:
         return replace(trial, passed=False)
     if new and old and new.scheme == old.scheme == "command":
-        why = await no_better(new, old, session.run.context(new), session.run.runners)
+        why = await no_better(new, old, session.run.context(new), session.run.call)
         return replace(trial, passed=False, note=redact(why)) if why else trial
     return trial
 

@@ -18,6 +18,7 @@ from kernel import disk
 from kernel.document.escaping import to_json
 from kernel.errors import DocumentError, StorageError
 from kernel.store.call_log import ReplyLog
+from runtime import locks
 from runtime.workspace.settings import Pool
 from runtime.workspace.workspace import Workspace, is_locked
 
@@ -114,5 +115,5 @@ class Lifeforce:
         def busy() -> Exception:
             return StorageError(f"{self.path}: another process holds its lock; try again")
 
-        with disk.lock(self.path.with_suffix(".lock"), PATIENCE, busy):
+        with locks.lock(self.path.with_suffix(".lock"), PATIENCE, busy):
             yield

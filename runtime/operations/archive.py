@@ -19,9 +19,10 @@ from typing import IO, Any
 
 from kernel import disk
 from kernel.errors import OperationFailed, raised_as
-from kernel.tools.operations import OperationContext, Result, Touch, operation
+from kernel.tools.operations import Result, Touch
 from runtime.operations.texts import counted, os_errors, regular, relative
 from runtime.operations.walking import Deadline, Entry, files_below
+from runtime.sandbox.context import OperationContext, operation
 from runtime.text.shown import shown_name
 
 SUFFIXES = {".zip": "zip", ".tar.gz": "gz", ".tgz": "gz", ".tar.bz2": "bz2", ".tar.xz": "xz", ".tar": ""}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kernel.tools.operations import OperationContext, Result
+from kernel.tools.operations import Result
+from runtime.sandbox.context import OperationContext
 
 
 async def bash(ctx: OperationContext, command: str, stdin: str | None = None) -> Result:

@@ -13,9 +13,10 @@ from fractions import Fraction
 from typing import Any
 
 from kernel.errors import OperationFailed
-from kernel.tools.operations import OperationContext, Result, operation
+from kernel.tools.operations import Result
 from runtime.operations import quantities
 from runtime.operations.quantities import Value
+from runtime.sandbox.context import OperationContext, operation
 
 LONGEST = 2_000
 _DEEPEST = 100

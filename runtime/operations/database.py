@@ -16,9 +16,10 @@ from urllib.parse import quote
 
 from kernel import disk
 from kernel.errors import OperationFailed
-from kernel.tools.operations import OperationContext, Result, Touch, operation
+from kernel.tools.operations import Result, Touch
 from runtime.operations.texts import as_csv, counted, os_errors, regular
 from runtime.operations.walking import Deadline
+from runtime.sandbox.context import OperationContext, operation
 
 MOST_CHARACTERS = 1_000_000
 LONGEST_VALUE = 20_000_000

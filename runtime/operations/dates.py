@@ -15,8 +15,9 @@ from fractions import Fraction
 from typing import Any
 
 from kernel.errors import OperationFailed
-from kernel.tools.operations import OperationContext, Result, operation
+from kernel.tools.operations import Result
 from runtime.operations import quantities
+from runtime.sandbox.context import OperationContext, operation
 
 WEEKDAYS = tuple(calendar.day_name)
 _NEAR = ("day before yesterday", "yesterday", "today", "tomorrow", "day after tomorrow")

@@ -8,9 +8,10 @@ from itertools import accumulate
 from pathlib import Path
 
 from kernel.errors import OperationFailed
-from kernel.tools.operations import OperationContext, Result, Touch, bytes_hash, operation
+from kernel.tools.operations import Result, Touch, bytes_hash
 from runtime.operations.texts import counted, encoded, read_text, read_utf8, regular, relative, save
 from runtime.operations.walking import Deadline, files_below
+from runtime.sandbox.context import OperationContext, operation
 
 _SHOWN_PLACES = 5
 

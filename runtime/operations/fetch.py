@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_to_bytes
 
 from kernel.errors import OperationFailed
-from kernel.tools.operations import OperationContext, Result, Touch, operation
+from kernel.tools.operations import Result, Touch
 from runtime.operations.texts import encoded, relative, save, unreadable
 from runtime.operations.walking import Deadline
+from runtime.sandbox.context import OperationContext, operation
 
 if TYPE_CHECKING:
     from runtime.operations.web import Page, Url

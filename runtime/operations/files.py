@@ -14,9 +14,10 @@ from typing import Any
 
 from kernel import disk
 from kernel.errors import OperationFailed
-from kernel.tools.operations import OperationContext, Result, operation
+from kernel.tools.operations import Result
 from runtime.operations.texts import counted, existing, os_errors, read_bytes, regular, relative
 from runtime.operations.walking import Deadline, Entry, Glob, walk
+from runtime.sandbox.context import OperationContext, operation
 from runtime.text.shown import shown_name
 
 MOST_SHOWN = 5_000

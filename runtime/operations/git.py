@@ -8,10 +8,11 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from kernel.errors import OperationFailed
-from kernel.tools.operations import OperationContext, Result, operation
+from kernel.tools.operations import Result
 from runtime.operations.texts import cut
 from runtime.sandbox import programs
 from runtime.sandbox.checkout import CLOSED, Checkout, ignored_by_user, pairs
+from runtime.sandbox.context import OperationContext, operation
 
 _PLAIN = ("color.ui=false", "core.quotePath=false", "diff.external=", "log.showSignature=false")
 """Settings that make git print the same everywhere."""

@@ -10,9 +10,10 @@ from statistics import median
 from typing import Any
 
 from kernel.errors import OperationFailed
-from kernel.tools.operations import OperationContext, Result, Touch, operation
+from kernel.tools.operations import Result, Touch
 from runtime.operations import quantities
 from runtime.operations.texts import counted, encoded, file_or_text, line_end, lines_of, save_to
+from runtime.sandbox.context import OperationContext, operation
 
 HELP = (
     "write first N, last N, line N, lines N-M, longest, shortest, with TEXT, without TEXT, starting TEXT, "

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from kernel import disk
 from kernel.errors import OperationFailed
-from kernel.tools.operations import OperationContext, Result, Touch, bytes_hash, file_hash, operation
+from kernel.tools.operations import Result, Touch, bytes_hash, file_hash
 from runtime.operations.texts import (
     cut,
     encoded,
@@ -29,6 +29,7 @@ from runtime.operations.texts import (
     unreadable,
 )
 from runtime.operations.walking import Deadline, Entry, walk
+from runtime.sandbox.context import OperationContext, operation
 from runtime.sandbox.programs import program, run
 
 NOTHING = "/dev/null"

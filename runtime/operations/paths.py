@@ -10,8 +10,9 @@ from decimal import Context, Decimal, Inexact, InvalidOperation, Overflow
 from typing import Any
 
 from kernel.errors import OperationFailed
-from kernel.tools.operations import OperationContext, Result, Touch, operation
+from kernel.tools.operations import Result, Touch
 from runtime.operations.texts import encoded, file_or_text, save_to
+from runtime.sandbox.context import OperationContext, operation
 
 LONGEST = 1_000
 _QUOTED = r"\"(?:[^\"\\]|\\.)*\"|'[^']*'"

@@ -11,9 +11,10 @@ from typing import Any
 
 from kernel import disk
 from kernel.errors import OperationFailed
-from kernel.tools.operations import OperationContext, Result, Touch, file_hash, operation
+from kernel.tools.operations import Result, Touch, file_hash
 from runtime.operations.texts import counted, os_errors, relative
 from runtime.operations.walking import MOST_LEVELS
+from runtime.sandbox.context import OperationContext, operation
 
 MOST_FILES = 2_000
 """Most files that one step moves, copies or removes; each is kept for `undo`."""

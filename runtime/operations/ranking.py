@@ -13,10 +13,11 @@ from typing import Any
 
 from kernel import disk
 from kernel.errors import OperationFailed
-from kernel.tools.operations import OperationContext, Result, operation
+from kernel.tools.operations import Result
 from runtime.operations.pages import readable
 from runtime.operations.texts import WIDE_BOMS, existing, lines_of, reason, relative
 from runtime.operations.walking import Deadline, Entry, files_below
+from runtime.sandbox.context import OperationContext, operation
 
 LONGEST = 900
 """Most characters of a passage; shorter paragraphs stay whole."""

@@ -12,7 +12,8 @@ from typing import IO
 
 from kernel import disk
 from kernel.errors import OperationFailed
-from kernel.tools.operations import OperationContext, Result
+from kernel.tools.operations import Result
+from runtime.sandbox.context import OperationContext
 
 LARGEST = 64_000_000
 """Maximum bytes of a file that is read whole; a larger one is read by lines."""

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kernel.errors import OperationFailed
-from kernel.tools.operations import OperationContext, Result, operation
+from kernel.tools.operations import Result
 from runtime.operations import scanning
 from runtime.operations.texts import as_csv, counted, existing, lines_of, os_errors, read_text
 from runtime.operations.walking import Deadline, Entry, files_below
+from runtime.sandbox.context import OperationContext, operation
 
 MOST_LINES = 5_000
 MOST_CHARACTERS = 1_000_000

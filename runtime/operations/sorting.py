@@ -7,8 +7,9 @@ from decimal import Decimal
 from typing import Any
 
 from kernel.errors import OperationFailed
-from kernel.tools.operations import OperationContext, Result, Touch, operation
+from kernel.tools.operations import Result, Touch
 from runtime.operations.texts import counted, encoded, file_or_text, line_end, lines_of, save_to
+from runtime.sandbox.context import OperationContext, operation
 
 _NUMBER = re.compile(
     r"(?:(?<!\w)[-+−])?(?:\d{1,3}(?:,\d{3})+(?![\d,])|\d+)(?:\.\d+)?(?:[eE][-+]?\d{1,3}(?!\w))?|(?<![\w.])[-+−]?\.\d+"

@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from kernel.errors import OperationFailed
-from kernel.tools.operations import OperationContext, Result, Touch, bytes_hash, operation
+from kernel.tools.operations import Result, Touch, bytes_hash
 from runtime.operations import quantities
 from runtime.operations.cells import AGGREGATES, Column, Table, aggregated, number, read_table, selected
 from runtime.operations.texts import as_csv, encoded, file_or_text, save_to
 from runtime.operations.walking import Deadline
+from runtime.sandbox.context import OperationContext, operation
 
 LONGEST = 2_000
 HELP = (

@@ -13,7 +13,8 @@ from typing import Any
 
 from kernel import disk
 from kernel.errors import OperationFailed
-from kernel.tools.operations import OperationContext, Result
+from kernel.tools.operations import Result
+from runtime.sandbox.context import OperationContext
 from runtime.text.shown import shown_name
 
 LARGEST = 64_000_000

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from kernel.disk import SKIPPED
 from kernel.errors import OperationFailed
-from kernel.tools.operations import OperationContext
 from runtime.operations.texts import existing, os_errors, regular, relative
+from runtime.sandbox.context import OperationContext
 
 SKIPPED_OF_WORKSPACE = "state"
 """Skipped only in a workspace; elsewhere the name belongs to the project."""

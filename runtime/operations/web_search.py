@@ -13,9 +13,10 @@ from typing import Any, cast
 from urllib.parse import urlencode, urlsplit
 
 from kernel.errors import OperationFailed
-from kernel.tools.operations import OperationContext, Result, operation
+from kernel.tools.operations import Result
 from runtime.operations.fetch import fetched
 from runtime.operations.pages import readable
+from runtime.sandbox.context import OperationContext, operation
 from runtime.secrets.known import secret_of
 
 _SNIPPET = 300

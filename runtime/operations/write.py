@@ -6,7 +6,8 @@ from pathlib import Path
 
 from kernel import disk
 from kernel.errors import OperationFailed
-from kernel.tools.operations import OperationContext, Result, Touch, bytes_hash, operation
+from kernel.tools.operations import Result, Touch, bytes_hash
+from runtime.sandbox.context import OperationContext, operation
 
 
 def _touches(

@@ -6,14 +6,15 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from kernel import FractalError, OperationContext
+from kernel import FractalError
 from kernel.document.escaping import to_json
-from kernel.document.texts import neutralise
 from kernel.errors import ConfigurationError, OperationFailed, explained
 from kernel.loop.hooks import Check, FolderChanges
+from runtime.sandbox.context import OperationContext
 from runtime.secrets.redaction import redact
 from runtime.text.outcomes import outcome
 from runtime.text.searching import search
+from runtime.text.terminal import neutralise
 
 SEARCHED = 1_000_000
 """Characters of a text that are searched for a pattern."""

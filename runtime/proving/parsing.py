@@ -12,12 +12,12 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 
-from kernel.document.texts import neutralise
 from kernel.loop.hooks import FolderChanges
 from runtime.proving import forms
 from runtime.sandbox.programs import PYTHON, program, run
 from runtime.secrets.redaction import redact
 from runtime.text.shown import shown_name
+from runtime.text.terminal import neutralise
 
 LARGEST = 1_000_000
 """Bytes of the largest file that is parsed."""

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
-from kernel.document.texts import printed
 from kernel.loop.hooks import FolderChanges
 from runtime.sandbox.tests_by_name import is_test
+from runtime.text.terminal import printed
 
 MOST = 50
 """Test files of one language that are run."""

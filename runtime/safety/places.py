@@ -16,9 +16,8 @@ from copy import copy
 from functools import lru_cache
 from pathlib import Path
 
-from kernel.tools.operations import PROTECTED
 from runtime.safety.acts import ANY, FETCHED, INSIDE, NAME, has_unknown
-from runtime.sandbox.bubblewrap import home
+from runtime.sandbox.bubblewrap import PROTECTED, home
 
 SCRATCH = ("/tmp", "/var/tmp", "/dev/shm")
 TAME = re.compile(r"/dev/(null|zero|u?random|full|std(in|out|err)|tty|fd/\d+|ptmx)$|/proc/self/fd/[012]$")

@@ -22,17 +22,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from kernel import disk
-from kernel.document.texts import cut, neutralise
+from kernel.document.texts import cut
 from kernel.errors import FractalError
 from kernel.loop.criteria import Finding
-from kernel.tools.operations import CommandResult, OperationContext
+from runtime import locks
+from runtime.sandbox.context import OperationContext
 from runtime.sandbox.inside import above, make_folder, set_mode
-from runtime.sandbox.process import run_to_end
+from runtime.sandbox.process import CommandResult, run_to_end
 from runtime.sandbox.sandbox import entries_inside
 from runtime.sandbox.tests_by_name import is_test
 from runtime.sandbox.trees import State, is_folder
 from runtime.secrets.redaction import redact
 from runtime.text.outcomes import outcome
+from runtime.text.terminal import neutralise
 
 if TYPE_CHECKING:
     from runtime.sandbox.snapshot import Snapshots
@@ -211,8 +213,8 @@ class AtStart:
     def _place(self) -> Path:
         """An empty folder beside the snapshots, which goes with this object, or with the next `sweep`."""
         base = copies(self._snapshots.home) / secrets.token_hex(4)
-        handle = self._stack.enter_context(disk.lock_file(base / "lock"))
-        disk.try_lock(handle)
+        handle = self._stack.enter_context(locks.lock_file(base / "lock"))
+        locks.try_lock(handle)
         self._stack.callback(_remove, base)
         place = base / self._snapshots.folder.name
         place.mkdir(mode=0o755)
@@ -263,8 +265,8 @@ def sweep(home: Path) -> list[Path]:
     ]
     for base in found:
         if base not in strange:
-            with suppress(OSError, FractalError), disk.lock_file(base / "lock") as handle:
-                if disk.try_lock(handle):
+            with suppress(OSError, FractalError), locks.lock_file(base / "lock") as handle:
+                if locks.try_lock(handle):
                     _remove(base)
     return strange
 

@@ -15,14 +15,15 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kernel import disk
 from kernel.errors import OperationFailed
-from kernel.tools.operations import PROTECTED
+from runtime import user_files
 from runtime.own import own_places
 from runtime.sandbox.importable import importable
 from runtime.sandbox.placeholders import hideable, occupied, placeholder, watched
 from runtime.sandbox.sockets import listed, listened
 
+PROTECTED = (".git", ".fractal", "fractal.yaml", ".mcp.json")
+"""Names in the folder (`.git` at any depth) that no operation may write. Source: kernel.md."""
 HIDDEN = ("/root", "/home", "/run", "/var/run", "/tmp", "/var/tmp")
 """Where people and programs keep their own files: a command sees an empty folder in memory instead."""
 HOME_SECRETS = (
@@ -297,7 +298,7 @@ def _secrets(environ: Mapping[str, str]) -> list[Path]:
     named = [part for name in NAMED_SECRETS for part in environ.get(name, "").split(os.pathsep) if part]
     places = [*(home() / name for name in HOME_SECRETS), *map(Path, SYSTEM_SECRETS), *map(Path, named)]
     with suppress(RuntimeError):  # a user without a home
-        places.append(disk.user_folder())
+        places.append(user_files.user_folder())
     found: list[Path] = []
     for path in places:
         with suppress(OSError):

@@ -9,10 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
 
-from kernel.document.texts import cut, neutralise
+from kernel.document.texts import cut
 from runtime.sandbox.trees import Moved, State, Trees, is_folder
 from runtime.secrets.redaction import redact
 from runtime.text.shown import shown_name
+from runtime.text.terminal import neutralise
 
 SECRETIVE = (".env", ".env.*", "*.pem", "*.key", "id_rsa*", "id_ed25519*", ".netrc", ".npmrc", ".pypirc")
 """Files whose text is never shown in a diff."""

@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kernel import disk
-from kernel.tools.operations import LONGEST_PATH
 from runtime.sandbox.programs import run
 
+LONGEST_PATH = 4_096
+"""Characters. No system accepts more, and resolving a path of megabytes takes minutes."""
 CLOSED: Mapping[str, str] = {
     "GIT_CONFIG_NOSYSTEM": "1",
     "GIT_CONFIG_GLOBAL": os.devnull,

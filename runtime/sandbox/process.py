@@ -18,11 +18,13 @@ from pathlib import Path
 from typing import IO, Any, TypeVar
 
 from kernel.errors import OperationFailed
-from kernel.tools.operations import GRACE
 from runtime.sandbox.limits import Watch, first_served
+from runtime.text.terminal import neutralise, printed
 
 _T = TypeVar("_T")
 
+GRACE = 1.0
+"""Seconds between SIGTERM and SIGKILL of a command."""
 FLOOD_BYTES = 100_000_000
 """A process that prints more than this is stopped."""
 LINGER = 0.5
@@ -31,6 +33,34 @@ LINGER = 0.5
 
 _LIVE: set[int] = set()
 """The process groups of commands that run now."""
+
+
+@dataclass(frozen=True)
+class CommandResult:
+    """The result of a command: exit code (128 + signal if killed), and its output and errors in order."""
+
+    exit: int
+    output: str
+    timed_out: bool
+    cut: bool
+    mode: str
+    seconds: float
+
+    @property
+    def shown(self) -> str:
+        """The output as models and people read it: as a terminal shows it in the end, without colours."""
+        return neutralise(printed(self.output))
+
+    @property
+    def evidence(self) -> dict[str, Any]:
+        """The evidence of a step that ran the command."""
+        return {"exit": self.exit, "mode": self.mode, "seconds": round(self.seconds, 3)}
+
+    def marked(self, text: str, limit: float, marks: Sequence[str] = ()) -> str:
+        """A text followed by these marks, and by one if the command failed or exceeded `limit` seconds."""
+        stopped = [f"stopped after {limit:g} s"] if self.timed_out else []
+        ended = [*marks, *stopped, *([f"exit {self.exit}"] if self.exit else [])]
+        return "\n".join([*([text] if text else []), *(f"[{mark}]" for mark in ended)])
 
 
 @dataclass(frozen=True)

@@ -23,13 +23,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kernel.errors import ConfigurationError, OperationFailed
-from kernel.tools.operations import CommandResult
 from runtime import pinned
 from runtime.own import why_own
 from runtime.sandbox.bubblewrap import clear, enclosed, home, refused
 from runtime.sandbox.limits import Limits, Watch
 from runtime.sandbox.privileges import no_setuid
-from runtime.sandbox.process import Lifeline, supervise
+from runtime.sandbox.process import CommandResult, Lifeline, supervise
 from runtime.sandbox.programs import program, run
 
 RESULT_BYTES = 32_000

@@ -26,10 +26,10 @@ from kernel.document.model import Document, Step
 from kernel.errors import FractalError, RunLocked
 from kernel.loop.hooks import FolderChanges
 from kernel.loop.run_context import Session
-from kernel.tools.operations import PROTECTED
-from runtime import contained
+from runtime import contained, locks
 from runtime.own import own_places
 from runtime.sandbox import at_start, restoring
+from runtime.sandbox.bubblewrap import PROTECTED
 from runtime.sandbox.changes import changes, deleted, deletion_note, files_of
 from runtime.sandbox.inside import above, make_folder, set_mode
 from runtime.sandbox.process import run_to_end
@@ -83,10 +83,10 @@ class Snapshots:
     async def turn(self, waits: Callable[[], None] = lambda: None) -> AsyncGenerator[None]:
         """A context in which no other run changes the folder; `waits` is called once, before a wait."""
         async with self._turn:
-            with disk.lock_file(self.home / "lock") as handle:
-                if not disk.try_lock(handle):
+            with locks.lock_file(self.home / "lock") as handle:
+                if not locks.try_lock(handle):
                     waits()
-                    while not disk.try_lock(handle):  # noqa: ASYNC110 (by another process)
+                    while not locks.try_lock(handle):  # noqa: ASYNC110 (by another process)
                         await asyncio.sleep(0.02)
                 self.shadow.held = (handle,)
                 try:
@@ -101,14 +101,14 @@ class Snapshots:
         def busy() -> RunLocked:
             return RunLocked(f"a run is changing {self.folder}; wait until its command has ended")
 
-        with disk.lock(self.home / "lock", patience, busy):
+        with locks.lock(self.home / "lock", patience, busy):
             yield
 
     def sweep(self) -> list[Path]:
         """Remove what a dead process left, unless another one is working here; returns what is strange."""
         if (self.home / "lock").exists():
-            with disk.lock_file(self.home / "lock") as handle:
-                if disk.try_lock(handle):
+            with locks.lock_file(self.home / "lock") as handle:
+                if locks.try_lock(handle):
                     self.shadow.sweep()
                     return at_start.sweep(self.home)
         return []

@@ -12,20 +12,20 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from kernel import disk
+from runtime import user_files
 
 _KEY_BYTES = 32
 
 
 def user_key() -> bytes:
     """The 32 bytes of the user's key, made at its first use; where it cannot be kept, one of this process."""
-    return _key_in(disk.user_folder() / "exact.key")
+    return _key_in(user_files.user_folder() / "exact.key")
 
 
 def is_kept() -> bool:
     """Whether the key outlives this process: elsewhere no mark is known again."""
     user_key()
-    return (disk.user_folder() / "exact.key").is_file()
+    return (user_files.user_folder() / "exact.key").is_file()
 
 
 def mark(purpose: str, content: bytes) -> str:
@@ -41,6 +41,6 @@ def is_marked(purpose: str, content: bytes, claimed: str) -> bool:
 @cache
 def _key_in(path: Path) -> bytes:
     with suppress(OSError):
-        if len(raw := disk.made_once(path, lambda: secrets.token_bytes(_KEY_BYTES))) == _KEY_BYTES:
+        if len(raw := user_files.made_once(path, lambda: secrets.token_bytes(_KEY_BYTES))) == _KEY_BYTES:
             return raw
     return secrets.token_bytes(_KEY_BYTES)

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from kernel import disk
 from kernel.errors import StorageError
+from runtime import locks
 from runtime.memory.learning.outcomes import Outcome
 
 LARGEST = 64_000_000
@@ -59,8 +60,8 @@ class Journal:
         if not (self.accepted.exists() or self.taking.exists()):
             yield None
             return
-        with disk.lock_file(self.folder / ".taking") as handle:
-            if not disk.try_lock(handle):
+        with locks.lock_file(self.folder / ".taking") as handle:
+            if not locks.try_lock(handle):
                 yield None
                 return
             with self._lock(), disk.writing_state(self.taking):
@@ -90,7 +91,7 @@ class Journal:
         busy = StorageError(
             f"{self.folder}: another process has been writing for {PATIENCE:.0f} seconds; try again"
         )
-        return disk.lock(self.folder / ".lock", PATIENCE, lambda: busy)
+        return locks.lock(self.folder / ".lock", PATIENCE, lambda: busy)
 
 
 def _parsed(lines: Sequence[str]) -> tuple[list[Outcome], list[str]]:

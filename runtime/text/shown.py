@@ -46,8 +46,8 @@ _PHASE_NAMES: Mapping[str, str] = {
 
 
 def count(number: int, noun: str, many: str = "") -> str:
-    """A number with its noun: `1 run`, `3 runs`."""
-    return f"{number} {noun if number == 1 else many or noun + 's'}"
+    """A number with its noun: `1 run`, `2,345 runs`."""
+    return f"{number:,} {noun if number == 1 else many or noun + 's'}"
 
 
 def shown_name(name: str) -> str:

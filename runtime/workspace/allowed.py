@@ -13,6 +13,7 @@ from typing import Any, cast
 from kernel import disk
 from kernel.document.redaction import Verbatim
 from kernel.errors import ConfigurationError
+from runtime import user_files
 
 VARIABLE = "FRACTAL_TRUST"
 """Set to `all`, everything of every folder is allowed: for containers and CI. No file can say so."""
@@ -66,7 +67,7 @@ class Untrusted(ConfigurationError):
 
 def place() -> Path:
     """The user's file of allowed items."""
-    return disk.user_folder() / "trusted.json"
+    return user_files.user_folder() / "trusted.json"
 
 
 def everything() -> bool:

@@ -10,7 +10,7 @@ from kernel import disk
 from kernel.document.model import Document
 from kernel.errors import RunLocked, UsageError
 from kernel.events import now
-from kernel.store.files import Store
+from kernel.store.files import FileStore
 from runtime.sandbox.changes import Change, changes, kind_of, notable
 from runtime.sandbox.merging import merge
 from runtime.sandbox.restoring import no_run_may_write, put_back
@@ -21,7 +21,7 @@ from runtime.workspace.worktrees import Worktree, remove
 
 
 def apply(
-    folder: Snapshots, work: Snapshots, store: Store, root: Document, *, force: bool = False
+    folder: Snapshots, work: Snapshots, store: FileStore, root: Document, *, force: bool = False
 ) -> list[str]:
     """Merge what the run changed since it was last applied into the user's folder; one line per file.
 
@@ -85,7 +85,7 @@ def _base(root: Document) -> str:
     return applied[-1] if applied else root.meta.extra["worktree"]["base"]
 
 
-def _note(store: Store, root: Document, entries: Sequence[dict[str, Any]]) -> None:
+def _note(store: FileStore, root: Document, entries: Sequence[dict[str, Any]]) -> None:
     """Record the applies that are in effect; an undo of earlier ones is not."""
     root = store.load(root.meta.id)
     kept = [each for each in undone(root) if each["step"] != APPLY]
@@ -96,7 +96,7 @@ def _note(store: Store, root: Document, entries: Sequence[dict[str, Any]]) -> No
     store.save(root.having(extra=extra))
 
 
-def counted(work: Snapshots, store: Store, root: Document) -> Document:
+def counted(work: Snapshots, store: FileStore, root: Document) -> Document:
     """The root, with the present number of files in META that the run changed and that are not applied."""
     made = Worktree.of_run(root)
     if not made or made.discarded or not made.folder.is_dir():
@@ -109,7 +109,7 @@ def counted(work: Snapshots, store: Store, root: Document) -> Document:
     return root
 
 
-def _saved(store: Store, root: Document, **extra: Any) -> Document:
+def _saved(store: FileStore, root: Document, **extra: Any) -> Document:
     """The root with these values in META, on disk."""
     root = store.load(root.meta.id)
     root = root.having(extra={**root.meta.extra, **extra})
@@ -117,7 +117,7 @@ def _saved(store: Store, root: Document, **extra: Any) -> Document:
     return root
 
 
-def discard(work: Snapshots, store: Store, documents: Sequence[Document]) -> None:
+def discard(work: Snapshots, store: FileStore, documents: Sequence[Document]) -> None:
     """Remove the worktree of a run; its changes can still be shown, but no longer applied."""
     with work.alone():
         last = _last_tree(work, documents)

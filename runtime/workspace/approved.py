@@ -11,6 +11,7 @@ from kernel import disk
 from kernel.document.escaping import to_json
 from kernel.document.model import Step
 from kernel.errors import ConfigurationError
+from runtime import locks, user_files
 from runtime.secrets.redaction import redact
 from runtime.workspace import trust
 from runtime.workspace.deciders import ALWAYS, SAME_KIND, serious
@@ -78,7 +79,7 @@ def _why_not_kept(workspace: Workspace, folder: Path, step: Step) -> str:
 def keep(workspace: Workspace, folder: Path, steps: Iterable[Step]) -> Path:
     """Write the calls of the waiting steps, which `offers` has looked at, to `fractal.yaml`; returns it."""
     path, lock = settings_files(workspace.root)[-1], workspace.state / "approved.lock"
-    with disk.lock(lock, PATIENCE, lambda: ConfigurationError(f"{lock} is held by another process")):
+    with locks.lock(lock, PATIENCE, lambda: ConfigurationError(f"{lock} is held by another process")):
         for step in steps:
             if step.state == "waiting":
                 call = _entry(step, relative(workspace, folder))
@@ -117,4 +118,4 @@ def _add(path: Path, root: Path, call: Mapping[str, Any]) -> None:
 
 
 def _text(path: Path) -> str:
-    return disk.text_of(path) if path.exists() else ""
+    return user_files.text_of(path) if path.exists() else ""

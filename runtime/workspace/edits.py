@@ -24,7 +24,7 @@ from kernel.loop.end import attempt_notes, finish
 from kernel.loop.operation import recorded_outcome
 from kernel.loop.run_context import RunContext, Session
 from runtime.workspace.answering import use_answer
-from runtime.workspace.hand_edits import as_left, changed_call, plan_written, without_effect
+from runtime.workspace.hand_edits import as_left, changed_call, edited_at, plan_written, without_effect
 from runtime.workspace.turns import (
     CRITERIA,
     decides_by_turns,
@@ -303,7 +303,7 @@ def _edited_records(session: Session) -> Iterator[tuple[str, Step]]:
     """The documents of single operations that a person has edited, and the step of each."""
     store = session.run.store
     for step in session.doc.steps.values():
-        if step.link and step.share is None and store.edited(_child(step)):
+        if step.link and step.share is None and edited_at(store, _child(step)):
             try:
                 record = store.load(_child(step))
             except DocumentError:

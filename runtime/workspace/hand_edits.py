@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime
 
+from kernel.document.frontmatter import peek
 from kernel.document.model import Document, Section, Step
-from kernel.store.files import Store
+from kernel.store.files import FileStore
 
+SAVED_WITHIN = 0.1
+"""Seconds between the time in a document and that of its file, if nobody has edited it."""
 _READ = {
     1: {"task", "resolved task", "context", "fact", "answer", "guidance", "open"},
     2: {"success criteria"},
@@ -22,7 +27,7 @@ _INSTEAD = {
 }
 
 
-def as_left(store: Store, current: Document) -> Document:
+def as_left(store: FileStore, current: Document) -> Document:
     """The document as the run left it, with what the run wrote since; `current` itself if that is unknown."""
     saved = store.left(current.meta.id)
     if saved is None:
@@ -30,6 +35,17 @@ def as_left(store: Store, current: Document) -> Document:
     own = {n: step for n, step in current.steps.items() if n not in saved.steps or not saved.steps[n].ended}
     steps = {n: step for n, step in saved.steps.items() if step.ended} | own
     return saved.with_section(3, replace(saved.section(3), steps=dict(sorted(steps.items()))))
+
+
+def edited_at(store: FileStore, loop_id: str, since: float = 0.0) -> float:
+    """When the file was written after the document in it was saved, in seconds since 1970; 0.0: never."""
+    path = store.path(loop_id)
+    with suppress(OSError, ValueError):
+        time = path.stat().st_mtime
+        if time > since + SAVED_WITHIN:  # else its head need not be read
+            saved = datetime.fromisoformat(peek(path, "updated")).timestamp()
+            return time if time > saved + SAVED_WITHIN else 0.0
+    return 0.0
 
 
 def plan_written(before: Document, now: Document) -> bool:

@@ -12,7 +12,7 @@ from kernel.document.model import Document, Meta, Note, Section, Step, root_id
 from kernel.document.texts import cut
 from kernel.events import now
 from kernel.loop.budget import Bounds
-from kernel.store.files import Store
+from kernel.store.files import FileStore
 
 CONTEXT_CHARS = 12_000
 """Characters of a context file or of piped data in §1; the full text is in artifacts/."""
@@ -43,7 +43,7 @@ def first_document(
     return Document(meta, {1: Section(notes=(Note("task", task, "person"), *context))})
 
 
-def shelved(store: Store, context: Sequence[tuple[str, str]]) -> list[Note]:
+def shelved(store: FileStore, context: Sequence[tuple[str, str]]) -> list[Note]:
     """The notes of §1 for pieces of context and their sources; the full text of a long one is a file."""
     notes: list[Note] = []
     for number, (source, text) in enumerate(context, 1):

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from kernel import disk
 from kernel.errors import StorageError
+from runtime import user_files
 from runtime.secrets.key import is_kept, is_marked, mark
 from runtime.workspace.allowed import VARIABLE, Item, Untrusted, digest, everything, waiting
 
@@ -80,8 +81,8 @@ def _refuse_foreign(state: Path) -> bool:
         refused = Untrusted(asked)
         if not is_kept():
             refused.add_note(
-                f"{disk.user_folder()} cannot be written, so that Fractal does not know its own state again: "
-                f"set XDG_CONFIG_HOME to a folder that can be written, or {VARIABLE}=all"
+                f"{user_files.user_folder()} cannot be written, so that Fractal does not know its own state "
+                f"again: set XDG_CONFIG_HOME to a folder that can be written, or {VARIABLE}=all"
             )
         raise refused
     return not everything()

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from kernel.asking.conversation import by_turns
-from kernel.document.escaping import amount
 from kernel.document.model import Document, Step
 from kernel.document.redaction import HIDDEN, Verbatim
 from kernel.errors import DocumentError
@@ -20,6 +19,7 @@ from kernel.loop.approval import CHECKS_WAIT, PLAN_WAITS, call_digest
 from kernel.loop.criteria import checks_of
 from kernel.loop.turn import proposed
 from kernel.store.files import FileStore
+from runtime.text.shown import count
 
 INLINE = 300
 """Characters of an argument that stands on the line of its call."""
@@ -122,7 +122,7 @@ def _named(name: str, text: str) -> Iterator[str]:
         yield f"- {seen(name)} = {_json(text)}"
         return
     lines = text.split("\n")
-    yield f"- {seen(name)}, {amount(len(lines), 'line')}, {amount(len(text), 'character')}:"
+    yield f"- {seen(name)}, {count(len(lines), 'line')}, {count(len(text), 'character')}:"
     yield from (f"  │ {seen(line)}" for line in lines)
 
 

@@ -22,6 +22,7 @@ from kernel.loop.do import Waiting
 from kernel.store.files import FileStore
 from runtime.secrets.exact import of_run
 from runtime.secrets.redaction import redact
+from runtime.workspace.hand_edits import edited_at
 from runtime.workspace.question import Question, question_of
 from runtime.workspace.workspace import Workspace, moment
 
@@ -138,7 +139,7 @@ class Reader:
         for each in self.runs(ids):
             store = FileStore(self.workspace.runs / each.run)
             saved = _time(each.updated)  # a step is appended without a new time
-            times = [time for loop_id in store.list() if (time := store.edited(loop_id, saved))]
+            times = [time for loop_id in store.list() if (time := edited_at(store, loop_id, saved))]
             found += [(max(times), each)] if times else []
         return sorted(found, key=itemgetter(0), reverse=True)
 

@@ -15,10 +15,10 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from kernel import disk
 from kernel.document.frontmatter import NAME
 from kernel.errors import ConfigurationError, explained
 from kernel.loop.budget import Bounds
+from runtime import user_files
 from runtime.plugins import EMBEDDERS, installed
 from runtime.sandbox.limits import Limits
 from runtime.secrets.known import learn_secrets
@@ -485,7 +485,7 @@ _WHO = frozenset({"model", "ladder"})
 
 def user_file() -> Path:
     """The user's own configuration file (XDG)."""
-    return disk.user_folder() / "fractal.yaml"
+    return user_files.user_folder() / "fractal.yaml"
 
 
 def load(root: Path, flags: Mapping[str, Any]) -> tuple[Config, dict[str, str]]:
@@ -576,7 +576,7 @@ def read(path: Path, root: Path) -> Mapping[str, Any]:
         return {}
     import yaml
 
-    text = disk.text_of(path)
+    text = user_files.text_of(path)
     try:
         data = yaml.safe_load(text)
         learn_secrets(data, ours=path == user_file())  # before an error can repeat one

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, cast
 
 from kernel import disk
 from kernel.errors import ConfigurationError
-from runtime import pinned
+from runtime import locks, pinned
 from runtime.workspace import found, ownership
 from runtime.workspace.allowed import VARIABLE as VARIABLE
 from runtime.workspace.allowed import Item, digest, everything, known, place
@@ -54,7 +54,7 @@ def _changing() -> Generator[dict[str, dict[str, str]]]:
     path = place()
     lock = path.with_name("trusted.lock")
     try:
-        with disk.lock(lock, PATIENCE, lambda: ConfigurationError(f"{lock} is held by another process")):
+        with locks.lock(lock, PATIENCE, lambda: ConfigurationError(f"{lock} is held by another process")):
             allowed = known()
             yield allowed
             nonempty = {folder: names for folder, names in allowed.items() if names}

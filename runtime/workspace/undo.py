@@ -12,7 +12,7 @@ from typing import Any
 from kernel.document.model import Document, Step
 from kernel.errors import RunLocked, StorageError, UsageError, raised_as
 from kernel.events import now
-from kernel.store.files import Store
+from kernel.store.files import FileStore
 from runtime.sandbox.changes import Change, changes
 from runtime.sandbox.restoring import Pair, net_changes, pairs_of, undo_pairs
 from runtime.sandbox.snapshot import Snapshots
@@ -76,7 +76,7 @@ def _of_an_older_version(documents: Sequence[Document], top: int | None) -> Iter
 
 def undo(
     snapshots: Snapshots,
-    store: Store,
+    store: FileStore,
     documents: Sequence[Document],
     step: int | None,
     *,
@@ -115,7 +115,7 @@ def undo(
     return [*restored.lines, *_of_an_older_version(documents, step)]
 
 
-def redo(snapshots: Snapshots, store: Store, root: Document, *, force: bool = False) -> list[str]:
+def redo(snapshots: Snapshots, store: FileStore, root: Document, *, force: bool = False) -> list[str]:
     """Take the last undoing of a run back."""
     entries = undone(root)
     if not entries:
@@ -156,7 +156,7 @@ def undone_steps(root: Document) -> set[int]:
     return {n for n, step in root.steps.items() if every or n in named or _is_undone(step)}
 
 
-def _note(store: Store, loop_id: str, entries: list[dict[str, Any]]) -> None:
+def _note(store: FileStore, loop_id: str, entries: list[dict[str, Any]]) -> None:
     root = store.load(loop_id)
     extra = {key: value for key, value in root.meta.extra.items() if key != "undone"}
     store.save(root.having(extra=extra | ({"undone": entries} if entries else {})))

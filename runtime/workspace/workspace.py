@@ -19,7 +19,7 @@ from kernel import disk
 from kernel.document.frontmatter import HEAD
 from kernel.document.model import root_id
 from kernel.errors import ConfigurationError, FractalError, RunLocked, StorageError, UsageError
-from runtime import contained
+from runtime import contained, locks, user_files
 from runtime.workspace import ownership
 
 _ALPHABET = (
@@ -97,7 +97,7 @@ class Workspace:
     @property
     def _of_user(self) -> tuple[Path, ...]:
         """The user's own settings, servers, permissions and keys, where the folder has them below it."""
-        own = disk.user_folder().resolve()
+        own = user_files.user_folder().resolve()
         return (own,) if self.folder in own.parents else ()
 
     def has_folder(self, folder: Path) -> bool:
@@ -251,7 +251,7 @@ def run_lock(folder: Path) -> Generator[None]:
     while True:
         handle = _opened(path, os.O_RDWR | os.O_CREAT)
         try:
-            if not disk.try_lock(handle):
+            if not locks.try_lock(handle):
                 if time.monotonic() > end:
                     raise _locked(folder.name, handle)
                 time.sleep(GLANCE / 10)

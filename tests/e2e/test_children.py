@@ -23,6 +23,8 @@ from kernel.store.files import FileStore
 from runtime.api.fractal import Fractal, shipped_system
 from runtime.catalogue.catalogue import Catalogue
 from runtime.models.scripted import Scripted
+from runtime.operations.running import caller
+from runtime.sandbox.context import context_of
 from runtime.sandbox.sandbox import Sandbox
 
 RUN = "test22"
@@ -62,6 +64,8 @@ def _drive(folder: Path, ways: Sequence[int], seed: int) -> tuple[Any, FileStore
         Ladder((Together(_answer),)),
         Sandbox("off"),
         run / "artifacts",
+        call=caller(),
+        contexts=context_of,
     )
     budget = {"calls": 10_000, "tokens": 10**9, "context": 9000, "max_depth": 4}
     meta = Meta(f"system-{RUN}", RUN, folder=".", budget=budget)
@@ -72,7 +76,7 @@ def _drive(folder: Path, ways: Sequence[int], seed: int) -> tuple[Any, FileStore
         for _ in range(rng.choice(ways)):
             engine.wake(loop_id)
 
-    run_context.store = FileStore(run, wake, fsync=False)
+    run_context.store, run_context.wake = FileStore(run, fsync=False), wake
     return asyncio.run(asyncio.wait_for(engine.drive(), 60)), store
 
 

@@ -20,10 +20,10 @@ from warm import run
 from kernel.asking.messages import prompt_text
 from kernel.asking.responder import Ask
 from kernel.errors import OperationFailed
-from kernel.tools.operations import OperationContext
 from runtime.api.fractal import Fractal, shipped_system
 from runtime.operations.files import find, list_entries
 from runtime.safety.guard import Guard
+from runtime.sandbox.context import OperationContext
 from runtime.sandbox.sandbox import Sandbox
 from runtime.sandbox.snapshot import Snapshots
 from runtime.workspace.offered_context import COUNTED, listing

@@ -24,6 +24,8 @@ from kernel.store.files import FileStore
 from kernel.tools.tool import Danger, Tool
 from runtime.api.fractal import shipped_system
 from runtime.catalogue.catalogue import Catalogue
+from runtime.operations.running import caller
+from runtime.sandbox.context import context_of
 from runtime.sandbox.sandbox import Sandbox
 from runtime.workspace.standing import approved_before, files_of
 
@@ -85,6 +87,8 @@ def session(
         Sandbox("off"),
         folder / "artifacts",
         policy=Policy(**policy),
+        call=caller(),
+        contexts=context_of,
         hooks=Reporting(dangers, why=admitted),
     )
     document = Document(Meta("system-abc123", "abc123"), {3: Section(steps=dict(steps or {}))})

@@ -27,6 +27,8 @@ from kernel.store.files import FileStore
 from runtime.api.fractal import Fractal, shipped_system
 from runtime.catalogue.catalogue import Catalogue
 from runtime.models.scripted import Scripted
+from runtime.operations.running import caller
+from runtime.sandbox.context import context_of
 from runtime.sandbox.sandbox import Sandbox
 from runtime.workspace.workspace import run_lock
 
@@ -72,6 +74,8 @@ def run_context(folder: Path, shape: Any, side_by_side: bool, calls: int) -> Run
         Ladder((Scripted(tree(shape, side_by_side)),)),
         Sandbox("off"),
         run / "artifacts",
+        call=caller(),
+        contexts=context_of,
     )
 
 
@@ -93,7 +97,7 @@ def drive(
         for _ in range(wakes.choice([0, 1, 2]) if wakes else 1):
             engine.wake(loop_id)
 
-    here.store = FileStore(run, wake, fsync=False)
+    here.store, here.wake = FileStore(run, fsync=False), wake
     got = asyncio.run(engine.drive())
     return got, here
 
@@ -149,7 +153,7 @@ def test_step_is_saved_before_its_child_and_the_wake(tmp_path: Path) -> None:
 
     Watched(run).save(root([["op"]], 100))
     order.clear()
-    here.store = Watched(run, wake)
+    here.store, here.wake = Watched(run), wake
     asyncio.run(engine.drive())
     child = order.index("save tool-task-test22-1")
     assert order[child - 1] == "append system-test22: 1 running"

@@ -13,10 +13,10 @@ import pytest
 from playing import ACCEPT, Play, Played, bash, boxed, plan, read, write
 
 from kernel.asking.responder import Ask
-from kernel.tools.operations import OperationContext
-from kernel.tools.running import act
 from runtime.api.fractal import Fractal, shipped_system
 from runtime.catalogue.catalogue import Catalogue
+from runtime.operations.running import RUNNERS, act
+from runtime.sandbox.context import OperationContext
 from runtime.sandbox.sandbox import Sandbox
 
 RETRY = {"validation": "fail", "decision": "RETRY", "learned": "another way"}
@@ -229,7 +229,7 @@ def test_concurrent_changes_of_one_file_lose_nothing(tmp_path: Path) -> None:
             ("edit", {"path": "a.txt", "old": f"line {n}\n", "new": f"changed {n}\n"}),
         ]
         for name, args in calls:
-            asyncio.run(act(context, tools[name], args, {}))
+            asyncio.run(act(context, tools[name], args, RUNNERS))
 
     threads = [threading.Thread(target=change, args=(n,)) for n in range(20)]
     for each in threads:

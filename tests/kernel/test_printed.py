@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lanes import within
 
-from kernel.document.texts import printed
+from runtime.text.terminal import printed
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,11 @@ import pytest
 from playing import boxed
 
 from kernel.errors import ConfigurationError, OperationFailed
-from kernel.tools.operations import OperationContext, Result
-from kernel.tools.running import act
+from kernel.tools.operations import Result
 from kernel.tools.tool import Tool
 from runtime.catalogue.catalogue import Catalogue
+from runtime.operations.running import RUNNERS, act
+from runtime.sandbox.context import OperationContext
 from runtime.sandbox.sandbox import Sandbox
 
 PATTERN = """---
@@ -47,7 +48,7 @@ class Bench:
 
     def run(self, tool: Tool, mode: str = "off", kept: Any = None, **args: Any) -> Result:
         there = OperationContext(self.work, Sandbox(mode), {}, tool.timeout, effects=tool.effects)
-        return asyncio.run(act(replace(there, kept=kept or {}), tool, args, {}))
+        return asyncio.run(act(replace(there, kept=kept or {}), tool, args, RUNNERS))
 
 
 @pytest.fixture

@@ -12,11 +12,12 @@ import pytest
 
 from kernel import disk
 from kernel.asking.responder import Ask, Ladder
-from kernel.tools.operations import OperationContext, Result
-from kernel.tools.running import carry_out
+from kernel.tools.operations import Result
 from kernel.tools.tool import Tool
 from runtime.api.fractal import Fractal
 from runtime.models.scripted import Scripted
+from runtime.operations.running import RUNNERS, carry_out
+from runtime.sandbox.context import OperationContext
 from runtime.sandbox.sandbox import Sandbox
 
 late, ended = threading.Event(), threading.Event()
@@ -56,7 +57,9 @@ def call(folder: Path, function: Callable[..., Any], timeout: float) -> Result:
     vars(tool)["function"] = function  # the function that `run` would resolve to
 
     async def executed_and_waited() -> Result:
-        result = await carry_out(OperationContext(folder, Sandbox("off")), tool, {"path": "late.txt"}, {})
+        result = await carry_out(
+            OperationContext(folder, Sandbox("off")), tool, {"path": "late.txt"}, RUNNERS
+        )
         late.set()
         return result
 

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from kernel import disk
 from kernel.errors import ConfigurationError
+from runtime import user_files
 from runtime.secrets.known import learn_secrets
 
 LARGEST = 1_000_000
@@ -143,7 +143,7 @@ def mentioned(entry: Entry) -> Iterator[Path]:
 
 def _names_project(entry: Entry) -> bool:
     """Whether something in the folder may be what a server of the user's own file runs."""
-    finds, ours = spellings(entry.project), disk.user_folder().resolve()
+    finds, ours = spellings(entry.project), user_files.user_folder().resolve()
     if any(finds.search(word) for word in entry.words):
         return True
     paths = (path for path in mentioned(entry) if not inside(path, ours))  # no run writes there
@@ -157,7 +157,7 @@ def _names_project(entry: Entry) -> bool:
 def places(folder: Path, root: Path) -> tuple[Path, ...]:
     """The files that may name servers, the nearest first."""
     workspace = root.parent if root.name == ".fractal" else root
-    candidates = (folder / ".mcp.json", workspace / ".mcp.json", disk.user_folder() / "mcp.json")
+    candidates = (folder / ".mcp.json", workspace / ".mcp.json", user_files.user_folder() / "mcp.json")
     return tuple(dict.fromkeys(candidates))
 
 
@@ -232,7 +232,7 @@ def _entry(name: str, raw: Any, path: Path, project: Path, environ: Mapping[str,
     values = {key: _value(key, fields[key], environ) for key in keys if fields.get(key) is not None}
     if transport == "stdio":
         if values.get("outside") and path.name != OWN:
-            raise ValueError(f".outside: only your own {disk.user_folder() / OWN} may say so")
+            raise ValueError(f".outside: only your own {user_files.user_folder() / OWN} may say so")
         values["cwd"] = path.parent / Path(values.get("cwd", "")).expanduser()
         words = [str(each) for each in (fields["command"], *(fields.get("args") or []))]
         label = exact = " ".join(each if _PLAIN.fullmatch(each) else _json(each) for each in words)

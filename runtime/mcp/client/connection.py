@@ -13,13 +13,13 @@ from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernel.document.texts import neutralise
 from kernel.errors import ConfigurationError, FractalError, OperationFailed
 from kernel.tools.operations import Result
 from runtime.mcp.client.configured import Entry
 from runtime.mcp.client.transports import Address, Program, Starting
 from runtime.secrets.known import learn_secret, learn_secrets
 from runtime.secrets.redaction import redact
+from runtime.text.terminal import neutralise
 
 if TYPE_CHECKING:
     from mcp import Client

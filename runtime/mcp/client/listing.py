@@ -11,11 +11,11 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, cast
 
-from kernel.document.texts import neutralise
 from kernel.tools.tool import Tool
 from runtime.catalogue.schemas import checker
 from runtime.mcp.client.configured import Entry
 from runtime.text.lines import shortened
+from runtime.text.terminal import neutralise
 
 NAME = 64
 LINE = 160

@@ -20,12 +20,13 @@ from typing import Any, cast
 
 from kernel import disk
 from kernel.errors import FractalError, OperationFailed
-from kernel.tools.operations import OperationContext, Result
+from kernel.tools.operations import Result
 from kernel.tools.tool import Tool
 from runtime.mcp.client.configured import Configured, Entry, places, read
 from runtime.mcp.client.connection import START_SECONDS, Broken, Connection
 from runtime.mcp.client.listing import Raw, kept, tools_of
 from runtime.mcp.client.starting import allowed, starting, where
+from runtime.sandbox.context import OperationContext
 from runtime.sandbox.sandbox import Sandbox
 from runtime.workspace.trust import place as trust_place
 from runtime.workspace.workspace import Workspace

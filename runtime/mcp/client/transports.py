@@ -16,12 +16,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernel.document.texts import Pieces, neutralise
+from kernel.document.texts import Pieces
 from kernel.errors import ConfigurationError
 from runtime.mcp.client.configured import Entry
 from runtime.received import TooLarge, hold
 from runtime.sandbox.sandbox import Lasting
 from runtime.secrets.redaction import redact
+from runtime.text.terminal import neutralise
 
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams

@@ -18,8 +18,8 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from kernel import disk
 from kernel.errors import UsageError
+from runtime import locks
 from runtime.memory.brain import Brain
 from runtime.memory.dream.archive import FILES, Archive, Change, UndoResult, recording
 from runtime.memory.dream.stages import ALL, Dream, DreamRecord, Stage, StageRecord, StageResult
@@ -76,8 +76,8 @@ class Dreamer:
                 raise UsageError(f"a dream is already running here ({self._held[0]}); one at a time")
             return
         lock = ExitStack()
-        handle = lock.enter_context(disk.lock_file(self.memory / LOCK))
-        if not disk.try_lock(handle):
+        handle = lock.enter_context(locks.lock_file(self.memory / LOCK))
+        if not locks.try_lock(handle):
             owner = os.pread(handle, 200, 0).decode("utf-8", "replace").strip() or "unknown"
             lock.close()
             raise UsageError(f"a dream is already running here ({owner}); one at a time")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from kernel.document.escaping import amount
 from runtime.memory.dream.stages import Dream, DreamRecord, StageRecord, StageResult
 from runtime.memory.facts.health import SELF, Connectivity, fiedler, saturation
 from runtime.memory.facts.records import Edge, Memory, Observation, stamp
 from runtime.memory.store import Record, Shelf
+from runtime.text.shown import count
 
 MOVED = 0.05
 """The relative change of the Fiedler value that is a trend."""
@@ -91,8 +91,8 @@ def _narrative(
     lines = [_done(stages)] if stages else []
     moved = trend(now, before)
     lines.append(
-        f"{amount(now.observations, 'observation')} found through {amount(now.nodes, 'node')}; "
-        f"{amount(now.memories, 'memory', 'memories')} with {amount(now.edges, 'edge')}."
+        f"{count(now.observations, 'observation')} found through {count(now.nodes, 'node')}; "
+        f"{count(now.memories, 'memory', 'memories')} with {count(now.edges, 'edge')}."
     )
     if graph.largest > 1:
         pieces = "in one piece" if graph.components <= 1 else f"in the largest of {graph.components:,} pieces"
@@ -145,7 +145,7 @@ _SUMMARY = {
 
 def _done(stages: Mapping[str, StageRecord]) -> str:
     parts = [
-        f"{amount(int(stages[name].counts[key]), one, many)} {done}"
+        f"{count(int(stages[name].counts[key]), one, many)} {done}"
         for name, (key, one, many, done) in _SUMMARY.items()
         if name in stages and stages[name].counts.get(key, 0)
     ]

@@ -15,6 +15,7 @@ from kernel.document.model import Document
 from kernel.errors import FractalError, StorageError
 from kernel.events import now
 from kernel.store.files import FileStore
+from runtime import locks
 from runtime.memory import teaches
 from runtime.memory.episodes import pending
 from runtime.memory.episodes.experience import Experience, experiences_of
@@ -110,7 +111,7 @@ class Episodes:
         busy = StorageError(
             f"{folder}: another process has been indexing runs for {PATIENCE:.0f} seconds; try again"
         )
-        return disk.lock(folder / ".lock", PATIENCE, lambda: busy)
+        return locks.lock(folder / ".lock", PATIENCE, lambda: busy)
 
     def rebuild(self) -> int:
         """Rebuild every experience from the documents; returns the number of runs."""

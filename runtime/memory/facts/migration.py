@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kernel.document.escaping import amount
 from kernel.events import now
 from runtime.memory.facts import gate, graph
 from runtime.memory.facts.agreement import Said, agreement
@@ -15,6 +14,7 @@ from runtime.memory.facts.claims import valid
 from runtime.memory.facts.language import Language, language_of
 from runtime.memory.facts.records import Memory, Observation, normal
 from runtime.memory.store import Shelf
+from runtime.text.shown import count
 
 
 def part_all(shelf: Shelf, systems: tuple[Path, ...]) -> str:
@@ -24,7 +24,7 @@ def part_all(shelf: Shelf, systems: tuple[Path, ...]) -> str:
     parted = sum(_part(shelf, each, language, at) for each in memories if len(each.evidence) > 1)
     for memory in list(shelf.scan(Memory)):
         _date(shelf, memory, language)
-    compared = amount(len(memories), "memory", "memories")
+    compared = count(len(memories), "memory", "memories")
     return f"{compared} compared, {parted} parted from one that says something else"
 
 

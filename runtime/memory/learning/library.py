@@ -16,6 +16,7 @@ from typing import Any
 from kernel import disk
 from kernel.document.escaping import fingerprint
 from kernel.errors import StorageError, UsageError
+from runtime import locks
 from runtime.memory.learning.patterns import (
     DEFAULT,
     GENERAL,
@@ -254,7 +255,7 @@ class Library:
             f"{self.folder}: another process has been changing the patterns for {PATIENCE:.0f} seconds; "
             "try again"
         )
-        return disk.lock(self.folder / ".lock", PATIENCE, lambda: busy)
+        return locks.lock(self.folder / ".lock", PATIENCE, lambda: busy)
 
     def _written(self) -> dict[str, str]:
         """The names of written files, each with the fingerprint of its advice."""

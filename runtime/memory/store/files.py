@@ -19,6 +19,7 @@ from typing import Any
 
 from kernel import disk
 from kernel.errors import StorageError
+from runtime import locks
 from runtime.memory.store.record import FORMAT, KINDS, Fault, Row, from_json, refuse_newer, to_json
 from runtime.memory.store.sqlite import BUSY, SqliteKeeper
 
@@ -83,7 +84,7 @@ class FilesKeeper(SqliteKeeper):
     def _locked(self) -> Generator[None]:
         """Alone with the folder, and with no interrupted transaction left."""
         busy = StorageError(f"{self.folder}: another process holds it; retry when that is done")
-        with disk.lock(self.folder / ".lock", BUSY, lambda: busy):
+        with locks.lock(self.folder / ".lock", BUSY, lambda: busy):
             self._finish()
             yield
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from kernel import disk
 from kernel.errors import StorageError
+from runtime import locks
 from runtime.memory.store.record import FORMAT
 from runtime.memory.store.shelf import Shelf
 
@@ -29,7 +30,7 @@ def migrate(shelf: Shelf, store: Path, step: Callable[[Shelf], str]) -> Path | N
     None if another process was quicker. Raises `StorageError`; then the store is as it was.
     """
     busy = StorageError(f"{store}: another process is migrating it; retry when that is done")
-    with disk.lock(store.with_name("migration.lock"), PATIENCE, lambda: busy):
+    with locks.lock(store.with_name("migration.lock"), PATIENCE, lambda: busy):
         if (earlier := shelf.keeper.version()) >= FORMAT:
             return None
         backup = _backed_up(shelf, store, earlier)

@@ -25,6 +25,7 @@ from Stemmer import Stemmer
 
 from kernel import disk
 from kernel.errors import ConfigurationError, StorageError
+from runtime import user_files
 from runtime.memory.store.filters import Where
 from runtime.memory.store.moving import lines
 from runtime.memory.store.record import FORMAT, Fault, key, parsed, refuse_newer, unkey
@@ -155,8 +156,8 @@ class PostgresKeeper(SqliteKeeper):
         self.place = f"{self.named} at {address.get('host', 'this machine')}/{address.get('dbname', '')}"
         with disk.writing_state(self.path):
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            disk.made_once(self.path, lambda: f"{gethostname()}-{token_hex(4)}".encode())
-        self.here = disk.text_of(self.path)
+            user_files.made_once(self.path, lambda: f"{gethostname()}-{token_hex(4)}".encode())
+        self.here = user_files.text_of(self.path)
         with self._explained():
             self.base = Connection.connect(make_conninfo(**address), autocommit=True)
             self._process, self._writing, self._matrices = os.getpid(), False, None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from kernel.tools.tool import BUILTINS, Tool
 from runtime.api.fractal import shipped_system
 from runtime.api.memory_tools import ACTS
 from runtime.catalogue.catalogue import Catalogue
+from runtime.catalogue.pattern import shipped_function
 
 GUIDED = "---\nname: %s\ndescription: %s\n%s---\n## PLAN\n\nSo.\n"
 
@@ -265,8 +265,7 @@ def test_shipped_tools_are_valid() -> None:
 @pytest.mark.parametrize("name", BUILTINS)
 def test_old_names_of_builtins_still_resolve(name: str) -> None:
     present = Catalogue([shipped_system()]).tools[name]
-    old = replace(present, run=f"python: kernel.operations.{name}:{name}")
-    assert old.function is present.function
+    assert shipped_function(present.path, f"python: kernel.operations.{name}:{name}") is present.function
 
 
 def test_operations_of_the_golden_workspace_resolve() -> None:

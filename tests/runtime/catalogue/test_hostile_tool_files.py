@@ -13,13 +13,15 @@ from lanes import within
 from playing import boxed
 
 from kernel.errors import FractalError
-from kernel.tools.operations import OperationContext
 from kernel.tools.tool import Fault, Tool
 from runtime.catalogue.catalogue import Catalogue
 from runtime.catalogue.pattern import load
 from runtime.catalogue.schemas import checker
 from runtime.evolution.sample_tests import try_sample
+from runtime.operations.running import caller
+from runtime.sandbox.context import OperationContext
 from runtime.sandbox.sandbox import Sandbox
+from runtime.tool_files import program_of
 
 HEAD = "---\ndescription: does its worst\n"
 
@@ -104,13 +106,13 @@ def test_program_outside_the_tool_folder_or_foreign_function_is_refused(tmp_path
         got = read(tmp_path, f"{HEAD}run: '{run}'\n---\n# Worst\n")
         assert isinstance(got, Tool)
         with pytest.raises(FractalError):
-            print(got.program if got.scheme == "command" else got.function)
+            print(program_of(got) if got.scheme == "command" else got.function)
     linked = tmp_path / "tools" / "worst" / "linked.sh"
     linked.symlink_to(tmp_path / "outside.sh")
     got = read(tmp_path, f"{HEAD}run: 'command: ./linked.sh'\n---\n# Worst\n")
     assert isinstance(got, Tool)
     with pytest.raises(FractalError, match="no program"):
-        print(got.program)
+        print(program_of(got))
 
 
 # ---- schemas of arguments ---------------------------------------------------------------------------------
@@ -213,7 +215,7 @@ async def test_sample_stays_in_its_folder_and_ends(
     got = read(tmp_path, f"{HEAD}effects: [read, write]\nrun: 'command: ./tool.sh'\n{sample}\n---\n# Worst\n")
     assert isinstance(got, Tool)
     (got.path.parent / "tool.sh").write_text(program)
-    _, note = await try_sample(got, OperationContext(tmp_path, Sandbox(), timeout=30), {})
+    _, note = await try_sample(got, OperationContext(tmp_path, Sandbox(), timeout=30), caller())
     assert says in note
     assert not list(scratch.glob("fractal-sample-*"))
     assert not Path("/tmp/outside-of-the-sample.txt").exists()

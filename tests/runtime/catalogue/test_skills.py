@@ -59,7 +59,7 @@ def test_deviations_from_the_specification_are_reported(folder: Path, case: Case
 def test_nested_and_linked_skills_are_found(catalogue: Catalogue) -> None:
     assert {"inner", "linked"} <= catalogue.tools.keys()
     assert "nested" not in catalogue.tools, "files inside a skill belong to it"
-    assert "nested/SKILL.md" in catalogue.tools["plain"].beside
+    assert "nested/SKILL.md" in catalogue.tools["plain"].resources()
     loaded = [tool for tool in catalogue.tools.values() if tool.skill]
     assert len(loaded) + len(catalogue.faults) == len(CASES) + 2
 
@@ -72,11 +72,11 @@ def test_index_lines_are_short(catalogue: Catalogue) -> None:
 
 
 def test_resources_are_listed_without_hidden_files(catalogue: Catalogue, folder: Path) -> None:
-    assert catalogue.tools["all-fields"].beside == (
+    assert catalogue.tools["all-fields"].resources() == (
         f"Files of all-fields, in {folder / 'all-fields'} (only to read or run): "
         "assets/logo.png, references/deep/FORMS.md, scripts/count.sh"
     )
-    assert catalogue.tools["folded"].beside == ""
+    assert catalogue.tools["folded"].resources() == ""
 
 
 def test_skill_with_thousands_of_files_is_listed_briefly(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_skill_with_thousands_of_files_is_listed_briefly(tmp_path: Path) -> None
     for n in range(1500):
         put(tmp_path / "many" / f"{n:04}.txt", b"")
     with within(0.5):
-        listing = Catalogue([tmp_path], skills=[tmp_path]).tools["many"].beside
+        listing = Catalogue([tmp_path], skills=[tmp_path]).tools["many"].resources()
     assert listing.endswith("0039.txt and more than 1000 more")
 
 

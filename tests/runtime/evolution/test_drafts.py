@@ -15,10 +15,10 @@ from playing import Play, Played, bash, boxed, plan, put, read, write
 from kernel.asking.replies import built_by
 from kernel.asking.responder import Ask
 from kernel.errors import OperationFailed
-from kernel.tools.operations import OperationContext
 from runtime.evolution.drafts import Drafts
 from runtime.evolution.files import unit_of
 from runtime.operations.bash import bash as run_bash
+from runtime.sandbox.context import OperationContext
 from runtime.sandbox.sandbox import Sandbox
 
 PATTERN = (

@@ -15,9 +15,10 @@ from state_machine_tools import PROGRAM, TILL
 
 from kernel.asking.messages import prompt_text
 from kernel.asking.responder import Ask
-from kernel.tools.operations import OperationContext
 from runtime.catalogue.catalogue import Catalogue
 from runtime.evolution.sample_tests import sample_missing, try_sample
+from runtime.operations.running import caller
+from runtime.sandbox.context import OperationContext
 from runtime.sandbox.sandbox import Sandbox
 
 SHOUT = "import json, sys\nprint(json.load(sys.stdin)['text'].upper())\n"
@@ -48,7 +49,7 @@ def tried(folder: Path, sample: Any, program: str = SHOUT, text: str = "") -> tu
     if why := sample_missing(tool):
         return False, why
     there = OperationContext(folder, Sandbox("off"), timeout=tool.timeout, effects=tool.effects)
-    return asyncio.run(try_sample(tool, there, {}))
+    return asyncio.run(try_sample(tool, there, caller()))
 
 
 GOOD = {"task": "shout", "args": {"text": "hello"}, "shows": "^HELLO$"}

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from kernel.errors import FractalError
-from kernel.tools.operations import OperationContext, Result
+from kernel.tools.operations import Result
 from kernel.tools.tool import Tool
 from runtime.api.fractal import shipped_system
 from runtime.mcp.client.servers import Servers
+from runtime.sandbox.context import OperationContext
 from runtime.sandbox.sandbox import Sandbox
 from runtime.workspace.workspace import Workspace
 

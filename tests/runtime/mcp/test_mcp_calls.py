@@ -14,8 +14,8 @@ from mcp_place import call, fake
 from process_list import alive, gone
 
 from kernel.errors import OperationFailed
-from kernel.tools.operations import OperationContext
 from kernel.tools.tool import Tool
+from runtime.sandbox.context import OperationContext
 from runtime.sandbox.sandbox import Sandbox
 from runtime.secrets.redaction import redact
 

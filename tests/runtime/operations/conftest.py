@@ -13,7 +13,8 @@ import pytest
 from lanes import NIGHT
 
 from kernel.errors import OperationFailed
-from kernel.tools.operations import OperationContext, Result, file_hash
+from kernel.tools.operations import Result, file_hash
+from runtime.sandbox.context import OperationContext
 from runtime.sandbox.sandbox import Sandbox
 
 

@@ -18,7 +18,7 @@ from typing import Any
 from lanes import NIGHT
 
 from kernel.errors import OperationFailed
-from kernel.tools.operations import OperationContext
+from runtime.sandbox.context import OperationContext
 from runtime.sandbox.sandbox import Sandbox
 
 COUNT = 20_000 if NIGHT else 120

@@ -17,11 +17,12 @@ from lanes import within
 from playing import boxed
 
 from kernel.errors import OperationFailed
-from kernel.tools.operations import OperationContext, file_hash
+from kernel.tools.operations import file_hash
 from runtime.catalogue.catalogue import Catalogue
 from runtime.operations.bash import bash
 from runtime.operations.read import read
 from runtime.operations.write import write
+from runtime.sandbox.context import OperationContext
 from runtime.sandbox.sandbox import Sandbox
 
 BOXED = Sandbox("auto")
@@ -255,7 +256,7 @@ def test_refused_writes_change_nothing(ctx: OperationContext, path: str, content
 def test_failed_write_changes_nothing(ctx: OperationContext) -> None:
     program = (
         "import resource, signal, sys; from pathlib import Path\n"
-        "from kernel.tools.operations import OperationContext; from runtime.operations.write import write\n"
+        "from runtime.sandbox.context import OperationContext; from runtime.operations.write import write\n"
         "from runtime.sandbox.sandbox import Sandbox\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"

@@ -20,8 +20,9 @@ from playing import ACCEPT, plan, player
 
 from kernel.asking.responder import Ask
 from kernel.errors import OperationFailed
-from kernel.tools.operations import OperationContext, Result, file_hash
+from kernel.tools.operations import Result, file_hash
 from runtime.operations.database import database
+from runtime.sandbox.context import OperationContext
 
 PREPARE: Any = database.prepare  # type: ignore[attr-defined]
 

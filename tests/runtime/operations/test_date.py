@@ -156,7 +156,7 @@ def test_a_leap_day_is_counted_to_the_next_one(bench):
 
 def test_hours_are_hours_when_the_clocks_change(bench):
     code = (
-        "from pathlib import Path; from kernel.tools.operations import OperationContext as Context\n"
+        "from pathlib import Path; from runtime.sandbox.context import OperationContext as Context\n"
         "from runtime.sandbox.sandbox import Sandbox; from runtime.operations.dates import date\n"
         "c = Context(Path('.'), Sandbox(mode='off'))\n"
         "print(date(c, '2024-03-31 00:30 + 2 hours', now='2024-03-30').text)\n"

@@ -13,6 +13,7 @@ import pytest
 from kernel.tools.tool import Tool
 from runtime.catalogue.catalogue import Catalogue
 from runtime.evolution.workshop import Workshop
+from runtime.operations.running import caller
 from runtime.workspace.settings import Config
 from runtime.workspace.workspace import Workspace
 
@@ -41,7 +42,7 @@ def test_the_catalogue_reads_every_operation_without_a_fault():
 async def test_the_sample_passes_as_tools_test_runs_it(tool: Tool, bench):
     workspace = Workspace.find(bench.folder, SYSTEM)
     records = Workshop(workspace, Config()).records
-    tested = await records.test(tool, workspace, bench.context, None, {})
+    tested = await records.test(tool, workspace, bench.context, None, caller())
     assert tested.passed, tested.note
 
 

@@ -17,9 +17,9 @@ from playing import boxed, put
 from kernel.document.texts import reason
 from kernel.errors import OperationFailed
 from kernel.loop.hooks import FolderChanges
-from kernel.tools.operations import OperationContext
 from runtime.proving.criteria import CriterionResult, check_criterion
 from runtime.proving.suites import counts
+from runtime.sandbox.context import OperationContext
 from runtime.sandbox.sandbox import Sandbox
 from runtime.text.searching import search
 

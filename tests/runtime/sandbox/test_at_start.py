@@ -15,8 +15,8 @@ import pytest
 from lanes import until
 from playing import Play, bash, boxed, doing, put, standing
 
-from kernel.tools.operations import OperationContext
 from runtime.sandbox.at_start import PLAIN, StartTrial, at_start, copies
+from runtime.sandbox.context import OperationContext
 from runtime.sandbox.sandbox import Sandbox
 from runtime.sandbox.snapshot import Snapshots
 from runtime.sandbox.tests_by_name import is_test
@@ -488,7 +488,7 @@ def test_what_is_none_of_the_copies_is_told_when_a_run_is_taken_up(play: Play, t
 KILLED = """
 import asyncio, sys
 from pathlib import Path
-from kernel.tools.operations import OperationContext
+from runtime.sandbox.context import OperationContext
 from runtime.sandbox.sandbox import Sandbox
 from runtime.sandbox.snapshot import Snapshots
 

@@ -21,10 +21,9 @@ from playing import boxed
 from process_list import gone
 
 from kernel.errors import ConfigurationError, OperationFailed
-from kernel.tools.operations import PROTECTED, CommandResult
-from runtime.sandbox.bubblewrap import enclosed
+from runtime.sandbox.bubblewrap import PROTECTED, enclosed
 from runtime.sandbox.limits import FIRST, Limits
-from runtime.sandbox.process import end_group
+from runtime.sandbox.process import CommandResult, end_group
 from runtime.sandbox.sandbox import Sandbox
 
 BOXED = Sandbox("auto")

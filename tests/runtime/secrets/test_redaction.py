@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lanes import every, within
 
-from kernel.document.texts import Pieces, cut, neutralise
+from kernel.document.texts import Pieces, cut
 from runtime.secrets.redaction import redact, redactor
+from runtime.text.terminal import neutralise
 
 
 def test_terminal_escapes_are_neutralised() -> None:

@@ -20,10 +20,10 @@ from kernel.asking.responder import Ask
 from kernel.document.model import Document
 from kernel.errors import Exit
 from kernel.store.files import FileStore
-from kernel.tools.operations import OperationContext
 from runtime.api.fractal import shipped_system
 from runtime.operations.placing import copy
 from runtime.sandbox.bubblewrap import clear, enclosed
+from runtime.sandbox.context import OperationContext
 from runtime.sandbox.sandbox import Sandbox
 from runtime.workspace.inbox import Inbox, drop
 from runtime.workspace.ownership import is_ours

@@ -1,7 +1,6 @@
-"""Runs the call of a tool: a function that ships with Fractal, a program beside its markdown, or a server.
+"""Runs the call of a tool: a function of Fractal or of a plugin, or a program beside its markdown.
 
-The functions of plugins, which the user has installed, run like those that ship. Other code never runs in the
-kernel's process.
+Other code never runs in Fractal's process.
 """
 
 from __future__ import annotations
@@ -13,20 +12,24 @@ import os
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any, cast
 
 from kernel import disk
-from kernel.document.texts import neutralise, printed
 from kernel.errors import ConfigurationError, FractalError, OperationFailed, explained
-from kernel.tools.operations import OperationContext, Result
+from kernel.tools.operations import Result
 from kernel.tools.tool import Tool
+from runtime import locks
+from runtime.sandbox.context import OperationContext
+from runtime.text.terminal import neutralise, printed
+from runtime.tool_files import program_of
 
-Runner = Callable[[OperationContext, Tool, Mapping[str, Any]], Awaitable[Result]]
-"""Makes one call of a tool. A failure is a `Result` that is not `ok`, or a `FractalError`."""
 KEEP_CHARS = 10_000
 """Maximum characters of the JSON that a state machine's program keeps for its next call."""
 KEEP_LEVELS = 20
 _INTERPRETERS: Mapping[str, str] = {".py": sys.executable, ".sh": "bash"}
+Runner = Callable[[OperationContext, Tool, Mapping[str, Any]], Awaitable[Result]]
+"""Makes one call of a tool. A failure is a `Result` that is not `ok`, or a `FractalError`."""
 
 
 async def carry_out(
@@ -48,17 +51,17 @@ async def act(
     context: OperationContext, tool: Tool, args: Mapping[str, Any], runners: Mapping[str, Runner]
 ) -> Result:
     """Make a call with the runner for the scheme of the tool's `run:`."""
-    known: Mapping[str, Runner] = {"python": _function, "plugin": _function, "command": _command, **runners}
-    if tool.scheme not in known:
+    if tool.scheme not in runners:
         raise OperationFailed(f"{tool.path}: run: {tool.run!r} is of no kind that can be run here")
     executed = [tool.path.parent] if tool.scheme == "command" else []
     for folder in (*executed, *context.places):
         if why := context.sandbox.why_not_executed(folder):
             raise OperationFailed(why)
-    return await known[tool.scheme](context, tool, args)
+    return await runners[tool.scheme](context, tool, args)
 
 
 async def _function(context: OperationContext, tool: Tool, args: Mapping[str, Any]) -> Result:
+    """Call a function that ships with Fractal, or one of a plugin, which the user has installed."""
     function = tool.function
     if inspect.iscoroutinefunction(function):
         value = await function(context, **args)
@@ -85,7 +88,7 @@ def _in_turn(context: OperationContext, function: Callable[..., Any], args: Mapp
     """
     if getattr(function, "prepare", None) is None or "network" in context.effects:
         return function(context, **args)
-    with disk.lock(context.folder, context.timeout / 2, _busy):
+    with locks.lock(context.folder, context.timeout / 2, _busy):
         return function(context, **args)
 
 
@@ -117,7 +120,7 @@ async def _command(context: OperationContext, tool: Tool, args: Mapping[str, Any
 
 def command_of(tool: Tool) -> list[str]:
     """The command line of a tool's program."""
-    program = tool.program
+    program = program_of(tool)
     if interpreter := _INTERPRETERS.get(program.suffix):
         return [interpreter, str(program)]
     if not os.access(program, os.X_OK):
@@ -158,3 +161,12 @@ def _inside(value: Any) -> list[Any]:
     if isinstance(value, dict):
         return list(cast(dict[str, Any], value).values())
     return cast(list[Any], value) if isinstance(value, list) else []
+
+
+RUNNERS: Mapping[str, Runner] = {"python": _function, "plugin": _function, "command": _command}
+"""What runs a call, by the scheme of the tool's `run:`."""
+
+
+def caller(**others: Runner) -> Runner:
+    """What makes the calls of tools; `others` are runners beside those of this module."""
+    return partial(carry_out, runners={**RUNNERS, **others})
