@@ -25,8 +25,8 @@ from kernel.loop.do import SUCCEEDED, Waiting
 from kernel.loop.end import attempt_notes, clarify, escalate, finish, next_rung
 from kernel.loop.operation import operate, recorded_outcome
 from kernel.loop.proof import doubt, judged_steps, says_nothing_known, shown, unrepaired
+from kernel.loop.reuse import record_inputs
 from kernel.loop.run_context import Session
-from kernel.loop.step_cache import record_inputs
 from kernel.tools.state_machine import moves
 
 CALL_FAILED = (

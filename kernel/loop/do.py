@@ -24,7 +24,7 @@ from kernel.errors import (
     explained,
     raised_as,
 )
-from kernel.loop import step_cache
+from kernel.loop import reuse
 from kernel.loop.approval import approval, check_call
 from kernel.loop.ask import Answer, NobodyLeft, PersonNeeded, ask
 from kernel.loop.budget import LifeforceNeeded
@@ -104,7 +104,7 @@ async def prepare_call(session: Session, step: Step, tool: Tool, again: Step | N
     """
     begun = step.state == "running"  # started before an interruption
     stored = begun or step.state == "waiting" or "approved" in step.evidence
-    if stored and not begun and step_cache.why_stale(session, step.n):
+    if stored and not begun and reuse.why_stale(session, step.n):
         stored = False  # its inputs have changed: an approval was for another call
     if not stored:
         step = session.doc.planned[step.n]
@@ -125,11 +125,9 @@ async def prepare_call(session: Session, step: Step, tool: Tool, again: Step | N
     args = dict(step.args or {}) if stored else tool.typed(session.filled(step.args, exact=True))
     await check_call(session, step, tool, args)
     results = results_of(session, str(args.get("command"))) if tool.name == "bash" else {}
-    filled = replace(
-        step, args=args, evidence={**step.evidence, **step_cache.recorded_inputs(session, step.n)}
-    )
+    filled = replace(step, args=args, evidence={**step.evidence, **reuse.recorded_inputs(session, step.n)})
     if not begun:
-        earlier = step_cache.earlier_outcome(session, filled, again, tool.repeatable(args))
+        earlier = reuse.earlier_outcome(session, filled, again, tool.repeatable(args))
         if earlier is not None:
             return Waiting("person", earlier) if isinstance(earlier, str) else earlier
     await _look_for_large(session, filled, tool)
@@ -189,7 +187,7 @@ class StepRunner:
         """Run until every step has ended (None) or the loop has to wait."""
         if waiting := await self._recover():
             return waiting
-        self.needs = {n: step_cache.waits_for(self.session, n) for n in self._open()}
+        self.needs = {n: reuse.waits_for(self.session, n) for n in self._open()}
         at_work = {n for n in self.needs if self._state(n) == "running"}
         self.order = TopologicalSorter(
             {n: () if n in at_work else needs & self.needs.keys() for n, needs in self.needs.items()}
@@ -282,8 +280,8 @@ class StepRunner:
         return tool is not None and bool(tool.states) and tool.name in running
 
     async def _start(self, step: Step) -> Waiting | None:
-        if step.state == "stale" and not step_cache.why_stale(self.session, step.n):
-            self._end(step_cache.restored(self.session, step))
+        if step.state == "stale" and not reuse.why_stale(self.session, step.n):
+            self._end(reuse.restored(self.session, step))
             return None
         again = step if step.result is not None else None  # done before, and repeated after an edit
         if again:
@@ -316,7 +314,7 @@ class StepRunner:
         step = replace(step, state="running", what=session.filled(step.what))
         child_id = child_id_at(session, step)
         step = replace(step, link=f"{child_id}.md")
-        earlier = step_cache.earlier_outcome(session, step, again, repeatable_below(session, child_id))
+        earlier = reuse.earlier_outcome(session, step, again, repeatable_below(session, child_id))
         if isinstance(earlier, str):
             return Waiting("person", earlier)
         if earlier:
@@ -324,7 +322,7 @@ class StepRunner:
             return None
         # a child whose step entry was lost continues with a new share
         child = session.run.store.load(child_id) if session.run.store.exists(child_id) else None
-        made_from = {**step_cache.recorded_inputs(session, step.n), **drafts_used(session, step)}
+        made_from = {**reuse.recorded_inputs(session, step.n), **drafts_used(session, step)}
         step = replace(step, evidence={**step.evidence, **made_from})
         unshared = [n for n in self._open() if self._is_child(n) and n not in self.children]
         asks = sum(not self._is_child(n) and self._step(n).args is None for n in self._open())
@@ -375,7 +373,7 @@ class StepRunner:
         """Add what oversight taught to §1, where the next plan or turn sees it."""
         origin = next((note.origin for note in child.section(5).notes if note.key == "result"), "kernel")
         self.session.note(1, "guidance", taught, origin, f"oversight, step {step.n}")
-        step_cache.accept_notes(self.session)
+        reuse.accept_notes(self.session)
         self.session.save()
 
     def _end(self, step: Step) -> None:
@@ -390,7 +388,7 @@ class StepRunner:
             known = {key: value for key, value in step.evidence.items() if key not in ("was", "limit", "now")}
             planned = self.session.doc.planned[step.n]
             step = replace(planned, link=step.link, share=step.share, evidence=known)
-        evidence = {**step.evidence, **step_cache.recorded_inputs(self.session, step.n)}
+        evidence = {**step.evidence, **reuse.recorded_inputs(self.session, step.n)}
         evidence |= {"limit": True} if limit else {}
         self._end(replace(step, state="failed", result=why, origin="kernel", evidence=evidence))
 
@@ -442,10 +440,8 @@ class StepRunner:
             return None
         if isinstance(became, str):
             return Waiting("person", became)
-        if step_cache.why_stale(self.session, step.n):  # its call was changed in the meantime
-            self.session.put(
-                step_cache.marked_stale(became) if became.ended else self.session.doc.planned[step.n]
-            )
+        if reuse.why_stale(self.session, step.n):  # its call was changed in the meantime
+            self.session.put(reuse.marked_stale(became) if became.ended else self.session.doc.planned[step.n])
         elif became.ended:
             self._end(became)
         return None

@@ -47,8 +47,8 @@ from kernel.loop.child import tasks
 from kernel.loop.do import StepRunner, Waiting, open_question
 from kernel.loop.end import attempt_notes, clarify, escalate
 from kernel.loop.proof import demanded
+from kernel.loop.reuse import record_inputs
 from kernel.loop.run_context import Session
-from kernel.loop.step_cache import record_inputs
 
 PLAN_FIRST = (
     "held back: plan first: call `plan` with your approach and checks beside this call; nothing was changed"

@@ -21,8 +21,8 @@ from kernel.loop.approval import (
     unapproved,
 )
 from kernel.loop.end import finish, steps_then
+from kernel.loop.reuse import accept_notes
 from kernel.loop.run_context import RunContext, Session, overseen
-from kernel.loop.step_cache import accept_notes
 from runtime.workspace.deciders import Decider, why_not_approver
 from runtime.workspace.question import asked_steps
 from runtime.workspace.standing import remember

@@ -17,7 +17,7 @@ from kernel.document.escaping import fingerprint
 from kernel.document.markdown import render
 from kernel.document.model import ACCEPTED, EMPTY, PHASES, Document, Note, Step
 from kernel.errors import DocumentError, FractalError, LimitReached
-from kernel.loop import step_cache
+from kernel.loop import reuse
 from kernel.loop.child import ended_child, share_of, subtree
 from kernel.loop.do import SUCCEEDED
 from kernel.loop.end import attempt_notes, finish
@@ -204,8 +204,8 @@ def _steps(session: Session) -> Iterator[Stale]:
             why = "its entry was removed" if n in used else "it was added to the plan"
             yield Stale(session.id, "do", why, n)
         elif step and _keeps_its_call(step):
-            why = step_cache.why_stale(session, n)
-            if turn_of(step) and why and why == step_cache.changed_input(session, step):
+            why = reuse.why_stale(session, n)
+            if turn_of(step) and why and why == reuse.changed_input(session, step):
                 # in a turn, a call comes after another one, but was not decided from its result
                 why = why if any(str(need) in step.evidence["needed"] for need in redone) else ""
             if why:
@@ -372,7 +372,7 @@ def _accept_plan(session: Session, before: Document) -> None:
     if before.text(1, "task") != session.doc.text(1, "task") and before.task == session.doc.task:
         notes = [each for each in section.notes if each.key != "resolved task"]
         session.doc = session.doc.with_section(1, replace(section, notes=tuple(notes)))
-    step_cache.accept_inputs(session, "understand", "plan")
+    reuse.accept_inputs(session, "understand", "plan")
 
 
 def _child(step: Step) -> str:
@@ -456,7 +456,7 @@ def _go_back(session: Session, before: Document, back: list[Stale]) -> None:
         session.doc = session.doc.with_notes(3, note)
     kept = [*session.doc.meta.extra.get("kept", ()), *made]
     session.meta(extra={**session.doc.meta.extra, **({"kept": kept} if kept else {})})
-    step_cache.accept_inputs(session, "plan", only=("said",))
+    reuse.accept_inputs(session, "plan", only=("said",))
     if not turn:
         _as_planned(session)
 
@@ -517,12 +517,12 @@ def _give_up(session: Session, step: Step) -> Step:
 
 def _mark_stale(session: Session, stale: set[int]) -> None:
     """Mark steps that may have to be redone, and steps that were skipped because of them."""
-    for n in step_cache.downstream(session, stale):
+    for n in reuse.downstream(session, stale):
         step = session.doc.steps.get(n)
         if step is None or (not step.ended and n not in stale):
             continue
-        if step.state == "running" and step.share is not None and step_cache.why_stale(session, n):
-            session.put(step_cache.marked_stale(_give_up(session, step)))
+        if step.state == "running" and step.share is not None and reuse.why_stale(session, n):
+            session.put(reuse.marked_stale(_give_up(session, step)))
         elif step.state == "waiting":  # the call to approve has changed
             session.put(session.doc.planned[n])
         elif not step.ended:
@@ -533,7 +533,7 @@ def _mark_stale(session: Session, stale: set[int]) -> None:
         elif step.state in ("struck", "unknown") or (step.state == "failed" and n in stale):
             session.put(session.doc.planned[n])
         else:
-            session.put(step_cache.marked_stale(step))
+            session.put(reuse.marked_stale(step))
 
 
 def _changed_inputs(session: Session, phase: str) -> list[str]:
@@ -543,16 +543,16 @@ def _changed_inputs(session: Session, phase: str) -> list[str]:
         return []
     found = [
         name
-        for name, value in step_cache.inputs(session, phase).items()
+        for name, value in reuse.inputs(session, phase).items()
         if name in recorded and recorded[name] != fingerprint(value)
     ]
     read, _, hashed = str(recorded.get("instructions", "")).partition(":")  # type: ignore[arg-type]
     if read not in FORMS:  # none, or those of a phase of an earlier version
         return found
-    return [*found, "instructions"] if hashed != step_cache.instructions_hash(session, read) else found
+    return [*found, "instructions"] if hashed != reuse.instructions_hash(session, read) else found
 
 
 def _needs_met(session: Session, n: int) -> bool:
     """Whether all needed steps have succeeded."""
-    steps = [session.doc.steps.get(need) for need in step_cache.needs_of(session.doc.planned[n])]
+    steps = [session.doc.steps.get(need) for need in reuse.needs_of(session.doc.planned[n])]
     return all(step is not None and step.state in SUCCEEDED for step in steps)

@@ -1,7 +1,9 @@
-"""Fingerprints of the inputs of each phase and step, which decide whether a finished step can be kept.
+"""Which finished steps keep their results, and which calls are not made again, after an edit or a crash.
 
-Inputs are compared by value with the current document, which a person may have edited between two sessions.
-A step that may have to be repeated is `stale` until the steps that it needs have ended.
+Fingerprints of the inputs of each phase and step decide it. Inputs are compared by value with the current
+document, which a person may have edited between two sessions. A step that may have to be repeated is `stale`
+until the steps that it needs have ended. `recover_call` in `operation.py` decides about a call that was in
+progress when the process was killed; a model's reply is taken from the log by its key (`ask.py`).
 """
 
 from __future__ import annotations
