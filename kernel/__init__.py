@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from kernel.loop.advance import Outcome as Outcome
     from kernel.loop.budget import Bounds as Bounds
     from kernel.loop.clock import Clock as Clock
+    from kernel.loop.criteria import shown_checks as shown_checks
     from kernel.loop.do import Waiting as Waiting
     from kernel.loop.engine import Engine as Engine
     from kernel.loop.hooks import Hooks as Hooks
@@ -48,6 +49,7 @@ _PUBLIC = {
     "events": ("Event",),
     "loop.advance": ("Outcome",),
     "loop.budget": ("Bounds",),
+    "loop.criteria": ("shown_checks",),
     "loop.do": ("Waiting",),
     "loop.clock": ("Clock",),
     "loop.engine": ("Engine",),

@@ -30,7 +30,7 @@ from kernel.asking.prompt import (
     instructions,
 )
 from kernel.asking.responder import DO
-from kernel.asking.turn import ASK, CANNOT, DONE, PLAN, SUBTASK, TURN, USE
+from kernel.asking.turn import ASK, CANNOT, DONE, OTHER_NAMES, PLAN, SUBTASK, TURN, USE
 from kernel.document.escaping import to_json
 from kernel.document.model import Document, Note, Step
 from kernel.document.redaction import redact, redacted
@@ -69,6 +69,8 @@ FIRST = 0.5
 """The share of the window that the conversation may fill before its first turn."""
 JUDGE_WINDOW = 16_000
 """The window of a judge in tokens, where the model's is larger."""
+JUDGED_SHARE = 0.85
+"""The share of that window which the whole prompt of a judge may fill: a verdict is short."""
 JUDGED, MOST_JUDGED = ("task", "said", "attempts"), 64
 """The parts of a first message that a judge sees; the last steps of a plan that it sees."""
 RECORDED = ("evidence", "changes", "diff", "look")
@@ -198,11 +200,13 @@ def conversation(document: Document, sources: Sources, step: int = 0) -> Prompt:
     parts = _fitted(found, room, document, sources)
     first = "\n\n".join(filter(None, [phase, *(text for _, text in parts)]))
     messages: list[Message] = [{"role": "system", "content": system}, {"role": "user", "content": first}]
-    last: list[Message] = [{"role": "user", "content": _bound(document, catalogue, step)}] if step else []
+    last: list[Message] = [{"role": "user", "content": _bound(document, sources, step)}] if step else []
     fixed = count(system) + count(first) + schemas + sum(count(text_of(message)) for message in last)
     room = int(sources.window * FOLD_AT) - fixed
-    shown = _shown_to(document, step) if step else document.planned.keys()
-    turns = [*_turns(document, sources, room, shown), *last]
+    if step:
+        turns = [*_latest(document, sources, room, _shown_to(document, step)), *last]
+    else:
+        turns = _turns(document, sources, room, document.planned.keys())
     messages += turns
     sizes = [("base", count(system)), ("phase", count(phase)), ("tools", count(index))]
     sizes += [("schemas", schemas)]
@@ -230,8 +234,8 @@ def judgement(document: Document, sources: Sources) -> Prompt:
     found = [_titled(_by_whom(note.key), fenced(redact(cut(note.text, limit, where)))) for note in notes]
     first = "\n\n".join(text for _, text in _fitted(asked, sources.window // 4, document, sources) if text)
     last = "\n\n".join(["What the runtime recorded; judge it:", *found])
-    room = int(sources.window * FOLD_AT) - count(first) - count(last)
-    turns = _turns(document, sources, room, sorted(document.planned)[-MOST_JUDGED:])
+    room = int(sources.window * JUDGED_SHARE) - count(system) - count(first) - count(last)
+    turns = _latest(document, sources, room, sorted(document.planned)[-MOST_JUDGED:])
     parts = [(name, count(text)) for name, text in named.items()]
     parts += [("work: task", count(first)), ("work: turns", sum(count(text_of(each)) for each in turns))]
     parts.append(("work: evidence", count(last)))
@@ -266,6 +270,8 @@ def _bound_to(name: str, catalogue: Catalogue, enclosed: str) -> list[native.Sch
     """The schemas of the calls of a turn that is bound to this tool: the tool, and why it is not called."""
     tool = catalogue.tools.get(name)
     own = [native.schema_of(tool, (), tool.description + _lacks(tool, enclosed))] if tool else []
+    if name in {*_CALLS, *OTHER_NAMES}:  # its name says something else in a turn
+        own = [native.call_schema(USE, *_CALLS[USE])]
     skip = native.call_schema(DONE, "the step is not needed any more", {"why": _TEXT}, ["why"])
     return [*own, skip, *(native.call_schema(each, *_CALLS[each]) for each in (ASK, CANNOT))]
 
@@ -430,11 +436,12 @@ class _Exchange:
         return [*found, *([{"role": "user", "content": self.after}] if self.after else [])]
 
 
-def _bound(document: Document, catalogue: Catalogue, n: int) -> str:
+def _bound(document: Document, sources: Sources, n: int) -> str:
     """The message that asks for the call of one step of a plan."""
-    step = document.planned[n]
-    parts = [_titled("Plan", document.text(2, "approach")), _titled(f"Step {n}: {step.tool}", step.what)]
-    if tool := catalogue.tools.get(step.tool):
+    step, limit = document.planned[n], result_limit(sources.window) // 2
+    said = (("Plan", document.text(2, "approach")), (f"Step {n}: {step.tool}", step.what))
+    parts = [_titled(title, fenced(cut(text, limit, ""))) for title, text in said if text]
+    if tool := sources.catalogue.tools.get(step.tool):
         parts.append(f"{tool.line}\n\n{tool.body.strip()}")
         if tool.changes(step.args):  # its output has to meet the success criteria
             parts.append(_titled("Success", document.text(2, "success criteria")))
@@ -450,6 +457,16 @@ def _shown_to(document: Document, n: int) -> set[int]:
     the total size of the prompts quadratic in their number.
     """
     return {*document.planned[n].needs, *document.before(n, n - AROUND)}
+
+
+def _latest(document: Document, sources: Sources, room: int, shown: Collection[int]) -> list[Message]:
+    """The messages of the turns with these steps; if they need more than `room`, with the latest that fit."""
+    chosen = sorted(shown)
+    while True:
+        turns = _turns(document, sources, room, chosen)
+        if len(chosen) <= 1 or sum(sources.count(text_of(each)) for each in turns) <= room:
+            return turns
+        chosen = chosen[max(len(chosen) // 4, 1) :]
 
 
 def _turns(document: Document, sources: Sources, room: int, shown: Collection[int]) -> list[Message]:

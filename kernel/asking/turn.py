@@ -32,7 +32,7 @@ LONGEST_NAME = 64
 _ENDS = ("answer", "question", CANNOT)
 """What a plan may say instead of steps."""
 _OTHER_MEMBERS = {"tool_calls": "calls", "actions": "calls", "blocked": CANNOT, "result": DONE}
-_OTHER_NAMES: Mapping[str, str] = {"question": ASK, "clarify": ASK, "finish": DONE, "submit": DONE}
+OTHER_NAMES: Mapping[str, str] = {"question": ASK, "clarify": ASK, "finish": DONE, "submit": DONE}
 
 
 class Wanted(Typed):
@@ -146,7 +146,7 @@ def _call(found: dict[str, Any], value: Any) -> Any:
     call = cast(dict[str, Any], lenient.call(given, ("what", "subtask")))
     if not isinstance(call.get("tool"), str):
         return {"tool": "?", "bad": json.dumps(given)[:500]}
-    name = _OTHER_NAMES.get(call["tool"], call["tool"][:LONGEST_NAME])
+    name = OTHER_NAMES.get(call["tool"], call["tool"][:LONGEST_NAME])
     args: Any = call.get("args") or {}
     if name in SAID:
         try:

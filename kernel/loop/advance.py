@@ -98,10 +98,8 @@ def _still_waits(session: Session) -> Waiting | None:
 
 
 def _goes_on(session: Session) -> None:
-    """Record that a loop runs again that was interrupted, or has what it waited for."""
-    meta = session.doc.meta
-    waits = meta.waiting or {}
-    if meta.status == "interrupted" or (meta.status == "waiting" and waits.get("for") != "children"):
+    """Record that a loop runs again that was interrupted."""
+    if session.doc.meta.status == "interrupted":
         session.save(status="running", waiting=None)
 
 
@@ -153,9 +151,9 @@ async def do(session: Session) -> Waiting | None:
         return await turns(session)
     if asks := criteria.ask_for_checks(session):
         return Waiting("approval", asks)
-    await criteria.late_baseline(session)
     if asks := ask_before_start(session):
         return Waiting("approval", asks)
+    await criteria.late_baseline(session)
     waiting = await StepRunner(session).run()
     if waiting:
         return waiting

@@ -168,13 +168,12 @@ async def baseline(
     for criterion in success:
         if "run" in criterion and (why := _refused(session, criterion["run"])):
             raise ReplyError(f"success: {why}")
-    retry = session.doc.meta.attempt > 1
-    since = await since_the_start(session) if retry else None
+    since = await since_the_start(session)
     before = [
         None if held and "run" in criterion else await _at_the_start(session, criterion, since)
         for criterion in success
     ]
-    if fails and not retry and success and all(before):
+    if fails and session.doc.meta.attempt == 1 and success and all(before):
         raise ReplyError(
             "every success criterion holds already; at least one must fail now and hold once done"
         )
@@ -186,7 +185,7 @@ async def late_baseline(session: Session) -> None:
     if any(step.state not in ("planned", "waiting") for step in session.doc.attempted):
         return
     known = listed(session.doc)
-    since = await since_the_start(session) if session.doc.meta.attempt > 1 else None
+    since = await since_the_start(session)  # an edit may plan a step again that has changed something
     late = [
         await _at_the_start(session, each.criterion, since)
         if each.before is None and "run" in each.criterion
@@ -199,11 +198,16 @@ async def late_baseline(session: Session) -> None:
 
 def ask_for_checks(session: Session) -> str:
     """The name of the question to approve before the commands of criteria run; "" if none."""
-    bash, asked = session.catalogue.tools.get("bash"), session.doc.text(2, "checks")
-    if asked or bash is None:
+    bash, decided = session.catalogue.tools.get("bash"), session.doc.note(2, "checks")
+    if bash is None or (decided and decided.source == shown_checks(session.doc)):
         return ""
     needs = [each for each in checks_of(session.doc) if any(unapproved(session.run, bash, {"command": each}))]
     return f"{CHECKS_WAIT} [{fingerprint(checks_of(session.doc))}]" if needs else ""
+
+
+def shown_checks(document: Document) -> str:
+    """The source of the note `checks` of §2: which commands the person saw who decided about them."""
+    return f"commands {fingerprint(checks_of(document))}"
 
 
 def _refused(session: Session, command: str) -> str:
@@ -229,8 +233,9 @@ def _not_granted(session: Session, command: str, asked: str = "") -> str:
     if why := _no_commands(session):
         return why
     bash = session.catalogue.tools.get("bash")
-    shown = (asked or command) in checks_of(session.doc)
-    if bash is None or (shown and session.doc.text(2, "checks").startswith(APPROVED)):
+    decided = session.doc.note(2, "checks")
+    approved = decided and decided.text.startswith(APPROVED) and decided.source == shown_checks(session.doc)
+    if bash is None or (approved and (asked or command) in checks_of(session.doc)):
         return ""
     effects, dangers = unapproved(session.run, bash, {"command": command})
     needs = "; ".join([*(f"it may {effect}" for effect in effects), *map(str, dangers)])

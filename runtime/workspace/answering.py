@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from kernel import shown_checks
 from kernel.asking import lenient
 from kernel.document.escaping import fingerprint
 from kernel.document.model import Document, Note, root_id
@@ -165,7 +166,8 @@ def _decide_checks(session: Session, kind: str, why: str, by: Decider) -> None:
     if kind != "approve" and why:
         _decide_plan(session, kind, why, by)
         return
-    session.note(2, "checks", f"{APPROVED if kind == 'approve' else 'rejected by '}{by}", by.origin)
+    said = f"{APPROVED if kind == 'approve' else 'rejected by '}{by}"
+    session.note(2, "checks", said, by.origin, shown_checks(session.doc))
 
 
 def _decide_steps(session: Session, kind: str, why: str, by: Decider, scope: str) -> None:

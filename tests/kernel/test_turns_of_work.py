@@ -536,7 +536,9 @@ def test_a_turn_for_a_step_in_words_declares_its_tool_and_sees_what_the_step_bui
     (ask,) = bound
     assert (ask.bound, ask.step) == ("read", 2)
     assert [each["function"]["name"] for each in ask.tools] == ["read", "done", "ask", "cannot"]
-    assert '"path": "b.txt"' in prompt_text(ask) and "## Step 2: read\nlook at it" in prompt_text(ask)
+    assert '"path": "b.txt"' in prompt_text(ask) and "## Step 2: read\n```\nlook at it\n```" in prompt_text(
+        ask
+    )
 
 
 @pytest.mark.parametrize(
