@@ -216,7 +216,8 @@ def send(family, address):
 def test_network_needs_the_effect_and_the_setting(
     hostile: Hostile, tmp_path: Path, effects: str, allowed: bool, connections: int
 ) -> None:
-    abstract, plain = f"\0hostile-{os.getpid()}", str(tmp_path / "bus")
+    # a name of its own: the commands of the test before may still hold theirs
+    abstract, plain = f"\0hostile-{os.getpid()}-{tmp_path.name}", str(tmp_path / "bus")
     with (
         listening(socket.AF_INET, ("127.0.0.1", 0)) as (tcp, by_tcp),
         listening(socket.AF_UNIX, abstract) as (_, by_abstract),
