@@ -101,7 +101,8 @@ async def ask(
         try:
             answer = await _ask_rung(session, responder, phase, step, gate, evidence or {})
             higher = higher_rung(session, rung, human=False, phase=phase)
-            if higher is None or not _unsure(answer.reply) or _goes_up(session, higher, answer.reply):
+            unsure = phase != DO and _unsure(answer.reply)  # one call of a plan says nothing about the plan
+            if higher is None or not unsure or _goes_up(session, higher, answer.reply):
                 return answer
             why = "unsure: it gave its plan a low confidence"
         except LifeforceNeeded as error:  # META keeps the taker, who goes on when there is lifeforce again

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from crashing import crashes
 from lanes import NIGHT, every
-from playing import ACCEPT, Play, Played, bash, plan, player, read, write
+from playing import ACCEPT, Play, Played, bash, by_turns, plan, player, read, write
 
 from kernel.asking.conversation import Sources, conversation
 from kernel.asking.messages import prompt_text, text_of
@@ -539,6 +539,22 @@ def test_a_turn_for_a_step_in_words_declares_its_tool_and_sees_what_the_step_bui
     assert '"path": "b.txt"' in prompt_text(ask) and "## Step 2: read\n```\nlook at it\n```" in prompt_text(
         ask
     )
+
+
+def test_low_confidence_beside_the_call_of_a_step_in_words_keeps_the_call(play: Play) -> None:
+    def small(ask: Ask) -> Any:
+        if ask.part == "do":
+            return {**read("b.txt"), "confidence": "low"}
+        return plan(write("b.txt", "two"), {"tool": "read", "what": "look"}, success=[HOLDS])
+
+    def large(ask: Ask) -> Any:
+        raise AssertionError("nothing is uncertain about the plan")
+
+    models = [by_turns(small), by_turns(large)]
+    models[0].name, models[1].name = "small", "large"
+    played = play(models, settings=AUTO)
+    assert played.result.exit == Exit.ACCEPTED
+    assert played.root.meta.taker == "small"
 
 
 @pytest.mark.parametrize(
