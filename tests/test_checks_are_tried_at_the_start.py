@@ -66,6 +66,21 @@ def test_what_a_failed_step_has_changed_is_not_how_it_was_at_the_start(play: Pla
     assert again.root.meta.unverified  # the check held at the start: it proves nothing
 
 
+def test_what_a_step_beside_it_made_is_no_work_of_a_child(play: Play) -> None:
+    """A child begins in the folder as its parent has left it, not as the run found it."""
+
+    def answer(ask: Ask) -> Any:
+        if ask.phase == "check":
+            return ACCEPT
+        if ask.document.meta.depth:
+            return plan(write("b.txt", "x"), success=[{"run": "test -f a.txt"}])
+        return plan(write("a.txt", "1"), {"subtask": "write the file a.txt", "needs": [1]})
+
+    played = play(answer, settings={"check": "auto"})
+    refused = [event.data["why"] for event in played.events if event.kind == "ask_refused"]
+    assert refused and "holds already" in refused[0]
+
+
 def test_an_approval_of_checks_is_for_those_that_were_shown(play: Play, tmp_path: Any) -> None:
     def answer(ask: Ask) -> Any:
         if ask.phase == "check":

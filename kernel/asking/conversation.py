@@ -442,9 +442,9 @@ def _bound(document: Document, sources: Sources, n: int) -> str:
     said = (("Plan", document.text(2, "approach")), (f"Step {n}: {step.tool}", step.what))
     parts = [_titled(title, fenced(cut(text, limit, ""))) for title, text in said if text]
     if tool := sources.catalogue.tools.get(step.tool):
-        parts.append(f"{tool.line}\n\n{tool.body.strip()}")
+        parts.append(f"{tool.line}\n\n{cut(tool.body.strip(), limit, '')}")
         if tool.changes(step.args):  # its output has to meet the success criteria
-            parts.append(_titled("Success", document.text(2, "success criteria")))
+            parts.append(_titled("Success", cut(document.text(2, "success criteria"), limit, "")))
     _, heard = heard_by(document)
     parts.append(_said(said_in(document)[heard:], _to_whom(document)))  # such as an answer to this step
     return "\n\n".join(filter(None, parts))

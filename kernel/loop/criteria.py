@@ -168,7 +168,7 @@ async def baseline(
     for criterion in success:
         if "run" in criterion and (why := _refused(session, criterion["run"])):
             raise ReplyError(f"success: {why}")
-    since = await since_the_start(session)
+    since = await _since_it_began(session)
     before = [
         None if held and "run" in criterion else await _at_the_start(session, criterion, since)
         for criterion in success
@@ -180,12 +180,21 @@ async def baseline(
     return before
 
 
+async def _since_it_began(session: Session) -> FolderChanges | None:
+    """What may have changed since the loop began; None where the folder is as it began.
+
+    The run begins with its root, in which a turn, or a step that an edit plans again, may have changed
+    something. A child begins in the folder as it finds it.
+    """
+    return await since_the_start(session) if session.root or session.doc.meta.attempt > 1 else None
+
+
 async def late_baseline(session: Session) -> None:
     """Try the commands that had to wait for an approval, before the first step."""
     if any(step.state not in ("planned", "waiting") for step in session.doc.attempted):
         return
     known = listed(session.doc)
-    since = await since_the_start(session)  # an edit may plan a step again that has changed something
+    since = await _since_it_began(session)
     late = [
         await _at_the_start(session, each.criterion, since)
         if each.before is None and "run" in each.criterion
@@ -325,4 +334,4 @@ async def _on_copies(
     if since is None:  # nothing has changed since the start
         return replace(finding, before=finding.after) if finding.starts else finding
     context = session.run.context(None, skills_of(session.doc))
-    return await start.tried(session.run.id, finding, context) if start else finding
+    return await start.tried(session.run.id, finding, context, since) if start else finding

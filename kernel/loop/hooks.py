@@ -34,7 +34,7 @@ class FolderChanges:
 class AtStart(Protocol):
     """Tries commands on copies of the folder: as it is now, and as it was at the start of a run."""
 
-    async def tried(self, run: str, finding: Finding, context: Context) -> Finding:
+    async def tried(self, run: str, finding: Finding, context: Context, since: FolderChanges) -> Finding:
         """The finding with what its command says there, as far as that can add to it.
 
         One of `run` is tried on the start with today's test files, others without them.

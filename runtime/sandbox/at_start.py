@@ -25,6 +25,7 @@ from kernel import disk
 from kernel.document.texts import cut
 from kernel.errors import FractalError
 from kernel.loop.criteria import Finding
+from kernel.loop.hooks import FolderChanges
 from runtime import locks
 from runtime.sandbox.context import OperationContext
 from runtime.sandbox.inside import above, make_folder, set_mode
@@ -96,7 +97,9 @@ class AtStart:
         self._copies: dict[tuple[str, Kind, bool], _Copy | str] = {}
         self._turn = asyncio.Lock()
 
-    async def tried(self, run: str, finding: Finding, context: OperationContext) -> Finding:
+    async def tried(
+        self, run: str, finding: Finding, context: OperationContext, since: FolderChanges
+    ) -> Finding:
         """The finding with what its command says of the copies.
 
         One that failed is tried again where it may write: a test run may fail for its cache alone. At the
@@ -121,9 +124,8 @@ class AtStart:
         before = trial.exit == 0
         excused = keeps and not before and finding.after is False
         if excused and "tests" in finding.criterion:  # a test that is new failed there for want of its file
-            since = await self._snapshots.since_start(run)
-            there = since.there() if since else ()
-            excused = not any(is_test(path) for path in (since.moved if since else ()) if path not in there)
+            there = since.there()
+            excused = not any(is_test(path) for path in since.moved if path not in there)
         return replace(finding, before=before, after=None if excused else finding.after)
 
     async def try_at_start(

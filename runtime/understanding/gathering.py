@@ -299,7 +299,6 @@ class _Offer:
             source = self.search.source(of.path)
             members = [each for each in source.definitions if each.owner == of.full] if source else []
             lines = self._lines[of.path]
-            lines = self._lines[of.path]
             unseen = [each for each in members if each.kind != "value" and not lines.issuperset(each.lines)]
             listed = ", ".join(f"{each.name} {each.first}-{each.last}" for each in unseen)
             if len(listed) > NAMES - 40:
