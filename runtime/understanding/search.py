@@ -18,8 +18,6 @@ PLACES, BY_NAME, RELATED = 3, 12, 30
 """Maximum definitions of one name that are shown, files parsed for a name, further definitions considered."""
 TOGETHER = 0.3
 """What it adds to a rank to be used with one of the best, and to be in its class."""
-BREVITY = 0.1
-"""The power of its length by which the rank of a function is divided: room is scarce."""
 SHORT = 5
 """Letters up to which a word of a sentence is no name of a definition."""
 BEFORE = 200
@@ -170,9 +168,7 @@ class Search:
         second = dict.fromkeys(each for found in first for each in self.used(found))
         said = {each.lower() for each in self.named.words if len(each) > SHORT}
         rank = {
-            each: (1 + (each in first) + (each in second) / 2 + (each.name.lower() in said))
-            * score
-            / (len(self.text(each)) or 1) ** BREVITY
+            each: (1 + (each in first) + (each in second) / 2 + (each.name.lower() in said)) * score
             for each, score in self._scores.items()
         }
         likely = sorted(rank, key=lambda each: -rank[each])[: 2 * RELATED]

@@ -236,28 +236,28 @@ def test_an_editable_install_means_the_copy(sandbox: Sandbox, folder: Path, kept
     assert trial.output == "then installed"
 
 
+def imported(folder: Path, kept: Snapshots, sandbox: Sandbox) -> str:
+    """What a command imports of `lib/` at the start, where the module says another word now."""
+    put(folder, "lib/greeting.py", "WORD = 'then'\n")
+    begin(kept)
+    put(folder, "lib/greeting.py", "WORD = 'now!'\n")
+    return tried(kept, sandbox, f"{sys.executable} -c 'import greeting; print(greeting.WORD)'")[0].output
+
+
 @both
 def test_the_search_path_of_the_user_means_the_copy(
     sandbox: Sandbox, folder: Path, kept: Snapshots, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    put(folder, "lib/greeting.py", "WORD = 'then'\n")
-    begin(kept)
-    put(folder, "lib/greeting.py", "WORD = 'now!'\n")
     monkeypatch.setenv("PYTHONPATH", f"/nowhere:{folder}/lib")
-    command = f"{sys.executable} -c 'import greeting; print(greeting.WORD)'"
-    assert tried(kept, sandbox, command)[0].output == "then"
+    assert imported(folder, kept, sandbox) == "then"
 
 
 def test_a_search_path_by_another_name_of_the_folder_means_the_copy(
     folder: Path, kept: Snapshots, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    put(folder, "lib/greeting.py", "WORD = 'then'\n")
-    begin(kept)
-    put(folder, "lib/greeting.py", "WORD = 'now!'\n")
     (tmp_path / "link").symlink_to(folder)
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}/link/lib")
-    command = f"{sys.executable} -c 'import greeting; print(greeting.WORD)'"
-    assert tried(kept, BARE, command)[0].output == "then"
+    assert imported(folder, kept, BARE) == "then"
 
 
 @boxed
