@@ -101,6 +101,11 @@ class Ask:
         return DO if self.bound else self.phase
 
     @property
+    def wants_turn(self) -> bool:
+        """Whether the reply is a turn: calls and text. One to a small question of an interview is none."""
+        return self.phase == "turn" and self.form.kind == "json"
+
+    @property
     def key(self) -> str:
         """The key in the log. The same ask of the same rung has the same key, also after a crash."""
         place = f"{self.loop}/{self.attempt}/{self.part}/{self.step}/{self.turn}"

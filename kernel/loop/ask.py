@@ -316,8 +316,8 @@ def with_refused(prompt: Prompt, refused: Sequence[tuple[str, str]], example: st
     more: list[dict[str, Any]] = []
     for text, why in refused:
         more.append({"role": "assistant", "content": cut(text, REFUSED_CHARS, "") or "(nothing)"})
-        how = " Call a tool, or done." if prompt.tools else ""
-        said = f"Your reply was refused.{how}\n{fenced(why)}{shown}"  # the reason quotes the reply
+        how = "Call a tool, or done." if prompt.tools else ""
+        said = f"Your reply was refused. {how}\n{fenced(why)}{shown}"  # the reason quotes the reply
         more.append({"role": "user", "content": said})
         shown = ""
     return replace(prompt, messages=(*prompt.messages, *more))

@@ -24,8 +24,6 @@ FORM = (
 RESULTS = "Results:"
 _MARK = re.compile(r"(<tool_call>\s*(?=\{))|(?<=\})\s*</tool_call>")
 _ALONE = re.compile(r"(?:```\w*\s*)?\{.*\}(?:\s*```)?", re.DOTALL)
-TURN = "turn"
-"""The phase whose reply is calls and text."""
 
 
 def conversation(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:

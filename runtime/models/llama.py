@@ -142,7 +142,7 @@ class Llama(Responder):
         whole, hurried = writer.write(prompt, longest, stop, fenced=ask.form.kind == "block")
         used = Usage(len(prompt), len(writer.tokens))
         text = ask.form.begins + writer.text
-        text = json_form.read_turn(text) if ask.phase == json_form.TURN else text
+        text = json_form.read_turn(text) if ask.wants_turn else text
         return Reply(text, self.name, used, truncated=hurried or not whole)
 
     def _grammar(self, ask: Ask) -> Grammar:

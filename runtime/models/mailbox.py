@@ -19,7 +19,7 @@ from kernel.asking.messages import new_from, prompt_tokens
 from kernel.asking.responder import Ask, Reply, Responder, Tier, Usage, Waits
 from kernel.document.escaping import to_json
 from kernel.errors import ConfigurationError, ProviderError, ReplyError
-from runtime.models.json_form import TURN, conversation, read_turn
+from runtime.models.json_form import conversation, read_turn
 from runtime.text.json_reader import read_reply
 
 SUFFIXES = (".reply.json", ".reply.md")
@@ -68,7 +68,7 @@ class Mailbox(Responder):
                 with suppress(OSError):
                     request.unlink()
         used = Usage(prompt_tokens(ask, self.count), self.count(text))
-        return Reply(read_turn(text) if ask.phase == TURN else text, self.name, used)
+        return Reply(read_turn(text) if ask.wants_turn else text, self.name, used)
 
     def _write(self, request: Path, ask: Ask) -> None:
         try:

@@ -25,7 +25,6 @@ from typing import Any, cast
 from kernel.asking.messages import Message, calls_of, prompt_tokens, sent
 from kernel.asking.native import object_of, turn_text
 from kernel.asking.responder import FREE, Ask, Reply, Responder, Tier, Usage, Waits, estimate_tokens
-from kernel.asking.turn import TURN
 from kernel.document.amounts import clamped, whole
 from kernel.document.escaping import to_json
 from kernel.errors import ConfigurationError, FractalError, ProviderError
@@ -236,7 +235,7 @@ class Provider(Responder, ABC):
         new = {part for part in sent if any(each in words for each in OPTIONAL[part])}
         self.refused |= new
         # an error about tools in the middle of a conversation may be about its calls
-        if "tools" in new and ask.phase == TURN and not _has_calls(ask) and self._tools is None:
+        if "tools" in new and ask.wants_turn and not _has_calls(ask) and self._tools is None:
             self.servers.learn(self.server, tools=False)
         return bool(new)
 
@@ -292,7 +291,7 @@ class Provider(Responder, ABC):
 
     def text_of(self, ask: Ask, calls: Sequence[tuple[str, str]], text: str) -> str:
         """The reply as text: native calls, by name and arguments, become a turn."""
-        if ask.phase != TURN:
+        if not ask.wants_turn:
             return text
         if calls:
             return turn_text(calls, text)

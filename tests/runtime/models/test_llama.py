@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field
 
 from kernel.asking.messages import sent
 from kernel.asking.replies import schema
-from kernel.asking.responder import Responder
+from kernel.asking.responder import ReplyForm, Responder
 from kernel.asking.turn import TURN, typed
 from kernel.errors import ConfigurationError, ProviderError
 from runtime.models import make_responder
@@ -128,6 +128,16 @@ async def test_every_reply_has_its_form_and_ends_in_time(model, make_ask, name):
     tokens = 2400 if name in ("pydantic", "long") or name.endswith("phase") else 400
     unhurried = await ask_all(model, make_ask, name, range(10 if NIGHT else 2), tokens)
     assert unhurried or name == "pydantic", "most come to their end without being hurried"
+
+
+@pytest.mark.parametrize("kind", ["text", "block"])
+async def test_the_reply_to_a_small_question_is_its_text_in_a_turn_as_elsewhere(model, make_ask, kind):
+    for user in ("one", "two", "three", "four"):
+        turn, check = [
+            (await model.answer(make_ask(phase, user=user, form=ReplyForm(kind), max_tokens=20))).text
+            for phase in ("turn", "check")
+        ]
+        assert turn == check
 
 
 @pytest.mark.night

@@ -418,8 +418,9 @@ def test_nothing_else_is_called_or_printed_and_the_import_is_late(llm_server, tm
     assert "never" not in said, said
 
 
-async def test_a_small_question_asks_for_no_json(llm_server, make_ask):
+@pytest.mark.parametrize("phase", ["turn", "check"])
+async def test_a_small_question_asks_for_no_json(llm_server, make_ask, phase):
     llm_server.say("It is 42.", prompt_tokens=50, completion_tokens=5)
-    ask = replace(make_ask(schema=SMALL), form=ReplyForm("text"))
+    ask = replace(make_ask(phase, schema=SMALL), form=ReplyForm("text"))
     assert (await LiteLLM("ollama/llama3", api_base=llm_server.host).answer(ask)).text == "It is 42."
     assert not llm_server.requests[0][2].get("format")
