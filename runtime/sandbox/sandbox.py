@@ -13,6 +13,7 @@ import functools
 import math
 import os
 import re
+import shlex
 import signal
 import subprocess
 import tempfile
@@ -147,6 +148,7 @@ class Sandbox:
                         copy=copy,
                         lent=lent,
                         scratch_mb=self.limits.scratch_mb if _has_size_option(bwrap, bash) else 0,
+                        command=command if isinstance(command, str) else shlex.join(command),
                     )
                 )
                 undone = enclosure.undone
