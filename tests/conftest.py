@@ -72,6 +72,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has its back
 settings.register_profile("clockless", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("clockless")  # both are clocks
 os.environ["FRACTAL_TRUST"] = "all"  # the folders belong to the tests
+os.environ["FRACTAL_USER_SKILLS"] = "[]"  # and the skills of who runs them do not
 if not NIGHT:  # what a test kills is a process and no machine, so what it has written is there all the same
     os.fsync = lambda fd: None
 

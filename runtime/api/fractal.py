@@ -235,7 +235,8 @@ class Fractal(Reader):
         """The configured folders of skills, and the skills that were found and are allowed."""
         pins: trust.Pins = {}
         found = trust.found_skills(self.workspace, self.config, self._acts_in, pins)
-        allowed = [skill.path for skill, items in found if items and not self._waiting(items)]
+        usable = [(skill, items) for skill, items in found if not skill.problem]
+        allowed = [skill.path for skill, items in usable if not self._waiting(items)]
         if self._holds:
             used = (str(each) for path in allowed for each in (path, path.resolve()))
             self.pins |= {each: pins[each] for each in used}

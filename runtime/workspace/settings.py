@@ -346,6 +346,10 @@ class Config(BaseModel):
         (".claude/skills", ".agents/skills"),
         description="folders of Agent Skills that are found by themselves, in the folder and its git root",
     )
+    user_skills: tuple[str, ...] = Field(
+        ("~/.config/fractal/skills", "~/.claude/skills"),
+        description="your own folders of Agent Skills, which are found in every folder after those",
+    )
     instructions: tuple[str, ...] = Field(
         ("AGENTS.md", "CLAUDE.md"),
         description="files of guidance for models: the first one in the folder, else in the nearest folder "

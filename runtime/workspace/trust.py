@@ -120,13 +120,19 @@ def _items(folder: Path, skill: Path, pins: Pins, *, optional: bool = False) -> 
 def found_skills(
     workspace: Workspace, config: Config, folder: Path, pins: Pins
 ) -> Iterator[tuple[found.FoundSkill, list[Item]]]:
-    """The skills that `folder` brings along without a setting, each with what has to be allowed."""
-    for skill in found.skills(folder, config.skill_folders):
+    """The skills that need no setting, each with what has to be allowed: those of `folder`, then the user's.
+
+    The user's own need nothing, unless they lie where a run works.
+    """
+    brought = [(each, True) for each in found.skills(folder, config.skill_folders)]
+    theirs = {os.path.realpath(each.path) for each, _ in brought}
+    for each in found.user_skills(config.user_skills):
+        if (real := os.path.realpath(each.path)) not in theirs:
+            brought.append((each, Path(real).is_relative_to(folder.resolve())))
+    for skill, asked in brought:
         try:
-            yield (
-                skill,
-                [] if skill.problem else list(_items(workspace.root, skill.path, pins, optional=True)),
-            )
+            items = [] if skill.problem else list(_items(workspace.root, skill.path, pins, optional=True))
+            yield skill, items if asked else []
         except ConfigurationError as error:
             yield replace(skill, problem=str(error)), []
 
@@ -140,7 +146,8 @@ def found_guidance(
         return guidance, []
     mark = digest(b"%d\n%b" % (guidance.size, guidance.beginning))
     name = f"instructions {guidance.path}"
-    return guidance, [Item(str(workspace.root), name, mark, "guidance for models", optional=True)]
+    shown = ", with ".join(["guidance for models", *filter(None, [", ".join(guidance.imported)])])
+    return guidance, [Item(str(workspace.root), name, mark, shown, optional=True)]
 
 
 def digest_of(path: Path) -> str:
@@ -245,6 +252,9 @@ NEEDS_TRUST: Mapping[str, Lowers] = {
     "admit": _is("auto"),
     "build": _is("auto"),
     "skills": _always,
+    "user_skills": Lowers(
+        "a folder that your own file does not name", lambda value, without: bool(set(value) - set(without))
+    ),
     "operations": _always,
 }
 """The settings that lower security or send data elsewhere, and when: a folder's file needs a person's trust
