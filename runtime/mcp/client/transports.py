@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from kernel.document.texts import Pieces
 from kernel.errors import ConfigurationError
 from runtime.mcp.client.configured import Entry
+from runtime.mcp.client.mending import message_in
 from runtime.received import TooLarge, hold
 from runtime.sandbox.sandbox import Lasting
 from runtime.secrets.redaction import redact
@@ -141,12 +142,15 @@ class Program:
                         break
                     if not line.strip():
                         continue
+                    adapter = mcp_types.jsonrpc_message_adapter
                     try:
-                        message = mcp_types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+                        message = adapter.validate_json(line, by_name=False)
                     except ValueError:
-                        if self._record_invalid(line):
-                            break
-                        continue
+                        if (answer := message_in(line)) is None:
+                            if self._record_invalid(line):
+                                break
+                            continue
+                        message = adapter.validate_python(answer, by_name=False)
                     await to_us.send(SessionMessage(message))
                 await self._find_out_why(process)
                 self.gone.set()
