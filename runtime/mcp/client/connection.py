@@ -37,7 +37,11 @@ Listed = Callable[[Sequence[Any], Sequence[str]], None]
 
 
 class Broken(OperationFailed):
-    """The connection is lost; a new one may work."""
+    """The connection is lost; a new one may work. `begun`: it had worked before."""
+
+    def __init__(self, message: str, *, begun: bool = False) -> None:
+        super().__init__(message)
+        self.begun = begun
 
 
 class Connection:
@@ -238,17 +242,21 @@ class Connection:
             self.doubtful = True
             text = f"{self._name} did not answer {action} within {seconds or 0:g} s"
             return OperationFailed(f"{text}; {details}" if details else text)
+        begun = self._ready.done() and self._ready.exception() is None
         if isinstance(first, MCPError):
-            if first.code == CONNECTION_CLOSED or first.message == "Session terminated" or self._session.why:
+            if self._session.is_over(first.message):
                 self.ended = True
-                return Broken(
-                    redact(f"{self._name} is gone and did not answer {action}: {details or first.message}")
-                )
+                return Broken(f"{self._name} has ended the session", begun=begun)
+            if first.code == CONNECTION_CLOSED or self._session.why:
+                self.ended = True
+                text = f"{self._name} is gone and did not answer {action}: {details or first.message}"
+                return Broken(redact(text), begun=begun)
             return OperationFailed(f"{self._name} refused {action}: {redact(first.message[:500])}")
         if isinstance(first, OSError) or type(first).__module__.startswith(("httpx2", "anyio")):
             self.ended = True
             cause = details or str(first) or type(first).__name__
-            return Broken(redact(f"{self._name} ({self.entry.shown}) cannot be reached: {cause}"))
+            text = f"{self._name} ({self.entry.shown}) cannot be reached: {cause}"
+            return Broken(redact(text), begun=begun)
         message = redact(_first_line(first))
         return OperationFailed(f"{self._name} sent an invalid answer to {action}: {message}")
 

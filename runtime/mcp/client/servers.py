@@ -144,14 +144,15 @@ class Servers:
             raise OperationFailed(MISSING)
         # less than the limit of the step, so that the error names the server
         seconds = max(context.timeout - 1.0, context.timeout * 0.8) or None
-        before = self._connections.get(entry.name)
         try:
             return await (await self._connection(entry)).call(remote, args, seconds)
-        except Broken:
-            if before is None or not tool.repeatable(args):
+        except Broken as error:
+            if not error.begun:
                 raise
-            # retry once: the old connection may be stale
-            return await (await self._connection(entry)).call(remote, args, seconds)
+            if not tool.repeatable(args):
+                why = f"the call of {remote[:60]} was not made again, because it may change something"
+                raise OperationFailed(f"{error}; {why}") from None
+        return await (await self._connection(entry)).call(remote, args, seconds)
 
     async def __aenter__(self) -> Servers:
         try:

@@ -1,4 +1,4 @@
-"""One odd part of what a server says costs that part: the other tools stay, and readable text is never lost."""
+"""One odd part of what a server says costs that part: the other tools and all readable text stay."""
 
 from __future__ import annotations
 

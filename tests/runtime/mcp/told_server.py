@@ -1,7 +1,7 @@
 """An MCP server that says what a file tells it to: `told_server.py FILE`, on standard input and output.
 
-The file is JSON: `pages`, the results of tools/list by cursor ("" is the first, "*" any other), and `answers`, what
-a call of each tool answers: a result, or {"message": …} for the whole message.
+The file is JSON: `pages`, the results of tools/list by cursor ("" is the first, "*" any other), and
+`answers`, what a call of each tool answers: a result, or {"message": …} for the whole message.
 """
 
 from __future__ import annotations
