@@ -117,7 +117,7 @@ class _Reading(_Stream):
         return self._mended(await self._inner.receive())
 
     def _mended(self, item: Any) -> Any:
-        message = getattr(item, "message", None)
+        message: Any = getattr(item, "message", None)
         method = "" if hasattr(message, "method") else self._asked.pop(str(getattr(message, "id", "")), "")
         if method and hasattr(message, "result"):
             sent = message.result
