@@ -84,6 +84,10 @@ SHOWN = "shown"
 """The note of §1 that names what the first message shows of the folder. Its source is the text's file."""
 INDEX = "tools"
 """The note of §1 with the index of what `use` reaches."""
+DECLARED = "declared"
+"""The note of §1 with the tools of servers that every turn declares."""
+DECLARED_SHARE, MOST_DECLARED = 0.02, 800
+"""The share of the window for their schemas, and the most tokens."""
 PROPOSED = "proposed"
 """The note of §3 with the answer that counts if the calls of its turn succeed and its checks hold."""
 CHECKS = "checks"
@@ -103,7 +107,7 @@ _TEXTS = {"type": "array", "items": _TEXT}
 _SURE = {"type": "string", "enum": ["high", "medium", "low"]}
 _CALLS: Mapping[str, tuple[str, Mapping[str, Any], list[str]]] = {
     USE: (
-        "a tool of the index; without args: its schema and guidance",
+        "a tool of the index, or words to find one; without args: its schema and guidance",
         {"tool": _TEXT, "args": {"type": "object"}},
         ["tool"],
     ),
@@ -193,7 +197,8 @@ def conversation(document: Document, sources: Sources, step: int = 0) -> Prompt:
         tools = tuple(_bound_to(document.planned[step].tool, catalogue, sources.enclosed))
     else:
         limit = result_limit(sources.window)
-        tools = tuple(declared(catalogue, sources.may_split, limit, sources.enclosed))
+        more = _declared_in(document)
+        tools = tuple(declared(catalogue, sources.may_split, limit, sources.enclosed, more))
     schemas = sum(count(native.rendered(tool)) for tool in tools)
     room = int(sources.window * FIRST) - count(system) - count(phase) - schemas
     found = [part for part in _first_parts(document, sources) if index or part[0] != INDEX]
@@ -248,14 +253,21 @@ def _by_whom(key: str) -> str:
     return f"{key.capitalize()} ({'runtime' if key in RECORDED else 'as the loop says'})"
 
 
-def declared(catalogue: Catalogue, may_split: bool, limit: int, enclosed: str = "") -> list[native.Schema]:
-    """The schemas of the calls of every turn, the same for a whole run. `enclosed` is what commands lack."""
+def declared(
+    catalogue: Catalogue, may_split: bool, limit: int, enclosed: str = "", more: Sequence[str] = ()
+) -> list[native.Schema]:
+    """The schemas of the calls of every turn, the same for a whole loop, with those of `more` tools.
+
+    `enclosed` is what commands lack.
+    """
     found: list[native.Schema] = []
     for name, args in HANDS.items():
         tool = catalogue.tools.get(name)
         if tool and tool.run:
             line = _LINES.get(name, "").format(f"{limit:,}") or tool.description
             found.append(native.schema_of(tool, args, line + _lacks(tool, enclosed)))
+    others = (catalogue.tools.get(name) for name in more)
+    found += [schema for tool in others if tool and (schema := native.whole_schema(tool))]
     found += [
         native.call_schema(name, *parts) for name, parts in _CALLS.items() if may_split or name != SUBTASK
     ]
@@ -276,11 +288,35 @@ def _bound_to(name: str, catalogue: Catalogue, enclosed: str) -> list[native.Sch
     return [*own, skip, *(native.call_schema(each, *_CALLS[each]) for each in (ASK, CANNOT))]
 
 
-def index_of(document: Document, catalogue: Catalogue, count: Callable[[str], int]) -> str:
-    """The names of the tools that `use` reaches, in order; within `INDEX_TOKENS` those that suit the task."""
+def _declared_in(document: Document) -> tuple[str, ...]:
+    """The tools of servers that every turn of a loop declares."""
+    return tuple(filter(None, document.text(1, DECLARED).split(", ")))
+
+
+def _reached(document: Document, catalogue: Catalogue) -> list[Tool]:
+    """The tools that are not always declared, those that suit the task first."""
     own = catalogue.tools.get(document.meta.type)
     ranked = catalogue.ranked(document.task, own if own and own.guided else None)
-    names = [tool.name for tool in ranked if tool.name not in {*HANDS, *_CALLS} and not tool.open]
+    return [tool for tool in ranked if tool.name not in {*HANDS, *_CALLS} and not tool.open]
+
+
+def declared_of(document: Document, catalogue: Catalogue, count: Callable[[str], int], window: int) -> str:
+    """The tools of servers that the turns of a loop declare whole: those that suit its task and fit."""
+    room = min(MOST_DECLARED, int(window * DECLARED_SHARE))
+    names: list[str] = []
+    for tool in _reached(document, catalogue):
+        schema = native.whole_schema(tool) if tool.origin == "mcp" else None
+        size = count(native.rendered(schema)) if schema else room + 1
+        if size <= room:
+            names.append(tool.name)
+            room -= size
+    return ", ".join(sorted(names))
+
+
+def index_of(document: Document, catalogue: Catalogue, count: Callable[[str], int]) -> str:
+    """The names of the tools that `use` reaches, in order; within `INDEX_TOKENS` those that suit the task."""
+    own = _declared_in(document)
+    names = [tool.name for tool in _reached(document, catalogue) if tool.name not in own]
 
     def tokens(shown: int) -> int:
         return count(f"{INDEX_HEAD}{', '.join(names[:shown])}, …")
@@ -503,7 +539,7 @@ def _exchange(document: Document, turn: int, sources: Sources, shown: Collection
     for (n, planned), step in zip(decided, steps, strict=True):
         # as planned, without inserted results; but for a step in words with the arguments that a turn gave
         given = planned.args is None and step.args is not None
-        name, args = _as_called(step if given else planned, sources, longest)
+        name, args = _as_called(document, step if given else planned, sources, longest)
         calls.append((f"call_{n}", name, args))
         whole = _result(step, sources, limit) + _repeated(document, step)
         results.append((f"call_{n}", whole, _folded(step)))
@@ -578,7 +614,7 @@ def commands_in(text: str, *kinds: str) -> list[str]:
     return found
 
 
-def _as_called(step: Step, sources: Sources, longest: int) -> tuple[str, Any]:
+def _as_called(document: Document, step: Step, sources: Sources, longest: int) -> tuple[str, Any]:
     """The name and arguments of the call that a step was; texts in them have at most `longest` characters."""
     tool = sources.catalogue.tools.get(step.tool)
     order = list(tool.args) if tool else []  # a document may hold them in another one
@@ -587,7 +623,7 @@ def _as_called(step: Step, sources: Sources, longest: int) -> tuple[str, Any]:
     )
     given = {name: (step.args or {})[name] for name in names}
     args = redacted(given, lambda text: redact(cut(text, longest, "")))
-    if step.tool in HANDS or step.tool in (USE, SUBTASK):
+    if step.tool in HANDS or step.tool in (USE, SUBTASK, *_declared_in(document)):
         return step.tool, args
     if not step.tool or step.share is not None or (tool and tool.guided) or step.args is None:
         return SUBTASK, {"task": redact(step.what), **({"tool": step.tool} if step.tool else {})}

@@ -6,6 +6,7 @@ The reply is the text that a model without this form would have written: the JSO
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import Any, cast
@@ -15,6 +16,7 @@ from kernel.tools.tool import Tool
 
 _KEPT = ("type", "enum", "items", "anyOf")
 """What is kept of an argument's schema."""
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 Schema = Mapping[str, Any]
 
 
@@ -25,6 +27,23 @@ def schema_of(tool: Tool, args: Sequence[str] = (), line: str = "") -> Schema:
         properties = {name: each for name, each in parameters["properties"].items() if name in args}
         parameters = _object(properties, [name for name in parameters["required"] if name in args])
     return _schema(tool.name, line or tool.description, parameters)
+
+
+def whole_schema(tool: Tool) -> Schema | None:
+    """The schema of a tool with all that it says of its arguments; None for what some providers refuse.
+
+    They want plain names, and a type of each argument.
+    """
+    if not all(_NAME.fullmatch(name) and _is_typed(schema) for name, schema in tool.args.items()):
+        return None
+    return _schema(tool.name, tool.description, _object(tool.args, tool.required))
+
+
+def _is_typed(schema: Schema) -> bool:
+    inner = schema.get("properties", {})
+    if schema.get("type") == "array" and not _is_typed(schema.get("items", {})):
+        return False
+    return "type" in schema and all(_NAME.fullmatch(name) and _is_typed(inner[name]) for name in inner)
 
 
 def call_schema(name: str, line: str, properties: Mapping[str, Any], required: Sequence[str]) -> Schema:

@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from kernel.asking.conversation import (
     CHECKS,
+    DECLARED,
     HEARD,
     INDEX,
     PROPOSED,
@@ -22,6 +23,7 @@ from kernel.asking.conversation import (
     THOUGHT,
     by_turns,
     commands_in,
+    declared_of,
     heard_by,
     index_of,
     last_turn,
@@ -71,7 +73,7 @@ def preview(session: Session, responder: Responder, shelve: Callable[[str, str],
 def _offer(session: Session, responder: Responder) -> None:
     """What the run finds besides the files of the folder."""
     offered = session.doc.note(1, SHOWN) is not None  # in an earlier attempt
-    _leave_out(session, 1, lambda note: note.key in (SHOWN, INDEX))
+    _leave_out(session, 1, lambda note: note.key in (SHOWN, INDEX, DECLARED))
     _leave_out(session, 2, lambda note: note.key == "work")
     heard = [len(said_in(session.doc))] * 2
     session.meta(extra={**session.doc.meta.extra, "window": responder.window, "heard": heard})
@@ -89,6 +91,8 @@ def _show(
         _leave_out(session, 1, lambda note: note.source == FOLDER or note.source.startswith(NAMED))
         session.note(1, SHOWN, listed, "tool:read", shelve(name, text))
     session.run.catalogue.refresh()
+    if names := declared_of(session.doc, session.catalogue, responder.count, responder.window):
+        session.note(1, DECLARED, names)
     if index := index_of(session.doc, session.catalogue, responder.count):
         session.note(1, INDEX, index)
     session.note(2, "work", session.doc.text(1, "task"))

@@ -45,6 +45,7 @@ class Known:
     at: float
     tools: Sequence[Raw] = ()
     error: str = ""
+    troubles: Sequence[str] = ()  # of the list as a whole
 
     @property
     def good(self) -> bool:
@@ -143,14 +144,15 @@ class Servers:
             raise OperationFailed(MISSING)
         # less than the limit of the step, so that the error names the server
         seconds = max(context.timeout - 1.0, context.timeout * 0.8) or None
-        before = self._connections.get(entry.name)
         try:
             return await (await self._connection(entry)).call(remote, args, seconds)
-        except Broken:
-            if before is None or not tool.repeatable(args):
+        except Broken as error:
+            if not error.begun:
                 raise
-            # retry once: the old connection may be stale
-            return await (await self._connection(entry)).call(remote, args, seconds)
+            if not tool.repeatable(args):
+                why = f"the call of {remote[:60]} was not made again, because it may change something"
+                raise OperationFailed(f"{error}; {why}") from None
+        return await (await self._connection(entry)).call(remote, args, seconds)
 
     async def __aenter__(self) -> Servers:
         try:
@@ -207,14 +209,16 @@ class Servers:
         """Fetch the tools of a server and cache them, or the error."""
         try:
             connection = await self._connection(entry, lists=False)
-            tools = await connection.tools()
+            await connection.tools()
         except FractalError as error:
             told = f"{error} (it runs {where(entry, self.sandbox)})" if entry.of_folder else str(error)
             self._write(entry, Known(time.time(), error=told))
             by_hand = f"try it by hand: {entry.shown}"
             fix = by_hand if entry.command else f"fix url or headers in {entry.source}"
             return Seen(entry.name, self._kind(entry), error=told, fix=fix)
-        return Seen(entry.name, self._kind(entry), len(tools), connection.version)
+        cached = self._cached(entry)
+        usable, _ = tools_of(entry, cached.tools if cached else ())
+        return Seen(entry.name, self._kind(entry), len(usable), connection.version)
 
     def _kind(self, entry: Entry) -> str:
         """The transport of a server and where it runs, for people."""
@@ -242,7 +246,7 @@ class Servers:
                 reserved = {*self._reserved, *(tool.name for tool in self._tools)}
                 tools, skipped = tools_of(entry, cached.tools, reserved)
                 self._tools += tools
-                self._skipped += skipped
+                self._skipped += [f"MCP server {entry.name}: {each}" for each in (*cached.troubles, *skipped)]
         self._stats = (stats, self._lists())
 
     def _lists(self) -> dict[str, tuple[int, int] | None]:
@@ -257,15 +261,18 @@ class Servers:
             if data["digest"] != entry.digest:
                 return None
             tools = [cast(Raw, each) for each in data["tools"] if isinstance(each, dict)]
-            return Known(float(data["at"]), tools, str(data.get("error", "")))
+            troubles = [str(each) for each in data.get("troubles", ())]
+            return Known(float(data["at"]), tools, str(data.get("error", "")), troubles)
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
-    def _keep(self, entry: Entry, listed: Sequence[Raw]) -> None:
-        tools = kept(listed)
+    def _keep(self, entry: Entry, listed: Sequence[Any], troubles: Sequence[str]) -> None:
+        tools, skipped = kept(listed)
+        troubles = [*troubles, *skipped]
         cached = self._cached(entry)
-        if cached is None or cached.error or cached.tools != tools or not cached.good:
-            self._write(entry, Known(time.time(), tools))
+        same = cached is not None and (cached.tools, cached.troubles) == (tools, troubles)
+        if cached is None or cached.error or not same or not cached.good:
+            self._write(entry, Known(time.time(), tools, troubles=troubles))
 
     def _write(self, entry: Entry, cached: Known) -> None:
         path = self._place(entry, ".json")
@@ -273,6 +280,7 @@ class Servers:
         tools = cached.tools if not cached.error or old is None else old.tools  # an error keeps the old tools
         data = {"digest": entry.digest, "at": cached.at, "tools": list(tools)}
         data |= {"error": cached.error} if cached.error else {}
+        data |= {"troubles": list(cached.troubles)} if cached.troubles else {}
         self._workspace.make()
         with disk.writing_state(path):
             disk.put(path, json.dumps(data, ensure_ascii=False).encode("utf-8", "replace"), mode=0o600)

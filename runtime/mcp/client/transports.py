@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, suppress
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from kernel.document.texts import Pieces
 from kernel.errors import ConfigurationError
 from runtime.mcp.client.configured import Entry
+from runtime.mcp.client.mending import message_in
 from runtime.received import TooLarge, hold
 from runtime.sandbox.sandbox import Lasting
 from runtime.secrets.redaction import redact
@@ -38,6 +40,13 @@ GRACE = 1.0
 CONNECT_SECONDS = 10.0
 SILENT_SECONDS = 300.0
 """How long a stream may be silent; a call has a shorter limit."""
+_NO_SESSION = re.compile(
+    r"\bsession\b[^.]{0,60}\b(?:not (?:found|valid|exist)|terminat|expir|invalid|unknown|clos|ended|gone)"
+    r"|\bsession\b[^.]{0,60}\b(?:required|no longer|missing|unrecogni)|\bnot initiali[sz]ed"
+    r"|\b(?:no|unknown|invalid|expired|missing|stale)(?: valid)? (?:mcp[- ])?session",
+    re.IGNORECASE,
+)
+"""How servers say that they do not know a session; the protocol wants the status 404."""
 STREAM_BYTES = 8 * MESSAGE_BYTES
 """The limit of a stream of messages; a single message is limited by `MESSAGE_BYTES`."""
 Starting = Callable[[], AbstractContextManager[tuple[Lasting, Path]]]
@@ -56,6 +65,10 @@ class Program:
         self.invalid = ""  # the first invalid line
         self.last_output = ""  # its last line on standard error
         self.gone = asyncio.Event()
+
+    def is_over(self, message: str) -> bool:
+        """Whether an error says that the session is over: a program has only one."""
+        return False
 
     def details(self) -> str:
         """What is known about a failure, for the error message."""
@@ -141,12 +154,15 @@ class Program:
                         break
                     if not line.strip():
                         continue
+                    adapter = mcp_types.jsonrpc_message_adapter
                     try:
-                        message = mcp_types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+                        message = adapter.validate_json(line, by_name=False)
                     except ValueError:
-                        if self._record_invalid(line):
-                            break
-                        continue
+                        if (answer := message_in(line)) is None:
+                            if self._record_invalid(line):
+                                break
+                            continue
+                        message = adapter.validate_python(answer, by_name=False)
                     await to_us.send(SessionMessage(message))
                 await self._find_out_why(process)
                 self.gone.set()
@@ -239,6 +255,12 @@ class Address:
         self.entry = entry
         self.why = ""
         self.gone = asyncio.Event()  # never set: only a call can find out
+        self._named = False  # whether the server has given the session an id
+        self._over = False
+
+    def is_over(self, message: str) -> bool:
+        """Whether the server has ended the session: by its status, or by the message of an error."""
+        return self._over or (self._named and bool(_NO_SESSION.search(message)))
 
     def details(self) -> str:
         """What is known about a failure, for the error message."""
@@ -299,3 +321,10 @@ class Address:
             return httpx2.StreamError(self.why)
 
         hold(response, limit, httpx2, told)
+        if response.request.headers.get("mcp-session-id") and response.request.method == "POST":
+            self._named = True
+            if status == 400:
+                said = (await response.aread()).decode("utf-8", "replace")[:10_000]
+                self._over = self._over or bool(_NO_SESSION.search(said))
+            if status in (404, 410) or self._over:
+                self._over, self.why = True, "it has ended the session"
