@@ -18,10 +18,12 @@ from kernel.document.amounts import MOST_AT_ONCE, whole
 from kernel.document.escaping import to_json
 from runtime.models.events import Events
 from runtime.models.faults import Fault, fault_in, of_page
+from runtime.received import LIMIT, Unpacker
 
 Finish = Literal["stop", "length", "filter", "cut"]
 """How an answer ended: by itself, at the limit of tokens, by the provider's filter, or not at all."""
 OK = 200
+GZIP = b"\x1f\x8b\x08"
 SHOWN = 200
 """Characters of an answer that cannot be read that an error shows."""
 _LENGTH = re.compile(r"length|max.?(?:output.?|completion.?|new.?)?tokens|token.?limit")
@@ -171,6 +173,7 @@ class Reader:
         self._fault: Fault | None = None
         self._accounted = False  # whether what was used has come by itself, as it does at the end
         self._strange: Any = None
+        self._first, self._packed = True, cast(Unpacker | None, None)
 
     @property
     def begun(self) -> bool:
@@ -188,9 +191,14 @@ class Reader:
         return self._events.done
 
     def take(self, piece: bytes) -> None:
-        """Take the next bytes."""
-        for value in self._events.take(piece):
-            self.see(value)
+        """Take the next bytes. Raises `TooLarge` for what is packed and too long."""
+        if piece and self._first:
+            self._first = False
+            # its server forgot to say that it is packed
+            self._packed = Unpacker("gzip", LIMIT.get()) if piece.startswith(GZIP) else None
+        for part in self._packed.take(piece) if self._packed else (piece,):
+            for value in self._events.take(part):
+                self.see(value)
 
     def end(self, status: int = OK) -> Answer:
         """The answer, when no more bytes come. With a status of an error it is one, whatever it says."""

@@ -139,6 +139,9 @@ class Events:
             return
         decoder, at = json.JSONDecoder(strict=False), 0
         while at < len(text):
+            if text.startswith(DONE, at):
+                self.done = True
+                return
             try:
                 value, at = decoder.raw_decode(text, at)
             except (ValueError, RecursionError):

@@ -15,12 +15,16 @@ from typing import Any, cast
 from kernel.asking.responder import Usage
 from kernel.document.amounts import clamped
 from kernel.document.escaping import to_json
+from kernel.errors import explained
 from runtime.models.faults import Fault
 from runtime.models.refusals import length_in
 from runtime.received import TooLarge
 from runtime.secrets.redaction import redact
 
 LONGEST_REQUESTED = 3600.0  # seconds that a provider can make this process wait
+TOO_MANY = 429
+_PAID_UP = re.compile(r"insufficient_(?:quota|balance|credit|fund)|billing_(?:hard_)?limit|credit_balance")
+"""What a provider says where not time helps, but money."""
 AGAIN = frozenset({408, 409, 425, 429})
 NEVER_AGAIN = frozenset({501, 505, 511})
 """The statuses of failures that pass by themselves, and those above 500 that do not."""
@@ -79,6 +83,8 @@ def passes(error: Exception) -> bool:
     status = status_of(error)
     if is_read_wrongly(error):
         return False
+    if status == TOO_MANY and _PAID_UP.search(words_of(error)):
+        return False
     if status:
         return status in AGAIN or (status >= 500 and status not in NEVER_AGAIN)
     return isinstance(error, OSError) or bool(_causes(error) & _CONNECTION)
@@ -99,7 +105,8 @@ def is_read_wrongly(error: Exception) -> bool:
 def words_of(error: Exception) -> str:
     """All that a refusal says, in lower case with `_` for blanks."""
     fault = error.fault if isinstance(error, ServerFault) else None
-    facts = to_json(dict(fault.facts))[:2000] if fault and fault.facts else ""
+    told: Any = fault.facts if fault else getattr(error, "body", None)
+    facts = to_json(told)[:2000] if isinstance(told, dict) else ""
     return f"{error} {fault.kind if fault else ''} {facts}".casefold().replace(" ", "_")
 
 
@@ -107,6 +114,13 @@ def is_too_long(error: Exception) -> bool:
     """Whether the server says that the prompt, or prompt and reply, are too long."""
     found = length_in(str(error)) if status_of(error) in (400, 413, 422, 500) else None
     return bool(found and not found.longest and (found.window or "context" in str(error).lower()))
+
+
+def read_wrongly(error: Exception) -> str:
+    """What is said of such an answer."""
+    if "JSONDecodeError" in _causes(error):
+        return "the answer is no JSON, so that there is no reply in it; is the address right?"
+    return f"the answer cannot be read ({explained(error)[:200]})"
 
 
 def may_be_processed(error: Exception) -> bool:

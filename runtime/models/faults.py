@@ -85,7 +85,8 @@ def of_page(text: str, ok: bool) -> Fault:
     if not ok:
         return Fault(words)
     said = f": {words}" if words else ""
-    return Fault(f"the answer is a web page and no reply{said}; is the address right?")
+    status = _status_of(words, words)
+    return Fault(f"the answer is a web page and no reply{said}; is the address right?", status)
 
 
 def _fault(error: Any, around: Mapping[str, Any]) -> Fault:

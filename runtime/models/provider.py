@@ -26,7 +26,7 @@ from kernel.asking.native import object_of, turn_text
 from kernel.asking.responder import FREE, Ask, Reply, Responder, Tier, Usage, Waits, estimate_tokens
 from kernel.document.amounts import MOST_AT_ONCE, whole
 from kernel.document.escaping import to_json
-from kernel.errors import ConfigurationError, FractalError, ProviderError, ReplyError, explained
+from kernel.errors import ConfigurationError, FractalError, ProviderError, ReplyError
 from runtime.models import dialects, json_form, thinking
 from runtime.models.answers import Answer, encodable
 from runtime.models.changes import Changes
@@ -40,6 +40,7 @@ from runtime.models.failures import (
     is_too_long,
     may_be_processed,
     passes,
+    read_wrongly,
     refused_connection,
     retry_after,
     status_of,
@@ -339,7 +340,8 @@ class Provider(Responder, ABC):
             prompt = found.prompt or prompt_tokens(ask, self.count)
             room = found.window - prompt - SPARE
             room = room if found.prompt else max(room, min(LEAST, had // 2))  # the count is an estimate
-            ROOM.set(room if room < had else had // 2)
+            once_more = ROOM.get() < MOST_AT_ONCE  # some count the prompt as what the reply leaves of it
+            ROOM.set(min(room, had // 2) if once_more or room >= had else room)
             return ROOM.get() >= min(LEAST, ask.max_tokens)
         if found.longest:
             self._longest = found.longest if found.longest < had else had // 2
@@ -545,7 +547,7 @@ class Provider(Responder, ABC):
         if status in (400, 422) and FILTERED.search(words_of(error)):
             raise ProviderError(f"{self._at}: the provider's filter refuses the prompt ({text})") from None
         if is_read_wrongly(error):
-            raise ProviderError(f"{self._at}: the answer cannot be read ({explained(error)})") from None
+            raise ProviderError(f"{self._at}: {read_wrongly(error)}") from None
         if not passes(error):
             raise ProviderError(f"{self._at}: {text}") from None
         if failures > LOCAL_RETRIES and is_loopback(self.api_base) and refused_connection(error):
@@ -616,7 +618,7 @@ def _only_thought(answer: Answer, cost: Usage) -> bool:
 def _object_in(text: str) -> str:
     """A text that has one JSON object, or its last part that has; "" if there is none."""
     parts = [text, *(text[at.start() :] for at in re.finditer(r"(?m)^(?:```\w*\n)?\{", text[-100_000:]))][-8:]
-    for part in dict.fromkeys((text, *reversed(parts))):
+    for part in dict.fromkeys((*reversed(parts), text)):
         with suppress(ReplyError):
             read_reply(part)
             return part
