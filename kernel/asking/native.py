@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from math import isfinite
 from typing import Any, cast
 
@@ -99,6 +100,9 @@ def object_of(given: str) -> dict[str, Any] | None:
         read = json.loads(given if given.strip() else "{}", parse_constant=_finite, parse_float=_finite)
     except (ValueError, RecursionError):
         return None
+    if isinstance(read, str) and read.lstrip().startswith("{"):  # some write the text of the text
+        with suppress(ValueError, RecursionError):
+            read = json.loads(read, parse_constant=_finite, parse_float=_finite)
     if read is None:
         return {}
     return cast(dict[str, Any], read) if isinstance(read, dict) else None

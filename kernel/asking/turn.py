@@ -140,7 +140,8 @@ def _call(found: dict[str, Any], value: Any) -> Any:
         return {"tool": "?", "bad": json.dumps(value)}
     given = cast(dict[str, Any], value)
     if isinstance(given.get("bad"), str):
-        return {"tool": str(given.get("tool") or "?")[:LONGEST_NAME], "bad": given["bad"]}
+        named = lenient.tool_name(str(given.get("tool") or "?"))
+        return {"tool": named[:LONGEST_NAME], "bad": given["bad"]}
     if SUBTASK in given and "tool" not in given:
         return {"subtask": str(given[SUBTASK])}
     call = cast(dict[str, Any], lenient.call(given, ("what", "subtask")))

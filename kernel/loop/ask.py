@@ -225,15 +225,26 @@ async def _ask_rung(
     if isinstance(responder, Questioner):
         return await _interview(session, responder, phase, step, gate, evidence)
     refused: list[tuple[str, str]] = []
-    for turn in range(1 + session.run.bounds.repairs):
-        prompt = Prompt()
+
+    def prompted() -> tuple[Prompt, Ask]:
+        prompt, turn = Prompt(), len(refused)
         if responder.reads_prompt:
             prompt = prompt_of(session, responder, phase, step)
             prompt = with_refused(prompt, refused, _example(session, phase))
         request = _request(session, responder, phase, step, evidence)
         texts = {"system": prompt.system, "user": prompt.user, "tools": prompt.tools}
-        request = replace(request, turn=turn, sample=turn, messages=prompt.messages, **texts)
-        reply, reused = await _reply(session, responder, request)
+        return prompt, replace(request, turn=turn, sample=turn, messages=prompt.messages, **texts)
+
+    for _ in range(1 + session.run.bounds.repairs):
+        prompt, request = prompted()
+        window = responder.window
+        try:
+            reply, reused = await _reply(session, responder, request)
+        except ProviderError:
+            if responder.window >= window:
+                raise
+            prompt, request = prompted()  # its server says that it takes less: the prompt is made for that
+            reply, reused = await _reply(session, responder, request)
         if isinstance(reply, Waits):
             raise PersonNeeded(reply.question)
         _record(session, request, responder, reply, prompt.instruction_tokens, reused)

@@ -2,6 +2,7 @@
 
 - Anthropic caches a prompt only up to a mark. Other providers cache what requests begin with by themselves.
 - Mistral's models want ids of nine letters and digits, and a reply between a result and the user's next word.
+- Some models, such as Gemma, take no message of the system.
 - Gemini 3 wants a signature on the first call of a reply; litellm sends equal calls to Gemini only once.
 """
 
@@ -38,6 +39,16 @@ def mistral(messages: Sequence[Message]) -> Messages:
             written.append({"role": "assistant", "content": BRIDGE})
         written.append(_short(message))
     return written
+
+
+def without_system(messages: Sequence[Message]) -> Messages:
+    """The messages with what the system says at the beginning of the user's first one."""
+    said = "\n\n".join(each["content"] for each in messages if each["role"] == "system")
+    written = [dict(each) for each in messages if each["role"] != "system"]
+    if said and written and written[0]["role"] == "user":
+        written[0]["content"] = f"{said}\n\n{written[0]['content']}"
+        return written
+    return [{"role": "user", "content": said}, *written] if said else written
 
 
 def for_signatures(model: str) -> bool:
